@@ -1,0 +1,99 @@
+# Everything a user or developer does here, each with its own set-up. `make help` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+PORT ?= 11211
+FUZZ_SECONDS ?= 60
+target := $(or $(CARGO_TARGET_DIR),target)
+
+# What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
+tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
+	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
+
+.PHONY: help run test lint fuzz model miri bench dist setup tools clients smoke
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
+	$(CARGO) build --release --bin guira
+	@echo
+	@echo "guira serves on 127.0.0.1:$(PORT). In another terminal, talk to it in memcached's protocol:"
+	@echo "    printf 'set hello 0 0 5\r\nworld\r\nget hello\r\nquit\r\n' | nc 127.0.0.1 $(PORT)"
+	@echo "or point any memcached client at that address. Ctrl-C ends it."
+	@echo
+	exec $(target)/release/guira serve -l 127.0.0.1 -p $(PORT) $$([ "$$(id -u)" = 0 ] && echo "-u root")
+
+test: setup ## everything: unit tests, laws, the real binary beside memcached, torture, real clients
+	$(CARGO) build --bin guira
+	$(CARGO) test --workspace --no-fail-fast
+	tests/clients/run
+
+lint: ## format, clippy with warnings denied, documentation without warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+smoke: ## the quick start of the README, on a free port, in seconds
+	$(CARGO) build --release --bin guira
+	tests/smoke $(target)/release/guira
+
+clients: ## real clients on memcached and on guira
+	$(CARGO) build --bin guira
+	tests/clients/run
+
+fuzz: ## fuzz each target for FUZZ_SECONDS (60); installs cargo-fuzz the first time
+	command -v cargo-fuzz > /dev/null || $(CARGO) install --locked cargo-fuzz
+	for name in $$(cd fuzz/fuzz_targets && ls *.rs | grep -v '^canary'); do \
+		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run "$${name%.rs}" -- -max_total_time=$(FUZZ_SECONDS) \
+			-dict=fuzz/memcached.dict; \
+	done
+
+model: ## all interleavings of the lock-free parts (loom), and proof that the models catch mistakes
+	@mkdir -p $(target); export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
+		CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16; \
+	$(CARGO) test --release -p guira-cache -p guira-index --lib models -- --nocapture \
+		> $(target)/models.txt 2> $(target)/models.err \
+		|| { tail -60 $(target)/models.err; cat $(target)/models.txt; exit 1; }; \
+	grep -E '^test |executions|caught' $(target)/models.txt; \
+	caught=$$(grep -cE 'caught after|catches.* ok$$' $(target)/models.txt); \
+	echo "models: $$caught planted mistakes were caught"; [ "$$caught" -ge 12 ]
+
+# Weak-memory emulation is off: with it Miri itself fails on memory that is plain bytes in one life and an
+# atomic in the next, which is what a reused chunk is. Loom covers the orderings.
+miri: ## the unit tests of index and cache under Miri: undefined behaviour, data races (nightly)
+	rustup component add --toolchain nightly miri rust-src
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation" RUST_BACKTRACE=0 \
+		$(CARGO) +nightly miri test -p guira-index -p guira-cache --lib
+
+bench: ## the index in process, then guira beside memcached over a socket
+	$(CARGO) bench -p guira-index
+	tests/bench-beside $(target)/release/guira
+
+dist: ## a stripped release binary with its unit file, in target/dist
+	$(CARGO) build --release --bin guira
+	rm -rf $(target)/dist && mkdir -p $(target)/dist/guira
+	cp $(target)/release/guira packaging/systemd/guira.service README.md LICENSE-MIT LICENSE-APACHE \
+		$(target)/dist/guira/
+	strip $(target)/dist/guira/guira
+	tar -C $(target)/dist -czf $(target)/dist/guira.tar.gz guira
+	@ls -l $(target)/dist/guira.tar.gz
+
+setup: # installs what the tests need where that can be done, and says what is missing where not
+	@missing=; for pair in $(tools); do \
+		command -v "$${pair%:*}" > /dev/null || missing="$$missing $${pair#*:}"; \
+	done; \
+	/usr/bin/python3 -c 'import venv, ensurepip' 2> /dev/null || missing="$$missing python3-venv"; \
+	[ -z "$$missing" ] && exit 0; \
+	echo "missing for the tests:$$missing"; \
+	as_root=; [ "$$(id -u)" = 0 ] || as_root="sudo -n"; \
+	if command -v apt-get > /dev/null && { [ -z "$$as_root" ] || $$as_root true 2> /dev/null; }; then \
+		$$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q; \
+		$$as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+			apt-get install -q -y --no-install-recommends $$missing; \
+	else \
+		echo "install them yourself:  sudo apt-get install$$missing"; \
+		command -v memcached > /dev/null || exit 1; \
+	fi

@@ -1,0 +1,223 @@
+//! Busy mode: a closed loop that never becomes the bottleneck.
+//!
+//! Each connection's requests are built beforehand, in steps of one pipeline, and repeated when they
+//! run out. The thread polls its sockets without sleeping. Replies are counted by their bytes, which
+//! the kernel is told to drop (`MSG_TRUNC`) instead of copying them to us; so every read must hit,
+//! and its length be known. Where reads may miss, replies are received and cut up instead.
+//!
+//! Nothing is verified here: a reading pass in the closed loop does that before and after.
+//!
+//! # Costs
+//! A step: one send, one receive, and as many empty polls as the server takes time.
+
+use std::io::ErrorKind;
+use std::ops::Range;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use socket2::Socket;
+
+use crate::address::Address;
+use crate::connection::lost;
+use crate::crew::{Tally, Watch};
+use crate::error::{Error, printable};
+use crate::plan::Plan;
+use crate::reply::{self, Reply};
+use crate::requests::{Asked, Requests};
+
+/// The work of thread `thread`; `by_bytes` tells how replies are counted.
+pub(crate) fn run(
+    plan: &Plan,
+    address: &Address,
+    by_bytes: bool,
+    thread: usize,
+    watch: &Watch,
+) -> Result<Tally, Error> {
+    let mut lanes = plan
+        .lanes_of(thread)
+        .map(|lane| Lane::open(plan, address, lane, by_bytes))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut quota = plan.quota_of(thread);
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    let mut operations = 0;
+    watch.ready();
+    for lane in &mut lanes {
+        lane.begin(&mut quota)?;
+    }
+    let mut answered_ns = watch.clock.now_ns();
+    loop {
+        let before = operations;
+        for _ in 0..SWEEPS {
+            for lane in &mut lanes {
+                if lane.poll(&mut scratch)? {
+                    operations += lane.steps[lane.step].operations;
+                    lane.begin(&mut quota)?;
+                }
+            }
+        }
+        watch.report(thread, operations);
+        let now = watch.clock.now_ns();
+        if operations != before {
+            answered_ns = now;
+        }
+        if watch.is_over() || lanes.iter().all(|lane| !lane.waits) {
+            return Ok(Tally::default());
+        }
+        if let Some(lane) = lanes.iter().find(|_| now - answered_ns > STALL_NS) {
+            return Err(Error::Stalled { owed: lane.owed });
+        }
+    }
+}
+
+/// A pipeline's worth of prebuilt requests.
+struct Step {
+    /// Where its bytes end; they begin where the step before ends.
+    end: usize,
+    requests: u64,
+    /// Keys read and items written.
+    operations: u64,
+    /// What its replies owe: bytes, or replies.
+    owed: u64,
+}
+
+/// A connection and its prebuilt requests.
+struct Lane {
+    socket: Socket,
+    bytes: Vec<u8>,
+    steps: Vec<Step>,
+    step: usize,
+    unsent: Range<usize>,
+    owed: u64,
+    /// Whether a step is under way.
+    waits: bool,
+    /// What was received and not yet cut up, where replies are counted.
+    replies: Option<Vec<u8>>,
+}
+
+impl Lane {
+    fn open(plan: &Plan, address: &Address, lane: usize, by_bytes: bool) -> Result<Self, Error> {
+        let (bytes, steps) = build(plan, lane, by_bytes);
+        let step = steps.len() - 1;
+        let replies = (!by_bytes).then(Vec::new);
+        let socket = address.connect()?;
+        Ok(Self { socket, bytes, steps, step, unsent: 0..0, owed: 0, waits: false, replies })
+    }
+
+    /// Begins the next step, or none if the quota is spent.
+    fn begin(&mut self, quota: &mut u64) -> Result<(), Error> {
+        self.waits = *quota > 0;
+        if !self.waits {
+            return Ok(());
+        }
+        self.step = (self.step + 1) % self.steps.len();
+        let start = if self.step == 0 { 0 } else { self.steps[self.step - 1].end };
+        let step = &self.steps[self.step];
+        self.unsent = start..step.end;
+        self.owed = step.owed;
+        *quota = quota.saturating_sub(step.requests);
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<(), Error> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match send(&self.socket, &self.bytes[self.unsent.clone()], flags) {
+            Ok(n) => self.unsent.start += n,
+            Err(errno) => ignore_busy(errno, "sending requests")?,
+        }
+        Ok(())
+    }
+
+    /// Looks once; true when the step has been answered.
+    fn poll(&mut self, scratch: &mut [u8]) -> Result<bool, Error> {
+        if !self.waits {
+            return Ok(false);
+        }
+        if !self.unsent.is_empty() {
+            self.send()?;
+        }
+        let drop = if self.replies.is_none() { RecvFlags::TRUNC } else { RecvFlags::empty() };
+        let n = match recv(&self.socket, &mut *scratch, RecvFlags::DONTWAIT | drop) {
+            Ok((_, 0)) => return Err(Error::Closed),
+            Ok((_, n)) => n,
+            Err(errno) => {
+                ignore_busy(errno, "receiving replies")?;
+                return Ok(false);
+            }
+        };
+        let answered = match &mut self.replies {
+            None => n as u64,
+            Some(received) => {
+                received.extend_from_slice(&scratch[..n]);
+                cut(received)?
+            }
+        };
+        self.owed = self.owed.checked_sub(answered).ok_or_else(|| Error::Protocol {
+            got: format!("{} more than was owed", answered - self.owed),
+        })?;
+        Ok(self.owed == 0 && self.unsent.is_empty())
+    }
+}
+
+fn ignore_busy(errno: rustix::io::Errno, doing: &'static str) -> Result<(), Error> {
+    let error = std::io::Error::from(errno);
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
+        _ => Err(lost(error, doing)),
+    }
+}
+
+/// Builds the steps of connection `lane` within its share of the memory; at least one.
+fn build(plan: &Plan, lane: usize, by_bytes: bool) -> (Vec<u8>, Vec<Step>) {
+    let share = plan.stream_bytes / plan.connections;
+    let needed = plan.requests_max.unwrap_or(u64::MAX);
+    let mut built = 0;
+    let mut requests = Requests::new(&plan.workload, (lane, plan.connections), plan.seed);
+    let (mut bytes, mut steps) = (Vec::new(), Vec::new());
+    let mut asked = Asked::default();
+    while steps.is_empty() || bytes.len() + steps.len() * size_of::<Step>() < share {
+        asked.clear();
+        requests.append_batch(&mut bytes, &mut asked, 0);
+        let count = asked.requests.len() as u64;
+        steps.push(Step {
+            end: bytes.len(),
+            requests: count,
+            operations: asked.numbers.len() as u64,
+            owed: if by_bytes { requests.wire.reply_bytes(&asked) } else { count },
+        });
+        built += count;
+        // Enough that a repetition finds nothing of the last round in the processor's caches.
+        if built >= needed || built * plan.connections as u64 > REQUESTS_MAX {
+            break;
+        }
+    }
+    (bytes, steps)
+}
+
+/// Removes whole replies from `received` and returns how many requests they answer.
+fn cut(received: &mut Vec<u8>) -> Result<u64, Error> {
+    let (mut used, mut answered) = (0, 0);
+    while let Some((reply, length)) = reply::first(&received[used..])? {
+        match reply {
+            // Only the value of a single meta get comes without a key and ends its reply.
+            Reply::Value { key: Some(_), .. } => {}
+            Reply::Value { key: None, .. } | Reply::NoMore | Reply::Stored | Reply::Refused(_) => {
+                answered += 1;
+            }
+            Reply::Unexpected(line) => return Err(Error::Refused { reply: printable(line) }),
+        }
+        used += length;
+    }
+    received.drain(..used);
+    Ok(answered)
+}
+
+/// Receive size. With `MSG_TRUNC` over TCP its pages are never touched.
+const SCRATCH_BYTES: usize = 1 << 20;
+
+/// Prebuilt requests at most, all connections together.
+const REQUESTS_MAX: u64 = 4_000_000;
+
+/// Sweeps over the connections between two looks at the clock.
+const SWEEPS: usize = 64;
+
+/// No reply for this long means that none will come.
+const STALL_NS: u64 = 5_000_000_000;

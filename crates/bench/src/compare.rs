@@ -1,0 +1,185 @@
+//! `guira bench compare`: servers take turns, round by round; medians and ratios.
+//!
+//! On a shared machine the rate of a run says more about the neighbours than about the server.
+//! Interleaving gives every server the same weather, medians drop the storms, and CPU time an
+//! operation hardly sees either.
+
+use serde::Serialize;
+
+use crate::address::Target;
+use crate::args::{Compare, Preset, Rows};
+use crate::crew::Around;
+use crate::error::Error;
+use crate::load::load;
+use crate::outcome::{self, Outcome};
+use crate::plan::Plan;
+use crate::workload::Workload;
+
+/// The figures of one row: the same workload on each server.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The preset's name, or `custom`.
+    pub row: String,
+    /// One entry a server, in the order given.
+    pub servers: Vec<Standing>,
+}
+
+/// What the rounds of one server come to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Standing {
+    /// The server's name.
+    pub server: String,
+    /// CPU time an operation in the server's code, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_us: Option<Spread>,
+    /// CPU time an operation in the kernel, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_us: Option<Spread>,
+    /// Both together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_us: Option<Spread>,
+    /// The first server's CPU median by this one's: above 1, this one needs less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ratio: Option<f64>,
+    /// Operations a second.
+    pub rate: Spread,
+    /// This one's median rate by the first server's: above 1, this one does more.
+    pub rate_ratio: f64,
+    /// Keys that were read and not found, where replies were looked at.
+    pub misses: u64,
+    /// Values that no write stored.
+    pub violations: u64,
+    /// The rounds as they were measured.
+    pub rounds: Vec<Outcome>,
+}
+
+/// The middle and the ends of several figures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Half of the rounds are above (of an even number, the mean of the middle two).
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Spread {
+    /// `None` where there are no figures.
+    fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (least, most) = (*sorted.first()?, *sorted.last()?);
+        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Self { median: f64::midpoint(low, high), least, most })
+    }
+}
+
+/// Measures every row on every server; of an interrupted comparison, what is there.
+pub(crate) fn run(args: &Compare, around: &Around<'_>) -> Result<Vec<Row>, Error> {
+    let (mut loaded, mut measured) = (None, Vec::new());
+    for preset in rows(args) {
+        let plan = Plan::new(&args.workload, &args.pace, preset, true)?;
+        // Rows that share their items share the loading of them.
+        let items = items_of(&plan.workload);
+        if !args.no_load && loaded.replace(items) != Some(items) {
+            match load_all(&plan, &args.servers, around) {
+                Err(Error::Interrupted) if !measured.is_empty() => break,
+                result => result?,
+            }
+        }
+        let row = preset.map_or_else(|| "custom".to_owned(), Preset::name);
+        measured.push(measure_row(&row, &plan, args, around)?);
+        if around.is_interrupted() {
+            break;
+        }
+    }
+    Ok(measured)
+}
+
+fn load_all(plan: &Plan, servers: &[Target], around: &Around<'_>) -> Result<(), Error> {
+    servers.iter().try_for_each(|server| {
+        around.bar.set_prefix(format!("{}: loading", server.name));
+        load(&plan.workload, &server.address, plan.threads, around)
+    })
+}
+
+/// The rows asked for; `None` stands for a workload of the user's own.
+fn rows(args: &Compare) -> Vec<Option<Preset>> {
+    use clap::ValueEnum;
+    if args.preset.is_empty() {
+        return vec![None];
+    }
+    let expand = |rows: &Rows| match rows {
+        Rows::All => Preset::value_variants().to_vec(),
+        Rows::One(preset) => vec![*preset],
+    };
+    args.preset.iter().flat_map(expand).map(Some).collect()
+}
+
+/// What tells the items of two workloads apart.
+fn items_of(workload: &Workload) -> (u64, usize, crate::workload::Sizes) {
+    (workload.keys, workload.key_bytes, workload.value)
+}
+
+fn measure_row(row: &str, plan: &Plan, args: &Compare, around: &Around<'_>) -> Result<Row, Error> {
+    let mut rounds: Vec<Vec<Outcome>> = vec![Vec::new(); args.servers.len()];
+    for round in 0..args.rounds.get() as usize {
+        for turn in 0..args.servers.len() {
+            // Each round begins with another server, so that none always follows the same.
+            let place = (turn + round) % args.servers.len();
+            let server: &Target = &args.servers[place];
+            let prefix = format!("{row}: {} {}/{}", server.name, round + 1, args.rounds);
+            around.bar.set_prefix(prefix);
+            let plan = Plan { seed: plan.seed + round as u64, ..plan.clone() };
+            rounds[place].push(outcome::run(&plan, server, around)?);
+            if around.is_interrupted() {
+                rounds[place].pop();
+                return Ok(Row { row: row.to_owned(), servers: standings(rounds) });
+            }
+        }
+    }
+    Ok(Row { row: row.to_owned(), servers: standings(rounds) })
+}
+
+fn standings(rounds: Vec<Vec<Outcome>>) -> Vec<Standing> {
+    let mut standings: Vec<Standing> = rounds.into_iter().filter_map(standing).collect();
+    let Some(first) = standings.first().cloned() else { return standings };
+    for standing in &mut standings {
+        standing.rate_ratio = standing.rate.median / first.rate.median;
+        let cpu = first.cpu_us.zip(standing.cpu_us);
+        standing.cpu_ratio = cpu.map(|(first, this)| first.median / this.median);
+    }
+    standings
+}
+
+fn standing(rounds: Vec<Outcome>) -> Option<Standing> {
+    let cpu = || rounds.iter().filter_map(|round| round.cpu);
+    Some(Standing {
+        server: rounds.first()?.server.clone(),
+        user_us: Spread::of(cpu().map(|cpu| cpu.user_us)),
+        system_us: Spread::of(cpu().map(|cpu| cpu.system_us)),
+        cpu_us: Spread::of(cpu().map(|cpu| cpu.total_us)),
+        cpu_ratio: None,
+        rate: Spread::of(rounds.iter().map(|round| round.rate))?,
+        rate_ratio: 1.0,
+        misses: rounds.iter().map(|round| round.counts.misses).sum(),
+        violations: rounds.iter().map(|round| round.counts.violations()).sum(),
+        rounds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_its_middle_and_ends() {
+        let spread = |figures: &[f64]| Spread::of(figures.iter().copied());
+        let odd = Spread { median: 2.0, least: 1.0, most: 9.0 };
+        assert_eq!(spread(&[9.0, 1.0, 2.0]), Some(odd));
+        let even = Spread { median: 2.5, least: 1.0, most: 9.0 };
+        assert_eq!(spread(&[9.0, 3.0, 1.0, 2.0]), Some(even));
+        assert_eq!(spread(&[]), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! A non-blocking connection with its requests, and the poller that wakes a thread for its own.
+//!
+//! For the modes that look at replies; busy mode has a smaller one of its own.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use socket2::Socket;
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::requests::{Asked, Request, Requests};
+use crate::verify::{Counts, settle};
+
+/// A connection, what it will ask, and what it is owed.
+pub(crate) struct Connection {
+    socket: Socket,
+    pub(crate) requests: Requests,
+    pub(crate) asked: Asked,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    filled: usize,
+    verify: bool,
+}
+
+impl Connection {
+    /// Connects as connection number `lane` of the plan.
+    pub(crate) fn open(plan: &Plan, address: &Address, lane: usize) -> Result<Self, Error> {
+        let socket = address.connect()?;
+        socket.set_nonblocking(true).map_err(Error::io("setting up a connection"))?;
+        Ok(Self {
+            socket,
+            requests: Requests::new(&plan.workload, (lane, plan.connections), plan.seed),
+            asked: Asked::default(),
+            out: Vec::new(),
+            sent: 0,
+            input: vec![0; INPUT_BYTES],
+            filled: 0,
+            verify: plan.verify,
+        })
+    }
+
+    /// Adds a pipeline's worth of requests and sends what the socket takes.
+    pub(crate) fn send_batch(&mut self, at_ns: u64) -> Result<(), Error> {
+        self.requests.append_batch(&mut self.out, &mut self.asked, at_ns);
+        self.flush()
+    }
+
+    /// Adds one operation, due at `at_ns`, without sending it.
+    pub(crate) fn add(&mut self, at_ns: u64) {
+        self.requests.append(&mut self.out, &mut self.asked, at_ns);
+    }
+
+    /// Sends what the socket takes; the poller wakes us when it takes more.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        while self.sent < self.out.len() {
+            match (&self.socket).write(&self.out[self.sent..]) {
+                Ok(n) => self.sent += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(lost(error, "sending requests")),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Receives all there is and settles it; `done` hears of each request that is answered.
+    pub(crate) fn receive(
+        &mut self,
+        counts: &mut Counts,
+        mut done: impl FnMut(Request),
+    ) -> Result<(), Error> {
+        loop {
+            match (&self.socket).read(&mut self.input[self.filled..]) {
+                Ok(0) => return Err(Error::Closed),
+                Ok(n) => self.filled += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(lost(error, "receiving replies")),
+            }
+            let filled = &self.input[..self.filled];
+            let used = settle(filled, &mut self.asked, self.verify, counts, &mut done)?;
+            self.input.copy_within(used..self.filled, 0);
+            self.filled -= used;
+            if self.filled == self.input.len() {
+                self.input.resize(self.filled * 2, 0);
+            }
+        }
+    }
+}
+
+/// A connection that breaks is the server's doing, whichever of our calls notices.
+pub(crate) fn lost(error: std::io::Error, doing: &'static str) -> Error {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Error::Closed,
+        _ => Error::io(doing)(error),
+    }
+}
+
+/// Wakes a thread when one of its connections can be read or written.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Poller {
+    /// Watches `connections`; each event carries the connection's place among them.
+    pub(crate) fn new(connections: &[Connection]) -> Result<Self, Error> {
+        let refused = |errno: rustix::io::Errno| Error::io("watching connections")(errno.into());
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
+        // Edge-triggered: both loops read and write until the socket has no more.
+        let wanted = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        for (place, connection) in connections.iter().enumerate() {
+            let data = epoll::EventData::new_u64(place as u64);
+            epoll::add(&epoll, &connection.socket, data, wanted).map_err(refused)?;
+        }
+        Ok(Self { epoll, events: Vec::with_capacity(connections.len().max(1)) })
+    }
+
+    /// Waits at most `timeout`; returns the places of the connections that are ready.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<impl Iterator<Item = usize> + '_, Error> {
+        let timeout = Timespec::try_from(timeout).expect("timeouts are below a minute");
+        let refused = |errno: rustix::io::Errno| Error::io("waiting for replies")(errno.into());
+        // epoll_pwait rounds timeouts up to milliseconds; ppoll on the epoll descriptor does not.
+        let mut readable = [PollFd::new(&self.epoll, PollFlags::IN)];
+        match poll(&mut readable, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        epoll::wait(&self.epoll, room, Some(&NO_TIME)).map_err(refused)?;
+        let place = |event: &epoll::Event| {
+            usize::try_from(event.data.u64()).expect("it was a usize when it was registered")
+        };
+        Ok(self.events.iter().map(place))
+    }
+}
+
+/// Receive buffer at first; it grows to hold the largest value.
+const INPUT_BYTES: usize = 64 * 1024;
+
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,0 +1,95 @@
+//! Processor time and memory of a process, and the pinning of our own threads.
+//!
+//! Time comes from `/proc/PID/stat`, fields 14 and 15: all threads of the process, those that ended
+//! included, in clock ticks (10 ms on Linux). The kernel scales the two to the scheduler's exact sum,
+//! so their sum is good to a tick; the division between user and system is sampled and noisier.
+
+use std::fs;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::error::Error;
+
+/// Processor time that a process has used, microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CpuTime {
+    pub(crate) user_us: f64,
+    pub(crate) system_us: f64,
+}
+
+impl CpuTime {
+    /// What process `pid` has used since its start.
+    pub(crate) fn of(pid: u32) -> Result<Self, Error> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
+            .map_err(Error::io("reading /proc/PID/stat of the server's process"))?;
+        let ticks_a_second = rustix::param::clock_ticks_per_second() as f64;
+        parse_stat(&stat)
+            .map(|(user, system)| Self {
+                user_us: user as f64 * 1e6 / ticks_a_second,
+                system_us: system as f64 * 1e6 / ticks_a_second,
+            })
+            .ok_or_else(|| Error::Usage(format!("/proc/{pid}/stat has an unknown form")))
+    }
+
+    /// The time used since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            user_us: self.user_us - earlier.user_us,
+            system_us: self.system_us - earlier.system_us,
+        }
+    }
+}
+
+/// User and system ticks. The second field is the command in parentheses and may hold anything,
+/// spaces and parentheses included, so fields are counted from the last parenthesis.
+fn parse_stat(stat: &str) -> Option<(u64, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Memory of process `pid` that is in RAM now, bytes.
+pub(crate) fn resident_bytes(pid: u32) -> Result<u64, Error> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .map_err(Error::io("reading /proc/PID/status of the server's process"))?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())
+        .map(|kib: u64| kib * 1024)
+        .ok_or_else(|| Error::Usage(format!("process {pid} has no resident memory")))
+}
+
+/// Keeps the calling thread on processor `cpu`.
+pub(crate) fn pin(cpu: usize) -> Result<(), Error> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(Error::Usage(format!("--pin {cpu}: there is no such processor")));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+        .map_err(|errno| Error::Io { doing: "pinning a thread (--pin)", source: errno.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_parentheses_does_not_shift_the_fields() {
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 1234 567 0 0 20";
+        assert_eq!(parse_stat(stat), Some((1234, 567)));
+        assert_eq!(parse_stat("7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn our_own_process_has_memory_and_time() {
+        let pid = std::process::id();
+        assert!(resident_bytes(pid).unwrap() > 100_000);
+        let before = CpuTime::of(pid).unwrap();
+        assert!(CpuTime::of(pid).unwrap().since(before).user_us >= 0.0);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_an_error() {
+        assert!(CpuTime::of(u32::MAX).is_err());
+    }
+}

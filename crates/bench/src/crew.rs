@@ -1,0 +1,207 @@
+//! The threads of a run and the one that watches them.
+//!
+//! Threads connect and build what they need, say that they are ready, and work. The watcher then
+//! lets the warm-up pass, takes the counters and the server's CPU time, waits, and takes them again:
+//! what is measured is exactly what lies between, and no thread is stopped or started inside it.
+//!
+//! # Orderings
+//! Counters and marks are relaxed: each is one number, and results come back by joining threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use crate::clock::Clock;
+use crate::cpu::{CpuTime, pin};
+use crate::error::Error;
+use crate::latency::Latency;
+use crate::plan::Plan;
+use crate::verify::Counts;
+
+/// What one thread brings back.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) counts: Counts,
+    pub(crate) latency: Latency,
+}
+
+/// What threads and watcher share.
+pub(crate) struct Watch {
+    pub(crate) clock: Clock,
+    /// When the measured part began; `u64::MAX` before.
+    measured_from_ns: AtomicU64,
+    over: AtomicBool,
+    ready: AtomicUsize,
+    ended: AtomicUsize,
+    done: Box<[Lane]>,
+}
+
+/// A thread's count of finished operations, on a cache line pair of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Lane(AtomicU64);
+
+impl Watch {
+    fn new(threads: usize) -> Self {
+        Self {
+            clock: Clock::start(),
+            measured_from_ns: AtomicU64::new(u64::MAX),
+            over: AtomicBool::new(false),
+            ready: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+            done: (0..threads).map(|_| Lane::default()).collect(),
+        }
+    }
+
+    /// Whether what fell due at `at_ns` is in the measured part.
+    pub(crate) fn counts(&self, at_ns: u64) -> bool {
+        at_ns >= self.measured_from_ns.load(Relaxed)
+    }
+
+    /// Whether threads should end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Thread `thread` has finished `operations` since its start.
+    pub(crate) fn report(&self, thread: usize, operations: u64) {
+        self.done[thread].0.store(operations, Relaxed);
+    }
+
+    /// The calling thread is about to send its first request.
+    pub(crate) fn ready(&self) {
+        self.ready.fetch_add(1, Relaxed);
+    }
+
+    fn operations(&self) -> u64 {
+        self.done.iter().map(|lane| lane.0.load(Relaxed)).sum()
+    }
+}
+
+/// The measured part of a run.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) seconds: f64,
+    /// Keys read and items written.
+    pub(crate) operations: u64,
+    pub(crate) cpu: Option<CpuTime>,
+    pub(crate) tally: Tally,
+}
+
+/// What surrounds a run: whose CPU time counts, who is told, who may stop it.
+#[derive(Clone)]
+pub(crate) struct Around<'a> {
+    pub(crate) pid: Option<u32>,
+    pub(crate) bar: &'a ProgressBar,
+    pub(crate) interrupted: Arc<AtomicBool>,
+}
+
+impl Around<'_> {
+    /// Whether the user wants an end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+}
+
+/// Runs `work` on each of the plan's threads and measures.
+pub(crate) fn measure<F>(plan: &Plan, around: &Around<'_>, work: F) -> Result<Measured, Error>
+where
+    F: Fn(usize, &Watch) -> Result<Tally, Error> + Sync,
+{
+    let watch = Watch::new(plan.threads);
+    let watcher = thread::current();
+    let body = |thread: usize| {
+        let pinned = match plan.pins.is_empty() {
+            true => Ok(()),
+            false => pin(plan.pins[thread % plan.pins.len()]),
+        };
+        let result = pinned.and_then(|()| work(thread, &watch));
+        watch.ended.fetch_add(1, Relaxed);
+        watcher.unpark();
+        result
+    };
+    let body = &body;
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..plan.threads).map(|thread| scope.spawn(move || body(thread))).collect();
+        let between = observe(plan, around, &watch);
+        watch.over.store(true, Relaxed);
+        let mut tally = Tally::default();
+        for thread in threads {
+            let part = thread.join().expect("threads return errors instead of panicking")?;
+            tally.counts.add(&part.counts);
+            tally.latency.add(&part.latency);
+        }
+        let (seconds, operations, cpu) = between?;
+        Ok(Measured { seconds, operations, cpu, tally })
+    })
+}
+
+/// Waits through warm-up and measured part; returns its seconds, operations and CPU time.
+fn observe(
+    plan: &Plan,
+    around: &Around<'_>,
+    watch: &Watch,
+) -> Result<(f64, u64, Option<CpuTime>), Error> {
+    let ended = || watch.ended.load(Relaxed) == plan.threads;
+    let stop = || ended() || around.is_interrupted();
+    let wait = || thread::park_timeout(Duration::from_millis(2));
+    // A run that is bounded by requests is measured from the first one on.
+    if plan.requests_max.is_some() {
+        watch.measured_from_ns.store(0, Relaxed);
+    }
+    let cpu_at_start = around.pid.map(CpuTime::of).transpose()?;
+    while watch.ready.load(Relaxed) < plan.threads && watch.ended.load(Relaxed) == 0 {
+        wait();
+    }
+    let started_ns = watch.clock.now_ns();
+    let warm_ns = started_ns + nanoseconds(plan.warmup_s);
+    while watch.clock.now_ns() < warm_ns && !stop() {
+        wait();
+    }
+    let (from, operations, cpu) = if plan.requests_max.is_some() {
+        (started_ns, 0, cpu_at_start)
+    } else {
+        let cpu = around.pid.map(CpuTime::of).transpose()?;
+        let now = watch.clock.now_ns();
+        watch.measured_from_ns.store(now, Relaxed);
+        (now, watch.operations(), cpu)
+    };
+    let until = from + nanoseconds(plan.seconds);
+    while !stop() {
+        let now = watch.clock.now_ns();
+        if now >= until {
+            break;
+        }
+        show(plan, around.bar, watch.operations() - operations, (now - from, until - from));
+        wait();
+    }
+    let cpu_after = around.pid.map(CpuTime::of).transpose()?;
+    let operations = watch.operations() - operations;
+    let seconds = (watch.clock.now_ns() - from) as f64 / 1e9;
+    Ok((seconds, operations, cpu_after.zip(cpu).map(|(after, before)| after.since(before))))
+}
+
+fn show(plan: &Plan, bar: &ProgressBar, operations: u64, (passed, all): (u64, u64)) {
+    match plan.requests_max {
+        Some(max) => bar.set_length(max.saturating_mul(plan.workload.batch as u64).max(1)),
+        None => bar.set_length(all / 1_000_000),
+    }
+    bar.set_position(if plan.requests_max.is_some() { operations } else { passed / 1_000_000 });
+    if passed > 0 {
+        let rate = operations as f64 * 1e3 / passed as f64;
+        bar.set_message(format!("{rate:.3} M operations/s"));
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the plan's times are between 0 and a day"
+)]
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}

@@ -1,0 +1,130 @@
+//! `guira bench`: a load generator for any server that speaks the memcached protocol.
+//!
+//! ```text
+//! args -> plan -> load -> crew: one watcher, n threads -> outcome -> report
+//!                          |  closed  pipeline answered, next pipeline; latency
+//!                          |  open    requests at their times; latency from when they fell due
+//!                          |  busy    prebuilt requests, polled, replies dropped uncopied
+//!                        requests (workload, zipf, value) -> bytes -> reply -> verify
+//! ```
+//! The figure to trust on a machine that does other things too is the server's CPU time an operation
+//! ([`CpuCost`]), which the kernel accounts to its process; throughput and latency come second.
+//!
+//! Bad at: servers on other machines (no CPU time), more connections than one process may open, and
+//! judging whether a read is stale: it checks that a value is some write's, not that it is the last.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::SIGINT;
+
+pub use address::{Address, Target};
+pub use args::Args;
+pub use compare::{Row, Spread, Standing};
+pub use error::Error;
+pub use latency::Summary;
+pub use memory::Filling;
+pub use outcome::{CpuCost, Outcome};
+pub use verify::Counts;
+
+use args::Command;
+use crew::Around;
+use plan::Plan;
+
+mod address;
+mod args;
+mod busy;
+mod clock;
+mod closed;
+mod compare;
+mod connection;
+mod cpu;
+mod crew;
+mod error;
+mod latency;
+mod load;
+mod memory;
+mod open;
+mod outcome;
+mod plan;
+mod reply;
+mod report;
+mod requests;
+mod rng;
+mod value;
+mod verify;
+mod workload;
+mod zipf;
+
+/// Does what the arguments ask and prints the result to standard output; progress goes to standard
+/// error where that is a terminal.
+///
+/// A first SIGINT ends the run early with a summary of what was measured so far, a second one ends
+/// the process.
+///
+/// # Errors
+/// [`Error::Usage`] before anything is sent; [`Error::Violations`] after the result is printed, if
+/// values were read that no write stored; the others when the run could not be finished.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let bar = progress();
+    let around = Around { pid: None, bar: &bar, interrupted: interruptible()? };
+    let violations = match &args.command {
+        None => {
+            let outcome = plain(args, &around)?;
+            bar.finish_and_clear();
+            if args.json { report::json(&outcome) } else { report::outcome(&outcome) }?;
+            outcome.counts.violations()
+        }
+        Some(Command::Compare(compare)) => {
+            let rows = compare::run(compare, &around)?;
+            bar.finish_and_clear();
+            if compare.json { report::json(&rows) } else { report::comparison(&rows) }?;
+            rows.iter().flat_map(|row| &row.servers).map(|server| server.violations).sum()
+        }
+        Some(Command::Memory(memory)) => {
+            let filling = memory::run(memory, &around)?;
+            bar.finish_and_clear();
+            if memory.json { report::json(&filling) } else { report::filling(&filling) }?;
+            0
+        }
+    };
+    if violations == 0 { Ok(()) } else { Err(Error::Violations(violations)) }
+}
+
+/// A run without a subcommand.
+fn plain(args: &Args, around: &Around<'_>) -> Result<Outcome, Error> {
+    let plan = Plan::new(&args.workload, &args.pace, args.preset, false)?;
+    let target = Target {
+        name: args.server.to_string(),
+        address: args.server.clone(),
+        pid: args.server_pid,
+    };
+    if args.load {
+        around.bar.set_prefix("loading");
+        load::load(&plan.workload, &target.address, plan.threads, around)?;
+    }
+    around.bar.set_prefix("running");
+    outcome::run(&plan, &target, around)
+}
+
+/// A flag that SIGINT sets; the next SIGINT then has its usual effect.
+fn interruptible() -> Result<Arc<AtomicBool>, Error> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_default(SIGINT, flag.clone())
+        .and_then(|_| signal_hook::flag::register(SIGINT, flag.clone()))
+        .map_err(Error::io("catching SIGINT"))?;
+    Ok(flag)
+}
+
+/// A bar that is drawn only where standard error is a terminal.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix:28} {wide_bar} {percent:>3} %  {msg}")
+        .expect("the template is a constant");
+    ProgressBar::new(1).with_style(style)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! `guira bench memory`: fills a server and divides its resident memory by its items.
+//!
+//! The server says how many items it holds (`stats`: `curr_items`), the kernel how much of it is in
+//! RAM (`VmRSS`). What the server had before the first item is reported too, not subtracted.
+
+use serde::Serialize;
+
+use crate::address::{Address, Target};
+use crate::args::{Memory, Preset};
+use crate::cpu::resident_bytes;
+use crate::crew::Around;
+use crate::error::Error;
+use crate::load::{Loader, stat};
+use crate::value::fits;
+use crate::workload::Workload;
+
+/// A server's memory when it was full, or held what it was given.
+#[derive(Clone, Debug, Serialize)]
+pub struct Filling {
+    /// The server's address.
+    pub server: String,
+    /// Items stored into it.
+    pub stored: u64,
+    /// Items it holds.
+    pub items: u64,
+    /// Whether it began to evict.
+    pub evicted: bool,
+    /// Resident memory before the first item, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_before: Option<u64>,
+    /// Resident memory now, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<u64>,
+    /// Resident memory by items held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_an_item: Option<f64>,
+}
+
+/// Fills the server.
+pub(crate) fn run(args: &Memory, around: &Around<'_>) -> Result<Filling, Error> {
+    if !fits(args.items, args.key_bytes) {
+        return Err(Error::Usage(format!(
+            "--key-bytes {}: keys are 2 to 250 bytes, with room for a letter and {} in digits",
+            args.key_bytes, args.items
+        )));
+    }
+    let (base, _) = Preset::Set50.workload();
+    let workload =
+        Workload { keys: args.items, key_bytes: args.key_bytes, value: args.value_bytes, ..base };
+    let target = Target {
+        name: args.server.to_string(),
+        address: args.server.clone(),
+        pid: args.server_pid,
+    };
+    let resident = || target.pid.map(resident_bytes).transpose();
+    let resident_before = resident()?;
+    let (stored, evicted) = fill(&workload, &target.address, around)?;
+    let items = stat(&target.address, "curr_items")?;
+    let resident = resident()?;
+    Ok(Filling {
+        server: target.name,
+        stored,
+        items,
+        evicted,
+        resident_before,
+        resident,
+        bytes_an_item: resident.map(|bytes| bytes as f64 / items.max(1) as f64),
+    })
+}
+
+/// Stores items until the server evicts, all are stored, or the user has seen enough.
+fn fill(workload: &Workload, address: &Address, around: &Around<'_>) -> Result<(u64, bool), Error> {
+    around.bar.set_prefix("filling");
+    around.bar.set_length(workload.keys);
+    let evictions_before = stat(address, "evictions")?;
+    let mut loader = Loader::open(workload, address)?;
+    let mut stored = 0;
+    while stored < workload.keys {
+        let until = (stored + CHUNK_ITEMS).min(workload.keys);
+        loader.store(stored..until, around)?;
+        stored = until;
+        if stat(address, "evictions")? > evictions_before {
+            return Ok((stored, true));
+        }
+        if around.is_interrupted() {
+            break;
+        }
+    }
+    Ok((stored, false))
+}
+
+/// Items stored between two questions whether the server evicts.
+const CHUNK_ITEMS: u64 = 50_000;

@@ -1,0 +1,130 @@
+//! A run on one server, from connecting to figures.
+
+use serde::Serialize;
+
+use crate::address::Target;
+use crate::crew::{Around, Measured, measure};
+use crate::error::Error;
+use crate::latency::Summary;
+use crate::open::Pacing;
+use crate::plan::{Counting, Mode, Plan};
+use crate::verify::Counts;
+use crate::{busy, closed, open};
+
+/// The figures of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The server, by name or address.
+    pub server: String,
+    /// `closed`, `open`, `busy, counted by bytes` or `busy, counted by replies`.
+    pub mode: String,
+    /// Measured time, seconds.
+    pub seconds: f64,
+    /// Keys read and items written in that time.
+    pub operations: u64,
+    /// Operations a second.
+    pub rate: f64,
+    /// The server's CPU time an operation, where its process was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuCost>,
+    /// Latency of reads; not measured in busy mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_latency: Option<Summary>,
+    /// Latency of writes; not measured in busy mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_latency: Option<Summary>,
+    /// What became of the requests, warm-up included; in busy mode, of the reading passes alone.
+    pub counts: Counts,
+}
+
+/// CPU time an operation, microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CpuCost {
+    /// In the server's own code.
+    pub user_us: f64,
+    /// In the kernel, on the server's behalf.
+    pub system_us: f64,
+    /// Both.
+    pub total_us: f64,
+}
+
+impl CpuCost {
+    fn of(measured: &Measured) -> Option<Self> {
+        let cpu = measured.cpu?;
+        let operations = measured.operations.max(1) as f64;
+        let (user_us, system_us) = (cpu.user_us / operations, cpu.system_us / operations);
+        Some(Self { user_us, system_us, total_us: user_us + system_us })
+    }
+}
+
+/// Runs `plan` on `target`.
+pub(crate) fn run(plan: &Plan, target: &Target, around: &Around<'_>) -> Result<Outcome, Error> {
+    let around = Around { pid: target.pid, ..around.clone() };
+    let Mode::Busy(counting) = plan.mode else {
+        let measured = measure_mode(plan, target, &around, false)?;
+        let mode = if plan.mode == Mode::Closed { "closed" } else { "open" };
+        return Ok(outcome(target, mode, &measured, measured.tally.counts.clone()));
+    };
+    let mut counts = Counts::default();
+    let by_bytes = match counting {
+        Counting::Bytes => true,
+        Counting::Replies => false,
+        Counting::Auto if !plan.workload.mix.reads() => true,
+        Counting::Auto => {
+            counts = reading_pass(plan, target, &around, TRIAL_REQUESTS)?;
+            counts.misses == 0 && counts.violations() == 0
+        }
+    };
+    let measured = measure_mode(plan, target, &around, by_bytes)?;
+    if plan.verify {
+        let requests = (plan.workload.keys / plan.workload.batch as u64).max(TRIAL_REQUESTS);
+        counts.add(&reading_pass(plan, target, &around, requests)?);
+    }
+    let mode = if by_bytes { "busy, counted by bytes" } else { "busy, counted by replies" };
+    Ok(outcome(target, mode, &measured, counts))
+}
+
+/// Reads `requests` times, or as often as the run may, and judges every value.
+fn reading_pass(
+    plan: &Plan,
+    target: &Target,
+    around: &Around<'_>,
+    requests: u64,
+) -> Result<Counts, Error> {
+    let pass = plan.reading_pass(requests.min(plan.requests_max.unwrap_or(u64::MAX)));
+    Ok(measure_mode(&pass, target, around, false)?.tally.counts)
+}
+
+fn measure_mode(
+    plan: &Plan,
+    target: &Target,
+    around: &Around<'_>,
+    by_bytes: bool,
+) -> Result<Measured, Error> {
+    let address = &target.address;
+    measure(plan, around, |thread, watch| match plan.mode {
+        Mode::Closed => closed::run(plan, address, thread, watch),
+        Mode::Busy(_) => busy::run(plan, address, by_bytes, thread, watch),
+        Mode::Open { rate, arrivals, spin } => {
+            open::run((plan, Pacing { rate, arrivals, spin }), address, thread, watch)
+        }
+    })
+}
+
+fn outcome(target: &Target, mode: &str, measured: &Measured, counts: Counts) -> Outcome {
+    let (read_latency, write_latency) = measured.tally.latency.summaries();
+    Outcome {
+        server: target.name.clone(),
+        mode: mode.to_owned(),
+        seconds: measured.seconds,
+        operations: measured.operations,
+        rate: measured.operations as f64 / measured.seconds.max(1e-9),
+        cpu: CpuCost::of(measured),
+        read_latency,
+        write_latency,
+        counts,
+    }
+}
+
+/// Requests of the pass that decides how busy mode counts.
+const TRIAL_REQUESTS: u64 = 20_000;

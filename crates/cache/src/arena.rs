@@ -1,0 +1,220 @@
+//! The memory that items live in: one reserved, zeroed mapping, in huge pages where the kernel grants them.
+//!
+//! All unsafe code of the crate is here. The rest sees words (atomics, for whatever may change
+//! after publication) and bytes (plain, for what never does).
+//!
+//! # Invariants
+//! 1. `base` points to `words` zeroed, 4-byte aligned words that stay mapped while the arena lives.
+//! 2. A range given out by [`Arena::bytes`] is not written until its reader ended its turn: keys and
+//!    values are immutable from publication to reclamation (reclaim.rs).
+//! 3. A range given out by [`Arena::bytes_mut`] belongs to an unpublished chunk, which has one owner
+//!    and is in nobody's index (`slab::Owned` is that ownership as a value).
+//! 4. A word is reached by [`Arena::word`] only or by bytes only, from publication to reclamation:
+//!    the layout in item.rs decides which.
+//!
+//! # Costs
+//! Nothing is resident before it is touched. An access is one add and one compare.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+/// Bytes of a huge page, to which the mapping is aligned.
+const HUGE: usize = 2 << 20;
+
+pub(crate) struct Arena {
+    base: NonNull<AtomicU32>,
+    words: usize,
+    mapping: mapping::Mapping,
+}
+
+// SAFETY: the arena owns its mapping (invariant 1); which thread drops it does not matter.
+unsafe impl Send for Arena {}
+// SAFETY: shared access is through atomics, or through bytes that invariants 2 and 3 keep from
+// being written while anyone else may read them.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Reserves `bytes` (rounded up to a huge page).
+    pub(crate) fn new(bytes: usize, lock: bool, preallocate: bool) -> io::Result<Arena> {
+        let bytes = bytes.next_multiple_of(HUGE);
+        let (base, mapping) = mapping::map(bytes)?;
+        if lock || preallocate {
+            mapping::populate(base, bytes, lock)?;
+        }
+        Ok(Arena { base: base.cast(), words: bytes / 4, mapping })
+    }
+
+    /// The word at index `at` (in words from the start of the arena).
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
+        assert!(at < self.words, "word {at} is outside the arena");
+        // SAFETY: `at` is inside the mapping (checked above, invariant 1).
+        let word = unsafe { self.base.add(at) };
+        // SAFETY: mapped, aligned and initialised (invariant 1); only reached as an atomic (invariant 4).
+        unsafe { word.as_ref() }
+    }
+
+    /// `len` bytes from byte offset `at` on, of a chunk that is published or owned by the caller.
+    #[inline]
+    pub(crate) fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        let start = self.byte(at, len);
+        // SAFETY: inside the mapping; not written while the slice lives (invariant 2).
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
+    }
+
+    /// `len` bytes from byte offset `at` on, of a chunk that `_owner` owns unpublished.
+    #[inline]
+    pub(crate) fn bytes_mut<'o, T>(
+        &self,
+        _owner: &'o mut T,
+        at: usize,
+        len: usize,
+    ) -> &'o mut [u8] {
+        let start = self.byte(at, len);
+        // SAFETY: inside the mapping, and nobody else reaches an unpublished chunk's bytes
+        // (invariant 3); the borrow of its owner keeps a second slice from being made.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    /// Asks the processor for the line at word `at`. Never faults, changes nothing.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let line = self.base.as_ptr().wrapping_add(at.min(self.words - 1));
+            // SAFETY: a prefetch reads nothing that the program can see; the address is mapped anyway.
+            unsafe { _mm_prefetch(line.cast::<i8>(), _MM_HINT_T0) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = at;
+    }
+
+    /// Gives the memory of `len` bytes from `at` on, in which no chunk is in use, back to the system.
+    /// It reads as zeroes afterwards.
+    pub(crate) fn release(&self, at: usize, len: usize) {
+        mapping::release(self.byte(at, len), len);
+    }
+
+    /// The address of byte `at`, of which `len` bytes lie inside the mapping.
+    #[inline]
+    fn byte(&self, at: usize, len: usize) -> NonNull<u8> {
+        let end = at.checked_add(len).expect("a chunk's end fits an address");
+        assert!(end <= self.words * 4, "bytes {at}..{end} are outside the arena");
+        // SAFETY: `at..end` is inside the mapping (checked above, invariant 1).
+        unsafe { self.base.cast::<u8>().add(at) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        mapping::unmap(&self.mapping);
+    }
+}
+
+/// The system's mapping: reserved, not committed, so that a large limit costs nothing until used.
+#[cfg(not(miri))]
+mod mapping {
+    use super::HUGE;
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
+    use std::io;
+    use std::ptr::NonNull;
+
+    /// What was mapped, which is a little more than what is used: the start is aligned within it.
+    pub(super) struct Mapping {
+        start: NonNull<u8>,
+        bytes: usize,
+    }
+
+    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+        let whole = bytes.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, prot, flags) }?;
+        let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let shift = start.as_ptr().align_offset(HUGE);
+        // SAFETY: `shift` < HUGE and the mapping is `bytes` + HUGE long.
+        let base = unsafe { start.add(shift) };
+        // SAFETY: the range was just mapped. Refusal only costs speed, so it is not an error.
+        let _ = unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+        Ok((base, Mapping { start, bytes: whole }))
+    }
+
+    pub(super) fn populate(base: NonNull<u8>, bytes: usize, lock: bool) -> io::Result<()> {
+        if lock {
+            // SAFETY: the range is mapped; locking changes no content.
+            unsafe { mlock(base.as_ptr().cast(), bytes) }?;
+        } else {
+            // SAFETY: the range is mapped and unused; populating leaves zeroes.
+            unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) }?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn release(start: NonNull<u8>, len: usize) {
+        // SAFETY: mapped (the caller checked), and nobody refers to bytes in it: no chunk of the
+        // range is in use. Refusal leaves the memory resident, which is no error.
+        let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
+    }
+
+    pub(super) fn unmap(mapping: &Mapping) {
+        // SAFETY: the arena is being dropped, so no reference into its mapping is left.
+        let _ = unsafe { munmap(mapping.start.as_ptr().cast(), mapping.bytes) };
+    }
+}
+
+/// Miri has no huge mappings to offer: the allocator's zeroed memory serves.
+#[cfg(miri)]
+mod mapping {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::io;
+    use std::ptr::NonNull;
+
+    pub(super) struct Mapping {
+        start: NonNull<u8>,
+        layout: Layout,
+    }
+
+    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+        let layout = Layout::from_size_align(bytes, 64).map_err(io::Error::other)?;
+        // SAFETY: the layout is not empty: a cache has at least one page.
+        let start = unsafe { alloc_zeroed(layout) };
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok((start, Mapping { start, layout }))
+    }
+
+    pub(super) fn populate(_base: NonNull<u8>, _bytes: usize, _lock: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn release(_start: NonNull<u8>, _len: usize) {}
+
+    pub(super) fn unmap(mapping: &Mapping) {
+        // SAFETY: allocated above with this layout, and no reference into it is left.
+        unsafe { dealloc(mapping.start.as_ptr(), mapping.layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn a_new_arena_is_zero_and_keeps_what_is_written() {
+        let arena = Arena::new(HUGE, false, false).unwrap();
+        assert_eq!(arena.word(7).load(Relaxed), 0);
+        let mut owner = ();
+        arena.bytes_mut(&mut owner, 64, 5).copy_from_slice(b"guira");
+        assert_eq!(arena.bytes(64, 5), b"guira");
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the arena")]
+    fn a_range_past_the_end_is_refused() {
+        let arena = Arena::new(HUGE, false, false).unwrap();
+        let _ = arena.bytes(HUGE - 2, 3);
+    }
+}

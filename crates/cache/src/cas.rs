@@ -1,0 +1,78 @@
+//! Cas uniques without a field in the item: counters by stripes of the key hash.
+//!
+//! A key's unique is its stripe's count. Every change of any key of the stripe advances it, so an
+//! unchanged unique proves an unchanged item; the reverse can fail (another key of the stripe was
+//! written in between) and then costs the client one more round, as any lost race does. With `S`
+//! stripes and `w` writes between `gets` and `cas` that happens with probability `w / S`.
+//!
+//! # Invariants
+//! 1. A writer advances the stripe after it put the new item into the index, and before it unlocks
+//!    the key's entry.
+//! 2. A reader loads the stripe before it looks the key up. By 1 it can hold a unique that is too
+//!    old for the item (its `cas` then fails, although nothing changed), never one too new.
+//! 3. Uniques of one key only grow, and uniques of different stripes differ.
+
+use guira_index::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) struct Stripes {
+    counts: Box<[AtomicU64]>,
+    bits: u32,
+}
+
+impl Stripes {
+    /// One stripe for each KiB of `memory_bytes`, from 2^10 to 2^20.
+    pub(crate) fn new(memory_bytes: usize) -> Stripes {
+        let stripes = (memory_bytes / 1024).next_power_of_two().clamp(1 << 10, 1 << 20);
+        Stripes {
+            counts: (0..stripes).map(|_| AtomicU64::new(1)).collect(),
+            bits: stripes.trailing_zeros(),
+        }
+    }
+
+    /// The unique of the keys of this hash now.
+    #[inline]
+    pub(crate) fn get(&self, hash: Hash) -> u64 {
+        let stripe = self.stripe(hash);
+        self.unique(stripe, self.counts[stripe].load(Ordering::Acquire))
+    }
+
+    /// Advances the stripe; the new unique. The caller holds the key's entry (invariant 1).
+    #[inline]
+    pub(crate) fn advance(&self, hash: Hash) -> u64 {
+        let stripe = self.stripe(hash);
+        self.unique(stripe, self.counts[stripe].fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Asks the processor for the stripe's line, which is rarely in its caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: Hash) {
+        guira_index::prefetch(&self.counts[self.stripe(hash)]);
+    }
+
+    fn unique(&self, stripe: usize, count: u64) -> u64 {
+        (count << self.bits) | stripe as u64
+    }
+
+    /// Middle bits: the index uses the lowest (tag) and the highest (bucket).
+    fn stripe(&self, hash: Hash) -> usize {
+        (hash.0 >> 8) as usize & (self.counts.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unique_grows_with_each_change_and_no_two_stripes_share_one() {
+        let stripes = Stripes::new(1 << 20);
+        let (a, b) = (Hash(0x100), Hash(0x200));
+        let before = stripes.get(a);
+        let after = stripes.advance(a);
+        assert!(after > before);
+        assert_eq!(stripes.get(a), after);
+        assert_ne!(stripes.get(a), stripes.get(b));
+        assert_eq!(stripes.get(Hash(0x100)), stripes.get(Hash(0x1ff)), "the tag plays no part");
+    }
+}

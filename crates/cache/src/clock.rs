@@ -1,0 +1,175 @@
+//! CLOCK: one recency bit an item, one hand a slab class (MemC3 §3.3).
+//!
+//! A hit sets the bit unless it is set; an item starts with it clear. The hand goes round the
+//! class's chunks: it clears a set bit and passes on, and takes the item whose bit is clear. What is
+//! expired or flushed it takes in any case.
+//!
+//! The bits are in the items' headers. A hit has that line at hand anyway, and the hand reads the
+//! headers in memory order, which the processor fetches ahead.
+//!
+//! # Costs
+//! A hit: at most one compare-and-swap, none when the bit is set. An eviction: one or two headers
+//! examined on the average. Bad at: scans, which push out everything not hit since the last round.
+
+use crate::classes::Class;
+use crate::item::{Header, ItemRef};
+use crate::slab::{ClassState, Slab};
+use guira_index::Location;
+use std::sync::atomic::Ordering::Acquire;
+
+/// Chunks that a hand examines at most before it takes items whose bit is set: what bounds the
+/// time under the class's lock when everything was hit since the last round.
+const PATIENCE: usize = 16 << 10;
+
+/// What an eviction policy is asked. It sees headers and answers with headers; it owns no items.
+pub(crate) struct Clock;
+
+/// The policy's answer about an item that the hand points at.
+pub(crate) enum Verdict {
+    /// Take it.
+    Evict,
+    /// Pass on, and leave this header behind.
+    Spare(Header),
+}
+
+impl Clock {
+    /// A get found the item.
+    #[inline]
+    pub(crate) fn hit(header: Header) -> Header {
+        header.with_recent(true)
+    }
+
+    /// The item is about to be published.
+    pub(crate) fn admitted(header: Header) -> Header {
+        header.with_recent(false)
+    }
+
+    /// The hand points at the item.
+    pub(crate) fn examined(header: Header) -> Verdict {
+        if header.is_recent() { Verdict::Spare(header.with_recent(false)) } else { Verdict::Evict }
+    }
+}
+
+/// Where the hand of a class stands: the index of a page in the class's list, and a slot of it.
+#[derive(Default)]
+pub(crate) struct Hand {
+    page: usize,
+    slot: u32,
+}
+
+impl Hand {
+    /// The page, of `pages`, that comes after the hand's: what a thief takes. Its items were
+    /// examined longest ago.
+    pub(crate) fn next_page(&self, pages: usize) -> Option<usize> {
+        (pages > 0).then(|| (self.page + 1) % pages)
+    }
+
+    /// The chunk under the hand, which moves on.
+    fn advance(&mut self, slab: &Slab, pages: &[u32]) -> Location {
+        if self.page >= pages.len() {
+            self.page = 0;
+            self.slot = 0;
+        }
+        if self.slot >= slab.slots_used(pages[self.page]) {
+            self.page = (self.page + 1) % pages.len();
+            self.slot = 0;
+        }
+        let chunk = slab.location(pages[self.page], self.slot);
+        self.slot += 1;
+        chunk
+    }
+}
+
+/// What decides whether an item is dead, whatever its bit says.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: u32,
+    pub(crate) generation: u32,
+}
+
+impl Moment {
+    /// Whether no get would return the item any more.
+    pub(crate) fn is_past(self, item: &ItemRef<'_>) -> bool {
+        item.header().generation() != self.generation || item.is_expired(self.now)
+    }
+}
+
+impl Slab {
+    /// Up to `want` items of `class` to evict, added to `victims`. The caller is online, and
+    /// unlinks each by its location: it may be gone already, or come up twice.
+    pub(crate) fn victims(
+        &self,
+        class: Class,
+        want: usize,
+        moment: Moment,
+        victims: &mut Vec<Location>,
+    ) {
+        let mut state = self.lock(class);
+        let ClassState { pages, hand, evicted_idle_s, used, .. } = &mut *state;
+        if pages.is_empty() || *used == 0 {
+            return;
+        }
+        let round = pages.len() * self.slots(class) as usize;
+        let (mut examined, wanted) = (0, victims.len() + want);
+        while victims.len() < wanted && examined < 2 * round.min(PATIENCE) + want {
+            let chunk = hand.advance(self, pages);
+            examined += 1;
+            let Some(item) = self.item_of(chunk) else { continue };
+            if !moment.is_past(&item) && examined < PATIENCE {
+                match Clock::examined(item.header()) {
+                    Verdict::Evict => *evicted_idle_s = item.idle_s(moment.now),
+                    Verdict::Spare(header) => {
+                        item.mark(header);
+                        continue;
+                    }
+                }
+            }
+            victims.push(item.location());
+        }
+    }
+
+    /// The items that have a chunk in some slots of a page, if the page is the class's: as their
+    /// head or first link, or, `whole`, as any link. The caller is online.
+    ///
+    /// Looks with the class locked: a page may leave its class, and what stands in its chunks then
+    /// is no header.
+    pub(crate) fn items_in(
+        &self,
+        class: Class,
+        page: u32,
+        slots: std::ops::Range<u32>,
+        whole: bool,
+    ) -> Vec<ItemRef<'_>> {
+        let state = self.lock(class);
+        if !state.pages.contains(&page) && !state.draining.contains(&page) {
+            return Vec::new();
+        }
+        let end = slots.end.min(self.slots_used(page));
+        (slots.start..end)
+            .filter_map(|slot| {
+                let chunk = self.location(page, slot);
+                let word = self.word_of(chunk);
+                if whole && Header(self.arena.word(word).load(Acquire)).is_link() {
+                    return self.item_of(Location(self.arena.word(word + 1).load(Acquire)));
+                }
+                self.item_of(chunk)
+            })
+            .collect()
+    }
+
+    /// The published item that a hand finds at `chunk`: the item itself, or the one whose first
+    /// link this is.
+    pub(crate) fn item_of(&self, chunk: Location) -> Option<ItemRef<'_>> {
+        let word = self.word_of(chunk);
+        let header = Header(self.arena.word(word).load(Acquire));
+        let head = if header.is_first_link() {
+            Location(self.arena.word(word + 1).load(Acquire))
+        } else if header.is_published() {
+            chunk
+        } else {
+            return None;
+        };
+        let item = ItemRef::new(self, head);
+        item.header().is_published().then_some(item)
+    }
+}

@@ -1,0 +1,90 @@
+//! What a cache is made from, checked before any memory is taken.
+
+use crate::slab::MEMORY_MAX;
+use std::fmt;
+
+/// How a cache is sized and what it may do. `Config::default()` is memcached's default.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Memory for items, in bytes (memcached's `-m`). The index comes on top: about 5.7 bytes an item.
+    pub memory_bytes: usize,
+    /// The largest item that a server accepts, in bytes; bounds the value of one item.
+    pub item_bytes_max: usize,
+    /// Whether a full cache evicts (`true`) or refuses to store (`-M`).
+    pub evictions: bool,
+    /// `Some(f)`: each slab class is `f` times the one below (memcached's `-f`); `None`: Guira's own
+    /// fine classes, steps of 4 bytes up to 256 and of about 6 % beyond.
+    pub growth_factor: Option<f64>,
+    /// The smallest chunk, in bytes, when `growth_factor` is given (memcached's `-n` and a header).
+    pub chunk_bytes_min: usize,
+    /// How many handles may live at a time: one a worker thread and a few for the house.
+    pub handles_max: usize,
+    /// Locks the item memory into RAM (memcached's `-k`).
+    pub lock_memory: bool,
+    /// Touches all item memory at the start (memcached's `-L`).
+    pub preallocate: bool,
+    /// Fixes the hash secret, for tests and experiments that must repeat. `None`: from the system.
+    pub hash_seed: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            memory_bytes: 64 << 20,
+            item_bytes_max: 1 << 20,
+            evictions: true,
+            growth_factor: None,
+            chunk_bytes_min: 48,
+            handles_max: 72,
+            lock_memory: false,
+            preallocate: false,
+            hash_seed: None,
+        }
+    }
+}
+
+impl Config {
+    /// Address space set aside, so that the limit can be raised while the cache runs: eight times
+    /// the limit, which costs nothing until it is used; just the limit where all of it is taken at once.
+    pub(crate) fn memory_bytes_reserved(&self) -> usize {
+        let times = if self.lock_memory || self.preallocate { 1 } else { 8 };
+        self.memory_bytes.saturating_mul(times).min(MEMORY_MAX).max(self.memory_bytes)
+    }
+}
+
+/// Why a cache can't be made from a [`Config`]; says what to change.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// More memory than 32-bit references reach.
+    TooMuchMemory {
+        /// What was asked for, in bytes.
+        asked: usize,
+        /// The most that works, in bytes.
+        most: usize,
+    },
+    /// A growth factor that yields no classes.
+    GrowthFactor(f64),
+    /// The system refused the mapping, or to lock it.
+    Map(std::io::Error),
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMuchMemory { asked, most } => write!(
+                f,
+                "{asked} bytes of item memory are more than one cache can refer to; give at most {most}"
+            ),
+            Self::GrowthFactor(g) => {
+                write!(f, "growth factor {g} must be greater than 1 (try 1.25)")
+            }
+            Self::Map(error) => write!(
+                f,
+                "cannot map the item memory: {error}; ask for less memory, or raise the limit on \
+                 locked or virtual memory"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,168 @@
+//! `flush_all` in constant time, and the sweep that cleans up behind it.
+//!
+//! Each item carries the parity of the generation in which it was stored; a flush begins the next
+//! generation, and whatever is of the other parity is a miss from that instant on. A sweep then
+//! unlinks the dead ones bit by bit. Only when it is through may the generation change again, or
+//! the dead would rise: a flush that comes earlier waits, turn by turn, for the sweep.
+//!
+//! The sweep starts after every handle has ended the turn in which the flush came: until then a
+//! store may still publish an item of the old generation.
+//!
+//! The same thread touches the index's next pages before an insert has to wait for them, and gives memory
+//! back after the limit was lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the header's field
+//! can tell.
+
+use crate::cache::Cache;
+use crate::classes::Class;
+use crate::handle::Handle;
+use crate::item::IDLE_MAX_S;
+use guira_index::{Cuckoo, Index};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often last accesses are looked through: half the time that the field can tell.
+const AGING_S: u32 = IDLE_MAX_S / 2;
+/// Chunks that a sweep looks at in one step: well under a millisecond.
+const STEP: u32 = 4096;
+
+/// Keys for which the index has memory ahead: what the fastest writers enter between two steps.
+const KEYS_AHEAD: usize = 1 << 16;
+
+#[derive(Default)]
+pub(crate) struct Flush {
+    generation: AtomicU32,
+    /// The second at which a flush is due; 0 for none.
+    due: AtomicU32,
+    /// The stamp of the flush that a sweep must still clean up behind.
+    unswept: Mutex<Option<u64>>,
+}
+
+impl Flush {
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// Makes every item stored so far a miss, in constant time; `false` if the sweep behind the
+    /// last flush is still under way: end the turn, and try again.
+    pub fn flush(&self) -> bool {
+        let flush = &self.cache.flush;
+        let mut unswept = flush.unswept.lock();
+        if unswept.is_some() {
+            return false;
+        }
+        flush.generation.fetch_xor(1, Ordering::AcqRel);
+        *unswept = Some(self.cache.epochs.stamp());
+        true
+    }
+
+    /// Lets a flush take place at second `at`, instead of any planned before.
+    pub fn flush_at(&self, at: u32) {
+        self.cache.flush.due.store(at, Ordering::Relaxed);
+    }
+
+    /// Carries out what is planned for `now`; call it once a turn. Cost: one load.
+    #[inline]
+    pub fn tick(&self, now: u32) {
+        let due = &self.cache.flush.due;
+        let at = due.load(Ordering::Relaxed);
+        let is_ours = || due.compare_exchange(at, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if at != 0 && at <= now && is_ours() && !self.flush() {
+            // Next turn, then, unless somebody planned another one meanwhile.
+            let _ = due.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The sweep, for one background thread to run in small steps.
+pub struct Sweeper<'c, I: Index = Cuckoo> {
+    handle: Handle<'c, I>,
+    pass: Option<Pass>,
+    aged_at: u32,
+}
+
+/// One walk over all chunks.
+struct Pass {
+    /// Cleaning up behind a flush, rather than looking for old accesses.
+    flushing: bool,
+    class: Class,
+    pages: Vec<u32>,
+    slot: u32,
+}
+
+impl<I: Index> Cache<I> {
+    /// The cache's sweep. One thread runs it; it takes a handle.
+    pub fn sweeper(&self) -> Sweeper<'_, I> {
+        Sweeper { handle: self.handle(), pass: None, aged_at: 0 }
+    }
+}
+
+impl<I: Index> Sweeper<'_, I> {
+    /// Does a little; whether there is more to do at once. Takes well under a millisecond.
+    pub fn step(&mut self, now: u32) -> bool {
+        self.handle.quiesce();
+        self.handle.cache.index.touch_ahead(KEYS_AHEAD);
+        if self.handle.shed() {
+            return true;
+        }
+        if self.pass.is_none() && !self.start(now) {
+            return false;
+        }
+        let Some(pass) = &mut self.pass else { return false };
+        let slab = &self.handle.cache.slab;
+        let Some(&page) = pass.pages.last() else {
+            if pass.class == slab.classes.largest() {
+                self.finish();
+                return false;
+            }
+            pass.class += 1;
+            pass.pages = slab.pages_of(pass.class);
+            return true;
+        };
+        let end = slab.slots_used(page).min(pass.slot + STEP);
+        let (start, flushing) = (pass.slot, pass.flushing);
+        pass.slot = end;
+        if end >= slab.slots_used(page) {
+            pass.pages.pop();
+            pass.slot = 0;
+        }
+        let class = pass.class;
+        let generation = self.handle.cache.flush.generation();
+        for item in slab.items_in(class, page, start..end, false) {
+            if flushing && item.header().generation() != generation {
+                self.handle.unlink(&item, self.handle.key(item.key()).hash);
+            } else if !flushing && item.idle_s(now) > AGING_S {
+                item.mark(item.header().idle_for_long());
+            }
+        }
+        true
+    }
+
+    /// Sleeps offline.
+    pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.handle.asleep(wait)
+    }
+
+    /// Begins a pass if one is due.
+    fn start(&mut self, now: u32) -> bool {
+        let cache = self.handle.cache;
+        let unswept = *cache.flush.unswept.lock();
+        let flushing = unswept.is_some_and(|stamp| stamp < cache.epochs.horizon());
+        if !flushing && now < self.aged_at + AGING_S {
+            return false;
+        }
+        if !flushing {
+            self.aged_at = now;
+        }
+        self.pass = Some(Pass { flushing, class: 0, pages: cache.slab.pages_of(0), slot: 0 });
+        true
+    }
+
+    fn finish(&mut self) {
+        if self.pass.take().is_some_and(|pass| pass.flushing) {
+            *self.handle.cache.flush.unswept.lock() = None;
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A thread's way into the cache: its epoch, its counters, and the chunks that it retired.
+//!
+//! # Invariants
+//! 1. A handle is online from its making to its drop, but inside [`Handle::asleep`]. What it gives
+//!    out borrows it, and [`Handle::quiesce`] and `asleep` need it whole: no item outlives its turn.
+//! 2. A retired chunk is in exactly one limbo (this handle's or the orphans') until it is freed.
+
+use crate::cache::Shared;
+use crate::classes::Class;
+use crate::clock::Moment;
+use crate::item::ItemRef;
+use crate::stats::{ClassCounter, Counter, Counts};
+use crate::{Cache, Totals};
+use guira_index::{Cuckoo, Hash, Index, Location};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Words of a cache line.
+const LINE_WORDS: usize = 16;
+
+/// A key with its hash: hashed once a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    pub(crate) bytes: &'k [u8],
+    pub(crate) hash: Hash,
+}
+
+impl<'k> Key<'k> {
+    /// The key's bytes.
+    pub fn bytes(&self) -> &'k [u8] {
+        self.bytes
+    }
+}
+
+/// One thread's handle; see [`Cache::handle`]. Not `Sync`: it stays with its thread.
+pub struct Handle<'c, I: Index = Cuckoo> {
+    pub(crate) cache: &'c Cache<I>,
+    pub(crate) counts: &'c Counts,
+    slot: usize,
+    pub(crate) limbo: RefCell<Limbo>,
+}
+
+/// Retired chunks that wait for their grace period, oldest first.
+#[derive(Default)]
+pub(crate) struct Limbo {
+    /// Retired in this turn: no stamp yet.
+    open: Vec<Location>,
+    closed: VecDeque<(u64, Location)>,
+    /// How many of a class wait here.
+    waiting: Vec<u32>,
+}
+
+/// Retired chunks whose handle went to sleep or away: any handle frees them.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    chunks: Mutex<Vec<(u64, Location)>>,
+    count: AtomicUsize,
+}
+
+impl<'c, I: Index> Handle<'c, I> {
+    pub(crate) fn new(cache: &'c Cache<I>, slot: usize) -> Handle<'c, I> {
+        cache.epochs.online(slot);
+        let waiting = vec![0; cache.slab.classes.len()];
+        Handle {
+            cache,
+            counts: cache.stats.counts(slot),
+            slot,
+            limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
+        }
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &'c Cache<I> {
+        self.cache
+    }
+
+    /// Hashes a key of 1 to 250 bytes.
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.cache.hash(bytes) }
+    }
+
+    /// First stage of a batch: asks the processor for the key's index lines. A hint only.
+    #[inline]
+    pub fn prefetch(&self, key: &Key<'_>) {
+        self.cache.index.prefetch(key.hash);
+    }
+
+    /// As [`Handle::prefetch`], for a key that will be changed or whose unique will be asked for.
+    #[inline]
+    pub fn prefetch_change(&self, key: &Key<'_>) {
+        self.cache.index.prefetch(key.hash);
+        self.cache.stripes.prefetch(key.hash);
+    }
+
+    /// Second stage, once the index lines may have arrived: asks for the item's first two lines,
+    /// which hold all of a small item wherever it starts.
+    #[inline]
+    pub fn prefetch_item(&self, key: &Key<'_>) {
+        if let Some(at) = self.cache.index.candidate(key.hash) {
+            let word = self.cache.slab.word_of(at);
+            self.cache.slab.arena.prefetch(word);
+            self.cache.slab.arena.prefetch(word + LINE_WORDS);
+        }
+    }
+
+    /// Ends the turn: whatever was retired before may be reused once the other threads did the same.
+    /// Cost: a load and a store, if nothing was retired.
+    #[inline]
+    pub fn quiesce(&mut self) {
+        self.close_turn();
+        self.cache.epochs.quiesce(self.slot);
+        if !self.limbo.get_mut().closed.is_empty() {
+            self.reclaim();
+        }
+        if self.cache.orphans.count.load(Relaxed) > 0 {
+            self.reclaim_orphans();
+        }
+    }
+
+    /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
+    pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.quiesce();
+        self.orphan();
+        self.cache.epochs.offline(self.slot);
+        let woken = wait();
+        self.cache.epochs.online(self.slot);
+        woken
+    }
+
+    /// Counts an event of the whole cache.
+    #[inline]
+    pub fn count(&self, counter: Counter) {
+        self.counts.add(counter, 1);
+    }
+
+    /// Adds `n` to a counter of the whole cache.
+    #[inline]
+    pub fn count_many(&self, counter: Counter, n: u64) {
+        self.counts.add(counter, n);
+    }
+
+    /// Counts an event of a class, as told by [`ItemRef::class`].
+    #[inline]
+    pub fn count_class(&self, counter: ClassCounter, class: usize) {
+        let class = Class::try_from(class).expect("a class told by an item");
+        self.counts.add_class(counter, class, 1);
+    }
+
+    /// Sums over all handles.
+    pub fn totals(&self) -> Totals {
+        self.cache.totals()
+    }
+
+    pub(crate) fn moment(&self, now: u32) -> Moment {
+        Moment { now, generation: self.cache.flush.generation() }
+    }
+
+    /// Hands an item that the caller has just unlinked to reclamation.
+    pub(crate) fn retire(&self, item: &ItemRef<'_>) {
+        item.mark_retired();
+        self.account(item, u64::MAX); // minus one
+        let mut limbo = self.limbo.borrow_mut();
+        for chunk in std::iter::once(item.location()).chain(item.links()) {
+            limbo.waiting[usize::from(self.cache.slab.class_of(chunk))] += 1;
+            limbo.open.push(chunk);
+        }
+    }
+
+    /// Adds an item to the gauges, `sign` times (1 or wrapped -1).
+    pub(crate) fn account(&self, item: &ItemRef<'_>, sign: u64) {
+        let class = self.cache.slab.class_of(item.location());
+        self.counts.add_class(ClassCounter::Items, class, sign);
+        self.counts.add_class(ClassCounter::Bytes, class, (item.bytes() as u64).wrapping_mul(sign));
+    }
+
+    /// Chunks of `class` that this handle retired and that are not free yet.
+    pub(crate) fn waiting(&self, class: Class) -> usize {
+        self.limbo.borrow().waiting[usize::from(class)] as usize
+    }
+
+    fn close_turn(&mut self) {
+        let Limbo { open, closed, .. } = self.limbo.get_mut();
+        if !open.is_empty() {
+            let stamp = self.cache.epochs.stamp();
+            closed.extend(open.drain(..).map(|chunk| (stamp, chunk)));
+        }
+    }
+
+    fn reclaim(&mut self) {
+        let horizon = self.cache.epochs.horizon();
+        let slab = &self.cache.slab;
+        let Limbo { closed, waiting, .. } = self.limbo.get_mut();
+        let safe = closed.partition_point(|(stamp, _)| *stamp < horizon);
+        slab.free_all(closed.drain(..safe).map(|(_, chunk)| {
+            waiting[usize::from(slab.class_of(chunk))] -= 1;
+            chunk
+        }));
+    }
+
+    /// Leaves what still waits to whoever ends a turn next.
+    fn orphan(&mut self) {
+        self.close_turn();
+        let Limbo { closed, waiting, .. } = self.limbo.get_mut();
+        if closed.is_empty() {
+            return;
+        }
+        waiting.fill(0);
+        let mut orphans = self.cache.orphans.chunks.lock();
+        orphans.extend(closed.drain(..));
+        self.cache.orphans.count.store(orphans.len(), Relaxed);
+    }
+
+    fn reclaim_orphans(&self) {
+        let Some(mut orphans) = self.cache.orphans.chunks.try_lock() else { return };
+        let horizon = self.cache.epochs.horizon();
+        let free: Vec<_> = orphans.extract_if(.., |(stamp, _)| *stamp < horizon).collect();
+        self.cache.orphans.count.store(orphans.len(), Relaxed);
+        drop(orphans);
+        self.cache.slab.free_all(free.into_iter().map(|(_, chunk)| chunk));
+    }
+
+    pub(crate) fn owner(&self) -> Shared<'c, I> {
+        Shared(self.cache)
+    }
+}
+
+impl<I: Index> Drop for Handle<'_, I> {
+    fn drop(&mut self) {
+        self.orphan();
+        self.cache.epochs.offline(self.slot);
+        self.cache.release_slot(self.slot);
+    }
+}

@@ -1,0 +1,282 @@
+//! The item: a key and its value in one chunk, four bytes of header, optional fields, no pointers.
+//!
+//! # Layout
+//! ```text
+//! word 0    header   | key length 8 | value length 8 (255: see below) | last access 7 | retired 1 | flags 8 |
+//! then      [value length]   if it is 255 or more
+//!           [extras]         chained, cas stored, binary key
+//!           [client flags]   if not 0
+//!           [life]           expiry second (30 bits), stale, won        the only field that changes
+//!           [cas low, cas high]
+//! then      key bytes, value bytes          no terminator, no padding: 52 bytes for 16 + 32
+//! ```
+//! A value that outgrows the largest chunk is chained. Its head has, behind the key and up to 3
+//! bytes of padding, the locations of its links, then the first part of the value; a link is a whole
+//! chunk of the largest class:
+//! ```text
+//! link      | mark | location of the head | value bytes … |
+//! ```
+//! # Invariants
+//! 1. A free or unpublished chunk has 0 in word 0 (a link: until its head is published).
+//! 2. From publication to reclamation only these change: the header's last access, recency,
+//!    fetched and retired bits, and the life word; all by compare-and-swap.
+//! 3. The retired bit is set before the item's stamp is taken (reclaim.rs): who is online and sees
+//!    it clear may look at the item until its turn ends.
+
+use crate::slab::Slab;
+use crate::unpublished::Fields;
+use guira_index::Location;
+use std::fmt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+mod header;
+mod shape;
+pub use header::IDLE_MAX_S;
+pub(crate) use header::{Header, LINK, LINK_FIRST};
+pub(crate) use shape::{Extras, Shape};
+
+/// The largest expiry second that a life word holds: 34 years after the start.
+pub(crate) const EXPTIME_MAX: u32 = ItemRef::STALE - 1;
+
+/// Words of a link before its value bytes.
+pub(crate) const LINK_WORDS: usize = 2;
+
+/// A published item, readable until its reader ends the turn.
+#[derive(Clone, Copy)]
+pub struct ItemRef<'h> {
+    slab: &'h Slab,
+    location: Location,
+    word: usize,
+    header: Header,
+    shape: Shape,
+}
+
+/// What became of an attempt to win the right to refresh an item (memcached's `W` and `Z`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller won: it is the one to refresh.
+    Won,
+    /// Somebody won before.
+    Taken,
+}
+
+impl<'h> ItemRef<'h> {
+    /// Bit of the life word: the right to refresh is taken.
+    pub(crate) const WON: u32 = 1 << 31;
+    /// Bit of the life word: marked stale.
+    pub(crate) const STALE: u32 = 1 << 30;
+
+    /// The item at `location`, which the caller found in the index during this turn.
+    #[inline(always)]
+    pub(crate) fn new(slab: &'h Slab, location: Location) -> ItemRef<'h> {
+        let word = slab.word_of(location);
+        let header = Header(slab.arena.word(word).load(Acquire));
+        let at = |index: usize| slab.arena.word(word + index).load(Relaxed);
+        ItemRef { slab, location, word, header, shape: Shape::read(header, at) }
+    }
+
+    /// The key, 1 to 250 bytes.
+    #[inline]
+    pub fn key(&self) -> &'h [u8] {
+        self.slab.arena.bytes(self.word * 4 + self.shape.key_at(), self.shape.key_bytes)
+    }
+
+    /// Whether this is the item of `key`, given its location: the index's question.
+    #[inline]
+    pub(crate) fn is_key(slab: &Slab, location: Location, key: &[u8]) -> bool {
+        let word = slab.word_of(location);
+        let header = Header(slab.arena.word(word).load(Acquire));
+        if header.key_bytes() != key.len() {
+            return false;
+        }
+        let at = |index: usize| slab.arena.word(word + index).load(Relaxed);
+        let shape = Shape::read(header, at);
+        slab.arena.bytes(word * 4 + shape.key_at(), key.len()) == key
+    }
+
+    /// Length of the value, in bytes.
+    #[inline]
+    pub fn value_bytes(&self) -> usize {
+        self.shape.value_bytes
+    }
+
+    /// The value, if it is in one piece (see [`ItemRef::value_parts`]).
+    #[inline]
+    pub fn value(&self) -> Option<&'h [u8]> {
+        (!self.shape.extras.chained).then(|| self.inline_value())
+    }
+
+    /// The value's pieces in order: one, or several for a value beyond the largest chunk.
+    pub fn value_parts(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
+        let (slab, shape) = (self.slab, self.shape);
+        let links = self.links();
+        let link_bytes = shape::link_value_bytes(slab);
+        let mut left = shape.value_bytes - shape.inline_bytes;
+        std::iter::once(self.inline_value()).chain(links.map(move |link| {
+            let len = left.min(link_bytes);
+            left -= len;
+            slab.arena.bytes((slab.word_of(link) + LINK_WORDS) * 4, len)
+        }))
+    }
+
+    fn inline_value(&self) -> &'h [u8] {
+        self.slab.arena.bytes(self.word * 4 + self.shape.value_at(), self.shape.inline_bytes)
+    }
+
+    /// The locations of the chunks that follow the head.
+    pub(crate) fn links(&self) -> impl Iterator<Item = Location> + use<'h> {
+        let (slab, first) = (self.slab, self.word + self.shape.links_at());
+        (0..self.shape.links).map(move |n| Location(slab.arena.word(first + n).load(Relaxed)))
+    }
+
+    /// The client's flags.
+    pub fn client_flags(&self) -> u32 {
+        self.shape.client_flags
+    }
+
+    /// The cas unique that the item itself holds, when it was stored with an explicit one.
+    pub(crate) fn explicit_cas(&self) -> Option<u64> {
+        self.shape.cas_at().map(|at| {
+            let half = |n: usize| u64::from(self.slab.arena.word(self.word + at + n).load(Relaxed));
+            half(0) | (half(1) << 32)
+        })
+    }
+
+    /// Whether the key was given in base64 (the `b` flag of the meta commands).
+    pub fn is_key_binary(&self) -> bool {
+        self.shape.extras.key_binary
+    }
+
+    /// The second at which the item expires; 0 for never.
+    #[inline]
+    pub fn exptime(&self) -> u32 {
+        self.life_word() & EXPTIME_MAX
+    }
+
+    /// Whether the item is past its time.
+    #[inline]
+    pub fn is_expired(&self, now: u32) -> bool {
+        let exptime = self.exptime();
+        exptime != 0 && exptime <= now
+    }
+
+    /// Whether the item was marked stale (`md … I`) and not refreshed since.
+    pub fn is_stale(&self) -> bool {
+        self.life_word() & Self::STALE != 0
+    }
+
+    /// Whether somebody holds the right to refresh the item.
+    pub fn is_won(&self) -> bool {
+        self.life_word() & Self::WON != 0
+    }
+
+    /// Tries to win the right to refresh the item. One caller wins. An item stored without an
+    /// expiry can be claimed only where [`ItemRef::can_be_claimed`].
+    pub fn claim(&self) -> Claim {
+        match self.shape.life_at() {
+            Some(at) => {
+                let before = self.slab.arena.word(self.word + at).fetch_or(Self::WON, Relaxed);
+                if before & Self::WON == 0 { Claim::Won } else { Claim::Taken }
+            }
+            None => Claim::Taken,
+        }
+    }
+
+    /// Whether the item has the field that a claim, a new expiry or a stale mark is kept in.
+    pub fn can_be_claimed(&self) -> bool {
+        self.shape.life_at().is_some()
+    }
+
+    /// Sets the expiry in place; `false` if the item has no field for it.
+    pub(crate) fn set_exptime(&self, exptime: u32) -> bool {
+        self.update_life(|life| (life & !EXPTIME_MAX) | exptime)
+    }
+
+    /// Marks the item stale and its refreshing unclaimed, with a new expiry if one is given.
+    pub(crate) fn mark_stale(&self, exptime: Option<u32>) -> bool {
+        self.update_life(|life| exptime.unwrap_or(life & EXPTIME_MAX) | Self::STALE)
+    }
+
+    fn update_life(&self, new: impl Fn(u32) -> u32) -> bool {
+        let Some(at) = self.shape.life_at() else { return false };
+        let word = self.slab.arena.word(self.word + at);
+        word.fetch_update(Relaxed, Relaxed, |life| Some(new(life))).is_ok()
+    }
+
+    /// The life word of an item that takes this one's place as stale: expiry and claim stay.
+    pub(crate) fn life_as_stale(&self) -> u32 {
+        self.life_word() | Self::STALE
+    }
+
+    /// Expiry, stale and won in one word; 0 if the item has no such field.
+    pub(crate) fn life_word(&self) -> u32 {
+        self.shape.life_at().map_or(0, |at| self.slab.arena.word(self.word + at).load(Relaxed))
+    }
+
+    /// Whether a get found the item before (memcached's `h`), as of when this reference was made.
+    pub fn was_fetched(&self) -> bool {
+        self.header.is_fetched()
+    }
+
+    /// Seconds since the last access, as of when this reference was made: to 2 seconds, and
+    /// [`IDLE_MAX_S`](crate::IDLE_MAX_S) for everything longer than that.
+    pub fn idle_s(&self, now: u32) -> u32 {
+        self.header.idle_s(now)
+    }
+
+    /// The slab class of the item's (first) chunk.
+    pub fn class(&self) -> usize {
+        usize::from(self.slab.class_of(self.location))
+    }
+
+    /// Bytes of item memory that the item fills: header, fields, key and value.
+    pub fn bytes(&self) -> usize {
+        self.shape.bytes()
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        self.location
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        self.header
+    }
+
+    /// The item's fields, for a copy of it.
+    pub(crate) fn fields(&self) -> Fields {
+        Fields {
+            client_flags: self.shape.client_flags,
+            life: self.shape.has_life,
+            cas: self.shape.extras.cas,
+            key_binary: self.shape.extras.key_binary,
+        }
+    }
+
+    /// Replaces the header by `new` unless it changed meanwhile: then somebody else marked the
+    /// item, which serves as well.
+    #[inline]
+    pub(crate) fn mark(&self, new: Header) {
+        if new != self.header {
+            let word = self.slab.arena.word(self.word);
+            let _ = word.compare_exchange(self.header.0, new.0, Relaxed, Relaxed);
+        }
+    }
+
+    /// Sets the retired bit of the head and of the links (invariant 3).
+    pub(crate) fn mark_retired(&self) {
+        self.slab.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
+        for link in self.links() {
+            self.slab.arena.word(self.slab.word_of(link)).fetch_or(header::RETIRED, Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for ItemRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ItemRef")
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("value_bytes", &self.value_bytes())
+            .field("header", &self.header)
+            .finish()
+    }
+}

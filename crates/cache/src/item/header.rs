@@ -1,0 +1,195 @@
+//! The first word of a chunk, and what its bits mean.
+
+use std::fmt;
+
+const VALUE_SHIFT: u32 = 8;
+const ACCESS_SHIFT: u32 = 16;
+const ACCESS_MASK: u32 = 0x7f;
+
+pub(crate) const RETIRED: u32 = 1 << 23;
+const HAS_CLIENT_FLAGS: u32 = 1 << 24;
+const HAS_LIFE: u32 = 1 << 25;
+const HAS_EXTRAS: u32 = 1 << 26;
+const FETCHED: u32 = 1 << 27;
+const RECENT: u32 = 1 << 28;
+// Bits 29 and 30 are for policies that count further than CLOCK's one bit.
+const GENERATION: u32 = 1 << 31;
+
+/// Seconds in one tick of the last-access field, as a shift.
+const TICK_SHIFT: u32 = 1;
+
+/// The longest idle time that an item can tell, in seconds; longer ones read as this.
+pub const IDLE_MAX_S: u32 = (ACCESS_MASK - 1) << TICK_SHIFT;
+
+/// The value length that says: the true one stands in a word of its own.
+pub(crate) const VALUE_EXTENDED: usize = 255;
+
+/// Word 0 of a link: no key, and a mark where an item has its value length.
+pub(crate) const LINK: u32 = 1 << VALUE_SHIFT;
+/// Word 0 of an item's first link, by which a hand finds the item.
+pub(crate) const LINK_FIRST: u32 = 2 << VALUE_SHIFT;
+
+/// Word 0 of a chunk, by value. All zero: free or unpublished.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header(pub(crate) u32);
+
+impl Header {
+    /// The header of an item about to be published: never accessed but now, recency bit clear.
+    pub(crate) fn new(key_bytes: usize, value_bytes: usize) -> Header {
+        let key = u32::try_from(key_bytes).expect("a key has at most 250 bytes");
+        let value = u32::try_from(value_bytes.min(VALUE_EXTENDED)).expect("at most 255");
+        Header(key | (value << VALUE_SHIFT))
+    }
+
+    pub(crate) fn with_fields(self, client_flags: bool, life: bool, extras: bool) -> Header {
+        let on = |is: bool, bit: u32| if is { bit } else { 0 };
+        Header(
+            self.0
+                | on(client_flags, HAS_CLIENT_FLAGS)
+                | on(life, HAS_LIFE)
+                | on(extras, HAS_EXTRAS),
+        )
+    }
+
+    /// The header with the flush generation (0 or 1) that the item belongs to.
+    pub(crate) fn of_generation(self, generation: u32) -> Header {
+        Header((self.0 & !GENERATION) | (generation << 31))
+    }
+
+    #[inline]
+    pub(crate) fn key_bytes(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
+
+    /// The value length, or [`VALUE_EXTENDED`].
+    #[inline]
+    pub(crate) fn value_bytes(self) -> usize {
+        (self.0 >> VALUE_SHIFT & 0xff) as usize
+    }
+
+    /// Whether this is an item in the index, as far as a hand can tell.
+    pub(crate) fn is_published(self) -> bool {
+        self.key_bytes() != 0 && self.0 & RETIRED == 0
+    }
+
+    /// Whether this is the first link of a published item.
+    pub(crate) fn is_first_link(self) -> bool {
+        self.0 == LINK_FIRST
+    }
+
+    /// Whether this is any link of a published item.
+    pub(crate) fn is_link(self) -> bool {
+        self.0 == LINK || self.0 == LINK_FIRST
+    }
+
+    pub(crate) fn has_client_flags(self) -> bool {
+        self.0 & HAS_CLIENT_FLAGS != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_life(self) -> bool {
+        self.0 & HAS_LIFE != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_extras(self) -> bool {
+        self.0 & HAS_EXTRAS != 0
+    }
+
+    pub(crate) fn is_fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    /// The recency bit of MemC3 §3.3.
+    pub(crate) fn is_recent(self) -> bool {
+        self.0 & RECENT != 0
+    }
+
+    pub(crate) fn with_recent(self, recent: bool) -> Header {
+        Header(if recent { self.0 | RECENT } else { self.0 & !RECENT })
+    }
+
+    pub(crate) fn fetched(self) -> Header {
+        Header(self.0 | FETCHED)
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> u32 {
+        self.0 >> 31
+    }
+
+    /// The header after an access at second `now`.
+    #[inline]
+    pub(crate) fn accessed(self, now: u32) -> Header {
+        Header((self.0 & !(ACCESS_MASK << ACCESS_SHIFT)) | (tick(now) << ACCESS_SHIFT))
+    }
+
+    /// The header with its last access forgotten: longer ago than the field can tell.
+    pub(crate) fn idle_for_long(self) -> Header {
+        Header(self.0 & !(ACCESS_MASK << ACCESS_SHIFT))
+    }
+
+    /// Seconds since the last access, to one tick: 0 within the same tick.
+    pub(crate) fn idle_s(self, now: u32) -> u32 {
+        let then = self.0 >> ACCESS_SHIFT & ACCESS_MASK;
+        if then == 0 {
+            return IDLE_MAX_S;
+        }
+        let ticks = (tick(now) + ACCESS_MASK - then) % ACCESS_MASK;
+        ticks << TICK_SHIFT
+    }
+}
+
+/// The tick of second `now`: 1 to 127, over and over; 0 means long ago.
+fn tick(now: u32) -> u32 {
+    (now >> TICK_SHIFT) % ACCESS_MASK + 1
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("free");
+        }
+        if self.is_link() {
+            return f.write_str("link");
+        }
+        let on = |is: bool, name: &'static str| if is { name } else { "" };
+        write!(
+            f,
+            "{}/{}{}{}{}",
+            self.key_bytes(),
+            self.value_bytes(),
+            on(self.is_recent(), " recent"),
+            on(self.is_fetched(), " fetched"),
+            on(self.0 & RETIRED != 0, " retired"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_told_to_two_seconds_until_the_field_wraps() {
+        for stored in [2, 7, 8, 1000, 123_456] {
+            let header = Header::new(3, 4).accessed(stored);
+            assert_eq!(header.idle_s(stored), 0);
+            for idle in 2..IDLE_MAX_S - 1 {
+                let told = header.idle_s(stored + idle);
+                assert!(told > 0 && told.abs_diff(idle) < 2, "{idle} told as {told}");
+            }
+        }
+        assert_eq!(Header::new(3, 4).idle_s(99), IDLE_MAX_S);
+    }
+
+    #[test]
+    fn marks_leave_the_lengths_alone() {
+        let header = Header::new(250, 1000).with_fields(true, true, false).of_generation(1);
+        let marked = header.accessed(77).with_recent(true).fetched();
+        assert_eq!((marked.key_bytes(), marked.value_bytes()), (250, VALUE_EXTENDED));
+        assert!(marked.is_recent() && marked.is_fetched() && marked.has_life());
+        assert_eq!(marked.with_recent(false).generation(), 1);
+        assert!(!Header(LINK).is_published() && !Header(0).is_published());
+    }
+}

@@ -1,0 +1,64 @@
+//! The cache engine in memory: items, slab pages, eviction, reclamation. It knows no protocol and reads no clock.
+//!
+//! MemC3 (Fan, Andersen, Kaminsky, NSDI 2013) sections 3 and 4, with denser items and several writers.
+//!
+//! ```text
+//!  Cache ── Index    key hash → location                    (guira-index; readers take no lock)
+//!        ├─ Slab     location → chunk                       (slab.rs: classes, pages, free chunks)
+//!        │   └ Arena one reserved mapping, huge pages       (arena.rs: the only unsafe code)
+//!        ├─ Epochs   when a chunk may be used again         (reclaim.rs)
+//!        ├─ Stripes  cas uniques by key hash                (cas.rs)
+//!        └─ Handle   one a thread: get, store, delete, turn (reader.rs, writer.rs)
+//! ```
+//!
+//! # Life of a chunk
+//! `free` → `unpublished` (one owner writes it) → `published` (in the index; key and value never
+//! change) → `retired` (out of the index; readers may still hold it) → `free`, once every handle
+//! has ended the turn in which it could have seen it.
+//!
+//! # Lock order
+//! sweep → class → pool, and class → bucket. Whoever holds a bucket (an index entry) takes no
+//! other lock. No lock is held over a turn.
+//!
+//! # Time
+//! `now` is a parameter everywhere: whole seconds since the cache was made, counted from
+//! [`START_S`]. An expiry time is such a second too; 0 means never.
+#![deny(unsafe_code)]
+
+#[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
+mod arena;
+mod cache;
+mod cas;
+mod classes;
+mod clock;
+mod config;
+mod evict;
+mod flush;
+mod handle;
+mod item;
+mod reader;
+mod reclaim;
+mod slab;
+mod stats;
+mod sync;
+mod unpublished;
+mod writer;
+
+pub use cache::Cache;
+pub use config::{Config, ConfigError};
+pub use flush::Sweeper;
+pub use handle::{Handle, Key};
+pub use item::{Claim, IDLE_MAX_S, ItemRef};
+pub use reader::Miss;
+pub use slab::ClassStats;
+pub use stats::{ClassCounter, Counter, Totals};
+pub use unpublished::Unpublished;
+pub use writer::{
+    Arithmetic, Compare, Counted, Deleted, Invalidate, Mode, NoRoom, Store, Stored, Touched,
+};
+
+/// The second at which a cache's clock starts. Small values stay free for "never" and "long ago".
+pub const START_S: u32 = 2;
+
+/// An expiry that lies in the past of every `now`: the item is stored, and never returned.
+pub const EXPIRED: u32 = 1;

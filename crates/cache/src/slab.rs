@@ -1,0 +1,360 @@
+//! Chunks of item memory: slab classes, pages and free chunks.
+//!
+//! # Layout
+//! ```text
+//! arena     | page | page | page | …                pages of 64 KiB … 2 MiB, each of one class
+//! page      | chunk | chunk | chunk | … (tail)      chunks of the class's size
+//! location  | page number | slot in the page |      32 bits; a slot is the chunk's place in its page
+//! free chunk| 0 | slot of the next free chunk of the page |
+//! ```
+//! Small caches have small pages: the page size is the power of two next below 1/512 of the
+//! memory, at least 64 KiB and at most 2 MiB (a huge page), so that even 64 MB can serve many
+//! classes at once. The smallest chunk has 32 bytes, so 32 bits reach 128 GiB whatever the page.
+//!
+//! # Invariants
+//! 1. A chunk is on its page's free list, or has one owner ([`Owned`]), or is published or retired.
+//!    Only [`Slab::alloc`] takes it off the list, only [`Slab::free`] puts it back.
+//! 2. A page's counts change under the lock of the class that it belongs to.
+//! 3. A page with no chunk in use goes back to the pool, and any class may take it from there.
+//!
+//! # Costs
+//! Allocation: one uncontended lock and one line (the chunk's own). Bad at: many threads that
+//! allocate from one class at once, which share that lock.
+
+use crate::ConfigError;
+use crate::arena::Arena;
+use crate::classes::{CHUNK_MIN, Class, Classes};
+use crate::config::Config;
+use guira_index::Location;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+mod page;
+use page::{PageState, Pool};
+
+/// What 32-bit references reach, less a page so that no location is all ones.
+pub(crate) const MEMORY_MAX: usize = (CHUNK_MIN << 32) - PAGE_MAX;
+const PAGE_MIN: usize = 64 << 10;
+const PAGE_MAX: usize = 2 << 20;
+/// The most free chunks that a class which evicts keeps ahead: what a worker stores while another,
+/// descheduled in the middle of its turn, holds up reclamation.
+pub(crate) const RESERVE_MAX: usize = 1024;
+/// How many pages a cache should have at least: what keeps the pages of a small one small.
+const PAGES_WANTED: usize = 512;
+
+/// An unpublished chunk: whoever holds the value may write the chunk, and must publish or free it.
+#[derive(Debug)]
+#[must_use = "an owned chunk that is dropped is lost to the cache"]
+pub(crate) struct Owned(Location);
+
+impl Owned {
+    /// Where the chunk is.
+    pub(crate) fn location(&self) -> Location {
+        self.0
+    }
+
+    /// Gives the ownership up: to the index, or to the free list.
+    pub(crate) fn into_location(self) -> Location {
+        self.0
+    }
+}
+
+/// A chunk, and what its class has left.
+pub(crate) struct Allocated {
+    pub(crate) chunk: Owned,
+    /// Free chunks within reach: the class's, and those of pages still in the pool.
+    pub(crate) free: usize,
+    /// Chunks of the class in the whole.
+    pub(crate) chunks: usize,
+}
+
+/// Figures of one class that only its lock guards, for `stats slabs` and `stats items`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClassStats {
+    /// Bytes of a chunk.
+    pub chunk_bytes: usize,
+    /// Chunks of a page.
+    pub chunks_per_page: usize,
+    /// Pages that the class has.
+    pub pages: usize,
+    /// Chunks not free: published, unpublished or retired.
+    pub chunks_used: usize,
+    /// Seconds since the last access of the item that CLOCK evicted last.
+    pub evicted_idle_s: u32,
+}
+
+/// What the lock of a class guards.
+#[derive(Default)]
+pub(crate) struct ClassState {
+    /// Every page of the class but those being drained.
+    pub(crate) pages: Vec<u32>,
+    /// Those of them with a chunk to give.
+    partial: Vec<u32>,
+    /// Pages on their way back to the pool: they take no new items.
+    pub(crate) draining: Vec<u32>,
+    /// Where the eviction hand stands.
+    pub(crate) hand: crate::clock::Hand,
+    pub(crate) used: usize,
+    pub(crate) evicted_idle_s: u32,
+}
+
+pub(crate) struct Slab {
+    pub(crate) arena: Arena,
+    pub(crate) classes: Classes,
+    states: Box<[Mutex<ClassState>]>,
+    page_class: Box<[AtomicU8]>,
+    pages: Box<[PageState]>,
+    pool: Mutex<Pool>,
+    pages_max: AtomicUsize,
+    page_bytes: usize,
+    slot_bits: u32,
+}
+
+impl Slab {
+    pub(crate) fn new(config: &Config) -> Result<Slab, ConfigError> {
+        if let Some(factor) = config.growth_factor.filter(|f| !f.is_finite() || *f <= 1.0) {
+            return Err(ConfigError::GrowthFactor(factor));
+        }
+        if config.memory_bytes > MEMORY_MAX {
+            return Err(ConfigError::TooMuchMemory {
+                asked: config.memory_bytes,
+                most: MEMORY_MAX,
+            });
+        }
+        let wanted = (config.memory_bytes / PAGES_WANTED).max(1);
+        let page_bytes = (1 << wanted.ilog2()).clamp(PAGE_MIN, PAGE_MAX);
+        let pages_max = config.memory_bytes.div_ceil(page_bytes).max(1);
+        let pages = config.memory_bytes_reserved().div_ceil(page_bytes).max(pages_max);
+        let classes = Classes::new(page_bytes, config.growth_factor, config.chunk_bytes_min);
+        let arena = Arena::new(pages * page_bytes, config.lock_memory, config.preallocate)
+            .map_err(ConfigError::Map)?;
+        Ok(Slab {
+            arena,
+            states: (0..classes.len()).map(|_| Mutex::default()).collect(),
+            classes,
+            page_class: (0..pages).map(|_| AtomicU8::new(0)).collect(),
+            pages: (0..pages).map(|_| PageState::default()).collect(),
+            pool: Mutex::new(Pool::default()),
+            pages_max: AtomicUsize::new(pages_max),
+            page_bytes,
+            slot_bits: (page_bytes / CHUNK_MIN).trailing_zeros(),
+        })
+    }
+
+    /// A chunk of `class`; `None` when the class has none free and the pool has no page.
+    pub(crate) fn alloc(&self, class: Class) -> Option<Allocated> {
+        let mut state = self.lock(class);
+        let page = match state.partial.last() {
+            Some(&page) => page,
+            None => self.take_page(&mut state, class)?,
+        };
+        let slots = self.slots(class);
+        let held = &self.pages[page as usize];
+        let chunk = match held.pop() {
+            page::Slot::Fresh(slot) => {
+                // The page may have served another class: what stands here is no header.
+                let chunk = self.location(page, slot);
+                self.arena.word(self.word_of(chunk)).store(0, Relaxed);
+                chunk
+            }
+            page::Slot::Listed(slot) => {
+                let chunk = self.location(page, slot);
+                held.set_head(self.arena.word(self.word_of(chunk) + 1).load(Relaxed));
+                chunk
+            }
+        };
+        if held.available(slots) == 0 {
+            state.partial.pop();
+        }
+        state.used += 1;
+        let chunks = state.pages.len() * slots as usize;
+        let mut free = chunks.saturating_sub(state.used);
+        if free < RESERVE_MAX {
+            free += self.pages_left() * slots as usize;
+        }
+        Some(Allocated { chunk: Owned(chunk), free, chunks })
+    }
+
+    /// Puts a chunk back on its page's free list: an unpublished one, or one whose grace period is over.
+    pub(crate) fn free(&self, chunk: Owned) {
+        self.free_all(std::iter::once(chunk.into_location()));
+    }
+
+    /// As [`Slab::free`] for many, with one lock for each run of one class.
+    pub(crate) fn free_all(&self, chunks: impl IntoIterator<Item = Location>) {
+        let mut held: Option<(Class, MutexGuard<'_, ClassState>)> = None;
+        for chunk in chunks {
+            let class = self.class_of(chunk);
+            if held.as_ref().is_none_or(|(of, _)| *of != class) {
+                drop(held.take()); // unlock before the next lock: no two classes at once
+                held = Some((class, self.lock(class)));
+            }
+            if let Some((_, state)) = &mut held {
+                self.free_locked(state, class, chunk);
+            }
+        }
+    }
+
+    fn free_locked(&self, state: &mut ClassState, class: Class, chunk: Location) {
+        let (page, slot) = self.split(chunk);
+        let held = &self.pages[page as usize];
+        let word = self.word_of(chunk);
+        self.arena.word(word + 1).store(held.head(), Relaxed);
+        self.arena.word(word).store(0, Relaxed);
+        let slots = self.slots(class);
+        let had = held.available(slots);
+        held.push(slot);
+        state.used -= 1;
+        if had + 1 == slots {
+            self.give_page_back(state, page);
+        } else if had == 0 && !held.is_draining() {
+            state.partial.push(page);
+        }
+    }
+
+    /// Moves a page from the pool to the class.
+    fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
+        let page = self.pool.lock().take(self.pages_max.load(Relaxed))?;
+        self.pages[page as usize].reset();
+        self.page_class[page as usize].store(class, Relaxed);
+        state.pages.push(page);
+        state.partial.push(page);
+        Some(page)
+    }
+
+    /// Moves a page without a chunk in use to the pool (invariant 3).
+    fn give_page_back(&self, state: &mut ClassState, page: u32) {
+        state.pages.retain(|&p| p != page);
+        state.partial.retain(|&p| p != page);
+        state.draining.retain(|&p| p != page);
+        let mut pool = self.pool.lock();
+        if pool.held() > self.pages_max.load(Relaxed) {
+            self.arena.release(page as usize * self.page_bytes, self.page_bytes);
+        }
+        pool.give(page);
+    }
+
+    /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
+    /// a lower limit come back one by one ([`Slab::is_over`]).
+    pub(crate) fn set_limit(&self, bytes: usize) -> bool {
+        let pages = bytes.div_ceil(self.page_bytes).max(1);
+        if pages > self.pages.len() {
+            return false;
+        }
+        self.pages_max.store(pages, Relaxed);
+        true
+    }
+
+    /// What classes may hold, in bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.pages_limit() * self.page_bytes
+    }
+
+    /// What classes may hold, in pages.
+    pub(crate) fn pages_limit(&self) -> usize {
+        self.pages_max.load(Relaxed)
+    }
+
+    /// Whether classes hold more than the limit allows.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pool.lock().held() > self.pages_max.load(Relaxed)
+    }
+
+    /// Takes the page after the hand out of the class's service, to empty it for another class.
+    /// The caller unlinks what is in it; its last freed chunk brings it to the pool.
+    pub(crate) fn drain(&self, class: Class) -> Option<u32> {
+        let mut state = self.lock(class);
+        let pages = state.pages.len();
+        let at = state.hand.next_page(pages)?;
+        let page = state.pages.swap_remove(at);
+        state.partial.retain(|&p| p != page);
+        state.draining.push(page);
+        self.pages[page as usize].start_draining();
+        if self.pages[page as usize].available(self.slots(class)) == self.slots(class) {
+            self.give_page_back(&mut state, page);
+        }
+        Some(page)
+    }
+
+    /// The class with the most pages, other than `but`, if any has one.
+    pub(crate) fn richest(&self, but: Option<Class>) -> Option<Class> {
+        let others = (0..=self.classes.largest()).filter(|&c| Some(c) != but);
+        let (pages, donor) = others.map(|c| (self.lock(c).pages.len(), c)).max()?;
+        (pages > 0).then_some(donor)
+    }
+
+    /// Locks a class. Callers hold no other class, pool or bucket.
+    pub(crate) fn lock(&self, class: Class) -> MutexGuard<'_, ClassState> {
+        self.states[usize::from(class)].lock()
+    }
+
+    /// Figures of a class, for statistics.
+    pub(crate) fn class_stats(&self, class: Class) -> ClassStats {
+        let state = self.lock(class);
+        ClassStats {
+            chunk_bytes: self.classes.bytes(class),
+            chunks_per_page: self.slots(class) as usize,
+            pages: state.pages.len() + state.draining.len(),
+            chunks_used: state.used,
+            evicted_idle_s: state.evicted_idle_s,
+        }
+    }
+
+    /// The word at which the chunk starts.
+    #[inline]
+    pub(crate) fn word_of(&self, chunk: Location) -> usize {
+        let (page, slot) = self.split(chunk);
+        let class = self.page_class[page as usize].load(Relaxed);
+        (page as usize * self.page_bytes + slot as usize * self.classes.bytes(class)) / 4
+    }
+
+    /// The class of the chunk's page.
+    #[inline]
+    pub(crate) fn class_of(&self, chunk: Location) -> Class {
+        self.page_class[self.split(chunk).0 as usize].load(Relaxed)
+    }
+
+    /// Chunks of a page of `class`.
+    #[expect(clippy::cast_possible_truncation, reason = "a page is at most 2 MiB")]
+    pub(crate) fn slots(&self, class: Class) -> u32 {
+        (self.page_bytes / self.classes.bytes(class)) as u32
+    }
+
+    /// The location of a slot of a page.
+    pub(crate) fn location(&self, page: u32, slot: u32) -> Location {
+        Location((page << self.slot_bits) | slot)
+    }
+
+    /// Slots of a page that were ever handed out: what a sweep has to look at.
+    pub(crate) fn slots_used(&self, page: u32) -> u32 {
+        self.pages[page as usize].handed_out()
+    }
+
+    /// Every page of every class, for a sweep.
+    pub(crate) fn pages_of(&self, class: Class) -> Vec<u32> {
+        let state = self.lock(class);
+        state.pages.iter().chain(&state.draining).copied().collect()
+    }
+
+    /// Pages the pool can still give, within the limit.
+    fn pages_left(&self) -> usize {
+        self.pool.lock().left(self.pages_max.load(Relaxed))
+    }
+
+    /// Item memory in use: pages that some class holds, in bytes.
+    pub(crate) fn bytes_held(&self) -> usize {
+        self.pool.lock().held() * self.page_bytes
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    fn split(&self, chunk: Location) -> (u32, u32) {
+        (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
+    }
+}
+
+/// A relaxed counter that only the holder of a class's lock changes.
+pub(crate) type Guarded = AtomicU32;

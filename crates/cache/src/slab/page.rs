@@ -1,0 +1,125 @@
+//! What is known of a page, and the pool of pages that no class holds.
+//!
+//! The fields are atomics only because a page belongs to different classes at different times:
+//! they change under the lock of the class that holds the page, never concurrently.
+
+use super::Guarded;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The end of a page's free list.
+const NONE: u32 = u32::MAX;
+
+/// Free chunks of one page: a list through the chunks, and those never handed out yet.
+pub(crate) struct PageState {
+    head: Guarded,
+    listed: Guarded,
+    handed_out: Guarded,
+    draining: AtomicBool,
+}
+
+/// A chunk to hand out.
+pub(crate) enum Slot {
+    /// Never used before.
+    Fresh(u32),
+    /// From the head of the free list: the caller reads the link in it and calls [`PageState::set_head`].
+    Listed(u32),
+}
+
+impl Default for PageState {
+    fn default() -> Self {
+        PageState {
+            head: Guarded::new(NONE),
+            listed: Guarded::new(0),
+            handed_out: Guarded::new(0),
+            draining: AtomicBool::new(false),
+        }
+    }
+}
+
+impl PageState {
+    /// Makes the page empty, for a new class.
+    pub(crate) fn reset(&self) {
+        self.head.store(NONE, Relaxed);
+        self.listed.store(0, Relaxed);
+        self.handed_out.store(0, Relaxed);
+        self.draining.store(false, Relaxed);
+    }
+
+    /// Takes a chunk; the page has one ([`PageState::available`] > 0).
+    pub(crate) fn pop(&self) -> Slot {
+        let head = self.head.load(Relaxed);
+        if head == NONE {
+            let slot = self.handed_out.load(Relaxed);
+            self.handed_out.store(slot + 1, Relaxed);
+            return Slot::Fresh(slot);
+        }
+        self.listed.store(self.listed.load(Relaxed) - 1, Relaxed);
+        Slot::Listed(head)
+    }
+
+    /// Puts a chunk at the head of the free list; the caller has stored the old head in it.
+    pub(crate) fn push(&self, slot: u32) {
+        self.head.store(slot, Relaxed);
+        self.listed.store(self.listed.load(Relaxed) + 1, Relaxed);
+    }
+
+    pub(crate) fn head(&self) -> u32 {
+        self.head.load(Relaxed)
+    }
+
+    pub(crate) fn set_head(&self, slot: u32) {
+        self.head.store(slot, Relaxed);
+    }
+
+    /// Chunks that the page, of `slots`, can hand out.
+    pub(crate) fn available(&self, slots: u32) -> u32 {
+        self.listed.load(Relaxed) + (slots - self.handed_out.load(Relaxed))
+    }
+
+    pub(crate) fn handed_out(&self) -> u32 {
+        self.handed_out.load(Relaxed)
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    pub(crate) fn start_draining(&self) {
+        self.draining.store(true, Relaxed);
+    }
+}
+
+/// Pages without a class: those given back, then those never used.
+#[derive(Default)]
+pub(crate) struct Pool {
+    returned: Vec<u32>,
+    next_fresh: u32,
+}
+
+impl Pool {
+    /// A page, as long as the classes hold fewer than `max`.
+    pub(crate) fn take(&mut self, max: usize) -> Option<u32> {
+        if self.held() >= max {
+            return None;
+        }
+        Some(self.returned.pop().unwrap_or_else(|| {
+            self.next_fresh += 1;
+            self.next_fresh - 1
+        }))
+    }
+
+    pub(crate) fn give(&mut self, page: u32) {
+        self.returned.push(page);
+    }
+
+    /// Pages that classes hold.
+    pub(crate) fn held(&self) -> usize {
+        self.next_fresh as usize - self.returned.len()
+    }
+
+    /// Pages that could still be taken.
+    pub(crate) fn left(&self, max: usize) -> usize {
+        max.saturating_sub(self.held())
+    }
+}

@@ -1,0 +1,187 @@
+//! Counters: one array a handle, written by its thread alone, summed when somebody asks.
+//!
+//! Counting is a plain load and store on a line of the thread's own. A reset keeps the sums of that
+//! moment and subtracts them from then on, so that it races with nobody.
+
+use crate::classes::Class;
+use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What is counted for the whole cache. The names are memcached's where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+#[expect(missing_docs, reason = "each is the statistic of that name in memcached's `stats`")]
+pub enum Counter {
+    CmdGet,
+    CmdTouch,
+    CmdFlush,
+    CmdMeta,
+    GetMisses,
+    GetExpired,
+    GetFlushed,
+    DeleteMisses,
+    IncrMisses,
+    DecrMisses,
+    CasMisses,
+    TouchMisses,
+    StoreTooLarge,
+    StoreNoMemory,
+    TotalItems,
+    ConnYields,
+    BytesRead,
+    BytesWritten,
+    AuthCmds,
+    AuthErrors,
+}
+
+/// What is counted by slab class. The last two are gauges: they survive a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+#[expect(missing_docs, reason = "each is the statistic of that name in memcached's `stats`")]
+pub enum ClassCounter {
+    GetHits,
+    CmdSet,
+    DeleteHits,
+    IncrHits,
+    DecrHits,
+    CasHits,
+    CasBadval,
+    TouchHits,
+    Evicted,
+    EvictedNonzero,
+    EvictedUnfetched,
+    Reclaimed,
+    ExpiredUnfetched,
+    OutOfMemory,
+    Items,
+    Bytes,
+}
+
+const COUNTERS: usize = Counter::AuthErrors as usize + 1;
+const CLASS_COUNTERS: usize = ClassCounter::Bytes as usize + 1;
+
+/// The counters of one handle.
+pub(crate) struct Counts(Box<[AtomicU64]>);
+
+impl Counts {
+    fn new(classes: usize) -> Counts {
+        Counts((0..COUNTERS + classes * CLASS_COUNTERS).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Adds to a counter; only the owning thread calls this. `n` may be a negative number's wrap.
+    #[inline]
+    pub(crate) fn add(&self, counter: Counter, n: u64) {
+        Self::bump(&self.0[counter as usize], n);
+    }
+
+    /// As [`Counts::add`] for a class.
+    #[inline]
+    pub(crate) fn add_class(&self, counter: ClassCounter, class: Class, n: u64) {
+        let at = COUNTERS + usize::from(class) * CLASS_COUNTERS + counter as usize;
+        Self::bump(&self.0[at], n);
+    }
+
+    #[inline]
+    fn bump(count: &AtomicU64, n: u64) {
+        count.store(count.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+}
+
+/// Every handle's counters, and what was there at the last reset.
+pub(crate) struct Registry {
+    slots: Box<[OnceLock<Counts>]>,
+    classes: usize,
+    reset: Mutex<Totals>,
+}
+
+impl Registry {
+    pub(crate) fn new(handles: usize, classes: usize) -> Registry {
+        Registry {
+            slots: (0..handles).map(|_| OnceLock::new()).collect(),
+            classes,
+            reset: Mutex::new(Totals(vec![0; COUNTERS + classes * CLASS_COUNTERS])),
+        }
+    }
+
+    /// The counters of slot `slot`, which keeps them when a later handle takes it over.
+    pub(crate) fn counts(&self, slot: usize) -> &Counts {
+        self.slots[slot].get_or_init(|| Counts::new(self.classes))
+    }
+
+    fn raw(&self) -> Totals {
+        let mut sums = vec![0u64; COUNTERS + self.classes * CLASS_COUNTERS];
+        for counts in self.slots.iter().filter_map(OnceLock::get) {
+            for (sum, count) in sums.iter_mut().zip(&counts.0) {
+                *sum = sum.wrapping_add(count.load(Relaxed));
+            }
+        }
+        Totals(sums)
+    }
+
+    /// Sums since the last reset; gauges as they are.
+    pub(crate) fn totals(&self) -> Totals {
+        let Totals(mut sums) = self.raw();
+        let reset = self.reset.lock();
+        for (at, (sum, before)) in sums.iter_mut().zip(&reset.0).enumerate() {
+            if !is_gauge(at) {
+                *sum = sum.wrapping_sub(*before);
+            }
+        }
+        Totals(sums)
+    }
+
+    /// Lets every counter start at 0 again.
+    pub(crate) fn reset(&self) {
+        *self.reset.lock() = self.raw();
+    }
+}
+
+fn is_gauge(at: usize) -> bool {
+    at >= COUNTERS && (at - COUNTERS) % CLASS_COUNTERS >= ClassCounter::Items as usize
+}
+
+/// Sums over all handles, at one moment as far as there is one.
+#[derive(Clone, Debug)]
+pub struct Totals(Vec<u64>);
+
+impl Totals {
+    /// A counter of the whole cache.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// A counter of one class.
+    pub fn class(&self, counter: ClassCounter, class: usize) -> u64 {
+        self.0[COUNTERS + class * CLASS_COUNTERS + counter as usize]
+    }
+
+    /// A class counter summed over all classes.
+    pub fn all(&self, counter: ClassCounter) -> u64 {
+        let each = self.0[COUNTERS..].iter().skip(counter as usize).step_by(CLASS_COUNTERS);
+        each.fold(0, |sum, n| sum.wrapping_add(*n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reset_zeroes_counters_and_keeps_gauges() {
+        let registry = Registry::new(2, 3);
+        registry.counts(0).add(Counter::CmdGet, 2);
+        registry.counts(1).add(Counter::CmdGet, 3);
+        registry.counts(1).add_class(ClassCounter::Items, 2, 7);
+        registry.counts(0).add_class(ClassCounter::Items, 2, 1u64.wrapping_neg());
+        registry.counts(0).add_class(ClassCounter::GetHits, 1, 4);
+        let totals = registry.totals();
+        assert_eq!((totals.get(Counter::CmdGet), totals.class(ClassCounter::Items, 2)), (5, 6));
+        assert_eq!(totals.all(ClassCounter::GetHits), 4);
+        registry.reset();
+        registry.counts(0).add(Counter::CmdGet, 1);
+        let totals = registry.totals();
+        assert_eq!((totals.get(Counter::CmdGet), totals.all(ClassCounter::Items)), (1, 6));
+        assert_eq!(totals.all(ClassCounter::GetHits), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! An item in the making: chunks that one owner fills, before anybody can find them.
+//!
+//! A value beyond the largest chunk takes its links one by one as its bytes arrive, so that a
+//! client which announces much and sends little holds little.
+
+use crate::classes::Class;
+use crate::handle::Handle;
+use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape};
+use crate::slab::{Owned, Slab};
+use crate::writer::NoRoom;
+use guira_index::{Index, Location};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// An item with room for its value. Fill it, then publish it or discard it with the handle:
+/// dropping it would lose its memory.
+#[derive(Debug)]
+#[must_use = "publish or discard it, or its memory is lost"]
+pub struct Unpublished {
+    head: Owned,
+    links: Vec<Owned>,
+    pub(crate) shape: Shape,
+    filled: usize,
+}
+
+/// What an item is besides key and value.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Fields {
+    pub(crate) client_flags: u32,
+    /// Whether the item needs its life word even if it never expires.
+    pub(crate) life: bool,
+    pub(crate) cas: bool,
+    pub(crate) key_binary: bool,
+}
+
+impl Unpublished {
+    /// Bytes of the value in the whole.
+    pub fn value_bytes(&self) -> usize {
+        self.shape.value_bytes
+    }
+
+    /// Bytes of the value that are still to come.
+    pub fn missing_bytes(&self) -> usize {
+        self.shape.value_bytes - self.filled
+    }
+
+    /// Notes that the first `n` bytes of the room were filled.
+    pub fn advance(&mut self, n: usize) {
+        self.filled += n;
+        debug_assert!(self.filled <= self.shape.value_bytes);
+    }
+
+    pub(crate) fn class(&self, slab: &Slab) -> usize {
+        usize::from(slab.class_of(self.head.location()))
+    }
+
+    pub(crate) fn word(&self, slab: &Slab) -> usize {
+        slab.word_of(self.head.location())
+    }
+
+    /// The value's filled bytes, piece by piece.
+    pub(crate) fn parts<'s>(&'s self, slab: &'s Slab) -> impl Iterator<Item = &'s [u8]> {
+        let whole = slab.classes.bytes(slab.classes.largest()) - LINK_WORDS * 4;
+        let head = self.word(slab) * 4 + self.shape.value_at();
+        let mut left = self.shape.value_bytes - self.shape.inline_bytes;
+        std::iter::once(slab.arena.bytes(head, self.shape.inline_bytes)).chain(
+            self.links.iter().map(move |link| {
+                let len = left.min(whole);
+                left -= len;
+                slab.arena.bytes((slab.word_of(link.location()) + LINK_WORDS) * 4, len)
+            }),
+        )
+    }
+
+    /// Writes the list of links and their marks, then the header: from here on a hand sees the item.
+    /// The caller holds its key's entry and puts it there next.
+    pub(crate) fn seal(&self, slab: &Slab, header: u32) {
+        let word = self.word(slab);
+        for (n, link) in self.links.iter().enumerate() {
+            let at = slab.word_of(link.location());
+            slab.arena.word(word + self.shape.links_at() + n).store(link.location().0, Relaxed);
+            slab.arena.word(at + 1).store(self.head.location().0, Relaxed);
+        }
+        slab.arena.word(word).store(header, Release);
+        for (n, link) in self.links.iter().enumerate() {
+            let mark = if n == 0 { LINK_FIRST } else { LINK };
+            slab.arena.word(slab.word_of(link.location())).store(mark, Release);
+        }
+    }
+
+    /// Gives the chunks over to the index.
+    pub(crate) fn into_published(self) -> Location {
+        for link in self.links {
+            link.into_location();
+        }
+        self.head.into_location()
+    }
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// An item to be filled: its first chunk is taken, and the key written.
+    pub(crate) fn begin_with(
+        &self,
+        key: &[u8],
+        value_bytes: usize,
+        fields: Fields,
+        now: u32,
+    ) -> Result<Unpublished, NoRoom> {
+        let slab = &self.cache.slab;
+        let extras = Extras { chained: false, cas: fields.cas, key_binary: fields.key_binary };
+        let (shape, class): (Shape, Class) =
+            Shape::plan(slab, key.len(), value_bytes, fields.client_flags, fields.life, extras)
+                .map_err(|()| NoRoom::TooLarge)?;
+        let mut head = self.allocate(class, now)?;
+        let word = slab.word_of(head.location());
+        for (at, value) in shape.fields() {
+            slab.arena.word(word + at).store(value, Relaxed);
+        }
+        if let Some(at) = shape.life_at() {
+            slab.arena.word(word + at).store(0, Relaxed);
+        }
+        slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.len()).copy_from_slice(key);
+        Ok(Unpublished { head, links: Vec::new(), shape, filled: 0 })
+    }
+
+    /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
+    /// Takes the next chunk of a chained value when the last one is full.
+    pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
+        let slab = &self.cache.slab;
+        let shape = new.shape;
+        if new.filled < shape.inline_bytes {
+            let at = new.word(slab) * 4 + shape.value_at() + new.filled;
+            return Ok(slab.arena.bytes_mut(&mut new.head, at, shape.inline_bytes - new.filled));
+        }
+        if new.filled == shape.value_bytes {
+            return Ok(&mut []);
+        }
+        let largest = slab.classes.largest();
+        let whole = slab.classes.bytes(largest) - LINK_WORDS * 4;
+        let (link, offset) =
+            ((new.filled - shape.inline_bytes) / whole, (new.filled - shape.inline_bytes) % whole);
+        if link == new.links.len() {
+            new.links.push(self.allocate(largest, now)?);
+        }
+        let at = (slab.word_of(new.links[link].location()) + LINK_WORDS) * 4 + offset;
+        let len = (whole - offset).min(shape.value_bytes - new.filled);
+        Ok(slab.arena.bytes_mut(&mut new.links[link], at, len))
+    }
+
+    /// The item with all of `parts` as its value; without room for them it is discarded.
+    pub(crate) fn filled<'p>(
+        &self,
+        mut new: Unpublished,
+        mut parts: impl Iterator<Item = &'p [u8]>,
+        now: u32,
+    ) -> Result<Unpublished, NoRoom> {
+        match parts.try_for_each(|part| self.fill(&mut new, part, now)) {
+            Ok(()) => Ok(new),
+            Err(no_room) => Err(self.discarded((no_room, new))),
+        }
+    }
+
+    /// Copies all of `bytes` into the item; on [`NoRoom::Later`] some may have been copied.
+    #[inline]
+    fn fill(&self, new: &mut Unpublished, mut bytes: &[u8], now: u32) -> Result<(), NoRoom> {
+        while !bytes.is_empty() {
+            let room = self.room(new, now)?;
+            let n = room.len().min(bytes.len());
+            room[..n].copy_from_slice(&bytes[..n]);
+            new.advance(n);
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    /// Why an item found no room, once its memory is given back.
+    pub(crate) fn discarded(&self, (no_room, new): (NoRoom, Unpublished)) -> NoRoom {
+        self.discard(new);
+        no_room
+    }
+
+    /// Gives the item's memory back: nobody ever saw it, so it is free at once.
+    pub fn discard(&self, new: Unpublished) {
+        self.cache.slab.free(new.head);
+        for link in new.links {
+            self.cache.slab.free(link);
+        }
+    }
+}

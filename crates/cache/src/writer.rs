@@ -1,0 +1,334 @@
+//! Storing and deleting. A published item never changes: every store writes a new one and swaps it in.
+//!
+//! The new item is complete before its key's place is locked; under the lock there is only the
+//! decision (is the old one there, does its unique match), the swap, and the advance of the unique.
+//! Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
+//! was replaced before the swap.
+
+use crate::handle::{Handle, Key};
+use crate::item::{EXPTIME_MAX, ItemRef};
+use crate::stats::{ClassCounter, Counter};
+use crate::unpublished::{Fields, Unpublished};
+use guira_index::{Entry, Index};
+use std::sync::atomic::Ordering::Relaxed;
+
+mod arithmetic;
+mod join;
+mod mutate;
+#[cfg(test)]
+mod tests;
+pub use arithmetic::{Arithmetic, Counted};
+pub use mutate::{Invalidate, Touched};
+
+/// Under which condition a store takes place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Always.
+    #[default]
+    Set,
+    /// Only if the key is absent.
+    Add,
+    /// Only if the key is present.
+    Replace,
+    /// The value goes behind the present one.
+    Append,
+    /// The value goes before the present one.
+    Prepend,
+}
+
+/// What a store compares with the present item's cas unique.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// Stores only if equal.
+    Equal(u64),
+    /// Also stores if the given unique is older than the item's; the item is then stale, and keeps
+    /// the expiry and the claim of the one that it replaces (`ms` with `C` and `I`).
+    EqualOrOlder(u64),
+}
+
+/// How to store an item.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Store {
+    /// The condition.
+    pub mode: Mode,
+    /// The client's flags.
+    pub client_flags: u32,
+    /// When the item expires: a second of the cache's clock, 0 for never, [`crate::EXPIRED`] for at once.
+    pub exptime: u32,
+    /// A condition on the present item's unique, which it must then have.
+    pub compare: Option<Compare>,
+    /// The new item's unique, instead of the next of its stripe.
+    pub explicit_cas: Option<u64>,
+    /// The key was given in base64.
+    pub key_binary: bool,
+    /// With append and prepend: create the item if it is absent, with this expiry.
+    pub vivify: Option<u32>,
+    /// The item is born with the right to refresh it taken (`mg` with `N`).
+    pub won: bool,
+}
+
+/// What a store came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Stored, with this unique; the value has so many bytes now.
+    Stored {
+        /// The item's cas unique.
+        cas: u64,
+        /// Bytes of the value, after an append the whole.
+        value_bytes: usize,
+        /// The item's slab class.
+        class: usize,
+    },
+    /// The condition of the mode did not hold.
+    NotStored,
+    /// The unique differs.
+    Exists,
+    /// There is no item to compare with.
+    NotFound,
+}
+
+/// Why there is no memory for an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// Memory is on its way: end the turn ([`Handle::quiesce`]) and try again.
+    Later,
+    /// The cache is full and may not evict, or the index has no place for the key.
+    OutOfMemory,
+    /// No chunk, and no chain of chunks, can hold the item.
+    TooLarge,
+}
+
+/// What a delete came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// Deleted (or marked), an item of this class.
+    Deleted {
+        /// The item's slab class.
+        class: usize,
+    },
+    /// No such item.
+    NotFound,
+    /// The unique differs.
+    Exists,
+}
+
+/// What is decided under the lock of the key's place.
+pub(crate) enum Decision<R> {
+    /// Publish the new item with this life word.
+    Put(u32),
+    /// Leave things as they are.
+    Refuse(R),
+}
+
+/// What a publication leaves behind.
+pub(crate) enum Published<R> {
+    Put(u64),
+    Refused(R),
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// Stores a value that is at hand in one piece.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; nothing is stored then, and the present item is still there.
+    pub fn store(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        how: &Store,
+        now: u32,
+    ) -> Result<Stored, NoRoom> {
+        let new = self.begin(key, value.len(), how, now)?;
+        let new = self.filled(new, std::iter::once(value), now)?;
+        self.publish(key, new, how, now).map_err(|refused| self.discarded(refused))
+    }
+
+    /// An item to be filled as its bytes arrive, then published.
+    ///
+    /// # Errors
+    /// [`NoRoom`].
+    pub fn begin(
+        &self,
+        key: &Key<'_>,
+        value_bytes: usize,
+        how: &Store,
+        now: u32,
+    ) -> Result<Unpublished, NoRoom> {
+        let older = matches!(how.compare, Some(Compare::EqualOrOlder(_)));
+        let fields = Fields {
+            client_flags: how.client_flags,
+            life: how.exptime != 0 || how.vivify.is_some_and(|e| e != 0) || how.won || older,
+            cas: how.explicit_cas.is_some(),
+            key_binary: how.key_binary,
+        };
+        self.begin_with(key.bytes, value_bytes, fields, now)
+    }
+
+    /// Publishes a filled item under the conditions of `how`, the same that it was begun with.
+    ///
+    /// # Errors
+    /// [`NoRoom`] and the item: publish it again next turn, or discard it.
+    pub fn publish(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        how: &Store,
+        now: u32,
+    ) -> Result<Stored, (NoRoom, Unpublished)> {
+        debug_assert_eq!(new.missing_bytes(), 0, "an item is filled before it is published");
+        if matches!(how.mode, Mode::Append | Mode::Prepend) {
+            return self.join(key, new, how, now);
+        }
+        self.publish_as(key, new, how, now)
+    }
+
+    fn publish_as(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        how: &Store,
+        now: u32,
+    ) -> Result<Stored, (NoRoom, Unpublished)> {
+        let value_bytes = new.value_bytes();
+        let class = new.class(&self.cache.slab);
+        let inserts = how.compare.is_none() && how.mode != Mode::Replace;
+        let life = how.exptime.min(EXPTIME_MAX) | if how.won { ItemRef::WON } else { 0 };
+        let swap = Swap { inserts, explicit_cas: how.explicit_cas, advances: true };
+        let published = self.swap(key, new, &swap, now, |live| match (how.mode, live) {
+            (Mode::Add, Some(item)) => {
+                self.mark_used(item, now);
+                Decision::Refuse(Stored::NotStored)
+            }
+            (Mode::Replace, None) => Decision::Refuse(Stored::NotStored),
+            _ => self.compare(key, how.compare, live, life),
+        })?;
+        Ok(match published {
+            Published::Put(cas) => Stored::Stored { cas, value_bytes, class },
+            Published::Refused(stored) => stored,
+        })
+    }
+
+    /// The decision of a compare-and-swap: with the key's place locked, the stripe stands still.
+    fn compare(
+        &self,
+        key: &Key<'_>,
+        compare: Option<Compare>,
+        live: Option<&ItemRef<'_>>,
+        life: u32,
+    ) -> Decision<Stored> {
+        let Some(compare) = compare else { return Decision::Put(life) };
+        let Some(item) = live else { return Decision::Refuse(Stored::NotFound) };
+        let unique = self.cas_of(item, self.cas_unique(key));
+        match compare {
+            Compare::Equal(given) | Compare::EqualOrOlder(given) if given == unique => {
+                Decision::Put(life)
+            }
+            Compare::EqualOrOlder(given) if given < unique => Decision::Put(item.life_as_stale()),
+            _ => Decision::Refuse(Stored::Exists),
+        }
+    }
+
+    /// Locks the key's place, lets `decide` look at the live item there, and puts the new one in if
+    /// it says so. A refused item is discarded.
+    pub(crate) fn swap<R>(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        swap: &Swap,
+        now: u32,
+        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
+    ) -> Result<Published<R>, (NoRoom, Unpublished)> {
+        debug_assert_eq!(
+            new.shape.extras.cas,
+            swap.explicit_cas.is_some(),
+            "a unique has its field"
+        );
+        let slab = &self.cache.slab;
+        let moment = self.moment(now);
+        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let mut entry = if swap.inserts {
+            match self.cache.index.entry(key.hash, &self.owner(), is_key) {
+                Ok(entry) => Some(entry),
+                Err(_full) => return Err((NoRoom::OutOfMemory, new)),
+            }
+        } else {
+            self.cache.index.find_entry(key.hash, is_key)
+        };
+        let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(slab, at));
+        let live = old.filter(|item| !moment.is_past(item));
+        let life = match (decide(live.as_ref()), &entry) {
+            (Decision::Put(life), Some(_)) => life,
+            (Decision::Refuse(refusal), _) => {
+                drop(entry);
+                self.discard(new);
+                return Ok(Published::Refused(refusal));
+            }
+            (Decision::Put(_), None) => unreachable!("nobody decides to put without a place"),
+        };
+        self.write_fields(&new, life, swap.explicit_cas);
+        let header = crate::clock::Clock::admitted(new.shape.header())
+            .accessed(now)
+            .of_generation(moment.generation);
+        new.seal(slab, header.0);
+        let at = new.into_published();
+        let cas = entry.as_mut().map(|entry| {
+            entry.put(at);
+            if swap.advances { self.cache.stripes.advance(key.hash) } else { self.cas_unique(key) }
+        });
+        self.account(&ItemRef::new(slab, at), 1);
+        drop(entry);
+        self.counts.add(Counter::TotalItems, 1);
+        if let Some(old) = old {
+            if live.is_none() {
+                let class = slab.class_of(old.location());
+                self.counts.add_class(ClassCounter::Reclaimed, class, 1);
+            }
+            self.retire(&old);
+        }
+        Ok(Published::Put(swap.explicit_cas.or(cas).unwrap_or_default()))
+    }
+
+    fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
+        let slab = &self.cache.slab;
+        let word = new.word(slab);
+        if let Some(at) = new.shape.life_at() {
+            slab.arena.word(word + at).store(life, Relaxed);
+        }
+        if let (Some(at), Some(cas)) = (new.shape.cas_at(), explicit_cas) {
+            let halves = [cas & u64::from(u32::MAX), cas >> 32];
+            for (n, half) in halves.into_iter().enumerate() {
+                let half = u32::try_from(half).expect("half of 64 bits");
+                slab.arena.word(word + at + n).store(half, Relaxed);
+            }
+        }
+    }
+
+    /// Deletes an item, if its unique matches `compare`.
+    pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
+        let slab = &self.cache.slab;
+        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let Some(mut entry) = self.cache.index.find_entry(key.hash, is_key) else {
+            return Deleted::NotFound;
+        };
+        let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
+        let live = !self.moment(now).is_past(&item);
+        if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
+            return Deleted::Exists;
+        }
+        entry.remove();
+        self.cache.stripes.advance(key.hash);
+        drop(entry);
+        let class = item.class();
+        self.retire(&item);
+        if live { Deleted::Deleted { class } } else { Deleted::NotFound }
+    }
+}
+
+/// How an item takes its place.
+pub(crate) struct Swap {
+    /// Whether it may be put where none was.
+    pub(crate) inserts: bool,
+    pub(crate) explicit_cas: Option<u64>,
+    /// Whether the key's unique changes.
+    pub(crate) advances: bool,
+}

@@ -1,0 +1,174 @@
+//! `incr` and `decr`: numbers kept as text, as memcached keeps them.
+
+use super::{Decision, NoRoom, Published, Swap};
+use crate::handle::{Handle, Key};
+use crate::item::{EXPTIME_MAX, ItemRef};
+use crate::unpublished::Fields;
+use crate::{Mode, Store, Stored};
+use guira_index::Index;
+
+/// The most digits of a 64-bit number.
+const DIGITS_MAX: usize = 20;
+
+/// What to do with a number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arithmetic {
+    /// Added, or taken away.
+    pub delta: u64,
+    /// Whether it is taken away; the result then stops at 0, while a sum wraps at 2^64.
+    pub down: bool,
+    /// Create a missing item with this number, and this expiry.
+    pub initial: Option<(u64, u32)>,
+    /// A new expiry for the item.
+    pub exptime: Option<u32>,
+    /// Only if the item's unique is this one.
+    pub compare: Option<u64>,
+    /// The new unique, instead of the next of the stripe.
+    pub explicit_cas: Option<u64>,
+    /// The key was given in base64.
+    pub key_binary: bool,
+}
+
+/// What an arithmetic command came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The new number.
+    Number {
+        /// The number.
+        number: u64,
+        /// The item's new cas unique.
+        cas: u64,
+        /// The item's expiry, 0 for never.
+        exptime: u32,
+        /// The item's slab class.
+        class: usize,
+        /// Whether the item was created.
+        created: bool,
+    },
+    /// The value is no number of 1 to 20 digits.
+    NonNumeric,
+    /// No such item.
+    NotFound,
+    /// The unique differs.
+    Exists,
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// Adds to or takes from a number. The stored text keeps at least its old length, padded with
+    /// spaces on the right, as memcached's does.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: the new text needs a chunk of its own.
+    pub fn arithmetic(
+        &self,
+        key: &Key<'_>,
+        what: &Arithmetic,
+        now: u32,
+    ) -> Result<Counted, NoRoom> {
+        loop {
+            let counted = match self.get(key, now) {
+                Ok(item) => self.count_on(key, &item, what, now)?,
+                Err(_) => self.create(key, what, now)?,
+            };
+            if let Some(counted) = counted {
+                return Ok(counted);
+            }
+        }
+    }
+
+    /// Creates the number; `None` if somebody else did meanwhile.
+    fn create(
+        &self,
+        key: &Key<'_>,
+        what: &Arithmetic,
+        now: u32,
+    ) -> Result<Option<Counted>, NoRoom> {
+        let Some((number, exptime)) = what.initial else { return Ok(Some(Counted::NotFound)) };
+        let how = Store {
+            mode: Mode::Add,
+            exptime,
+            explicit_cas: what.explicit_cas,
+            key_binary: what.key_binary,
+            ..Store::default()
+        };
+        Ok(match self.store(key, number.to_string().as_bytes(), &how, now)? {
+            Stored::Stored { cas, class, .. } => {
+                Some(Counted::Number { number, cas, exptime, class, created: true })
+            }
+            _ => None,
+        })
+    }
+
+    /// One attempt on a present item; `None` if it was replaced meanwhile.
+    fn count_on(
+        &self,
+        key: &Key<'_>,
+        item: &ItemRef<'_>,
+        what: &Arithmetic,
+        now: u32,
+    ) -> Result<Option<Counted>, NoRoom> {
+        let Some(old) = item.value().and_then(parse) else { return Ok(Some(Counted::NonNumeric)) };
+        let number =
+            if what.down { old.saturating_sub(what.delta) } else { old.wrapping_add(what.delta) };
+        let mut text = number.to_string();
+        text.extend(std::iter::repeat_n(' ', item.value_bytes().saturating_sub(text.len())));
+        let fields = Fields {
+            cas: what.explicit_cas.is_some(),
+            life: item.can_be_claimed() || what.exptime.is_some_and(|e| e != 0),
+            ..item.fields()
+        };
+        let new = self.begin_with(key.bytes, text.len(), fields, now)?;
+        let new = self.filled(new, std::iter::once(text.as_bytes()), now)?;
+        let mut life = 0;
+        let swap = Swap { inserts: false, explicit_cas: what.explicit_cas, advances: true };
+        let swapped = self.swap(key, new, &swap, now, |live| match live {
+            Some(live) if live.location() == item.location() => {
+                let unique = self.cas_of(live, self.cas_unique(key));
+                if what.compare.is_some_and(|given| given != unique) {
+                    Decision::Refuse(Some(Counted::Exists))
+                } else {
+                    // Read with the place locked: it may have been marked stale in place.
+                    let old = live.life_word();
+                    life = what.exptime.map_or(old, |e| (old & !EXPTIME_MAX) | e.min(EXPTIME_MAX));
+                    Decision::Put(life)
+                }
+            }
+            _ => Decision::Refuse(None),
+        });
+        match swapped.map_err(|refused| self.discarded(refused))? {
+            Published::Put(cas) => Ok(Some(Counted::Number {
+                number,
+                cas,
+                exptime: life & EXPTIME_MAX,
+                class: item.class(),
+                created: false,
+            })),
+            Published::Refused(counted) => Ok(counted),
+        }
+    }
+}
+
+/// A number in text: digits, with spaces around.
+fn parse(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii();
+    if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn a_number_is_up_to_twenty_digits_with_spaces_around() {
+        assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(parse(b"9 "), Some(9));
+        for text in [&b""[..], b" ", b"18446744073709551616", b"-1", b"1x", b"0x1"] {
+            assert_eq!(parse(text), None, "{}", String::from_utf8_lossy(text));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Append and prepend: the old value and the new become a third item.
+
+use super::{Decision, Mode, NoRoom, Published, Store, Stored, Swap};
+use crate::handle::{Handle, Key};
+use crate::item::ItemRef;
+use crate::unpublished::{Fields, Unpublished};
+use guira_index::Index;
+
+impl<I: Index> Handle<'_, I> {
+    /// Append and prepend: a third item, of the old value and the new.
+    pub(super) fn join(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        how: &Store,
+        now: u32,
+    ) -> Result<Stored, (NoRoom, Unpublished)> {
+        loop {
+            let attempt = match self.peek(key, now) {
+                Ok(old) => self.join_with(key, &old, &new, how, now),
+                Err(_) => self.join_with_none(key, &new, how, now),
+            };
+            match attempt {
+                Ok(Some(stored)) => {
+                    self.discard(new);
+                    return Ok(stored);
+                }
+                Ok(None) => {}
+                Err(no_room) => return Err((no_room, new)),
+            }
+        }
+    }
+
+    /// One attempt of [`Handle::join`] where there is no item: creates it, if that was asked for.
+    /// `None` if somebody else did meanwhile.
+    fn join_with_none(
+        &self,
+        key: &Key<'_>,
+        new: &Unpublished,
+        how: &Store,
+        now: u32,
+    ) -> Result<Option<Stored>, NoRoom> {
+        let (Some(exptime), None) = (how.vivify, how.compare) else {
+            return Ok(Some(how.compare.map_or(Stored::NotStored, |_| Stored::NotFound)));
+        };
+        let add = Store { mode: Mode::Add, exptime, vivify: None, ..*how };
+        let copy = self.begin(key, new.value_bytes(), &add, now)?;
+        let copy = self.filled(copy, new.parts(&self.cache.slab), now)?;
+        match self.publish_as(key, copy, &add, now).map_err(|refused| self.discarded(refused))? {
+            Stored::NotStored => Ok(None),
+            stored => Ok(Some(stored)),
+        }
+    }
+
+    /// One attempt of [`Handle::join`]; `None` if `old` was replaced meanwhile.
+    fn join_with(
+        &self,
+        key: &Key<'_>,
+        old: &ItemRef<'_>,
+        new: &Unpublished,
+        how: &Store,
+        now: u32,
+    ) -> Result<Option<Stored>, NoRoom> {
+        let value_bytes = old.value_bytes() + new.value_bytes();
+        if value_bytes > self.cache.item_bytes_max {
+            return Err(NoRoom::TooLarge);
+        }
+        let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };
+        let joined = self.begin_with(key.bytes, value_bytes, fields, now)?;
+        let slab = &self.cache.slab;
+        let joined = match how.mode {
+            Mode::Prepend => self.filled(joined, new.parts(slab).chain(old.value_parts()), now)?,
+            _ => self.filled(joined, old.value_parts().chain(new.parts(slab)), now)?,
+        };
+        let class = joined.class(slab);
+        let swap = Swap { inserts: false, explicit_cas: how.explicit_cas, advances: true };
+        let swapped = self.swap(key, joined, &swap, now, |live| match live {
+            Some(item) if item.location() == old.location() => {
+                match self.compare(key, how.compare, live, item.life_word()) {
+                    Decision::Put(life) => Decision::Put(life),
+                    Decision::Refuse(stored) => Decision::Refuse(Some(stored)),
+                }
+            }
+            _ => Decision::Refuse(None),
+        });
+        match swapped.map_err(|refused| self.discarded(refused))? {
+            Published::Put(cas) => Ok(Some(Stored::Stored { cas, value_bytes, class })),
+            Published::Refused(stored) => Ok(stored),
+        }
+    }
+}

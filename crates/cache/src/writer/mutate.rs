@@ -1,0 +1,177 @@
+//! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
+
+use super::{Decision, Deleted, NoRoom, Published, Swap};
+use crate::handle::{Handle, Key};
+use crate::item::{EXPTIME_MAX, ItemRef};
+use crate::reader::Miss;
+use crate::unpublished::Fields;
+use guira_index::{Entry, Index};
+
+/// What a touch came to.
+#[derive(Debug)]
+pub enum Touched<'h> {
+    /// The item as it was found; what is there now has the new expiry.
+    Touched(ItemRef<'h>),
+    /// No such item.
+    Miss(Miss),
+    /// The item had no room for an expiry, and there is no chunk for a larger one.
+    NoRoom(NoRoom),
+}
+
+/// How to invalidate an item instead of deleting it (the meta delete's `I`, `T`, `x`, `E`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Invalidate {
+    /// Only if the item's unique is this one.
+    pub compare: Option<u64>,
+    /// Mark it stale: the next meta get wins the right to refresh it.
+    pub stale: bool,
+    /// A new expiry.
+    pub exptime: Option<u32>,
+    /// Drop the value and the client flags.
+    pub empty: bool,
+    /// The new unique, instead of the next of the stripe.
+    pub explicit_cas: Option<u64>,
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// Gives an item a new expiry (0: never), and marks it as used.
+    pub fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+        let exptime = exptime.min(EXPTIME_MAX);
+        loop {
+            let item = match self.get(key, now) {
+                Ok(item) => item,
+                Err(miss) => return Touched::Miss(miss),
+            };
+            if item.set_exptime(exptime) || exptime == 0 {
+                return Touched::Touched(item);
+            }
+            let fields = Fields { life: true, ..item.fields() };
+            let rewrite = Rewrite {
+                fields,
+                exptime: Some(exptime),
+                stale: false,
+                keeps_value: true,
+                explicit_cas: item.explicit_cas(),
+            };
+            match self.rewrite(key, &item, &rewrite, None, now) {
+                Ok(Some(_)) => return Touched::Touched(item),
+                Ok(None) => {}
+                Err(no_room) => return Touched::NoRoom(no_room),
+            }
+        }
+    }
+
+    /// Marks an item stale, empties it, or both.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: an item that has no field for the mark is copied.
+    pub fn invalidate(
+        &self,
+        key: &Key<'_>,
+        what: &Invalidate,
+        now: u32,
+    ) -> Result<Deleted, NoRoom> {
+        loop {
+            let Ok(item) = self.peek(key, now) else { return Ok(Deleted::NotFound) };
+            if what.stale && !what.empty && what.explicit_cas.is_none() && item.can_be_claimed() {
+                return Ok(self.mark_stale(key, what, now));
+            }
+            let mut fields = Fields {
+                life: item.can_be_claimed() || what.stale || what.exptime.is_some_and(|e| e != 0),
+                cas: what.explicit_cas.is_some() || item.fields().cas,
+                ..item.fields()
+            };
+            if what.empty {
+                fields.client_flags = 0;
+            }
+            let rewrite = Rewrite {
+                fields,
+                exptime: what.exptime,
+                stale: what.stale,
+                keeps_value: !what.empty,
+                explicit_cas: what.explicit_cas.or(item.explicit_cas()),
+            };
+            let advances = what.stale;
+            if let Some(deleted) =
+                self.rewrite(key, &item, &rewrite, Some((what, advances)), now)?
+            {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Deleted {
+        let slab = &self.cache.slab;
+        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let Some(entry) = self.cache.index.find_entry(key.hash, is_key) else {
+            return Deleted::NotFound;
+        };
+        let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
+        if self.moment(now).is_past(&item) {
+            return Deleted::NotFound;
+        }
+        if what.compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
+            return Deleted::Exists;
+        }
+        item.mark_stale(what.exptime.map(|e| e.min(EXPTIME_MAX)));
+        self.cache.stripes.advance(key.hash);
+        drop(entry);
+        Deleted::Deleted { class: item.class() }
+    }
+
+    /// Swaps in a copy with other fields; `None` if the item was replaced meanwhile.
+    fn rewrite(
+        &self,
+        key: &Key<'_>,
+        item: &ItemRef<'_>,
+        rewrite: &Rewrite,
+        condition: Option<(&Invalidate, bool)>,
+        now: u32,
+    ) -> Result<Option<Deleted>, NoRoom> {
+        let value_bytes = if rewrite.keeps_value { item.value_bytes() } else { 0 };
+        let new = self.begin_with(key.bytes, value_bytes, rewrite.fields, now)?;
+        let kept = item.value_parts().take(if rewrite.keeps_value { usize::MAX } else { 0 });
+        let new = self.filled(new, kept, now)?;
+        let swap = Swap {
+            inserts: false,
+            explicit_cas: rewrite.explicit_cas,
+            advances: condition.is_some_and(|(_, advances)| advances),
+        };
+        let compare = condition.and_then(|(what, _)| what.compare);
+        let swapped = self.swap(key, new, &swap, now, |live| match live {
+            Some(live) if live.location() == item.location() => {
+                let unique = self.cas_of(live, self.cas_unique(key));
+                if compare.is_some_and(|given| given != unique) {
+                    Decision::Refuse(Some(Deleted::Exists))
+                } else {
+                    Decision::Put(rewrite.life(live.life_word()))
+                }
+            }
+            _ => Decision::Refuse(None),
+        });
+        match swapped.map_err(|refused| self.discarded(refused))? {
+            Published::Put(_) => Ok(Some(Deleted::Deleted { class: item.class() })),
+            Published::Refused(deleted) => Ok(deleted),
+        }
+    }
+}
+
+/// What a copy of an item has that the item has not.
+struct Rewrite {
+    fields: Fields,
+    /// A new expiry.
+    exptime: Option<u32>,
+    /// Mark the copy stale, and its refreshing unclaimed.
+    stale: bool,
+    keeps_value: bool,
+    /// The unique that the copy holds, if `fields` gives it room for one.
+    explicit_cas: Option<u64>,
+}
+
+impl Rewrite {
+    /// The copy's life word, given the item's as read with its place locked.
+    fn life(&self, old: u32) -> u32 {
+        let exptime = self.exptime.map_or(old & EXPTIME_MAX, |e| e.min(EXPTIME_MAX));
+        exptime | if self.stale { ItemRef::STALE } else { old & !EXPTIME_MAX }
+    }
+}

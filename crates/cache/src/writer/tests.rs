@@ -1,0 +1,421 @@
+//! Behaviour of stores, deletes, arithmetic, expiry and flushes, one thread.
+
+use crate::{
+    Arithmetic, Cache, Claim, ClassCounter, Compare, Config, Counted, Deleted, EXPIRED, Handle,
+    Invalidate, Miss, Mode, NoRoom, Store, Stored, Sweeper, Touched,
+};
+
+const NOW: u32 = 100;
+
+fn small() -> Cache {
+    let memory_bytes = if cfg!(miri) { 1 << 17 } else { 4 << 20 };
+    Cache::new(&Config { memory_bytes, hash_seed: Some(7), ..Config::default() }).unwrap()
+}
+
+fn set(handle: &Handle<'_>, key: &str, value: &[u8]) -> u64 {
+    store(handle, key, value, &Store::default())
+}
+
+/// Stores, ending turns while memory is on its way; the new unique.
+fn store(handle: &Handle<'_>, key: &str, value: &[u8], how: &Store) -> u64 {
+    match handle.store(&handle.key(key.as_bytes()), value, how, NOW) {
+        Ok(Stored::Stored { cas, .. }) => cas,
+        other => panic!("{key}: {other:?}"),
+    }
+}
+
+fn outcome(handle: &Handle<'_>, key: &str, value: &[u8], how: &Store) -> Stored {
+    handle.store(&handle.key(key.as_bytes()), value, how, NOW).unwrap()
+}
+
+fn value(handle: &Handle<'_>, key: &str) -> Result<Vec<u8>, Miss> {
+    let item = handle.get(&handle.key(key.as_bytes()), NOW)?;
+    assert_eq!(item.key(), key.as_bytes());
+    let value = item.value_parts().collect::<Vec<_>>().concat();
+    assert_eq!(value.len(), item.value_bytes());
+    Ok(value)
+}
+
+/// Bytes that differ from place to place, so that a misplaced piece shows.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| u8::try_from(i * 31 % 251).unwrap()).collect()
+}
+
+#[test]
+fn what_is_stored_is_found_under_its_key_only() {
+    let cache = small();
+    let handle = cache.handle();
+    set(&handle, "a", b"1");
+    set(&handle, "b", b"");
+    set(&handle, "a", b"2");
+    assert_eq!(value(&handle, "a"), Ok(b"2".to_vec()));
+    assert_eq!(value(&handle, "b"), Ok(vec![]));
+    assert_eq!(value(&handle, "c"), Err(Miss::Absent));
+    assert_eq!(cache.len(), 2);
+}
+
+#[test]
+fn a_key_of_16_and_a_value_of_32_bytes_take_one_chunk_of_52() {
+    let cache = small();
+    let handle = cache.handle();
+    set(&handle, "0123456789abcdef", &[1; 32]);
+    let item = handle.get(&handle.key(b"0123456789abcdef"), NOW).unwrap();
+    assert_eq!(item.bytes(), 52);
+    assert_eq!(cache.class_stats(item.class()).chunk_bytes, 52);
+}
+
+#[test]
+fn each_mode_stores_under_its_condition_only() {
+    let cache = small();
+    let handle = cache.handle();
+    let how = |mode| Store { mode, client_flags: 9, ..Store::default() };
+    assert_eq!(outcome(&handle, "k", b"x", &how(Mode::Replace)), Stored::NotStored);
+    assert_eq!(outcome(&handle, "k", b"x", &how(Mode::Append)), Stored::NotStored);
+    assert!(matches!(outcome(&handle, "k", b"b", &how(Mode::Add)), Stored::Stored { .. }));
+    assert_eq!(outcome(&handle, "k", b"x", &how(Mode::Add)), Stored::NotStored);
+    let plain = |mode| Store { mode, ..Store::default() };
+    assert!(matches!(
+        outcome(&handle, "k", b"c", &plain(Mode::Append)),
+        Stored::Stored { value_bytes: 2, .. }
+    ));
+    store(&handle, "k", b"a", &plain(Mode::Prepend));
+    assert_eq!(value(&handle, "k"), Ok(b"abc".to_vec()));
+    let item = handle.get(&handle.key(b"k"), NOW).unwrap();
+    assert_eq!(item.client_flags(), 9, "append and prepend keep the old flags");
+    store(&handle, "k", b"z", &plain(Mode::Replace));
+    assert_eq!(value(&handle, "k"), Ok(b"z".to_vec()));
+}
+
+#[test]
+fn cas_stores_only_on_the_present_unique() {
+    let cache = small();
+    let handle = cache.handle();
+    let with = |cas| Store { compare: Some(Compare::Equal(cas)), ..Store::default() };
+    assert_eq!(outcome(&handle, "k", b"x", &with(1)), Stored::NotFound);
+    let first = set(&handle, "k", b"1");
+    assert_eq!(handle.cas_unique(&handle.key(b"k")), first);
+    let second = store(&handle, "k", b"2", &with(first));
+    assert!(second > first);
+    assert_eq!(outcome(&handle, "k", b"3", &with(first)), Stored::Exists);
+    assert_eq!(value(&handle, "k"), Ok(b"2".to_vec()));
+    assert_eq!(handle.delete(&handle.key(b"k"), Some(first), NOW), Deleted::Exists);
+    assert!(matches!(handle.delete(&handle.key(b"k"), Some(second), NOW), Deleted::Deleted { .. }));
+    set(&handle, "k", b"4");
+    assert_eq!(
+        outcome(&handle, "k", b"5", &with(second)),
+        Stored::Exists,
+        "a new life, a new unique"
+    );
+}
+
+#[test]
+fn an_explicit_unique_is_kept_and_an_older_one_stores_as_stale() {
+    let cache = small();
+    let handle = cache.handle();
+    let key = handle.key(b"k");
+    let explicit = Store { explicit_cas: Some(1 << 40 | 5), exptime: 500, ..Store::default() };
+    assert_eq!(store(&handle, "k", b"1", &explicit), 1 << 40 | 5);
+    let item = handle.get(&key, NOW).unwrap();
+    assert_eq!(handle.cas_of(&item, handle.cas_unique(&key)), 1 << 40 | 5);
+    let older = Store { compare: Some(Compare::EqualOrOlder(7)), ..Store::default() };
+    store(&handle, "k", b"2", &older);
+    let item = handle.get(&key, NOW).unwrap();
+    assert!(item.is_stale() && !item.is_won());
+    assert_eq!(item.exptime(), 500, "a stale store keeps the expiry");
+}
+
+#[test]
+fn values_of_every_size_come_back_whole() {
+    let cache = small();
+    let mut handle = cache.handle();
+    let sizes: &[usize] = if cfg!(miri) {
+        &[0, 254, 255, 8_000, 9_000, 20_000]
+    } else {
+        &[0, 1, 254, 255, 256, 4_000, 8_100, 8_180, 8_192, 8_200, 20_000, 100_000, 1_000_000]
+    };
+    for &size in sizes {
+        let expected = pattern(size);
+        store_patiently(&mut handle, b"large", &expected);
+        assert_eq!(value(&handle, "large"), Ok(expected), "{size}");
+    }
+}
+
+/// Ends turns until the memory is there.
+fn store_patiently(handle: &mut Handle<'_>, key: &[u8], value: &[u8]) {
+    for _ in 0..1000 {
+        match handle.store(&handle.key(key), value, &Store::default(), NOW) {
+            Ok(_) => return,
+            Err(NoRoom::Later) => handle.quiesce(),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("no room after 1000 turns");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes Miri too long; tests/threads.rs evicts too")]
+fn a_cache_that_is_full_evicts_and_keeps_what_was_used() {
+    let cache = small();
+    let mut handle = cache.handle();
+    let items = 200_000;
+    for n in 0..items {
+        store_patiently(&mut handle, format!("key{n:013}").as_bytes(), &[0; 32]);
+        let favourite = handle.get(&handle.key(b"key0000000000000"), NOW);
+        assert!(favourite.is_ok(), "evicted although hit between any two sets, at {n}");
+        handle.quiesce();
+    }
+    let totals = cache.totals();
+    assert!(totals.all(ClassCounter::Evicted) > items / 10);
+    assert_eq!(totals.all(ClassCounter::Items), cache.len() as u64);
+    let held = cache.len() * 52;
+    assert!(held * 100 > cache.page_bytes_held() * 95, "{held} of {}", cache.page_bytes_held());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: thousands of stores")]
+fn memory_goes_to_the_sizes_that_are_stored() {
+    let cache = small();
+    let mut handle = cache.handle();
+    for n in 0..90_000 {
+        store_patiently(&mut handle, format!("small{n:011}").as_bytes(), &[0; 32]);
+        handle.quiesce();
+    }
+    for size in [100, 1_000, 5_000, 30_000, 100_000] {
+        let expected = pattern(size);
+        store_patiently(&mut handle, b"other", &expected);
+        handle.quiesce();
+        assert_eq!(value(&handle, "other"), Ok(expected));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: hundreds of stores")]
+fn a_cache_that_may_not_evict_refuses_and_loses_nothing() {
+    let config = Config { memory_bytes: 1 << 18, evictions: false, ..Config::default() };
+    let cache = Cache::new(&config).unwrap();
+    let handle = cache.handle();
+    let mut stored = 0;
+    while let Ok(stored_as) = handle.store(
+        &handle.key(format!("k{stored}").as_bytes()),
+        &[7; 1000],
+        &Store::default(),
+        NOW,
+    ) {
+        assert!(matches!(stored_as, Stored::Stored { .. }));
+        stored += 1;
+    }
+    assert!(stored > 200);
+    for n in 0..stored {
+        assert_eq!(value(&handle, &format!("k{n}")), Ok(vec![7; 1000]));
+    }
+}
+
+#[test]
+fn an_item_is_gone_in_its_expiry_second_and_a_touch_moves_it() {
+    let cache = small();
+    let handle = cache.handle();
+    let key = handle.key(b"k");
+    store(&handle, "k", b"v", &Store { exptime: 110, ..Store::default() });
+    assert!(handle.get(&key, 109).is_ok());
+    assert!(matches!(handle.touch(&key, 120, 109), Touched::Touched(_)));
+    assert!(handle.get(&key, 119).is_ok());
+    assert_eq!(handle.get(&key, 120).unwrap_err(), Miss::Expired);
+    set(&handle, "k", b"w");
+    assert!(matches!(handle.touch(&key, 130, 120), Touched::Touched(_)), "an item without expiry");
+    assert_eq!(handle.get(&key, 129).unwrap().value(), Some(&b"w"[..]));
+    assert!(matches!(handle.touch(&key, 140, 130), Touched::Miss(Miss::Expired)));
+    set(&handle, "k", b"x");
+    assert!(matches!(handle.touch(&key, EXPIRED, 120), Touched::Touched(_)));
+    assert_eq!(handle.get(&key, 120).unwrap_err(), Miss::Expired);
+    store(&handle, "dead", b"", &Store { exptime: EXPIRED, ..Store::default() });
+    assert_eq!(value(&handle, "dead"), Err(Miss::Expired));
+    let add = Store { mode: Mode::Add, ..Store::default() };
+    assert!(matches!(outcome(&handle, "dead", b"1", &add), Stored::Stored { .. }));
+}
+
+#[test]
+fn numbers_wrap_upwards_stop_downwards_and_keep_their_width() {
+    let cache = small();
+    let handle = cache.handle();
+    let key = handle.key(b"n");
+    let what = |delta, down| Arithmetic { delta, down, ..Arithmetic::default() };
+    let number = |counted| match counted {
+        Ok(Counted::Number { number, .. }) => number,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(handle.arithmetic(&key, &what(1, false), NOW), Ok(Counted::NotFound));
+    set(&handle, "n", b"10");
+    assert_eq!(number(handle.arithmetic(&key, &what(1, true), NOW)), 9);
+    assert_eq!(value(&handle, "n"), Ok(b"9 ".to_vec()));
+    assert_eq!(number(handle.arithmetic(&key, &what(100, true), NOW)), 0);
+    set(&handle, "n", b"18446744073709551615");
+    assert_eq!(number(handle.arithmetic(&key, &what(2, false), NOW)), 1);
+    set(&handle, "n", b"none");
+    assert_eq!(handle.arithmetic(&key, &what(1, false), NOW), Ok(Counted::NonNumeric));
+    let created = Arithmetic { initial: Some((5, 200)), ..what(1, false) };
+    assert_eq!(number(handle.arithmetic(&handle.key(b"new"), &created, NOW)), 5);
+    assert_eq!(number(handle.arithmetic(&handle.key(b"new"), &created, NOW)), 6);
+}
+
+#[test]
+fn a_stale_item_has_one_winner() {
+    let cache = small();
+    let handle = cache.handle();
+    let key = handle.key(b"k");
+    let before = set(&handle, "k", b"v");
+    let stale = Invalidate { stale: true, exptime: Some(300), ..Invalidate::default() };
+    assert!(matches!(handle.invalidate(&key, &stale, NOW), Ok(Deleted::Deleted { .. })));
+    assert!(handle.cas_unique(&key) > before);
+    let item = handle.get(&key, NOW).unwrap();
+    assert!(item.is_stale() && item.exptime() == 300);
+    assert_eq!((item.claim(), item.claim()), (Claim::Won, Claim::Taken));
+    assert!(matches!(handle.invalidate(&key, &stale, NOW), Ok(Deleted::Deleted { .. })));
+    assert!(!handle.get(&key, NOW).unwrap().is_won(), "a new mark, a new winner");
+    let empty = Invalidate { empty: true, ..Invalidate::default() };
+    let unique = handle.cas_unique(&key);
+    assert!(matches!(handle.invalidate(&key, &empty, NOW), Ok(Deleted::Deleted { .. })));
+    assert_eq!(handle.cas_unique(&key), unique);
+    assert_eq!(value(&handle, "k"), Ok(vec![]));
+}
+
+fn sweep(handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
+    handle.quiesce();
+    while sweeper.step(NOW) {}
+}
+
+fn flush_patiently(handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
+    while !handle.flush() {
+        sweep(handle, sweeper);
+    }
+}
+
+#[test]
+fn a_flush_hides_everything_before_it_and_nothing_after() {
+    let cache = small();
+    let mut handle = cache.handle();
+    let mut sweeper = cache.sweeper();
+    for round in 0..5 {
+        set(&handle, "before", b"1");
+        flush_patiently(&mut handle, &mut sweeper);
+        assert!(value(&handle, "before").is_err(), "round {round}");
+        set(&handle, "after", b"2");
+        assert_eq!(value(&handle, "after"), Ok(b"2".to_vec()));
+        assert!(!handle.flush(), "a second flush waits for the sweep behind the first");
+        flush_patiently(&mut handle, &mut sweeper);
+        assert!(value(&handle, "after").is_err() && value(&handle, "before").is_err());
+        set(&handle, "last", b"3");
+        if round % 2 == 0 {
+            handle.quiesce();
+            while sweeper.step(NOW) {}
+        }
+        assert_eq!(value(&handle, "last"), Ok(b"3".to_vec()));
+    }
+    sweep(&mut handle, &mut sweeper);
+    handle.flush_at(150);
+    handle.tick(149);
+    assert!(value(&handle, "last").is_ok());
+    handle.tick(150);
+    assert_eq!(value(&handle, "last"), Err(Miss::Flushed));
+    handle.quiesce();
+    while sweeper.step(150) {}
+    assert_eq!(cache.len(), 0, "the sweep unlinks what the flush hid");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: thousands of stores")]
+fn a_lower_limit_gives_memory_back_and_a_higher_one_takes_it() {
+    let cache = small();
+    let mut handle = cache.handle();
+    let items = 90_000;
+    let fill = |handle: &mut Handle<'_>| {
+        for n in 0..items {
+            store_patiently(handle, format!("key{n:013}").as_bytes(), &[0; 32]);
+            handle.quiesce();
+        }
+    };
+    fill(&mut handle);
+    let full = cache.page_bytes_held();
+    assert!(cache.set_memory_limit(full / 2));
+    let mut sweeper = cache.sweeper();
+    for _ in 0..10_000 {
+        sweeper.step(NOW);
+        handle.quiesce();
+    }
+    drop(sweeper); // a handle that ends no turns holds up everybody's memory
+    assert!(cache.page_bytes_held() <= full / 2);
+    fill(&mut handle);
+    assert!(cache.page_bytes_held() <= full / 2, "the limit holds under stores");
+    assert!(cache.set_memory_limit(2 * full) && !cache.set_memory_limit(100 * full));
+    fill(&mut handle);
+    assert!(cache.page_bytes_held() > full / 2);
+}
+
+/// A number padded with spaces beyond 65,535 bytes made the formatting machinery panic.
+#[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: a gibibyte of address space")]
+fn a_number_keeps_any_width() {
+    let cache = Cache::new(&Config { memory_bytes: 1 << 30, ..Config::default() }).unwrap();
+    let handle = cache.handle();
+    let mut wide = vec![b' '; 70_000];
+    wide[0] = b'5';
+    set(&handle, "n", &wide);
+    let up = Arithmetic { delta: 1, ..Arithmetic::default() };
+    let counted = handle.arithmetic(&handle.key(b"n"), &up, NOW);
+    assert!(matches!(counted, Ok(Counted::Number { number: 6, .. })));
+    wide[0] = b'6';
+    assert_eq!(value(&handle, "n"), Ok(wide));
+}
+
+/// The copy that a touch makes had room for a unique and nothing in it: bytes of another item.
+#[test]
+fn a_touch_keeps_an_explicit_unique() {
+    let cache = small();
+    let handle = cache.handle();
+    let key = handle.key(b"k");
+    store(&handle, "k", b"v", &Store { explicit_cas: Some(100), ..Store::default() });
+    assert!(matches!(handle.touch(&key, 500, NOW), Touched::Touched(_)));
+    let item = handle.get(&key, NOW).unwrap();
+    assert_eq!((item.exptime(), handle.cas_of(&item, 7)), (500, 100));
+}
+
+/// Pages that were being given up kept what was published into them afterwards, for good.
+#[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: a thousand stores")]
+fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
+    let cache = Cache::new(&Config { memory_bytes: 1 << 20, ..Config::default() }).unwrap();
+    let mut handle = cache.handle();
+    let mut held = Vec::new();
+    for n in 0..5 {
+        let (name, bytes) = (format!("held{n}"), pattern(28 * 8184 + 848));
+        let how = Store::default();
+        let begun = handle.begin(&handle.key(name.as_bytes()), bytes.len(), &how, NOW);
+        let Ok(mut new) = begun else { break };
+        let mut rest = &bytes[..];
+        while let Ok(room) = handle.room(&mut new, NOW) {
+            let n = room.len().min(rest.len());
+            if n == 0 {
+                break;
+            }
+            room[..n].copy_from_slice(&rest[..n]);
+            new.advance(n);
+            rest = &rest[n..];
+        }
+        held.push((name, new));
+    }
+    for _ in 0..50 {
+        let _ = handle.store(&handle.key(b"small"), b"v", &Store::default(), NOW);
+        handle.quiesce();
+    }
+    for (name, new) in held {
+        if new.missing_bytes() > 0 {
+            handle.discard(new);
+        } else {
+            let stored = handle.publish(&handle.key(name.as_bytes()), new, &Store::default(), NOW);
+            assert!(matches!(stored, Ok(Stored::Stored { .. })));
+        }
+    }
+    for n in 0..1_000 {
+        store_patiently(&mut handle, format!("later{n}").as_bytes(), &[0; 300]);
+        handle.quiesce();
+    }
+}

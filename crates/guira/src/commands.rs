@@ -1,0 +1,48 @@
+//! The command lines: `guira` with its subcommands, and `memcached`.
+
+use clap::{Args, Command};
+use guira_serve::{Flags, MEMCACHED_VERSION};
+
+/// `guira`.
+pub(crate) fn guira() -> Command {
+    Command::new("guira")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("One cache in the place of memcached and what is bolted on around it")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve())
+        .subcommand(bench())
+        .subcommand(crate::generate::command())
+}
+
+fn serve() -> Command {
+    with_flags(Command::new("serve")).version(MEMCACHED_VERSION).about(
+        "Serve the memcached protocol: takes memcached's flags, speaks its text and meta commands",
+    )
+}
+
+fn with_flags(command: Command) -> Command {
+    // Given several times, the last value counts, as memcached has it.
+    Flags::augment_args(command).args_override_self(true)
+}
+
+fn bench() -> Command {
+    let command = Command::new("bench").about("Put load on any server that speaks memcached");
+    guira_bench::Args::augment_args(command)
+}
+
+/// `memcached`: the flags of `guira serve` without the subcommand.
+pub(crate) fn memcached() -> Command {
+    with_flags(Command::new("memcached"))
+        .version(MEMCACHED_VERSION)
+        .about("Guira in the place of memcached")
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  guira serve                          serve on 127.0.0.1:11211 with 64 MB
+  guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
+  guira serve -s /run/guira.sock       on a unix socket
+  guira bench                          put load on 127.0.0.1:11211
+  ln -s guira memcached; ./memcached   memcached's command line as it is";

@@ -1,0 +1,93 @@
+//! `guira`: one program, a subcommand for each thing that it can be.
+//!
+//! Started under the name `memcached` it takes memcached's command line as it is and serves: unit files,
+//! container commands and scripts need no other change than what the name points to.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod generate;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, FromArgMatches};
+use guira_serve::{Flags, Refusal, Settings};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let name = arguments
+        .first()
+        .and_then(|path| Path::new(path).file_name())
+        .map_or_else(|| "guira".to_owned(), |name| name.to_string_lossy().into_owned());
+    if name == "memcached" || name == "memcached-debug" {
+        return as_memcached(&arguments, &name);
+    }
+    let matches = match commands::guira().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error),
+    };
+    let done = match matches.subcommand() {
+        Some(("serve", matches)) => return serve(matches, &name),
+        Some(("bench", matches)) => bench(matches),
+        Some(("generate", matches)) => generate::run(matches),
+        _ => Ok(()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guira: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// memcached's own way to be started: no subcommand, its exit codes.
+fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
+    match commands::memcached().try_get_matches_from(arguments) {
+        Ok(matches) => serve(&matches, name),
+        Err(error) => usage(&error),
+    }
+}
+
+/// Prints what is wrong with a command line, or the help that it asked for.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing can be done about a closed terminal.
+    let _ = error.print();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
+    let flags = match Flags::from_arg_matches(matches) {
+        Ok(flags) => flags,
+        Err(error) => return usage(&error),
+    };
+    if flags.license {
+        println!(
+            "Guira is free software under the MIT licence or the Apache licence 2.0, as you choose."
+        );
+        return ExitCode::SUCCESS;
+    }
+    let served = Settings::new(&flags).and_then(|settings| guira_serve::run(settings, name));
+    match served {
+        Ok(code) => ExitCode::from(code),
+        Err(Refusal { message, code }) => {
+            eprintln!("{message}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn bench(matches: &ArgMatches) -> anyhow::Result<()> {
+    let arguments = guira_bench::Args::from_arg_matches(matches)?;
+    Ok(guira_bench::run(&arguments)?)
+}
+
+/// The subcommand tree, for whoever documents it.
+pub(crate) fn tree() -> Command {
+    commands::guira()
+}

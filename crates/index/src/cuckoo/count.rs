@@ -1,0 +1,37 @@
+//! The number of keys, in stripes so that writers on different processors don't share a line.
+
+use super::Padded;
+use crate::sync::{AtomicIsize, Relaxed};
+
+/// See the module's head. A stripe alone may be negative: one thread enters, another removes.
+#[derive(Default)]
+pub(super) struct Count([Padded<AtomicIsize>; STRIPES]);
+
+impl Count {
+    #[inline]
+    pub(super) fn add(&self, change: isize) {
+        self.0[stripe()].0.fetch_add(change, Relaxed);
+    }
+
+    pub(super) fn sum(&self) -> usize {
+        let sum = self.0.iter().map(|stripe| stripe.0.load(Relaxed)).sum::<isize>();
+        usize::try_from(sum).unwrap_or(0)
+    }
+}
+
+#[cfg(not(loom))]
+fn stripe() -> usize {
+    use std::sync::atomic::AtomicUsize;
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    std::thread_local! {
+        static STRIPE: usize = THREADS.fetch_add(1, Relaxed) % STRIPES;
+    }
+    STRIPE.with(|&stripe| stripe)
+}
+
+#[cfg(loom)]
+fn stripe() -> usize {
+    0
+}
+
+const STRIPES: usize = if cfg!(loom) { 1 } else { 16 };

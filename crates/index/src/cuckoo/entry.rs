@@ -1,0 +1,142 @@
+//! Locking one key's place.
+//!
+//! A key that is present is locked by its own bucket's lock alone: nobody can move, replace or remove it without.
+//! Only an absent key needs both, so that nobody else enters it. The first bucket is looked at first, so to change a
+//! key in place mostly takes one lock.
+
+use super::Cuckoo;
+use super::address::{Probe, Size};
+use crate::bucket::{Locked, Tag};
+use crate::memory::prefetch;
+use crate::sync::Mutation;
+use crate::{Entry, Hash, Location};
+
+/// The place of a key in a [`Cuckoo`], locked until dropped.
+pub struct CuckooEntry<'a> {
+    table: &'a Cuckoo,
+    /// The bucket of `slot`: the key's, or one with room for it.
+    bucket: Locked<'a>,
+    slot: usize,
+    tag: Tag,
+    location: Option<Location>,
+    /// Held for an absent key only.
+    _other: Option<Locked<'a>>,
+}
+
+impl Cuckoo {
+    /// Locks the key's place, or finds it absent and both buckets full: then `None`, and nothing is locked. With the
+    /// size that told the buckets.
+    pub(super) fn lock_entry(
+        &self,
+        hash: Hash,
+        is_key: &mut impl FnMut(Location) -> bool,
+    ) -> (Size, Option<CuckooEntry<'_>>) {
+        let probe = Probe::new(hash);
+        loop {
+            let size = self.size();
+            let [one, two] = size.addresses(probe);
+            prefetch(self.bucket(two));
+            let first = self.bucket(one).lock();
+            if !self.is_current(size, probe) {
+                continue;
+            }
+            if let Some((slot, at)) = first.find(probe.tag, is_key) {
+                return (size, Some(self.present(first, slot, probe.tag, at)));
+            }
+            let (first, second) = if one < two {
+                (first, self.bucket(two).lock())
+            } else if let Some(second) = self.bucket(two).try_lock() {
+                (first, second)
+            } else {
+                // To wait against the order of addresses could wait for ever: invariant 4 of the module.
+                drop(first);
+                self.lock_both(one, two)
+            };
+            if !self.is_current(size, probe) {
+                continue;
+            }
+            // The first once more: it may have been given back in between.
+            if let Some((slot, at)) = first.find(probe.tag, is_key)
+                && !Mutation::LooseEntry.is_planted()
+            {
+                return (size, Some(self.present(first, slot, probe.tag, at)));
+            }
+            if let Some((slot, at)) = second.find(probe.tag, is_key) {
+                return (size, Some(self.present(second, slot, probe.tag, at)));
+            }
+            return (size, self.absent(first, second, probe.tag));
+        }
+    }
+
+    /// True if the addresses of a key are still those of `size`. Holders of a bucket's lock can rely on it.
+    fn is_current(&self, size: Size, probe: Probe) -> bool {
+        let now = self.size();
+        now == size
+            || Mutation::StaleWriter.is_planted()
+            || now.addresses(probe) == size.addresses(probe)
+    }
+
+    /// The place of an absent key: in the first bucket if that has room, since hits there spare the second's line.
+    fn absent<'a>(
+        &'a self,
+        first: Locked<'a>,
+        second: Locked<'a>,
+        tag: Tag,
+    ) -> Option<CuckooEntry<'a>> {
+        let (bucket, slot, other) = if let Some(slot) = first.tags().free().first() {
+            (first, slot, second)
+        } else {
+            let slot = second.tags().free().first()?;
+            (second, slot, first)
+        };
+        Some(CuckooEntry { table: self, bucket, slot, tag, location: None, _other: Some(other) })
+    }
+
+    fn present<'a>(
+        &'a self,
+        bucket: Locked<'a>,
+        slot: usize,
+        tag: Tag,
+        at: Location,
+    ) -> CuckooEntry<'a> {
+        CuckooEntry { table: self, bucket, slot, tag, location: Some(at), _other: None }
+    }
+}
+
+impl Entry for CuckooEntry<'_> {
+    #[inline]
+    fn location(&self) -> Option<Location> {
+        self.location
+    }
+
+    #[inline]
+    fn put(&mut self, new: Location) -> Option<Location> {
+        let old = self.location.replace(new);
+        if old.is_some() {
+            self.bucket.replace(self.slot, new);
+        } else {
+            // No reader need look again: one that missed the key did so before it was there.
+            self.bucket.fill(self.slot, self.tag, new);
+            self.table.count.add(1);
+        }
+        old
+    }
+
+    #[inline]
+    fn remove(&mut self) -> Option<Location> {
+        let old = self.location.take()?;
+        self.bucket.clear(self.slot);
+        // The holder may put the key again: to readers that is one step, so a miss in between must not stand.
+        if !Mutation::StillRemove.is_planted() {
+            self.bucket.advance();
+        }
+        self.table.count.add(-1);
+        Some(old)
+    }
+}
+
+impl std::fmt::Debug for CuckooEntry<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CuckooEntry").field("location", &self.location).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! Growth: one bucket split in two, in place, while everybody else goes on.
+//!
+//! # Costs
+//! A split reads twelve items (their hashes tell which keys go): the misses overlap, and happen before the locks are
+//! taken. Amortised over the eleven inserts that the new bucket has room for. Nobody waits for growth but those who
+//! want the bucket that is being split, for a fraction of a microsecond.
+
+use super::address::{Probe, Size};
+use super::path::Path;
+use super::{Cuckoo, LOAD_PERCENT};
+use crate::bucket::{Bucket, Locked, SLOTS};
+use crate::sync::{Acquire, Mutation, Relaxed, Release};
+use crate::{Full, Hash, Index, Items, Location};
+
+impl Cuckoo {
+    /// After an insert found both its buckets full under `size`: grows if the load is reached, displaces otherwise.
+    /// Then it is worth trying again.
+    #[cold]
+    pub(super) fn make_room(&self, hash: Hash, size: Size, items: &impl Items) -> Result<(), Full> {
+        if self.len() * 100 > self.capacity() * LOAD_PERCENT {
+            self.grow(items);
+        }
+        let probe = Probe::new(hash);
+        let roots = size.addresses(probe);
+        if let Some(path) = Path::find(self, roots, items) {
+            // If another writer was faster, the search begins anew.
+            self.displace(&path, items);
+            return Ok(());
+        }
+        // Others may have made room, or moved the key's buckets, while the search went on.
+        if self.size() != size || roots.iter().any(|&root| self.has_room(root)) {
+            return Ok(());
+        }
+        // No path although there is room elsewhere: the keys of these two buckets have no other place to go, since
+        // they all have equal tags. Growing would hardly part them.
+        let is_crowded = self.len() * 100 > self.capacity() * CROWDED_PERCENT;
+        if is_crowded && self.grow(items) { Ok(()) } else { Err(Full) }
+    }
+
+    /// Splits the next bucket, unless another thread is at it; `false` if the table may not grow further.
+    ///
+    /// Inserts call this by themselves. Calling it ahead of time gives them room sooner.
+    pub fn grow(&self, items: &impl Items) -> bool {
+        if self.size().buckets() as usize >= self.buckets.len() {
+            return false;
+        }
+        if self.is_growing.0.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
+            let size = self.size();
+            if (size.buckets() as usize) < self.buckets.len() {
+                self.split(size, items);
+            }
+            self.is_growing.0.store(false, Release);
+        }
+        true
+    }
+
+    /// [`Index::touch_ahead`](crate::Index::touch_ahead): locks and unlocks a bucket of each page.
+    pub(super) fn touch_buckets_ahead(&self, items: usize) {
+        let next = self.size().buckets() as usize;
+        let end = next.saturating_add(items.div_ceil(SLOTS)).min(self.buckets.len());
+        for address in (next..end).step_by(BUCKETS_A_PAGE) {
+            // A lock writes, which is what it takes, and keeps what is there.
+            drop(self.buckets.get(address).lock());
+        }
+    }
+
+    /// Splits bucket p into p and the new one at the end. Only one thread does so at a time.
+    fn split(&self, size: Size, items: &impl Items) {
+        let (from, grown) = (size.next_split(), size.grown());
+        let expected = Residents::read(self.bucket(from), items);
+        let mut old = self.bucket(from).lock();
+        let mut new = self.bucket(size.buckets()).lock();
+        let mut free = 0;
+        let tags = old.tags();
+        for slot in 0..SLOTS {
+            let Some(tag) = tags.get(slot) else { continue };
+            let at = old.location(slot);
+            let hash = expected.hash(slot, at).unwrap_or_else(|| items.hash(at));
+            let probe = Probe::new(hash);
+            debug_assert_eq!(probe.tag, tag, "the item's hash is that under which it was entered");
+            if probe.has_address(size.buckets(), grown) {
+                new.fill(free, tag, at);
+                old.clear(slot);
+                free += 1;
+            }
+        }
+        old.advance();
+        self.publish(grown, old, new);
+    }
+
+    fn publish(&self, grown: Size, old: Locked<'_>, new: Locked<'_>) {
+        if Mutation::LatePublish.is_planted() {
+            drop((old, new));
+            self.size.0.store(grown.to_word(), Release);
+            return;
+        }
+        self.size.0.store(grown.to_word(), Release);
+        drop((old, new));
+    }
+}
+
+/// The items of a bucket and their hashes, as they were shortly before it was locked.
+struct Residents([Option<(Location, Hash)>; SLOTS]);
+
+impl Residents {
+    fn read(bucket: &Bucket, items: &impl Items) -> Self {
+        let tags = bucket.tags();
+        let at: [Option<Location>; SLOTS] =
+            std::array::from_fn(|slot| tags.get(slot).map(|_| bucket.location(slot)));
+        at.iter().flatten().for_each(|&at| items.prefetch(at));
+        Self(at.map(|at| at.map(|at| (at, items.hash(at)))))
+    }
+
+    /// The hash of the item at `at`, if it was in this slot.
+    fn hash(&self, slot: usize, at: Location) -> Option<Hash> {
+        self.0[slot].filter(|&(was, _)| was == at).map(|(_, hash)| hash)
+    }
+}
+
+/// Buckets in the smallest page there may be.
+const BUCKETS_A_PAGE: usize = 4096 / 64;
+/// Below this load, no path means that the keys collide, not that the table is small.
+const CROWDED_PERCENT: usize = 75;

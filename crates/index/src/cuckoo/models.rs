@@ -1,0 +1,201 @@
+//! Models: small tables run through every interleaving that loom finds, and the faults that each must catch.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Buckets have two slots here. Each
+//! model runs clean, and then once for each fault it is there to find ([`Mutation`]), which must make it fail.
+
+use super::*;
+use crate::Entry as _;
+use loom::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Item memory of keys that are their own locations; the table of their hashes is the model's.
+struct Keys(Vec<Hash>);
+
+impl Items for Keys {
+    fn hash(&self, at: Location) -> Hash {
+        self.0[at.0 as usize]
+    }
+}
+
+/// A table and the keys that a model uses, by number.
+struct Setting {
+    table: Cuckoo,
+    keys: Keys,
+}
+
+impl Setting {
+    /// A table of `start` buckets that may become `max`, and keys that have these pairs of addresses once it has.
+    fn new(start: u32, max: u32, pairs: &[[u32; 2]]) -> Self {
+        let keys = (0..).zip(pairs).map(|(number, &pair)| hash_with(pair, max, number)).collect();
+        let max = max as usize;
+        Self { table: Cuckoo::with_buckets(start, max), keys: Keys(keys) }
+    }
+
+    fn enter(&self, key: u32) -> Result<Option<Location>, Full> {
+        let hash = self.keys.0[key as usize];
+        self.table
+            .entry(hash, &self.keys, |at| at.0 == key)
+            .map(|mut entry| entry.put(Location(key)))
+    }
+
+    /// What entering an absent key does when it finds both buckets full.
+    fn make_room(&self, key: u32) {
+        let (hash, size) = (self.keys.0[key as usize], self.table.size());
+        self.table.make_room(hash, size, &self.keys).expect("a path");
+    }
+
+    fn has(&self, key: u32) -> bool {
+        self.table.get(self.keys.0[key as usize], |at| at.0 == key).is_some()
+    }
+
+    fn remove(&self, key: u32) -> bool {
+        let entry = self.table.find_entry(self.keys.0[key as usize], |at| at.0 == key);
+        entry.is_some_and(|mut entry| entry.remove().is_some())
+    }
+
+    fn check(&self) {
+        self.table.validate(&self.keys).expect("the invariants hold");
+    }
+}
+
+/// A hash with the addresses `pair` at `size`; different ones for different numbers. The ninth bit of the tag is 0: a
+/// 1 would change the version word of the bucket it comes to, and so hide a counter that should have advanced.
+fn hash_with(pair: [u32; 2], size: u32, number: usize) -> Hash {
+    let size = Size::new(size);
+    let mixed = (1..).map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let hashes = mixed.map(|mixed| Hash((mixed ^ mixed >> 29) & !0x100));
+    let mut fitting = hashes.filter(|&hash| size.addresses(Probe::new(hash)) == pair);
+    fitting.nth(number).expect("endless")
+}
+
+/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
+fn holds_but_for(faults: &[Mutation], preemptions: usize, model: fn()) {
+    let run = |fault| {
+        Mutation::plant(fault);
+        let executions = std::sync::Arc::new(AtomicUsize::new(0));
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.max_branches = 20_000;
+        let counted = AssertUnwindSafe(executions.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            builder.check(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                model();
+            });
+        }));
+        Mutation::plant(None);
+        (result.is_ok(), executions.load(Ordering::Relaxed))
+    };
+    let (held, executions) = run(None);
+    println!("{executions} executions");
+    assert!(held, "the model fails without a fault");
+    for &fault in faults {
+        let (held, executions) = run(Some(fault));
+        println!("{fault:?}: {} after {executions}", if held { "missed" } else { "caught" });
+        assert!(!held, "the model does not catch {fault:?}");
+    }
+}
+
+/// Buckets 0 and 1 are full. To make room there, key 0 goes from bucket 1 to bucket 2: its first one, so that a reader
+/// looks there before it looks in bucket 1.
+#[test]
+fn a_present_key_is_found_while_it_is_displaced() {
+    use Mutation::{ForwardMove, OneIncrement, StillMove, UnvalidatedMiss};
+    holds_but_for(&[OneIncrement, StillMove, ForwardMove, UnvalidatedMiss], 3, || {
+        let pairs = [[2, 1], [1, 0], [0, 1], [0, 1], [0, 1], [2, 3], [2, 3]];
+        let setting = Arc::new(Setting::new(4, 4, &pairs));
+        (5..7).chain(0..4).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        assert!(setting.remove(5) && setting.remove(6));
+        let writer = spawn(&setting, |setting| setting.make_room(4));
+        assert!(setting.has(0), "a false miss");
+        writer.join().unwrap();
+        setting.check();
+        assert!((0..4).all(|key| setting.has(key)));
+        assert_eq!(setting.enter(4), Ok(None), "there is room now");
+    });
+}
+
+/// Both writers find buckets 0 and 1 full, and the same way out of bucket 1.
+#[test]
+fn writers_on_crossing_paths_lose_and_double_nothing() {
+    holds_but_for(&[Mutation::BlindMove], 3, || {
+        let setting = Arc::new(Setting::new(4, 4, &[[1, 2], [1, 0], [0, 1], [0, 1], [0, 1]]));
+        (0..4).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        let other = spawn(&setting, |setting| setting.make_room(4));
+        setting.make_room(4);
+        other.join().unwrap();
+        setting.check();
+        assert!((0..4).all(|key| setting.has(key)), "a key is lost");
+    });
+}
+
+/// Bucket 0 is split into 0 and 2; two of its keys go.
+#[test]
+fn a_present_key_is_found_while_the_table_grows() {
+    use Mutation::{LatePublish, StaleReader, UnvalidatedMiss};
+    holds_but_for(&[LatePublish, StaleReader, UnvalidatedMiss], 3, || {
+        let setting = Arc::new(Setting::new(2, 3, &[[2, 1], [0, 1], [1, 0]]));
+        (0..3).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        let writer = spawn(&setting, |setting| assert!(setting.table.grow(&setting.keys)));
+        assert!(setting.has(0) && setting.has(1), "a false miss");
+        writer.join().unwrap();
+        setting.check();
+        assert!((0..3).all(|key| setting.has(key)));
+    });
+}
+
+#[test]
+fn a_key_entered_while_the_table_grows_is_found_after() {
+    holds_but_for(&[Mutation::StaleWriter], 3, || {
+        let setting = Arc::new(Setting::new(2, 3, &[[2, 1], [2, 1]]));
+        assert_eq!(setting.enter(0), Ok(None));
+        let writer = spawn(&setting, |setting| assert_eq!(setting.enter(1), Ok(None)));
+        assert!(setting.table.grow(&setting.keys));
+        writer.join().unwrap();
+        setting.check();
+        assert!(setting.has(0) && setting.has(1), "entered where nobody looks");
+    });
+}
+
+/// Who holds the entry removes the key and puts it again: to others, that is one step.
+#[test]
+fn a_key_replaced_under_its_lock_is_never_missed() {
+    holds_but_for(&[Mutation::StillRemove, Mutation::OneIncrement], 3, || {
+        let setting = Arc::new(Setting::new(2, 2, &[[0, 1]]));
+        assert_eq!(setting.enter(0), Ok(None));
+        let writer = spawn(&setting, |setting| {
+            let hash = setting.keys.0[0];
+            let mut entry = setting.table.find_entry(hash, |at| at.0 == 0).expect("present");
+            assert_eq!(entry.remove(), Some(Location(0)));
+            assert_eq!(entry.put(Location(0)), None);
+        });
+        assert!(setting.has(0), "a false miss");
+        writer.join().unwrap();
+        setting.check();
+    });
+}
+
+/// One goes against the order of addresses and meets the other, who is first with the key they both enter.
+#[test]
+fn of_two_who_enter_one_key_the_second_replaces() {
+    holds_but_for(&[Mutation::LooseEntry], 3, || {
+        let setting = Arc::new(Setting::new(2, 2, &[[1, 0], [0, 1]]));
+        let other = spawn(&setting, |setting| {
+            assert_eq!(setting.enter(1), Ok(None));
+            setting.enter(0).unwrap()
+        });
+        let mine = setting.enter(0).unwrap();
+        let theirs = other.join().unwrap();
+        assert!(mine.is_some() != theirs.is_some(), "{mine:?} {theirs:?}");
+        setting.check();
+    });
+}
+
+fn spawn<T: 'static>(
+    setting: &Arc<Setting>,
+    work: impl FnOnce(&Setting) -> T + 'static,
+) -> loom::thread::JoinHandle<T> {
+    let setting = setting.clone();
+    loom::thread::spawn(move || work(&setting))
+}

@@ -1,0 +1,150 @@
+//! Atomics and spinning, from std or, under `--cfg loom`, from the model checker.
+//!
+//! [`Mutation`] is how the models prove that they can fail: each names one fault that a model plants and must then
+//! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false` and the branches vanish.
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::atomic::{AtomicBool, AtomicIsize},
+    thread::yield_now,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64},
+    thread::yield_now,
+};
+
+pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Waiting for a lock holder: spins first, then yields, since the holder may have lost its processor.
+#[derive(Default)]
+pub(crate) struct Backoff(u32);
+
+impl Backoff {
+    pub(crate) fn pause(&mut self) {
+        if cfg!(loom) || self.0 >= SPINS {
+            yield_now();
+        } else {
+            self.0 += 1;
+            for _ in 0..1 << self.0 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// Rounds of doubling length before a waiter yields: about 250 pauses in all.
+const SPINS: u32 = 7;
+
+/// A fault that a model plants, to show that it would be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutation {
+    /// One version increment instead of two: a reader believes a miss in a bucket that was locked when it began.
+    OneIncrement,
+    /// A move does not advance the version of its source.
+    StillMove,
+    /// A move clears its source in one locked step and writes its destination in another.
+    ForwardMove,
+    /// A reader believes a miss without looking at the versions again.
+    UnvalidatedMiss,
+    /// A split publishes the new number of buckets after it has unlocked the old bucket.
+    LatePublish,
+    /// A reader does not check that its buckets are still those of the key.
+    StaleReader,
+    /// A writer does not check that the buckets it locked are still those of the key.
+    StaleWriter,
+    /// A move does not look at its source again under the locks.
+    BlindMove,
+    /// A writer that had to give back its first bucket's lock does not look there again.
+    LooseEntry,
+    /// Removal does not advance the version.
+    StillRemove,
+}
+
+impl Mutation {
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(crate) const fn is_planted(self) -> bool {
+        false
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use traced::{AtomicU32, AtomicU64};
+
+/// Loom's atomics, with every access visible to its scheduler.
+///
+/// Loom 0.7 remembers one access to each atomic. When a writer loads a word and then stores it, its own load has
+/// taken the place of a reader's before it, and the order in which that reader comes later is never tried. A second
+/// atomic that each access changes first keeps all orders apart. It is relaxed, so it orders no memory.
+#[cfg(loom)]
+mod traced {
+    use super::Relaxed;
+    use std::sync::atomic::Ordering;
+
+    macro_rules! traced {
+        ($name:ident, $word:ty) => {
+            #[derive(Default)]
+            pub(crate) struct $name {
+                value: loom::sync::atomic::$name,
+                turn: loom::sync::atomic::AtomicBool,
+            }
+
+            impl $name {
+                pub(crate) fn load(&self, order: Ordering) -> $word {
+                    self.turn.swap(true, Relaxed);
+                    self.value.load(order)
+                }
+
+                pub(crate) fn store(&self, value: $word, order: Ordering) {
+                    self.turn.swap(true, Relaxed);
+                    self.value.store(value, order);
+                }
+            }
+        };
+    }
+
+    traced!(AtomicU32, u32);
+    traced!(AtomicU64, u64);
+
+    impl AtomicU64 {
+        pub(crate) fn new(value: u64) -> Self {
+            let value = loom::sync::atomic::AtomicU64::new(value);
+            Self { value, turn: loom::sync::atomic::AtomicBool::default() }
+        }
+    }
+
+    impl AtomicU32 {
+        pub(crate) fn compare_exchange(
+            &self,
+            current: u32,
+            new: u32,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u32, u32> {
+            self.turn.swap(true, Relaxed);
+            self.value.compare_exchange(current, new, success, failure)
+        }
+    }
+}
+
+#[cfg(loom)]
+mod planted {
+    use super::Mutation;
+    use std::cell::Cell;
+
+    // Loom runs all threads of a model on the thread of its test, so this is a setting for one test.
+    std::thread_local! {
+        static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
+    }
+
+    impl Mutation {
+        pub(crate) fn is_planted(self) -> bool {
+            PLANTED.get() == Some(self)
+        }
+
+        pub(crate) fn plant(this: Option<Self>) {
+            PLANTED.set(this);
+        }
+    }
+}

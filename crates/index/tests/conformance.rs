@@ -1,0 +1,220 @@
+//! What every [`Index`] must do, against a `HashMap` that does it slowly. A new index adds one line at the end.
+//!
+//! Keys are 16-bit numbers. A location is a key and a generation, so that a key put again is told from before. Hashes
+//! come in several kinds, from well mixed to all equal: collisions are where tables go wrong.
+
+use guira_index::{Cuckoo, Entry as _, Full, Hash, Index, Items, Location};
+use proptest::prelude::{Just, Strategy, prop_oneof};
+use proptest::test_runner::{Config, TestRunner};
+use std::collections::HashMap;
+
+/// How keys are hashed.
+#[derive(Clone, Copy, Debug)]
+enum Mixing {
+    Good,
+    /// Fifteen tags.
+    FewTags,
+    /// Eight positions, with good tags.
+    FewPositions,
+    /// Two tags in two positions.
+    Both,
+    AllEqual,
+}
+
+impl Mixing {
+    fn hash(self, key: u16) -> Hash {
+        let mixed = (u64::from(key) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        Hash(match self {
+            Self::Good => mixed,
+            Self::FewTags => mixed & !0xffff | mixed & 0xf,
+            Self::FewPositions => mixed & 0xffff | (mixed >> 61) << 40,
+            Self::Both => mixed & 0x1 | (mixed >> 63) << 33,
+            Self::AllEqual => 0,
+        })
+    }
+
+    /// Keys that any index has room for, whatever they are.
+    fn room(self) -> usize {
+        match self {
+            Self::Good | Self::FewTags => KEYS_MAX.into(),
+            Self::FewPositions => 24 * 4,
+            Self::Both | Self::AllEqual => 24,
+        }
+    }
+}
+
+impl Items for Mixing {
+    fn hash(&self, at: Location) -> Hash {
+        Self::hash(*self, key_of(at))
+    }
+}
+
+fn key_of(at: Location) -> u16 {
+    u16::try_from(at.0 & 0xffff).expect("16 bits")
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u16),
+    Remove(u16),
+    /// Removed and put again under one lock.
+    Renew(u16),
+    /// Locked and let go.
+    Touch(u16),
+    Get(u16),
+    GetBatch(Vec<u16>),
+}
+
+fn step(keys: u16) -> impl Strategy<Value = Step> {
+    let key = move || 0..keys;
+    prop_oneof![
+        6 => key().prop_map(Step::Put),
+        3 => key().prop_map(Step::Remove),
+        1 => key().prop_map(Step::Renew),
+        1 => key().prop_map(Step::Touch),
+        3 => key().prop_map(Step::Get),
+        1 => proptest::collection::vec(key(), 0..100).prop_map(Step::GetBatch),
+    ]
+}
+
+/// An index beside its model.
+struct Pair<I> {
+    index: I,
+    mixing: Mixing,
+    model: HashMap<u16, Location>,
+    generation: u32,
+}
+
+impl<I: Index> Pair<I> {
+    fn new(index: I, mixing: Mixing) -> Self {
+        Self { index, mixing, model: HashMap::new(), generation: 0 }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match *step {
+            Step::Put(key) => self.put(key),
+            Step::Remove(key) => {
+                let entry = self.index.find_entry(self.mixing.hash(key), |at| key_of(at) == key);
+                assert_eq!(
+                    entry.as_ref().and_then(|e| e.location()),
+                    self.model.get(&key).copied()
+                );
+                assert_eq!(entry.and_then(|mut e| e.remove()), self.model.remove(&key));
+            }
+            Step::Renew(key) => self.renew(key),
+            Step::Touch(key) => {
+                let entry =
+                    self.index.entry(self.mixing.hash(key), &self.mixing, |at| key_of(at) == key);
+                if let Ok(entry) = entry {
+                    assert_eq!(entry.location(), self.model.get(&key).copied());
+                }
+            }
+            Step::Get(key) => assert_eq!(self.get(key), self.model.get(&key).copied()),
+            Step::GetBatch(ref keys) => {
+                let hashes: Vec<Hash> = keys.iter().map(|&key| self.mixing.hash(key)).collect();
+                let mut found = vec![None; keys.len()];
+                let is_key = |i: usize, at| key_of(at) == keys[i];
+                self.index.get_batch(&hashes, &self.mixing, is_key, &mut found);
+                let expected: Vec<_> =
+                    keys.iter().map(|key| self.model.get(key).copied()).collect();
+                assert_eq!(found, expected);
+            }
+        }
+        assert_eq!(self.index.len(), self.model.len());
+        assert!(self.index.len() <= self.index.capacity());
+    }
+
+    fn get(&self, key: u16) -> Option<Location> {
+        self.index.get(self.mixing.hash(key), |at| key_of(at) == key)
+    }
+
+    fn put(&mut self, key: u16) {
+        self.generation += 1;
+        let new = Location((self.generation & 0xffff) << 16 | u32::from(key));
+        let entry = self.index.entry(self.mixing.hash(key), &self.mixing, |at| key_of(at) == key);
+        match entry {
+            Ok(mut entry) => {
+                assert_eq!(entry.put(new), self.model.insert(key, new));
+                assert_eq!(entry.location(), Some(new));
+            }
+            Err(Full) => {
+                assert!(!self.model.contains_key(&key), "a present key needs no room");
+                assert!(self.model.len() >= self.mixing.room(), "full with {}", self.model.len());
+            }
+        }
+    }
+
+    fn renew(&mut self, key: u16) {
+        let Some(&old) = self.model.get(&key) else { return };
+        let mut entry =
+            self.index.find_entry(self.mixing.hash(key), |at| key_of(at) == key).expect("present");
+        assert_eq!((entry.remove(), entry.location()), (Some(old), None));
+        assert_eq!((entry.remove(), entry.put(old)), (None, None));
+    }
+}
+
+fn behaves_like_a_map<I: Index>(new: impl Fn() -> I, check: impl Fn(&I, Mixing)) {
+    let cases = if cfg!(miri) { 2 } else { 48 };
+    let steps = if cfg!(miri) { 150 } else { 3_000 };
+    let mixing = prop_oneof![
+        4 => Just(Mixing::Good),
+        2 => Just(Mixing::FewTags),
+        2 => Just(Mixing::FewPositions),
+        1 => Just(Mixing::Both),
+        1 => Just(Mixing::AllEqual),
+    ];
+    let keys = if cfg!(miri) { [20, 40, 100] } else { [40, 300, KEYS_MAX] };
+    let keys = proptest::sample::select(keys.to_vec());
+    let plan = keys.prop_flat_map(move |keys| proptest::collection::vec(step(keys), 0..steps));
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&(mixing, plan), |(mixing, steps)| {
+            let mut pair = Pair::new(new(), mixing);
+            steps.iter().for_each(|step| pair.take(step));
+            check(&pair.index, mixing);
+            Ok(())
+        })
+        .expect("like a map");
+}
+
+/// Fills an index that may not grow further: `Full` comes late, and after a removal there is room again.
+fn is_full_late_and_recovers<I: Index>(new: impl Fn(usize) -> I) {
+    let room: u16 = if cfg!(miri) { 150 } else { 30_000 };
+    let mut pair = Pair::new(new(room.into()), Mixing::Good);
+    let mut entered = 0;
+    for key in 0..room * 2 {
+        let before = pair.index.len();
+        let hash = pair.mixing.hash(key);
+        let Ok(mut entry) = pair.index.entry(hash, &pair.mixing, |at| key_of(at) == key) else {
+            break;
+        };
+        entry.put(Location(u32::from(key)));
+        drop(entry);
+        pair.model.insert(key, Location(u32::from(key)));
+        entered += 1;
+        assert_eq!(pair.index.len(), before + 1);
+    }
+    assert!(entered >= room, "{entered} of {room}");
+    let mut again = 0;
+    for key in 0..room.min(1_000) {
+        pair.take(&Step::Remove(key));
+        pair.put(key);
+        again += u16::from(pair.get(key).is_some());
+    }
+    assert!(again > room.min(1_000) / 10 * 9, "only {again} came back");
+    assert!((0..entered).all(|key| pair.get(key) == pair.model.get(&key).copied()));
+}
+
+#[test]
+fn cuckoo_behaves_like_a_map() {
+    let check = |index: &Cuckoo, mixing: Mixing| index.validate(&mixing).unwrap();
+    behaves_like_a_map(|| Cuckoo::with_max(KEYS_MAX.into()), check);
+}
+
+#[test]
+fn cuckoo_is_full_late_and_recovers() {
+    is_full_late_and_recovers(Cuckoo::with_max);
+}
+
+const KEYS_MAX: u16 = 2_000;

@@ -1,0 +1,149 @@
+//! Threads that enter, replace, remove and read at once, and check what they see.
+//!
+//! Each key has one writer, which knows what must be there. Readers know bounds: a key that is never removed must
+//! always be found, its generations never go back, and a key that is never entered is never found. The table begins
+//! small, so all of it happens while entries are displaced and buckets are split.
+
+use guira_index::{Cuckoo, Entry as _, Hash, Index, Items, Location};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+/// Keys are the low 22 bits of a location, the rest is the generation.
+struct Keys {
+    /// Hashes have so many different tags and buckets as these bits allow.
+    mask: u64,
+}
+
+impl Items for Keys {
+    fn hash(&self, at: Location) -> Hash {
+        self.of(at.0 & KEY)
+    }
+}
+
+impl Keys {
+    fn of(&self, key: u32) -> Hash {
+        let mixed = (u64::from(key) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Hash((mixed ^ mixed >> 32) & self.mask)
+    }
+}
+
+struct Stress {
+    keys: Keys,
+    table: Cuckoo,
+    /// Never removed: `0..stable`.
+    stable: u32,
+    /// Entered and removed in turn: from `CHURN` on.
+    churn: u32,
+    rounds: u32,
+    is_done: AtomicBool,
+    reads: AtomicUsize,
+}
+
+impl Stress {
+    fn run(&self, writers: u32, readers: u64) {
+        (0..self.stable).for_each(|key| assert_eq!(self.put(key, 0), None));
+        std::thread::scope(|scope| {
+            let writing: Vec<_> =
+                (0..writers).map(|id| scope.spawn(move || self.write(id, writers))).collect();
+            for id in 0..readers {
+                scope.spawn(move || self.read(id + 1));
+            }
+            let ended: Vec<_> = writing.into_iter().map(|writer| writer.join()).collect();
+            self.is_done.store(true, Relaxed);
+            ended.into_iter().for_each(|end| end.expect("a writer's checks"));
+        });
+        self.table.validate(&self.keys).expect("the invariants hold");
+        assert!(self.reads.load(Relaxed) > 0, "nobody read");
+        let left = (0..self.churn).filter(|key| self.get(CHURN + key).is_some()).count();
+        assert_eq!(self.table.len(), self.stable as usize + left);
+    }
+
+    fn get(&self, key: u32) -> Option<u32> {
+        let found = self.table.get(self.keys.of(key), |at| at.0 & KEY == key)?;
+        Some(found.0 >> KEY_BITS)
+    }
+
+    fn put(&self, key: u32, generation: u32) -> Option<u32> {
+        let entry = self.table.entry(self.keys.of(key), &self.keys, |at| at.0 & KEY == key);
+        let old = entry.expect("room").put(Location(generation << KEY_BITS | key));
+        old.map(|at| at.0 >> KEY_BITS)
+    }
+
+    fn remove(&self, key: u32) -> bool {
+        let entry = self.table.find_entry(self.keys.of(key), |at| at.0 & KEY == key);
+        entry.is_some_and(|mut entry| entry.remove().is_some())
+    }
+
+    /// Of the keys of this writer: replaces the stable ones, and has more and more of the others.
+    fn write(&self, id: u32, writers: u32) {
+        let mine = |end: u32| (id..end).step_by(writers as usize);
+        for round in 1..=self.rounds {
+            for key in mine(self.stable) {
+                assert_eq!(self.put(key, round), Some(round - 1), "only I write key {key}");
+            }
+            let growing = self.churn / self.rounds * round;
+            for key in mine(growing) {
+                assert_eq!(self.put(CHURN + key, round), None, "removed before");
+                assert_eq!(self.get(CHURN + key), Some(round), "just entered");
+            }
+            if round < self.rounds {
+                for key in mine(growing) {
+                    assert!(self.remove(CHURN + key), "entered before");
+                    assert_eq!(self.get(CHURN + key), None, "just removed");
+                }
+            }
+        }
+    }
+
+    fn read(&self, seed: u64) {
+        let mut newest = vec![0; self.stable as usize];
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut reads = 0;
+        while !self.is_done.load(Relaxed) {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let key = u32::try_from((random >> 32) % u64::from(self.stable)).expect("a key");
+            let found = self.get(key).unwrap_or_else(|| panic!("key {key} was missed"));
+            let last = &mut newest[key as usize];
+            assert!(found >= *last, "key {key} went back from {last} to {found}");
+            *last = found;
+            assert_eq!(self.get(key + NEVER), None);
+            if let Some(round) = self.get(CHURN + key % self.churn) {
+                assert!((1..=self.rounds).contains(&round));
+            }
+            reads += 1;
+        }
+        self.reads.fetch_add(reads, Relaxed);
+    }
+}
+
+fn stress(mask: u64, stable: u32, churn: u32, rounds: u32) -> Stress {
+    let table = Cuckoo::with_max((stable + churn) as usize);
+    let (is_done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
+    Stress { keys: Keys { mask }, table, stable, churn, rounds, is_done, reads }
+}
+
+#[test]
+fn a_growing_table_loses_nothing() {
+    let [stable, churn, rounds] = if cfg!(miri) { [20, 120, 2] } else { [5_000, 200_000, 6] };
+    stress(u64::MAX, stable, churn, rounds).run(2, 2);
+}
+
+/// Few keys, all in a few buckets: writers and readers meet in each.
+#[test]
+fn crowded_buckets_lose_nothing() {
+    let [stable, churn, rounds] = if cfg!(miri) { [10, 14, 2] } else { [100, 600, 300] };
+    stress(u64::MAX, stable, churn, rounds).run(3, 2);
+}
+
+/// Fifteen tags only, so that every look-up meets keys that are not its own.
+#[test]
+fn keys_with_equal_tags_are_kept_apart() {
+    let [stable, churn, rounds] = if cfg!(miri) { [20, 60, 2] } else { [300, 3_000, 50] };
+    stress(u64::MAX - 0x1f0, stable, churn, rounds).run(2, 2);
+}
+
+const KEY_BITS: u32 = 22;
+const KEY: u32 = (1 << KEY_BITS) - 1;
+/// The first of the keys that come and go, and of those that never come.
+const CHURN: u32 = 1 << 20;
+const NEVER: u32 = 1 << 21;

@@ -1,0 +1,209 @@
+//! Requests back to bytes: what a client or a router sends.
+//!
+//! The line is canonical: single spaces, `\r\n`, nothing that a server would ignore. A body is the caller's to append.
+
+use crate::number::{append_i64, append_u64};
+use crate::{
+    Admin, Automove, ClockShift, CrawlTarget, Meta, Request, ShutdownMode, Store, Verb, Words,
+};
+
+impl Request<'_> {
+    /// Appends the request's line, its `\r\n` included, without the body of a storage request.
+    ///
+    /// [`parse`](crate::parse) of what is appended gives an equal request.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let quiet = match *self {
+            Request::Get(get) => {
+                let word = match (get.touch, get.cas) {
+                    (None, false) => "get",
+                    (None, true) => "gets",
+                    (Some(_), false) => "gat",
+                    (Some(_), true) => "gats",
+                };
+                out.extend_from_slice(word.as_bytes());
+                if let Some(exptime) = get.touch {
+                    signed(out, exptime.into());
+                }
+                words(out, get.keys);
+                false
+            }
+            Request::MetaGet(meta) => encode_meta(out, "mg", &meta),
+            Request::Store(store) => encode_store(out, &store),
+            Request::MetaSet(meta) => encode_meta(out, "ms", &meta),
+            Request::Delete { key, quiet } => {
+                keyed(out, "delete", key);
+                if key == b"noreply" && !quiet {
+                    // Alone it would be both the key and the wish; the old time argument keeps them apart.
+                    out.extend_from_slice(b" 0");
+                }
+                quiet
+            }
+            Request::MetaDelete(meta) => encode_meta(out, "md", &meta),
+            Request::Arithmetic(arithmetic) => {
+                keyed(out, if arithmetic.decrement { "decr" } else { "incr" }, arithmetic.key);
+                unsigned(out, arithmetic.delta);
+                arithmetic.quiet
+            }
+            Request::MetaArithmetic(meta) => encode_meta(out, "ma", &meta),
+            Request::Touch { key, exptime, quiet } => {
+                keyed(out, "touch", key);
+                signed(out, exptime.into());
+                quiet
+            }
+            Request::MetaDebug { key, base64 } => {
+                keyed(out, "me", key);
+                if base64 {
+                    out.extend_from_slice(b" b");
+                }
+                false
+            }
+            _ => self.encode_rare(out),
+        };
+        out.extend_from_slice(if quiet { b" noreply\r\n" } else { b"\r\n" });
+    }
+
+    fn encode_rare(&self, out: &mut Vec<u8>) -> bool {
+        match *self {
+            Request::FlushAll { exptime, quiet } => {
+                out.extend_from_slice(b"flush_all");
+                if exptime != 0 {
+                    signed(out, exptime.into());
+                }
+                quiet
+            }
+            Request::Verbosity { level, quiet } => {
+                out.extend_from_slice(b"verbosity");
+                unsigned(out, level.into());
+                quiet
+            }
+            Request::Stats(arguments) => {
+                out.extend_from_slice(b"stats");
+                words(out, arguments);
+                false
+            }
+            Request::Admin { command, quiet } => {
+                command.encode(out);
+                quiet
+            }
+            Request::MetaNoop => word(out, "mn"),
+            Request::Version => word(out, "version"),
+            Request::Quit => word(out, "quit"),
+            // The rest is the caller's own match.
+            _ => false,
+        }
+    }
+}
+
+impl Admin {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let line = match *self {
+            Admin::Shutdown(ShutdownMode::Now) => "shutdown".into(),
+            Admin::Shutdown(ShutdownMode::Graceful) => "shutdown graceful".into(),
+            Admin::Shutdown(ShutdownMode::Unknown) => "shutdown unknown".into(),
+            Admin::CacheMemlimit { megabytes } => format!("cache_memlimit {megabytes}"),
+            Admin::SlabsReassign { source, target } => format!("slabs reassign {source} {target}"),
+            Admin::SlabsAutomove(Automove::Level(level)) => format!("slabs automove {level}"),
+            Admin::SlabsAutomove(Automove::Ratio(ratio)) => format!("slabs automove ratio {ratio}"),
+            Admin::SlabsAutomove(Automove::FreeRatio(ratio)) => {
+                format!("slabs automove freeratio {ratio}")
+            }
+            Admin::SlabsAutomove(Automove::Window(n)) => format!("slabs automove window {n}"),
+            Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
+                format!("lru tune {hot_percent} {warm_percent} {hot_factor} {warm_factor}")
+            }
+            Admin::LruMode { segmented: true } => "lru mode segmented".into(),
+            Admin::LruMode { segmented: false } => "lru mode flat".into(),
+            Admin::LruTempTtl { seconds } => format!("lru temp_ttl {seconds}"),
+            Admin::CrawlerEnable => "lru_crawler enable".into(),
+            Admin::CrawlerDisable => "lru_crawler disable".into(),
+            Admin::CrawlerSleep { microseconds } => format!("lru_crawler sleep {microseconds}"),
+            Admin::CrawlerToCrawl { items } => format!("lru_crawler tocrawl {items}"),
+            Admin::Crawl(target) => format!("lru_crawler crawl {target}"),
+            Admin::Metadump(target) => format!("lru_crawler metadump {target}"),
+            Admin::Mgdump(target) => format!("lru_crawler mgdump {target}"),
+            Admin::Watch(kinds) => kinds.names().fold("watch".into(), |line, k| line + " " + k),
+            Admin::RefreshCerts => "refresh_certs".into(),
+            Admin::DebugTime(ClockShift::Pause) => "debugtime p".into(),
+            Admin::DebugTime(ClockShift::Resume) => "debugtime r".into(),
+            Admin::DebugTime(ClockShift::By(seconds)) => format!("debugtime {seconds}"),
+        };
+        out.extend_from_slice(line.as_bytes());
+    }
+}
+
+impl std::fmt::Display for CrawlTarget {
+    /// As the command line has it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            CrawlTarget::All => f.write_str("all"),
+            CrawlTarget::Hash => f.write_str("hash"),
+            CrawlTarget::Classes(classes) => {
+                let mut comma = "";
+                for class in (1..64).filter(|class| classes >> class & 1 == 1) {
+                    write!(f, "{comma}{class}")?;
+                    comma = ",";
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn encode_meta(out: &mut Vec<u8>, command: &str, meta: &Meta<'_>) -> bool {
+    keyed(out, command, meta.key());
+    if command == "ms" {
+        unsigned(out, meta.value_bytes().into());
+    }
+    for flag in meta.flags() {
+        out.push(b' ');
+        out.extend_from_slice(flag.text());
+    }
+    false
+}
+
+fn encode_store(out: &mut Vec<u8>, store: &Store<'_>) -> bool {
+    let command = match store.verb {
+        Verb::Set => "set",
+        Verb::Add => "add",
+        Verb::Replace => "replace",
+        Verb::Append => "append",
+        Verb::Prepend => "prepend",
+        Verb::Cas => "cas",
+    };
+    keyed(out, command, store.key);
+    unsigned(out, store.flags.into());
+    signed(out, store.exptime.into());
+    unsigned(out, store.value_bytes.into());
+    if store.verb == Verb::Cas {
+        unsigned(out, store.cas);
+    }
+    store.quiet
+}
+
+fn word(out: &mut Vec<u8>, word: &str) -> bool {
+    out.extend_from_slice(word.as_bytes());
+    false
+}
+
+fn keyed(out: &mut Vec<u8>, command: &str, key: &[u8]) {
+    out.extend_from_slice(command.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(key);
+}
+
+fn words(out: &mut Vec<u8>, words: Words<'_>) {
+    for word in words {
+        out.push(b' ');
+        out.extend_from_slice(word);
+    }
+}
+
+fn unsigned(out: &mut Vec<u8>, n: u64) {
+    out.push(b' ');
+    append_u64(out, n);
+}
+
+fn signed(out: &mut Vec<u8>, n: i64) {
+    out.push(b' ');
+    append_i64(out, n);
+}

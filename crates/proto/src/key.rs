@@ -1,0 +1,104 @@
+//! Keys and words: what lies between the spaces of a line.
+//!
+//! Only the space (0x20) separates; runs of it count as one. Any other byte but the newline may be part of a key.
+
+use memchr::memchr;
+
+/// The longest key, as sent. Bytes.
+pub const KEY_BYTES_MAX: usize = 250;
+
+/// Whether a client may send `key` as it stands: 1 to 250 bytes, no space and no control character among them.
+///
+/// A server is laxer. A client that is not lets whoever chooses the key write requests of their own; other keys
+/// can be sent as base64 under the meta flag `b`.
+pub fn is_key(key: &[u8]) -> bool {
+    (1..=KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(|&b| b > b' ' && b != 0x7f)
+}
+
+/// The space-separated words of a stretch of line, in order. Copying it starts over.
+#[derive(Clone, Copy)]
+pub struct Words<'b> {
+    rest: &'b [u8],
+}
+
+impl<'b> Words<'b> {
+    /// The words of `text`, which holds no newline if the result is to be encoded.
+    #[inline]
+    pub fn new(text: &'b [u8]) -> Words<'b> {
+        Words { rest: text }
+    }
+
+    /// The bytes not yet taken, spaces included.
+    #[inline]
+    pub fn rest(&self) -> &'b [u8] {
+        self.rest
+    }
+}
+
+impl<'b> Iterator for Words<'b> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        while let [b' ', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+        if self.rest.is_empty() {
+            return None;
+        }
+        // One byte is the usual number and the usual meta flag, and a call to memchr the dearer way to find out.
+        let end = match self.rest {
+            [_] | [_, b' ', ..] => 1,
+            rest => memchr(b' ', rest).unwrap_or(rest.len()),
+        };
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        Some(word)
+    }
+}
+
+impl PartialEq for Words<'_> {
+    /// The same words, however spaced.
+    fn eq(&self, other: &Self) -> bool {
+        Iterator::eq(*self, *other)
+    }
+}
+
+impl Eq for Words<'_> {}
+
+impl std::fmt::Debug for Words<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.map(|word| word.escape_ascii().to_string())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_could_break_out_of_its_line_is_not_sent() {
+        for (key, expected) in [
+            (&b"user:1"[..], true),
+            (b"\xc3\xa9", true),
+            (&[b'k'; 250], true),
+            (&[b'k'; 251], false),
+            (b"", false),
+            (b"a b", false),
+            (b"a\r\nflush_all", false),
+            (b"a\0", false),
+            (b"\x7f", false),
+        ] {
+            assert_eq!(is_key(key), expected, "{}", key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn words_lie_between_runs_of_spaces() {
+        let words: Vec<_> = Words::new(b"  a  bc\td  e ").collect();
+        assert_eq!(words, [&b"a"[..], b"bc\td", b"e"]);
+        assert_eq!(Words::new(b"   ").next(), None);
+        assert_eq!(Words::new(b" a  b"), Words::new(b"a b "));
+        assert_ne!(Words::new(b"a b"), Words::new(b"ab"));
+    }
+}

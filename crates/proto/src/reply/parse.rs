@@ -1,0 +1,332 @@
+//! A client's half: bytes to replies, whole or not at all.
+//!
+//! [`parse`] takes one reply from the front of a buffer; a value comes with its header, so that `Incomplete` says
+//! how many bytes are needed and a caller can read them in one go. What a line means can depend on the command
+//! (a number, `OK`, lines of a dump): the caller knows what it asked.
+//!
+//! # Invariants
+//! 1. A prefix of a reply is `Incomplete`, never an error, unless it exceeds [`ReplyLimits`].
+//! 2. [`Reply::encode`] gives back what was read, for canonical replies.
+//!
+//! Bad at: values near the limit, which are wanted in one stretch of memory.
+
+use memchr::memchr;
+
+use super::{MetaStatus, number, value_header};
+use crate::number::{append_u64, parse_u32, parse_u64};
+use crate::{MetaFlags, fixed};
+
+/// One reply, borrowed from the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'b> {
+    /// A hit of a get, with its value.
+    Value {
+        /// As asked for.
+        key: &'b [u8],
+        /// The client's 32 bits.
+        flags: u32,
+        /// After `gets` and `gats`.
+        cas: Option<u64>,
+        /// Without its `\r\n`.
+        value: &'b [u8],
+    },
+    /// `VA`: a meta hit, with its value.
+    MetaValue {
+        /// In the order asked.
+        flags: MetaFlags<'b>,
+        /// Without its `\r\n`.
+        value: &'b [u8],
+    },
+    /// `HD`, `EN`, `NF`, `NS`, `EX`.
+    Meta {
+        /// The code.
+        status: MetaStatus,
+        /// In the order asked.
+        flags: MetaFlags<'b>,
+    },
+    /// `END`.
+    End,
+    /// `STORED`.
+    Stored,
+    /// `NOT_STORED`.
+    NotStored,
+    /// `EXISTS`.
+    Exists,
+    /// `NOT_FOUND`.
+    NotFound,
+    /// `DELETED`.
+    Deleted,
+    /// `TOUCHED`.
+    Touched,
+    /// `OK`.
+    Ok,
+    /// `RESET`.
+    Reset,
+    /// `MN`.
+    MetaNoop,
+    /// The answer to `incr` or `decr`.
+    Number(u64),
+    /// One line of `stats`.
+    Stat {
+        /// First word.
+        name: &'b [u8],
+        /// The rest of the line.
+        value: &'b [u8],
+    },
+    /// `VERSION` and what follows it.
+    Version(&'b [u8]),
+    /// `ME` and what follows it.
+    MetaDebug(&'b [u8]),
+    /// `ERROR` and what follows it, if anything.
+    Error(&'b [u8]),
+    /// `CLIENT_ERROR` and what follows it.
+    ClientError(&'b [u8]),
+    /// `SERVER_ERROR` and what follows it.
+    ServerError(&'b [u8]),
+    /// Any other line: `BUSY …`, lines of dumps and watchers.
+    Line(&'b [u8]),
+}
+
+/// What the front of a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyParsed<'b> {
+    /// A whole reply, its value included.
+    Reply {
+        /// What was answered.
+        reply: Reply<'b>,
+        /// Bytes of it.
+        used: usize,
+    },
+    /// Not yet.
+    Incomplete {
+        /// Total bytes in the buffer below which asking again is pointless.
+        at_least: usize,
+    },
+}
+
+/// How much of one reply a caller is willing to buffer. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyLimits {
+    /// Longest line.
+    pub line_bytes_max: usize,
+    /// Longest value.
+    pub value_bytes_max: usize,
+}
+
+impl ReplyLimits {
+    /// 8 KiB for a line, 1 GiB for a value (the largest `-I`).
+    pub const DEFAULT: ReplyLimits = ReplyLimits { line_bytes_max: 8192, value_bytes_max: 1 << 30 };
+}
+
+impl Default for ReplyLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The server does not speak the protocol; the connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyError {
+    /// No newline within [`ReplyLimits::line_bytes_max`].
+    LineTooLong,
+    /// A header of a value that cannot be read.
+    BadHeader,
+    /// A value over [`ReplyLimits::value_bytes_max`].
+    ValueTooLong,
+    /// A value not followed by `\r\n`.
+    BadValueEnd,
+}
+
+impl std::fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ReplyError::LineTooLong => "the reply line is too long: is this a memcached server?",
+            ReplyError::BadHeader => "the header of a value cannot be read: close the connection",
+            ReplyError::ValueTooLong => "the value is longer than allowed: raise value_bytes_max",
+            ReplyError::BadValueEnd => {
+                "the value has another length than announced: close the connection"
+            }
+        })
+    }
+}
+
+impl std::error::Error for ReplyError {}
+
+/// Reads one reply from the front of `input`.
+///
+/// # Errors
+/// What comes is not the protocol, or exceeds `limits`: see [`ReplyError`].
+///
+/// # Cost
+/// One search for the newline and one pass over the line; no allocation, no look at a value but its end.
+pub fn parse<'b>(input: &'b [u8], limits: &ReplyLimits) -> Result<ReplyParsed<'b>, ReplyError> {
+    let Some(newline) = memchr(b'\n', input) else {
+        return if input.len() > limits.line_bytes_max {
+            Err(ReplyError::LineTooLong)
+        } else {
+            Ok(ReplyParsed::Incomplete { at_least: input.len() + 1 })
+        };
+    };
+    if newline > limits.line_bytes_max {
+        return Err(ReplyError::LineTooLong);
+    }
+    let line = match &input[..newline] {
+        [line @ .., b'\r'] => line,
+        line => line,
+    };
+    let head = match line {
+        [b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..] => value_head(rest),
+        [b'V', b'A', b' ', rest @ ..] => meta_head(rest),
+        _ => return Ok(ReplyParsed::Reply { reply: parse_line(line), used: newline + 1 }),
+    };
+    let (head, value_bytes) = head.ok_or(ReplyError::BadHeader)?;
+    with_value(input, newline + 1, value_bytes, limits, head)
+}
+
+/// A header whose value is still to be found.
+#[derive(Clone, Copy)]
+enum Head<'b> {
+    Text { key: &'b [u8], flags: u32, cas: Option<u64> },
+    Meta { flags: MetaFlags<'b> },
+}
+
+fn value_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
+    let mut fields = text.split(|&b| b == b' ');
+    let key = fields.next().filter(|key| !key.is_empty())?;
+    let flags = parse_u32(fields.next()?)?;
+    let value_bytes = parse_u32(fields.next()?)?;
+    let cas = match fields.next() {
+        None => None,
+        Some(cas) => Some(parse_u64(cas)?),
+    };
+    let is_whole = fields.next().is_none();
+    is_whole.then_some((Head::Text { key, flags, cas }, value_bytes as usize))
+}
+
+fn meta_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
+    let end = memchr(b' ', text).unwrap_or(text.len());
+    let (value_bytes, flags) = text.split_at(end);
+    Some((Head::Meta { flags: MetaFlags::new(flags) }, parse_u32(value_bytes)? as usize))
+}
+
+fn with_value<'b>(
+    input: &'b [u8],
+    start: usize,
+    value_bytes: usize,
+    limits: &ReplyLimits,
+    head: Head<'b>,
+) -> Result<ReplyParsed<'b>, ReplyError> {
+    if value_bytes > limits.value_bytes_max {
+        return Err(ReplyError::ValueTooLong);
+    }
+    let used = start + value_bytes + 2;
+    let Some(body) = input.get(start..used) else {
+        return Ok(ReplyParsed::Incomplete { at_least: used });
+    };
+    let value = body.strip_suffix(b"\r\n").ok_or(ReplyError::BadValueEnd)?;
+    let reply = match head {
+        Head::Text { key, flags, cas } => Reply::Value { key, flags, cas, value },
+        Head::Meta { flags } => Reply::MetaValue { flags, value },
+    };
+    Ok(ReplyParsed::Reply { reply, used })
+}
+
+fn parse_line(line: &[u8]) -> Reply<'_> {
+    let end = memchr(b' ', line).unwrap_or(line.len());
+    let (word, rest) = line.split_at(end);
+    let status = |status| Reply::Meta { status, flags: MetaFlags::new(rest) };
+    let text = rest.strip_prefix(b" ").unwrap_or_default();
+    match word {
+        b"HD" => status(MetaStatus::Done),
+        b"EN" => status(MetaStatus::Miss),
+        b"NF" => status(MetaStatus::NotFound),
+        b"NS" => status(MetaStatus::NotStored),
+        b"EX" => status(MetaStatus::Exists),
+        b"ME" => Reply::MetaDebug(text),
+        b"STAT" => {
+            let end = memchr(b' ', text).unwrap_or(text.len());
+            let (name, value) = text.split_at(end);
+            Reply::Stat { name, value: value.strip_prefix(b" ").unwrap_or_default() }
+        }
+        b"VERSION" => Reply::Version(text),
+        b"ERROR" => Reply::Error(text),
+        b"CLIENT_ERROR" => Reply::ClientError(text),
+        b"SERVER_ERROR" | b"SERVER_ERROR:" => Reply::ServerError(text),
+        _ => match line {
+            b"END" => Reply::End,
+            b"STORED" => Reply::Stored,
+            b"NOT_STORED" => Reply::NotStored,
+            b"EXISTS" => Reply::Exists,
+            b"NOT_FOUND" => Reply::NotFound,
+            b"DELETED" => Reply::Deleted,
+            b"TOUCHED" => Reply::Touched,
+            b"OK" => Reply::Ok,
+            b"RESET" => Reply::Reset,
+            b"MN" => Reply::MetaNoop,
+            // decr leaves spaces behind a number that got shorter, and some servers send them.
+            line => match parse_u64(line.trim_ascii_end()) {
+                Some(n) => Reply::Number(n),
+                None => Reply::Line(line),
+            },
+        },
+    }
+}
+
+impl Reply<'_> {
+    /// Appends the reply as a server sends it, its value included.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Reply::Value { key, flags, cas, value } => {
+                value_header(out, key, flags, value.len(), cas);
+                line(out, value, b"");
+            }
+            Reply::MetaValue { flags, value } => {
+                out.extend_from_slice(b"VA ");
+                append_u64(out, value.len() as u64);
+                meta_flags(out, flags);
+                line(out, value, b"");
+            }
+            Reply::Meta { status, flags } => {
+                out.extend_from_slice(status.code());
+                meta_flags(out, flags);
+            }
+            Reply::Number(n) => number(out, n),
+            Reply::Stat { name, value } => {
+                out.extend_from_slice(b"STAT ");
+                out.extend_from_slice(name);
+                line(out, b" ", value);
+            }
+            Reply::Version(text) => line(out, b"VERSION ", text),
+            Reply::MetaDebug(text) => line(out, b"ME ", text),
+            Reply::Error(b"") => out.extend_from_slice(fixed::ERROR),
+            Reply::Error(text) => line(out, b"ERROR ", text),
+            Reply::ClientError(text) => line(out, b"CLIENT_ERROR ", text),
+            Reply::ServerError(text) => line(out, b"SERVER_ERROR ", text),
+            Reply::Line(text) => line(out, text, b""),
+            Reply::End => out.extend_from_slice(fixed::END),
+            Reply::Stored => out.extend_from_slice(fixed::STORED),
+            Reply::NotStored => out.extend_from_slice(fixed::NOT_STORED),
+            Reply::Exists => out.extend_from_slice(fixed::EXISTS),
+            Reply::NotFound => out.extend_from_slice(fixed::NOT_FOUND),
+            Reply::Deleted => out.extend_from_slice(fixed::DELETED),
+            Reply::Touched => out.extend_from_slice(fixed::TOUCHED),
+            Reply::Ok => out.extend_from_slice(fixed::OK),
+            Reply::Reset => out.extend_from_slice(fixed::RESET),
+            Reply::MetaNoop => out.extend_from_slice(fixed::META_NOOP),
+        }
+    }
+}
+
+fn line(out: &mut Vec<u8>, start: &[u8], rest: &[u8]) {
+    out.extend_from_slice(start);
+    out.extend_from_slice(rest);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn meta_flags(out: &mut Vec<u8>, flags: MetaFlags<'_>) {
+    for flag in flags {
+        out.push(b' ');
+        out.extend_from_slice(flag.text());
+    }
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,177 @@
+//! The text commands, one function each, and the choice between them.
+//!
+//! The order of checks is memcached's, because it decides which error a client sees: too few words first (and that
+//! error is sent even under `noreply`), then a body length that cannot be read, then `noreply`, then
+//! everything else. Once the length is known, whatever is wrong after it swallows the body.
+
+use crate::meta::{self, MetaVerb};
+use crate::number::{parse_client_flags, parse_exptime, parse_i32, parse_u64};
+use crate::{Arithmetic, Get, KEY_BYTES_MAX, Refusal, Request, Store, Verb, Words, admin, fixed};
+
+type Line<'b> = Result<Request<'b>, Refusal>;
+
+/// Reads one line, which has lost its line end; `used` is its length with that.
+#[inline]
+pub(crate) fn parse_line(line: &[u8], used: usize) -> Line<'_> {
+    if used < LINE_BYTES_MIN {
+        return Err(Refusal::new(fixed::BAD_FORMAT));
+    }
+    match line {
+        [b'g', b'e', b't', b' ', args @ ..] => get(args, false),
+        [b'm', b'g', b' ', args @ ..] => meta::parse_meta(MetaVerb::Get, args),
+        [b's', b'e', b't', b' ', args @ ..] => store(args, Verb::Set),
+        _ => parse_word(line),
+    }
+}
+
+fn parse_word(line: &[u8]) -> Line<'_> {
+    let end = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
+    let (word, args) = line.split_at(end);
+    match word {
+        b"get" => get(args, false),
+        b"gets" => get(args, true),
+        b"gat" => get_and_touch(args, false),
+        b"gats" => get_and_touch(args, true),
+        b"set" => store(args, Verb::Set),
+        b"add" => store(args, Verb::Add),
+        b"replace" => store(args, Verb::Replace),
+        b"append" => store(args, Verb::Append),
+        b"prepend" => store(args, Verb::Prepend),
+        b"cas" => store(args, Verb::Cas),
+        b"incr" => arithmetic(args, false),
+        b"decr" => arithmetic(args, true),
+        b"delete" => delete(args),
+        b"touch" => touch(args),
+        b"mg" => meta::parse_meta(MetaVerb::Get, args),
+        b"ms" => meta::parse_meta(MetaVerb::Set, args),
+        b"md" => meta::parse_meta(MetaVerb::Delete, args),
+        b"ma" => meta::parse_meta(MetaVerb::Arithmetic, args),
+        b"mn" => Ok(Request::MetaNoop),
+        b"me" => meta::parse_debug(args),
+        b"version" => Ok(Request::Version),
+        b"quit" => Ok(Request::Quit),
+        b"stats" => Ok(Request::Stats(Words::new(args))),
+        b"watch" => admin::parse_watch(Words::new(args)),
+        _ => admin::parse_admin(line),
+    }
+}
+
+#[inline]
+fn get(args: &[u8], cas: bool) -> Line<'_> {
+    Ok(Request::Get(Get { keys: keys(args)?, cas, touch: None }))
+}
+
+fn get_and_touch(args: &[u8], cas: bool) -> Line<'_> {
+    let mut words = Words::new(args);
+    let exptime = words.next().ok_or(BAD)?;
+    if Words::new(words.rest()).next().is_none() {
+        return Err(BAD);
+    }
+    let exptime = parse_i32(exptime).ok_or(Refusal::new(fixed::INVALID_EXPTIME))?;
+    Ok(Request::Get(Get { keys: keys(words.rest())?, cas, touch: Some(exptime) }))
+}
+
+/// At least one key and none too long.
+#[inline]
+fn keys(text: &[u8]) -> Result<Words<'_>, Refusal> {
+    let keys = Words::new(text);
+    let is_good = if text.len() <= KEY_BYTES_MAX {
+        text.iter().any(|&b| b != b' ')
+    } else {
+        let mut shape = keys.map(|key| key.len());
+        shape.next().is_some_and(|first| first <= KEY_BYTES_MAX)
+            && shape.all(|length| length <= KEY_BYTES_MAX)
+    };
+    if is_good { Ok(keys) } else { Err(BAD) }
+}
+
+#[inline]
+fn store(args: &[u8], verb: Verb) -> Line<'_> {
+    let mut words = Words::new(args);
+    let (Some(key), Some(flags), Some(exptime), Some(bytes)) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(BAD);
+    };
+    let value_bytes = parse_value_bytes(bytes).ok_or(BAD)?;
+    let quiet = is_quiet(words.rest());
+    let cas = if verb == Verb::Cas { words.next().and_then(parse_u64) } else { Some(0) };
+    match (parse_client_flags(flags), parse_exptime(exptime), cas) {
+        (Some(flags), Some(exptime), Some(cas)) if key.len() <= KEY_BYTES_MAX => {
+            Ok(Request::Store(Store { key, cas, flags, exptime, value_bytes, verb, quiet }))
+        }
+        _ => Err(BAD.unless(quiet).with_body(value_bytes)),
+    }
+}
+
+/// The length of a body; with its `\r\n` it fits a C int, as memcached wants it.
+#[inline]
+pub(crate) fn parse_value_bytes(text: &[u8]) -> Option<u32> {
+    let value_bytes = u32::try_from(parse_i32(text)?).ok()?;
+    (value_bytes <= VALUE_BYTES_MAX).then_some(value_bytes)
+}
+
+fn arithmetic(args: &[u8], decrement: bool) -> Line<'_> {
+    let mut words = Words::new(args);
+    let (Some(key), Some(delta)) = (words.next(), words.next()) else { return Err(BAD) };
+    let quiet = is_quiet(args);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(BAD.unless(quiet));
+    }
+    match parse_u64(delta) {
+        Some(delta) => Ok(Request::Arithmetic(Arithmetic { key, delta, decrement, quiet })),
+        None => Err(Refusal::new(fixed::INVALID_DELTA).unless(quiet)),
+    }
+}
+
+/// Words after the key are ignored, but more than four after `delete` are refused: memcached
+/// 1.6.45 ignores any number, libmemcached's memcapable insists that five are an error.
+fn delete(args: &[u8]) -> Line<'_> {
+    let mut words = Words::new(args);
+    let key = words.next().ok_or(BAD)?;
+    if words.nth(DELETE_WORDS_MAX - 1).is_some() {
+        return Err(Refusal::new(fixed::DELETE_USAGE));
+    }
+    let quiet = is_quiet(args);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(BAD.unless(quiet));
+    }
+    Ok(Request::Delete { key, quiet })
+}
+
+fn touch(args: &[u8]) -> Line<'_> {
+    let mut words = Words::new(args);
+    let (Some(key), Some(exptime)) = (words.next(), words.next()) else { return Err(BAD) };
+    let quiet = is_quiet(args);
+    if key.len() > KEY_BYTES_MAX {
+        return Err(BAD.unless(quiet));
+    }
+    match parse_i32(exptime) {
+        Some(exptime) => Ok(Request::Touch { key, exptime, quiet }),
+        None => Err(Refusal::new(fixed::INVALID_EXPTIME).unless(quiet)),
+    }
+}
+
+/// Whether the last word is `noreply`.
+#[inline]
+pub(crate) fn is_quiet(text: &[u8]) -> bool {
+    let mut text = text;
+    while let [rest @ .., b' '] = text {
+        text = rest;
+    }
+    match text.strip_suffix(b"noreply") {
+        Some([]) | Some([.., b' ']) => true,
+        Some(_) | None => false,
+    }
+}
+
+const BAD: Refusal = Refusal::new(fixed::BAD_FORMAT);
+
+/// Shorter lines are refused unread, line end included.
+const LINE_BYTES_MIN: usize = 4;
+
+/// 2^31 - 1 less the `\r\n`.
+const VALUE_BYTES_MAX: u32 = 2_147_483_645;
+
+/// Words after `delete`.
+const DELETE_WORDS_MAX: usize = 4;

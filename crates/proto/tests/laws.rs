@@ -1,0 +1,5 @@
+//! What the crate promises: the grammar as tables, and the laws of its head over the same lines.
+
+mod grammar;
+mod lines;
+mod split;

@@ -1,0 +1,334 @@
+//! A connection: what was received and not yet executed, what was answered and not yet sent.
+//!
+//! ```text
+//!            recv            parse, execute           send
+//! socket ──▶ input ──▶ batch ──────────────▶ output ──▶ socket
+//!                                              └ what the socket doesn't take: unsent
+//! ```
+//! # Invariants
+//! 1. While `unsent` holds bytes nothing is received and nothing executed: a client that doesn't
+//!    read is not read from (back-pressure), and holds at most half a MiB of replies and one value.
+//! 2. Input and output buffers belong to the worker; a connection keeps a piece of a request, or what
+//!    it didn't get to. An idle one holds neither.
+//! 3. A request is taken off the input only when it is answered, or its state says where it stands.
+//!
+//! # Costs
+//! One `recv` and one `send` a batch. No allocation for whole requests.
+
+mod input;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use crate::batch::{AtHand, Piece};
+use crate::execute::Executor;
+use crate::output::{Output, Unsent};
+use crate::roster::{Doing, Seat};
+use crate::settings::Protocol;
+use crate::worker::Turn;
+use guira_cache::{Counter, Handle, Unpublished};
+use rustix::event::epoll::EventFlags;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::sync::Arc;
+
+/// One client.
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    seat: Arc<Seat>,
+    protocol: Protocol,
+    state: State,
+    /// Received and not consumed.
+    input: Vec<u8>,
+    /// Bytes of `input` known to hold no newline.
+    scanned: usize,
+    unsent: Unsent,
+    interest: Interest,
+    /// There are requests at hand that it didn't get to.
+    has_backlog: bool,
+    /// Since when the request at hand waits for memory, in milliseconds of the system's clock.
+    waits_since_ms: Option<u64>,
+    last_request_s: u32,
+}
+
+/// Where in the stream of requests a connection stands.
+enum State {
+    /// Before its first byte, which decides the protocol.
+    New,
+    /// Between requests.
+    Lines,
+    /// Within the keys of a multiget.
+    Keys(MoreKeys),
+    /// Within the value of a large item.
+    Value(Box<Arriving>),
+    /// Within a body that nobody wants; so many bytes are to come.
+    Swallow(u64),
+    /// Answered for the last time.
+    Closing,
+}
+
+/// The rest of a multiget at the front of the input.
+struct MoreKeys {
+    cas: bool,
+    touch: Option<i32>,
+    /// Bytes of keys.
+    keys_bytes: usize,
+    /// Bytes to the end of the line.
+    line_bytes: usize,
+}
+
+/// A large item in the making, and the line that asked for it.
+struct Arriving {
+    line: Box<[u8]>,
+    new: Unpublished,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    Read,
+    Write,
+}
+
+/// What a connection wants next.
+pub(crate) enum Next {
+    /// To be woken by the socket.
+    Wait(Interest),
+    /// Another turn at once: there are requests at hand.
+    Again,
+    /// Another turn when memory may have come free. `first`: it has not waited yet.
+    Later { first: bool },
+    /// What it wanted before.
+    Nothing,
+    /// The end.
+    Close,
+}
+
+/// Why work on the input pauses.
+enum Step {
+    /// It doesn't.
+    More,
+    /// The output is full.
+    Full,
+    /// The connection had its share of the turn.
+    Spent,
+    /// The rest of the input is not a whole request.
+    Piece(Piece),
+    /// Memory must come free first.
+    Later,
+    /// The connection ends.
+    Close,
+}
+
+/// Buffers that all connections of a worker use in turn.
+#[derive(Default)]
+pub(crate) struct Rooms {
+    receive: Vec<u8>,
+    replies: Vec<u8>,
+    batch: Vec<AtHand<'static>>,
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        seat: Arc<Seat>,
+        protocol: Protocol,
+        now: u32,
+    ) -> Connection {
+        Connection {
+            socket,
+            seat,
+            protocol,
+            state: State::New,
+            input: Vec::new(),
+            scanned: 0,
+            unsent: Unsent::default(),
+            interest: Interest::Read,
+            has_backlog: false,
+            waits_since_ms: None,
+            last_request_s: now,
+        }
+    }
+
+    /// Receives once, executes what is whole, sends once (more often only if the replies are long).
+    /// `ready` is what the socket's event says, `None` that the connection asked for another turn.
+    pub(crate) fn serve(
+        &mut self,
+        turn: &Turn<'_>,
+        rooms: &mut Rooms,
+        ready: Option<EventFlags>,
+    ) -> Next {
+        if ready.is_some() && self.has_backlog && self.unsent.is_empty() {
+            // It has its turn coming.
+            return Next::Nothing;
+        }
+        match self.try_serve(turn, rooms) {
+            Ok(Next::Wait(Interest::Read)) if matches!(self.state, State::Closing) => Next::Close,
+            Ok(next) => next,
+            Err(error) => {
+                turn.shared.log.say(1, format_args!("<{} {error}", self.fd()));
+                Next::Close
+            }
+        }
+    }
+
+    fn try_serve(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> io::Result<Next> {
+        if !self.unsent.is_empty() {
+            let sent = self.unsent.send(self.socket.as_fd())?;
+            turn.handle.count_many(Counter::BytesWritten, sent as u64);
+            if !self.unsent.is_empty() {
+                return Ok(Next::Wait(Interest::Write));
+            }
+            if !self.has_backlog {
+                self.seat.set_doing(Doing::Reading);
+                return Ok(Next::Wait(Interest::Read));
+            }
+        }
+        let mut input = self.lend_input(rooms);
+        if !self.has_backlog {
+            match self.receive(turn, &mut input) {
+                Ok(0) | Err(Errno::CONNRESET) => {
+                    self.keep_input(input, 0, rooms);
+                    return Ok(Next::Close);
+                }
+                Ok(_) => {}
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    self.keep_input(input, 0, rooms);
+                    return Ok(Next::Wait(Interest::Read));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if self.last_request_s != turn.now {
+                self.last_request_s = turn.now;
+                self.seat.set_last_request(turn.now);
+            }
+        }
+        let mut consumed = 0;
+        let next = self.work(turn, rooms, &input, &mut consumed);
+        self.keep_input(input, consumed, rooms);
+        next
+    }
+
+    /// Executes and sends until the input is used up or something is in the way.
+    fn work(
+        &mut self,
+        turn: &Turn<'_>,
+        rooms: &mut Rooms,
+        input: &[u8],
+        consumed: &mut usize,
+    ) -> io::Result<Next> {
+        let output = Output::new(std::mem::take(&mut rooms.replies));
+        let mut executor = Executor::new(turn, output, self.fd());
+        executor.can_wait =
+            self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX);
+        let next = loop {
+            let step = match self.step(&mut executor, rooms, input, consumed) {
+                Step::More => continue,
+                step => step,
+            };
+            let sent = executor.output.send(self.socket.as_fd(), &mut self.unsent)?;
+            turn.handle.count_many(Counter::BytesWritten, sent as u64);
+            self.has_backlog = !matches!(step, Step::Piece(_) | Step::Close);
+            match step {
+                Step::Piece(piece) => self.rest(piece),
+                Step::Close => self.state = State::Closing,
+                _ => {}
+            }
+            if !self.unsent.is_empty() {
+                self.seat.set_doing(Doing::Writing);
+                break Next::Wait(Interest::Write);
+            }
+            match step {
+                Step::More | Step::Full => {}
+                Step::Spent => {
+                    turn.handle.count(Counter::ConnYields);
+                    break Next::Again;
+                }
+                Step::Piece(_) => break Next::Wait(Interest::Read),
+                Step::Later => {
+                    let first = self.waits_since_ms.is_none();
+                    self.waits_since_ms.get_or_insert_with(clock_ms);
+                    break Next::Later { first };
+                }
+                Step::Close => break Next::Close,
+            }
+        };
+        rooms.replies = executor.output.into_bytes();
+        Ok(next)
+    }
+
+    /// The input is used up but for a piece.
+    fn rest(&mut self, piece: Piece) {
+        let doing = match (&self.state, piece) {
+            (State::Swallow(_), _) => Doing::Swallowing,
+            (_, Piece::Body) => Doing::ReadingBody,
+            (_, Piece::Line(_)) => Doing::Reading,
+        };
+        self.scanned = match piece {
+            Piece::Line(bytes) => bytes,
+            Piece::Body => 0,
+        };
+        self.seat.set_doing(doing);
+    }
+
+    /// The flags to register for `interest`, if they differ from those registered.
+    pub(crate) fn change_interest(&mut self, interest: Interest) -> Option<EventFlags> {
+        if self.interest == interest {
+            return None;
+        }
+        self.interest = interest;
+        Some(match interest {
+            Interest::Read => EventFlags::IN,
+            Interest::Write => EventFlags::OUT,
+        })
+    }
+
+    /// Whether nothing is under way: no request, no reply.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state, State::New | State::Lines)
+            && self.input.is_empty()
+            && self.unsent.is_empty()
+    }
+
+    /// Bytes that the client has yet to take.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.len()
+    }
+
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    pub(crate) fn idle_timeout_applies(&self) -> bool {
+        self.seat.is_tcp()
+    }
+
+    pub(crate) fn last_request_s(&self) -> u32 {
+        self.last_request_s
+    }
+
+    /// Ends it; an item in the making gives its memory back.
+    pub(crate) fn close(self, handle: &Handle<'_>) {
+        if let State::Value(arriving) = self.state {
+            handle.discard(arriving.new);
+        }
+    }
+}
+
+/// The system's clock to a few milliseconds, which is one read of shared memory.
+fn clock_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
+}
+
+/// How long a request may wait for memory, without any coming, before it is told that there is none.
+/// Other threads' turns are far shorter, even when they wait for a core.
+const WAIT_MS_MAX: u64 = 500;

@@ -1,0 +1,75 @@
+//! Receiving: into the worker's buffer, into the connection's own while much is left over, or
+//! straight into the memory of a large item.
+
+use super::{Connection, Rooms, State};
+use crate::worker::Turn;
+use guira_cache::Counter;
+use rustix::buffer::spare_capacity;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+impl Connection {
+    /// The buffer to receive into, with what was left over at its front.
+    pub(super) fn lend_input(&mut self, rooms: &mut Rooms) -> Vec<u8> {
+        let mut own = std::mem::take(&mut self.input);
+        if own.len() > KEEP_BYTES {
+            if own.capacity() - own.len() < RECEIVE_BYTES / 4 {
+                own.reserve(RECEIVE_BYTES.max(own.len()));
+            }
+            return own;
+        }
+        let mut room = std::mem::take(&mut rooms.receive);
+        room.clear();
+        room.reserve(RECEIVE_BYTES);
+        room.extend_from_slice(&own);
+        room
+    }
+
+    /// Receives once; the bytes received, 0 at the end of the stream.
+    pub(super) fn receive(&mut self, turn: &Turn<'_>, input: &mut Vec<u8>) -> Result<usize, Errno> {
+        let received = match &mut self.state {
+            State::Value(arriving) if input.is_empty() && arriving.new.missing_bytes() > 0 => {
+                match turn.handle.room(&mut arriving.new, turn.now) {
+                    Ok(room) => {
+                        let (_, received) = recv(&self.socket, room, RecvFlags::DONTWAIT)?;
+                        arriving.new.advance(received);
+                        received
+                    }
+                    // Whoever takes the value off the input deals with that.
+                    Err(_) => self.receive_into(input)?,
+                }
+            }
+            _ => self.receive_into(input)?,
+        };
+        turn.handle.count_many(Counter::BytesRead, received as u64);
+        Ok(received)
+    }
+
+    fn receive_into(&self, input: &mut Vec<u8>) -> Result<usize, Errno> {
+        let (_, received) = recv(self.as_fd(), spare_capacity(input), RecvFlags::DONTWAIT)?;
+        Ok(received)
+    }
+
+    /// Keeps what was not consumed, and gives the buffer back to the worker if that is little.
+    pub(super) fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, rooms: &mut Rooms) {
+        let left = input.len() - consumed;
+        if left > KEEP_BYTES {
+            input.drain(..consumed);
+            self.input = input;
+            return;
+        }
+        if left > 0 {
+            self.input = input[consumed..].to_vec();
+        }
+        if rooms.receive.capacity() == 0 && input.capacity() < 2 * RECEIVE_BYTES {
+            input.clear();
+            rooms.receive = input;
+        }
+    }
+}
+
+/// Bytes received at most in one go.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// More than this left over stays where it is; less is copied, so that the worker keeps its buffer.
+const KEEP_BYTES: usize = 20 << 10;

@@ -1,0 +1,276 @@
+//! The steps of work on a connection's input, one function a state.
+
+use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
+use crate::batch::{After, AtHand, Piece, collect, prefetch};
+use crate::execute::{Begun, Executor, Flow};
+use crate::settings::Protocol;
+use guira_cache::NoRoom;
+use guira_proto::{Get, Limits, Parsed, Request, Words};
+
+impl Connection {
+    /// Goes one step on in the input: a batch, some keys, a piece of a body.
+    pub(super) fn step(
+        &mut self,
+        executor: &mut Executor<'_>,
+        rooms: &mut Rooms,
+        input: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        if executor.is_full() {
+            return Step::Full;
+        }
+        let rest = &input[*consumed..];
+        match self.state {
+            State::New => self.begin(rest),
+            State::Lines => self.run_batch(executor, rooms, rest, consumed),
+            State::Keys(_) => self.run_keys(executor, rest, consumed),
+            State::Value(_) => self.take_value(executor, rest, consumed),
+            State::Swallow(_) => self.swallow(rest, consumed),
+            State::Closing => Step::Close,
+        }
+    }
+
+    /// Decides the protocol by the first byte. The binary one is not spoken here yet.
+    fn begin(&mut self, rest: &[u8]) -> Step {
+        let is_binary = match self.protocol {
+            Protocol::Auto => rest.first() == Some(&BINARY_MAGIC),
+            Protocol::Ascii => false,
+            Protocol::Binary => true,
+        };
+        if is_binary {
+            return Step::Close;
+        }
+        self.state = State::Lines;
+        Step::More
+    }
+
+    fn run_batch(
+        &mut self,
+        executor: &mut Executor<'_>,
+        rooms: &mut Rooms,
+        input: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        if input.is_empty() {
+            return Step::Piece(Piece::Line(0));
+        }
+        if executor.is_spent() {
+            return Step::Spent;
+        }
+        let mut batch = std::mem::take(&mut rooms.batch);
+        let scanned = std::mem::take(&mut self.scanned);
+        let most = executor.requests_left();
+        let after = collect(input, scanned, most, executor.handle(), &mut batch);
+        if batch.len() > 1 {
+            prefetch(executor.handle(), &batch);
+        }
+        let mut at = 0;
+        let mut step = None;
+        for at_hand in &batch {
+            let flow = executor.execute(at_hand);
+            if let Flow::Keys { rest_bytes } = flow {
+                let (used, more) = more_keys(at_hand, &input[at..], rest_bytes);
+                self.state = State::Keys(more);
+                at += used;
+                step = Some(paused(executor));
+                break;
+            }
+            if !matches!(flow, Flow::Later) {
+                at += at_hand.used;
+            }
+            match self.after(executor, &flow) {
+                Step::More if executor.is_full() => step = Some(Step::Full),
+                Step::More => continue,
+                other => step = Some(other),
+            }
+            break;
+        }
+        *consumed += at;
+        rooms.batch = recycle(batch);
+        if let Some(step) = step {
+            return step;
+        }
+        match after {
+            After::More => Step::More,
+            After::Piece(piece) => Step::Piece(piece),
+            After::Refused(error) => {
+                *consumed += error.used;
+                executor.output.bytes.extend_from_slice(error.reply);
+                if error.swallow > 0 {
+                    self.state = State::Swallow(error.swallow);
+                }
+                if error.close { Step::Close } else { Step::More }
+            }
+            After::Large { request, line_bytes } => {
+                let line = &input[at..at + line_bytes];
+                self.begin_value(executor, &request, line, consumed)
+            }
+        }
+    }
+
+    /// Goes on with the keys of a multiget.
+    fn run_keys(&mut self, executor: &mut Executor<'_>, rest: &[u8], consumed: &mut usize) -> Step {
+        let State::Keys(more) = &mut self.state else { return Step::More };
+        if executor.is_spent() {
+            return Step::Spent;
+        }
+        let keys = Words::new(&rest[..more.keys_bytes]);
+        let flow = executor.get_keys(&Get { keys, cas: more.cas, touch: more.touch });
+        if let Flow::Keys { rest_bytes } = flow {
+            let taken = more.keys_bytes - rest_bytes;
+            more.keys_bytes = rest_bytes;
+            more.line_bytes -= taken;
+            *consumed += taken;
+            return paused(executor);
+        }
+        *consumed += more.line_bytes;
+        self.state = State::Lines;
+        self.after(executor, &flow)
+    }
+
+    fn swallow(&mut self, rest: &[u8], consumed: &mut usize) -> Step {
+        let State::Swallow(left) = &mut self.state else { return Step::More };
+        let taken = usize::try_from(*left).map_or(rest.len(), |n| n.min(rest.len()));
+        *left -= taken as u64;
+        *consumed += taken;
+        if *left > 0 {
+            return Step::Piece(Piece::Body);
+        }
+        self.state = State::Lines;
+        Step::More
+    }
+
+    /// Begins a large item: its memory is taken as its bytes arrive.
+    fn begin_value(
+        &mut self,
+        executor: &mut Executor<'_>,
+        request: &Request<'_>,
+        line: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        match executor.begin(request) {
+            Begun::Arriving(new) => {
+                self.state = State::Value(Box::new(Arriving { line: line.into(), new }));
+            }
+            Begun::Refused { swallow } => self.state = State::Swallow(swallow),
+            Begun::Later => return Step::Later,
+        }
+        *consumed += line.len();
+        self.after(executor, &Flow::Done)
+    }
+
+    /// Takes in the value of a large item, and stores the item once it is whole.
+    fn take_value(
+        &mut self,
+        executor: &mut Executor<'_>,
+        rest: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        let State::Value(arriving) = &mut self.state else { return Step::More };
+        let mut rest = rest;
+        while !rest.is_empty() && arriving.new.missing_bytes() > 0 {
+            match executor.handle().room(&mut arriving.new, executor.now()) {
+                Ok(room) => {
+                    let taken = room.len().min(rest.len());
+                    room[..taken].copy_from_slice(&rest[..taken]);
+                    arriving.new.advance(taken);
+                    rest = &rest[taken..];
+                    *consumed += taken;
+                    // Memory does come: the wait for the next piece is another one.
+                    self.waits_since_ms = None;
+                    executor.can_wait = true;
+                }
+                Err(NoRoom::Later) if executor.can_wait => return Step::Later,
+                Err(_) => return self.abandon_value(executor),
+            }
+        }
+        let Some((end, _)) = rest.split_first_chunk::<2>() else {
+            return Step::Piece(Piece::Body);
+        };
+        self.finish_value(executor, end, consumed)
+    }
+
+    /// There is no memory for the rest: says so, and throws the rest away.
+    fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
+        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Lines) else {
+            return Step::More;
+        };
+        let missing = arriving.new.missing_bytes();
+        executor.handle().discard(arriving.new);
+        if let Some(request) = request_of(&arriving.line) {
+            executor.refuse_for_memory(&request);
+        }
+        self.state = State::Swallow(missing as u64 + 2);
+        self.after(executor, &Flow::Done)
+    }
+
+    fn finish_value(
+        &mut self,
+        executor: &mut Executor<'_>,
+        end: &[u8; 2],
+        consumed: &mut usize,
+    ) -> Step {
+        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Lines) else {
+            return Step::More;
+        };
+        let Arriving { line, new } = *arriving;
+        let Some(request) = request_of(&line) else { return Step::Close };
+        match executor.finish(&request, new, end) {
+            Err(new) => {
+                self.state = State::Value(Box::new(Arriving { line, new }));
+                Step::Later
+            }
+            Ok(()) => {
+                *consumed += end.len();
+                self.after(executor, &Flow::Done)
+            }
+        }
+    }
+
+    /// What a request's outcome means for the connection.
+    fn after(&mut self, executor: &mut Executor<'_>, flow: &Flow) -> Step {
+        match flow {
+            Flow::Later => return Step::Later,
+            Flow::Close => return Step::Close,
+            Flow::Done | Flow::Keys { .. } => {}
+        }
+        self.waits_since_ms = None;
+        executor.can_wait = true;
+        Step::More
+    }
+}
+
+/// The request of a line that was one before.
+fn request_of(line: &[u8]) -> Option<Request<'_>> {
+    match guira_proto::parse(line, &Limits::DEFAULT) {
+        Ok(Parsed::Request { request, .. }) => Some(request),
+        _ => None,
+    }
+}
+
+/// Bytes of a multiget that are done, and what is left of it at the front of the rest.
+fn more_keys(at_hand: &AtHand<'_>, input: &[u8], rest_bytes: usize) -> (usize, MoreKeys) {
+    let Request::Get(get) = at_hand.request else { unreachable!("only a get has more keys") };
+    let line_end = match &input[..at_hand.used] {
+        [.., b'\r', b'\n'] => 2,
+        _ => 1,
+    };
+    let line_bytes = rest_bytes + line_end;
+    let more = MoreKeys { cas: get.cas, touch: get.touch, keys_bytes: rest_bytes, line_bytes };
+    (at_hand.used - line_bytes, more)
+}
+
+/// Why a multiget stopped in between.
+fn paused(executor: &Executor<'_>) -> Step {
+    if executor.is_spent() { Step::Spent } else { Step::Full }
+}
+
+/// An empty batch in the memory of a used one, free of what it borrowed.
+fn recycle(mut batch: Vec<AtHand<'_>>) -> Vec<AtHand<'static>> {
+    batch.clear();
+    // The collection is in place: no allocation.
+    batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
+}
+
+/// The first byte of a request in the binary protocol.
+const BINARY_MAGIC: u8 = 0x80;

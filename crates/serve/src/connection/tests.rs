@@ -1,0 +1,222 @@
+//! A connection over a socket pair, served by hand: what is answered, and when it waits.
+
+use super::{Connection, Interest, Next, Rooms};
+use crate::flags::Flags;
+use crate::roster::{Doing, Peer};
+use crate::server::share;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::worker::Turn;
+use clap::{Args, Command, FromArgMatches};
+use guira_cache::{Counter, Handle};
+use rustix::event::epoll::EventFlags;
+use rustix::net::{RecvFlags, recv};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+fn shared(flags: &str) -> Shared {
+    let command = Flags::augment_args(Command::new("memcached"));
+    let typed = std::iter::once("memcached").chain(flags.split_whitespace());
+    let matches = command.try_get_matches_from(typed).unwrap();
+    let flags = Flags::from_arg_matches(&matches).unwrap();
+    share(Settings::new(&flags).unwrap(), false).unwrap()
+}
+
+/// A connection, its client's end, and what a worker would have.
+struct Served<'s> {
+    shared: &'s Shared,
+    handle: Handle<'s>,
+    rooms: Rooms,
+    connection: Connection,
+    client: UnixStream,
+}
+
+impl<'s> Served<'s> {
+    fn new(shared: &'s Shared) -> Served<'s> {
+        let (ours, client) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        let peer = Peer::Unix { to: "unix:test".into() };
+        let seat = shared.roster.enter(3, peer, Doing::Reading, 2);
+        let connection = Connection::new(ours.into(), seat, shared.settings.protocol, 2);
+        Served {
+            shared,
+            handle: shared.cache.handle(),
+            rooms: Rooms::default(),
+            connection,
+            client,
+        }
+    }
+
+    fn serve(&mut self, ready: Option<EventFlags>) -> Next {
+        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.shared.clock.now() };
+        let next = self.connection.serve(&turn, &mut self.rooms, ready);
+        self.handle.quiesce();
+        next
+    }
+
+    /// Serves until the connection waits for its client; what it waits for, `None` at its end.
+    fn settle(&mut self) -> Option<Interest> {
+        let mut next = self.serve(Some(EventFlags::IN));
+        loop {
+            match next {
+                Next::Wait(Interest::Read) if self.has_more() => {
+                    next = self.serve(Some(EventFlags::IN));
+                }
+                Next::Wait(interest) => return Some(interest),
+                Next::Again | Next::Later { .. } => next = self.serve(None),
+                Next::Nothing => panic!("a connection without a backlog has its turn"),
+                Next::Close => return None,
+            }
+        }
+    }
+
+    /// Whether there is something to receive.
+    fn has_more(&self) -> bool {
+        let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.connection, &mut [0; 1], peek).is_ok_and(|(_, bytes)| bytes > 0)
+    }
+
+    /// Sends all of `requests` and serves; the replies.
+    fn ask(&mut self, requests: &[u8]) -> Vec<u8> {
+        self.client.write_all(requests).unwrap();
+        self.settle();
+        self.replies()
+    }
+
+    fn replies(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        match self.client.read_to_end(&mut all) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => drop(other.unwrap()),
+        }
+        all
+    }
+}
+
+/// Requests of each kind that a connection has a state for.
+fn stream() -> Vec<u8> {
+    let large = vec![b'x'; 20_000];
+    let mut all = b"set a 1 0 3\r\nabc\r\nget a\r\ngets\r\nget a b a\r\nset bad 0 0 x\r\n".to_vec();
+    all.extend_from_slice(b"set n 0 0 2 noreply\r\n10\r\nincr n 5\r\nmg n v t\r\nmn\r\n");
+    all.extend_from_slice(b"set c 0 0 3\r\nabcdef\r\nget c\r\n");
+    for size in ["20000", "2000000"] {
+        all.extend_from_slice(format!("set big 0 0 {size}\r\n").as_bytes());
+        all.extend_from_slice(&large);
+        if size == "20000" {
+            all.extend_from_slice(b"\r\nget big\r\n");
+        }
+    }
+    all.extend_from_slice(&vec![b'y'; 2_000_000 - 20_000]);
+    all.extend_from_slice(b"\r\nget big\r\nms big 20000\r\n");
+    all.extend_from_slice(&large);
+    all.extend_from_slice(b"\r\ndelete a\r\nflush_all\r\nget n\r\nnonsense\r\n");
+    all
+}
+
+#[test]
+fn a_stream_gets_the_same_replies_however_it_is_cut() {
+    let stream = stream();
+    let whole = {
+        let shared = shared("");
+        let mut served = Served::new(&shared);
+        // A socket pair doesn't hold it all at once.
+        stream.chunks(60_000).flat_map(|piece| served.ask(piece)).collect::<Vec<u8>>()
+    };
+    let text = String::from_utf8_lossy(&whole);
+    assert!(text.starts_with("STORED\r\nVALUE a 1 3\r\nabc\r\nEND\r\nCLIENT_ERROR"), "{text}");
+    assert!(
+        text.contains("15\r\nVA 2 t-1\r\n15\r\nMN\r\nCLIENT_ERROR bad data chunk\r\n"),
+        "{text}"
+    );
+    assert!(text.contains("SERVER_ERROR object too large for cache\r\nEND\r\nHD\r\n"));
+    assert!(text.ends_with("DELETED\r\nOK\r\nEND\r\nERROR\r\n"), "{text}");
+    for piece in [1, 7, 1000, 16_390, 20_011] {
+        let shared = shared("");
+        let mut served = Served::new(&shared);
+        // Byte by byte the long values would take a minute: their middles go in larger pieces.
+        let mut replies = Vec::new();
+        let mut at = 0;
+        while at < stream.len() {
+            let is_dull = stream[at..].iter().take(1000).all(|&b| b == stream[at]);
+            let end = (at + if is_dull { piece.max(900) } else { piece }).min(stream.len());
+            replies.extend(served.ask(&stream[at..end]));
+            at = end;
+        }
+        assert!(replies == whole, "in pieces of {piece}");
+        assert!(served.connection.is_idle());
+    }
+}
+
+#[test]
+fn a_long_multiget_is_answered_in_pieces_and_yields() {
+    let shared = shared("");
+    let mut served = Served::new(&shared);
+    served.ask(b"set k 0 0 2\r\nhi\r\n");
+    let line = [b"gets".as_slice(), &b"  k missing".repeat(3000), b"  \r\n"].concat();
+    served.client.write_all(&line).unwrap();
+    assert!(matches!(served.serve(Some(EventFlags::IN)), Next::Again));
+    assert!(matches!(served.serve(Some(EventFlags::IN)), Next::Nothing), "its turn comes");
+    let mut turns = 1;
+    let mut replies = served.replies();
+    while matches!(served.serve(None), Next::Again) {
+        turns += 1;
+        replies.extend(served.replies());
+    }
+    replies.extend(served.replies());
+    assert!(turns >= 5, "{turns} turns");
+    let text = String::from_utf8(replies).unwrap();
+    assert_eq!(text.matches("VALUE k 0 2 ").count(), 3000);
+    assert!(text.ends_with("hi\r\nEND\r\n"));
+    assert_eq!(shared.cache.totals().get(Counter::ConnYields), turns);
+}
+
+#[test]
+fn requests_beyond_the_share_of_a_turn_wait_for_the_next() {
+    let shared = shared("-R 2");
+    let mut served = Served::new(&shared);
+    served.client.write_all(&b"mn\r\n".repeat(5)).unwrap();
+    for (replies, more) in [(2, true), (2, true), (1, false)] {
+        let ready = (replies == 2 && served.replies().is_empty()).then_some(EventFlags::IN);
+        let ready = if served.connection.has_backlog { None } else { ready };
+        let next = served.serve(ready);
+        assert_eq!(matches!(next, Next::Again), more);
+        assert_eq!(served.replies(), b"MN\r\n".repeat(replies));
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_from_and_loses_nothing() {
+    let shared = shared("");
+    let mut served = Served::new(&shared);
+    let value = vec![b'v'; 100_000];
+    served.ask(&[b"set v 0 0 100000\r\n".as_slice(), &value, b"\r\n"].concat());
+    served.client.write_all(&b"get v\r\n".repeat(100)).unwrap();
+    assert_eq!(served.settle(), Some(Interest::Write));
+    assert!(!served.connection.is_idle());
+    served.client.write_all(b"mn\r\n").unwrap();
+    let mut replies = Vec::new();
+    while replies.len() < 100 * (100_000 + 25) + 4 {
+        let before = replies.len();
+        replies.extend(served.replies());
+        assert!(replies.len() > before, "it stopped after {before} bytes");
+        served.settle();
+    }
+    assert!(replies.ends_with(b"END\r\nMN\r\n"));
+    assert_eq!(replies.windows(5).filter(|w| w == b"END\r\n").count(), 100);
+    assert!(served.connection.is_idle());
+}
+
+#[test]
+fn a_connection_ends_after_its_last_reply() {
+    for (requests, last) in [
+        (b"mn\r\nquit\r\nmn\r\n".as_slice(), b"MN\r\n".as_slice()),
+        (b"mn\r\nGET / HTTP/1.1\r\n", b"MN\r\n"),
+        (b"\x80\x00\x00\x00", b""),
+    ] {
+        let shared = shared("");
+        let mut served = Served::new(&shared);
+        served.client.write_all(requests).unwrap();
+        assert_eq!(served.settle(), None);
+        assert_eq!(served.replies(), last);
+    }
+}

@@ -1,0 +1,148 @@
+//! `stats detail`: gets, hits, sets and deletes by key prefix, while it is switched on.
+//!
+//! A prefix is what stands before the first delimiter (`-D`, a colon by default); keys without one
+//! are not counted. At most [`PREFIXES_MAX`] prefixes are kept, so hostile keys can't fill memory.
+//!
+//! Bad at: speed. All threads share one lock while it is on; off, it costs one relaxed load a key.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Counts by prefix.
+pub(crate) struct Detail {
+    is_on: AtomicBool,
+    delimiter: u8,
+    prefixes: Mutex<HashMap<Box<[u8]>, Counts>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    gets: u64,
+    hits: u64,
+    sets: u64,
+    deletes: u64,
+}
+
+/// What happened to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Hit,
+    Miss,
+    Set,
+    Delete,
+}
+
+impl Detail {
+    pub(crate) fn new(delimiter: u8, is_on: bool) -> Detail {
+        Detail { is_on: AtomicBool::new(is_on), delimiter, prefixes: Mutex::default() }
+    }
+
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn switch(&self, on: bool) {
+        self.is_on.store(on, Ordering::Relaxed);
+    }
+
+    /// Counts `event` for the prefix of `key`, if counting is on.
+    #[inline]
+    pub(crate) fn count(&self, key: &[u8], event: Event) {
+        if self.is_on() {
+            self.count_prefix(key, event);
+        }
+    }
+
+    #[cold]
+    fn count_prefix(&self, key: &[u8], event: Event) {
+        let Some(end) = key.iter().position(|&b| b == self.delimiter) else { return };
+        let mut prefixes = self.prefixes.lock();
+        let is_full = prefixes.len() >= PREFIXES_MAX;
+        let counts = match prefixes.get_mut(&key[..end]) {
+            Some(counts) => counts,
+            None if is_full => return,
+            None => prefixes.entry(key[..end].into()).or_default(),
+        };
+        match event {
+            Event::Hit => {
+                counts.gets += 1;
+                counts.hits += 1;
+            }
+            Event::Miss => counts.gets += 1,
+            Event::Set => counts.sets += 1,
+            Event::Delete => counts.deletes += 1,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.prefixes.lock().len()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.prefixes.lock().clear();
+    }
+
+    /// Appends a line for each prefix, in their order.
+    pub(crate) fn dump(&self, out: &mut Vec<u8>) {
+        let prefixes = self.prefixes.lock();
+        let mut sorted: Vec<_> = prefixes.iter().collect();
+        sorted.sort_unstable_by_key(|(prefix, _)| *prefix);
+        for (prefix, c) in sorted {
+            out.extend_from_slice(b"PREFIX ");
+            out.extend_from_slice(prefix);
+            let counts =
+                format!(" get {} hit {} set {} del {}\r\n", c.gets, c.hits, c.sets, c.deletes);
+            out.extend_from_slice(counts.as_bytes());
+        }
+    }
+}
+
+/// memcached's bound.
+const PREFIXES_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dump(detail: &Detail) -> String {
+        let mut out = Vec::new();
+        detail.dump(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn events_are_counted_by_prefix_while_switched_on() {
+        let detail = Detail::new(b':', false);
+        detail.count(b"a:1", Event::Set);
+        assert_eq!(dump(&detail), "");
+        detail.switch(true);
+        for (key, event) in [
+            ("b:1", Event::Set),
+            ("a:1", Event::Hit),
+            ("a:2:3", Event::Miss),
+            ("a:", Event::Delete),
+            ("no prefix", Event::Hit),
+        ] {
+            detail.count(key.as_bytes(), event);
+        }
+        assert_eq!(
+            dump(&detail),
+            "PREFIX a get 2 hit 1 set 0 del 1\r\nPREFIX b get 0 hit 0 set 1 del 0\r\n"
+        );
+        detail.clear();
+        assert_eq!(dump(&detail), "");
+    }
+
+    #[test]
+    fn the_number_of_prefixes_is_bounded_and_known_ones_go_on_counting() {
+        let detail = Detail::new(b'/', true);
+        for n in 0..PREFIXES_MAX + 10 {
+            detail.count(format!("{n}/x").as_bytes(), Event::Set);
+        }
+        detail.count(b"0/y", Event::Set);
+        assert_eq!(detail.prefixes.lock().len(), PREFIXES_MAX);
+        assert!(dump(&detail).contains("PREFIX 0 get 0 hit 0 set 2 del 0\r\n"));
+    }
+}

@@ -1,0 +1,345 @@
+//! Executing requests: what each command does to the cache and answers, one arm a command.
+//!
+//! The text commands on keys are here and in `execute/store.rs`, the meta commands in
+//! `execute/meta.rs`, what operators send in [`crate::admin`].
+//!
+//! # Shares
+//! A connection executes at most `-R` requests and [`KEYS_PER_TURN`] keys of multigets in a turn, and queues at
+//! most [`OUTPUT_MAX`] and one value before it sends. A multiget of 500,000 keys is so answered in
+//! pieces, and the other connections of the thread wait for one piece, not for all.
+
+mod meta;
+mod store;
+
+pub(crate) use meta::asks_unique;
+pub(crate) use store::Begun;
+
+use crate::admin;
+use crate::batch::{AtHand, prefetch_keys};
+use crate::detail::Event;
+use crate::output::Output;
+use crate::version::VERSION;
+use crate::worker::Turn;
+use guira_cache::{
+    Arithmetic, ClassCounter, Counted, Counter, Deleted, Handle, ItemRef, Key, Miss, NoRoom,
+    Touched,
+};
+use guira_proto::{Get, Request, fixed, reply};
+use std::os::fd::RawFd;
+
+/// Executes the requests of one connection during one turn, and queues their replies.
+pub(crate) struct Executor<'t> {
+    pub(crate) turn: &'t Turn<'t>,
+    pub(crate) output: Output<'t>,
+    /// Whether a request that finds no memory may be put off ([`Flow::Later`]).
+    pub(crate) can_wait: bool,
+    /// The connection's descriptor.
+    pub(crate) fd: RawFd,
+    requests_left: usize,
+    keys_left: usize,
+}
+
+/// How a request went, as far as the connection is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// It is answered.
+    Done,
+    /// It was not executed for want of memory: end the turn, then execute it again.
+    Later,
+    /// A multiget is answered but for its last `rest_bytes` bytes of keys.
+    Keys {
+        /// Bytes of the keys to come.
+        rest_bytes: usize,
+    },
+    /// The connection is to be closed once all replies are out.
+    Close,
+}
+
+impl<'t> Executor<'t> {
+    pub(crate) fn new(turn: &'t Turn<'t>, output: Output<'t>, fd: RawFd) -> Executor<'t> {
+        Executor {
+            turn,
+            output,
+            can_wait: true,
+            fd,
+            requests_left: turn.shared.settings.requests_per_turn as usize,
+            keys_left: KEYS_PER_TURN,
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &'t Handle<'t> {
+        self.turn.handle
+    }
+
+    pub(crate) fn now(&self) -> u32 {
+        self.turn.now
+    }
+
+    pub(crate) fn requests_left(&self) -> usize {
+        self.requests_left
+    }
+
+    /// Whether enough is queued to be sent first.
+    pub(crate) fn is_full(&self) -> bool {
+        self.output.bytes.len() >= OUTPUT_COPIED_MAX || self.output.len() >= OUTPUT_MAX
+    }
+
+    /// Whether the connection had its share of the turn.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.requests_left == 0 || self.keys_left == 0
+    }
+
+    /// Executes one request and queues its reply.
+    pub(crate) fn execute(&mut self, at_hand: &AtHand<'_>) -> Flow {
+        self.requests_left = self.requests_left.saturating_sub(1);
+        let key = at_hand.key.as_ref();
+        match (&at_hand.request, key) {
+            (Request::Get(get), Some(key)) => return self.get(key, get),
+            (Request::Get(get), None) => return self.get_keys(get),
+            (Request::MetaGet(meta), _) => return self.meta_get(meta, key),
+            (Request::Store(store), Some(key)) => return self.store(store, key, at_hand.body),
+            (Request::MetaSet(meta), _) => return self.meta_set(meta, key, at_hand.body),
+            (Request::Delete { quiet, .. }, Some(key)) => self.delete(key, *quiet),
+            (Request::MetaDelete(meta), _) => return self.meta_delete(meta, key),
+            (Request::Arithmetic(what), Some(key)) => return self.arithmetic(what, key),
+            (Request::MetaArithmetic(meta), _) => return self.meta_arithmetic(meta, key),
+            (Request::Touch { exptime, quiet, .. }, Some(key)) => {
+                return self.touch(key, *exptime, *quiet);
+            }
+            (Request::MetaNoop, _) => self.say(fixed::META_NOOP),
+            (Request::MetaDebug { key, base64 }, _) => self.meta_debug(key, *base64),
+            (Request::FlushAll { exptime, quiet }, _) => {
+                return admin::flush_all(self, *exptime, *quiet);
+            }
+            (Request::Version, _) => reply::version(&mut self.output.bytes, VERSION),
+            (Request::Verbosity { level, quiet }, _) => {
+                self.turn.shared.log.set(u8::try_from((*level).min(2)).unwrap_or(2));
+                self.say_unless(*quiet, fixed::OK);
+            }
+            (Request::Quit, _) => return Flow::Close,
+            (Request::Stats(words), _) => admin::stats(self, *words),
+            (Request::Admin { command, quiet }, _) => return admin::run(self, command, *quiet),
+            (_, None) => unreachable!("a batch hashes the key of every request that has one"),
+        }
+        Flow::Done
+    }
+
+    /// A get of one key.
+    fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
+        if self.get_one(key, get, self.can_wait) == Flow::Later {
+            return Flow::Later;
+        }
+        self.say(fixed::END);
+        Flow::Done
+    }
+
+    /// A get of several keys, or the rest of one: in pieces if it is long.
+    pub(crate) fn get_keys(&mut self, get: &Get<'_>) -> Flow {
+        let mut words = get.keys;
+        loop {
+            // Keys with the bytes of line that follow each.
+            let mut keys = [None; KEYS_PREFETCHED];
+            let mut count = 0;
+            for (slot, word) in keys.iter_mut().zip(&mut words) {
+                *slot = Some((self.handle().key(word), word));
+                count += 1;
+            }
+            let keys = keys[..count].iter().flatten();
+            prefetch_keys(self.handle(), keys.clone().map(|(key, _)| key));
+            let text = get.keys.rest();
+            for (key, word) in keys {
+                self.get_one(key, get, false);
+                self.keys_left = self.keys_left.saturating_sub(1);
+                if self.keys_left == 0 || self.is_full() {
+                    let rest_bytes = bytes_behind(text, word);
+                    if rest_bytes > 0 {
+                        return Flow::Keys { rest_bytes };
+                    }
+                }
+            }
+            if count < KEYS_PREFETCHED {
+                self.say(fixed::END);
+                return Flow::Done;
+            }
+        }
+    }
+
+    /// One key of a get: its value, if it has one. Nothing is queued if it is to wait.
+    #[inline]
+    fn get_one(&mut self, key: &Key<'_>, get: &Get<'_>, may_wait: bool) -> Flow {
+        let cas = get.cas.then(|| self.cas_unique(key));
+        let found = match get.touch {
+            None => self.handle().get(key, self.now()),
+            Some(exptime) => match self.get_and_touch(key, exptime, may_wait) {
+                Some(found) => found,
+                None => return Flow::Later,
+            },
+        };
+        let is_touch = get.touch.is_some();
+        self.handle().count(if is_touch { Counter::CmdTouch } else { Counter::CmdGet });
+        match found {
+            Ok(item) => {
+                let hit = if is_touch { ClassCounter::TouchHits } else { ClassCounter::GetHits };
+                self.handle().count_class(hit, item.class());
+                self.turn.shared.detail.count(key.bytes(), Event::Hit);
+                let cas = cas.map(|unique| self.cas_of(&item, unique));
+                let (flags, bytes) = (item.client_flags(), item.value_bytes());
+                reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, cas);
+                self.value(&item);
+            }
+            Err(miss) => {
+                let missed = if is_touch { Counter::TouchMisses } else { Counter::GetMisses };
+                self.handle().count(missed);
+                self.count_miss(miss);
+                self.turn.shared.detail.count(key.bytes(), Event::Miss);
+            }
+        }
+        Flow::Done
+    }
+
+    /// The item with a new expiry. If it has no room for one, and there is no memory yet for a copy:
+    /// `None`, or the item as it is where the request can't wait.
+    fn get_and_touch(
+        &self,
+        key: &Key<'_>,
+        exptime: i32,
+        may_wait: bool,
+    ) -> Option<Result<ItemRef<'t>, Miss>> {
+        let expiry = self.turn.shared.clock.expiry(exptime.into(), self.now());
+        match self.handle().touch(key, expiry, self.now()) {
+            Touched::Touched(item) => Some(Ok(item)),
+            Touched::Miss(miss) => Some(Err(miss)),
+            Touched::NoRoom(NoRoom::Later) if may_wait => None,
+            Touched::NoRoom(_) => Some(self.handle().get(key, self.now())),
+        }
+    }
+
+    /// Queues a value and the line end after it.
+    #[inline]
+    fn value(&mut self, item: &ItemRef<'t>) {
+        match item.value() {
+            Some(value) => self.output.value(value),
+            None => item.value_parts().for_each(|part| self.output.value(part)),
+        }
+        self.output.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn delete(&mut self, key: &Key<'_>, quiet: bool) {
+        self.turn.shared.detail.count(key.bytes(), Event::Delete);
+        let answer = match self.handle().delete(key, None, self.now()) {
+            Deleted::Deleted { class } => {
+                self.handle().count_class(ClassCounter::DeleteHits, class);
+                fixed::DELETED
+            }
+            Deleted::NotFound | Deleted::Exists => {
+                self.handle().count(Counter::DeleteMisses);
+                fixed::NOT_FOUND
+            }
+        };
+        self.say_unless(quiet, answer);
+    }
+
+    fn touch(&mut self, key: &Key<'_>, exptime: i32, quiet: bool) -> Flow {
+        let expiry = self.turn.shared.clock.expiry(exptime.into(), self.now());
+        let answer = match self.handle().touch(key, expiry, self.now()) {
+            Touched::NoRoom(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Touched::NoRoom(_) => fixed::OUT_OF_MEMORY,
+            Touched::Touched(item) => {
+                self.handle().count_class(ClassCounter::TouchHits, item.class());
+                fixed::TOUCHED
+            }
+            Touched::Miss(miss) => {
+                self.handle().count(Counter::TouchMisses);
+                self.count_miss(miss);
+                fixed::NOT_FOUND
+            }
+        };
+        self.handle().count(Counter::CmdTouch);
+        self.say_unless(quiet, answer);
+        Flow::Done
+    }
+
+    fn arithmetic(&mut self, what: &guira_proto::Arithmetic<'_>, key: &Key<'_>) -> Flow {
+        let arithmetic =
+            Arithmetic { delta: what.delta, down: what.decrement, ..Arithmetic::default() };
+        let counted = match self.handle().arithmetic(key, &arithmetic, self.now()) {
+            Ok(counted) => counted,
+            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Err(_) => {
+                self.say_unless(what.quiet, fixed::OUT_OF_MEMORY);
+                return Flow::Done;
+            }
+        };
+        self.count_arithmetic(&counted, what.decrement);
+        match counted {
+            Counted::Number { number, .. } if !what.quiet => {
+                reply::number(&mut self.output.bytes, number);
+            }
+            Counted::Number { .. } => {}
+            Counted::NonNumeric => self.say_unless(what.quiet, fixed::NON_NUMERIC),
+            Counted::NotFound | Counted::Exists => self.say_unless(what.quiet, fixed::NOT_FOUND),
+        }
+        Flow::Done
+    }
+
+    fn count_arithmetic(&self, counted: &Counted, down: bool) {
+        match (counted, down) {
+            (Counted::Number { created: true, .. }, _) => {}
+            (Counted::Number { class, .. }, false) => {
+                self.handle().count_class(ClassCounter::IncrHits, *class);
+            }
+            (Counted::Number { class, .. }, true) => {
+                self.handle().count_class(ClassCounter::DecrHits, *class);
+            }
+            (Counted::NotFound, false) => self.handle().count(Counter::IncrMisses),
+            (Counted::NotFound, true) => self.handle().count(Counter::DecrMisses),
+            _ => {}
+        }
+    }
+
+    fn count_miss(&self, miss: Miss) {
+        match miss {
+            Miss::Absent => {}
+            Miss::Expired => self.handle().count(Counter::GetExpired),
+            Miss::Flushed => self.handle().count(Counter::GetFlushed),
+        }
+    }
+
+    /// The key's unique, to be loaded before its item; 0 when cas is switched off.
+    fn cas_unique(&self, key: &Key<'_>) -> u64 {
+        if self.turn.shared.settings.cas_enabled { self.handle().cas_unique(key) } else { 0 }
+    }
+
+    /// The item's unique, given its key's.
+    fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
+        if self.turn.shared.settings.cas_enabled { self.handle().cas_of(item, unique) } else { 0 }
+    }
+
+    #[inline]
+    pub(crate) fn say(&mut self, line: &[u8]) {
+        self.output.bytes.extend_from_slice(line);
+    }
+
+    #[inline]
+    pub(crate) fn say_unless(&mut self, quiet: bool, line: &[u8]) {
+        if !quiet {
+            self.say(line);
+        }
+    }
+}
+
+/// Bytes of `text` that follow `word`, a slice of it, and the spaces behind it.
+fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
+    let end = word.as_ptr_range().end as usize - text.as_ptr() as usize;
+    let behind = &text[end..];
+    behind.len() - behind.iter().take_while(|&&b| b == b' ').count()
+}
+
+/// Keys of multigets that a connection gets in one turn: about 200 µs of work.
+const KEYS_PER_TURN: usize = 1024;
+/// Keys whose memory is asked for together.
+const KEYS_PREFETCHED: usize = 32;
+/// Copied replies are sent from this size on.
+const OUTPUT_COPIED_MAX: usize = 64 << 10;
+/// Replies with what they borrow are sent from this size on.
+const OUTPUT_MAX: usize = 512 << 10;

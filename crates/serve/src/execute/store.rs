@@ -1,0 +1,307 @@
+//! The storage commands, text and meta: small values in one go, large ones as they arrive.
+//!
+//! A `set` that can't be stored removes the item that was there: better a miss than a value that the
+//! client believes to have replaced.
+
+use super::{Executor, Flow};
+use crate::batch::body_bytes;
+use crate::detail::Event;
+use guira_cache::{
+    ClassCounter, Compare, Counter, Key, Mode, NoRoom, Store as How, Stored, Unpublished,
+};
+use guira_proto::{KEY_BYTES_MAX, Meta, Request, Store, Verb, decode_base64, fixed};
+
+/// How the storage of a large item began.
+pub(crate) enum Begun {
+    /// Its memory takes the value as it arrives.
+    Arriving(Unpublished),
+    /// It can't be stored, and the client was told; its body is to be thrown away.
+    Refused {
+        /// Bytes of the body.
+        swallow: u64,
+    },
+    /// There is no memory yet.
+    Later,
+}
+
+/// A storage command, text or meta.
+#[derive(Clone, Copy)]
+enum Command<'b> {
+    Text(&'b Store<'b>),
+    Meta(&'b Meta<'b>),
+}
+
+impl Command<'_> {
+    fn verb(self) -> Verb {
+        match self {
+            Command::Text(store) => store.verb,
+            Command::Meta(meta) => meta.verb(),
+        }
+    }
+}
+
+impl Executor<'_> {
+    pub(super) fn store(&mut self, store: &Store<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
+        self.store_body(Command::Text(store), key, body)
+    }
+
+    pub(super) fn meta_set(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>, body: &[u8]) -> Flow {
+        match key {
+            Some(key) => self.store_body(Command::Meta(meta), key, body),
+            None => {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = self.binary_key(meta.key(), &mut room);
+                self.store_body(Command::Meta(meta), &key, body)
+            }
+        }
+    }
+
+    /// Hashes a key that came in base64.
+    pub(super) fn binary_key<'k>(&self, text: &[u8], room: &'k mut [u8; KEY_BYTES_MAX]) -> Key<'k> {
+        self.handle().key(decode_base64(text, room).expect("proto checked the key"))
+    }
+
+    /// A storage command with its whole body, the line end after the value included.
+    fn store_body(&mut self, command: Command<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
+        let Some(value) = body.strip_suffix(b"\r\n") else {
+            self.refuse(command, fixed::BAD_DATA_CHUNK);
+            return Flow::Done;
+        };
+        if !self.fits(command, key) {
+            self.refuse_too_large(command, key);
+            return Flow::Done;
+        }
+        let how = self.how(command);
+        match self.handle().store(key, value, &how, self.now()) {
+            Ok(stored) => self.answer(command, key, stored),
+            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Err(NoRoom::TooLarge) => self.refuse_joined(command, key),
+            Err(_) => self.refuse_no_memory(command, key),
+        }
+        Flow::Done
+    }
+
+    /// Begins a large item.
+    pub(crate) fn begin(&mut self, request: &Request<'_>) -> Begun {
+        let mut room = [0; KEY_BYTES_MAX];
+        let Some((command, key)) = self.command(request, &mut room) else {
+            return Begun::Refused { swallow: 0 };
+        };
+        let swallow = body_bytes(request) as u64;
+        if !self.fits(command, &key) {
+            self.refuse_too_large(command, &key);
+            return Begun::Refused { swallow };
+        }
+        let how = self.how(command);
+        match self.handle().begin(&key, body_bytes(request) - 2, &how, self.now()) {
+            Ok(new) => return Begun::Arriving(new),
+            Err(NoRoom::Later) if self.can_wait => return Begun::Later,
+            Err(NoRoom::TooLarge) => self.refuse_too_large(command, &key),
+            Err(_) => self.refuse_no_memory(command, &key),
+        }
+        Begun::Refused { swallow }
+    }
+
+    /// Stores a large item that has all of its value; `end` is what came behind it. The item comes
+    /// back if there is no memory yet for what is to be done with it.
+    pub(crate) fn finish(
+        &mut self,
+        request: &Request<'_>,
+        new: Unpublished,
+        end: &[u8; 2],
+    ) -> Result<(), Unpublished> {
+        let mut room = [0; KEY_BYTES_MAX];
+        let Some((command, key)) = self.command(request, &mut room) else {
+            self.handle().discard(new);
+            return Ok(());
+        };
+        if end != b"\r\n" {
+            self.handle().discard(new);
+            self.refuse(command, fixed::BAD_DATA_CHUNK);
+            return Ok(());
+        }
+        let how = self.how(command);
+        match self.handle().publish(&key, new, &how, self.now()) {
+            Ok(stored) => self.answer(command, &key, stored),
+            Err((NoRoom::Later, new)) if self.can_wait => return Err(new),
+            Err((no_room, new)) => {
+                self.handle().discard(new);
+                match no_room {
+                    NoRoom::TooLarge => self.refuse_joined(command, &key),
+                    _ => self.refuse_no_memory(command, &key),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a storage request for which memory ran out within its value.
+    pub(crate) fn refuse_for_memory(&mut self, request: &Request<'_>) {
+        let mut room = [0; KEY_BYTES_MAX];
+        if let Some((command, key)) = self.command(request, &mut room) {
+            self.refuse_no_memory(command, &key);
+        }
+    }
+
+    fn command<'b>(
+        &self,
+        request: &'b Request<'b>,
+        room: &'b mut [u8; KEY_BYTES_MAX],
+    ) -> Option<(Command<'b>, Key<'b>)> {
+        match request {
+            Request::Store(store) => Some((Command::Text(store), self.handle().key(store.key))),
+            Request::MetaSet(meta) if meta.is_base64() => {
+                Some((Command::Meta(meta), self.binary_key(meta.key(), room)))
+            }
+            Request::MetaSet(meta) => Some((Command::Meta(meta), self.handle().key(meta.key()))),
+            _ => None,
+        }
+    }
+
+    /// What the cache is to do.
+    fn how(&self, command: Command<'_>) -> How {
+        let expiry = |t: i32| self.turn.shared.clock.expiry(t.into(), self.now());
+        match command {
+            Command::Text(store) => {
+                let (mode, compare) = mode_of(store.verb);
+                let compare = compare.then_some(Compare::Equal(store.cas));
+                self.without_cas(How {
+                    mode,
+                    client_flags: store.flags,
+                    exptime: expiry(store.exptime),
+                    compare,
+                    ..How::default()
+                })
+            }
+            Command::Meta(meta) => {
+                let (mode, _) = mode_of(meta.verb());
+                let compare = meta.compare_cas().filter(|_| mode != Mode::Add);
+                self.without_cas(How {
+                    mode,
+                    client_flags: meta.client_flags(),
+                    exptime: meta.ttl().map_or(0, expiry),
+                    compare: compare.map(|cas| match meta.verb() {
+                        Verb::Cas if meta.has(b'I') => Compare::EqualOrOlder(cas),
+                        _ => Compare::Equal(cas),
+                    }),
+                    explicit_cas: meta.new_cas(),
+                    key_binary: meta.is_base64(),
+                    vivify: meta.vivify().map(expiry),
+                    ..How::default()
+                })
+            }
+        }
+    }
+
+    /// With `-C` every unique is 0: a cas stores if there is an item, whatever it compares.
+    fn without_cas(&self, how: How) -> How {
+        if self.turn.shared.settings.cas_enabled || how.compare.is_none() {
+            return how;
+        }
+        let mode = if how.mode == Mode::Set { Mode::Replace } else { how.mode };
+        How { mode, compare: None, explicit_cas: None, ..how }
+    }
+
+    /// Whether the item is within `-I`, by memcached's account of it: operators set the limit by that.
+    fn fits(&self, command: Command<'_>, key: &Key<'_>) -> bool {
+        let (value_bytes, flags) = match command {
+            Command::Text(store) => (store.value_bytes, store.flags),
+            Command::Meta(meta) => (meta.value_bytes(), meta.client_flags()),
+        };
+        let cas = if self.turn.shared.settings.cas_enabled { 8 } else { 0 };
+        let flags = if flags == 0 { 0 } else { 4 };
+        let item = 48 + cas + key.bytes().len() + 1 + flags + value_bytes as usize + 2;
+        item <= self.turn.shared.settings.item_bytes_max
+    }
+
+    fn answer(&mut self, command: Command<'_>, key: &Key<'_>, stored: Stored) {
+        self.turn.shared.detail.count(key.bytes(), Event::Set);
+        let verb = command.verb();
+        let stored = match (stored, verb) {
+            // memcached's append tells no more than that it stored nothing, compared or not.
+            (Stored::NotFound, Verb::Append | Verb::Prepend) => Stored::NotStored,
+            // With cas switched off a cas is a replace.
+            (Stored::NotStored, Verb::Cas) => Stored::NotFound,
+            (stored, _) => stored,
+        };
+        self.count_store(verb, stored);
+        match command {
+            Command::Meta(meta) => self.answer_meta_set(meta, key, stored),
+            Command::Text(store) => {
+                let line = match stored {
+                    Stored::Stored { .. } => fixed::STORED,
+                    Stored::NotStored => fixed::NOT_STORED,
+                    Stored::Exists => fixed::EXISTS,
+                    Stored::NotFound => fixed::NOT_FOUND,
+                };
+                self.say_unless(store.quiet, line);
+            }
+        }
+    }
+
+    fn count_store(&self, verb: Verb, stored: Stored) {
+        let handle = self.handle();
+        // What was not stored has no class: the smallest stands for it.
+        let class = if let Stored::Stored { class, .. } = stored { class } else { 0 };
+        handle.count_class(ClassCounter::CmdSet, class);
+        let is_cas = verb == Verb::Cas;
+        match stored {
+            Stored::Stored { .. } if is_cas => handle.count_class(ClassCounter::CasHits, class),
+            Stored::Exists if is_cas => handle.count_class(ClassCounter::CasBadval, class),
+            Stored::NotFound if is_cas => handle.count(Counter::CasMisses),
+            _ => {}
+        }
+    }
+
+    /// An append that would make the item too large stores nothing, and says just that, as memcached.
+    fn refuse_joined(&mut self, command: Command<'_>, key: &Key<'_>) {
+        if matches!(command.verb(), Verb::Append | Verb::Prepend) {
+            self.handle().count(Counter::StoreTooLarge);
+            return self.answer(command, key, Stored::NotStored);
+        }
+        self.refuse_too_large(command, key);
+    }
+
+    fn refuse_too_large(&mut self, command: Command<'_>, key: &Key<'_>) {
+        self.handle().count(Counter::StoreTooLarge);
+        self.remove_old(command, key);
+        self.refuse(command, fixed::TOO_LARGE);
+    }
+
+    fn refuse_no_memory(&mut self, command: Command<'_>, key: &Key<'_>) {
+        self.handle().count(Counter::StoreNoMemory);
+        self.remove_old(command, key);
+        self.refuse(command, fixed::OUT_OF_MEMORY_STORING);
+    }
+
+    fn remove_old(&self, command: Command<'_>, key: &Key<'_>) {
+        let replaces = match command {
+            Command::Text(store) => store.verb == Verb::Set,
+            Command::Meta(_) => true,
+        };
+        if replaces {
+            self.handle().delete(key, None, self.now());
+        }
+    }
+
+    /// The meta commands' quiet flag hides no error, the text commands' `noreply` hides all.
+    fn refuse(&mut self, command: Command<'_>, line: &[u8]) {
+        let quiet = match command {
+            Command::Text(store) => store.quiet,
+            Command::Meta(_) => false,
+        };
+        self.say_unless(quiet, line);
+    }
+}
+
+/// The cache's mode for a verb, and whether it compares uniques.
+fn mode_of(verb: Verb) -> (Mode, bool) {
+    match verb {
+        Verb::Set => (Mode::Set, false),
+        Verb::Add => (Mode::Add, false),
+        Verb::Replace => (Mode::Replace, false),
+        Verb::Append => (Mode::Append, false),
+        Verb::Prepend => (Mode::Prepend, false),
+        Verb::Cas => (Mode::Set, true),
+    }
+}

@@ -1,0 +1,197 @@
+//! What was typed: memcached's command line, flag by flag, before anything of it is judged.
+//!
+//! Short and long names, attached values (`-p5001`), repetition (the last one counts) and
+//! comma-joined `-o` lists are memcached's, so that unit files, `/etc/memcached.conf`, container
+//! commands and test suites work as they are. [`crate::Settings`] holds what the flags mean.
+//!
+//! Flags of parts that this build doesn't have are parsed, hidden from the help and refused by
+//! `Settings` with a sentence of their own: "unknown flag" would send the reader to the wrong place.
+
+use clap::{ArgAction, Args};
+
+/// The flags of `guira serve`, as typed.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = AFTER_HELP)]
+pub struct Flags {
+    /// TCP port; 0 turns TCP off, -1 takes any free port
+    #[arg(short = 'p', long, value_name = "NUM", default_value_t = 11211)]
+    #[arg(allow_negative_numbers = true)]
+    pub port: i64,
+
+    /// Addresses to listen on.
+    #[arg(short = 'l', long, value_name = "ADDR", action = ArgAction::Append, help = LISTEN_HELP)]
+    pub listen: Vec<String>,
+
+    /// Unix socket to listen on; turns TCP off
+    #[arg(short = 's', long, value_name = "FILE")]
+    pub unix_socket: Option<String>,
+
+    /// Permissions of the unix socket, in octal
+    #[arg(short = 'a', long, value_name = "MASK", default_value = "700")]
+    pub unix_mask: String,
+
+    /// UDP port. UDP is not served by this build: a port other than 0 is bound and kept silent
+    #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]
+    #[arg(allow_negative_numbers = true)]
+    pub udp_port: i64,
+
+    /// Allow the "shutdown" command
+    #[arg(short = 'A', long)]
+    pub enable_shutdown: bool,
+
+    /// Memory for items, in megabytes
+    #[arg(short = 'm', long, value_name = "NUM", default_value_t = 64)]
+    #[arg(allow_negative_numbers = true)]
+    pub memory_limit: i64,
+
+    /// Answer an error when memory is full, instead of evicting
+    #[arg(short = 'M', long)]
+    pub disable_evictions: bool,
+
+    /// Most connections, counted by file descriptors; raises the limit of open files to match
+    #[arg(short = 'c', long, value_name = "NUM", default_value_t = 1024)]
+    #[arg(allow_negative_numbers = true)]
+    pub conn_limit: i64,
+
+    /// Threads that serve connections
+    #[arg(short = 't', long, value_name = "NUM", default_value_t = 4)]
+    #[arg(allow_negative_numbers = true)]
+    pub threads: i64,
+
+    /// Requests of one connection before the next connection's turn
+    #[arg(short = 'R', long, value_name = "NUM", default_value_t = 1024)]
+    #[arg(allow_negative_numbers = true)]
+    pub max_reqs_per_event: i64,
+
+    /// Connections that may wait to be accepted
+    #[arg(short = 'b', long, value_name = "NUM", default_value_t = 1024)]
+    #[arg(allow_negative_numbers = true)]
+    pub listen_backlog: i64,
+
+    /// Protocol: auto, ascii or binary (this build speaks the text and meta protocols only)
+    #[arg(short = 'B', long, value_name = "NAME", default_value = "auto")]
+    pub protocol: String,
+
+    /// Largest item: bytes, or with a suffix k or m; 1k to 1024m
+    #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m")]
+    pub max_item_size: String,
+
+    /// Growth from one slab class to the next; without it classes are as fine as memory asks for
+    #[arg(short = 'f', long, value_name = "NUM")]
+    #[arg(allow_negative_numbers = true)]
+    pub slab_growth_factor: Option<f64>,
+
+    /// Smallest chunk for key, value and flags, in bytes (together with -f)
+    #[arg(short = 'n', long, value_name = "NUM", default_value_t = 48)]
+    #[arg(allow_negative_numbers = true)]
+    pub slab_min_size: i64,
+
+    /// Touch all item memory at the start, in huge pages where the system grants them
+    #[arg(short = 'L', long)]
+    pub enable_largepages: bool,
+
+    /// Lock memory into RAM
+    #[arg(short = 'k', long)]
+    pub lock_memory: bool,
+
+    /// Turn cas uniques off: each is 0, and "cas" stores like "replace"
+    #[arg(short = 'C', long)]
+    pub disable_cas: bool,
+
+    /// Refuse to flush
+    #[arg(short = 'F', long)]
+    pub disable_flush_all: bool,
+
+    /// Refuse the commands that list keys or prefixes
+    #[arg(short = 'X', long)]
+    pub disable_dumping: bool,
+
+    /// Refuse "watch"
+    #[arg(short = 'W', long)]
+    pub disable_watch: bool,
+
+    /// Character between a key's prefix and the rest; switches "stats detail" on
+    #[arg(short = 'D', value_name = "CHAR")]
+    pub prefix_delimiter: Option<String>,
+
+    /// User to run as when started by root
+    #[arg(short = 'u', long, value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// Run in the background, once the sockets listen
+    #[arg(short = 'd', long)]
+    pub daemon: bool,
+
+    /// File to write the process id to
+    #[arg(short = 'P', long, value_name = "FILE")]
+    pub pidfile: Option<String>,
+
+    /// Raise the limit on core files
+    #[arg(short = 'r', long)]
+    pub enable_coredumps: bool,
+
+    /// Say more on standard error; -vv and -vvv say still more
+    #[arg(short = 'v', long, action = ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Print the licence and exit
+    #[arg(short = 'i', long)]
+    pub license: bool,
+
+    /// Further settings, joined by commas; listed below
+    #[arg(short = 'o', long, value_name = "LIST", action = ArgAction::Append)]
+    pub extended: Vec<String>,
+
+    /// Parts that this build does not have.
+    #[command(flatten)]
+    pub absent: AbsentFlags,
+}
+
+/// memcached's flags for parts that this build does not have yet.
+#[derive(Args, Clone, Debug, Default)]
+pub struct AbsentFlags {
+    /// Authentication of the binary protocol
+    #[arg(short = 'S', long = "enable-sasl", hide = true)]
+    pub sasl: bool,
+
+    /// Authentication of the text protocol
+    #[arg(short = 'Y', long, hide = true)]
+    pub auth_file: Option<String>,
+
+    /// TLS
+    #[arg(short = 'Z', long, hide = true)]
+    pub enable_ssl: bool,
+
+    /// Warm restart
+    #[arg(short = 'e', long, hide = true)]
+    pub memory_file: Option<String>,
+
+    /// Threads by NAPI id
+    #[arg(short = 'N', long, hide = true, allow_negative_numbers = true)]
+    pub napi_ids: Option<i64>,
+}
+
+/// The help of `-l`, apart because its brackets are no link.
+const LISTEN_HELP: &str = "\
+Addresses to listen on: host, host:port, [v6]:port or * (all), joined by commas or given several \
+times; without it only this machine can connect";
+
+/// The end of `--help`. memcached's test suite searches the help for the names of optional parts,
+/// so the sub-options of parts that this build lacks stay out of it.
+const AFTER_HELP: &str = "\
+Settings for -o, as in memcached:
+  (no_)maxconns_fast     answer and close when connections run out (default), or let them wait
+  idle_timeout=SECONDS   close a TCP connection that has been idle for so long (0: never)
+  slab_chunk_max=KB      largest piece of a chained item that is shown in settings
+  track_sizes            count items by size for \"stats sizes\"
+  relaxed_privileges     allow \"debugtime\", which shifts the server's clock; for tests only
+  no_modern, modern      as memcached's; they change what \"stats settings\" shows
+Accepted, shown in \"stats settings\", without effect (Guira's index, eviction and memory have no
+such part): hashpower=N no_hashexpand (no_)slab_reassign (no_)slab_automove slab_automove_ratio=F
+  slab_automove_window=N slab_automove_freeratio=F tail_repair_time=N hash_algorithm=NAME
+  (no_)lru_crawler lru_crawler_sleep=N lru_crawler_tocrawl=N (no_)lru_maintainer hot_lru_pct=N
+  warm_lru_pct=N hot_max_factor=F warm_max_factor=F temporary_ttl=N watcher_logbuf_size=KB
+  worker_logbuf_size=KB slab_sizes=A-B-C no_chunked_items read_buf_mem_limit=MB
+  resp_obj_mem_limit (no_)inline_ascii_resp drop_privileges
+
+Started under the name \"memcached\" this program takes these flags without \"serve\".";

@@ -1,0 +1,43 @@
+//! The server behind `guira serve`: memcached's flags and protocols over one event loop a worker.
+//!
+//! ```text
+//! main       settings → limits, user, sockets → threads → waits for signals
+//! listener   accepts, deals connections to the workers in turn           (listener.rs)
+//! worker 0 ┐ epoll ─▶ recv ─▶ parse a batch ─▶ prefetch ─▶ execute ─▶ send ─▶ quiesce
+//! worker 1 ├  one turn; no lock, no allocation for a get                 (worker.rs, connection.rs,
+//! worker n ┘                                                              batch.rs, execute.rs, output.rs)
+//! sweeper    cleans up behind flush_all, forgets old accesses            (server.rs)
+//! ```
+//! The protocol is `guira-proto`'s, the items are `guira-cache`'s; here are sockets, time and the
+//! order of things. Start reading at `Worker::turn` in worker.rs.
+//!
+//! Bad at: one connection that sends one small request at a time and waits for the answer. There
+//! the two system calls a request are nearly all of its cost, as with any server over sockets.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod batch;
+mod clock;
+mod connection;
+mod daemon;
+mod detail;
+mod execute;
+mod flags;
+mod listener;
+mod log;
+mod output;
+mod privileges;
+mod roster;
+mod server;
+mod settings;
+mod shared;
+mod sockets;
+mod stats;
+mod version;
+mod worker;
+
+pub use flags::{AbsentFlags, Flags};
+pub use server::run;
+pub use settings::{Address, Extended, Host, Listen, Protocol, Refusal, Settings};
+pub use stats::stat_meanings;
+pub use version::MEMCACHED_VERSION;

@@ -1,0 +1,148 @@
+//! The thread that accepts connections and deals them to the workers in turn.
+//!
+//! One accepting thread and a round robin spread connections exactly evenly, which
+//! `EPOLLEXCLUSIVE` on shared sockets doesn't: there the worker that is awake first takes all.
+//!
+//! # Out of descriptors
+//! With `maxconns_fast` (default) a connection whose descriptor reaches the limit is told so and
+//! closed. When the system itself has none left, accepting pauses for [`PAUSE`] at a time and the
+//! connections wait in the backlog: an epoll that is level-triggered would otherwise spin.
+
+use crate::roster::{Doing, Peer, Seat};
+use crate::shared::Shared;
+use crate::sockets::Listening;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A connection on its way to a worker.
+pub(crate) struct Arrival {
+    pub(crate) socket: OwnedFd,
+    pub(crate) seat: Arc<Seat>,
+}
+
+/// Accepts until the server stops. The thread's whole life.
+///
+/// # Errors
+/// The event queue can't be made or read.
+pub(crate) fn listen(sockets: &[Listening], shared: &Shared) -> io::Result<()> {
+    let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let stop = epoll::EventData::new_u64(u64::MAX);
+    epoll::add(&queue, shared.stop.as_fd(), stop, epoll::EventFlags::IN)?;
+    watch(&queue, sockets, true)?;
+    let names: Vec<Arc<str>> = sockets.iter().map(|l| Arc::from(l.name.as_str())).collect();
+    let mut next_worker = 0;
+    let mut events = Vec::with_capacity(64);
+    loop {
+        events.clear();
+        match epoll::wait(&queue, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            let data = event.data;
+            let Some(at) = usize::try_from(data.u64()).ok().filter(|&at| at < sockets.len()) else {
+                return Ok(());
+            };
+            if !accept_some(&sockets[at], &names[at], &mut next_worker, shared)? {
+                pause(&queue, sockets, shared)?;
+            }
+        }
+    }
+}
+
+/// Accepts what waits at one socket, up to a bound so that the others get their turn too.
+/// `false`: the system is out of descriptors or memory.
+fn accept_some(
+    listening: &Listening,
+    name: &Arc<str>,
+    next_worker: &mut usize,
+    shared: &Shared,
+) -> io::Result<bool> {
+    for _ in 0..ACCEPTS_PER_EVENT {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match rustix::net::acceptfrom_with(&listening.socket, flags) {
+            Ok((socket, from)) => admit(socket, from, name, next_worker, shared),
+            Err(Errno::AGAIN) => return Ok(true),
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
+            // The client has gone, or the network has; neither concerns the next one.
+            Err(
+                Errno::INTR
+                | Errno::CONNABORTED
+                | Errno::PROTO
+                | Errno::PERM
+                | Errno::NETDOWN
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH,
+            ) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+fn admit(
+    socket: OwnedFd,
+    from: Option<SocketAddrAny>,
+    name: &Arc<str>,
+    next_worker: &mut usize,
+    shared: &Shared,
+) {
+    let fd = socket.as_raw_fd();
+    let limit = shared.settings.connections_max.saturating_sub(1);
+    if shared.settings.extended.maxconns_fast && u32::try_from(fd).is_ok_and(|fd| fd >= limit) {
+        shared.gauges.rejected();
+        // A client too slow to hear it is closed without a word.
+        let _ = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        shared.log.say(1, format_args!("Too many open connections (-c {})", limit + 1));
+        return;
+    }
+    let to = Arc::clone(name);
+    let peer = match from.and_then(|a| SocketAddr::try_from(a).ok()) {
+        Some(from) => Peer::Tcp { from, to },
+        None => Peer::Unix { to },
+    };
+    shared.gauges.opened();
+    shared.log.say(2, format_args!("<{fd} new auto-negotiating client connection"));
+    let seat = shared.roster.enter(fd, peer, Doing::Reading, shared.clock.now());
+    shared.mailboxes[*next_worker].put(Arrival { socket, seat });
+    *next_worker = (*next_worker + 1) % shared.mailboxes.len();
+}
+
+/// Stops looking at the sockets for a moment; the connections wait in their backlogs.
+fn pause(queue: &OwnedFd, sockets: &[Listening], shared: &Shared) -> io::Result<()> {
+    shared.gauges.listening_paused();
+    shared.log.say(1, format_args!("Too many open connections: accepting pauses"));
+    watch(queue, sockets, false)?;
+    let mut events = Vec::with_capacity(1);
+    // Only the stop event is left to wake it early; the loop above sees that event again.
+    match epoll::wait(queue, rustix::buffer::spare_capacity(&mut events), Some(&PAUSE)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    shared.gauges.listening_resumed(PAUSE.tv_nsec.unsigned_abs() / 1000);
+    watch(queue, sockets, true)
+}
+
+fn watch(queue: &OwnedFd, sockets: &[Listening], on: bool) -> io::Result<()> {
+    for (at, listening) in sockets.iter().enumerate() {
+        if on {
+            let data = epoll::EventData::new_u64(at as u64);
+            epoll::add(queue, &listening.socket, data, epoll::EventFlags::IN)?;
+        } else {
+            epoll::delete(queue, &listening.socket)?;
+        }
+    }
+    Ok(())
+}
+
+const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+const ACCEPTS_PER_EVENT: usize = 64;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };

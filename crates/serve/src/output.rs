@@ -1,0 +1,250 @@
+//! Replies on their way out: small ones copied together, large values sent from where they lie.
+//!
+//! ```text
+//! bytes     | VALUE k 0 32 … END | VALUE big 0 65536\r\n |           | \r\nEND\r\n |
+//! borrowed                                               ^ at: the item's own 65,536 bytes
+//! ```
+//! One output serves all connections of a worker in turn; it borrows items for at most a turn. What
+//! the socket doesn't take is copied into the connection, so a reply that outlives its turn owns
+//! its bytes.
+//!
+//! # Costs
+//! One `send` a batch (`sendmsg` with a slice for each borrowed value and the bytes between them).
+//! Copying 8 KiB costs about what the extra slice does; larger values are borrowed.
+
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use std::io::{self, IoSlice};
+
+/// Replies of one connection, not yet sent.
+pub(crate) struct Output<'h> {
+    /// Where proto's reply functions append.
+    pub(crate) bytes: Vec<u8>,
+    /// Values to send before `bytes[at]`, by rising `at`.
+    borrowed: Vec<(usize, &'h [u8])>,
+    borrowed_bytes: usize,
+}
+
+impl<'h> Output<'h> {
+    /// An empty output that appends to `bytes`, of which the room is reused.
+    pub(crate) fn new(mut bytes: Vec<u8>) -> Output<'h> {
+        bytes.clear();
+        Output { bytes, borrowed: Vec::new(), borrowed_bytes: 0 }
+    }
+
+    /// Queues a piece of a value: a copy if it is small, else the piece itself.
+    #[inline]
+    pub(crate) fn value(&mut self, piece: &'h [u8]) {
+        if piece.len() < BORROW_FROM_BYTES {
+            self.bytes.extend_from_slice(piece);
+        } else {
+            self.borrowed.push((self.bytes.len(), piece));
+            self.borrowed_bytes += piece.len();
+        }
+    }
+
+    /// Bytes queued, copied and borrowed.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.borrowed_bytes
+    }
+
+    /// Sends what is queued, behind what `unsent` holds from before. What the socket doesn't take
+    /// is left in `unsent`. The bytes sent.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        unsent: &mut Unsent,
+    ) -> io::Result<usize> {
+        let mut sent = 0;
+        if unsent.is_empty() && self.len() > 0 {
+            sent = if self.borrowed.is_empty() {
+                send_once(socket, &[IoSlice::new(&self.bytes)])?
+            } else {
+                self.send_slices(socket)?
+            };
+        }
+        self.keep_from(sent, unsent);
+        Ok(sent)
+    }
+
+    fn send_slices(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let slices: Vec<IoSlice<'_>> = self.slices().map(IoSlice::new).collect();
+        let mut sent = 0;
+        for slices in slices.chunks(SLICES_MAX) {
+            let len: usize = slices.iter().map(|s| s.len()).sum();
+            let taken = send_once(socket, slices)?;
+            sent += taken;
+            if taken < len {
+                break;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// All queued bytes in order.
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let ends = self.borrowed.iter().map(|&(at, _)| at).chain([self.bytes.len()]);
+        let starts = [0].into_iter().chain(self.borrowed.iter().map(|&(at, _)| at));
+        let values = self.borrowed.iter().map(|&(_, piece)| piece).chain([&[][..]]);
+        starts
+            .zip(ends)
+            .zip(values)
+            .flat_map(|((start, end), value)| [&self.bytes[start..end], value])
+            .filter(|slice| !slice.is_empty())
+    }
+
+    /// Moves everything after the first `sent` bytes into `unsent` and empties the output.
+    fn keep_from(&mut self, sent: usize, unsent: &mut Unsent) {
+        if sent < self.len() {
+            let mut skip = sent;
+            for slice in self.slices() {
+                let skipped = skip.min(slice.len());
+                skip -= skipped;
+                unsent.bytes.extend_from_slice(&slice[skipped..]);
+            }
+        }
+        self.bytes.clear();
+        self.borrowed.clear();
+        self.borrowed_bytes = 0;
+    }
+
+    /// Gives the room back for the next connection, not more of it than a turn usually needs.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.clear();
+        self.bytes.shrink_to(ROOM_KEPT_BYTES);
+        self.bytes
+    }
+}
+
+/// Bytes that a client has yet to take.
+#[derive(Default)]
+pub(crate) struct Unsent {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Unsent {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Sends on. The bytes sent; the room is given back once all are.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        if self.is_empty() {
+            return Ok(0);
+        }
+        let sent = send_once(socket, &[IoSlice::new(&self.bytes[self.sent..])])?;
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
+            *self = Unsent::default();
+        }
+        Ok(sent)
+    }
+}
+
+/// The bytes that the socket took; 0 when it is full.
+fn send_once(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    loop {
+        let sent = match slices {
+            [one] => rustix::net::send(socket, one, flags),
+            _ => sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags),
+        };
+        match sent {
+            Ok(sent) => return Ok(sent),
+            Err(Errno::AGAIN) => return Ok(0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Pieces from this size on are borrowed.
+const BORROW_FROM_BYTES: usize = 8 << 10;
+/// What the system takes in one call (`IOV_MAX` is 1,024).
+const SLICES_MAX: usize = 512;
+/// Room that stays with the worker between turns.
+const ROOM_KEPT_BYTES: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    /// Sends `output` over a socket pair; what arrives, in order.
+    fn arrived(mut output: Output<'_>) -> Vec<u8> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).unwrap();
+            all
+        });
+        let mut unsent = Unsent::default();
+        output.send(ours.as_fd(), &mut unsent).unwrap();
+        while !unsent.is_empty() {
+            unsent.send(ours.as_fd()).unwrap();
+        }
+        drop(ours);
+        reader.join().unwrap()
+    }
+
+    #[test]
+    fn copied_and_borrowed_pieces_arrive_in_the_order_in_which_they_were_queued() {
+        let large: Vec<u8> = (0..3_000_000u32).map(|n| n.to_le_bytes()[1]).collect();
+        let mut output = Output::new(b"left from before".to_vec());
+        let mut want = Vec::new();
+        for n in 0..5 {
+            output.bytes.extend_from_slice(b"VALUE\r\n");
+            output.value(&large[..n]);
+            output.value(&large[n..]);
+            output.value(&large[..BORROW_FROM_BYTES]);
+            for piece in [&b"VALUE\r\n"[..], &large, &large[..BORROW_FROM_BYTES]] {
+                want.extend_from_slice(piece);
+            }
+        }
+        assert_eq!(output.len(), want.len());
+        assert!(arrived(output) == want);
+    }
+
+    #[test]
+    fn more_borrowed_values_than_one_call_takes_arrive_too() {
+        let value = vec![7; BORROW_FROM_BYTES];
+        let mut output = Output::new(Vec::new());
+        for _ in 0..2 * SLICES_MAX {
+            output.bytes.push(b'v');
+            output.value(&value);
+        }
+        assert_eq!(arrived(output).len(), 2 * SLICES_MAX * (BORROW_FROM_BYTES + 1));
+    }
+
+    #[test]
+    fn nothing_overtakes_what_a_client_has_not_taken_yet() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut unsent = Unsent { bytes: b"first ".to_vec(), sent: 0 };
+        let mut output = Output::new(Vec::new());
+        output.bytes.extend_from_slice(b"second");
+        assert_eq!(output.send(ours.as_fd(), &mut unsent).unwrap(), 0);
+        unsent.send(ours.as_fd()).unwrap();
+        assert!(unsent.is_empty());
+        drop(ours);
+        let mut all = String::new();
+        theirs.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "first second");
+    }
+}

@@ -1,0 +1,262 @@
+//! Starting, waiting for signals, stopping.
+//!
+//! | signal | what it does |
+//! |---|---|
+//! | SIGINT, SIGTERM | ends the process at once, exit code 0 |
+//! | SIGUSR1 | no new connections; requests under way are answered; ends when all are, or after [`GRACE`] |
+//! | SIGHUP | nothing: there is nothing to reload |
+//! | SIGPIPE | ignored |
+
+use crate::clock::Clock;
+use crate::detail::Detail;
+use crate::listener;
+use crate::log::Log;
+use crate::roster::{Doing, Peer, Roster};
+use crate::settings::{EXIT_SYSTEM, Host, Listen, Protocol, Refusal, Settings};
+use crate::shared::{Bell, Gauges, Mailbox, Shared};
+use crate::sockets::{self, Sockets};
+use crate::worker::Worker;
+use crate::{daemon, privileges};
+use guira_cache::{Cache, Config};
+use rustix::fd::AsRawFd;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use std::ffi::CString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Serves as `settings` say until a signal ends it. `name` is what the process is to be called (the
+/// name it was started by: health checks look for `memcached`).
+///
+/// The exit code: 0 after a signal, or the code of the child that went into the background.
+///
+/// # Errors
+/// The server can't be started; the message says why, the code is memcached's for it.
+pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
+    if settings.daemon && !daemon::is_child() {
+        return daemon::spawn();
+    }
+    if settings.daemon {
+        daemon::detach();
+    }
+    rename_process(name);
+    let lock_memory = privileges::apply(&settings)?;
+    say_what_is_missing(&settings);
+    // Before the first thread, so that all of them leave the signals to this one's handler.
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;
+    let sockets = sockets::open(&settings)?;
+    let shared = Arc::new(share(settings, lock_memory)?);
+    enter_own_sockets(&shared, &sockets);
+    let workers_left = start_threads(&shared, sockets)?;
+    let pidfile = Pidfile::write(shared.settings.pidfile.as_deref())?;
+    if shared.settings.daemon {
+        let keep_stderr = shared.settings.verbosity > 0;
+        daemon::ready(keep_stderr).map_err(|e| system("detaching", &e))?;
+    }
+    for signal in signals.forever() {
+        match signal {
+            SIGINT | SIGTERM => break,
+            SIGUSR1 => {
+                eprintln!("Gracefully stopping");
+                stop_gracefully(&shared, &workers_left);
+                break;
+            }
+            _ => {}
+        }
+    }
+    drop(pidfile);
+    // The threads end with the process: nothing of theirs outlives it.
+    Ok(0)
+}
+
+/// What all threads share.
+pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Refusal> {
+    let config = Config {
+        memory_bytes: settings.memory_bytes,
+        item_bytes_max: settings.item_bytes_max,
+        evictions: settings.evictions,
+        growth_factor: settings.growth_factor,
+        chunk_bytes_min: settings.chunk_bytes_min,
+        handles_max: settings.threads + 1,
+        lock_memory,
+        preallocate: settings.preallocate,
+        hash_seed: None,
+    };
+    let cache =
+        Cache::new(&config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
+    let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
+    Ok(Shared {
+        cache,
+        clock: Clock::start(),
+        log: Log::new(settings.verbosity),
+        roster: Roster::default(),
+        gauges: Gauges::default(),
+        detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
+        mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
+        stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
+        settings,
+    })
+}
+
+/// Starts workers, sweeper and listener. The counter of workers still running.
+fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
+    let left = Arc::new(AtomicUsize::new(shared.settings.threads));
+    for number in 0..shared.settings.threads {
+        let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
+        start(&format!("worker-{number}"), move || {
+            Worker::new(&shared, number)?.run()?;
+            left.fetch_sub(1, Ordering::Release);
+            Ok(())
+        })?;
+    }
+    let sweeping = Arc::clone(shared);
+    start("sweeper", move || sweep(&sweeping))?;
+    let listening = Arc::clone(shared);
+    start("listener", move || {
+        // The silent sockets are held here as long as the others.
+        let Sockets { listening: sockets, silent: _held } = sockets;
+        listener::listen(&sockets, &listening)
+    })?;
+    Ok(left)
+}
+
+/// A thread whose failure ends the process: half a server is worse than one that is restarted.
+fn start(
+    name: &str,
+    life: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<(), Refusal> {
+    let told = name.to_owned();
+    let body = move || {
+        let _end = EndsWithThread;
+        if let Err(error) = life() {
+            eprintln!("guira: thread {told} failed: {error}");
+            std::process::exit(EXIT_SYSTEM.into());
+        }
+    };
+    let started = thread::Builder::new().name(name.to_owned()).spawn(body);
+    started.map(drop).map_err(|error| system("a thread", &error))
+}
+
+/// Ends the process if its thread panics: whoever waits for that thread would wait for ever.
+struct EndsWithThread;
+
+impl Drop for EndsWithThread {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+/// Cleans up behind flushes, and forgets accesses older than an item can tell.
+fn sweep(shared: &Shared) -> io::Result<()> {
+    let mut sweeper = shared.cache.sweeper();
+    loop {
+        if sweeper.step(shared.clock.now()) {
+            thread::yield_now();
+        } else {
+            sweeper.asleep(|| thread::sleep(SWEEP_EVERY));
+        }
+    }
+}
+
+fn stop_gracefully(shared: &Shared, workers_left: &AtomicUsize) {
+    shared.stop.ring();
+    let mut waited = Duration::ZERO;
+    while workers_left.load(Ordering::Acquire) > 0 && waited < GRACE {
+        thread::sleep(GRACE_STEP);
+        waited += GRACE_STEP;
+    }
+}
+
+/// `ps`, `pgrep` and Debian's health checks see this name.
+fn rename_process(name: &str) {
+    if let Ok(name) = CString::new(name) {
+        // Names beyond 15 bytes are cut; there is no other way to fail.
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+fn say_what_is_missing(settings: &Settings) {
+    if settings.udp_port != 0 {
+        eprintln!(
+            "guira: -U {}: UDP is not served by this build; the port is bound and kept silent.",
+            settings.udp_port
+        );
+    }
+    if settings.protocol == Protocol::Binary {
+        eprintln!("guira: -B binary: not spoken by this build; every client will be hung up on.");
+    }
+    if settings.threads > THREADS_SENSIBLE {
+        eprintln!(
+            "WARNING: Setting a high number of worker threads is not recommended: more than the \
+             machine has processors ({} asked) makes nothing faster.",
+            settings.threads
+        );
+    }
+    let is_open = |a: &crate::Address| a.host == Host::All;
+    if settings.verbosity > 0
+        && matches!(&settings.listen, Listen::Tcp(addresses) if addresses.iter().any(is_open))
+    {
+        eprintln!("guira: listening on all addresses: whoever reaches this machine can use it.");
+    }
+}
+
+fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
+    let now = shared.clock.now();
+    let enter = |fd, name: &str, doing| {
+        shared.roster.enter(fd, Peer::Own(name.into()), doing, now);
+    };
+    for listening in &sockets.listening {
+        shared.log.say(1, format_args!("server listening ({})", listening.name));
+        enter(listening.socket.as_raw_fd(), &listening.name, Doing::Listening);
+    }
+    for silent in &sockets.silent {
+        enter(silent.socket.as_raw_fd(), &silent.name, Doing::Reading);
+    }
+    if let Err(error) = sockets::write_port_file(sockets) {
+        eprintln!("guira: MEMCACHED_PORT_FILENAME can't be written: {error}");
+    }
+}
+
+/// The file with the process id, removed when the server ends.
+struct Pidfile(Option<PathBuf>);
+
+impl Pidfile {
+    fn write(path: Option<&Path>) -> Result<Pidfile, Refusal> {
+        let Some(path) = path else { return Ok(Pidfile(None)) };
+        let failed = |error: io::Error| system(&format!("the pid file {}", path.display()), &error);
+        // The server may change its directory later.
+        let path = std::path::absolute(path).map_err(failed)?;
+        let mut draft = path.clone().into_os_string();
+        draft.push(".tmp");
+        std::fs::write(&draft, format!("{}\n", std::process::id())).map_err(failed)?;
+        std::fs::rename(&draft, &path).map_err(failed)?;
+        Ok(Pidfile(Some(path)))
+    }
+}
+
+impl Drop for Pidfile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // The directory may not be ours to write in any more.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn system(what: &str, error: &io::Error) -> Refusal {
+    Refusal::new(EXIT_SYSTEM, format!("failed to set up {what}: {error}"))
+}
+
+/// How long a graceful stop waits for clients.
+const GRACE: Duration = Duration::from_millis(4500);
+const GRACE_STEP: Duration = Duration::from_millis(10);
+/// How often the sweeper looks for work; a flush is in force before it has swept.
+const SWEEP_EVERY: Duration = Duration::from_millis(20);
+const THREADS_SENSIBLE: usize = 64;

@@ -1,0 +1,325 @@
+//! What the flags mean: checked values, from which the server is made.
+//!
+//! The sentences and exit codes of refusals are memcached's where memcached has one (scripts match
+//! them): 64 for combinations that make no sense, 1 for bad values, 71 for what the system refuses.
+//!
+//! # Layout
+//! `flags.rs` what was typed → here what it means · `settings/listen.rs` addresses ·
+//! `settings/extended.rs` the sub-options of `-o`.
+
+mod extended;
+mod listen;
+#[cfg(test)]
+mod tests;
+
+pub use extended::Extended;
+pub use listen::{Address, Host};
+
+use crate::flags::Flags;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Everything that is decided before the server starts.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: Listen,
+    /// memcached's `inter`: the `-l` values joined by commas, if any.
+    pub inter: Option<String>,
+    /// The UDP port that is bound and kept silent; 0 none, -1 any.
+    pub udp_port: i32,
+    /// Bytes of item memory.
+    pub memory_bytes: usize,
+    /// Whether a full cache evicts.
+    pub evictions: bool,
+    /// Connections are refused from file descriptor `connections_max - 1` on.
+    pub connections_max: u32,
+    /// Worker threads.
+    pub threads: usize,
+    /// Requests of a connection before the next one's turn.
+    pub requests_per_turn: u32,
+    /// Length of the accept queue.
+    pub backlog: i32,
+    /// `auto`, `ascii` or `binary`.
+    pub protocol: Protocol,
+    /// Largest item by memcached's account, in bytes.
+    pub item_bytes_max: usize,
+    /// Growth factor of slab classes, if one was given.
+    pub growth_factor: Option<f64>,
+    /// memcached's `-n`.
+    pub chunk_bytes_min: usize,
+    /// Touch all memory first.
+    pub preallocate: bool,
+    /// Lock all memory.
+    pub lock_memory: bool,
+    /// Whether `cas` works.
+    pub cas_enabled: bool,
+    /// Whether `flush_all` works.
+    pub flush_enabled: bool,
+    /// Whether commands that list keys work.
+    pub dump_enabled: bool,
+    /// Whether `watch` would work.
+    pub watch_enabled: bool,
+    /// Whether `shutdown` works.
+    pub shutdown_enabled: bool,
+    /// Ends a key's prefix for `stats detail`.
+    pub prefix_delimiter: u8,
+    /// Whether `stats detail` counts from the start.
+    pub detail_enabled: bool,
+    /// The user to become when started by root.
+    pub user: Option<String>,
+    /// Run in the background.
+    pub daemon: bool,
+    /// Where to write the process id.
+    pub pidfile: Option<PathBuf>,
+    /// Raise the limit on core files.
+    pub core_dumps: bool,
+    /// How much to say on standard error, 0–3 and more.
+    pub verbosity: u8,
+    /// The sub-options of `-o`.
+    pub extended: Extended,
+}
+
+/// Which sockets the server opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// One socket in the file system.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// TCP addresses; none when the port is 0.
+    Tcp(Vec<Address>),
+}
+
+/// memcached's `-B`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The first byte of a connection decides.
+    Auto,
+    /// Text and meta only.
+    Ascii,
+    /// Binary only. This build closes every connection that sends something.
+    Binary,
+}
+
+impl Protocol {
+    /// As `stats settings` says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto-negotiate",
+            Self::Ascii => "ascii",
+            Self::Binary => "binary",
+        }
+    }
+}
+
+/// A refusal of the command line: the sentence and the exit code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong and what to do about it.
+    pub message: String,
+    /// The exit code of the process.
+    pub code: u8,
+}
+
+/// A flag combination or value out of range after parsing (`EX_USAGE`).
+pub(crate) const EXIT_USAGE: u8 = 64;
+/// A flag's value that can't be.
+pub(crate) const EXIT_VALUE: u8 = 1;
+/// The operating system refused (`EX_OSERR`).
+pub(crate) const EXIT_SYSTEM: u8 = 71;
+
+impl Refusal {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), code }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Settings {
+    /// Judges `flags`.
+    ///
+    /// # Errors
+    /// The first thing wrong, with memcached's exit code for it.
+    pub fn new(flags: &Flags) -> Result<Settings, Refusal> {
+        refuse_absent_parts(flags)?;
+        let mut extended = Extended::new(&flags.extended)?;
+        let memory_bytes = memory_bytes(flags.memory_limit)?;
+        let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
+        extended.settle_chunk_max(item_bytes_max)?;
+        let inter = (!flags.listen.is_empty()).then(|| flags.listen.join(","));
+        Ok(Settings {
+            listen: listen(flags, inter.as_deref())?,
+            inter,
+            udp_port: udp_port(flags)?,
+            memory_bytes,
+            evictions: !flags.disable_evictions,
+            connections_max: positive(
+                flags.conn_limit,
+                "Maximum connections must be greater than 0",
+            )?,
+            threads: positive(flags.threads, "Number of threads must be greater than 0")? as usize,
+            requests_per_turn: positive(
+                flags.max_reqs_per_event,
+                "Number of requests per event must be greater than 0",
+            )?,
+            backlog: i32::try_from(flags.listen_backlog)
+                .map_err(|_| value("The listen backlog (-b) must be a 32-bit number"))?,
+            protocol: protocol(&flags.protocol)?,
+            item_bytes_max,
+            growth_factor: growth_factor(flags.slab_growth_factor)?,
+            chunk_bytes_min: positive(flags.slab_min_size, "Chunk size must be greater than 0")?
+                as usize,
+            preallocate: flags.enable_largepages,
+            lock_memory: flags.lock_memory,
+            cas_enabled: !flags.disable_cas,
+            flush_enabled: !flags.disable_flush_all,
+            dump_enabled: !flags.disable_dumping,
+            watch_enabled: !flags.disable_watch,
+            shutdown_enabled: flags.enable_shutdown,
+            prefix_delimiter: prefix_delimiter(flags.prefix_delimiter.as_deref())?,
+            detail_enabled: flags.prefix_delimiter.is_some(),
+            user: flags.user.as_deref().map(|u| u.trim().to_owned()),
+            daemon: flags.daemon,
+            pidfile: flags.pidfile.as_deref().map(|p| PathBuf::from(p.trim_start())),
+            core_dumps: flags.enable_coredumps,
+            verbosity: flags.verbose,
+            extended,
+        })
+    }
+
+    /// The TCP port as `stats settings` shows it: the first address's, 0 with a unix socket.
+    pub fn tcp_port(&self) -> i32 {
+        match &self.listen {
+            Listen::Unix { .. } => 0,
+            Listen::Tcp(addresses) => addresses.first().map_or(0, |a| i32::from(a.port)),
+        }
+    }
+}
+
+/// Refuses what a later version will bring, so that nobody believes to be protected by it.
+fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
+    let absent = &flags.absent;
+    let part = if absent.sasl {
+        "-S: authentication of the binary protocol"
+    } else if absent.auth_file.is_some() {
+        "-Y: authentication of the text protocol"
+    } else if absent.enable_ssl {
+        "-Z: TLS"
+    } else if absent.memory_file.is_some() {
+        "-e: keeping items over a restart"
+    } else if absent.napi_ids.is_some_and(|n| n != 0) {
+        "-N: choosing threads by NAPI id"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::new(
+        EXIT_USAGE,
+        format!("{part} is not in this build. Remove the flag to start without it."),
+    ))
+}
+
+fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
+    let port = match flags.port {
+        // "Any free port" is what the system understands by 0.
+        -1 => 0,
+        port => u16::try_from(port)
+            .map_err(|_| Refusal::new(EXIT_USAGE, format!("ERROR: Invalid port number {port}.")))?,
+    };
+    if let Some(path) = &flags.unix_socket {
+        let mode = u32::from_str_radix(flags.unix_mask.trim(), 8).map_err(|_| {
+            value("The unix socket's mask (-a) must be an octal number such as 700")
+        })?;
+        return Ok(Listen::Unix { path: PathBuf::from(path.trim_start()), mode });
+    }
+    if flags.port == 0 {
+        return Ok(Listen::Tcp(Vec::new()));
+    }
+    Ok(Listen::Tcp(match inter {
+        None => vec![Address { host: Host::Loopback, port }],
+        Some(list) => listen::parse(list, port)?,
+    }))
+}
+
+fn udp_port(flags: &Flags) -> Result<i32, Refusal> {
+    match flags.udp_port {
+        _ if flags.unix_socket.is_some() => Ok(0),
+        port @ -1..=65535 => Ok(i32::try_from(port).expect("the range is checked")),
+        port => Err(Refusal::new(EXIT_USAGE, format!("ERROR: Invalid port number {port}."))),
+    }
+}
+
+fn memory_bytes(megabytes: i64) -> Result<usize, Refusal> {
+    usize::try_from(megabytes)
+        .ok()
+        .filter(|&m| m > 0)
+        .and_then(|m| m.checked_mul(1 << 20))
+        .ok_or_else(|| value("The memory limit (-m) must be a number of megabytes, at least 1"))
+}
+
+fn item_bytes_max(text: &str, memory_bytes: usize) -> Result<usize, Refusal> {
+    let text = text.trim();
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(unit)).unwrap_or(0);
+    let usage = |message: &str| Err(Refusal::new(EXIT_USAGE, message));
+    if bytes < 1024 {
+        return usage("Item max size cannot be less than 1024 bytes.");
+    }
+    if bytes > memory_bytes / 2 {
+        return usage("Cannot set item size limit higher than 1/2 of memory max.");
+    }
+    if bytes > 1 << 30 {
+        return usage("Cannot set item size limit higher than a gigabyte.");
+    }
+    Ok(bytes)
+}
+
+fn growth_factor(factor: Option<f64>) -> Result<Option<f64>, Refusal> {
+    match factor {
+        Some(f) if f.is_nan() || f <= 1.0 => Err(value("Factor must be greater than 1")),
+        other => Ok(other),
+    }
+}
+
+fn prefix_delimiter(text: Option<&str>) -> Result<u8, Refusal> {
+    match text {
+        None => Ok(b':'),
+        Some(t) => t.bytes().next().ok_or_else(|| value("No delimiter specified")),
+    }
+}
+
+fn protocol(name: &str) -> Result<Protocol, Refusal> {
+    match name.trim() {
+        "auto" => Ok(Protocol::Auto),
+        "ascii" => Ok(Protocol::Ascii),
+        "binary" => Ok(Protocol::Binary),
+        other => Err(Refusal::new(
+            EXIT_USAGE,
+            format!(
+                "Invalid value for binding protocol: {other}\n -- should be one of auto, binary, or ascii"
+            ),
+        )),
+    }
+}
+
+fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
+    u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
+}
+
+fn value(message: &str) -> Refusal {
+    Refusal::new(EXIT_VALUE, message)
+}

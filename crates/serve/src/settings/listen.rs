@@ -1,0 +1,109 @@
+//! Addresses of `-l`: a list of hosts with or without ports, in memcached's notation.
+
+use super::{EXIT_VALUE, Refusal};
+
+/// One place to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The host or the group of addresses.
+    pub host: Host,
+    /// The port; 0 means any free one.
+    pub port: u16,
+}
+
+/// What to bind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// 127.0.0.1 and `::1`: what a server listens on that was told nothing.
+    Loopback,
+    /// Every address of the machine, v4 and v6 apart.
+    All,
+    /// A name or number, to be resolved.
+    Named(String),
+}
+
+/// Splits `list` at commas and semicolons; entries without a port get `port`.
+///
+/// # Errors
+/// A bad port or bracket, or a prefix for a part that this build lacks (TLS, the proxy).
+pub(super) fn parse(list: &str, port: u16) -> Result<Vec<Address>, Refusal> {
+    list.split([',', ';'])
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| parse_one(entry, port))
+        .collect()
+}
+
+fn parse_one(entry: &str, port: u16) -> Result<Address, Refusal> {
+    for tls in ["notls:", "btls:", "mtls:"] {
+        if entry.starts_with(tls) {
+            let name = &tls[..tls.len() - 1];
+            return refuse(format!("'{name}' option is valid only when SSL is enabled"));
+        }
+    }
+    let entry = without_protocol(entry)?;
+    let entry = without_tag(entry)?;
+    let (host, port_text) = split_host(entry)?;
+    let port = match port_text {
+        None => port,
+        Some(text) => match text.parse::<u16>() {
+            Ok(number) => number,
+            Err(_) => return refuse(format!("Invalid port number: \"{text}\"")),
+        },
+    };
+    let host = if host == "*" { Host::All } else { Host::Named(host.to_owned()) };
+    Ok(Address { host, port })
+}
+
+/// Takes `proto[ascii]:` off; `negotiating` is what we do anyway.
+fn without_protocol(entry: &str) -> Result<&str, Refusal> {
+    let Some(rest) = entry.strip_prefix("proto[") else { return Ok(entry) };
+    let Some((name, rest)) = rest.split_once(']') else {
+        return refuse(format!("Invalid protocol spec: \"{entry}\""));
+    };
+    match name {
+        "ascii" | "negotiating" => Ok(rest.strip_prefix(':').unwrap_or(rest)),
+        "proxy" => refuse(format!("Server not built with proxy: \"{entry}\"")),
+        _ => refuse(format!(
+            "proto[{name}]: this build listens for ascii only; write proto[ascii]: or leave it out"
+        )),
+    }
+}
+
+/// Takes `tag[name]:` or `tag_name_:` off. Only the proxy reads tags.
+fn without_tag(entry: &str) -> Result<&str, Refusal> {
+    let (rest, close) = if let Some(rest) = entry.strip_prefix("tag[") {
+        (rest, ']')
+    } else if let Some(rest) = entry.strip_prefix("tag_") {
+        (rest, '_')
+    } else {
+        return Ok(entry);
+    };
+    let Some((name, rest)) = rest.split_once(close) else {
+        return refuse(format!("Invalid tag in socket config: \"{entry}\""));
+    };
+    if name.is_empty() || name.len() > 8 {
+        return refuse(format!("Listener tags must be between 1 and 8 characters: \"{name}\""));
+    }
+    Ok(rest.strip_prefix(':').unwrap_or(rest))
+}
+
+/// Host and port of `[v6]`, `[v6]:port`, `host`, `host:port` or a bare v6 address.
+fn split_host(entry: &str) -> Result<(&str, Option<&str>), Refusal> {
+    if let Some(rest) = entry.strip_prefix('[') {
+        let Some((host, rest)) = rest.split_once(']') else {
+            return refuse(format!("Invalid IPV6 address: \"{entry}\""));
+        };
+        return Ok((host, rest.strip_prefix(':')));
+    }
+    match entry.split_once(':') {
+        // More than one colon and no brackets: a v6 address without a port.
+        Some((_, rest)) if rest.contains(':') => Ok((entry, None)),
+        Some((host, port)) => Ok((host, Some(port))),
+        None => Ok((entry, None)),
+    }
+}
+
+fn refuse<T>(message: String) -> Result<T, Refusal> {
+    Err(Refusal::new(EXIT_VALUE, message))
+}

@@ -1,0 +1,174 @@
+//! Command lines as users and memcached's own tests give them, and what comes of them.
+
+use super::{Address, Host, Listen, Protocol, Refusal, Settings};
+use crate::flags::Flags;
+use clap::{Args, Command, FromArgMatches};
+use std::path::PathBuf;
+
+fn parse(line: &str) -> Result<Settings, Refusal> {
+    let command = Flags::augment_args(Command::new("memcached")).args_override_self(true);
+    let matches = command
+        .try_get_matches_from(std::iter::once("memcached").chain(line.split_whitespace()))
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    Settings::new(&Flags::from_arg_matches(&matches).unwrap())
+}
+
+fn accepted(line: &str) -> Settings {
+    parse(line).unwrap_or_else(|refusal| panic!("{line}: {refusal}"))
+}
+
+#[test]
+fn without_flags_the_values_are_memcacheds() {
+    let settings = accepted("");
+    assert_eq!(settings.listen, Listen::Tcp(vec![Address { host: Host::Loopback, port: 11211 }]));
+    assert_eq!(settings.memory_bytes, 64 << 20);
+    assert_eq!(settings.item_bytes_max, 1 << 20);
+    assert_eq!((settings.threads, settings.connections_max, settings.backlog), (4, 1024, 1024));
+    assert!(settings.evictions && settings.cas_enabled && settings.flush_enabled);
+    assert!(!settings.shutdown_enabled && !settings.detail_enabled && !settings.daemon);
+    assert_eq!(settings.protocol, Protocol::Auto);
+    assert!(settings.extended.maxconns_fast && settings.extended.lru_crawler);
+}
+
+#[test]
+fn debians_configuration_file_is_understood() {
+    let settings =
+        accepted("-m 64 -p 11211 -u memcache -l 127.0.0.1 -l ::1 -P /run/memcached/memcached.pid");
+    let named = |host: &str| Address { host: Host::Named(host.to_owned()), port: 11211 };
+    assert_eq!(settings.listen, Listen::Tcp(vec![named("127.0.0.1"), named("::1")]));
+    assert_eq!(settings.user.as_deref(), Some("memcache"));
+    assert_eq!(settings.pidfile, Some(PathBuf::from("/run/memcached/memcached.pid")));
+    assert_eq!(settings.inter.as_deref(), Some("127.0.0.1,::1"));
+}
+
+#[test]
+fn values_may_be_attached_repeated_and_long() {
+    let settings =
+        accepted("-p5001 -vv --memory-limit=128 -m 256 --conn-limit=7 -t8 -A -F -C -M -k");
+    assert_eq!(settings.tcp_port(), 5001);
+    assert_eq!((settings.memory_bytes, settings.connections_max), (256 << 20, 7));
+    assert_eq!((settings.verbosity, settings.threads), (2, 8));
+    assert!(settings.shutdown_enabled && settings.lock_memory);
+    assert!(!settings.flush_enabled && !settings.cas_enabled && !settings.evictions);
+    assert_eq!(accepted("-B binary -B ascii").protocol, Protocol::Ascii);
+    let detail = accepted("-D /");
+    assert_eq!((detail.prefix_delimiter, detail.detail_enabled), (b'/', true));
+}
+
+#[test]
+fn addresses_are_read_in_each_of_memcacheds_notations() {
+    let named = |host: &str, port| Address { host: Host::Named(host.to_owned()), port };
+    let all = |port| Address { host: Host::All, port };
+    for (list, want) in [
+        ("127.0.0.1", vec![named("127.0.0.1", 11211)]),
+        ("localhost:123", vec![named("localhost", 123)]),
+        ("a,b:5;c", vec![named("a", 11211), named("b", 5), named("c", 11211)]),
+        (
+            "[::1]:77,[::2],fe80::1",
+            vec![named("::1", 77), named("::2", 11211), named("fe80::1", 11211)],
+        ),
+        ("*,*:9", vec![all(11211), all(9)]),
+        ("proto[ascii]:1.2.3.4:5", vec![named("1.2.3.4", 5)]),
+        (
+            "proto[negotiating]:1.2.3.4,tag[web]:5.6.7.8",
+            vec![named("1.2.3.4", 11211), named("5.6.7.8", 11211)],
+        ),
+        ("tag_web_:5.6.7.8:1", vec![named("5.6.7.8", 1)]),
+    ] {
+        assert_eq!(accepted(&format!("-l {list}")).listen, Listen::Tcp(want), "{list}");
+    }
+    assert_eq!(accepted("-p 0").listen, Listen::Tcp(Vec::new()));
+    assert_eq!(
+        accepted("-p -1 -l 1.2.3.4").listen,
+        Listen::Tcp(vec![named("1.2.3.4", 0)]),
+        "any free port"
+    );
+    assert_eq!(
+        accepted("-s /tmp/s -a 777 -p 5 -U 5").listen,
+        Listen::Unix { path: PathBuf::from("/tmp/s"), mode: 0o777 }
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_memcacheds_code() {
+    for (line, code, said) in [
+        ("-c 0", 1, "Maximum connections must be greater than 0"),
+        ("-c -1", 1, "Maximum connections must be greater than 0"),
+        ("-t 0", 1, "Number of threads must be greater than 0"),
+        ("-R 0", 1, "greater than 0"),
+        ("-f 1", 1, "Factor must be greater than 1"),
+        ("-n 0", 1, "Chunk size"),
+        ("-m 0", 1, "memory limit"),
+        ("-p 65536", 64, "Invalid port number"),
+        ("-B http", 64, "Invalid value for binding protocol"),
+        ("-I 1000", 64, "less than 1024"),
+        ("-I 256m", 64, "higher than 1/2 of memory max"),
+        ("-m 4096 -I 1025m", 64, "higher than a gigabyte"),
+        ("-I x", 64, "less than 1024"),
+        ("-l h:x", 1, "Invalid port number"),
+        ("-l [::1", 1, "Invalid IPV6 address"),
+        ("-l notls:h", 1, "only when SSL is enabled"),
+        ("-l proto[proxy]:h", 1, "not built with proxy"),
+        ("-l proto[binary]:h", 1, "ascii only"),
+        ("-l tag[longer-than-8]:h", 1, "between 1 and 8"),
+        ("-a 9 -s /tmp/s", 1, "octal"),
+        ("-S", 64, "not in this build"),
+        ("-Y f", 64, "not in this build"),
+        ("-Z", 64, "not in this build"),
+        ("-e f", 64, "not in this build"),
+        ("-N 2", 64, "not in this build"),
+        ("-o nonsense", 1, "nonsense"),
+        ("-o ssl_key=x", 64, "TLS is not in this build"),
+        ("-o ext_path=/tmp/x:64m", 64, "not in this build"),
+        ("-o hashpower=11", 1, "between 12 and 32"),
+        ("-o hashpower", 1, "Missing hashpower argument"),
+        ("-o slab_automove=3", 1, "between 0 and 2"),
+        ("-o tail_repair_time=9", 1, "less than 10"),
+        ("-o hot_lru_pct=50,warm_lru_pct=50", 64, "more than 80%"),
+        ("-o no_lru_maintainer,temporary_ttl=5", 64, "requires lru_maintainer"),
+        ("-o slab_chunk_max=3", 64, "evenly"),
+        ("-I 1024 -o slab_chunk_max=2", 64, "cannot be larger than -I"),
+        ("-o slab_sizes=64-32", 64, "rising"),
+    ] {
+        let refusal = parse(line).expect_err(line);
+        assert_eq!(refusal.code, code, "{line}: {refusal}");
+        assert!(refusal.message.contains(said), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn item_size_takes_suffixes_and_small_ones_need_no_chunk_size() {
+    assert_eq!(accepted("-I 2097152").item_bytes_max, 2 << 20);
+    assert_eq!(accepted("-I 512k -o slab_chunk_max=16").item_bytes_max, 512 << 10);
+    assert_eq!(accepted("-m 256 -I 32m").item_bytes_max, 32 << 20);
+    let small = accepted("-I 1024");
+    assert_eq!((small.item_bytes_max, small.extended.slab_chunk_bytes_max), (1024, 1024));
+}
+
+#[test]
+fn sub_options_come_comma_joined_and_repeated() {
+    let extended = accepted(
+        "-o no_maxconns_fast,idle_timeout=3 -o relaxed_privileges -o track_sizes,hashpower=20 \
+         -o modern,slab_automove_window=3,lru_crawler_sleep=5,hash_algorithm=xxh3,no_hashexpand",
+    )
+    .extended;
+    assert!(!extended.maxconns_fast && extended.debug_commands && extended.track_sizes);
+    assert_eq!((extended.idle_timeout_s, extended.hashpower), (3, 20));
+    assert_eq!((extended.slab_automove_window, extended.lru_crawler_sleep_us), (3, 5));
+    assert_eq!(extended.hash_algorithm, "xxh3");
+    let old = accepted("-o no_modern").extended;
+    assert!(!old.maxconns_fast && !old.lru_crawler && !old.lru_maintainer && !old.slab_reassign);
+    assert_eq!((old.slab_chunk_bytes_max, old.hash_algorithm), (1 << 20, "jenkins"));
+    assert_eq!(accepted("-o slab_chunk_max=16,no_modern").extended.slab_chunk_bytes_max, 16 << 10);
+}
+
+#[test]
+fn the_help_names_what_there_is_and_no_part_that_there_is_not() {
+    let mut command = Flags::augment_args(Command::new("memcached"));
+    let help = format!("{}{}", command.render_help(), command.render_long_help()).to_lowercase();
+    assert!(help.contains("unix-socket"));
+    // memcached's test suite takes these words for the presence of the part.
+    for absent in ["ext_path", "proxy_config", "enable-ssl", "sasl", "no_drop_privileges"] {
+        assert!(!help.contains(absent), "the help says {absent}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What every thread of the server sees: settings, the cache, the clock, counters, mailboxes.
+
+use crate::clock::Clock;
+use crate::detail::Detail;
+use crate::listener::Arrival;
+use crate::log::Log;
+use crate::roster::Roster;
+use crate::settings::Settings;
+use guira_cache::Cache;
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The parts of a server that its threads share; made once, before they start.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) cache: Cache,
+    pub(crate) clock: Clock,
+    pub(crate) log: Log,
+    pub(crate) roster: Roster,
+    pub(crate) gauges: Gauges,
+    pub(crate) detail: Detail,
+    pub(crate) mailboxes: Vec<Mailbox>,
+    /// Rings once when the server stops gracefully: no new connections, finish, go.
+    pub(crate) stop: Bell,
+}
+
+/// An event that can wait in an epoll.
+pub(crate) struct Bell(OwnedFd);
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// Wakes whoever waits for it, until it is silenced.
+    pub(crate) fn ring(&self) {
+        // Any number rings; it fails only while one waits that is nearly 2^64.
+        let _ = rustix::io::write(&self.0, &1u64.to_le_bytes());
+    }
+
+    pub(crate) fn silence(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.0, &mut count);
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// New connections for one worker.
+pub(crate) struct Mailbox {
+    arrivals: Mutex<Vec<Arrival>>,
+    pub(crate) bell: Bell,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Mailbox> {
+        Ok(Mailbox { arrivals: Mutex::default(), bell: Bell::new()? })
+    }
+
+    pub(crate) fn put(&self, arrival: Arrival) {
+        self.arrivals.lock().push(arrival);
+        self.bell.ring();
+    }
+
+    /// Empties the mailbox; rings before are answered by it.
+    pub(crate) fn take(&self) -> Vec<Arrival> {
+        self.bell.silence();
+        std::mem::take(&mut self.arrivals.lock())
+    }
+}
+
+/// Figures of the server as a whole that no worker owns.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    connections: AtomicU64,
+    connections_total: AtomicU64,
+    rejected: AtomicU64,
+    pauses: AtomicU64,
+    paused_us: AtomicU64,
+    kicked: AtomicU64,
+    is_paused: AtomicBool,
+}
+
+/// A reading of [`Gauges`].
+pub(crate) struct GaugeReading {
+    pub(crate) connections: u64,
+    pub(crate) connections_total: u64,
+    pub(crate) rejected: u64,
+    pub(crate) pauses: u64,
+    pub(crate) paused_us: u64,
+    pub(crate) kicked: u64,
+    pub(crate) is_accepting: bool,
+}
+
+impl Gauges {
+    pub(crate) fn opened(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.connections_total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rejected(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was closed for being idle.
+    pub(crate) fn kicked(&self) {
+        self.kicked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn listening_paused(&self) {
+        self.is_paused.store(true, Ordering::Relaxed);
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn listening_resumed(&self, after_us: u64) {
+        self.paused_us.fetch_add(after_us, Ordering::Relaxed);
+        self.is_paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Lets the counts start at 0 again; connections and pauses under way are as they are.
+    pub(crate) fn reset(&self) {
+        for count in
+            [&self.connections_total, &self.rejected, &self.pauses, &self.paused_us, &self.kicked]
+        {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn read(&self) -> GaugeReading {
+        GaugeReading {
+            connections: self.connections.load(Ordering::Relaxed),
+            connections_total: self.connections_total.load(Ordering::Relaxed),
+            rejected: self.rejected.load(Ordering::Relaxed),
+            pauses: self.pauses.load(Ordering::Relaxed),
+            paused_us: self.paused_us.load(Ordering::Relaxed),
+            kicked: self.kicked.load(Ordering::Relaxed),
+            is_accepting: !self.is_paused.load(Ordering::Relaxed),
+        }
+    }
+}

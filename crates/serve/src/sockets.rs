@@ -1,0 +1,215 @@
+//! Opening the sockets that `Settings` name.
+//!
+//! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
+//! accepted connection, which saves two system calls a connection.
+
+use crate::settings::{Address, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, Settings};
+use rustix::fs::Mode;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+/// A socket that waits for connections.
+pub(crate) struct Listening {
+    pub(crate) socket: OwnedFd,
+    /// As `stats conns` shows it: `tcp:127.0.0.1:11211`, `unix:/path`.
+    pub(crate) name: String,
+    /// The TCP port, for the port file.
+    pub(crate) address: Option<SocketAddr>,
+}
+
+/// A bound UDP socket that nobody answers.
+pub(crate) struct Silent {
+    pub(crate) socket: OwnedFd,
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+}
+
+/// All sockets of a server.
+pub(crate) struct Sockets {
+    pub(crate) listening: Vec<Listening>,
+    pub(crate) silent: Vec<Silent>,
+}
+
+/// Opens what `settings` ask for.
+///
+/// # Errors
+/// A name that doesn't resolve, or an entry of the list of which no address can be bound.
+pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
+    let mut sockets = Sockets { listening: Vec::new(), silent: Vec::new() };
+    match &settings.listen {
+        Listen::Unix { path, mode } => {
+            let socket = listen_unix(path, *mode, settings.backlog).map_err(|error| {
+                refusal(&format!("failed to listen on UNIX socket: {}", path.display()), &error)
+            })?;
+            let name = format!("unix:{}", path.display());
+            sockets.listening.push(Listening { socket, name, address: None });
+        }
+        Listen::Tcp(addresses) => {
+            for address in addresses {
+                open_tcp(address, settings, &mut sockets)?;
+                if settings.udp_port != 0 {
+                    open_udp(address, settings.udp_port, &mut sockets)?;
+                }
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+fn open_tcp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Result<(), Refusal> {
+    let mut last = None;
+    let mut opened = 0;
+    let mut port = address.port;
+    for mut place in resolve(&address.host, address.port)? {
+        // "Any free port" is the same port for v4 and v6 if it can be.
+        place.set_port(port);
+        match listen_tcp(place, settings.backlog) {
+            Ok(socket) => {
+                let bound = bound_address(&socket).unwrap_or(place);
+                port = bound.port();
+                let listening = Listening {
+                    socket: socket.into(),
+                    name: name_of("tcp", bound),
+                    address: Some(bound),
+                };
+                sockets.listening.push(listening);
+                opened += 1;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = Some((place, error)),
+            // A machine without IPv6 (or IPv4) still serves the other.
+            Err(error) => last = last.or(Some((place, error))),
+        }
+    }
+    match last {
+        Some((place, error)) if opened == 0 || error.kind() == io::ErrorKind::AddrInUse => {
+            Err(refusal(&format!("failed to listen on TCP port {place}"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open_udp(address: &Address, udp_port: i32, sockets: &mut Sockets) -> Result<(), Refusal> {
+    let port = u16::try_from(udp_port).unwrap_or(0);
+    let mut last = None;
+    let before = sockets.silent.len();
+    for place in resolve(&address.host, port)? {
+        match bind_udp(place) {
+            Ok(socket) => {
+                let bound = bound_address(&socket).unwrap_or(place);
+                let name = name_of("udp", bound);
+                sockets.silent.push(Silent { socket: socket.into(), name, address: bound });
+            }
+            Err(error) => last = Some((place, error)),
+        }
+    }
+    match last {
+        Some((place, error)) if sockets.silent.len() == before => {
+            Err(refusal(&format!("failed to bind UDP port {place}"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
+    let both = |v4: Ipv4Addr, v6: Ipv6Addr| {
+        vec![SocketAddr::new(IpAddr::V4(v4), port), SocketAddr::new(IpAddr::V6(v6), port)]
+    };
+    match host {
+        Host::Loopback => Ok(both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST)),
+        Host::All => Ok(both(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED)),
+        Host::Named(name) => {
+            let found = (name.as_str(), port).to_socket_addrs().map_err(|error| {
+                refusal(&format!("-l {name}: the name does not resolve to an address"), &error)
+            })?;
+            let mut places: Vec<SocketAddr> = found.collect();
+            places.dedup();
+            Ok(places)
+        }
+    }
+}
+
+fn listen_tcp(place: SocketAddr, backlog: i32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(place), Type::STREAM, Some(Protocol::TCP))?;
+    if place.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_keepalive(true)?;
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&place.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn bind_udp(place: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(place), Type::DGRAM, Some(Protocol::UDP))?;
+    if place.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&place.into())?;
+    // The system drops datagrams once this is full, which is what "silent" means.
+    socket.set_recv_buffer_size(1)?;
+    Ok(socket)
+}
+
+fn bound_address(socket: &Socket) -> Option<SocketAddr> {
+    socket.local_addr().ok()?.as_socket()
+}
+
+fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<OwnedFd> {
+    // A socket file of a server that has gone is in the way; anything else is left alone.
+    if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
+    let bound = socket.bind(&socket2::SockAddr::unix(path)?);
+    rustix::process::umask(before);
+    bound?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// memcached's way to write an address.
+pub(crate) fn name_of(transport: &str, address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(a) => format!("{transport}:{}:{}", a.ip(), a.port()),
+        SocketAddr::V6(a) => format!("{transport}6:[{}]:{}", a.ip(), a.port()),
+    }
+}
+
+/// Writes the ports for whoever asked by `MEMCACHED_PORT_FILENAME`, whole or not at all.
+pub(crate) fn write_port_file(sockets: &Sockets) -> io::Result<()> {
+    let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") else { return Ok(()) };
+    let tcp = sockets.listening.iter().filter_map(|l| Some(("TCP", l.address?)));
+    let udp = sockets.silent.iter().map(|s| ("UDP", s.address));
+    let lines: String = tcp
+        .chain(udp)
+        .map(|(transport, a)| {
+            let family = if a.is_ipv6() { "INET6" } else { "INET" };
+            format!("{transport} {family}: {}\n", a.port())
+        })
+        .collect();
+    let mut draft = path.clone();
+    draft.push(".lck");
+    std::fs::write(&draft, lines)?;
+    std::fs::rename(draft, path)
+}
+
+fn refusal(what: &str, error: &io::Error) -> Refusal {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; another server has it: stop that one, or choose another (-p)"
+        }
+        io::ErrorKind::PermissionDenied => "; choose a port from 1024 on, or another path",
+        _ => "",
+    };
+    let code = if error.kind() == io::ErrorKind::InvalidInput { EXIT_VALUE } else { EXIT_SYSTEM };
+    Refusal::new(code, format!("{what}: {error}{hint}"))
+}

@@ -1,0 +1,265 @@
+//! A worker: one thread, one event queue, its share of the connections. [`Worker::turn`] is the server.
+//!
+//! ```text
+//! turn:  wait for events ─ for each ready connection: receive, parse, execute, send ─ quiesce ─ timers
+//! ```
+//! # Invariants
+//! 1. A connection is registered for exactly one of readable and writable; which one changes only
+//!    when the client doesn't read its replies (connection.rs).
+//! 2. `again` holds the connections that have requests at hand that they didn't get to; their
+//!    events are left alone until they have.
+//! 3. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
+//!
+//! # Costs
+//! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once.
+
+use crate::connection::{Connection, Next, Rooms};
+use crate::listener::Arrival;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use guira_cache::Handle;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::io;
+
+/// One worker thread's state.
+pub(crate) struct Worker<'s> {
+    shared: &'s Shared,
+    handle: Handle<'s>,
+    number: usize,
+    queue: OwnedFd,
+    events: Vec<epoll::Event>,
+    connections: Vec<Option<Box<Connection>>>,
+    /// Places in `connections` that are free.
+    vacant: Vec<usize>,
+    again: Vec<usize>,
+    patience: Patience,
+    rooms: Rooms,
+    /// Bytes that clients of this worker have yet to take.
+    unsent_bytes: usize,
+    now: u32,
+    is_stopping: bool,
+    /// The second of the last search for idle connections.
+    searched_idle_s: u32,
+}
+
+/// What a connection needs of its worker to be served.
+pub(crate) struct Turn<'t> {
+    pub(crate) shared: &'t Shared,
+    pub(crate) handle: &'t Handle<'t>,
+    /// The second of this turn.
+    pub(crate) now: u32,
+}
+
+impl<'s> Worker<'s> {
+    /// Worker `number`, without connections yet.
+    ///
+    /// # Errors
+    /// The system has no event queue to give.
+    pub(crate) fn new(shared: &'s Shared, number: usize) -> io::Result<Worker<'s>> {
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        let bell = shared.mailboxes[number].bell.as_fd();
+        epoll::add(&queue, bell, epoll::EventData::new_u64(MAILBOX), readable)?;
+        epoll::add(&queue, shared.stop.as_fd(), epoll::EventData::new_u64(STOP), readable)?;
+        Ok(Worker {
+            shared,
+            handle: shared.cache.handle(),
+            number,
+            queue,
+            events: Vec::with_capacity(EVENTS_MAX),
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            again: Vec::new(),
+            patience: Patience::Long,
+            rooms: Rooms::default(),
+            unsent_bytes: 0,
+            now: shared.clock.now(),
+            is_stopping: false,
+            searched_idle_s: 0,
+        })
+    }
+
+    /// Serves until the server stops and the last connection has gone.
+    ///
+    /// # Errors
+    /// The event queue can't be read.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !(self.is_stopping && self.connections.len() == self.vacant.len()) {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let unfinished = std::mem::take(&mut self.again);
+        self.wait()?;
+        self.now = self.shared.clock.now();
+        self.handle.tick(self.now);
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            let (data, ready) = (event.data, event.flags);
+            match data.u64() {
+                MAILBOX => self.welcome()?,
+                STOP => self.stop()?,
+                place => self.serve(place_of(place), Some(ready))?,
+            }
+        }
+        self.events = events;
+        for place in unfinished {
+            self.serve(place, None)?;
+        }
+        self.handle.quiesce();
+        self.close_idle();
+        Ok(())
+    }
+
+    /// Waits for events: not at all if a connection has requests at hand, a moment if all such
+    /// wait for memory, else as long as it takes.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout = match self.patience {
+            Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
+            Patience::Moment => Some(Timespec { tv_sec: 0, tv_nsec: 1_000_000 }),
+            Patience::Long if self.shared.settings.extended.idle_timeout_s > 0 => {
+                Some(Timespec { tv_sec: 1, tv_nsec: 0 })
+            }
+            Patience::Long => None,
+        };
+        let (queue, events) = (&self.queue, &mut self.events);
+        let mut wait =
+            || epoll::wait(queue, rustix::buffer::spare_capacity(events), timeout.as_ref());
+        let waited = match self.patience {
+            Patience::None => wait(),
+            _ => self.handle.asleep(wait),
+        };
+        self.patience = Patience::Long;
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
+    fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) -> io::Result<()> {
+        // A connection may have closed since the event, or since it was put off.
+        let Some(connection) = &mut self.connections[place] else { return Ok(()) };
+        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now };
+        let before = connection.unsent_bytes();
+        let mut next = connection.serve(&turn, &mut self.rooms, ready);
+        let after = connection.unsent_bytes();
+        self.unsent_bytes = self.unsent_bytes + after - before;
+        if after > before && self.unsent_bytes > unsent_bytes_max(&self.shared.settings) {
+            next = Next::Close;
+        }
+        match next {
+            Next::Wait(interest) => {
+                if let Some(flags) = connection.change_interest(interest) {
+                    let data = epoll::EventData::new_u64(place as u64);
+                    epoll::modify(&self.queue, &**connection, data, flags)?;
+                }
+                if self.is_stopping && connection.is_idle() {
+                    self.close(place);
+                }
+            }
+            Next::Again => {
+                self.again.push(place);
+                self.patience = Patience::None;
+            }
+            Next::Later { first } => {
+                self.again.push(place);
+                let patience = if first { Patience::None } else { Patience::Moment };
+                self.patience = self.patience.min(patience);
+            }
+            Next::Nothing => {}
+            Next::Close => self.close(place),
+        }
+        Ok(())
+    }
+
+    /// Takes the connections that the listener left.
+    fn welcome(&mut self) -> io::Result<()> {
+        for Arrival { socket, seat } in self.shared.mailboxes[self.number].take() {
+            let place = self.vacant.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            let data = epoll::EventData::new_u64(place as u64);
+            epoll::add(&self.queue, &socket, data, epoll::EventFlags::IN)?;
+            let protocol = self.shared.settings.protocol;
+            self.connections[place] =
+                Some(Box::new(Connection::new(socket, seat, protocol, self.now)));
+            if self.is_stopping {
+                self.close(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, place: usize) {
+        let Some(connection) = self.connections[place].take() else { return };
+        let fd = connection.fd();
+        self.unsent_bytes -= connection.unsent_bytes();
+        self.shared.log.say(2, format_args!("<{fd} connection closed."));
+        self.shared.roster.leave(fd);
+        self.shared.gauges.closed();
+        connection.close(&self.handle);
+        self.vacant.push(place);
+    }
+
+    /// The server stops: whoever waits for nothing is let go now, the others when they are done.
+    fn stop(&mut self) -> io::Result<()> {
+        epoll::delete(&self.queue, self.shared.stop.as_fd())?;
+        self.is_stopping = true;
+        self.welcome()?;
+        for place in 0..self.connections.len() {
+            if self.connections[place].as_ref().is_some_and(|c| c.is_idle()) {
+                self.close(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the TCP connections that have asked nothing for longer than `idle_timeout`.
+    fn close_idle(&mut self) {
+        let limit = self.shared.settings.extended.idle_timeout_s;
+        if limit == 0 || self.searched_idle_s == self.now {
+            return;
+        }
+        self.searched_idle_s = self.now;
+        for place in 0..self.connections.len() {
+            let is_idle = self.connections[place]
+                .as_ref()
+                .is_some_and(|c| c.idle_timeout_applies() && self.now > c.last_request_s() + limit);
+            if is_idle {
+                self.shared.gauges.kicked();
+                self.close(place);
+            }
+        }
+    }
+}
+
+/// How long a worker may wait for its next events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Patience {
+    None,
+    Moment,
+    Long,
+}
+
+/// What clients that don't read may hold of a worker's memory in replies: a few values at least.
+/// Who comes on top is closed.
+fn unsent_bytes_max(settings: &Settings) -> usize {
+    (settings.memory_bytes / 4 / settings.threads).max(4 * settings.item_bytes_max).max(UNSENT_MIN)
+}
+
+fn place_of(data: u64) -> usize {
+    usize::try_from(data).expect("the number of a place in a Vec")
+}
+
+/// The least that unread replies may hold of a worker.
+const UNSENT_MIN: usize = 64 << 20;
+const MAILBOX: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+/// Events taken at once. Each is a connection with a batch, so a turn stays short.
+const EVENTS_MAX: usize = 128;

@@ -1,0 +1,21 @@
+//! The proving ground: the real binary over real sockets, beside memcached, with real clients.
+//!
+//! ```text
+//! server.rs    starts `guira serve` or memcached, waits for its socket, ends it when dropped
+//! client.rs    bytes to a server and back, with a deadline on each read
+//! script.rs    the tables in tests/tables: what is sent, what must come back
+//! torture.rs   many connections, self-checking values, a checker that knows what each read may say
+//! tidy.rs      what the source tree promises of itself: sizes, edges, words
+//! ```
+//!
+//! # Invariants
+//! 1. No test waits a fixed time for a server: it waits for the socket, or for the reply of a probe.
+//! 2. A test whose reference program is missing fails and names the package; it doesn't pass by silence.
+//! 3. Everything that a test starts ends with the test.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod script;
+pub mod server;
+pub mod tidy;
+pub mod torture;

@@ -1,0 +1,325 @@
+//! A server under test: the real program, started, waited for, ended when dropped.
+//!
+//! Guira's binary is the one of this workspace and this profile, built on first use; `GUIRA_BIN` names
+//! another. memcached comes from `PATH`; `MEMCACHED_BIN` names another build.
+//!
+//! # Invariants
+//! 1. `start` returns once the server accepts; a server that ends before is an `Err` with its words.
+//! 2. Each server has a directory of its own, with its socket and its standard error, gone with it.
+
+use crate::client::Client;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use std::fs::{self, File};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Which program to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// `guira serve` of this workspace.
+    Guira,
+    /// memcached, the reference.
+    Memcached,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// A unix socket's path.
+    Unix(PathBuf),
+    /// A port of 127.0.0.1.
+    Tcp(u16),
+}
+
+/// A server that didn't come up.
+#[derive(Debug)]
+pub struct Refused {
+    /// How it ended; `None` if it neither listened nor ended in time.
+    pub status: Option<ExitStatus>,
+    /// What it wrote to standard error.
+    pub said: String,
+}
+
+/// A running server; dropped, it is killed and its directory removed.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: Address,
+    dir: PathBuf,
+}
+
+impl Server {
+    /// Starts `program` on a unix socket of its own.
+    ///
+    /// # Panics
+    /// If it doesn't come up; the message holds what it said.
+    #[must_use]
+    pub fn start(program: Program, flags: &[&str]) -> Self {
+        let dir = own_directory();
+        let socket = dir.join("socket");
+        Self::begin(program, flags, Address::Unix(socket), dir)
+            .unwrap_or_else(|refused| panic!("{program:?} {flags:?} did not start: {refused:?}"))
+    }
+
+    /// Starts `program` on a free port of 127.0.0.1.
+    ///
+    /// # Panics
+    /// If it doesn't come up in three tries (another program may take the free port meanwhile).
+    #[must_use]
+    pub fn start_tcp(program: Program, flags: &[&str]) -> Self {
+        let mut last = None;
+        for _ in 0..3 {
+            match Self::begin(program, flags, Address::Tcp(free_port()), own_directory()) {
+                Ok(server) => return server,
+                Err(refused) => last = Some(refused),
+            }
+        }
+        panic!("{program:?} {flags:?} did not start: {last:?}");
+    }
+
+    /// Starts `program` on a unix socket, for tests of what it refuses.
+    ///
+    /// # Errors
+    /// What it said, if it ended before it listened.
+    pub fn try_start(program: Program, flags: &[&str]) -> Result<Self, Refused> {
+        let dir = own_directory();
+        let socket = dir.join("socket");
+        Self::begin(program, flags, Address::Unix(socket), dir)
+    }
+
+    /// Like `start`, at an address of the test's choice: the flags say all.
+    ///
+    /// # Errors
+    /// What it said, if it ended before it listened.
+    pub fn start_at(program: Program, flags: &[&str], address: Address) -> Result<Self, Refused> {
+        let dir = own_directory();
+        let mut command = command(program);
+        command.args(flags);
+        Self::spawn(command, address, dir)
+    }
+
+    /// A new connection.
+    #[must_use]
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.address)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The process's id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its directory, free for the test's files.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Bytes of its memory that are resident now.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.pid())).expect("it runs");
+        let pages: u64 =
+            statm.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("statm's second number");
+        pages * 4096
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        send_signal(self.pid(), signal);
+    }
+
+    /// Waits for it to end by itself, `seconds` at most.
+    pub fn ended_within(&mut self, seconds: u32) -> Option<ExitStatus> {
+        for _ in 0..seconds * 100 {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it wrote to standard error so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.dir.join("stderr")).unwrap_or_default()
+    }
+
+    fn begin(
+        program: Program,
+        flags: &[&str],
+        address: Address,
+        dir: PathBuf,
+    ) -> Result<Self, Refused> {
+        let mut command = command(program);
+        match &address {
+            Address::Unix(path) => command.arg("-s").arg(path),
+            Address::Tcp(port) => command.args(["-l", "127.0.0.1", "-p", &port.to_string()]),
+        };
+        command.args(flags);
+        Self::spawn(command, address, dir)
+    }
+
+    fn spawn(mut command: Command, address: Address, dir: PathBuf) -> Result<Self, Refused> {
+        let stderr = File::create(dir.join("stderr")).expect("a file in the server's directory");
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn();
+        let child = child.unwrap_or_else(|error| {
+            panic!("cannot run {command:?} ({error}); `make test` installs what the tests need")
+        });
+        let mut server = Self { child, address, dir };
+        for _ in 0..2000 {
+            if accepts(&server.address) {
+                return Ok(server);
+            }
+            if let Ok(Some(status)) = server.child.try_wait() {
+                return Err(Refused { status: Some(status), said: server.said() });
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Err(Refused { status: None, said: server.said() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+/// The command that starts `program`, with the user flag that root needs and nothing else.
+#[must_use]
+pub fn command(program: Program) -> Command {
+    let mut command = match program {
+        Program::Guira => {
+            let mut command = Command::new(guira());
+            command.arg("serve");
+            command
+        }
+        Program::Memcached => Command::new(memcached()),
+    };
+    if geteuid().is_root() {
+        command.args(["-u", "root"]);
+    }
+    command
+}
+
+/// The path of the `guira` binary under test; builds it the first time.
+///
+/// # Panics
+/// If it cannot be built.
+#[must_use]
+pub fn guira() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT
+        .get_or_init(|| {
+            if let Some(path) = std::env::var_os("GUIRA_BIN") {
+                return path.into();
+            }
+            let profile = profile_directory();
+            let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");
+            let name = if name == "debug" { "dev" } else { name };
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let status = Command::new(cargo)
+                .args(["build", "--quiet", "--package", "guira", "--bin", "guira"])
+                .args(["--profile", name, "--manifest-path"])
+                .arg(workspace().join("Cargo.toml"))
+                .arg("--target-dir")
+                .arg(profile.parent().expect("a profile's directory lies in the target directory"))
+                .stdin(Stdio::null())
+                .status();
+            assert!(status.is_ok_and(|s| s.success()), "`cargo build --bin guira` failed");
+            profile.join("guira")
+        })
+        .clone()
+}
+
+/// The path or name of memcached.
+#[must_use]
+pub fn memcached() -> PathBuf {
+    std::env::var_os("MEMCACHED_BIN").map_or_else(|| "memcached".into(), PathBuf::from)
+}
+
+/// The workspace's root.
+///
+/// # Panics
+/// Never: the crate lies in it.
+#[must_use]
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("tests/ lies in the workspace").to_path_buf()
+}
+
+/// Sends `signal` to a process, which may be gone already.
+pub fn send_signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        kill_process(pid, signal).ok();
+    }
+}
+
+/// A port of 127.0.0.1 on which nobody listens at this moment.
+///
+/// # Panics
+/// If the machine has none.
+#[must_use]
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// A fresh directory; short, because a unix socket's path has 107 bytes at most.
+///
+/// # Panics
+/// If the system's temporary directory cannot be written.
+#[must_use]
+pub fn own_directory() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("guira-{}-{number}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory for the server");
+    dir
+}
+
+/// Whether somebody accepts at `address`.
+#[must_use]
+pub fn accepts(address: &Address) -> bool {
+    let attempt: io::Result<()> = match address {
+        Address::Unix(path) => UnixStream::connect(path).map(drop),
+        Address::Tcp(port) => TcpStream::connect(("127.0.0.1", *port)).map(drop),
+    };
+    attempt.is_ok()
+}
+
+/// `target/debug` or `target/release`, from the path of the running test.
+fn profile_directory() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test knows its own path");
+    let mut dir = exe.parent().expect("a file lies in a directory");
+    if dir.ends_with("deps") || dir.ends_with("examples") {
+        dir = dir.parent().expect("deps lies in the profile's directory");
+    }
+    dir.to_path_buf()
+}

@@ -1,0 +1,48 @@
+//! What the source tree promises of itself, as functions from text to complaints.
+//!
+//! ```text
+//! rust     a file's size, head, functions, unsafe blocks, words
+//! edges    which crate may depend on which
+//! prose    a document's headings and links
+//! ```
+//! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
+//!
+//! # Invariants
+//! 1. Each function is pure: it gets text and returns one line a complaint, with the line's number.
+//! 2. Rust is looked at line by line, without a parser: rustfmt's form is assumed, and CI checks that.
+
+mod edges;
+mod prose;
+mod rust;
+
+pub use edges::{EDGES, check_edges};
+pub use prose::{check_document, check_mentions};
+pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};
+
+/// Parts of words that nothing in the repository may hold: places of one machine, and its people's tools.
+///
+/// Written in halves, so that this file doesn't hold them.
+const FOREIGN: [(&str, &str); 7] = [
+    ("/wo", "rk/"),
+    ("/ro", "ot/"),
+    ("/ho", "me/"),
+    ("/tmp/re", "f"),
+    ("/tmp/tar", "get"),
+    ("../sha", "red/"),
+    ("sub-ag", "ent"),
+];
+
+/// Complains of paths and words that belong to one machine.
+#[must_use]
+pub fn check_words(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        for (first, second) in FOREIGN {
+            let word = format!("{first}{second}");
+            if line.contains(&word) {
+                found.push(format!("{path}:{}: says {word:?}", at + 1));
+            }
+        }
+    }
+    found
+}
