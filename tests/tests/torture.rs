@@ -91,14 +91,16 @@ macro_rules! faults {
     )*};
 }
 
+// A fault may show first in what a client does next: a stale read of a cell lets it swap by an old number, a bit
+// turned in a list or a counter reads as an entry or a number that is lost, doubled, old or of the future.
 faults! {
-    a_torn_value_is_seen: Torn is Torn;
-    a_turned_bit_is_seen: Bitflip is Torn | WrongKey | OutOfStep | Stale | Future;
-    another_keys_value_is_seen: WrongKey is WrongKey | Torn | Stale | Future;
+    a_torn_value_is_seen: Torn is Torn | Stale | Future;
+    a_turned_bit_is_seen: Bitflip is Torn | WrongKey | OutOfStep | Stale | Future | LostAppend | DoubleAppend;
+    another_keys_value_is_seen: WrongKey is WrongKey | Torn | Stale | Future | LostAppend | DoubleAppend | LostCas;
     a_reply_under_another_name_is_seen: SwappedReply is OutOfStep;
     a_short_length_is_seen: ShortLength is Torn | Stale | LostAppend;
     a_dropped_reply_is_seen: DroppedReply is OutOfStep;
-    a_stale_read_is_seen: StaleRead is Stale | LostAppend | Resurrected;
+    a_stale_read_is_seen: StaleRead is Stale | LostAppend | Resurrected | LostCas;
     a_lost_set_is_seen: LostSet is Stale | Resurrected;
     a_lost_delete_is_seen: LostDelete is Stale;
     a_lost_cas_is_seen: LostCas is LostCas | Stale;

@@ -28,26 +28,24 @@
 //! Bad at: more than 24 keys with equal tag and buckets (see [`Full`]); shrinking (it doesn't).
 
 mod address;
-mod count;
 mod entry;
 mod grow;
 mod path;
 mod validate;
 
 pub use entry::CuckooEntry;
-pub use validate::Broken;
 
 use crate::bucket::{Bucket, Locked, SLOTS, Slots};
-use crate::memory::{Buckets, prefetch};
-use crate::sync::{Acquire, AtomicBool, AtomicU64, Backoff, Mutation};
-use crate::{Full, Hash, Index, Items, Location};
+use crate::count::Count;
+use crate::memory::{Zeroed, prefetch};
+use crate::sync::{Acquire, AtomicBool, AtomicU64, Backoff, Mutation, Padded};
+use crate::{Broken, Full, Hash, Index, Items, Location};
 use address::{Probe, Size};
-use count::Count;
 use std::hint::select_unpredictable;
 
 /// See the module's head.
 pub struct Cuckoo {
-    buckets: Buckets,
+    buckets: Zeroed<Bucket>,
     /// Buckets in use. In a line of its own: every look-up reads it.
     size: Padded<AtomicU64>,
     count: Count,
@@ -72,7 +70,7 @@ impl Cuckoo {
         assert!(start >= 2, "a key needs two buckets that differ");
         assert!(max <= 1 << 31, "positions have 32 bits");
         Self {
-            buckets: Buckets::reserve(max),
+            buckets: Zeroed::reserve(max),
             size: Padded(AtomicU64::new(Size::new(start).to_word())),
             count: Count::default(),
             is_growing: Padded(AtomicBool::new(false)),
@@ -200,6 +198,10 @@ impl Index for Cuckoo {
         self.touch_buckets_ahead(items);
     }
 
+    fn validate(&self, items: &impl Items) -> Result<(), Broken> {
+        self.check(items)
+    }
+
     fn len(&self) -> usize {
         self.count.sum()
     }
@@ -230,11 +232,6 @@ enum Look {
     /// Nothing found, but something moved or was removed meanwhile.
     Disturbed,
 }
-
-/// A value alone in its line, so that writing its neighbours doesn't slow its readers.
-#[repr(align(64))]
-#[derive(Default)]
-struct Padded<T>(T);
 
 /// Tries of a reader before it takes the locks.
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };

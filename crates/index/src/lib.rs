@@ -52,14 +52,17 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod broken;
 mod bucket;
+mod count;
 mod cuckoo;
 #[expect(unsafe_code, reason = "the one place: zeroed mappings and processor instructions")]
 mod memory;
 mod sync;
 mod version;
 
-pub use cuckoo::{Broken, Cuckoo, CuckooEntry};
+pub use broken::Broken;
+pub use cuckoo::{Cuckoo, CuckooEntry};
 pub use memory::prefetch;
 
 /// The hash of a key: 64 well mixed bits. The index uses the low nine bits as tag, the high 32 for the bucket.
@@ -190,6 +193,21 @@ pub trait Index: Sync {
     fn touch_ahead(&self, items: usize) {
         let _ = items;
     }
+
+    /// Does up to `budget` steps of growth that is under way, a bucket or so each; true if there is more to do.
+    ///
+    /// For a background thread, so that inserts need not do it: an index that grows in the background calls for this,
+    /// and helps itself along, a step an insert, where nobody does. The others have nothing to do.
+    fn maintain(&self, items: &impl Items, budget: usize) -> bool {
+        let _ = (items, budget);
+        false
+    }
+
+    /// Checks the index's invariants; for when nobody writes. Reads all of it and asks for every item's hash.
+    ///
+    /// # Errors
+    /// The first thing found [`Broken`].
+    fn validate(&self, items: &impl Items) -> Result<(), Broken>;
 
     /// Keys present. Exact when nobody writes.
     fn len(&self) -> usize;

@@ -1,17 +1,17 @@
-//! Memory for buckets, and the processor's instructions that Rust has no safe name for: the only unsafe code here.
+//! Memory for tables, and the processor's instructions that Rust has no safe name for: the only unsafe code here.
 //!
-//! [`Buckets`] reserves address space for the largest table that may come to be. The kernel hands out zeroed pages
+//! [`Zeroed`] reserves address space for the largest table that may come to be. The kernel hands out zeroed pages
 //! when they are first touched, so the table grows in place: nothing is copied, nothing is freed, readers need no
 //! protection from growth. Huge pages are asked for: with 4 KiB pages each random look-up misses the TLB too.
 //!
 //! # Invariants
-//! 1. `first` points to `len` buckets, zeroed when mapped, that live until drop and are reached only by shared
-//!    references. Zeroes are a valid bucket (`bucket.rs`, invariant 3), and all its words are atomics.
+//! 1. `first` points to `len` elements, zeroed when mapped, that live until drop and are reached only by shared
+//!    references. Their type is [`Zeroable`].
 
 use crate::bucket::Bucket;
 
 #[cfg(not(loom))]
-pub(crate) use zeroed::Buckets;
+pub(crate) use zeroed::Zeroed;
 
 /// Starts to fetch the cache line at `at`, which may be any address: nothing is read from it.
 #[inline(always)]
@@ -50,21 +50,21 @@ pub(crate) fn equal_bytes(words: [u32; 4], byte: u8) -> u32 {
     unsafe { compare(words.map(u32::cast_signed), byte.cast_signed()) }.cast_unsigned()
 }
 
-/// Loom's atomics are not plain words: the models make each bucket by itself.
+/// Loom's atomics are not plain words: the models make each element by itself.
 #[cfg(loom)]
-pub(crate) struct Buckets(Box<[Bucket]>);
+pub(crate) struct Zeroed<T>(Box<[T]>);
 
 #[cfg(loom)]
-impl Buckets {
+impl<T: Default> Zeroed<T> {
     pub(crate) fn reserve(len: usize) -> Self {
-        Self((0..len).map(|_| Bucket::default()).collect())
+        Self((0..len).map(|_| T::default()).collect())
     }
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(crate) fn get(&self, index: usize) -> &Bucket {
+    pub(crate) fn get(&self, index: usize) -> &T {
         &self.0[index]
     }
 }
@@ -74,58 +74,71 @@ mod zeroed {
     use super::Bucket;
     use std::ptr::NonNull;
 
+    /// What a table may consist of.
+    ///
+    /// # Safety
+    /// All zeroes are a valid value, every word is an atomic (so it may be shared between threads and changed
+    /// through shared references), and there is nothing to drop.
+    pub(crate) unsafe trait Zeroable {}
+
+    // SAFETY: tags, locations and version are atomics; zeroes are an empty bucket (`bucket.rs`, invariant 3).
+    unsafe impl Zeroable for Bucket {}
+
     /// See the module's head.
-    pub(crate) struct Buckets {
-        first: NonNull<Bucket>,
+    pub(crate) struct Zeroed<T> {
+        first: NonNull<T>,
         len: usize,
     }
 
-    // SAFETY: invariant 1; `Bucket` consists of atomics and may be used from any thread.
-    unsafe impl Send for Buckets {}
+    // SAFETY: invariant 1: what is `Zeroable` consists of atomics and may be used from any thread.
+    unsafe impl<T: Zeroable> Send for Zeroed<T> {}
     // SAFETY: as above.
-    unsafe impl Sync for Buckets {}
+    unsafe impl<T: Zeroable> Sync for Zeroed<T> {}
 
-    impl Buckets {
-        /// Reserves `len` empty buckets; memory is taken as they are touched.
+    impl<T: Zeroable> Zeroed<T> {
+        /// Reserves `len` elements of zeroes; memory is taken as they are touched.
         ///
         /// # Panics
         /// If the address space cannot be had.
         pub(crate) fn reserve(len: usize) -> Self {
-            assert!(len > 0, "a table has buckets");
-            Self { first: map(bytes(len)).cast(), len }
+            assert!(len > 0, "a table has elements");
+            Self { first: map(bytes::<T>(len)).cast(), len }
         }
 
         pub(crate) fn len(&self) -> usize {
             self.len
         }
 
-        /// One bucket. Not as part of a slice: Miri would look at all of that for each access.
+        /// One element. Not as part of a slice: Miri would look at all of that for each access.
         ///
         /// # Panics
         /// If there are not so many.
         #[inline]
-        pub(crate) fn get(&self, index: usize) -> &Bucket {
-            assert!(index < self.len, "bucket {index} of {}", self.len);
+        pub(crate) fn get(&self, index: usize) -> &T {
+            assert!(index < self.len, "element {index} of {}", self.len);
             // SAFETY: invariant 1, and the index is inside.
-            let bucket = unsafe { self.first.add(index) };
+            let element = unsafe { self.first.add(index) };
             // SAFETY: invariant 1.
-            unsafe { bucket.as_ref() }
+            unsafe { element.as_ref() }
         }
     }
 
-    impl Drop for Buckets {
+    impl<T> Drop for Zeroed<T> {
         fn drop(&mut self) {
-            unmap(self.first.cast(), bytes(self.len));
+            unmap(self.first.cast(), bytes::<T>(self.len));
         }
     }
 
-    /// Bytes of so many buckets; whole huge pages if it is one at least, since then the kernel aligns the mapping.
-    fn bytes(len: usize) -> usize {
-        let bytes = len.checked_mul(size_of::<Bucket>()).expect("fits the address space");
+    /// Bytes of so many elements; whole huge pages if it is one at least, since then the kernel aligns the mapping.
+    fn bytes<T>(len: usize) -> usize {
+        let bytes = len.checked_mul(size_of::<T>()).expect("fits the address space");
         if bytes < HUGE_PAGE { bytes } else { bytes.next_multiple_of(HUGE_PAGE) }
     }
 
     const HUGE_PAGE: usize = 2 << 20;
+    /// The strictest alignment of what is put here: a cache line.
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    const LINE: usize = 64;
 
     #[cfg(all(target_os = "linux", not(miri)))]
     fn map(bytes: usize) -> NonNull<u8> {
@@ -152,7 +165,7 @@ mod zeroed {
     #[cfg(not(all(target_os = "linux", not(miri))))]
     fn map(bytes: usize) -> NonNull<u8> {
         let layout = layout(bytes);
-        // SAFETY: the layout has bytes, since a table has buckets.
+        // SAFETY: the layout has bytes, since a table has elements.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
         NonNull::new(start).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
     }
@@ -165,7 +178,6 @@ mod zeroed {
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
     fn layout(bytes: usize) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(bytes, align_of::<Bucket>())
-            .expect("fits the address space")
+        std::alloc::Layout::from_size_align(bytes, LINE).expect("fits the address space")
     }
 }

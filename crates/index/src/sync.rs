@@ -16,6 +16,11 @@ pub(crate) use std::{
 
 pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+/// A value alone in its line, so that writing its neighbours doesn't slow its readers.
+#[repr(align(64))]
+#[derive(Default)]
+pub(crate) struct Padded<T>(pub(crate) T);
+
 /// Waiting for a lock holder: spins first, then yields, since the holder may have lost its processor.
 #[derive(Default)]
 pub(crate) struct Backoff(u32);

@@ -34,14 +34,23 @@ impl Mixing {
         })
     }
 
-    /// Keys that any index has room for, whatever they are.
-    fn room(self) -> usize {
+    /// Keys that an index has room for, whatever they are.
+    fn room(self, room: Room) -> usize {
         match self {
             Self::Good | Self::FewTags => KEYS_MAX.into(),
-            Self::FewPositions => 24 * 4,
-            Self::Both | Self::AllEqual => 24,
+            Self::FewPositions => room.few_positions,
+            Self::Both | Self::AllEqual => room.equal,
         }
     }
+}
+
+/// Keys that an index must have room for though their hashes collide.
+#[derive(Clone, Copy)]
+struct Room {
+    /// All of them in eight positions.
+    few_positions: usize,
+    /// All of one hash.
+    equal: usize,
 }
 
 impl Items for Mixing {
@@ -82,13 +91,14 @@ fn step(keys: u16) -> impl Strategy<Value = Step> {
 struct Pair<I> {
     index: I,
     mixing: Mixing,
+    room: Room,
     model: HashMap<u16, Location>,
     generation: u32,
 }
 
 impl<I: Index> Pair<I> {
-    fn new(index: I, mixing: Mixing) -> Self {
-        Self { index, mixing, model: HashMap::new(), generation: 0 }
+    fn new(index: I, mixing: Mixing, room: Room) -> Self {
+        Self { index, mixing, room, model: HashMap::new(), generation: 0 }
     }
 
     fn take(&mut self, step: &Step) {
@@ -140,7 +150,11 @@ impl<I: Index> Pair<I> {
             }
             Err(Full) => {
                 assert!(!self.model.contains_key(&key), "a present key needs no room");
-                assert!(self.model.len() >= self.mixing.room(), "full with {}", self.model.len());
+                assert!(
+                    self.model.len() >= self.mixing.room(self.room),
+                    "full with {}",
+                    self.model.len()
+                );
             }
         }
     }
@@ -154,7 +168,7 @@ impl<I: Index> Pair<I> {
     }
 }
 
-fn behaves_like_a_map<I: Index>(new: impl Fn() -> I, check: impl Fn(&I, Mixing)) {
+fn behaves_like_a_map<I: Index>(new: impl Fn(usize) -> I, room: Room) {
     let cases = if cfg!(miri) { 2 } else { 48 };
     let steps = if cfg!(miri) { 150 } else { 3_000 };
     let mixing = prop_oneof![
@@ -170,18 +184,18 @@ fn behaves_like_a_map<I: Index>(new: impl Fn() -> I, check: impl Fn(&I, Mixing))
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&(mixing, plan), |(mixing, steps)| {
-            let mut pair = Pair::new(new(), mixing);
+            let mut pair = Pair::new(new(KEYS_MAX.into()), mixing, room);
             steps.iter().for_each(|step| pair.take(step));
-            check(&pair.index, mixing);
+            pair.index.validate(&mixing).expect("the invariants hold");
             Ok(())
         })
         .expect("like a map");
 }
 
 /// Fills an index that may not grow further: `Full` comes late, and after a removal there is room again.
-fn is_full_late_and_recovers<I: Index>(new: impl Fn(usize) -> I) {
+fn is_full_late_and_recovers<I: Index>(new: impl Fn(usize) -> I, collisions: Room) {
     let room: u16 = if cfg!(miri) { 150 } else { 30_000 };
-    let mut pair = Pair::new(new(room.into()), Mixing::Good);
+    let mut pair = Pair::new(new(room.into()), Mixing::Good, collisions);
     let mut entered = 0;
     for key in 0..room * 2 {
         let before = pair.index.len();
@@ -206,15 +220,26 @@ fn is_full_late_and_recovers<I: Index>(new: impl Fn(usize) -> I) {
     assert!((0..entered).all(|key| pair.get(key) == pair.model.get(&key).copied()));
 }
 
-#[test]
-fn cuckoo_behaves_like_a_map() {
-    let check = |index: &Cuckoo, mixing: Mixing| index.validate(&mixing).unwrap();
-    behaves_like_a_map(|| Cuckoo::with_max(KEYS_MAX.into()), check);
+macro_rules! indexes {
+    ($($name:ident: $new:expr, $room:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn behaves_like_a_map() {
+                super::behaves_like_a_map($new, $room);
+            }
+
+            #[test]
+            fn is_full_late_and_recovers() {
+                super::is_full_late_and_recovers($new, $room);
+            }
+        }
+    )*};
 }
 
-#[test]
-fn cuckoo_is_full_late_and_recovers() {
-    is_full_late_and_recovers(Cuckoo::with_max);
+indexes! {
+    cuckoo: Cuckoo::with_max, Room { few_positions: 24 * 4, equal: 24 };
 }
 
 const KEYS_MAX: u16 = 2_000;

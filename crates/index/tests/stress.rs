@@ -27,9 +27,9 @@ impl Keys {
     }
 }
 
-struct Stress {
+struct Stress<I> {
     keys: Keys,
-    table: Cuckoo,
+    table: I,
     /// Never removed: `0..stable`.
     stable: u32,
     /// Entered and removed in turn: from `CHURN` on.
@@ -39,7 +39,7 @@ struct Stress {
     reads: AtomicUsize,
 }
 
-impl Stress {
+impl<I: Index> Stress<I> {
     fn run(&self, writers: u32, readers: u64) {
         (0..self.stable).for_each(|key| assert_eq!(self.put(key, 0), None));
         std::thread::scope(|scope| {
@@ -116,30 +116,49 @@ impl Stress {
     }
 }
 
-fn stress(mask: u64, stable: u32, churn: u32, rounds: u32) -> Stress {
-    let table = Cuckoo::with_max((stable + churn) as usize);
-    let (is_done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
-    Stress { keys: Keys { mask }, table, stable, churn, rounds, is_done, reads }
+impl<I: Index> Stress<I> {
+    fn new(new: impl Fn(usize) -> I, mask: u64, [stable, churn, rounds]: [u32; 3]) -> Self {
+        let table = new((stable + churn) as usize);
+        let (is_done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { keys: Keys { mask }, table, stable, churn, rounds, is_done, reads }
+    }
 }
 
-#[test]
-fn a_growing_table_loses_nothing() {
-    let [stable, churn, rounds] = if cfg!(miri) { [20, 120, 2] } else { [5_000, 200_000, 6] };
-    stress(u64::MAX, stable, churn, rounds).run(2, 2);
+/// Stable keys, keys that come and go, rounds: here, and under Miri, which is slow.
+fn sizes(here: [u32; 3], miri: [u32; 3]) -> [u32; 3] {
+    if cfg!(miri) { miri } else { here }
 }
 
-/// Few keys, all in a few buckets: writers and readers meet in each.
-#[test]
-fn crowded_buckets_lose_nothing() {
-    let [stable, churn, rounds] = if cfg!(miri) { [10, 14, 2] } else { [100, 600, 300] };
-    stress(u64::MAX, stable, churn, rounds).run(3, 2);
+macro_rules! indexes {
+    ($($name:ident: $new:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn a_growing_table_loses_nothing() {
+                let sizes = sizes([5_000, 200_000, 6], [20, 120, 2]);
+                Stress::new($new, u64::MAX, sizes).run(2, 2);
+            }
+
+            /// Few keys, all in a few buckets: writers and readers meet in each.
+            #[test]
+            fn crowded_buckets_lose_nothing() {
+                let sizes = sizes([100, 600, 300], [10, 14, 2]);
+                Stress::new($new, u64::MAX, sizes).run(3, 2);
+            }
+
+            /// Fifteen tags only, so that every look-up meets keys that are not its own.
+            #[test]
+            fn keys_with_equal_tags_are_kept_apart() {
+                let sizes = sizes([300, 3_000, 50], [20, 60, 2]);
+                Stress::new($new, u64::MAX - 0x1f0, sizes).run(2, 2);
+            }
+        }
+    )*};
 }
 
-/// Fifteen tags only, so that every look-up meets keys that are not its own.
-#[test]
-fn keys_with_equal_tags_are_kept_apart() {
-    let [stable, churn, rounds] = if cfg!(miri) { [20, 60, 2] } else { [300, 3_000, 50] };
-    stress(u64::MAX - 0x1f0, stable, churn, rounds).run(2, 2);
+indexes! {
+    cuckoo: Cuckoo::with_max;
 }
 
 const KEY_BITS: u32 = 22;

@@ -1,19 +1,18 @@
 //! The number of keys, in stripes so that writers on different processors don't share a line.
 
-use super::Padded;
-use crate::sync::{AtomicIsize, Relaxed};
+use crate::sync::{AtomicIsize, Padded, Relaxed};
 
 /// See the module's head. A stripe alone may be negative: one thread enters, another removes.
 #[derive(Default)]
-pub(super) struct Count([Padded<AtomicIsize>; STRIPES]);
+pub(crate) struct Count([Padded<AtomicIsize>; STRIPES]);
 
 impl Count {
     #[inline]
-    pub(super) fn add(&self, change: isize) {
+    pub(crate) fn add(&self, change: isize) {
         self.0[stripe()].0.fetch_add(change, Relaxed);
     }
 
-    pub(super) fn sum(&self) -> usize {
+    pub(crate) fn sum(&self) -> usize {
         let sum = self.0.iter().map(|stripe| stripe.0.load(Relaxed)).sum::<isize>();
         usize::try_from(sum).unwrap_or(0)
     }

@@ -1,0 +1,41 @@
+//! What can be wrong with a table: the answer of `validate()`, the invariants as a function.
+
+use crate::Location;
+
+/// What [`Index::validate`](crate::Index::validate) found wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// The item at this location has another tag than its slot.
+    Tag(Location),
+    /// The item at this location is where no look-up for it comes by.
+    Bucket(Location),
+    /// This location is entered twice.
+    Twice(Location),
+    /// So many slots are filled, but the counter says otherwise.
+    Count {
+        /// Slots that hold a location.
+        filled: usize,
+        /// What [`Index::len`](crate::Index::len) says.
+        counted: usize,
+    },
+    /// What is not in use yet holds something.
+    Beyond,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tag(at) => write!(f, "the tag of location {} is not that of its item", at.0),
+            Self::Bucket(at) => {
+                write!(f, "location {} is where no look-up for its key comes by", at.0)
+            }
+            Self::Twice(at) => write!(f, "location {} is entered twice", at.0),
+            Self::Count { filled, counted } => {
+                write!(f, "{filled} slots are filled, but {counted} keys counted")
+            }
+            Self::Beyond => f.write_str("a slot beyond the table's size is not empty"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
