@@ -28,7 +28,9 @@ pub use error::Error;
 pub use latency::Summary;
 pub use memory::Filling;
 pub use outcome::{CpuCost, Outcome};
+pub use rng::{Rng, mix};
 pub use verify::Counts;
+pub use zipf::Zipf;
 
 use args::Command;
 use crew::Around;

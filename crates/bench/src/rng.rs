@@ -5,34 +5,34 @@
 
 /// A stream of 64-bit numbers fixed by its seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
     /// The stream of `seed`.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next number.
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `bound`, which is at least 1. The bias is below `bound` / 2^64.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        let wide = u128::from(self.next()) * u128::from(bound);
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let wide = u128::from(self.number()) * u128::from(bound);
         (wide >> 64) as u64
     }
 
     /// A number in [0, 1) with 53 random bits.
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    pub fn unit(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// A bijection of 64-bit numbers that leaves no visible pattern.
-pub(crate) fn mix(number: u64) -> u64 {
+pub fn mix(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -46,8 +46,8 @@ mod tests {
     #[test]
     fn a_seed_fixes_the_stream() {
         let (mut a, mut b) = (Rng::new(7), Rng::new(7));
-        assert!((0..100).all(|_| a.next() == b.next()));
-        assert_ne!(Rng::new(7).next(), Rng::new(8).next());
+        assert!((0..100).all(|_| a.number() == b.number()));
+        assert_ne!(Rng::new(7).number(), Rng::new(8).number());
     }
 
     #[test]

@@ -308,7 +308,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut seen = [false; 3];
         for _ in 0..100 {
-            seen[sizes.pick(rng.next()) - 3] = true;
+            seen[sizes.pick(rng.number()) - 3] = true;
         }
         assert_eq!(seen, [true; 3]);
     }

@@ -14,7 +14,7 @@ use crate::rng::Rng;
 
 /// The distribution over ranks 0 (most popular) to n - 1.
 #[derive(Clone, Debug)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     ranks: u64,
     theta: f64,
     /// The hat's integral at the left end of rank 1 and the right end of rank n.
@@ -25,7 +25,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// Over `ranks` >= 1 ranks with the exponent `theta` >= 0 (0 is uniform; YCSB's is 0.99).
-    pub(crate) fn new(ranks: u64, theta: f64) -> Self {
+    pub fn new(ranks: u64, theta: f64) -> Self {
         debug_assert!(ranks >= 1 && theta >= 0.0);
         let mut zipf = Self { ranks, theta, integral: (0.0, 0.0), sure: 0.0 };
         zipf.integral = (zipf.area(1.5) - 1.0, zipf.area(ranks as f64 + 0.5));
@@ -34,7 +34,7 @@ impl Zipf {
     }
 
     /// Draws a rank, 0 being the most popular.
-    pub(crate) fn rank(&self, rng: &mut Rng) -> u64 {
+    pub fn rank(&self, rng: &mut Rng) -> u64 {
         let (first, last) = self.integral;
         loop {
             let area = last + rng.unit() * (first - last);

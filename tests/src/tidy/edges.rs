@@ -3,13 +3,14 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 7] = [
+pub const EDGES: [(&str, &[&str]); 8] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-cache", &["guira-index"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
-    ("guira", &["guira-bench", "guira-serve"]),
+    ("guira-lab", &["guira-bench", "guira-cache", "guira-index", "guira-policy"]),
+    ("guira", &["guira-bench", "guira-lab", "guira-serve"]),
     ("guira-tests", &[]),
 ];
 

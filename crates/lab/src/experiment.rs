@@ -1,0 +1,61 @@
+//! What an experiment is, and the list of all of them.
+
+use crate::{Outcome, Scale};
+
+/// An experiment, declared once.
+#[derive(Debug)]
+pub struct Experiment {
+    /// As in `guira lab run ID`: the paper's short name and its table or figure.
+    pub id: &'static str,
+    /// Whose claim it is.
+    pub paper: Paper,
+    /// What is measured, in a few words.
+    pub title: &'static str,
+    /// What the paper says.
+    pub claim: &'static str,
+    /// What must show here: what the checks of its outcome test, in words.
+    pub shape: &'static str,
+    /// Whether the claim stands, as found when the experiment was made.
+    pub verdict: Verdict,
+    /// Whether it is one of the subset that runs within seconds, for every change.
+    pub is_quick: bool,
+    /// Runs it.
+    pub run: fn(&Run<'_>) -> anyhow::Result<Outcome>,
+}
+
+/// The papers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paper {
+    /// Fan, Andersen, Kaminsky: MemC3, NSDI 2013.
+    MemC3,
+    /// Dharmapuram et al.: a memcached with hopscotch hashing.
+    Hopscotch,
+    /// Mercury: a memcached with a lock in each bucket.
+    Mercury,
+    /// What none of the papers asked.
+    Ours,
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It shows here too.
+    Reproduced,
+    /// It doesn't, and why.
+    NotReproduced(&'static str),
+    /// Two processors can't show it; what does instead.
+    NotTestable(&'static str),
+}
+
+/// What an experiment is given.
+pub struct Run<'a> {
+    /// How large to make it.
+    pub scale: Scale,
+    /// Where random numbers begin; the same seed gives the same keys.
+    pub seed: u64,
+    /// Called with the share done, from 0 to 1, and what is being done.
+    pub progress: &'a dyn Fn(f64, &str),
+}
+
+/// Every experiment, in the order of the papers.
+pub const EXPERIMENTS: &[&[Experiment]] = &[];
