@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod experiment;
+pub mod measure;
 mod outcome;
 mod scale;
 

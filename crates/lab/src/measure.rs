@@ -1,0 +1,285 @@
+//! How experiments measure: processor time of threads, interleaved rounds, and their medians.
+//!
+//! On a machine that does other things too, wall time says how busy the others were. So what one thread does is
+//! measured by that thread's processor time ([`thread_cpu`]), and variants that are compared take turns
+//! ([`rounds`]): whatever slows the machine for a while slows all of them. A comparison is the median of the
+//! rounds' ratios, not the ratio of two medians.
+//!
+//! Bad at: waiting. A thread that sleeps or blocks uses no processor time; for that there is the wall time of
+//! [`Work`].
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What threads did between a common start and the end of the last of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Operations, of all threads together.
+    pub ops: u64,
+    /// Processor time, of all threads together.
+    pub cpu: Duration,
+    /// From the start until the last thread ended.
+    pub wall: Duration,
+}
+
+impl Work {
+    /// Processor time an operation, nanoseconds.
+    #[must_use]
+    pub fn cpu_ns(&self) -> f64 {
+        self.cpu.as_nanos() as f64 / self.ops as f64
+    }
+
+    /// Operations a second of wall time.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.ops as f64 / self.wall.as_secs_f64()
+    }
+
+    /// Processors that were kept busy on average: below the number of threads where they waited or were preempted.
+    #[must_use]
+    pub fn busy(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.wall.as_secs_f64()
+    }
+}
+
+/// The middle of some samples, and the quarter below and above which a quarter of them lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// A quarter of the samples is below.
+    pub low: f64,
+    /// Half of the samples are below.
+    pub median: f64,
+    /// A quarter of the samples is above.
+    pub high: f64,
+}
+
+impl Spread {
+    /// Of samples in any order; all NaN if there are none.
+    #[must_use]
+    pub fn of(samples: &[f64]) -> Self {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        Self { low: at(&sorted, 0.25), median: at(&sorted, 0.5), high: at(&sorted, 0.75) }
+    }
+}
+
+/// What [`rounds`] measured: a figure a variant a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    /// By variant, then by round.
+    pub samples: Vec<Vec<f64>>,
+}
+
+impl Rounds {
+    /// The figures of a variant.
+    #[must_use]
+    pub fn spread(&self, variant: usize) -> Spread {
+        Spread::of(&self.samples[variant])
+    }
+
+    /// The median figure of a variant.
+    #[must_use]
+    pub fn median(&self, variant: usize) -> f64 {
+        self.spread(variant).median
+    }
+
+    /// By how much the figure of variant `over` exceeds that of variant `under`: the spread of their ratios, round by
+    /// round.
+    #[must_use]
+    pub fn ratio(&self, over: usize, under: usize) -> Spread {
+        let pairs = self.samples[over].iter().zip(&self.samples[under]);
+        Spread::of(&pairs.map(|(over, under)| over / under).collect::<Vec<_>>())
+    }
+}
+
+/// Lets `variants` take turns for `n` rounds; each returns one figure a turn. A round begins with another variant than
+/// the one before it, so that none of them always follows the same one.
+///
+/// # Errors
+/// The first error of a variant ends it.
+pub fn rounds(
+    n: usize,
+    variants: &mut [&mut dyn FnMut() -> anyhow::Result<f64>],
+) -> anyhow::Result<Rounds> {
+    let mut samples = vec![Vec::with_capacity(n); variants.len()];
+    for round in 0..n {
+        for turn in 0..variants.len() {
+            let variant = (round + turn) % variants.len();
+            samples[variant].push(variants[variant]()?);
+        }
+    }
+    Ok(Rounds { samples })
+}
+
+/// Runs `work` on `n` threads that start together; each is given its number, from 0, and returns how many operations it
+/// did. What it does before the start, such as building its keys, belongs outside.
+///
+/// # Panics
+/// If one of them does.
+pub fn threads(n: usize, work: impl Fn(usize) -> u64 + Sync) -> Work {
+    let start = Barrier::new(n);
+    let one = |thread: usize| {
+        start.wait();
+        let (begun, cpu) = (now(), thread_cpu());
+        let ops = work(thread);
+        (ops, thread_cpu() - cpu, begun, now())
+    };
+    let one = &one;
+    let done: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..n).map(|thread| scope.spawn(move || one(thread))).collect();
+        all.into_iter()
+            .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    let begun = done.iter().map(|it| it.2).min();
+    let ended = done.iter().map(|it| it.3).max();
+    Work {
+        ops: done.iter().map(|it| it.0).sum(),
+        cpu: done.iter().map(|it| it.1).sum(),
+        wall: ended.zip(begun).map_or(Duration::ZERO, |(ended, begun)| ended - begun),
+    }
+}
+
+/// As [`threads`], for `time`: `work` is given the flag that tells it to stop, which it reads every few hundred
+/// operations.
+pub fn threads_for(
+    n: usize,
+    time: Duration,
+    work: impl Fn(usize, &AtomicBool) -> u64 + Sync,
+) -> Work {
+    let stop = AtomicBool::new(false);
+    let begun = now();
+    std::thread::scope(|scope| {
+        let timer = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) && begun.elapsed() < time {
+                std::thread::park_timeout(time.saturating_sub(begun.elapsed()));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let end = || {
+            stop.store(true, Ordering::Relaxed);
+            timer.thread().unpark();
+        };
+        let done = threads(n, |thread| {
+            let _others_must_not_wait = OnPanic(&end);
+            work(thread, &stop)
+        });
+        end();
+        done
+    })
+}
+
+/// Processor time, in nanoseconds an operation, of `work` on this thread; `work` returns how many operations it did.
+pub fn cpu_ns(work: impl FnOnce() -> u64) -> f64 {
+    let begun = thread_cpu();
+    let ops = work();
+    (thread_cpu() - begun).as_nanos() as f64 / ops as f64
+}
+
+/// Processor time that the calling thread has used since it was started.
+#[must_use]
+pub fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The wall clock, for what waits.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the lab is what measures time")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+/// The value below which a `share` of `sorted` lies, between samples by their distance.
+fn at(sorted: &[f64], share: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    let place = share * last as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
+/// Calls back when its thread panics.
+struct OnPanic<'a>(&'a (dyn Fn() + Sync));
+
+impl Drop for OnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quarters_lie_between_samples() {
+        let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!(spread, Spread { low: 1.75, median: 2.5, high: 3.25 });
+        assert!(Spread::of(&[]).median.is_nan());
+    }
+
+    #[test]
+    fn variants_take_turns_and_ratios_pair_by_round() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let mut drift = 0.0;
+        let next = std::cell::Cell::new(0.0);
+        let mut a = || {
+            order.borrow_mut().push('a');
+            drift += 1.0;
+            next.set(2.0 * drift);
+            Ok(drift)
+        };
+        let mut b = || {
+            order.borrow_mut().push('b');
+            Ok(7.0)
+        };
+        let rounds = rounds(3, &mut [&mut a, &mut b]).unwrap();
+        assert_eq!(order.into_inner().iter().collect::<String>(), "abbaab");
+        assert_eq!(rounds.samples, [[1.0, 2.0, 3.0], [7.0, 7.0, 7.0]]);
+        assert_eq!(rounds.ratio(1, 0).median, 3.5);
+    }
+
+    #[test]
+    fn an_error_ends_the_rounds() {
+        let mut fails = || anyhow::bail!("no memory");
+        assert!(rounds(2, &mut [&mut fails]).is_err());
+    }
+
+    #[test]
+    fn the_work_of_all_threads_is_added() {
+        let work = threads(3, |thread| {
+            (0..1000 * (thread as u64 + 1)).map(std::hint::black_box).count() as u64
+        });
+        assert_eq!(work.ops, 6000);
+        assert!(work.cpu > Duration::ZERO && work.wall > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_flag_ends_timed_work() {
+        let work = threads_for(2, Duration::from_millis(1), |_, stop| {
+            let mut ops = 0;
+            while !stop.load(Ordering::Relaxed) {
+                ops += 1;
+            }
+            ops
+        });
+        assert!(work.wall >= Duration::ZERO && work.cpu_ns() >= 0.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "thread 1 gives up")]
+    fn a_panic_in_a_thread_comes_out() {
+        threads_for(2, Duration::from_secs(60), |thread, stop| {
+            assert!(thread == 0, "thread 1 gives up");
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            0
+        });
+    }
+}
