@@ -36,6 +36,33 @@ pub enum Paper {
     Ours,
 }
 
+impl Paper {
+    /// All of them, in the order of the lab.
+    pub const ALL: [Self; 4] = [Self::MemC3, Self::Hopscotch, Self::Mercury, Self::Ours];
+
+    /// As in `guira lab run PAPER`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MemC3 => "memc3",
+            Self::Hopscotch => "hopscotch",
+            Self::Mercury => "mercury",
+            Self::Ours => "ours",
+        }
+    }
+
+    /// As in a heading.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::MemC3 => "MemC3 (Fan, Andersen, Kaminsky, NSDI 2013)",
+            Self::Hopscotch => "Hopscotch memcached (Dharmapuram et al.)",
+            Self::Mercury => "Mercury",
+            Self::Ours => "What none of the papers asked",
+        }
+    }
+}
+
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -45,6 +72,27 @@ pub enum Verdict {
     NotReproduced(&'static str),
     /// Two processors can't show it; what does instead.
     NotTestable(&'static str),
+}
+
+impl Verdict {
+    /// In two or three words.
+    #[must_use]
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::NotReproduced(_) => "not reproduced",
+            Self::NotTestable(_) => "not testable here",
+        }
+    }
+
+    /// Why it isn't plainly reproduced, and what shows instead.
+    #[must_use]
+    pub fn why(self) -> Option<&'static str> {
+        match self {
+            Self::Reproduced => None,
+            Self::NotReproduced(why) | Self::NotTestable(why) => Some(why),
+        }
+    }
 }
 
 /// What an experiment is given.

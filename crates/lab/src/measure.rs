@@ -194,6 +194,7 @@ pub fn now() -> Instant {
 }
 
 /// The value below which a `share` of `sorted` lies, between samples by their distance.
+#[expect(clippy::cast_possible_truncation, reason = "both are places in a slice")]
 fn at(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = share * last as f64;

@@ -1,7 +1,14 @@
 //! What a run yields: plots, tables, checks, and a sentence.
+//!
+//! All of it can be written as JSON and read back, NaN and infinities included (as `null`, read as NaN): the pages of
+//! the report are made from what was stored.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a run of an experiment found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Plots, with the paper's axes.
     pub plots: Vec<Plot>,
@@ -14,7 +21,7 @@ pub struct Outcome {
 }
 
 /// Lines or bars over an axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plot {
     /// What it shows.
     pub title: String,
@@ -27,7 +34,7 @@ pub struct Plot {
 }
 
 /// An axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Axis {
     /// What is along it, with its unit.
     pub label: String,
@@ -38,18 +45,19 @@ pub struct Axis {
 }
 
 /// A line, or the bars of one kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
     /// As in the legend.
     pub name: String,
     /// Places on the axes.
+    #[serde(deserialize_with = "read_points")]
     pub points: Vec<(f64, f64)>,
     /// Whether these are the paper's own figures: drawn dashed.
     pub is_papers: bool,
 }
 
 /// A table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Table {
     /// What it shows.
     pub title: String,
@@ -60,16 +68,18 @@ pub struct Table {
 }
 
 /// Something that must hold of what was measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Check {
     /// What is compared, as a claim: "lookups at the last slot cost at most 1.1 of those at half load".
     pub claim: String,
     /// What was measured: a ratio, a share, a number of things; never a time.
+    #[serde(deserialize_with = "read_figure")]
     pub measured: f64,
-    /// What it must be.
+    /// Where it must lie.
     pub bound: Bound,
     /// Why the bound is where it is.
-    pub reason: &'static str,
+    #[serde(deserialize_with = "read_reason")]
+    pub reason: Reason,
 }
 
 impl Check {
@@ -84,8 +94,12 @@ impl Check {
     }
 }
 
+/// Written where the check is, as a constant.
+type Reason = &'static str;
+
 /// Where a measured figure must lie.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// Not below.
     AtLeast(f64),
@@ -93,4 +107,29 @@ pub enum Bound {
     AtMost(f64),
     /// Neither below nor above.
     Between(f64, f64),
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(least) => write!(f, "≥ {least}"),
+            Self::AtMost(most) => write!(f, "≤ {most}"),
+            Self::Between(least, most) => write!(f, "{least} … {most}"),
+        }
+    }
+}
+
+fn read_figure<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+fn read_points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Error> {
+    let points: Vec<(Option<f64>, Option<f64>)> = Vec::deserialize(from)?;
+    Ok(points.into_iter().map(|(x, y)| (x.unwrap_or(f64::NAN), y.unwrap_or(f64::NAN))).collect())
+}
+
+/// Checks are declared with constants, so one that is read back lives as long as the program: a few hundred bytes a
+/// page, read once.
+fn read_reason<'de, D: Deserializer<'de>>(from: D) -> Result<Reason, D::Error> {
+    Ok(String::deserialize(from)?.leak())
 }

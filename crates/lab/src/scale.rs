@@ -1,7 +1,12 @@
 //! How large an experiment is made.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 /// How large an experiment is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Scale {
     /// Under 90 seconds on two cores; tables are still larger than the processor's caches where that is the point.
     Small,
@@ -17,5 +22,11 @@ impl Scale {
             Self::Small => small,
             Self::Paper => paper,
         }
+    }
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pick("small", "paper"))
     }
 }
