@@ -17,6 +17,7 @@ mod experiment;
 pub mod measure;
 mod outcome;
 mod scale;
+pub mod trace;
 
 pub use experiment::{EXPERIMENTS, Experiment, Paper, Run, Verdict};
 pub use outcome::{Axis, Bound, Check, Outcome, Plot, Series, Table};
