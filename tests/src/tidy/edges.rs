@@ -2,11 +2,12 @@
 
 /// Crate, and the crates of the workspace that it may name.
 ///
-/// Level 0 (`proto`, `index`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 8] = [
+/// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
+pub const EDGES: [(&str, &[&str]); 9] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
-    ("guira-cache", &["guira-index"]),
+    ("guira-policy", &[]),
+    ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
     ("guira-lab", &["guira-bench", "guira-cache", "guira-index", "guira-policy"]),

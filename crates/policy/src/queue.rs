@@ -1,0 +1,165 @@
+//! The policies of one list: FIFO, LRU, CLOCK and SIEVE. They differ in what a hit does, and in whom
+//! an eviction spares.
+//!
+//! CLOCK is FIFO with reinsertion here, which evicts the same objects as a hand that goes round.
+//!
+//! SIEVE: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. CLOCK's bit set on insertion is what
+//! MemC3's published code does; its paper (section 3.3) has it clear.
+
+use crate::list::{Linked, Links, List};
+use crate::table::Table;
+use crate::{Policy, Request};
+
+/// What distinguishes the policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A hit does nothing; the oldest goes.
+    Fifo,
+    /// A hit makes the object the newest; the oldest goes.
+    Lru,
+    /// A hit counts up to `most`; the oldest goes if its count is 0, otherwise the count falls by
+    /// one and the object becomes the newest.
+    Clock {
+        /// The highest count: 1 for one recency bit, 3 for two bits.
+        most: u8,
+        /// The count of a new object.
+        born: u8,
+    },
+    /// A hit marks the object; a hand goes from old to new, takes the marks off, and takes the first
+    /// object without one. Nothing moves.
+    Sieve,
+}
+
+/// A cache that evicts by a [`Rule`].
+pub struct Queue {
+    rule: Rule,
+    capacity: u64,
+    table: Table<Mark>,
+    list: List,
+    /// SIEVE's next candidate.
+    hand: Option<u32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    links: Links,
+    count: u8,
+}
+
+impl Linked for Mark {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+impl Queue {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(rule: Rule, capacity: u64) -> Queue {
+        Queue { rule, capacity, table: Table::new(), list: List::new(), hand: None }
+    }
+
+    fn hit(&mut self, slot: u32) {
+        let mark = &mut self.table[slot].mark;
+        match self.rule {
+            Rule::Fifo => {}
+            Rule::Lru => self.renew(slot),
+            Rule::Clock { most, .. } => mark.count = most.min(mark.count + 1),
+            Rule::Sieve => mark.count = 1,
+        }
+    }
+
+    fn renew(&mut self, slot: u32) {
+        self.list.unlink(&mut self.table, slot);
+        self.list.push(&mut self.table, slot);
+    }
+
+    /// Whom to evict. There is at least one object.
+    fn victim(&mut self, now: u32) -> u32 {
+        let mut candidate = match self.rule {
+            Rule::Sieve => self.hand.or(self.list.oldest()),
+            _ => self.list.oldest(),
+        };
+        loop {
+            let slot = candidate.expect("whoever evicts holds an object");
+            let entry = &mut self.table[slot];
+            if entry.mark.count == 0 || entry.is_expired(now) {
+                return slot;
+            }
+            entry.mark.count -= 1;
+            candidate = match self.rule {
+                Rule::Sieve => List::newer(&mut self.table, slot).or(self.list.oldest()),
+                _ => {
+                    self.renew(slot);
+                    self.list.oldest()
+                }
+            };
+            self.hand = candidate;
+        }
+    }
+
+    fn take_out(&mut self, slot: u32) {
+        if self.hand == Some(slot) {
+            self.hand = List::newer(&mut self.table, slot);
+        }
+        self.list.unlink(&mut self.table, slot);
+        self.table.remove(slot);
+    }
+
+    fn make_room(&mut self, weight: u64, now: u32) {
+        while self.table.weight() + weight > self.capacity && self.table.len() > 0 {
+            let victim = self.victim(now);
+            if self.rule == Rule::Sieve {
+                self.hand = Some(victim);
+            }
+            self.take_out(victim);
+        }
+    }
+}
+
+impl Policy for Queue {
+    fn get(&mut self, request: &Request) -> bool {
+        let Some(slot) = self.table.find(request.key) else { return false };
+        if self.table[slot].is_expired(request.now) {
+            self.take_out(slot);
+            return false;
+        }
+        self.hit(slot);
+        true
+    }
+
+    fn insert(&mut self, request: &Request) {
+        if let Some(slot) = self.table.find(request.key) {
+            self.list.reweigh(&mut self.table, slot, request);
+            return self.make_room(0, request.now);
+        }
+        let weight = u64::from(request.weight.max(1));
+        if weight > self.capacity {
+            return;
+        }
+        self.make_room(weight, request.now);
+        let count = if let Rule::Clock { born, .. } = self.rule { born } else { 0 };
+        let slot = self.table.insert(request, Mark { count, ..Mark::default() });
+        self.list.push(&mut self.table, slot);
+    }
+
+    fn remove(&mut self, key: u64) -> bool {
+        let found = self.table.find(key);
+        if let Some(slot) = found {
+            self.take_out(slot);
+        }
+        found.is_some()
+    }
+
+    fn contains(&self, key: u64) -> bool {
+        self.table.find(key).is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    fn weight(&self) -> u64 {
+        self.table.weight()
+    }
+}

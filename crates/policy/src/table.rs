@@ -1,0 +1,199 @@
+//! The objects that a policy holds: found by key, referred to by slot.
+//!
+//! # Layout
+//! ```text
+//! buckets   | slot + 1 | 0 | slot + 1 | …     a power of two, at most half full; linear probing
+//! entries   | key, weight, expires, mark |    by slot; weight 0 says that the slot is free
+//! ```
+//! A slot stays an object's until it is removed, so that lists and hands can name objects by slot.
+
+use crate::Request;
+use std::ops::{Index, IndexMut};
+
+/// No slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Objects with a policy's own mark on each.
+pub(crate) struct Table<M> {
+    buckets: Vec<u32>,
+    entries: Vec<Entry<M>>,
+    free: Vec<u32>,
+    weight: u64,
+}
+
+/// One object, or a free slot.
+pub(crate) struct Entry<M> {
+    pub(crate) key: u64,
+    pub(crate) weight: u32,
+    expires: u32,
+    pub(crate) mark: M,
+}
+
+impl<M> Entry<M> {
+    pub(crate) fn is_free(&self) -> bool {
+        self.weight == 0
+    }
+
+    pub(crate) fn is_expired(&self, now: u32) -> bool {
+        self.expires != 0 && self.expires <= now
+    }
+}
+
+impl<M> Table<M> {
+    pub(crate) fn new() -> Table<M> {
+        Table { buckets: vec![0; 16], entries: Vec::new(), free: Vec::new(), weight: 0 }
+    }
+
+    /// Objects held.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Slots, the free ones included.
+    pub(crate) fn slots(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Sum of the objects' weights.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    /// The object's slot.
+    pub(crate) fn find(&self, key: u64) -> Option<u32> {
+        let mut at = self.home(key);
+        loop {
+            let slot = self.buckets[at].checked_sub(1)?;
+            if self[slot].key == key {
+                return Some(slot);
+            }
+            at = (at + 1) & (self.buckets.len() - 1);
+        }
+    }
+
+    /// Adds the request's object, which is not there.
+    pub(crate) fn insert(&mut self, request: &Request, mark: M) -> u32 {
+        if (self.len() + 1) * 2 > self.buckets.len() {
+            self.grow();
+        }
+        let weight = request.weight.max(1);
+        let entry = Entry { key: request.key, weight, expires: request.expires, mark };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self[slot] = entry;
+                slot
+            }
+            None => {
+                self.entries.push(entry);
+                u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 objects")
+            }
+        };
+        self.weight += u64::from(weight);
+        self.link(slot);
+        slot
+    }
+
+    /// Gives an object the weight and expiry of a request that stores it again.
+    pub(crate) fn update(&mut self, slot: u32, request: &Request) {
+        let weight = request.weight.max(1);
+        self.weight = self.weight - u64::from(self[slot].weight) + u64::from(weight);
+        self[slot].weight = weight;
+        self[slot].expires = request.expires;
+    }
+
+    /// Frees an object's slot. Its key and mark stay readable until the slot is used again.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let mask = self.buckets.len() - 1;
+        let mut hole = self.home(self[slot].key);
+        while self.buckets[hole] != slot + 1 {
+            hole = (hole + 1) & mask;
+        }
+        // Whoever probed past the hole moves into it, so that no tombstones pile up.
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let Some(other) = self.buckets[at].checked_sub(1) else { break };
+            let home = self.home(self[other].key);
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
+                self.buckets[hole] = other + 1;
+                hole = at;
+            }
+        }
+        self.buckets[hole] = 0;
+        self.weight -= u64::from(self[slot].weight);
+        self[slot].weight = 0;
+        self.free.push(slot);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the number of buckets")]
+    fn home(&self, key: u64) -> usize {
+        let folded = u128::from(key ^ SECRET) * u128::from(MULTIPLIER);
+        ((folded >> 64) as u64 ^ folded as u64) as usize & (self.buckets.len() - 1)
+    }
+
+    fn link(&mut self, slot: u32) {
+        let mut at = self.home(self[slot].key);
+        while self.buckets[at] != 0 {
+            at = (at + 1) & (self.buckets.len() - 1);
+        }
+        self.buckets[at] = slot + 1;
+    }
+
+    fn grow(&mut self) {
+        let linked = std::mem::take(&mut self.buckets);
+        self.buckets = vec![0; linked.len() * 2];
+        for slot in linked.into_iter().filter_map(|slot| slot.checked_sub(1)) {
+            self.link(slot);
+        }
+    }
+}
+
+impl<M> Index<u32> for Table<M> {
+    type Output = Entry<M>;
+
+    fn index(&self, slot: u32) -> &Entry<M> {
+        &self.entries[slot as usize]
+    }
+}
+
+impl<M> IndexMut<u32> for Table<M> {
+    fn index_mut(&mut self, slot: u32) -> &mut Entry<M> {
+        &mut self.entries[slot as usize]
+    }
+}
+
+/// Odd and irregular: the folded product depends on every bit of the key.
+const MULTIPLIER: u64 = 0x9e6c_63d0_876a_68ed;
+const SECRET: u64 = 0x2d35_8dcc_aa6c_78a5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn the_table_is_a_map() {
+        let mut table = Table::new();
+        let mut model = HashMap::new();
+        let mut random = 1;
+        for step in 0..200_000u64 {
+            random = crate::mix(random);
+            let key = random % 700;
+            if random & 0x1000 == 0 {
+                assert_eq!(table.find(key).map(|slot| table[slot].mark), model.remove(&key));
+                if let Some(slot) = table.find(key) {
+                    table.remove(slot);
+                    assert!(table[slot].is_free());
+                }
+            } else {
+                model.entry(key).or_insert_with(|| {
+                    assert_eq!(table.find(key), None);
+                    table.insert(&Request { weight: 3, ..Request::of(key) }, step);
+                    step
+                });
+            }
+            assert_eq!((table.len(), table.weight()), (model.len(), 3 * model.len() as u64));
+        }
+        assert!(model.iter().all(|(&key, &step)| table[table.find(key).unwrap()].mark == step));
+    }
+}
