@@ -18,6 +18,13 @@ pub enum Broken {
         /// What [`Index::len`](crate::Index::len) says.
         counted: usize,
     },
+    /// This slot is named by so many homes; one if it is filled, none if it is free, would be right.
+    Slot {
+        /// Its number in the table.
+        slot: usize,
+        /// Hop words that name it.
+        homes: usize,
+    },
     /// What is not in use yet holds something.
     Beyond,
 }
@@ -33,6 +40,7 @@ impl std::fmt::Display for Broken {
             Self::Count { filled, counted } => {
                 write!(f, "{filled} slots are filled, but {counted} keys counted")
             }
+            Self::Slot { slot, homes } => write!(f, "slot {slot} is named by {homes} hop words"),
             Self::Beyond => f.write_str("a slot beyond the table's size is not empty"),
         }
     }

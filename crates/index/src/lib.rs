@@ -56,6 +56,7 @@ mod broken;
 mod bucket;
 mod count;
 mod cuckoo;
+mod hopscotch;
 #[expect(unsafe_code, reason = "the one place: zeroed mappings and processor instructions")]
 mod memory;
 mod sync;
@@ -63,6 +64,7 @@ mod version;
 
 pub use broken::Broken;
 pub use cuckoo::{Cuckoo, CuckooEntry};
+pub use hopscotch::{Hopscotch, Hopscotch64, HopscotchEntry, HopscotchTable};
 pub use memory::prefetch;
 
 /// The hash of a key: 64 well mixed bits. The index uses the low nine bits as tag, the high 32 for the bucket.

@@ -72,6 +72,7 @@ impl<T: Default> Zeroed<T> {
 #[cfg(not(loom))]
 mod zeroed {
     use super::Bucket;
+    use crate::hopscotch::{Hop, Line};
     use std::ptr::NonNull;
 
     /// What a table may consist of.
@@ -83,6 +84,8 @@ mod zeroed {
 
     // SAFETY: tags, locations and version are atomics; zeroes are an empty bucket (`bucket.rs`, invariant 3).
     unsafe impl Zeroable for Bucket {}
+    // SAFETY: words and tags are atomics, hop words too; zeroes are an empty line (`hopscotch/line.rs`, invariant 4).
+    unsafe impl<W: Hop, const SLOTS: usize> Zeroable for Line<W, SLOTS> {}
 
     /// See the module's head.
     pub(crate) struct Zeroed<T> {

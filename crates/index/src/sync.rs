@@ -10,7 +10,7 @@ pub(crate) use loom::{
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64},
+    sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32, AtomicU64},
     thread::yield_now,
 };
 
@@ -64,6 +64,14 @@ pub(crate) enum Mutation {
     LooseEntry,
     /// Removal does not advance the version.
     StillRemove,
+    /// A reader takes the hop word before the version, not after it.
+    EarlyHops,
+    /// A reader that found its key in a later slot returns the location in the first: the original's mistake.
+    HomesItem,
+    /// A displacement clears its source in one locked step and writes its destination in another.
+    ClearFirst,
+    /// A writer that saw a slot free does not make sure that it still is when it takes it.
+    DoubleTake,
 }
 
 impl Mutation {
@@ -75,7 +83,7 @@ impl Mutation {
 }
 
 #[cfg(loom)]
-pub(crate) use traced::{AtomicU32, AtomicU64};
+pub(crate) use traced::{AtomicU16, AtomicU32, AtomicU64};
 
 /// Loom's atomics, with every access visible to its scheduler.
 ///
@@ -105,10 +113,22 @@ mod traced {
                     self.turn.swap(true, Relaxed);
                     self.value.store(value, order);
                 }
+
+                pub(crate) fn compare_exchange(
+                    &self,
+                    current: $word,
+                    new: $word,
+                    success: Ordering,
+                    failure: Ordering,
+                ) -> Result<$word, $word> {
+                    self.turn.swap(true, Relaxed);
+                    self.value.compare_exchange(current, new, success, failure)
+                }
             }
         };
     }
 
+    traced!(AtomicU16, u16);
     traced!(AtomicU32, u32);
     traced!(AtomicU64, u64);
 
@@ -116,19 +136,6 @@ mod traced {
         pub(crate) fn new(value: u64) -> Self {
             let value = loom::sync::atomic::AtomicU64::new(value);
             Self { value, turn: loom::sync::atomic::AtomicBool::default() }
-        }
-    }
-
-    impl AtomicU32 {
-        pub(crate) fn compare_exchange(
-            &self,
-            current: u32,
-            new: u32,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u32, u32> {
-            self.turn.swap(true, Relaxed);
-            self.value.compare_exchange(current, new, success, failure)
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Keys are 16-bit numbers. A location is a key and a generation, so that a key put again is told from before. Hashes
 //! come in several kinds, from well mixed to all equal: collisions are where tables go wrong.
 
-use guira_index::{Cuckoo, Entry as _, Full, Hash, Index, Items, Location};
+use guira_index::{Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
 use proptest::prelude::{Just, Strategy, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::HashMap;
@@ -240,6 +240,8 @@ macro_rules! indexes {
 
 indexes! {
     cuckoo: Cuckoo::with_max, Room { few_positions: 24 * 4, equal: 24 };
+    hopscotch: Hopscotch::with_max, Room { few_positions: 32, equal: 32 };
+    hopscotch64: Hopscotch64::with_max, Room { few_positions: 64, equal: 64 };
 }
 
 const KEYS_MAX: u16 = 2_000;

@@ -1,0 +1,197 @@
+//! Growth: a sweep that moves the keys of one line after the other to their homes in a table an eighth larger.
+//!
+//! # Costs
+//! A line takes 0.2 us, without a look at the items, and memory is read and written in order. Every insert moves eight lines while a
+//! growth is under way, so that it ends before the table is 1/48 fuller than when it began. Each key is moved eight
+//! times on average until the table is ten times as large. A thread that calls
+//! [`maintain`](crate::Index::maintain) takes that from the inserts.
+
+use super::HopscotchTable;
+use super::address::Extent;
+use super::line::{Hop, Tag};
+use crate::sync::{Acquire, Backoff, Mutation, Relaxed, Release};
+use crate::{Full, Index};
+
+/// A key of the line that is being moved.
+struct Move {
+    from: usize,
+    /// Its home in the larger table, and a slot taken for it there.
+    home: usize,
+    to: usize,
+    tag: Tag,
+}
+
+impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
+    /// [`Index::maintain`]: begins to grow if it is time to, and moves up to `budget` lines.
+    pub(super) fn grow(&self, budget: usize) -> bool {
+        self.start_growth_if_loaded();
+        if self.try_lock_moving() {
+            self.move_lines(budget);
+            self.unlock_moving();
+        }
+        self.extent().is_growing()
+    }
+
+    /// What an insert does for a growth under way, unless another thread is at it.
+    #[cold]
+    pub(super) fn help_growth(&self) {
+        if self.try_lock_moving() {
+            self.move_lines(LINES_AN_INSERT);
+            self.unlock_moving();
+        }
+    }
+
+    /// After an insert found no slot for its key: grows, then it is worth trying again.
+    #[cold]
+    pub(super) fn make_room(&self, tries: u32) -> Result<(), Full> {
+        // In a table with much room elsewhere the keys have equal hashes: growing would not part them.
+        let is_crowded = self.is_loaded(CROWDED_PERCENT) && tries < TRIES;
+        if !is_crowded {
+            return Err(Full);
+        }
+        let mut backoff = Backoff::default();
+        while !self.try_lock_moving() {
+            backoff.pause();
+        }
+        if !self.extent().is_growing() {
+            self.start_growth();
+        }
+        let moved = self.move_lines(LINES_A_FAILURE);
+        self.unlock_moving();
+        if moved > 0 { Ok(()) } else { Err(Full) }
+    }
+
+    /// Begins to grow when the load is reached. Waits for nobody.
+    pub(super) fn start_growth_if_loaded(&self) {
+        if !self.extent().is_growing()
+            && self.is_loaded(Self::START_PERCENT)
+            && self.try_lock_moving()
+        {
+            if !self.extent().is_growing() {
+                self.start_growth();
+            }
+            self.unlock_moving();
+        }
+    }
+
+    /// [`Index::touch_ahead`]: writes to a line of each page into which the table would grow within so many inserts.
+    pub(super) fn touch_lines_ahead(&self, items: usize) {
+        let in_use = self.lines_in_use();
+        let mut lines = in_use;
+        while self.len().saturating_add(items).saturating_mul(100)
+            > lines * SLOTS * Self::START_PERCENT
+        {
+            let grown = self.plan.grown(u32::try_from(lines - Self::TAIL).unwrap_or(u32::MAX));
+            if grown as usize + Self::TAIL == lines {
+                break;
+            }
+            lines = grown as usize + Self::TAIL;
+        }
+        for line in (in_use..lines).step_by(LINES_A_PAGE) {
+            // A lock writes, which is what it takes, and keeps what is there.
+            drop(self.lines.get(line).lock());
+        }
+    }
+
+    fn is_loaded(&self, percent: usize) -> bool {
+        self.len() * 100 > self.extent().lines as usize * SLOTS * percent
+    }
+
+    fn try_lock_moving(&self) -> bool {
+        self.is_moving.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+    }
+
+    fn unlock_moving(&self) {
+        self.is_moving.0.store(false, Release);
+    }
+
+    /// For the holder of the lock: from now on, lines move. Homes stay as they are until they do.
+    fn start_growth(&self) {
+        let lines = self.extent().lines;
+        if self.plan.grown(lines) > lines {
+            self.publish(Extent { lines, boundary: lines });
+        }
+    }
+
+    /// For the holder of the lock: moves up to `budget` lines, fewer at the end or if there is no room for a line's
+    /// keys, which is left for later. Returns how many.
+    fn move_lines(&self, budget: usize) -> usize {
+        let mut moves = Vec::new();
+        for moved in 0..budget {
+            let extent = self.extent();
+            if !extent.is_growing() || !self.move_line(extent, &mut moves) {
+                return moved;
+            }
+        }
+        budget
+    }
+
+    /// Moves the keys of the last line not yet moved: see the module's invariant 4.
+    fn move_line(&self, extent: Extent, moves: &mut Vec<Move>) -> bool {
+        let number = extent.boundary - 1;
+        let homes = number as usize * SLOTS..(number as usize + 1) * SLOTS;
+        let after = if number > 0 {
+            Extent { lines: extent.lines, boundary: number }
+        } else {
+            Extent { lines: self.plan.grown(extent.lines), boundary: Extent::IDLE }
+        };
+        let mut line = self.lines.get(number as usize).lock();
+        moves.clear();
+        for home in homes.clone() {
+            for from in super::slots(home, line.hops(home % SLOTS)) {
+                let (slots_line, in_line) = self.place(from);
+                let tag = slots_line.tag(in_line).expect("a slot that is named is filled");
+                let new = self.plan.home(self.plan.hash(home, tag, extent.lines), after);
+                let Some(to) = self.take_near(new, tag, &mut line, homes.end) else {
+                    moves.iter().for_each(|m| self.free(m.to));
+                    return false;
+                };
+                moves.push(Move { from, home: new, to, tag });
+            }
+        }
+        let old: [u64; SLOTS] = std::array::from_fn(|home| line.hops(home));
+        for m in &*moves {
+            let (slots_line, in_line) = self.place(m.to);
+            slots_line.fill(in_line, m.tag, self.location(m.from));
+            let (bit, in_line) = (1 << (m.to - m.home), m.home % SLOTS);
+            if homes.contains(&m.home) {
+                line.flip(in_line, bit);
+            } else {
+                self.lines.get(m.home / SLOTS).lock().flip(in_line, bit);
+            }
+        }
+        if !Mutation::LatePublish.is_planted() {
+            self.publish(after);
+        }
+        (0..SLOTS).for_each(|home| line.flip(home, old[home]));
+        moves.iter().for_each(|m| self.free(m.from));
+        line.advance();
+        drop(line);
+        if Mutation::LatePublish.is_planted() {
+            self.publish(after);
+        }
+        true
+    }
+
+    /// A growth begins at this load. It takes the inserts that fill one slot in a line of every eight lines.
+    const START_PERCENT: usize = Self::LOAD_PERCENT - 100 / (SLOTS * LINES_AN_INSERT) - 1;
+
+    fn free(&self, slot: usize) {
+        let (line, in_line) = self.place(slot);
+        line.free(in_line);
+    }
+
+    fn publish(&self, extent: Extent) {
+        self.extent.0.store(extent.to_word(), Release);
+    }
+}
+
+/// Below this load, no room means that the keys' hashes collide, not that the table is small.
+const CROWDED_PERCENT: usize = 50;
+/// Lines moved by each insert while the table grows.
+const LINES_AN_INSERT: usize = 8;
+/// Lines moved by an insert that found no slot, and how often it does that before it gives up: half a millisecond.
+const LINES_A_FAILURE: usize = 512;
+const TRIES: u32 = 4;
+/// Lines in the smallest page there may be.
+const LINES_A_PAGE: usize = 4096 / 64;

@@ -1,0 +1,235 @@
+//! A line: a few homes and as many slots, and the version of those homes, in one cache line.
+//!
+//! Home i and slot i of a line have the same number and nothing else in common: a home's keys are in slots that its
+//! hop word names, here or in the next lines.
+//!
+//! # Layout
+//! ```text
+//! H = 32: version 4 | 6 hop words of 32 bits | 6 locations | 6 tags of 16 bits
+//! H = 64: version 4 | pad 4 | 4 hop words of 64 bits | 4 locations | 4 tags
+//! ```
+//! # Invariants
+//! 1. Only the holder of the line's lock changes its hop words, and what the slots hold that they name.
+//! 2. A slot is taken by changing its tag from 0, and from then on is its taker's: to fill, to move a key into, to give
+//!    back. No lock is needed for that.
+//! 3. A slot's location is written before its tag, and both before a hop word names it, all with Release; readers read
+//!    in the opposite order with Acquire.
+//! 4. All zeroes is an empty line: fresh memory needs no constructor. A hop word is an atomic and nothing else; only
+//!    this file has types that are [`Hop`].
+
+use crate::Location;
+use crate::sync::{Acquire, AtomicU16, AtomicU32, AtomicU64, Mutation, Relaxed, Release};
+use crate::version::{Stamp, Version};
+
+/// See the module's head.
+#[repr(C, align(64))]
+pub(crate) struct Line<W, const SLOTS: usize> {
+    version: Version,
+    hops: [W; SLOTS],
+    locations: [AtomicU32; SLOTS],
+    tags: [AtomicU16; SLOTS],
+}
+
+/// A hop word: bit d says that slot (home + d) holds a key of this home.
+pub trait Hop: Default + Send + Sync {
+    /// H: the slots in which a home's keys may be.
+    const REACH: usize;
+
+    /// The bits, with Acquire.
+    fn load(&self) -> u64;
+
+    /// Changes the bits, with Release. None is set beyond the reach.
+    fn store(&self, bits: u64);
+}
+
+/// A neighbourhood of 32 slots.
+#[derive(Default)]
+pub struct Hop32(AtomicU32);
+
+/// A neighbourhood of 64 slots.
+#[derive(Default)]
+pub struct Hop64(AtomicU64);
+
+impl Hop for Hop32 {
+    const REACH: usize = 32;
+
+    #[inline]
+    fn load(&self) -> u64 {
+        self.0.load(Acquire).into()
+    }
+
+    #[inline]
+    fn store(&self, bits: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "none is set beyond the reach")]
+        self.0.store(bits as u32, Release);
+    }
+}
+
+impl Hop for Hop64 {
+    const REACH: usize = 64;
+
+    #[inline]
+    fn load(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+
+    #[inline]
+    fn store(&self, bits: u64) {
+        self.0.store(bits, Release);
+    }
+}
+
+impl<W: Hop, const SLOTS: usize> Line<W, SLOTS> {
+    /// The version, to be taken before a look at a hop word.
+    #[inline]
+    pub(super) fn stamp(&self) -> Stamp {
+        self.version.stamp()
+    }
+
+    /// True if no key left a home of this line since.
+    #[inline]
+    pub(super) fn is_unchanged(&self, since: Stamp) -> bool {
+        self.version.is_unchanged(since)
+    }
+
+    /// The bits of a home's hop word.
+    #[inline]
+    pub(super) fn hops(&self, home: usize) -> u64 {
+        self.hops[home].load()
+    }
+
+    /// The tag in a slot; `None` if the slot is free.
+    #[inline]
+    pub(super) fn tag(&self, slot: usize) -> Option<Tag> {
+        let bits = self.tags[slot].load(Acquire);
+        (bits != FREE).then_some(Tag(bits))
+    }
+
+    /// The location in a slot whose tag was read before.
+    #[inline]
+    pub(super) fn location(&self, slot: usize) -> Location {
+        Location(self.locations[slot].load(Acquire))
+    }
+
+    /// Takes a slot if it is free.
+    #[inline]
+    pub(super) fn take(&self, slot: usize, tag: Tag) -> bool {
+        let tags = &self.tags[slot];
+        let is_free = tags.load(Relaxed) == FREE;
+        if Mutation::DoubleTake.is_planted() && is_free {
+            tags.store(tag.0, Release);
+            return true;
+        }
+        is_free && tags.compare_exchange(FREE, tag.0, Acquire, Relaxed).is_ok()
+    }
+
+    /// Gives a slot back; for its taker, when no hop word names it.
+    #[inline]
+    pub(super) fn free(&self, slot: usize) {
+        self.tags[slot].store(FREE, Release);
+    }
+
+    /// Fills a slot; for its taker.
+    #[inline]
+    pub(super) fn fill(&self, slot: usize, tag: Tag, at: Location) {
+        self.replace(slot, at);
+        self.tags[slot].store(tag.0, Release);
+    }
+
+    /// Changes the location in a slot; for who holds the lock of its key's home, or has taken it.
+    #[inline]
+    pub(super) fn replace(&self, slot: usize, at: Location) {
+        self.locations[slot].store(at.0, Release);
+    }
+
+    /// Waits for the line's lock.
+    #[inline]
+    pub(super) fn lock(&self) -> Locked<'_, W, SLOTS> {
+        Locked { line: self, held: self.version.lock(), advance: false }
+    }
+}
+
+/// A line locked by its holder, who may change its hop words; unlocks when dropped.
+pub(super) struct Locked<'a, W: Hop, const SLOTS: usize> {
+    line: &'a Line<W, SLOTS>,
+    held: Stamp,
+    advance: bool,
+}
+
+impl<W: Hop, const SLOTS: usize> Locked<'_, W, SLOTS> {
+    /// Changes a home's hop word: bits that are set in one of both only.
+    #[inline]
+    pub(super) fn flip(&self, home: usize, bits: u64) {
+        let word = &self.line.hops[home];
+        word.store(word.load() ^ bits);
+    }
+
+    /// Unlocks and locks again.
+    pub(super) fn relock(&mut self) {
+        self.line.version.unlock(self.held, self.advance);
+        self.held = self.line.version.lock();
+    }
+
+    /// Makes readers that found nothing in this line's homes look again: a key left one.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        self.advance = true;
+    }
+}
+
+impl<W: Hop, const SLOTS: usize> std::ops::Deref for Locked<'_, W, SLOTS> {
+    type Target = Line<W, SLOTS>;
+
+    #[inline]
+    fn deref(&self) -> &Line<W, SLOTS> {
+        self.line
+    }
+}
+
+impl<W: Hop, const SLOTS: usize> Drop for Locked<'_, W, SLOTS> {
+    #[inline]
+    fn drop(&mut self) {
+        self.line.version.unlock(self.held, self.advance);
+    }
+}
+
+impl<W: Hop, const SLOTS: usize> Default for Line<W, SLOTS> {
+    fn default() -> Self {
+        Self {
+            version: Version::default(),
+            hops: std::array::from_fn(|_| W::default()),
+            locations: std::array::from_fn(|_| AtomicU32::default()),
+            tags: std::array::from_fn(|_| AtomicU16::default()),
+        }
+    }
+}
+
+/// Fifteen bits of a key's position, the lowest, and a one so that it is never [`FREE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag(u16);
+
+impl Tag {
+    /// The tag of a position.
+    #[inline]
+    pub(super) fn new(position: u64) -> Self {
+        let [low, high, ..] = position.to_le_bytes();
+        Self(u16::from_le_bytes([low, high]) | TAKEN)
+    }
+
+    /// The lowest position from `first` on that has this tag.
+    #[inline]
+    pub(super) fn position_from(self, first: u64) -> u64 {
+        first + (u64::from(self.0).wrapping_sub(first) & u64::from(!TAKEN))
+    }
+}
+
+/// Bits of a position that a tag keeps.
+pub(super) const TAG_BITS: u32 = 15;
+const FREE: u16 = 0;
+const TAKEN: u16 = 1 << TAG_BITS;
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Line<Hop32, 6>>() == 64, "a cache line");
+    assert!(size_of::<Line<Hop64, 4>>() == 64, "a cache line");
+};

@@ -1,0 +1,115 @@
+//! Room near a home: the first free slot after it, brought within reach by displacing keys.
+
+use super::HopscotchTable;
+use super::line::{Hop, Locked, Tag};
+use crate::sync::Mutation;
+
+impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
+    /// Takes a slot within reach of `home`; `None` if there is none and no displacement helps.
+    ///
+    /// The caller holds the lock of the line `held` and waits here for those of higher lines only. Keys of homes before
+    /// `lowest` stay where they are.
+    #[inline]
+    pub(super) fn take_near(
+        &self,
+        home: usize,
+        tag: Tag,
+        held: &mut Locked<'_, W, SLOTS>,
+        lowest: usize,
+    ) -> Option<usize> {
+        let slot = self.take_first(home, tag)?;
+        if slot - home < W::REACH { Some(slot) } else { self.bring_near(home, slot, held, lowest) }
+    }
+
+    /// Linear probing.
+    #[inline]
+    fn take_first(&self, home: usize, tag: Tag) -> Option<usize> {
+        let end = (home + PROBES_MAX).min(self.lines.len() * SLOTS);
+        (home..end).find(|&slot| {
+            let (line, in_line) = self.place(slot);
+            line.take(in_line, tag)
+        })
+    }
+
+    /// Exchanges a slot taken beyond reach for one within.
+    #[cold]
+    fn bring_near(
+        &self,
+        home: usize,
+        mut slot: usize,
+        held: &mut Locked<'_, W, SLOTS>,
+        lowest: usize,
+    ) -> Option<usize> {
+        self.start_growth_if_loaded();
+        while slot - home >= W::REACH {
+            let Some(nearer) = self.displace_into(slot, held, lowest) else {
+                let (line, in_line) = self.place(slot);
+                line.free(in_line);
+                return None;
+            };
+            slot = nearer;
+        }
+        Some(slot)
+    }
+
+    /// Moves a key into the taken slot `free` from one before it, as far before as can be, and returns that: it is taken
+    /// now instead.
+    fn displace_into(
+        &self,
+        free: usize,
+        held: &mut Locked<'_, W, SLOTS>,
+        lowest: usize,
+    ) -> Option<usize> {
+        let farthest = (free + 1).saturating_sub(W::REACH).max(lowest);
+        (farthest..free).find_map(|home| {
+            let (line, in_line) = self.place(home);
+            let seen = before(line.hops(in_line), free - home);
+            if seen == 0 {
+                None
+            } else if std::ptr::eq(line, &raw const **held) {
+                self.move_first(home, free, held, seen)
+            } else {
+                self.move_first(home, free, &mut line.lock(), seen)
+            }
+        })
+    }
+
+    /// Moves the first key of a home, whose line is locked, into the taken slot `free`, if it is in one before.
+    fn move_first(
+        &self,
+        home: usize,
+        free: usize,
+        line: &mut Locked<'_, W, SLOTS>,
+        seen: u64,
+    ) -> Option<usize> {
+        let now = before(line.hops(home % SLOTS), free - home);
+        let bits = if Mutation::BlindMove.is_planted() { seen } else { now };
+        let slot = (bits != 0).then(|| home + bits.trailing_zeros() as usize)?;
+        let ((from, from_in_line), (to, to_in_line)) = (self.place(slot), self.place(free));
+        let (leaving, coming) = (1 << (slot - home), 1 << (free - home));
+        let (tag, at) = (from.tag(from_in_line)?, from.location(from_in_line));
+        if Mutation::ClearFirst.is_planted() {
+            // The source is cleared in one locked step and the destination written in another.
+            line.flip(home % SLOTS, leaving);
+            line.advance();
+            line.relock();
+            to.fill(to_in_line, tag, at);
+            line.flip(home % SLOTS, coming);
+            return Some(slot);
+        }
+        to.fill(to_in_line, tag, at);
+        line.flip(home % SLOTS, leaving | coming);
+        if !Mutation::StillMove.is_planted() {
+            line.advance();
+        }
+        Some(slot)
+    }
+}
+
+/// The bits of a hop word for slots less than `distance` from home.
+fn before(hops: u64, distance: usize) -> u64 {
+    hops & ((1 << distance) - 1)
+}
+
+/// How far from home a free slot is looked for. At the loads at which a table grows it is a few slots away.
+const PROBES_MAX: usize = 4096;
