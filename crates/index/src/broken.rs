@@ -27,6 +27,10 @@ pub enum Broken {
     },
     /// What is not in use yet holds something.
     Beyond,
+    /// A chained table's link of this number is in no chain and not free, or in two places.
+    Link(u32),
+    /// This bucket says of itself that it was split more often, or less, than the table says.
+    Round(u32),
 }
 
 impl std::fmt::Display for Broken {
@@ -42,6 +46,8 @@ impl std::fmt::Display for Broken {
             }
             Self::Slot { slot, homes } => write!(f, "slot {slot} is named by {homes} hop words"),
             Self::Beyond => f.write_str("a slot beyond the table's size is not empty"),
+            Self::Link(number) => write!(f, "link {number} is lost, or in two places"),
+            Self::Round(bucket) => write!(f, "bucket {bucket} is of another round of splitting"),
         }
     }
 }

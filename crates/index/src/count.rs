@@ -18,8 +18,9 @@ impl Count {
     }
 }
 
+/// The calling thread's stripe.
 #[cfg(not(loom))]
-fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     use std::sync::atomic::AtomicUsize;
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     std::thread_local! {
@@ -29,8 +30,8 @@ fn stripe() -> usize {
 }
 
 #[cfg(loom)]
-fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     0
 }
 
-const STRIPES: usize = if cfg!(loom) { 1 } else { 16 };
+pub(crate) const STRIPES: usize = if cfg!(loom) { 1 } else { 16 };

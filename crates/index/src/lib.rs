@@ -54,6 +54,7 @@ struct Readme;
 
 mod broken;
 mod bucket;
+mod chained;
 mod count;
 mod cuckoo;
 mod hopscotch;
@@ -63,6 +64,7 @@ mod sync;
 mod version;
 
 pub use broken::Broken;
+pub use chained::{BucketLock, Chained, ChainedEntry, LockedGets, NoLock, Tas};
 pub use cuckoo::{Cuckoo, CuckooEntry};
 pub use hopscotch::{Hopscotch, Hopscotch64, HopscotchEntry, HopscotchTable};
 pub use memory::prefetch;

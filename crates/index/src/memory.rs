@@ -9,6 +9,7 @@
 //!    references. Their type is [`Zeroable`].
 
 use crate::bucket::Bucket;
+use crate::chained::Link;
 
 #[cfg(not(loom))]
 pub(crate) use zeroed::Zeroed;
@@ -71,7 +72,7 @@ impl<T: Default> Zeroed<T> {
 
 #[cfg(not(loom))]
 mod zeroed {
-    use super::Bucket;
+    use super::{Bucket, Link};
     use crate::hopscotch::{Hop, Line};
     use std::ptr::NonNull;
 
@@ -86,6 +87,8 @@ mod zeroed {
     unsafe impl Zeroable for Bucket {}
     // SAFETY: words and tags are atomics, hop words too; zeroes are an empty line (`hopscotch/line.rs`, invariant 4).
     unsafe impl<W: Hop, const SLOTS: usize> Zeroable for Line<W, SLOTS> {}
+    // SAFETY: word and locations are atomics; zeroes are an empty bucket (`chained/link.rs`, invariant 3).
+    unsafe impl Zeroable for Link {}
 
     /// See the module's head.
     pub(crate) struct Zeroed<T> {

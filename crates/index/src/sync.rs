@@ -72,6 +72,16 @@ pub(crate) enum Mutation {
     ClearFirst,
     /// A writer that saw a slot free does not make sure that it still is when it takes it.
     DoubleTake,
+    /// A bucket's lock is taken in two steps: looked at, then set.
+    LooseLock,
+    /// A split does not set the old bucket's has-moved bit.
+    StillSplit,
+    /// A split unlocks the old bucket before it fills the new one.
+    LateHalf,
+    /// A look-up does not check that the table is in the round of splitting in which it began.
+    StaleRound,
+    /// A split is published before it is done.
+    EarlyPublish,
 }
 
 impl Mutation {

@@ -3,7 +3,9 @@
 //! Keys are 16-bit numbers. A location is a key and a generation, so that a key put again is told from before. Hashes
 //! come in several kinds, from well mixed to all equal: collisions are where tables go wrong.
 
-use guira_index::{Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
+use guira_index::{
+    Chained, Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items, Location,
+};
 use proptest::prelude::{Just, Strategy, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
 use std::collections::HashMap;
@@ -242,6 +244,7 @@ indexes! {
     cuckoo: Cuckoo::with_max, Room { few_positions: 24 * 4, equal: 24 };
     hopscotch: Hopscotch::with_max, Room { few_positions: 32, equal: 32 };
     hopscotch64: Hopscotch64::with_max, Room { few_positions: 64, equal: 64 };
+    chained: Chained::with_max, Room { few_positions: KEYS_MAX.into(), equal: KEYS_MAX.into() };
 }
 
 const KEYS_MAX: u16 = 2_000;

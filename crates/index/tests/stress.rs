@@ -4,7 +4,9 @@
 //! always be found, its generations never go back, and a key that is never entered is never found. The table begins
 //! small, so all of it happens while entries are displaced and buckets are split.
 
-use guira_index::{Cuckoo, Entry as _, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
+use guira_index::{
+    Chained, Cuckoo, Entry as _, Hash, Hopscotch, Hopscotch64, Index, Items, Location,
+};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Keys are the low 22 bits of a location, the rest is the generation.
@@ -161,6 +163,7 @@ indexes! {
     cuckoo: Cuckoo::with_max;
     hopscotch: Hopscotch::with_max;
     hopscotch64: Hopscotch64::with_max;
+    chained: Chained::with_max;
 }
 
 const KEY_BITS: u32 = 22;

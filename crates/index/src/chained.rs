@@ -1,0 +1,331 @@
+//! Chained table: a bucket's lock, has-moved bit and first two entries in sixteen bytes, grown bucket by bucket.
+//!
+//! Mercury (Gandhi, Gupta and Akella, 2013), section 3: one short chain a bucket, a lock in the bucket's own word, load
+//! kept near 1 by a thread that splits one bucket at a time, memory from pools by thread. Ours differs in: two entries
+//! and their tags stand in the bucket (the paper's chain runs through the items, which an index doesn't know); readers
+//! take no lock, unless asked to ([`LockedGets`]); the table grows in place.
+//!
+//! # Layout
+//! ```text
+//! buckets | 0 | 1 | ... | untouched zero pages ...     4 a line; each: word, two locations  (link.rs)
+//! links   | what buckets have no room for | ...        of the same form, from a pool        (pool.rs)
+//! ```
+//! # The paper's phases
+//! INIT publishes the round: from `2^k` buckets to `2^(k+1)` of the same mapping. REHASH splits buckets in order, `b` into
+//! `b` and `b + 2^k`, and tells after a batch how far it came (`extent.rs`; the paper's `r`). TERM is the INIT of the
+//! next round: nothing is freed, so nobody has to be waited for. Rounds don't follow at once: splits go on as keys come,
+//! and keep the load at two keys a bucket, a key a slot.
+//!
+//! # Invariants
+//! 1. A key is in the bucket that [`Extent::home`] tells: split buckets are to be found in the new half, others in the
+//!    old. What is published may be behind, and then the bucket's ROUND bit decides, under its lock or by invariant 2.
+//! 2. Whatever may make a reader miss a present key changes the bucket's word: LOCK while it goes on, then ROUND for a
+//!    split, the version for a removal (after which links are used again). So a miss stands if the word read first was
+//!    unlocked and is as it was, and the round is. A hit always stands.
+//! 3. A reader on a link that was freed may walk through other chains, but finds the word changed after 32 links.
+//! 4. A thread holds one bucket at a time. A list of the pool is taken below it. So there is no deadlock.
+//!
+//! # Costs
+//! get: the bucket's line and the item's, and 0.3 links; no store. An insert or removal the same, and one atomic
+//! operation; growth reads each item when its bucket is split. 11 bytes a key.
+//! Bad at: thousands of keys with equal positions (a split is as long as its chain); shrinking (it doesn't).
+
+mod entry;
+mod extent;
+mod grow;
+mod link;
+mod lock;
+mod pool;
+mod validate;
+
+pub use entry::ChainedEntry;
+pub(crate) use link::Link;
+pub use lock::{BucketLock, LockedGets, NoLock, Tas};
+
+use crate::count::Count;
+use crate::memory::{Zeroed, prefetch};
+use crate::sync::{Acquire, AtomicBool, AtomicU64, Backoff, Mutation, Padded};
+use crate::{Broken, Entry as _, Full, Hash, Index, Items, Location};
+use extent::{Extent, Home};
+use link::{Locked, SLOTS, Tag, Word};
+use pool::Pool;
+
+/// See the module's head. `L` is how buckets are locked; [`Tas`] unless that is to be measured.
+pub struct Chained<L: BucketLock = Tas> {
+    buckets: Zeroed<Link>,
+    /// How far the table has grown. In a line of its own: every look-up reads it.
+    extent: Padded<AtomicU64>,
+    pool: Pool,
+    count: Count,
+    is_growing: Padded<AtomicBool>,
+    lock: L,
+}
+
+impl Chained {
+    /// A table that starts small and may grow until it holds at least `items_max` keys.
+    ///
+    /// Reserves 24 bytes of address space a key; memory is taken as it grows.
+    ///
+    /// # Panics
+    /// If the address space cannot be had.
+    #[must_use]
+    pub fn with_max(items_max: usize) -> Self {
+        Self::with_lock(items_max)
+    }
+}
+
+impl<L: BucketLock> Chained<L> {
+    /// As [`Chained::with_max`], with another lock.
+    #[must_use]
+    pub fn with_lock(items_max: usize) -> Self {
+        let buckets = items_max.div_ceil(LOAD_MAX).clamp(BUCKETS_MIN as usize, 1 << 31);
+        Self::with_buckets(BUCKETS_MIN, buckets, items_max)
+    }
+
+    /// A table of `start` buckets that may become `max`, with so many links beside them.
+    ///
+    /// As many links as keys are enough whatever the hashes, since a link in a chain holds a key at least.
+    pub(crate) fn with_buckets(start: u32, max: usize, links: usize) -> Self {
+        Self {
+            buckets: Zeroed::reserve(max),
+            extent: Padded(AtomicU64::new(Extent::new(start).to_word())),
+            pool: Pool::new(links.saturating_add(LINKS_SPARE).min(u32::MAX as usize - 1)),
+            count: Count::default(),
+            is_growing: Padded(AtomicBool::new(false)),
+            lock: L::for_buckets(max),
+        }
+    }
+
+    /// One try to find a key: see invariant 2.
+    #[inline(always)]
+    fn look(&self, probe: Probe, is_key: &mut impl FnMut(Location) -> bool) -> Look {
+        let extent = self.extent();
+        let Some((bucket, word)) = self.home(extent, probe) else { return Look::Disturbed };
+        let (mut link, mut now) = (bucket, word);
+        for step in 1_u32.. {
+            for slot in now.matching(probe.tag) {
+                let at = link.location(slot);
+                if is_key(at) {
+                    return Look::Found(at);
+                }
+            }
+            if now.next() == 0 {
+                break;
+            }
+            if step % STEPS_BETWEEN_CHECKS == 0 && bucket.word() != word {
+                return Look::Disturbed;
+            }
+            link = self.pool.link(now.next());
+            now = link.word();
+        }
+        if Mutation::UnvalidatedMiss.is_planted() {
+            return Look::Absent;
+        }
+        let was_free = !word.is_locked() || Mutation::OneIncrement.is_planted();
+        let is_unchanged = was_free && bucket.word() == word;
+        if is_unchanged && self.is_round_of(extent) { Look::Absent } else { Look::Disturbed }
+    }
+
+    /// The bucket of a key and its word; `None` if the table has grown a round since `extent` was read.
+    #[inline(always)]
+    fn home(&self, extent: Extent, probe: Probe) -> Option<(&Link, Word)> {
+        let read = |home: Home| {
+            let bucket = self.bucket(home.address());
+            let word = bucket.word();
+            let is_of = word.is_odd() == home.is_odd();
+            (is_of || Mutation::StaleReader.is_planted()).then_some((bucket, word))
+        };
+        // Split, but not yet published: it has moved.
+        read(extent.home(probe.position)).or_else(|| read(extent.home_after_split(probe.position)))
+    }
+
+    /// A reader that was disturbed: tries again, and as last resort does it as a writer would, without a change.
+    #[cold]
+    fn get_again(&self, hash: Hash, is_key: &mut impl FnMut(Location) -> bool) -> Option<Location> {
+        let mut backoff = Backoff::default();
+        for _ in 0..TRIES {
+            match self.look(Probe::new(hash), is_key) {
+                Look::Found(at) => return Some(at),
+                Look::Absent => return None,
+                Look::Disturbed => backoff.pause(),
+            }
+        }
+        self.find_entry(hash, is_key).and_then(|entry| entry.location())
+    }
+
+    /// Locks the bucket of a key.
+    #[inline]
+    fn lock_home(&self, probe: Probe) -> Locked<'_, L> {
+        loop {
+            let extent = self.extent();
+            for home in [extent.home(probe.position), extent.home_after_split(probe.position)] {
+                let locked = self.lock_bucket(home.address());
+                let is_of = locked.held.is_odd() == home.is_odd() && self.is_round_of(extent);
+                if is_of || Mutation::StaleWriter.is_planted() {
+                    return locked;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn lock_bucket(&self, address: u32) -> Locked<'_, L> {
+        self.bucket(address).lock(&self.lock, address)
+    }
+
+    #[inline]
+    fn bucket(&self, address: u32) -> &Link {
+        self.buckets.get(address as usize)
+    }
+
+    #[inline]
+    fn extent(&self) -> Extent {
+        Extent::from_word(self.extent.0.load(Acquire))
+    }
+
+    #[inline]
+    fn is_round_of(&self, extent: Extent) -> bool {
+        self.extent().is_same_round(extent) || Mutation::StaleRound.is_planted()
+    }
+}
+
+impl<L: BucketLock> Index for Chained<L> {
+    type Entry<'a> = ChainedEntry<'a, L>;
+
+    #[inline]
+    fn get(&self, hash: Hash, mut is_key: impl FnMut(Location) -> bool) -> Option<Location> {
+        if L::IS_FOR_GETS {
+            return self.find_entry(hash, is_key).and_then(|entry| entry.location());
+        }
+        match self.look(Probe::new(hash), &mut is_key) {
+            Look::Found(at) => Some(at),
+            Look::Absent => None,
+            Look::Disturbed => self.get_again(hash, &mut is_key),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: Hash) {
+        let home = self.extent().home(Probe::new(hash).position);
+        prefetch(self.bucket(home.address()));
+    }
+
+    /// In the bucket itself. If it isn't there, the next link is asked for.
+    #[inline]
+    fn candidate(&self, hash: Hash) -> Option<Location> {
+        let probe = Probe::new(hash);
+        let (bucket, word) = self.home(self.extent(), probe)?;
+        let likely = word.matching(probe.tag).next();
+        if likely.is_none() && word.next() != 0 {
+            prefetch(self.pool.link(word.next()));
+        }
+        likely.map(|slot| bucket.location(slot))
+    }
+
+    #[inline]
+    fn entry(
+        &self,
+        hash: Hash,
+        items: &impl Items,
+        mut is_key: impl FnMut(Location) -> bool,
+    ) -> Result<ChainedEntry<'_, L>, Full> {
+        let probe = Probe::new(hash);
+        if probe.is_helper() {
+            self.help(items);
+        }
+        self.lock_entry(probe, &mut is_key)
+    }
+
+    #[inline]
+    fn find_entry(
+        &self,
+        hash: Hash,
+        mut is_key: impl FnMut(Location) -> bool,
+    ) -> Option<ChainedEntry<'_, L>> {
+        self.lock_present(Probe::new(hash), &mut is_key)
+    }
+
+    fn touch_ahead(&self, items: usize) {
+        self.touch_pages_ahead(items);
+    }
+
+    fn maintain(&self, items: &impl Items, budget: usize) -> bool {
+        self.grow_ahead(items, budget)
+    }
+
+    fn validate(&self, items: &impl Items) -> Result<(), Broken> {
+        self.check(items)
+    }
+
+    fn len(&self) -> usize {
+        self.count.sum()
+    }
+
+    fn capacity(&self) -> usize {
+        (self.extent().buckets() as usize + self.pool.used()) * SLOTS
+    }
+
+    fn bytes(&self) -> usize {
+        let links = self.extent().buckets() as usize + self.pool.used();
+        links * size_of::<Link>() + size_of::<Self>()
+    }
+}
+
+impl<L: BucketLock> std::fmt::Debug for Chained<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chained")
+            .field("len", &self.len())
+            .field("buckets", &self.extent().buckets())
+            .field("links", &self.pool.used())
+            .field("buckets_max", &self.buckets.len())
+            .finish()
+    }
+}
+
+/// What the table uses of a hash.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    tag: Tag,
+    position: u32,
+    helper: u8,
+}
+
+impl Probe {
+    #[inline]
+    fn new(hash: Hash) -> Self {
+        let [_, helper, ..] = hash.0.to_le_bytes();
+        Self { tag: Tag::new(hash), position: (hash.0 >> 32) as u32, helper }
+    }
+
+    /// Whether to enter this key is to help growth along: so is one in [`HELPER_EVERY`], without a counter.
+    #[inline]
+    fn is_helper(self) -> bool {
+        self.helper % HELPER_EVERY == 0
+    }
+}
+
+/// What one try of a reader came to.
+enum Look {
+    Found(Location),
+    Absent,
+    /// Nothing found, but something moved or was removed meanwhile.
+    Disturbed,
+}
+
+/// Tries of a reader before it takes the lock.
+const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
+/// Links that a reader walks before it looks whether it still is in its own chain.
+const STEPS_BETWEEN_CHECKS: u32 = if cfg!(loom) { 2 } else { 32 };
+/// Keys a bucket above which the table grows: load 1, a key a slot.
+const LOAD_MAX: usize = 2;
+/// Buckets of a new table, a power of four: a quarter of a page. Fewer where it is slow, so as to see growth too.
+const BUCKETS_MIN: u32 = if cfg!(any(miri, loom)) { 4 } else { 64 };
+/// One insert in so many looks whether the table is to grow.
+const HELPER_EVERY: u8 = if cfg!(any(miri, loom)) { 1 } else { 16 };
+/// Links that threads may keep in their lists and reserve while others find none.
+const LINKS_SPARE: usize = 64;
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

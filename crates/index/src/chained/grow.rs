@@ -1,0 +1,206 @@
+//! Growth: one bucket split in two, in place, while everybody else goes on.
+//!
+//! A background thread keeps the load a little below 1 ([`maintain`](crate::Index::maintain)). Where there is none, or it doesn't keep
+//! up, one insert in sixteen splits sixteen buckets, twice what that takes.
+//!
+//! # Costs
+//! A split reads the bucket's items (their hashes tell which go): a batch of sixteen asks for all of them first, so that
+//! the misses overlap and are over when the locks are taken. Nobody waits for growth but those who want the bucket that
+//! is being split, for a tenth of a microsecond.
+
+use super::extent::Extent;
+use super::link::{Link, SLOTS, Tag, Word};
+use super::{BucketLock, Chained, LOAD_MAX};
+use crate::memory::prefetch;
+use crate::sync::{Acquire, Mutation, Relaxed, Release};
+use crate::{Items, Location};
+
+impl<L: BucketLock> Chained<L> {
+    /// [`maintain`](crate::Index::maintain): splits up to `budget` buckets; true if the load is still above what it keeps.
+    pub(super) fn grow_ahead(&self, items: &impl Items, budget: usize) -> bool {
+        let mut left = budget;
+        while left > 0 && self.is_loaded(PERCENT_AHEAD) {
+            let done = self.split_some(left.min(BATCH), items);
+            if done == 0 {
+                // Somebody else is at it.
+                return true;
+            }
+            left = left.saturating_sub(done);
+        }
+        self.is_loaded(PERCENT_AHEAD)
+    }
+
+    /// What an insert does for growth.
+    #[inline]
+    pub(super) fn help(&self, items: &impl Items) {
+        if self.is_loaded(100) {
+            self.split_some(BATCH, items);
+        }
+    }
+
+    /// Whether there are more keys than such a share of the load allows, and the table may still grow.
+    fn is_loaded(&self, percent: usize) -> bool {
+        let buckets = self.extent().buckets() as usize;
+        buckets < self.buckets.len() && self.count.sum() * 100 > buckets * LOAD_MAX * percent
+    }
+
+    /// Splits the next few buckets, unless another thread is at it; how many it split.
+    #[cold]
+    fn split_some(&self, splits_max: usize, items: &impl Items) -> usize {
+        if self.is_growing.0.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+            return 0;
+        }
+        let extent = self.extent();
+        let room = self.buckets.len() - extent.buckets() as usize;
+        let splits_max = splits_max.min(room).min(extent.left() as usize);
+        let splits = u32::try_from(splits_max).expect("buckets have 32 bits");
+        if Mutation::EarlyPublish.is_planted() {
+            self.extent.0.store(extent.grown(splits).to_word(), Release);
+        }
+        (0..splits).for_each(|step| self.fetch(extent.grown(step), items));
+        (0..splits).for_each(|step| self.split(extent.grown(step), items));
+        if splits > 0 {
+            self.extent.0.store(extent.grown(splits).to_word(), Release);
+        }
+        self.is_growing.0.store(false, Release);
+        splits_max
+    }
+
+    /// Asks for what a split will read. The bucket itself is next to the one before.
+    fn fetch(&self, extent: Extent, items: &impl Items) {
+        let (from, to) = extent.next_split();
+        prefetch(self.bucket(to));
+        let bucket = self.bucket(from);
+        let word = bucket.word();
+        let residents = (0..SLOTS).filter(|&slot| word.tag(slot).is_some());
+        residents.for_each(|slot| items.prefetch(bucket.location(slot)));
+        if word.next() != 0 {
+            prefetch(self.pool.link(word.next()));
+        }
+    }
+
+    /// Splits one bucket. Needs no link: two chains of half the keys have at most as many as one of all.
+    fn split(&self, extent: Extent, items: &impl Items) {
+        let (from, to) = extent.next_split();
+        let mut old = self.lock_bucket(from);
+        let new = self.bucket(to);
+        let is_odd = extent.home_after_split(0).is_odd();
+        // Nobody comes to the new bucket before the old one's ROUND, or the extent, is seen.
+        let mut stay = Chain { bucket: old.bucket(), word: old.held.emptied() };
+        let mut go = Chain { bucket: new, word: Word::default().with_odd(is_odd) };
+        let mut spare = Spare { table: self, first: 0 };
+        let (mut link, mut word, mut number) = (old.bucket(), old.held, 0);
+        loop {
+            let entries: [Option<(Tag, Location)>; SLOTS] =
+                std::array::from_fn(|slot| word.tag(slot).map(|tag| (tag, link.location(slot))));
+            // Its entries are in hand, so the link can be filled with others.
+            if number != 0 {
+                spare.push(number);
+            }
+            for (tag, at) in entries.into_iter().flatten() {
+                let probe = super::Probe::new(items.hash(at));
+                debug_assert_eq!(
+                    probe.tag, tag,
+                    "the item's hash is that under which it was entered"
+                );
+                let is_going = probe.position & extent.base() != 0;
+                if is_going { &mut go } else { &mut stay }.push(&mut spare, tag, at);
+            }
+            number = word.next();
+            if number == 0 {
+                break;
+            }
+            link = self.pool.link(number);
+            word = link.word();
+        }
+        old.held = stay.word.with_odd(is_odd);
+        if Mutation::StillSplit.is_planted() {
+            old.held = stay.word;
+        }
+        if Mutation::LateHalf.is_planted() {
+            drop(old);
+            new.set_word(go.word);
+            return;
+        }
+        new.set_word(go.word);
+        spare.give_all();
+    }
+
+    /// [`touch_ahead`](crate::Index::touch_ahead): writes to each page that the next `items` keys will need.
+    pub(super) fn touch_pages_ahead(&self, items: usize) {
+        let next = self.extent().buckets() as usize;
+        let end = next.saturating_add(items.div_ceil(LOAD_MAX)).min(self.buckets.len());
+        for address in (next..end).step_by(BUCKETS_A_PAGE) {
+            self.buckets.get(address).touch();
+        }
+        self.pool.touch_ahead(items / KEYS_A_LINK);
+    }
+}
+
+/// A chain being filled: all links but the bucket's next are full.
+struct Chain<'a> {
+    bucket: &'a Link,
+    /// What is to be the bucket's word.
+    word: Word,
+}
+
+impl Chain<'_> {
+    fn push<L: BucketLock>(&mut self, spare: &mut Spare<'_, L>, tag: Tag, at: Location) {
+        if let Some(slot) = self.word.free() {
+            self.bucket.set_location(slot, at);
+            self.word = self.word.with_tag(slot, Some(tag));
+            return;
+        }
+        let pool = &spare.table.pool;
+        let open = self.word.next();
+        if open != 0
+            && let Some(slot) = pool.link(open).word().free()
+        {
+            let link = pool.link(open);
+            link.set_location(slot, at);
+            link.set_word(link.word().with_tag(slot, Some(tag)));
+            return;
+        }
+        let number = spare.pop();
+        let link = pool.link(number);
+        link.set_location(0, at);
+        link.set_word(Word::default().with_next(open).with_tag(0, Some(tag)));
+        self.word = self.word.with_next(number);
+    }
+}
+
+/// Links of a chain that is being taken apart.
+struct Spare<'a, L: BucketLock> {
+    table: &'a Chained<L>,
+    first: u32,
+}
+
+impl<L: BucketLock> Spare<'_, L> {
+    fn push(&mut self, number: u32) {
+        self.table.pool.link(number).set_word(Word::default().with_next(self.first));
+        self.first = number;
+    }
+
+    fn pop(&mut self) -> u32 {
+        let number = self.first;
+        assert!(number != 0, "a chain taken apart has links for both halves");
+        self.first = self.table.pool.link(number).word().next();
+        number
+    }
+
+    fn give_all(mut self) {
+        while self.first != 0 {
+            let number = self.pop();
+            self.table.pool.give(number);
+        }
+    }
+}
+
+/// Buckets split, or asked for, at a time.
+const BATCH: usize = if cfg!(any(miri, loom)) { 1 } else { 16 };
+/// The share of the load that a background thread keeps: what inserts come to before it is back from a nap.
+const PERCENT_AHEAD: usize = 96;
+/// Buckets in the smallest page there may be.
+const BUCKETS_A_PAGE: usize = 4096 / 16;
+/// Keys for which one link comes to be needed, at load 1 (Poisson of mean 2: 0.38 links a bucket).
+const KEYS_A_LINK: usize = 5;

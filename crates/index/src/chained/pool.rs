@@ -1,0 +1,162 @@
+//! Where links come from: one reserved mapping, and a list of free links for each of a few groups of threads.
+//!
+//! A thread takes from its own list and gives to it, so threads don't meet here. An empty list takes over another's
+//! that is long, or a stretch of fresh memory: links that some threads free and others need don't pile up.
+//!
+//! # Invariants
+//! 1. A link in use (1 to `used`) is in one chain, in one list, or reserved by one entry. A free link has no tags.
+//! 2. A list is changed by the holder of its lock, and who holds one only tries another's: nobody waits in a circle.
+
+use super::link::{Link, Word};
+use crate::count::{STRIPES, stripe};
+use crate::memory::Zeroed;
+use crate::sync::{Acquire, AtomicU64, Backoff, Padded, Relaxed, Release};
+
+/// See the module's head.
+pub(super) struct Pool {
+    links: Zeroed<Link>,
+    /// Links taken from fresh memory so far, and number 0, which means none.
+    used: Padded<AtomicU64>,
+    lists: [Padded<List>; STRIPES],
+}
+
+impl Pool {
+    /// Of so many links at most.
+    pub(super) fn new(links_max: usize) -> Self {
+        assert!(links_max < u32::MAX as usize, "numbers have 32 bits");
+        Self {
+            links: Zeroed::reserve(links_max + 1),
+            used: Padded(AtomicU64::new(1)),
+            lists: Default::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn link(&self, number: u32) -> &Link {
+        self.links.get(number as usize)
+    }
+
+    /// Links in chains and lists.
+    pub(super) fn used(&self) -> usize {
+        usize::try_from(self.used.0.load(Acquire)).expect("fits the mapping") - 1
+    }
+
+    /// A free link, or `None` if all are in use.
+    pub(super) fn take(&self) -> Option<u32> {
+        let mut list = self.lists[stripe()].0.lock();
+        if list.count == 0 {
+            (list.count, list.first) = self.refill()?;
+        }
+        let taken = list.first;
+        list.first = self.link(taken).word().next();
+        list.count -= 1;
+        Some(taken)
+    }
+
+    /// Takes a link back that no chain holds any more. Readers may still stand on it.
+    pub(super) fn give(&self, link: u32) {
+        let mut list = self.lists[stripe()].0.lock();
+        self.link(link).set_word(Word::default().with_next(list.first));
+        list.first = link;
+        list.count += 1;
+    }
+
+    /// Has the pages of the next `links` provided.
+    pub(super) fn touch_ahead(&self, links: usize) {
+        let next = self.used() + 1;
+        let end = next.saturating_add(links).min(self.links.len());
+        (next..end).step_by(LINKS_A_PAGE).for_each(|number| self.links.get(number).touch());
+    }
+
+    /// The free links of every list; for when nobody writes.
+    pub(super) fn free(&self) -> impl Iterator<Item = u32> {
+        self.lists.iter().flat_map(|list| {
+            let (count, first) = unpack(list.0.0.load(Acquire));
+            let numbers =
+                std::iter::successors(Some(first), |&at| Some(self.link(at).word().next()));
+            numbers.take(count as usize)
+        })
+    }
+
+    /// Another's long list, fresh links, or any list at all: how many, and the first.
+    #[cold]
+    fn refill(&self) -> Option<(u32, u32)> {
+        self.take_over(REFILL).or_else(|| self.take_fresh()).or_else(|| self.take_over(1))
+    }
+
+    fn take_over(&self, count_min: u32) -> Option<(u32, u32)> {
+        self.lists.iter().find_map(|list| {
+            let is_long = unpack(list.0.0.load(Relaxed)).0 >= count_min;
+            let mut theirs = is_long.then(|| list.0.try_lock())??;
+            let taken = (std::mem::take(&mut theirs.count), std::mem::take(&mut theirs.first));
+            (taken.0 > 0).then_some(taken)
+        })
+    }
+
+    fn take_fresh(&self) -> Option<(u32, u32)> {
+        let mut used = self.used.0.load(Relaxed);
+        let end = loop {
+            let end = (used + u64::from(REFILL)).min(self.links.len() as u64);
+            match self.used.0.compare_exchange(used, end, Relaxed, Relaxed) {
+                Ok(_) => break end,
+                Err(now) => used = now,
+            }
+        };
+        let number = |wide| u32::try_from(wide).expect("numbers have 32 bits");
+        let (first, end) = (number(used), number(end));
+        for at in first..end {
+            let next = if at + 1 < end { at + 1 } else { 0 };
+            self.link(at).set_word(Word::default().with_next(next));
+        }
+        (first < end).then_some((end - first, first))
+    }
+}
+
+/// A list's lock, length (31 bits) and first link; 0 ends it.
+#[derive(Default)]
+struct List(AtomicU64);
+
+impl List {
+    fn lock(&self) -> Held<'_> {
+        let mut backoff = Backoff::default();
+        loop {
+            if let Some(held) = self.try_lock() {
+                return held;
+            }
+            backoff.pause();
+        }
+    }
+
+    fn try_lock(&self) -> Option<Held<'_>> {
+        let word = self.0.load(Relaxed);
+        let is_free = word & LOCK == 0;
+        let (count, first) = unpack(word);
+        (is_free && self.0.compare_exchange(word, word | LOCK, Acquire, Relaxed).is_ok())
+            .then_some(Held { list: self, count, first })
+    }
+}
+
+/// A list, locked by its holder; dropping it stores what is held, which unlocks.
+struct Held<'a> {
+    list: &'a List,
+    count: u32,
+    first: u32,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.list.0.store(u64::from(self.count) << 32 | u64::from(self.first), Release);
+    }
+}
+
+fn unpack(word: u64) -> (u32, u32) {
+    #[expect(clippy::cast_possible_truncation, reason = "the low half of the word")]
+    let first = word as u32;
+    (((word & !LOCK) >> 32) as u32, first)
+}
+
+/// Fresh links taken at a time.
+const REFILL: u32 = if cfg!(any(loom, miri)) { 2 } else { 64 };
+const LOCK: u64 = 1 << 63;
+/// Links in the smallest page there may be.
+const LINKS_A_PAGE: usize = 4096 / size_of::<Link>();
