@@ -1,4 +1,4 @@
-//! The memcached text and meta protocols as pure functions: bytes to requests and replies, and back.
+//! The memcached text, meta and [`binary`] protocols as pure functions: bytes to requests and replies, and back.
 //!
 //! Nothing here does I/O, reads a clock, starts a thread or keeps state between calls. A caller owns
 //! a buffer, asks [`parse`] what its first line says, drops `used` bytes and asks again:
@@ -37,6 +37,7 @@
 
 mod admin;
 mod base64;
+pub mod binary;
 mod encode;
 pub mod fixed;
 mod key;

@@ -1,0 +1,265 @@
+//! What a client can ask in binary, as borrowed data; which lengths each opcode takes.
+//!
+//! Times stay as they were sent, unsigned: 0 = never, 1 … 2,592,000 = seconds from now, larger = Unix
+//! time. What they mean needs a clock, which is the caller's.
+
+use super::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, opcode};
+use crate::Verb;
+
+/// One request, without the value that a [`Command::Store`] brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'b> {
+    /// What goes back with the reply.
+    pub echo: Echo,
+    /// The unique to compare with; 0: none.
+    pub cas: u64,
+    /// Answer only what is out of the ordinary.
+    pub quiet: bool,
+    /// What to do.
+    pub command: Command<'b>,
+}
+
+/// What an opcode asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'b> {
+    /// `get`, `getk`, `gat`, `gatk`.
+    Get {
+        /// 1 to 250 bytes.
+        key: &'b [u8],
+        /// The reply has the key, a miss's too.
+        with_key: bool,
+        /// The item's new exptime.
+        touch: Option<u32>,
+    },
+    /// `set`, `add`, `replace`, `append`, `prepend`: the value follows.
+    Store(Store<'b>),
+    /// `delete`.
+    Delete {
+        /// 1 to 250 bytes.
+        key: &'b [u8],
+    },
+    /// `increment`, `decrement`.
+    Arithmetic(Arithmetic<'b>),
+    /// `touch`.
+    Touch {
+        /// 1 to 250 bytes.
+        key: &'b [u8],
+        /// The item's new exptime.
+        exptime: u32,
+    },
+    /// `flush`.
+    Flush {
+        /// When; 0 or none: now.
+        exptime: Option<u32>,
+    },
+    /// `noop`.
+    Noop,
+    /// `version`.
+    Version,
+    /// `quit`.
+    Quit,
+    /// `stat`.
+    Stat {
+        /// Which statistics; empty: the general ones.
+        name: &'b [u8],
+    },
+}
+
+/// A storage request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store<'b> {
+    /// 1 to 250 bytes.
+    pub key: &'b [u8],
+    /// The client's own 32 bits; 0 for append and prepend, which keep the item's.
+    pub flags: u32,
+    /// As sent; 0 for append and prepend.
+    pub exptime: u32,
+    /// Bytes of the value that follows.
+    pub value_bytes: u32,
+    /// Which: never [`Verb::Cas`], that is a request whose `cas` isn't 0.
+    pub verb: Verb,
+}
+
+/// `increment`, `decrement`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arithmetic<'b> {
+    /// The item that holds the number.
+    pub key: &'b [u8],
+    /// By how much.
+    pub delta: u64,
+    /// The number of an item that is created.
+    pub initial: u64,
+    /// The exptime of an item that is created; `None`: create none.
+    pub exptime: Option<u32>,
+    /// Stops at 0. Else it wraps at 2^64.
+    pub decrement: bool,
+}
+
+/// The command of `opcode`, if these lengths are its own.
+#[inline]
+pub(super) fn command<'b>(
+    code: u8,
+    key: &'b [u8],
+    extras: &[u8],
+    value_bytes: u32,
+) -> Result<Command<'b>, Status> {
+    let has_key = !key.is_empty();
+    let has_value = value_bytes > 0;
+    let is_bare = !has_key && extras.is_empty() && !has_value;
+    let takes_key_only = has_key && extras.is_empty() && !has_value;
+    let command = match code {
+        opcode::GET | opcode::GET_Q | opcode::GET_K | opcode::GET_K_Q => {
+            let with_key = matches!(code, opcode::GET_K | opcode::GET_K_Q);
+            takes_key_only.then_some(Command::Get { key, with_key, touch: None })
+        }
+        opcode::SET
+        | opcode::SET_Q
+        | opcode::ADD
+        | opcode::ADD_Q
+        | opcode::REPLACE
+        | opcode::REPLACE_Q => words(extras).filter(|_| has_key).map(|[flags, exptime]| {
+            Command::Store(Store { key, flags, exptime, value_bytes, verb: verb(code) })
+        }),
+        opcode::APPEND | opcode::APPEND_Q | opcode::PREPEND | opcode::PREPEND_Q => {
+            let store = Store { key, flags: 0, exptime: 0, value_bytes, verb: verb(code) };
+            (has_key && extras.is_empty()).then_some(Command::Store(store))
+        }
+        opcode::DELETE | opcode::DELETE_Q => takes_key_only.then_some(Command::Delete { key }),
+        opcode::INCREMENT | opcode::INCREMENT_Q | opcode::DECREMENT | opcode::DECREMENT_Q => {
+            let decrement = matches!(code, opcode::DECREMENT | opcode::DECREMENT_Q);
+            arithmetic(key, extras, decrement).filter(|_| has_key && !has_value)
+        }
+        opcode::TOUCH => words(extras)
+            .filter(|_| has_key && !has_value)
+            .map(|[exptime]| Command::Touch { key, exptime }),
+        opcode::GAT | opcode::GAT_Q | opcode::GAT_K | opcode::GAT_K_Q => {
+            let with_key = matches!(code, opcode::GAT_K | opcode::GAT_K_Q);
+            words(extras).filter(|_| has_key && !has_value).map(|[exptime]| Command::Get {
+                key,
+                with_key,
+                touch: Some(exptime),
+            })
+        }
+        opcode::FLUSH | opcode::FLUSH_Q if extras.is_empty() => {
+            is_bare.then_some(Command::Flush { exptime: None })
+        }
+        opcode::FLUSH | opcode::FLUSH_Q => words(extras)
+            .filter(|_| !has_key && !has_value)
+            .map(|[exptime]| Command::Flush { exptime: Some(exptime) }),
+        opcode::NOOP => is_bare.then_some(Command::Noop),
+        opcode::VERSION => is_bare.then_some(Command::Version),
+        opcode::QUIT | opcode::QUIT_Q => is_bare.then_some(Command::Quit),
+        opcode::STAT => (extras.is_empty() && !has_value).then_some(Command::Stat { name: key }),
+        opcode::SASL_MECHANISMS if !is_bare => None,
+        opcode::SASL_AUTH | opcode::SASL_STEP if !has_key || !extras.is_empty() => None,
+        _ => return Err(Status::UnknownCommand),
+    };
+    command.ok_or(Status::InvalidArguments)
+}
+
+fn verb(code: u8) -> Verb {
+    match code {
+        opcode::ADD | opcode::ADD_Q => Verb::Add,
+        opcode::REPLACE | opcode::REPLACE_Q => Verb::Replace,
+        opcode::APPEND | opcode::APPEND_Q => Verb::Append,
+        opcode::PREPEND | opcode::PREPEND_Q => Verb::Prepend,
+        _ => Verb::Set,
+    }
+}
+
+fn arithmetic<'b>(key: &'b [u8], extras: &[u8], decrement: bool) -> Option<Command<'b>> {
+    let [delta_high, delta_low, initial_high, initial_low, exptime] = words(extras)?;
+    let join = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+    Some(Command::Arithmetic(Arithmetic {
+        key,
+        delta: join(delta_high, delta_low),
+        initial: join(initial_high, initial_low),
+        exptime: (exptime != CREATE_NONE).then_some(exptime),
+        decrement,
+    }))
+}
+
+/// The extras as `N` numbers, if there are as many.
+fn words<const N: usize>(extras: &[u8]) -> Option<[u32; N]> {
+    let (words, []) = extras.as_chunks() else { return None };
+    let words: &[[u8; 4]; N] = words.try_into().ok()?;
+    Some(words.map(u32::from_be_bytes))
+}
+
+impl<'b> Request<'b> {
+    /// The key, where the request has one.
+    #[inline]
+    pub fn key(&self) -> Option<&'b [u8]> {
+        match self.command {
+            Command::Get { key, .. } | Command::Delete { key } | Command::Touch { key, .. } => {
+                Some(key)
+            }
+            Command::Store(store) => Some(store.key),
+            Command::Arithmetic(arithmetic) => Some(arithmetic.key),
+            Command::Flush { .. }
+            | Command::Noop
+            | Command::Version
+            | Command::Quit
+            | Command::Stat { .. } => None,
+        }
+    }
+
+    /// Bytes of the value that follows header, extras and key.
+    #[inline]
+    pub fn value_bytes(&self) -> u32 {
+        match self.command {
+            Command::Store(store) => store.value_bytes,
+            _ => 0,
+        }
+    }
+
+    /// Appends header, extras and key, without the value of a storage request.
+    ///
+    /// [`parse`](super::parse) of what is appended gives an equal request, if its opcode is the command's.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + HEADER_BYTES, 0);
+        match self.command {
+            Command::Get { touch: Some(exptime), .. }
+            | Command::Touch { exptime, .. }
+            | Command::Flush { exptime: Some(exptime) } => append(out, [exptime]),
+            Command::Store(Store { verb: Verb::Append | Verb::Prepend, .. }) => {}
+            Command::Store(store) => append(out, [store.flags, store.exptime]),
+            Command::Arithmetic(what) => {
+                out.extend_from_slice(&what.delta.to_be_bytes());
+                out.extend_from_slice(&what.initial.to_be_bytes());
+                append(out, [what.exptime.unwrap_or(CREATE_NONE)]);
+            }
+            _ => {}
+        }
+        let extras_bytes = out.len() - start - HEADER_BYTES;
+        let key = match self.command {
+            Command::Stat { name } => name,
+            _ => self.key().unwrap_or_default(),
+        };
+        out.extend_from_slice(key);
+        let length = |n: usize| u32::try_from(n).expect("a key has at most 250 bytes");
+        let header = Header {
+            magic: REQUEST_MAGIC,
+            opcode: self.echo.opcode,
+            key_bytes: u16::try_from(key.len()).expect("a key has at most 250 bytes"),
+            extras_bytes: u8::try_from(extras_bytes).expect("at most 20 bytes"),
+            body_bytes: length(extras_bytes + key.len()) + self.value_bytes(),
+            opaque: self.echo.opaque,
+            cas: self.cas,
+            ..Header::default()
+        };
+        out[start..start + HEADER_BYTES].copy_from_slice(&header.to_bytes());
+    }
+}
+
+fn append<const N: usize>(out: &mut Vec<u8>, numbers: [u32; N]) {
+    for number in numbers {
+        out.extend_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// The exptime of an increment that creates nothing.
+const CREATE_NONE: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Request<'static>>() <= 72, "a request is passed by value");
