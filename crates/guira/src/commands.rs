@@ -13,6 +13,7 @@ pub(crate) fn guira() -> Command {
         .arg_required_else_help(true)
         .subcommand(serve())
         .subcommand(bench())
+        .subcommand(lab())
         .subcommand(crate::generate::command())
 }
 
@@ -32,6 +33,12 @@ fn bench() -> Command {
     guira_bench::Args::augment_args(command)
 }
 
+fn lab() -> Command {
+    let command = Command::new("lab")
+        .about("Reproduce the tables and figures of the papers behind Guira on this machine");
+    guira_lab::Args::augment_args(command)
+}
+
 /// `memcached`: the flags of `guira serve` without the subcommand.
 pub(crate) fn memcached() -> Command {
     with_flags(Command::new("memcached"))
@@ -45,4 +52,5 @@ Examples:
   guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
   guira serve -s /run/guira.sock       on a unix socket
   guira bench                          put load on 127.0.0.1:11211
+  guira lab list                       the papers' experiments; guira lab run ID runs one
   ln -s guira memcached; ./memcached   memcached's command line as it is";

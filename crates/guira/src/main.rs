@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     let done = match matches.subcommand() {
         Some(("serve", matches)) => return serve(matches, &name),
         Some(("bench", matches)) => bench(matches),
+        Some(("lab", matches)) => lab(matches),
         Some(("generate", matches)) => generate::run(matches),
         _ => Ok(()),
     };
@@ -85,6 +86,10 @@ fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
 fn bench(matches: &ArgMatches) -> anyhow::Result<()> {
     let arguments = guira_bench::Args::from_arg_matches(matches)?;
     Ok(guira_bench::run(&arguments)?)
+}
+
+fn lab(matches: &ArgMatches) -> anyhow::Result<()> {
+    guira_lab::run(&guira_lab::Args::from_arg_matches(matches)?)
 }
 
 /// The subcommand tree, for whoever documents it.

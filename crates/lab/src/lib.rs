@@ -6,19 +6,55 @@
 //! sentence of reading.
 //!
 //! ```text
-//! experiment  what is declared          outcome   what a run yields
-//! scale       how large                 measure   rounds, medians, CPU time
-//! memc3 …     a file an experiment      baseline  what the papers compare with
+//! args ─▶ list                    what is declared: experiment
+//!      ─▶ run ─▶ select, attempts ─▶ outcome ─▶ record (ID.json), plot (ID.svg), page (ID.md)
+//!      ─▶ report                  records joined to one page
+//!      ─▶ trace                   recorded requests, replayed
+//!
+//! memc3 …     an experiment a file       baseline  what the papers compare with
+//! measure     rounds, medians, CPU time  scale     how large
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod args;
+mod baseline;
+mod console;
 mod experiment;
+mod list;
+mod machine;
 pub mod measure;
+mod number;
 mod outcome;
+mod page;
+#[cfg(test)]
+mod planted;
+mod plot;
+mod record;
+mod report;
+mod run;
 mod scale;
+mod select;
 pub mod trace;
 
+pub use args::Args;
 pub use experiment::{EXPERIMENTS, Experiment, Paper, Run, Verdict};
 pub use outcome::{Axis, Bound, Check, Outcome, Plot, Series, Table};
 pub use scale::Scale;
+
+use args::Command;
+
+/// Does what the arguments ask: results go to standard output, progress to standard error.
+///
+/// # Errors
+/// For names that nothing has; for results that can't be read or written; if an experiment could not be finished, or
+/// with `--check` if a check failed, after all have run.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let declared: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
+    match &args.command {
+        Command::List(args) => Ok(console::print(&list::list(&declared, args.long))?),
+        Command::Run(args) => run::run(args, &declared),
+        Command::Report(args) => report::report(args, &declared),
+        Command::Trace(args) => trace::run(args),
+    }
+}

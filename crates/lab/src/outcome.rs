@@ -92,6 +92,20 @@ impl Check {
             Bound::Between(least, most) => (least..=most).contains(&self.measured),
         }
     }
+
+    /// By how much what was measured lies beyond its bound: 0 if it holds, NaN if it is none.
+    #[must_use]
+    pub fn missed_by(&self) -> f64 {
+        let (least, most) = match self.bound {
+            Bound::AtLeast(least) => (least, f64::INFINITY),
+            Bound::AtMost(most) => (f64::NEG_INFINITY, most),
+            Bound::Between(least, most) => (least, most),
+        };
+        if self.measured.is_nan() {
+            return f64::NAN;
+        }
+        (least - self.measured).max(self.measured - most).max(0.0)
+    }
 }
 
 /// Written where the check is, as a constant.

@@ -1,0 +1,151 @@
+//! The page of a run: the paper's figures beside the measured ones, the plots, the checks, the reading.
+
+use std::fmt::Write;
+
+use crate::experiment::Experiment;
+use crate::number::figure;
+use crate::outcome::Check;
+use crate::record::{Record, plot_files};
+
+/// `ID.md`: a document of its own, its plots beside it.
+pub(crate) fn page(experiment: &Experiment, record: &Record) -> String {
+    let ran = format!("{}; guira {}.\n", record.machine.line(), build(record));
+    format!("# {}{ran}", section(experiment, record, ""))
+}
+
+/// The same as part of a larger document, without what marks its heading as one; links to plots begin with `plots`.
+pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> String {
+    let outcome = &record.outcome;
+    let mut parts = vec![
+        format!("{}: {}", experiment.id, experiment.title),
+        format!("*The paper:* {}", experiment.claim),
+        format!("*Must show here:* {}", experiment.shape),
+    ];
+    let files = plot_files(&record.id, outcome.plots.len());
+    parts.extend(outcome.plots.iter().zip(files).map(|(plot, file)| {
+        format!("![{}]({plots}{file})", plot.title.replace(['[', ']'], "").trim())
+    }));
+    parts.extend(
+        outcome.tables.iter().map(|it| format!("{}:\n\n{}", it.title, table(&it.header, &it.rows))),
+    );
+    if !outcome.checks.is_empty() {
+        parts.push(checks(&outcome.checks));
+    }
+    parts.push(outcome.reading.clone());
+    parts.push(verdict(experiment));
+    parts.push(circumstances(record));
+    parts.retain(|part| !part.trim().is_empty());
+    parts.join("\n\n") + "\n\n"
+}
+
+/// Version and commit.
+pub(crate) fn build(record: &Record) -> String {
+    match &record.commit {
+        Some(commit) => format!("{} ({commit})", record.version),
+        None => format!("{} (a build of no known commit)", record.version),
+    }
+}
+
+/// A table of Markdown.
+pub(crate) fn table(header: &[String], rows: &[Vec<String>]) -> String {
+    let row = |cells: &[String]| {
+        let cells: Vec<_> =
+            cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    let rule = header.iter().map(|_| "---".to_owned()).collect::<Vec<_>>();
+    let lines = [row(header), row(&rule)];
+    lines.into_iter().chain(rows.iter().map(|cells| row(cells))).collect::<Vec<_>>().join("\n")
+}
+
+fn checks(checks: &[Check]) -> String {
+    let header = ["check", "measured", "must be", "", "because"].map(Into::into);
+    let rows: Vec<_> = checks
+        .iter()
+        .map(|check| {
+            vec![
+                check.claim.clone(),
+                figure(check.measured),
+                check.bound.to_string(),
+                if check.holds() { "holds" } else { "**fails**" }.into(),
+                check.reason.into(),
+            ]
+        })
+        .collect();
+    table(&header, &rows)
+}
+
+fn verdict(experiment: &Experiment) -> String {
+    let mut text = format!("**{}**", capital(experiment.verdict.short()));
+    if let Some(why) = experiment.verdict.why() {
+        write!(text, ": {why}").expect("a string takes all");
+    }
+    if !text.ends_with(['.', '!', '?']) {
+        text.push('.');
+    }
+    text
+}
+
+fn circumstances(record: &Record) -> String {
+    let mut text = format!("`{}` took {:.0} s", record.command, record.duration_s.ceil());
+    match record.attempts {
+        1 => text.push('.'),
+        n => {
+            write!(text, "; this is attempt {n}, since before it:\n").expect("a string takes all");
+            text.extend(record.failed_before.iter().map(|fault| format!("\n- {fault}")));
+        }
+    }
+    text
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planted::HOLDS;
+    use crate::record::tests::record;
+    use expect_test::expect;
+
+    #[test]
+    fn a_page_has_everything_once() {
+        expect![[r#"
+            # planted-holds: what a test plants
+
+            *The paper:* Two is twice one.
+
+            *Must show here:* the ratio is at least 1.5
+
+            ![rate against threads](planted-holds.svg)
+
+            rates:
+
+            | threads | paper | here |
+            | --- | --- | --- |
+            | 1 \| one | 1.0 | 1.1 |
+
+            | check | measured | must be |  | because |
+            | --- | --- | --- | --- | --- |
+            | two threads do 1.5 of what one does | 2 | ≥ 1.5 | holds | half of the second may go to the operating system |
+
+            Two threads did 2.0 of what one did.
+
+            **Not testable here**: one and two | are not measured.
+
+            `guira lab run planted-holds --scale small --seed 7` took 2 s.
+
+            Some CPU, 2 cores, 8 GiB, Linux 6, transparent huge pages: madvise; guira 0.1.0 (0123456789ab).
+        "#]].assert_eq(&page(&HOLDS, &record(HOLDS.id)));
+    }
+
+    #[test]
+    fn a_page_without_plots_tables_or_checks_is_still_one() {
+        let mut bare = record(HOLDS.id);
+        bare.outcome = Default::default();
+        let page = page(&HOLDS, &bare);
+        assert!(!page.contains("\n\n\n") && !page.contains("]("), "{page}");
+    }
+}

@@ -1,0 +1,196 @@
+//! A plot as SVG: lines with markers over two axes, or bars over categories.
+//!
+//! For eyes: colours after Okabe and Ito that colour-blind readers can tell apart, a marker of its own a series,
+//! labels in full words, the paper's figures dashed and hollow in the colour of the series that they are about. The
+//! plot brings its own background, and another one where the reader prefers dark pages.
+//!
+//! The same plot gives the same bytes. Points that no axis can show (NaN, infinities, nothing positive on a
+//! logarithmic axis) are left out and break their line.
+//!
+//! ```text
+//! title
+//! legend: ● a  ■ b  ○ a (paper)
+//! y's label
+//! ┌────────────┐
+//! ticks   area │   scale.rs: places of values    marks.rs: lines, markers, bars
+//! └────────────┘
+//!   ticks, x's label
+//! ```
+//! Bad at: more than ten series, thousands of points, labels that overlap because their values are close.
+
+mod legend;
+mod marks;
+mod scale;
+
+use std::fmt::Write;
+
+use crate::outcome::{Axis, Plot};
+use legend::Legend;
+use marks::{Bars, lines};
+use scale::{Place, Span};
+
+/// The plot's SVG.
+pub(crate) fn svg(plot: &Plot) -> String {
+    let categories = &plot.x.categories;
+    let legend = Legend::new(&plot.series, WIDTH - 2.0 * MARGIN);
+    let shown: Vec<Vec<(f64, f64)>> =
+        plot.series.iter().map(|it| showable(&it.points, plot)).collect();
+    let finite = || shown.iter().flatten().filter(|(x, y)| x.is_finite() && y.is_finite());
+    let top = MARGIN + 34.0 + legend.height() + 20.0;
+    let bottom = top + AREA_HEIGHT;
+
+    let mut y = Span::of(finite().map(|p| p.1), plot.y.is_log);
+    if categories.is_empty() {
+        y.widen()
+    } else {
+        y.widen_for_bars()
+    }
+    let y_ticks = y.ticks(&plot.y.label, AREA_HEIGHT, 26.0);
+    let widest = y_ticks.iter().map(|(_, text)| width_of(text, 12.0)).fold(0.0, f64::max);
+    let left = MARGIN + widest + 8.0;
+    let y = Place::new(y, bottom, top);
+
+    let mut body = heading(&plot.title);
+    legend.draw(&mut body, MARGIN, MARGIN + 34.0);
+    text(&mut body, MARGIN, top - 14.0, "start", &label(&plot.y));
+    for (value, name) in &y_ticks {
+        let at = y.at(*value);
+        line(&mut body, "grid", (left, at), (RIGHT, at));
+        text(&mut body, left - 6.0, at + 4.0, "end", name);
+    }
+    let below = if categories.is_empty() {
+        let mut x = Span::of(finite().map(|p| p.0), plot.x.is_log);
+        let values: Vec<f64> = finite().map(|p| p.0).collect();
+        let ticks = x.ticks_at(&values, &plot.x.label, RIGHT - left);
+        let x = Place::new(x, left, RIGHT);
+        for (value, name) in &ticks {
+            let at = x.at(*value);
+            line(&mut body, "axis", (at, bottom), (at, bottom + 5.0));
+            text(&mut body, at, bottom + 19.0, "middle", name);
+        }
+        lines(&mut body, &legend, &shown, &x, &y);
+        24.0
+    } else {
+        let bars = Bars { left, right: RIGHT, bottom, categories };
+        bars.draw(&mut body, &legend, &shown, &y);
+        bars.names(&mut body)
+    };
+    line(&mut body, "axis", (left, bottom), (RIGHT, bottom));
+    if finite().next().is_none() {
+        text(&mut body, (left + RIGHT) / 2.0, (top + bottom) / 2.0, "middle", "no figures");
+    }
+    text(&mut body, (left + RIGHT) / 2.0, bottom + below + 16.0, "middle", &label(&plot.x));
+    document(&body, bottom + below + 16.0 + MARGIN, &plot.title)
+}
+
+/// The points as they can be shown, others as NaN so that lines break there.
+fn showable(points: &[(f64, f64)], plot: &Plot) -> Vec<(f64, f64)> {
+    let fits = |value: f64, axis: &Axis| value.is_finite() && (!axis.is_log || value > 0.0);
+    let is_shown = |&(x, y): &(f64, f64)| fits(x, &plot.x) && fits(y, &plot.y);
+    points.iter().map(|p| if is_shown(p) { *p } else { (f64::NAN, f64::NAN) }).collect()
+}
+
+/// An axis's label: without the unit where its ticks carry it.
+fn label(axis: &Axis) -> String {
+    match scale::unit_of_time(&axis.label) {
+        Some((name, _)) if axis.is_log => name.to_owned(),
+        _ => axis.label.clone(),
+    }
+}
+
+fn heading(title: &str) -> String {
+    let (x, y) = (MARGIN, MARGIN + 14.0);
+    format!("<text class=\"title\" x=\"{x}\" y=\"{y}\">{}</text>\n", escape(title))
+}
+
+fn text(body: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
+    let words = escape(words);
+    writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>")
+        .expect("a string takes all");
+}
+
+fn line(body: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+    let ((x1, y1), (x2, y2)) = (from, to);
+    writeln!(
+        body,
+        "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+    )
+    .expect("a string takes all");
+}
+
+fn document(body: &str, height: f64, title: &str) -> String {
+    let mut style = STYLE.to_owned();
+    for (at, (light, _)) in PALETTE.iter().enumerate() {
+        writeln!(style, ".c{at}{{color:{light}}}").expect("a string takes all");
+    }
+    style.push_str(DARK_STYLE);
+    for (at, (_, dark)) in PALETTE.iter().enumerate() {
+        write!(style, ".c{at}{{color:{dark}}}").expect("a string takes all");
+    }
+    style.push_str("}\n");
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" \
+         width=\"{WIDTH:.0}\" height=\"{height:.0}\" role=\"img\">\n<title>{}</title>\n\
+         <style>\n{style}</style>\n<rect class=\"back\" width=\"100%\" height=\"100%\" rx=\"6\"/>\n\
+         {body}</svg>\n",
+        escape(title)
+    )
+}
+
+fn escape(text: &str) -> String {
+    let shown = text.chars().filter(|c| !c.is_control());
+    shown.fold(String::new(), |mut escaped, c| {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+        escaped
+    })
+}
+
+/// About how wide `text` is in letters of that size: what a common sans-serif needs, a little generous.
+fn width_of(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.56
+}
+
+const WIDTH: f64 = 760.0;
+const AREA_HEIGHT: f64 = 300.0;
+const MARGIN: f64 = 16.0;
+const RIGHT: f64 = WIDTH - MARGIN - 12.0;
+
+/// Okabe and Ito's colours without yellow, which white swallows: on white, and on near-black.
+const PALETTE: [(&str, &str); 7] = [
+    ("#0072b2", "#4da6e0"),
+    ("#d55e00", "#f0803c"),
+    ("#009e73", "#2fc79b"),
+    ("#b0508c", "#dd8fbd"),
+    ("#e69f00", "#f0b840"),
+    ("#3fa0d8", "#8fd0f5"),
+    ("#4d4d4d", "#c0c0c0"),
+];
+
+const STYLE: &str = "\
+text{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}
+.title{font-size:15px;font-weight:600}
+.value{font-size:10.5px}
+.back{fill:#fff}
+.grid{stroke:#e3e7eb}
+.axis{stroke:#57606a}
+.line{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}
+.mark{fill:currentColor;stroke:currentColor;stroke-width:1.5}
+.bar{fill:currentColor}
+.papers.line{stroke-dasharray:6 4;stroke-width:1.6}
+.papers.mark{fill:#fff}
+.papers.bar{fill-opacity:.14;stroke:currentColor;stroke-width:1.4;stroke-dasharray:4 3}
+";
+
+const DARK_STYLE: &str = "\
+@media (prefers-color-scheme:dark){
+text{fill:#d8dee4}.back{fill:#16191d}.grid{stroke:#30363d}.axis{stroke:#9aa4af}.papers.mark{fill:#16191d}
+";
+
+#[cfg(test)]
+mod tests;
