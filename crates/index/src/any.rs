@@ -1,0 +1,225 @@
+//! The index that is chosen when the program starts: a closed set, so an enum.
+//!
+//! # Costs
+//! A call is a branch on which table it is, always the same one and so well predicted; a batch branches once. The
+//! tables' own code is compiled into each branch, as it is where a type names the table.
+
+use crate::{
+    Broken, Chained, ChainedEntry, Cuckoo, CuckooEntry, Entry, Full, Hash, Hopscotch, Index, Items,
+    Location,
+};
+use std::fmt;
+use std::str::FromStr;
+
+/// Which index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Cuckoo`].
+    #[default]
+    Cuckoo,
+    /// [`Hopscotch`].
+    Hopscotch,
+    /// [`Chained`].
+    Chained,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cuckoo, Self::Hopscotch, Self::Chained];
+
+    /// Its name, which [`Kind::from_str`] reads.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cuckoo => "cuckoo",
+            Self::Hopscotch => "hopscotch",
+            Self::Chained => "chained",
+        }
+    }
+
+    /// Such an index, which starts small and may grow until it holds at least `items_max` keys.
+    ///
+    /// # Panics
+    /// If the address space cannot be had.
+    #[must_use]
+    pub fn with_max(self, items_max: usize) -> AnyIndex {
+        match self {
+            Self::Cuckoo => AnyIndex::Cuckoo(Cuckoo::with_max(items_max)),
+            Self::Hopscotch => AnyIndex::Hopscotch(Hopscotch::with_max(items_max)),
+            Self::Chained => AnyIndex::Chained(Chained::with_max(items_max)),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownKind(name.to_owned()))
+    }
+}
+
+/// No index has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind(String);
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = Kind::ALL.map(Kind::name).join(", ");
+        write!(f, "there is no index {:?}: take one of {names}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+/// Any of the indexes.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a process has one, and a box would be one more line a look-up"
+)]
+pub enum AnyIndex {
+    /// See [`Cuckoo`].
+    Cuckoo(Cuckoo),
+    /// See [`Hopscotch`].
+    Hopscotch(Hopscotch),
+    /// See [`Chained`].
+    Chained(Chained),
+}
+
+impl AnyIndex {
+    /// Which it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Cuckoo(_) => Kind::Cuckoo,
+            Self::Hopscotch(_) => Kind::Hopscotch,
+            Self::Chained(_) => Kind::Chained,
+        }
+    }
+}
+
+/// The place of a key in an [`AnyIndex`], locked until dropped.
+#[derive(Debug)]
+pub enum AnyEntry<'a> {
+    /// See [`CuckooEntry`].
+    Cuckoo(CuckooEntry<'a>),
+    /// See [`HopscotchEntry`](crate::HopscotchEntry).
+    Hopscotch(<Hopscotch as Index>::Entry<'a>),
+    /// See [`ChainedEntry`].
+    Chained(ChainedEntry<'a>),
+}
+
+/// The same expression for whichever table it is.
+macro_rules! each {
+    ($any:expr, $one:ident => $do:expr) => {
+        match $any {
+            Self::Cuckoo($one) => $do,
+            Self::Hopscotch($one) => $do,
+            Self::Chained($one) => $do,
+        }
+    };
+}
+
+/// The same call for whichever table it is, its entry wrapped by `map`.
+macro_rules! entry_of {
+    ($any:expr, $one:ident => $do:expr) => {
+        match $any {
+            Self::Cuckoo($one) => $do.map(AnyEntry::Cuckoo),
+            Self::Hopscotch($one) => $do.map(AnyEntry::Hopscotch),
+            Self::Chained($one) => $do.map(AnyEntry::Chained),
+        }
+    };
+}
+
+impl Index for AnyIndex {
+    type Entry<'a> = AnyEntry<'a>;
+
+    #[inline]
+    fn get(&self, hash: Hash, is_key: impl FnMut(Location) -> bool) -> Option<Location> {
+        each!(self, index => index.get(hash, is_key))
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: Hash) {
+        each!(self, index => index.prefetch(hash));
+    }
+
+    #[inline]
+    fn candidate(&self, hash: Hash) -> Option<Location> {
+        each!(self, index => index.candidate(hash))
+    }
+
+    fn get_batch(
+        &self,
+        hashes: &[Hash],
+        items: &impl Items,
+        is_key: impl FnMut(usize, Location) -> bool,
+        found: &mut [Option<Location>],
+    ) {
+        each!(self, index => index.get_batch(hashes, items, is_key, found));
+    }
+
+    #[inline]
+    fn entry(
+        &self,
+        hash: Hash,
+        items: &impl Items,
+        is_key: impl FnMut(Location) -> bool,
+    ) -> Result<AnyEntry<'_>, Full> {
+        entry_of!(self, index => index.entry(hash, items, is_key))
+    }
+
+    #[inline]
+    fn find_entry(&self, hash: Hash, is_key: impl FnMut(Location) -> bool) -> Option<AnyEntry<'_>> {
+        entry_of!(self, index => index.find_entry(hash, is_key))
+    }
+
+    fn touch_ahead(&self, items: usize) {
+        each!(self, index => index.touch_ahead(items));
+    }
+
+    fn maintain(&self, items: &impl Items, budget: usize) -> bool {
+        each!(self, index => index.maintain(items, budget))
+    }
+
+    fn validate(&self, items: &impl Items) -> Result<(), Broken> {
+        each!(self, index => index.validate(items))
+    }
+
+    fn len(&self) -> usize {
+        each!(self, index => index.len())
+    }
+
+    fn capacity(&self) -> usize {
+        each!(self, index => index.capacity())
+    }
+
+    fn bytes(&self) -> usize {
+        each!(self, index => index.bytes())
+    }
+}
+
+impl Entry for AnyEntry<'_> {
+    #[inline]
+    fn location(&self) -> Option<Location> {
+        each!(self, entry => entry.location())
+    }
+
+    #[inline]
+    fn put(&mut self, new: Location) -> Option<Location> {
+        each!(self, entry => entry.put(new))
+    }
+
+    #[inline]
+    fn remove(&mut self) -> Option<Location> {
+        each!(self, entry => entry.remove())
+    }
+}
