@@ -1,36 +1,92 @@
-//! What a get and a set cost in process, without a wire: CPU nanoseconds an operation of one thread.
+//! What a get and a set cost in process, without a wire, with each index: CPU nanoseconds an operation of one thread.
 //!
-//! `cargo bench -p guira-cache [-- ITEMS]` (default 1,000,000): 16-byte keys, 32-byte values, keys
-//! drawn uniformly. Batches of 50 are looked up in the stages that a server uses.
+//! `cargo bench -p guira-cache [-- ITEMS [ROUNDS]]` (default 1,000,000 and 5): 16-byte keys, 32-byte values, keys drawn
+//! uniformly. Batches of 50 are looked up in the stages that a server uses. All caches are built first and measured in
+//! turn, round by round; medians are printed. The first column is a cache whose type names the cuckoo index, the second
+//! one that was told at run time to take it, as a server does: what lies between them is what the choice costs.
 
-use guira_cache::{Cache, Config, Handle, NoRoom, Store};
+use guira_cache::{Cache, Config, Handle, IndexKind, NoRoom, Store};
+use guira_index::{Cuckoo, Index};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 
 const NOW: u32 = 100;
 const BATCH: usize = 50;
+const WORKS: [&str; 5] = [
+    "insert",
+    "get, one by one",
+    "get, batches of 50",
+    "miss, batches of 50",
+    "set, batches of 50",
+];
 
 fn main() {
-    let items: u64 =
-        std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(1_000_000);
-    let room = usize::try_from(items).expect("fits") * 56 + (16 << 20);
-    let cache =
-        Cache::new(&Config { memory_bytes: room, ..Config::default() }).expect("memory for it");
-    let mut handle = cache.handle();
-    let insert = timed(items, || {
-        for n in 0..items {
-            set(&mut handle, n, n);
+    let mut numbers = std::env::args().filter_map(|arg| arg.parse().ok());
+    let items: u64 = numbers.next().unwrap_or(1_000_000);
+    let rounds = numbers.next().unwrap_or(5);
+    let memory_bytes = usize::try_from(items).expect("fits") * 56 + (16 << 20);
+    let config = |index| Config { memory_bytes, index, ..Config::default() };
+    let cuckoo = Cuckoo::with_max(memory_bytes / 32);
+    let named = Cache::with_index(&config(IndexKind::Cuckoo), cuckoo).expect("memory for it");
+    let chosen = IndexKind::ALL.map(|kind| Cache::new(&config(kind)).expect("memory for it"));
+    let mut columns = vec![Column::new("cuckoo (type)", &named, items)];
+    let names = ["cuckoo", "hopscotch", "chained"];
+    columns.extend(names.iter().zip(&chosen).map(|(name, cache)| Column::new(name, cache, items)));
+    let ops = items.max(2_000_000);
+    for _ in 0..rounds {
+        measure(&mut columns[0], &named, items, ops);
+        for (column, cache) in columns[1..].iter_mut().zip(&chosen) {
+            measure(column, cache, items, ops);
         }
-    });
-    println!("{items} items, index {} B an item", cache.index_bytes() as f64 / items as f64);
-    report("insert", insert);
-    let ops = items.max(4_000_000);
-    for _ in 0..3 {
-        report("get, one by one", timed(ops, || gets(&handle, items, ops)));
-        report("get, batches of 50", timed(ops, || batched(&mut handle, items, ops, false)));
-        report("miss, batches of 50", timed(ops, || batched(&mut handle, items, ops, true)));
-        report("set, batches of 50", timed(ops, || sets(&mut handle, items, ops)));
     }
+    print(&columns);
+}
+
+/// What was measured of one cache.
+struct Column {
+    name: &'static str,
+    index_bytes: f64,
+    ns: [Vec<f64>; WORKS.len()],
+}
+
+impl Column {
+    /// Fills the cache.
+    fn new<I: Index>(name: &'static str, cache: &Cache<I>, items: u64) -> Self {
+        let mut handle = cache.handle();
+        let insert = timed(items, || (0..items).for_each(|n| set(&mut handle, n, n)));
+        let index_bytes = cache.index_bytes() as f64 / items as f64;
+        let mut ns = [const { Vec::new() }; WORKS.len()];
+        ns[0].push(insert);
+        Self { name, index_bytes, ns }
+    }
+}
+
+fn measure<I: Index>(column: &mut Column, cache: &Cache<I>, items: u64, ops: u64) {
+    let mut handle = cache.handle();
+    let [_, one, hits, misses, writes] = &mut column.ns;
+    one.push(timed(ops, || gets(&handle, items, ops)));
+    hits.push(timed(ops, || batched(&mut handle, items, ops, false)));
+    misses.push(timed(ops, || batched(&mut handle, items, ops, true)));
+    writes.push(timed(ops, || sets(&mut handle, items, ops)));
+}
+
+fn print(columns: &[Column]) {
+    let line = |what: &str, cells: &mut dyn Iterator<Item = String>| {
+        print!("{what:22}");
+        cells.for_each(|cell| print!("{cell:>15}"));
+        println!();
+    };
+    line("", &mut columns.iter().map(|column| column.name.to_owned()));
+    line("index, B an item", &mut columns.iter().map(|c| format!("{:.1}", c.index_bytes)));
+    for (at, what) in WORKS.into_iter().enumerate() {
+        line(what, &mut columns.iter().map(|column| format!("{:.1} ns", median(&column.ns[at]))));
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 fn key(n: u64) -> [u8; 16] {
@@ -43,7 +99,7 @@ fn key(n: u64) -> [u8; 16] {
     key
 }
 
-fn set(handle: &mut Handle<'_>, n: u64, seed: u64) {
+fn set<I: Index>(handle: &mut Handle<'_, I>, n: u64, seed: u64) {
     let value = [u8::try_from(seed & 0xff).expect("a byte"); 32];
     while let Err(no_room) = handle.store(&handle.key(&key(n)), &value, &Store::default(), NOW) {
         assert_eq!(no_room, NoRoom::Later);
@@ -51,7 +107,7 @@ fn set(handle: &mut Handle<'_>, n: u64, seed: u64) {
     }
 }
 
-fn gets(handle: &Handle<'_>, items: u64, ops: u64) {
+fn gets<I: Index>(handle: &Handle<'_, I>, items: u64, ops: u64) {
     let mut random = Random(1);
     for _ in 0..ops {
         let found = handle.get(&handle.key(&key(random.below(items))), NOW);
@@ -59,7 +115,7 @@ fn gets(handle: &Handle<'_>, items: u64, ops: u64) {
     }
 }
 
-fn batched(handle: &mut Handle<'_>, items: u64, ops: u64, absent: bool) {
+fn batched<I: Index>(handle: &mut Handle<'_, I>, items: u64, ops: u64, absent: bool) {
     let mut random = Random(2);
     let beyond = if absent { items } else { 0 };
     for _ in 0..ops / BATCH as u64 {
@@ -74,7 +130,7 @@ fn batched(handle: &mut Handle<'_>, items: u64, ops: u64, absent: bool) {
     }
 }
 
-fn sets(handle: &mut Handle<'_>, items: u64, ops: u64) {
+fn sets<I: Index>(handle: &mut Handle<'_, I>, items: u64, ops: u64) {
     let mut random = Random(3);
     for _ in 0..ops / BATCH as u64 {
         let numbers: [u64; BATCH] = std::array::from_fn(|_| random.below(items));
@@ -97,10 +153,6 @@ fn timed(ops: u64, run: impl FnOnce()) -> f64 {
     let end = now();
     let ns = (end.tv_sec - start.tv_sec) * 1_000_000_000 + (end.tv_nsec - start.tv_nsec);
     ns as f64 / ops as f64
-}
-
-fn report(what: &str, ns: f64) {
-    println!("{what:24} {ns:7.1} ns");
 }
 
 /// xorshift64*: cheap enough not to be measured.

@@ -9,14 +9,14 @@ use crate::item::ItemRef;
 use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
 use crate::stats::{Registry, Totals};
-use guira_index::{Cuckoo, Hash, Index, Items, Location};
+use guira_index::{AnyIndex, Hash, Index, Items, Location};
 use parking_lot::Mutex;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
 ///
-/// `I` is the index. Benchmarks and the lab name one; a server takes the default.
-pub struct Cache<I: Index = Cuckoo> {
+/// `I` is the index: the one that [`Config::index`] names, unless a benchmark or the lab names a type.
+pub struct Cache<I: Index = AnyIndex> {
     pub(crate) index: I,
     pub(crate) slab: Slab,
     pub(crate) epochs: Epochs,
@@ -31,16 +31,16 @@ pub struct Cache<I: Index = Cuckoo> {
     slots: Mutex<Vec<usize>>,
 }
 
-impl Cache<Cuckoo> {
-    /// A cache over the default index, sized so that the index can refer to every chunk.
+impl Cache {
+    /// A cache over the index that `config` names, sized so that it can refer to every chunk.
     pub fn new(config: &Config) -> Result<Cache, ConfigError> {
         let items_max = config.memory_bytes_reserved().div_ceil(crate::classes::CHUNK_MIN);
-        Cache::with_index(config, Cuckoo::with_max(items_max))
+        Cache::with_index(config, config.index.with_max(items_max))
     }
 }
 
 impl<I: Index> Cache<I> {
-    /// A cache over an index of the caller's choice.
+    /// A cache over an index of the caller's making; [`Config::index`] doesn't count.
     pub fn with_index(config: &Config, index: I) -> Result<Cache<I>, ConfigError> {
         let slab = Slab::new(config)?;
         let secrets = match config.hash_seed {
@@ -89,6 +89,11 @@ impl<I: Index> Cache<I> {
     /// Whether the cache holds no item.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The index, for its figures and its kind.
+    pub fn index(&self) -> &I {
+        &self.index
     }
 
     /// Memory that the index uses now, in bytes.

@@ -1,15 +1,18 @@
 //! What a cache is made from, checked before any memory is taken.
 
 use crate::slab::MEMORY_MAX;
+use guira_index::Kind;
 use std::fmt;
 
 /// How a cache is sized and what it may do. `Config::default()` is memcached's default.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Memory for items, in bytes (memcached's `-m`). The index comes on top: about 5.7 bytes an item.
+    /// Memory for items, in bytes (memcached's `-m`). The index comes on top: 5.6 to 16 bytes an item.
     pub memory_bytes: usize,
     /// The largest item that a server accepts, in bytes; bounds the value of one item.
     pub item_bytes_max: usize,
+    /// Which index finds the items.
+    pub index: Kind,
     /// Whether a full cache evicts (`true`) or refuses to store (`-M`).
     pub evictions: bool,
     /// `Some(f)`: each slab class is `f` times the one below (memcached's `-f`); `None`: Guira's own
@@ -32,6 +35,7 @@ impl Default for Config {
         Config {
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,
+            index: Kind::default(),
             evictions: true,
             growth_factor: None,
             chunk_bytes_min: 48,

@@ -16,7 +16,7 @@ use crate::cache::Cache;
 use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
-use guira_index::{Cuckoo, Index};
+use guira_index::{AnyIndex, Index};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -77,7 +77,7 @@ impl<I: Index> Handle<'_, I> {
 }
 
 /// The sweep, for one background thread to run in small steps.
-pub struct Sweeper<'c, I: Index = Cuckoo> {
+pub struct Sweeper<'c, I: Index = AnyIndex> {
     handle: Handle<'c, I>,
     pass: Option<Pass>,
     aged_at: u32,

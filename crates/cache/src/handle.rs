@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::item::ItemRef;
 use crate::stats::{ClassCounter, Counter, Counts};
 use crate::{Cache, Totals};
-use guira_index::{Cuckoo, Hash, Index, Location};
+use guira_index::{AnyIndex, Hash, Index, Location};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ impl<'k> Key<'k> {
 }
 
 /// One thread's handle; see [`Cache::handle`]. Not `Sync`: it stays with its thread.
-pub struct Handle<'c, I: Index = Cuckoo> {
+pub struct Handle<'c, I: Index = AnyIndex> {
     pub(crate) cache: &'c Cache<I>,
     pub(crate) counts: &'c Counts,
     slot: usize,

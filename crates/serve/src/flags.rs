@@ -48,6 +48,10 @@ pub struct Flags {
     #[arg(short = 'M', long)]
     pub disable_evictions: bool,
 
+    /// Which index finds the items: cuckoo (smallest), chained (fastest to write) or hopscotch
+    #[arg(long, value_name = "NAME", default_value = "cuckoo")]
+    pub index: String,
+
     /// Most connections, counted by file descriptors; raises the limit of open files to match
     #[arg(short = 'c', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
@@ -68,7 +72,7 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub listen_backlog: i64,
 
-    /// Protocol: auto, ascii or binary (this build speaks the text and meta protocols only)
+    /// Protocol: auto (a connection's first byte decides), ascii or binary
     #[arg(short = 'B', long, value_name = "NAME", default_value = "auto")]
     pub protocol: String,
 

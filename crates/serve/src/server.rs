@@ -12,7 +12,7 @@ use crate::detail::Detail;
 use crate::listener;
 use crate::log::Log;
 use crate::roster::{Doing, Peer, Roster};
-use crate::settings::{EXIT_SYSTEM, Host, Listen, Protocol, Refusal, Settings};
+use crate::settings::{EXIT_SYSTEM, Host, Listen, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
 use crate::worker::Worker;
@@ -79,6 +79,7 @@ pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Ref
     let config = Config {
         memory_bytes: settings.memory_bytes,
         item_bytes_max: settings.item_bytes_max,
+        index: settings.index,
         evictions: settings.evictions,
         growth_factor: settings.growth_factor,
         chunk_bytes_min: settings.chunk_bytes_min,
@@ -188,9 +189,6 @@ fn say_what_is_missing(settings: &Settings) {
             "guira: -U {}: UDP is not served by this build; the port is bound and kept silent.",
             settings.udp_port
         );
-    }
-    if settings.protocol == Protocol::Binary {
-        eprintln!("guira: -B binary: not spoken by this build; every client will be hung up on.");
     }
     if settings.threads > THREADS_SENSIBLE {
         eprintln!(

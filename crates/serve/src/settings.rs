@@ -16,6 +16,7 @@ pub use extended::Extended;
 pub use listen::{Address, Host};
 
 use crate::flags::Flags;
+use guira_cache::{IndexKind, UnknownIndex};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -30,6 +31,8 @@ pub struct Settings {
     pub udp_port: i32,
     /// Bytes of item memory.
     pub memory_bytes: usize,
+    /// Which index finds the items.
+    pub index: IndexKind,
     /// Whether a full cache evicts.
     pub evictions: bool,
     /// Connections are refused from file descriptor `connections_max - 1` on.
@@ -101,7 +104,7 @@ pub enum Protocol {
     Auto,
     /// Text and meta only.
     Ascii,
-    /// Binary only. This build closes every connection that sends something.
+    /// Binary only.
     Binary,
 }
 
@@ -163,6 +166,7 @@ impl Settings {
             inter,
             udp_port: udp_port(flags)?,
             memory_bytes,
+            index: index(&flags.index)?,
             evictions: !flags.disable_evictions,
             connections_max: positive(
                 flags.conn_limit,
@@ -318,6 +322,10 @@ fn protocol(name: &str) -> Result<Protocol, Refusal> {
 
 fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
     u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
+}
+
+fn index(name: &str) -> Result<IndexKind, Refusal> {
+    name.parse().map_err(|error: UnknownIndex| value(&format!("--index: {error}")))
 }
 
 fn value(message: &str) -> Refusal {

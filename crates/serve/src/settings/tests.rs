@@ -3,6 +3,7 @@
 use super::{Address, Host, Listen, Protocol, Refusal, Settings};
 use crate::flags::Flags;
 use clap::{Args, Command, FromArgMatches};
+use guira_cache::IndexKind;
 use std::path::PathBuf;
 
 fn parse(line: &str) -> Result<Settings, Refusal> {
@@ -53,6 +54,15 @@ fn values_may_be_attached_repeated_and_long() {
     assert_eq!(accepted("-B binary -B ascii").protocol, Protocol::Ascii);
     let detail = accepted("-D /");
     assert_eq!((detail.prefix_delimiter, detail.detail_enabled), (b'/', true));
+}
+
+#[test]
+fn an_index_is_chosen_by_name_and_a_wrong_name_is_told_the_right_ones() {
+    assert_eq!(accepted("").index, IndexKind::Cuckoo);
+    assert_eq!(accepted("--index hopscotch").index, IndexKind::Hopscotch);
+    assert_eq!(accepted("--index=chained").index, IndexKind::Chained);
+    let refusal = parse("--index btree").unwrap_err();
+    assert!(refusal.message.contains("cuckoo, hopscotch, chained"), "{refusal}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(crate) fn settings(shared: &Shared, out: &mut Vec<u8>) {
     memory(shared, out);
     tuning(shared, out);
     outside(out);
+    own(shared, out);
 }
 
 fn yes(is: bool) -> &'static str {
@@ -92,4 +93,9 @@ fn outside(out: &mut Vec<u8>) {
     line(out, "num_napi_ids", 0);
     line(out, "memory_file", "(null)");
     line(out, "client_flags_size", size_of::<u32>());
+}
+
+/// What memcached has no choice of.
+fn own(shared: &Shared, out: &mut Vec<u8>) {
+    line(out, "index", shared.settings.index);
 }
