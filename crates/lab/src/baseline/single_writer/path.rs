@@ -1,0 +1,143 @@
+//! Making room: which keys have to move, found first and moved afterwards from the far end, so that a key is never out
+//! of both its buckets.
+//!
+//! MemC3 section 3.3.1 and table 2: a random walk from each of several buckets at once, so that the next buckets of all
+//! of them are fetched together; the first to find a free slot wins. All walks together may look at 500 keys. Beside
+//! it, for comparison, the breadth-first search of Li et al. (EuroSys 2014), which finds the shortest path.
+
+use super::{Probe, SLOTS, SingleWriter, Slot, Writer};
+use guira_bench::Rng;
+use guira_index::{Items, prefetch};
+
+/// How room is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paths {
+    /// So many random walks in parallel.
+    Parallel(usize),
+    /// Breadth-first.
+    BreadthFirst,
+}
+
+/// What a search needs, kept from one to the next.
+pub(super) struct Search {
+    random: Rng,
+    /// By walk, the slots whose keys would move.
+    walks: Vec<Vec<Slot>>,
+    /// Buckets seen breadth-first: which, and the slot of an earlier one from which its key came.
+    seen: Vec<(u32, Option<(usize, usize)>)>,
+    path: Vec<Slot>,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { random: Rng::new(1), walks: Vec::new(), seen: Vec::new(), path: Vec::new() }
+    }
+}
+
+impl SingleWriter {
+    /// A free slot in one of the key's buckets, made by moves if need be.
+    pub(super) fn make_room(
+        &self,
+        writer: &mut Writer,
+        probe: Probe,
+        items: &impl Items,
+    ) -> Option<Slot> {
+        loop {
+            // The moves of a path that crossed itself may have made room too.
+            for bucket in [probe.first, probe.second] {
+                if let Some(slot) = self.buckets[bucket as usize].free_slot() {
+                    return Some(Slot { bucket, slot });
+                }
+            }
+            let is_found = match self.design.paths {
+                Paths::Parallel(walks) => self.walk(&mut writer.search, probe, walks, items),
+                Paths::BreadthFirst => self.spread_out(&mut writer.search, probe, items),
+            };
+            if !is_found {
+                return None;
+            }
+            if let Some(free) = self.move_backwards(writer, items) {
+                return Some(free);
+            }
+        }
+    }
+
+    /// Moves the keys of the path found, the last one first. A walk may have crossed itself, and a key that was to
+    /// move on is gone by then: `None`, and the moves so far have done no harm.
+    fn move_backwards(&self, writer: &mut Writer, items: &impl Items) -> Option<Slot> {
+        let path = &writer.search.path;
+        let last = path[path.len() - 1];
+        let end = self.other(last, items);
+        let mut free = Slot { bucket: end, slot: self.buckets[end as usize].free_slot()? };
+        for &from in path.iter().rev() {
+            let is_there = self.buckets[from.bucket as usize].get(from.slot).is_some();
+            if !is_there || self.other(from, items) != free.bucket {
+                return None;
+            }
+            self.shift(from, free);
+            writer.moves += 1;
+            free = from;
+        }
+        Some(free)
+    }
+
+    /// Random walks, in step; leaves in `path` the one that came to a free slot.
+    fn walk(&self, search: &mut Search, probe: Probe, walks: usize, items: &impl Items) -> bool {
+        search.walks.resize(walks, Vec::new());
+        for walk in &mut search.walks {
+            walk.clear();
+        }
+        for _ in 0..MOVES_MAX / walks {
+            for number in 0..walks {
+                let walk = &mut search.walks[number];
+                let bucket = match walk.last() {
+                    Some(&last) => self.other(last, items),
+                    None if number % 2 == 0 => probe.first,
+                    None => probe.second,
+                };
+                if self.buckets[bucket as usize].free_slot().is_some() {
+                    search.path.clone_from(walk);
+                    return true;
+                }
+                let slot = (search.random.number() % SLOTS as u64) as usize;
+                let next = Slot { bucket, slot };
+                walk.push(next);
+                prefetch(&raw const self.buckets[self.other(next, items) as usize]);
+            }
+        }
+        false
+    }
+
+    /// Breadth-first; leaves in `path` the shortest one, within as many buckets as keys may be looked at.
+    fn spread_out(&self, search: &mut Search, probe: Probe, items: &impl Items) -> bool {
+        let Search { seen, path, .. } = search;
+        seen.clear();
+        seen.extend([(probe.first, None), (probe.second, None)]);
+        let mut next = 0;
+        while next < seen.len() {
+            let (bucket, _) = seen[next];
+            if next > 1 && self.buckets[bucket as usize].free_slot().is_some() {
+                path.clear();
+                let mut from = seen[next].1;
+                while let Some((place, slot)) = from {
+                    path.push(Slot { bucket: seen[place].0, slot });
+                    from = seen[place].1;
+                }
+                path.reverse();
+                return true;
+            }
+            for slot in 0..SLOTS {
+                if seen.len() < MOVES_MAX {
+                    let other = self.other(Slot { bucket, slot }, items);
+                    prefetch(&raw const self.buckets[other as usize]);
+                    seen.push((other, Some((next, slot))));
+                }
+            }
+            next += 1;
+        }
+        false
+    }
+}
+
+/// Keys that a search looks at before the table counts as full.
+const MOVES_MAX: usize = 500;
