@@ -106,4 +106,5 @@ pub struct Run<'a> {
 }
 
 /// Every experiment, in the order of the papers.
-pub const EXPERIMENTS: &[&[Experiment]] = &[];
+pub const EXPERIMENTS: &[&[Experiment]] =
+    &[crate::memc3::EXPERIMENTS, crate::hopscotch::EXPERIMENTS];

@@ -1,0 +1,10 @@
+//! The experiments of the paper on hopscotch hashing in memcached.
+
+mod published;
+mod t1;
+mod t2;
+
+use crate::experiment::Experiment;
+
+/// In the order of the paper.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[t1::EXPERIMENT, t2::EXPERIMENT];

@@ -1,0 +1,182 @@
+//! A trace replayed through a policy that holds keys only.
+//!
+//! Every get that misses stores its object, as a client would. Writes store and deletes remove, and neither counts as
+//! a hit or a miss. An object lives as long as the last write in the trace that gave it a time to live said.
+
+use std::str::FromStr;
+
+use guira_policy::{Kind, Opt, Request, UnknownPolicy};
+
+use super::recorded::{Step, Trace};
+use super::request::Op;
+
+/// Who decides what is evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Player {
+    /// One that knows the past.
+    Kind(Kind),
+    /// Belady's bound, which knows the future.
+    Opt,
+}
+
+/// What a replay counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Gets.
+    pub gets: u64,
+    /// Gets that found nothing.
+    pub misses: u64,
+}
+
+impl Counted {
+    /// Misses of a hundred gets.
+    #[must_use]
+    pub fn miss_percent(self) -> f64 {
+        100.0 * self.misses as f64 / self.gets.max(1) as f64
+    }
+
+    /// How many of `other`'s misses, of a hundred, are avoided; negative if there are more.
+    #[must_use]
+    pub fn reduction_percent(self, other: Self) -> f64 {
+        100.0 * (1.0 - self.misses as f64 / other.misses.max(1) as f64)
+    }
+}
+
+impl Player {
+    /// The name, by which [`FromStr`] knows it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kind(kind) => kind.name(),
+            Self::Opt => "opt",
+        }
+    }
+
+    /// All of them, the bound last.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Kind::ALL.into_iter().map(Self::Kind).chain([Self::Opt])
+    }
+}
+
+impl FromStr for Player {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        if name == "opt" { Ok(Self::Opt) } else { name.parse().map(Self::Kind) }
+    }
+}
+
+/// Replays the whole trace through an empty cache of `capacity`: objects, or bytes if `is_sized`.
+#[must_use]
+pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) -> Counted {
+    let mut policy = match player {
+        Player::Kind(kind) => kind.cache(capacity),
+        Player::Opt => {
+            let gets = trace.steps().filter(|step| step.op == Op::Get);
+            Box::new(Opt::new(capacity, gets.map(|step| u64::from(step.object))))
+        }
+    };
+    let mut lives = Lives::of(trace);
+    let mut counted = Counted::default();
+    for step in trace.steps() {
+        let request = Request {
+            key: u64::from(step.object),
+            weight: if is_sized { step.bytes.max(1) } else { 1 },
+            now: step.lifetime.time_s,
+            expires: lives.expiry(step),
+        };
+        match step.op {
+            Op::Get => {
+                counted.gets += 1;
+                counted.misses += u64::from(!policy.access(&request));
+            }
+            Op::Set => policy.insert(&request),
+            Op::Delete => {
+                policy.remove(request.key);
+            }
+        }
+    }
+    counted
+}
+
+/// The time to live that each object was last given; empty where nothing expires.
+struct Lives(Vec<u32>);
+
+impl Lives {
+    fn of(trace: &Trace) -> Self {
+        let objects = if trace.has_lifetimes() { trace.footprint() as usize } else { 0 };
+        Self(vec![0; objects])
+    }
+
+    /// When what the step stores is gone; 0 for never.
+    fn expiry(&mut self, step: Step) -> u32 {
+        let Some(life) = self.0.get_mut(step.object as usize) else { return 0 };
+        if step.lifetime.ttl_s > 0 || step.op == Op::Set {
+            *life = step.lifetime.ttl_s;
+        }
+        if *life == 0 { 0 } else { step.lifetime.time_s.saturating_add(*life).max(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::recorded::Recorder;
+    use crate::trace::request;
+
+    fn trace(requests: impl IntoIterator<Item = request::Request>) -> Trace {
+        let mut recorder = Recorder::default();
+        requests.into_iter().for_each(|request| recorder.push(request));
+        recorder.finish()
+    }
+
+    #[test]
+    fn a_loop_one_larger_than_the_cache_misses_always_but_for_the_bound() {
+        let looped = trace((0..400).map(|n| request::Request::get(n % 4)));
+        let misses = |player| simulate(&looped, player, 3, false).misses;
+        assert_eq!(misses(Player::Kind(Kind::Lru)), 400);
+        // The bound keeps two of the four, misses one of each three requests, and less at the end.
+        assert!((130..=136).contains(&misses(Player::Opt)), "{}", misses(Player::Opt));
+    }
+
+    #[test]
+    fn a_cache_that_holds_all_misses_each_object_once_under_every_policy() {
+        let requests = trace((0..5000u64).map(|n| request::Request::get(n * n % 97)));
+        for player in Player::all() {
+            let counted = simulate(&requests, player, 97, false);
+            assert_eq!(counted.misses, u64::from(requests.footprint()), "{}", player.name());
+        }
+    }
+
+    #[test]
+    fn an_object_is_gone_when_the_last_write_said() {
+        let at =
+            |time_s, op, ttl_s| request::Request { time_s, op, ttl_s, ..request::Request::get(1) };
+        let asked = trace([
+            at(0, Op::Set, 10),
+            at(9, Op::Get, 0),
+            at(10, Op::Get, 0),
+            at(19, Op::Get, 0),
+            at(20, Op::Get, 0),
+            at(20, Op::Set, 0),
+            at(9999, Op::Get, 0),
+        ]);
+        let counted = simulate(&asked, Player::Kind(Kind::Lru), 5, false);
+        assert_eq!(counted, Counted { gets: 5, misses: 2 });
+    }
+
+    #[test]
+    fn deletes_remove_and_large_objects_take_more() {
+        let sized = |key, bytes, op| request::Request { bytes, op, ..request::Request::get(key) };
+        let asked = [
+            sized(1, 60, Op::Get),
+            sized(2, 60, Op::Get),
+            sized(1, 60, Op::Get),
+            sized(1, 60, Op::Delete),
+            sized(1, 60, Op::Get),
+        ];
+        let misses =
+            |capacity| simulate(&trace(asked), Player::Kind(Kind::Lru), capacity, true).misses;
+        assert_eq!((misses(119), misses(120)), (4, 3));
+    }
+}
