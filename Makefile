@@ -6,13 +6,14 @@ SHELL := bash
 CARGO ?= cargo
 PORT ?= 11211
 FUZZ_SECONDS ?= 60
+LAB ?= all
 target := $(or $(CARGO_TARGET_DIR),target)
 
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
 tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
 	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz model miri bench dist setup tools clients smoke
+.PHONY: help run test lint fuzz model miri bench lab dist setup tools clients smoke
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +72,11 @@ miri: ## the unit tests of index and cache under Miri: undefined behaviour, data
 bench: ## the index in process, then guira beside memcached over a socket
 	$(CARGO) bench -p guira-index
 	tests/bench-beside $(target)/release/guira
+
+lab: ## the papers' experiments with their checks, under 25 minutes (LAB=quick: 3, LAB=hop-load: one); lab/report.md
+	$(CARGO) build --release --bin guira
+	$(target)/release/guira lab run $(LAB) --scale small --check
+	$(target)/release/guira lab report
 
 dist: ## a stripped release binary with its unit file, in target/dist
 	$(CARGO) build --release --bin guira

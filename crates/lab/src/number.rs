@@ -13,14 +13,47 @@ pub(crate) fn figure(number: f64) -> String {
     trimmed(&format!("{number:.decimals$}"))
 }
 
-/// A label of an axis: 2500 is "2.5k", a million "1M".
+/// A label of an axis: 2500 is "2.5k", a million "1M"; 2048, which no three digits can say, stays itself.
 pub(crate) fn label(number: f64) -> String {
+    let magnitude = number.abs();
     let steps = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
-    let exact = |value: f64, unit: &str| trimmed(&format!("{value:.3}")) + unit;
-    match steps.iter().find(|(step, _)| number.abs() >= 0.9999 * step) {
-        Some((step, unit)) => exact(number / step, unit),
-        None if number != 0.0 && number.abs() < 1e-3 => format!("{number:e}"),
-        None => exact(number, ""),
+    match steps.iter().find(|(step, _)| magnitude >= 0.9999 * step) {
+        Some((step, unit)) => {
+            let short = three_digits(number / step);
+            let is_exact = (short * step - number).abs() < magnitude * 1e-6;
+            if is_exact || magnitude >= 1e5 {
+                trimmed(&format!("{short:.2}")) + unit
+            } else {
+                format!("{number:.0}")
+            }
+        }
+        None if number != 0.0 && magnitude < 1e-3 => format!("{number:e}"),
+        None => trimmed(&format!("{number:.4}")),
+    }
+}
+
+/// The nearest number of three digits that count.
+pub(crate) fn three_digits(number: f64) -> f64 {
+    rounded(number, 2)
+}
+
+/// The nearest number of two digits that count.
+pub(crate) fn two_digits(number: f64) -> f64 {
+    rounded(number, 1)
+}
+
+fn rounded(number: f64, further_digits: i32) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return number;
+    }
+    let unit = number.abs().log10().floor() - f64::from(further_digits);
+    // Divided by a whole power of ten and not multiplied by a fraction, 7.1 stays 7.1.
+    if unit < 0.0 {
+        let scale = 10f64.powf(-unit);
+        (number * scale).round() / scale
+    } else {
+        let scale = 10f64.powf(unit);
+        (number / scale).round() * scale
     }
 }
 
@@ -63,6 +96,10 @@ mod tests {
             (500.0, "500"),
             (1000.0, "1k"),
             (2500.0, "2.5k"),
+            (2048.0, "2048"),
+            (65536.0, "65536"),
+            (1_048_576.0, "1.05M"),
+            (0.9375, "0.9375"),
             (1e6, "1M"),
             (-2e9, "-2G"),
             (1e-5, "1e-5"),

@@ -51,7 +51,7 @@ pub(crate) fn svg(plot: &Plot) -> String {
     let y = Place::new(y, bottom, top);
 
     let mut body = heading(&plot.title);
-    legend.draw(&mut body, MARGIN, MARGIN + 34.0);
+    legend.draw(&mut body, (MARGIN, MARGIN + 34.0), !categories.is_empty());
     text(&mut body, MARGIN, top - 14.0, "start", &label(&plot.y));
     for (value, name) in &y_ticks {
         let at = y.at(*value);
@@ -62,7 +62,7 @@ pub(crate) fn svg(plot: &Plot) -> String {
         let mut x = Span::of(finite().map(|p| p.0), plot.x.is_log);
         let values: Vec<f64> = finite().map(|p| p.0).collect();
         let ticks = x.ticks_at(&values, &plot.x.label, RIGHT - left);
-        let x = Place::new(x, left, RIGHT);
+        let x = Place::new(x, left + 8.0, RIGHT);
         for (value, name) in &ticks {
             let at = x.at(*value);
             line(&mut body, "axis", (at, bottom), (at, bottom + 5.0));

@@ -44,20 +44,20 @@ impl Legend {
         self.entries.iter().map(|(_, look, _)| *look)
     }
 
-    pub(super) fn draw(&self, body: &mut String, left: f64, top: f64) {
+    pub(super) fn draw(&self, body: &mut String, (left, top): (f64, f64), are_bars: bool) {
         for (name, look, (x, y)) in &self.entries {
             let (x, y) = (left + x, top + y);
-            let class = look.class();
-            let middle = y - 4.0;
-            writeln!(
-                body,
-                "<path class=\"line {class}\" d=\"M{x:.1} {middle:.1}h26\"/>{}\
-                 <text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-                marker(*look, x + 13.0, middle),
-                x + SWATCH,
-                escape(name)
-            )
-            .expect("a string takes all");
+            let (class, middle) = (look.class(), y - 4.0);
+            let swatch = if are_bars {
+                let (x, y) = (x + 8.0, y - 10.0);
+                format!("<path class=\"bar {class}\" d=\"M{x:.1} {y:.1}h18v11h-18z\"/>")
+            } else {
+                let line = format!("<path class=\"line {class}\" d=\"M{x:.1} {middle:.1}h26\"/>");
+                line + &marker(*look, x + 13.0, middle)
+            };
+            let x = x + SWATCH;
+            writeln!(body, "{swatch}<text x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(name))
+                .expect("a string takes all");
         }
     }
 }

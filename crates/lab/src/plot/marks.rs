@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::legend::Legend;
 use super::scale::Place;
 use super::{PALETTE, escape, text, width_of};
-use crate::number::label;
+use crate::number::{label, three_digits, two_digits};
 
 /// How a series looks: colour and marker by number, hollow and dashed if it is the paper's.
 #[derive(Clone, Copy, Debug)]
@@ -86,30 +86,16 @@ impl Bars<'_> {
     ) {
         let group = self.group();
         let wide = (group * 0.8 / series.len().max(1) as f64).min(64.0);
-        let begin = (group - wide * series.len() as f64) / 2.0;
-        for (nth, (look, points)) in legend.looks().zip(series).enumerate() {
-            for &(category, value) in points.iter().filter(|(_, value)| value.is_finite()) {
-                let x = self.left + group * category + begin + wide * nth as f64;
-                let (base, end) = (y.base(), y.at(value));
-                let (top, tall) = (base.min(end), (base - end).abs());
-                writeln!(
-                    body,
-                    "<rect class=\"bar {}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{tall:.1}\"/>",
-                    look.class(),
-                    x + 1.0,
-                    (wide - 2.0).max(1.0),
-                )
-                .expect("a string takes all");
-                let figure = label(three_digits(value));
-                if width_of(&figure, 10.5) <= wide + 4.0 {
-                    writeln!(
-                        body,
-                        "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{figure}</text>",
-                        x + wide / 2.0,
-                        top - 4.0
-                    )
-                    .expect("a string takes all");
-                }
+        for (nth, _) in self.categories.iter().enumerate() {
+            let is_here = |p: &&(f64, f64)| p.0 == nth as f64 && p.1.is_finite();
+            let all = legend.looks().zip(series);
+            let bars: Vec<(Look, f64)> = all
+                .filter_map(|(look, points)| Some((look, points.iter().find(is_here)?.1)))
+                .collect();
+            let middle = self.left + group * (nth as f64 + 0.5);
+            let begin = middle - wide * bars.len() as f64 / 2.0;
+            for (nth, (look, value)) in bars.into_iter().enumerate() {
+                bar(body, look, (begin + wide * nth as f64, wide), value, y);
             }
         }
     }
@@ -149,6 +135,29 @@ impl Bars<'_> {
     }
 }
 
+/// A bar from `x` on, `wide`, with the most digits of its figure that it has room for.
+fn bar(body: &mut String, look: Look, (x, wide): (f64, f64), value: f64, y: &Place) {
+    let (base, end) = (y.base(), y.at(value));
+    let (top, tall) = (base.min(end), (base - end).abs());
+    let (from, width) = (x + 1.0, (wide - 2.0).max(1.0));
+    writeln!(
+        body,
+        "<rect class=\"bar {}\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" \
+         height=\"{tall:.1}\"/>",
+        look.class(),
+    )
+    .expect("a string takes all");
+    let figures = [label(three_digits(value)), label(two_digits(value))];
+    if let Some(figure) = figures.iter().find(|it| width_of(it, 11.5) <= wide) {
+        let (x, y) = (x + wide / 2.0, top - 4.0);
+        writeln!(
+            body,
+            "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{figure}</text>"
+        )
+        .expect("a string takes all");
+    }
+}
+
 /// `name` in lines of at most `width`, broken between words.
 fn broken(name: &str, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -165,14 +174,6 @@ fn broken(name: &str, width: f64) -> Vec<String> {
         }
     }
     lines
-}
-
-fn three_digits(value: f64) -> f64 {
-    if value == 0.0 {
-        return 0.0;
-    }
-    let unit = 10f64.powf(value.abs().log10().floor() - 2.0);
-    (value / unit).round() * unit
 }
 
 /// Beyond so many points, markers stand at some of them only.
