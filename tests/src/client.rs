@@ -160,10 +160,21 @@ impl Client {
     /// # Panics
     /// If they don't come.
     pub fn read_exact(&mut self, bytes: usize) -> Vec<u8> {
+        let taken = self.try_read_exact(bytes);
+        taken.unwrap_or_else(|| panic!("closed after {} of {bytes} bytes", self.read.len()))
+    }
+
+    /// As `read_exact`; `None` if the peer closes before.
+    ///
+    /// # Panics
+    /// If neither the bytes nor a close come in time.
+    pub fn try_read_exact(&mut self, bytes: usize) -> Option<Vec<u8>> {
         while self.read.len() < bytes {
-            assert!(self.read_more(), "closed after {} of {bytes} bytes", self.read.len());
+            if !self.read_more() {
+                return None;
+            }
         }
-        self.read.drain(..bytes).collect()
+        Some(self.read.drain(..bytes).collect())
     }
 
     /// Reads until the peer closes, and returns all that it sent.

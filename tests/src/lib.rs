@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod packet;
 pub mod script;
 pub mod server;
 pub mod tidy;

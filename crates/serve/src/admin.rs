@@ -13,23 +13,41 @@ use rustix::process::{Signal, getpid, kill_process};
 
 /// `flush_all`: now, or at a second to come.
 pub(crate) fn flush_all(executor: &mut Executor<'_>, exptime: i32, quiet: bool) -> Flow {
+    let line = match flush(executor, exptime.into()) {
+        Flushed::Done => fixed::OK,
+        Flushed::NotAllowed => fixed::FLUSH_NOT_ALLOWED,
+        Flushed::Later => return Flow::Later,
+    };
+    executor.say_unless(quiet, line);
+    Flow::Done
+}
+
+/// What a flush came to.
+pub(crate) enum Flushed {
+    Done,
+    /// The sweep behind another one is still under way.
+    Later,
+    /// `-F`.
+    NotAllowed,
+}
+
+/// Flushes in either protocol.
+pub(crate) fn flush(executor: &Executor<'_>, exptime: i64) -> Flushed {
     let handle = executor.handle();
     let shared = executor.turn.shared;
     if !shared.settings.flush_enabled {
         handle.count(Counter::CmdFlush);
-        executor.say_unless(quiet, fixed::FLUSH_NOT_ALLOWED);
-        return Flow::Done;
+        return Flushed::NotAllowed;
     }
-    match shared.clock.expiry(exptime.into(), executor.now()) {
+    match shared.clock.expiry(exptime, executor.now()) {
         // Two flushes close together: the second waits for the sweep behind the first.
-        0 | EXPIRED if !handle.flush() => return Flow::Later,
+        0 | EXPIRED if !handle.flush() => return Flushed::Later,
         // A flush planned before is void: this one is what the client wants now.
         0 | EXPIRED => handle.flush_at(0),
         at => handle.flush_at(at),
     }
     handle.count(Counter::CmdFlush);
-    executor.say_unless(quiet, fixed::OK);
-    Flow::Done
+    Flushed::Done
 }
 
 /// `stats` and what follows it.

@@ -1,5 +1,7 @@
 //! A batch: the whole requests at the front of a connection's input, with their keys hashed.
 //!
+//! Text and binary requests take the same stages; what differs is how they are parsed.
+//!
 //! # Stages
 //! ```text
 //! collect          parse up to BATCH_MAX requests, hash each one's key
@@ -11,29 +13,35 @@
 
 use crate::execute::asks_unique;
 use guira_cache::{Handle, Key};
-use guira_proto::{Error, Limits, Parsed, Request};
+use guira_proto::{Error, Limits, Parsed, Request, binary};
 
-/// One request, its key and its body.
-pub(crate) struct AtHand<'b> {
-    pub(crate) request: Request<'b>,
+/// One request, its key and its body. `R` is a text [`Request`] or a [`binary::Request`].
+pub(crate) struct AtHand<'b, R> {
+    pub(crate) request: R,
     /// The hashed key of a request that has exactly one, sent as it is.
     pub(crate) key: Option<Key<'b>>,
-    /// Of a storage request: the value and the two bytes after it.
+    /// Of a storage request: the value, and in text the two bytes after it.
     pub(crate) body: &'b [u8],
-    /// Bytes of line and body.
+    /// Bytes of line (or header, extras and key) and body.
     pub(crate) used: usize,
 }
 
+/// A text request at hand.
+pub(crate) type Line<'b> = AtHand<'b, Request<'b>>;
+/// A binary request at hand.
+pub(crate) type Packet<'b> = AtHand<'b, binary::Request<'b>>;
+
 /// What follows the last request of a batch.
-pub(crate) enum After<'b> {
+pub(crate) enum After<R, E> {
     /// More requests, perhaps.
     More,
     /// Nothing, or a piece of a request.
     Piece(Piece),
-    /// A line that is no request.
-    Refused(Error),
-    /// A storage request whose value is taken in outside the input; the line has `line_bytes`.
-    Large { request: Request<'b>, line_bytes: usize },
+    /// What is no request.
+    Refused(E),
+    /// A storage request whose value is taken in outside the input; what comes before the value has
+    /// `line_bytes`.
+    Large { request: R, line_bytes: usize },
 }
 
 /// What there is of a request that isn't whole.
@@ -53,8 +61,8 @@ pub(crate) fn collect<'b>(
     mut scanned: usize,
     most: usize,
     handle: &Handle<'_>,
-    batch: &mut Vec<AtHand<'b>>,
-) -> After<'b> {
+    batch: &mut Vec<Line<'b>>,
+) -> After<Request<'b>, Error> {
     let mut rest = input;
     while batch.len() < most.min(BATCH_MAX) {
         if rest.is_empty() {
@@ -82,8 +90,44 @@ pub(crate) fn collect<'b>(
     After::More
 }
 
+/// As [`collect`], for binary requests.
+pub(crate) fn collect_packets<'b>(
+    input: &'b [u8],
+    most: usize,
+    handle: &Handle<'_>,
+    batch: &mut Vec<Packet<'b>>,
+) -> After<binary::Request<'b>, binary::Error> {
+    let mut rest = input;
+    while batch.len() < most.min(BATCH_MAX) {
+        let (request, head_bytes) = match binary::parse(rest) {
+            Ok(binary::Parsed::Request { request, used }) => (request, used),
+            Ok(binary::Parsed::Incomplete { .. }) => return After::Piece(Piece::Line(0)),
+            Err(error) => return After::Refused(error),
+        };
+        let value_bytes = request.value_bytes() as usize;
+        if value_bytes > BODY_IN_INPUT_MAX {
+            return After::Large { request, line_bytes: head_bytes };
+        }
+        let used = head_bytes + value_bytes;
+        let Some(body) = rest.get(head_bytes..used) else { return After::Piece(Piece::Body) };
+        let key = request.key().map(|key| handle.key(key));
+        batch.push(AtHand { request, key, body, used });
+        rest = &rest[used..];
+    }
+    After::More
+}
+
+/// As [`prefetch`], for binary requests: each answer has a unique.
+pub(crate) fn prefetch_packets(handle: &Handle<'_>, batch: &[Packet<'_>]) {
+    let keys = batch.iter().filter_map(|at_hand| at_hand.key.as_ref());
+    for key in keys.clone() {
+        handle.prefetch_change(key);
+    }
+    prefetch_items(handle, keys);
+}
+
 /// Brings the lines that a batch will look at closer.
-pub(crate) fn prefetch(handle: &Handle<'_>, batch: &[AtHand<'_>]) {
+pub(crate) fn prefetch(handle: &Handle<'_>, batch: &[Line<'_>]) {
     for at_hand in batch {
         match (&at_hand.key, &at_hand.request) {
             (Some(key), Request::Get(get)) if !get.cas => handle.prefetch(key),

@@ -16,11 +16,12 @@
 //! One `recv` and one `send` a batch. No allocation for whole requests.
 
 mod input;
+mod packets;
 mod steps;
 #[cfg(test)]
 mod tests;
 
-use crate::batch::{AtHand, Piece};
+use crate::batch::{Line, Packet, Piece};
 use crate::execute::Executor;
 use crate::output::{Output, Unsent};
 use crate::roster::{Doing, Seat};
@@ -38,11 +39,12 @@ use std::sync::Arc;
 pub(crate) struct Connection {
     socket: OwnedFd,
     seat: Arc<Seat>,
+    /// `Auto` until the first byte has come.
     protocol: Protocol,
     state: State,
     /// Received and not consumed.
     input: Vec<u8>,
-    /// Bytes of `input` known to hold no newline.
+    /// Bytes of `input` known to hold no newline; 0 in binary.
     scanned: usize,
     unsent: Unsent,
     interest: Interest,
@@ -58,7 +60,7 @@ enum State {
     /// Before its first byte, which decides the protocol.
     New,
     /// Between requests.
-    Lines,
+    Requests,
     /// Within the keys of a multiget.
     Keys(MoreKeys),
     /// Within the value of a large item.
@@ -79,10 +81,12 @@ struct MoreKeys {
     line_bytes: usize,
 }
 
-/// A large item in the making, and the line that asked for it.
+/// A large item in the making, and the line (or header, extras and key) that asked for it.
 struct Arriving {
     line: Box<[u8]>,
     new: Unpublished,
+    /// Bytes that come behind the value.
+    end_bytes: usize,
 }
 
 /// What a connection waits for.
@@ -127,7 +131,8 @@ enum Step {
 pub(crate) struct Rooms {
     receive: Vec<u8>,
     replies: Vec<u8>,
-    batch: Vec<AtHand<'static>>,
+    batch: Vec<Line<'static>>,
+    packets: Vec<Packet<'static>>,
 }
 
 impl AsFd for Connection {
@@ -293,7 +298,7 @@ impl Connection {
 
     /// Whether nothing is under way: no request, no reply.
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::New | State::Lines)
+        matches!(self.state, State::New | State::Requests)
             && self.input.is_empty()
             && self.unsent.is_empty()
     }

@@ -1,21 +1,22 @@
 //! Executing requests: what each command does to the cache and answers, one arm a command.
 //!
 //! The text commands on keys are here and in `execute/store.rs`, the meta commands in
-//! `execute/meta.rs`, what operators send in [`crate::admin`].
+//! `execute/meta.rs`, the binary ones in `execute/binary.rs`, what operators send in [`crate::admin`].
 //!
 //! # Shares
 //! A connection executes at most `-R` requests and [`KEYS_PER_TURN`] keys of multigets in a turn, and queues at
 //! most [`OUTPUT_MAX`] and one value before it sends. A multiget of 500,000 keys is so answered in
 //! pieces, and the other connections of the thread wait for one piece, not for all.
 
+mod binary;
 mod meta;
 mod store;
 
 pub(crate) use meta::asks_unique;
-pub(crate) use store::Begun;
+pub(crate) use store::{Asked, Begun};
 
 use crate::admin;
-use crate::batch::{AtHand, prefetch_keys};
+use crate::batch::{Line, prefetch_keys};
 use crate::detail::Event;
 use crate::output::Output;
 use crate::version::VERSION;
@@ -90,7 +91,7 @@ impl<'t> Executor<'t> {
     }
 
     /// Executes one request and queues its reply.
-    pub(crate) fn execute(&mut self, at_hand: &AtHand<'_>) -> Flow {
+    pub(crate) fn execute(&mut self, at_hand: &Line<'_>) -> Flow {
         self.requests_left = self.requests_left.saturating_sub(1);
         let key = at_hand.key.as_ref();
         match (&at_hand.request, key) {
@@ -170,7 +171,7 @@ impl<'t> Executor<'t> {
         let cas = get.cas.then(|| self.cas_unique(key));
         let found = match get.touch {
             None => self.handle().get(key, self.now()),
-            Some(exptime) => match self.get_and_touch(key, exptime, may_wait) {
+            Some(exptime) => match self.get_and_touch(key, exptime.into(), may_wait) {
                 Some(found) => found,
                 None => return Flow::Later,
             },
@@ -202,10 +203,10 @@ impl<'t> Executor<'t> {
     fn get_and_touch(
         &self,
         key: &Key<'_>,
-        exptime: i32,
+        exptime: i64,
         may_wait: bool,
     ) -> Option<Result<ItemRef<'t>, Miss>> {
-        let expiry = self.turn.shared.clock.expiry(exptime.into(), self.now());
+        let expiry = self.turn.shared.clock.expiry(exptime, self.now());
         match self.handle().touch(key, expiry, self.now()) {
             Touched::Touched(item) => Some(Ok(item)),
             Touched::Miss(miss) => Some(Err(miss)),
@@ -217,11 +218,17 @@ impl<'t> Executor<'t> {
     /// Queues a value and the line end after it.
     #[inline]
     fn value(&mut self, item: &ItemRef<'t>) {
+        self.bare_value(item);
+        self.output.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Queues a value.
+    #[inline]
+    fn bare_value(&mut self, item: &ItemRef<'t>) {
         match item.value() {
             Some(value) => self.output.value(value),
             None => item.value_parts().for_each(|part| self.output.value(part)),
         }
-        self.output.bytes.extend_from_slice(b"\r\n");
     }
 
     fn delete(&mut self, key: &Key<'_>, quiet: bool) {

@@ -1,11 +1,12 @@
 //! The steps of work on a connection's input, one function a state.
 
 use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
-use crate::batch::{After, AtHand, Piece, collect, prefetch};
-use crate::execute::{Begun, Executor, Flow};
+use crate::batch::{After, AtHand, Line, Piece, collect, prefetch};
+use crate::execute::{Asked, Begun, Executor, Flow};
 use crate::settings::Protocol;
 use guira_cache::NoRoom;
-use guira_proto::{Get, Limits, Parsed, Request, Words};
+use guira_proto::binary::REQUEST_MAGIC;
+use guira_proto::{Get, Request, Words};
 
 impl Connection {
     /// Goes one step on in the input: a batch, some keys, a piece of a body.
@@ -22,7 +23,10 @@ impl Connection {
         let rest = &input[*consumed..];
         match self.state {
             State::New => self.begin(rest),
-            State::Lines => self.run_batch(executor, rooms, rest, consumed),
+            State::Requests if self.speaks_binary() => {
+                self.run_packets(executor, rooms, rest, consumed)
+            }
+            State::Requests => self.run_batch(executor, rooms, rest, consumed),
             State::Keys(_) => self.run_keys(executor, rest, consumed),
             State::Value(_) => self.take_value(executor, rest, consumed),
             State::Swallow(_) => self.swallow(rest, consumed),
@@ -30,18 +34,21 @@ impl Connection {
         }
     }
 
-    /// Decides the protocol by the first byte. The binary one is not spoken here yet.
+    /// Decides the protocol by the first byte.
     fn begin(&mut self, rest: &[u8]) -> Step {
-        let is_binary = match self.protocol {
-            Protocol::Auto => rest.first() == Some(&BINARY_MAGIC),
-            Protocol::Ascii => false,
-            Protocol::Binary => true,
-        };
-        if is_binary {
-            return Step::Close;
+        if self.protocol == Protocol::Auto {
+            self.protocol = match rest.first() {
+                None => return Step::Piece(Piece::Line(0)),
+                Some(&REQUEST_MAGIC) => Protocol::Binary,
+                Some(_) => Protocol::Ascii,
+            };
         }
-        self.state = State::Lines;
+        self.state = State::Requests;
         Step::More
+    }
+
+    fn speaks_binary(&self) -> bool {
+        self.protocol == Protocol::Binary
     }
 
     fn run_batch(
@@ -103,7 +110,7 @@ impl Connection {
             }
             After::Large { request, line_bytes } => {
                 let line = &input[at..at + line_bytes];
-                self.begin_value(executor, &request, line, consumed)
+                self.begin_value(executor, &Asked::Line(request), line, consumed)
             }
         }
     }
@@ -124,7 +131,7 @@ impl Connection {
             return paused(executor);
         }
         *consumed += more.line_bytes;
-        self.state = State::Lines;
+        self.state = State::Requests;
         self.after(executor, &flow)
     }
 
@@ -136,21 +143,22 @@ impl Connection {
         if *left > 0 {
             return Step::Piece(Piece::Body);
         }
-        self.state = State::Lines;
+        self.state = State::Requests;
         Step::More
     }
 
     /// Begins a large item: its memory is taken as its bytes arrive.
-    fn begin_value(
+    pub(super) fn begin_value(
         &mut self,
         executor: &mut Executor<'_>,
-        request: &Request<'_>,
+        asked: &Asked<'_>,
         line: &[u8],
         consumed: &mut usize,
     ) -> Step {
-        match executor.begin(request) {
-            Begun::Arriving(new) => {
-                self.state = State::Value(Box::new(Arriving { line: line.into(), new }));
+        match executor.begin(asked) {
+            Begun::Arriving { new, end_bytes } => {
+                let arriving = Arriving { line: line.into(), new, end_bytes };
+                self.state = State::Value(Box::new(arriving));
             }
             Begun::Refused { swallow } => self.state = State::Swallow(swallow),
             Begun::Later => return Step::Later,
@@ -184,7 +192,8 @@ impl Connection {
                 Err(_) => return self.abandon_value(executor),
             }
         }
-        let Some((end, _)) = rest.split_first_chunk::<2>() else {
+        let is_whole = arriving.new.missing_bytes() == 0;
+        let Some(end) = rest.get(..arriving.end_bytes).filter(|_| is_whole) else {
             return Step::Piece(Piece::Body);
         };
         self.finish_value(executor, end, consumed)
@@ -192,32 +201,32 @@ impl Connection {
 
     /// There is no memory for the rest: says so, and throws the rest away.
     fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
-        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Lines) else {
+        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
             return Step::More;
         };
-        let missing = arriving.new.missing_bytes();
+        let missing = arriving.new.missing_bytes() + arriving.end_bytes;
         executor.handle().discard(arriving.new);
-        if let Some(request) = request_of(&arriving.line) {
-            executor.refuse_for_memory(&request);
+        if let Some(asked) = Asked::again(&arriving.line, self.speaks_binary()) {
+            executor.refuse_for_memory(&asked);
         }
-        self.state = State::Swallow(missing as u64 + 2);
+        self.state = State::Swallow(missing as u64);
         self.after(executor, &Flow::Done)
     }
 
     fn finish_value(
         &mut self,
         executor: &mut Executor<'_>,
-        end: &[u8; 2],
+        end: &[u8],
         consumed: &mut usize,
     ) -> Step {
-        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Lines) else {
+        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
             return Step::More;
         };
-        let Arriving { line, new } = *arriving;
-        let Some(request) = request_of(&line) else { return Step::Close };
-        match executor.finish(&request, new, end) {
+        let Arriving { line, new, end_bytes } = *arriving;
+        let Some(asked) = Asked::again(&line, self.speaks_binary()) else { return Step::Close };
+        match executor.finish(&asked, new, end) {
             Err(new) => {
-                self.state = State::Value(Box::new(Arriving { line, new }));
+                self.state = State::Value(Box::new(Arriving { line, new, end_bytes }));
                 Step::Later
             }
             Ok(()) => {
@@ -228,7 +237,7 @@ impl Connection {
     }
 
     /// What a request's outcome means for the connection.
-    fn after(&mut self, executor: &mut Executor<'_>, flow: &Flow) -> Step {
+    pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: &Flow) -> Step {
         match flow {
             Flow::Later => return Step::Later,
             Flow::Close => return Step::Close,
@@ -240,16 +249,8 @@ impl Connection {
     }
 }
 
-/// The request of a line that was one before.
-fn request_of(line: &[u8]) -> Option<Request<'_>> {
-    match guira_proto::parse(line, &Limits::DEFAULT) {
-        Ok(Parsed::Request { request, .. }) => Some(request),
-        _ => None,
-    }
-}
-
 /// Bytes of a multiget that are done, and what is left of it at the front of the rest.
-fn more_keys(at_hand: &AtHand<'_>, input: &[u8], rest_bytes: usize) -> (usize, MoreKeys) {
+fn more_keys(at_hand: &Line<'_>, input: &[u8], rest_bytes: usize) -> (usize, MoreKeys) {
     let Request::Get(get) = at_hand.request else { unreachable!("only a get has more keys") };
     let line_end = match &input[..at_hand.used] {
         [.., b'\r', b'\n'] => 2,
@@ -266,11 +267,8 @@ fn paused(executor: &Executor<'_>) -> Step {
 }
 
 /// An empty batch in the memory of a used one, free of what it borrowed.
-fn recycle(mut batch: Vec<AtHand<'_>>) -> Vec<AtHand<'static>> {
+pub(super) fn recycle<R, S>(mut batch: Vec<AtHand<'_, R>>) -> Vec<AtHand<'static, S>> {
     batch.clear();
     // The collection is in place: no allocation.
     batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
 }
-
-/// The first byte of a request in the binary protocol.
-const BINARY_MAGIC: u8 = 0x80;

@@ -9,6 +9,7 @@ use crate::shared::Shared;
 use crate::worker::Turn;
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Counter, Handle};
+use guira_proto::binary::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, opcode, reply};
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, recv};
 use std::io::{ErrorKind, Read, Write};
@@ -208,15 +209,95 @@ fn a_client_that_does_not_read_is_not_read_from_and_loses_nothing() {
 
 #[test]
 fn a_connection_ends_after_its_last_reply() {
+    let packet = |code| request(code, b"", b"", 0);
+    let [quit, quietly, noop] = [opcode::QUIT, opcode::QUIT_Q, opcode::NOOP].map(packet);
+    let mut goodbye = Vec::new();
+    reply::done(&mut goodbye, Echo { opcode: opcode::QUIT, opaque: 9 }, 0);
     for (requests, last) in [
-        (b"mn\r\nquit\r\nmn\r\n".as_slice(), b"MN\r\n".as_slice()),
-        (b"mn\r\nGET / HTTP/1.1\r\n", b"MN\r\n"),
-        (b"\x80\x00\x00\x00", b""),
+        (b"mn\r\nquit\r\nmn\r\n".to_vec(), b"MN\r\n".to_vec()),
+        (b"mn\r\nGET / HTTP/1.1\r\n".to_vec(), b"MN\r\n".to_vec()),
+        ([&quit[..], &noop].concat(), goodbye),
+        ([&quietly[..], &noop].concat(), Vec::new()),
     ] {
         let shared = shared("");
         let mut served = Served::new(&shared);
-        served.client.write_all(requests).unwrap();
+        served.client.write_all(&requests).unwrap();
         assert_eq!(served.settle(), None);
         assert_eq!(served.replies(), last);
+    }
+}
+
+/// Header, extras and key of a binary request, for a value of so many bytes.
+fn request(code: u8, extras: &[u8], key: &[u8], value_bytes: usize) -> Vec<u8> {
+    let header = Header {
+        magic: REQUEST_MAGIC,
+        opcode: code,
+        key_bytes: u16::try_from(key.len()).unwrap(),
+        extras_bytes: u8::try_from(extras.len()).unwrap(),
+        body_bytes: u32::try_from(extras.len() + key.len() + value_bytes).unwrap(),
+        opaque: 9,
+        ..Header::default()
+    };
+    [&header.to_bytes()[..], extras, key].concat()
+}
+
+/// Binary requests of each kind that a connection has a state for.
+fn packets() -> Vec<u8> {
+    let mut all = request(opcode::SET, &[0; 8], b"a", 3);
+    all.extend_from_slice(b"abc");
+    all.extend(request(opcode::GET_K, b"", b"a", 0));
+    for bytes in [20_000, 2_000_000] {
+        all.extend(request(opcode::SET, &[0; 8], b"big", bytes));
+        all.extend(std::iter::repeat_n(b'x', bytes));
+        all.extend(request(opcode::GET, b"", b"big", 0));
+    }
+    all.extend(request(opcode::APPEND, b"", b"a", 0));
+    all.extend(request(0x55, b"", b"k", 100));
+    all.extend_from_slice(&[0x80; 100]);
+    all.extend(request(opcode::SET_Q, &[0; 8], b"b", 20_000));
+    all.extend(std::iter::repeat_n(b'y', 20_000));
+    all.extend(request(opcode::GET, b"", b"b", 0));
+    all.extend(request(opcode::NOOP, b"", b"", 0));
+    all
+}
+
+/// Each server makes up its own.
+fn without_uniques(mut replies: Vec<u8>) -> Vec<u8> {
+    let mut at = 0;
+    while let Some(head) = replies[at..].first_chunk_mut::<HEADER_BYTES>() {
+        let header = Header { cas: 0, ..Header::read(head) };
+        *head = header.to_bytes();
+        at += HEADER_BYTES + header.body_bytes as usize;
+    }
+    replies
+}
+
+#[test]
+fn binary_requests_get_the_same_replies_however_they_are_cut() {
+    let stream = packets();
+    let play = |piece: usize| {
+        let shared = shared("");
+        let mut served = Served::new(&shared);
+        let mut replies = Vec::new();
+        let mut at = 0;
+        while at < stream.len() {
+            let is_dull = stream[at..].iter().take(1000).all(|&b| b == stream[at]);
+            let end = (at + if is_dull { piece.max(900) } else { piece }).min(stream.len());
+            replies.extend(served.ask(&stream[at..end]));
+            at = end;
+        }
+        assert!(served.connection.is_idle());
+        without_uniques(replies)
+    };
+    let whole = play(60_000);
+    for status in [Status::TooLarge, Status::NotFound, Status::UnknownCommand] {
+        let text = status.text().as_bytes();
+        assert_eq!(whole.windows(text.len()).filter(|w| *w == text).count(), 1, "{status:?}");
+    }
+    assert!(whole.len() > 2 * 20_000 && whole.ends_with(&[0; 8]));
+    for piece in [1, 23, 24, 25, 16_390, 20_030] {
+        let cut = play(piece);
+        let first = cut.iter().zip(&whole).position(|(a, b)| a != b);
+        assert!(cut == whole, "in pieces of {piece}: {first:?} of {} differs", whole.len());
     }
 }

@@ -1,20 +1,22 @@
-//! The storage commands, text and meta: small values in one go, large ones as they arrive.
+//! The storage commands, text, meta and binary: small values in one go, large ones as they arrive.
 //!
 //! A `set` that can't be stored removes the item that was there: better a miss than a value that the
 //! client believes to have replaced.
 
 use super::{Executor, Flow};
-use crate::batch::body_bytes;
 use crate::detail::Event;
 use guira_cache::{
     ClassCounter, Compare, Counter, Key, Mode, NoRoom, Store as How, Stored, Unpublished,
 };
-use guira_proto::{KEY_BYTES_MAX, Meta, Request, Store, Verb, decode_base64, fixed};
+use guira_proto::binary::{self, Status};
+use guira_proto::{
+    KEY_BYTES_MAX, Limits, Meta, Parsed, Request, Store, Verb, decode_base64, fixed, parse,
+};
 
 /// How the storage of a large item began.
 pub(crate) enum Begun {
-    /// Its memory takes the value as it arrives.
-    Arriving(Unpublished),
+    /// Its memory takes the value as it arrives; `end_bytes` come behind the value.
+    Arriving { new: Unpublished, end_bytes: usize },
     /// It can't be stored, and the client was told; its body is to be thrown away.
     Refused {
         /// Bytes of the body.
@@ -24,18 +26,71 @@ pub(crate) enum Begun {
     Later,
 }
 
-/// A storage command, text or meta.
+/// A storage request in either form.
+pub(crate) enum Asked<'b> {
+    Line(Request<'b>),
+    Packet(binary::Request<'b>),
+}
+
+impl<'b> Asked<'b> {
+    /// The request of a line, or of header, extras and key, that was one before.
+    pub(crate) fn again(line: &'b [u8], is_binary: bool) -> Option<Asked<'b>> {
+        if is_binary {
+            let Ok(binary::Parsed::Request { request, .. }) = binary::parse(line) else {
+                return None;
+            };
+            return Some(Asked::Packet(request));
+        }
+        let Ok(Parsed::Request { request, .. }) = parse(line, &Limits::DEFAULT) else {
+            return None;
+        };
+        Some(Asked::Line(request))
+    }
+}
+
+/// A storage command, text, meta or binary.
 #[derive(Clone, Copy)]
-enum Command<'b> {
+pub(super) enum Command<'b> {
     Text(&'b Store<'b>),
     Meta(&'b Meta<'b>),
+    Binary(&'b binary::Request<'b>, &'b binary::Store<'b>),
 }
 
 impl Command<'_> {
+    /// The verb as far as conditions and counters go: a binary request with a unique is a cas.
     fn verb(self) -> Verb {
         match self {
             Command::Text(store) => store.verb,
             Command::Meta(meta) => meta.verb(),
+            Command::Binary(request, store) => match store.verb {
+                verb @ (Verb::Append | Verb::Prepend) => verb,
+                _ if request.cas != 0 => Verb::Cas,
+                verb => verb,
+            },
+        }
+    }
+
+    fn value_bytes(self) -> u32 {
+        match self {
+            Command::Text(store) => store.value_bytes,
+            Command::Meta(meta) => meta.value_bytes(),
+            Command::Binary(_, store) => store.value_bytes,
+        }
+    }
+
+    fn client_flags(self) -> u32 {
+        match self {
+            Command::Text(store) => store.flags,
+            Command::Meta(meta) => meta.client_flags(),
+            Command::Binary(_, store) => store.flags,
+        }
+    }
+
+    /// What comes behind the value.
+    fn end(self) -> &'static [u8] {
+        match self {
+            Command::Text(_) | Command::Meta(_) => b"\r\n",
+            Command::Binary(..) => b"",
         }
     }
 }
@@ -64,9 +119,20 @@ impl Executor<'_> {
     /// A storage command with its whole body, the line end after the value included.
     fn store_body(&mut self, command: Command<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
         let Some(value) = body.strip_suffix(b"\r\n") else {
-            self.refuse(command, fixed::BAD_DATA_CHUNK);
+            self.refuse(command, Why::BadEnd);
             return Flow::Done;
         };
+        self.store_value(command, key, value)
+    }
+
+    /// A storage command with its whole value.
+    #[inline]
+    pub(super) fn store_value(
+        &mut self,
+        command: Command<'_>,
+        key: &Key<'_>,
+        value: &[u8],
+    ) -> Flow {
         if !self.fits(command, key) {
             self.refuse_too_large(command, key);
             return Flow::Done;
@@ -82,19 +148,21 @@ impl Executor<'_> {
     }
 
     /// Begins a large item.
-    pub(crate) fn begin(&mut self, request: &Request<'_>) -> Begun {
+    pub(crate) fn begin(&mut self, asked: &Asked<'_>) -> Begun {
         let mut room = [0; KEY_BYTES_MAX];
-        let Some((command, key)) = self.command(request, &mut room) else {
+        let Some((command, key)) = self.command(asked, &mut room) else {
             return Begun::Refused { swallow: 0 };
         };
-        let swallow = body_bytes(request) as u64;
+        let value_bytes = command.value_bytes() as usize;
+        let end_bytes = command.end().len();
+        let swallow = (value_bytes + end_bytes) as u64;
         if !self.fits(command, &key) {
             self.refuse_too_large(command, &key);
             return Begun::Refused { swallow };
         }
         let how = self.how(command);
-        match self.handle().begin(&key, body_bytes(request) - 2, &how, self.now()) {
-            Ok(new) => return Begun::Arriving(new),
+        match self.handle().begin(&key, value_bytes, &how, self.now()) {
+            Ok(new) => return Begun::Arriving { new, end_bytes },
             Err(NoRoom::Later) if self.can_wait => return Begun::Later,
             Err(NoRoom::TooLarge) => self.refuse_too_large(command, &key),
             Err(_) => self.refuse_no_memory(command, &key),
@@ -106,18 +174,18 @@ impl Executor<'_> {
     /// back if there is no memory yet for what is to be done with it.
     pub(crate) fn finish(
         &mut self,
-        request: &Request<'_>,
+        asked: &Asked<'_>,
         new: Unpublished,
-        end: &[u8; 2],
+        end: &[u8],
     ) -> Result<(), Unpublished> {
         let mut room = [0; KEY_BYTES_MAX];
-        let Some((command, key)) = self.command(request, &mut room) else {
+        let Some((command, key)) = self.command(asked, &mut room) else {
             self.handle().discard(new);
             return Ok(());
         };
-        if end != b"\r\n" {
+        if end != command.end() {
             self.handle().discard(new);
-            self.refuse(command, fixed::BAD_DATA_CHUNK);
+            self.refuse(command, Why::BadEnd);
             return Ok(());
         }
         let how = self.how(command);
@@ -136,32 +204,54 @@ impl Executor<'_> {
     }
 
     /// Answers a storage request for which memory ran out within its value.
-    pub(crate) fn refuse_for_memory(&mut self, request: &Request<'_>) {
+    pub(crate) fn refuse_for_memory(&mut self, asked: &Asked<'_>) {
         let mut room = [0; KEY_BYTES_MAX];
-        if let Some((command, key)) = self.command(request, &mut room) {
+        if let Some((command, key)) = self.command(asked, &mut room) {
             self.refuse_no_memory(command, &key);
         }
     }
 
     fn command<'b>(
         &self,
-        request: &'b Request<'b>,
+        asked: &'b Asked<'b>,
         room: &'b mut [u8; KEY_BYTES_MAX],
     ) -> Option<(Command<'b>, Key<'b>)> {
-        match request {
-            Request::Store(store) => Some((Command::Text(store), self.handle().key(store.key))),
-            Request::MetaSet(meta) if meta.is_base64() => {
-                Some((Command::Meta(meta), self.binary_key(meta.key(), room)))
+        Some(match asked {
+            Asked::Line(Request::Store(store)) => {
+                (Command::Text(store), self.handle().key(store.key))
             }
-            Request::MetaSet(meta) => Some((Command::Meta(meta), self.handle().key(meta.key()))),
-            _ => None,
-        }
+            Asked::Line(Request::MetaSet(meta)) if meta.is_base64() => {
+                (Command::Meta(meta), self.binary_key(meta.key(), room))
+            }
+            Asked::Line(Request::MetaSet(meta)) => {
+                (Command::Meta(meta), self.handle().key(meta.key()))
+            }
+            Asked::Packet(request) => match &request.command {
+                binary::Command::Store(store) => {
+                    (Command::Binary(request, store), self.handle().key(store.key))
+                }
+                _ => return None,
+            },
+            Asked::Line(_) => return None,
+        })
     }
 
     /// What the cache is to do.
     fn how(&self, command: Command<'_>) -> How {
         let expiry = |t: i32| self.turn.shared.clock.expiry(t.into(), self.now());
         match command {
+            Command::Binary(request, store) => {
+                let (mode, _) = mode_of(command.verb());
+                let compares = request.cas != 0 && self.turn.shared.settings.cas_enabled;
+                let mode = if compares { mode } else { mode_of(store.verb).0 };
+                How {
+                    mode,
+                    client_flags: store.flags,
+                    exptime: self.turn.shared.clock.expiry(store.exptime.into(), self.now()),
+                    compare: compares.then_some(Compare::Equal(request.cas)),
+                    ..How::default()
+                }
+            }
             Command::Text(store) => {
                 let (mode, compare) = mode_of(store.verb);
                 let compare = compare.then_some(Compare::Equal(store.cas));
@@ -204,13 +294,9 @@ impl Executor<'_> {
 
     /// Whether the item is within `-I`, by memcached's account of it: operators set the limit by that.
     fn fits(&self, command: Command<'_>, key: &Key<'_>) -> bool {
-        let (value_bytes, flags) = match command {
-            Command::Text(store) => (store.value_bytes, store.flags),
-            Command::Meta(meta) => (meta.value_bytes(), meta.client_flags()),
-        };
         let cas = if self.turn.shared.settings.cas_enabled { 8 } else { 0 };
-        let flags = if flags == 0 { 0 } else { 4 };
-        let item = 48 + cas + key.bytes().len() + 1 + flags + value_bytes as usize + 2;
+        let flags = if command.client_flags() == 0 { 0 } else { 4 };
+        let item = 48 + cas + key.bytes().len() + 1 + flags + command.value_bytes() as usize + 2;
         item <= self.turn.shared.settings.item_bytes_max
     }
 
@@ -220,12 +306,15 @@ impl Executor<'_> {
         let stored = match (stored, verb) {
             // memcached's append tells no more than that it stored nothing, compared or not.
             (Stored::NotFound, Verb::Append | Verb::Prepend) => Stored::NotStored,
-            // With cas switched off a cas is a replace.
-            (Stored::NotStored, Verb::Cas) => Stored::NotFound,
+            // With cas switched off a cas is a replace. In binary it is what its opcode says.
+            (Stored::NotStored, Verb::Cas) if !matches!(command, Command::Binary(..)) => {
+                Stored::NotFound
+            }
             (stored, _) => stored,
         };
         self.count_store(verb, stored);
         match command {
+            Command::Binary(request, store) => self.answer_packet(request, store, stored),
             Command::Meta(meta) => self.answer_meta_set(meta, key, stored),
             Command::Text(store) => {
                 let line = match stored {
@@ -265,32 +354,62 @@ impl Executor<'_> {
     fn refuse_too_large(&mut self, command: Command<'_>, key: &Key<'_>) {
         self.handle().count(Counter::StoreTooLarge);
         self.remove_old(command, key);
-        self.refuse(command, fixed::TOO_LARGE);
+        self.refuse(command, Why::TooLarge);
     }
 
     fn refuse_no_memory(&mut self, command: Command<'_>, key: &Key<'_>) {
         self.handle().count(Counter::StoreNoMemory);
         self.remove_old(command, key);
-        self.refuse(command, fixed::OUT_OF_MEMORY_STORING);
+        self.refuse(command, Why::NoMemory);
     }
 
     fn remove_old(&self, command: Command<'_>, key: &Key<'_>) {
         let replaces = match command {
             Command::Text(store) => store.verb == Verb::Set,
             Command::Meta(_) => true,
+            Command::Binary(_, store) => store.verb == Verb::Set,
         };
         if replaces {
             self.handle().delete(key, None, self.now());
         }
     }
 
-    /// The meta commands' quiet flag hides no error, the text commands' `noreply` hides all.
-    fn refuse(&mut self, command: Command<'_>, line: &[u8]) {
-        let quiet = match command {
-            Command::Text(store) => store.quiet,
-            Command::Meta(_) => false,
-        };
-        self.say_unless(quiet, line);
+    /// The meta commands' quiet flag hides no error and neither does a quiet opcode, the text
+    /// commands' `noreply` hides all.
+    fn refuse(&mut self, command: Command<'_>, why: Why) {
+        match command {
+            Command::Text(store) => self.say_unless(store.quiet, why.line()),
+            Command::Meta(_) => self.say(why.line()),
+            Command::Binary(request, _) => {
+                let out = &mut self.output.bytes;
+                match why {
+                    Why::TooLarge => binary::reply::error(out, request.echo, Status::TooLarge),
+                    Why::BadEnd | Why::NoMemory => {
+                        let text = "Out of memory allocating item";
+                        binary::reply::error_saying(out, request.echo, Status::OutOfMemory, text);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why nothing was stored, besides the request's own condition.
+#[derive(Clone, Copy)]
+enum Why {
+    /// The value wasn't followed by a line end.
+    BadEnd,
+    TooLarge,
+    NoMemory,
+}
+
+impl Why {
+    fn line(self) -> &'static [u8] {
+        match self {
+            Why::BadEnd => fixed::BAD_DATA_CHUNK,
+            Why::TooLarge => fixed::TOO_LARGE,
+            Why::NoMemory => fixed::OUT_OF_MEMORY_STORING,
+        }
     }
 }
 
