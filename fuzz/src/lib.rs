@@ -7,6 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+mod packets;
+
+pub use packets::{check_datagram, check_packets};
+
 use guira_proto::reply::{self, ReplyLimits, ReplyParsed};
 use guira_proto::{KEY_BYTES_MAX, Limits, Parsed, Request, decode_base64, parse, parse_from};
 

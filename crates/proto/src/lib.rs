@@ -46,6 +46,7 @@ mod number;
 pub mod reply;
 mod request;
 mod text;
+pub mod udp;
 
 pub use admin::{Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds};
 pub use base64::{append_base64, decode_base64};

@@ -4,3 +4,4 @@ mod binary;
 mod grammar;
 mod lines;
 mod split;
+mod udp;
