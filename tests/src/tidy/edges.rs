@@ -3,10 +3,11 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 9] = [
+pub const EDGES: [(&str, &[&str]); 10] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
+    ("guira-filter", &[]),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),

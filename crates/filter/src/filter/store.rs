@@ -1,0 +1,217 @@
+//! Filters as bytes, and back: for a file, or for another process.
+//!
+//! # Layout
+//! ```text
+//!  0  magic "guirafil"          12  f: fingerprint bits       32  hash key, 16 bytes (0 if the hash is the caller's)
+//!  8  version, 2 bytes          13  v: value bits             48  hash of a known item, 8 bytes
+//! 10  layout: 1 lanes, 2 sorted 14  b: slots a bucket         56  checksum of bytes 0..56 and the table, 8 bytes
+//! 11  orbit: 1 pair, 2 xor,     15  random bits or K          64  table, ⌈m * bucket bits / 8⌉ bytes
+//!     3 digits                  16  m: buckets, 8 bytes
+//!                               24  len, 8 bytes
+//! ```
+//! Integers are little-endian. The checksum finds accidents, not forgery.
+//!
+//! # Invariants
+//! 1. A reader takes exactly what a writer may have written: every field is checked, and every bucket.
+//! 2. No memory is taken before the input was found to be as long as its header says.
+
+use super::{Filter, PADDING, table_bytes};
+use crate::hash::Keyed;
+use crate::hint;
+use crate::layout::Layout;
+use crate::orbit::Orbit;
+use crate::swar::address;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::{BuildHasher, Hasher};
+use core::ops::Range;
+
+/// Why bytes are not a filter, or not this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The bytes don't begin as a filter does.
+    NotAFilter,
+    /// A version that this reader doesn't know.
+    Version(u16),
+    /// A filter of another layout, orbit or shape than the type asked for, or one that there can't be.
+    Shape,
+    /// So many bytes were expected.
+    Length(u64),
+    /// The bytes were changed since they were written.
+    Checksum,
+    /// The hash differs from the one that the filter was made with.
+    Hasher,
+    /// The table has a bucket that no filter makes, or another number of fingerprints than the header says.
+    Contents,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAFilter => write!(f, "not a stored filter"),
+            Self::Version(version) => {
+                write!(f, "format {version} is not known here; use a later version of the crate")
+            }
+            Self::Shape => write!(f, "a filter of another type; load it as what it was stored as"),
+            Self::Length(bytes) => write!(f, "cut short or too long: {bytes} bytes were expected"),
+            Self::Checksum => write!(f, "the bytes were damaged; build the filter again"),
+            Self::Hasher => write!(f, "made with another hash or key; load it with that one"),
+            Self::Contents => {
+                write!(f, "the table is none that a filter makes; build the filter again")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LoadError {}
+
+impl<L: Layout, O: Orbit> Filter<L, O, Keyed> {
+    /// The filter as bytes, its hash key among them: whoever reads them can make items that share buckets.
+    ///
+    /// 64 bytes and the table; one copy of it.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.store(self.hasher.key())
+    }
+
+    /// The filter that [`Filter::to_bytes`] stored. Looks at every bucket.
+    ///
+    /// # Errors
+    /// [`LoadError`] for everything that `to_bytes` of this type and version can't have made.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
+        let header = header(bytes)?;
+        let key = [integer(header, KEY.start), integer(header, KEY.start + 8)];
+        Self::restore(bytes, Keyed::from_key(key))
+    }
+}
+
+impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
+    /// The filter as bytes, without a hash key: it takes the same hasher to load it.
+    #[must_use]
+    pub fn to_bytes_without_key(&self) -> Vec<u8> {
+        self.store([0; 2])
+    }
+
+    /// The filter that [`Filter::to_bytes_without_key`] (or `to_bytes`) stored, with its hasher.
+    ///
+    /// # Errors
+    /// [`LoadError`] for everything that this type and version can't have made with this hasher.
+    pub fn from_bytes_with_hasher(bytes: &[u8], hasher: H) -> Result<Self, LoadError> {
+        Self::restore(bytes, hasher)
+    }
+
+    fn store(&self, key: [u64; 2]) -> Vec<u8> {
+        let table = &self.table[..self.table.len() - PADDING];
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + table.len());
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([L::KIND, O::KIND]);
+        let shape = [self.layout.fingerprint_bits(), self.layout.value_bits(), self.layout.slots()];
+        bytes.extend(shape.map(|n| u8::try_from(n).expect("at most 32")));
+        bytes.push(self.orbit.parameter());
+        for n in [self.orbit.buckets(), self.len as u64, key[0], key[1], self.known_hash()] {
+            bytes.extend(n.to_le_bytes());
+        }
+        let checksum = checksum(&bytes, table);
+        bytes.extend(checksum.to_le_bytes());
+        bytes.extend(table);
+        bytes
+    }
+
+    fn restore(bytes: &[u8], hasher: H) -> Result<Self, LoadError> {
+        let header = header(bytes)?;
+        let shape = header[SHAPE].iter().map(|&n| u32::from(n)).collect::<Vec<_>>();
+        let layout = L::restore(shape[0], shape[1], shape[2]);
+        let orbit = O::restore(header[PARAMETER], integer(header, BUCKETS));
+        let kinds = header[KINDS] == [L::KIND, O::KIND];
+        let (Some(layout), Some(orbit), true) = (layout, orbit, kinds) else {
+            return Err(LoadError::Shape);
+        };
+        let wanted = table_bytes(&layout, &orbit).ok_or(LoadError::Shape)?;
+        let table = &bytes[HEADER_BYTES..];
+        if table.len() != wanted {
+            return Err(LoadError::Length(wanted as u64 + HEADER_BYTES as u64));
+        }
+        // A fuzzer can't guess a checksum, and shall see what follows it.
+        let is_intact = checksum(&header[..CHECKSUM], table) == integer(header, CHECKSUM);
+        if !is_intact && !cfg!(fuzzing) {
+            return Err(LoadError::Checksum);
+        }
+        let mut filter =
+            Self { layout, orbit, hasher, table: Vec::new(), len: 0, nodes: Vec::new() };
+        if filter.known_hash() != integer(header, KNOWN_HASH) {
+            return Err(LoadError::Hasher);
+        }
+        filter.table = vec![0; wanted + PADDING];
+        hint::advise_huge(&mut filter.table);
+        filter.table[..wanted].copy_from_slice(table);
+        filter.len = filter.count().ok_or(LoadError::Contents)?;
+        if filter.len as u64 != integer(header, LEN) {
+            return Err(LoadError::Contents);
+        }
+        Ok(filter)
+    }
+
+    fn known_hash(&self) -> u64 {
+        self.hasher.hash_one(u64::from_le_bytes(MAGIC))
+    }
+
+    /// The fingerprints in the table; none if it is not one that a filter makes.
+    fn count(&self) -> Option<usize> {
+        let mut len = 0;
+        for bucket in 0..self.orbit.buckets() {
+            if !self.layout.is_valid(&self.table, bucket) {
+                return None;
+            }
+            let contents = self.layout.contents(&self.table, bucket);
+            len += contents.iter().filter(|&&content| content != 0).count();
+        }
+        let bits = self.orbit.buckets() * u64::from(self.layout.bucket_bits());
+        let spare = self.table[address(bits / 8)] >> (bits % 8);
+        (spare == 0).then_some(len)
+    }
+}
+
+fn header(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES], LoadError> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(LoadError::NotAFilter);
+    }
+    let header = bytes.first_chunk().ok_or(LoadError::Length(HEADER_BYTES as u64))?;
+    let version = u16::from_le_bytes([header[8], header[9]]);
+    if version == VERSION { Ok(header) } else { Err(LoadError::Version(version)) }
+}
+
+fn integer(header: &[u8; HEADER_BYTES], at: usize) -> u64 {
+    u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// 64 bits that change with any byte. Four chains, so that a table is read as fast as memory gives it.
+pub(crate) fn checksum(header: &[u8], table: &[u8]) -> u64 {
+    let mut chains = [0; 4].map(|_: u8| Keyed::from_key([0; 2]).build_hasher());
+    let (blocks, tail) = table.as_chunks::<32>();
+    for block in blocks {
+        for (chain, word) in chains.iter_mut().zip(block.as_chunks::<8>().0) {
+            chain.write_u64(u64::from_le_bytes(*word));
+        }
+    }
+    chains[0].write(tail);
+    let [first, ..] = &chains;
+    let mut whole = first.clone();
+    whole.write(header);
+    chains[1..].iter().for_each(|chain| whole.write_u64(chain.finish()));
+    whole.finish()
+}
+
+const MAGIC: [u8; 8] = *b"guirafil";
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 64;
+const KINDS: Range<usize> = 10..12;
+const SHAPE: Range<usize> = 12..15;
+const PARAMETER: usize = 15;
+const BUCKETS: usize = 16;
+const LEN: usize = 24;
+const KEY: Range<usize> = 32..48;
+const KNOWN_HASH: usize = 48;
+const CHECKSUM: usize = 56;

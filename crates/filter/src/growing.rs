@@ -1,0 +1,249 @@
+//! A filter that grows: a chain of filters, each of twice as many items as the one before.
+//!
+//! A filter can't be made larger without its items, so a full one stays and a larger one is put beside it. The n-th has
+//! a rate of 6/π² · ε/n², whose sum is ε however many there are; that costs 2 log2(n) bits an item more than a filter
+//! of known size would need, 6.6 for the tenth.
+//!
+//! # Invariants
+//! 1. A removal takes a fingerprint only out of the one filter that has it. If several seem to, then all but one are
+//!    mistaken, nobody knows which, and taking it out of a wrong one would lose another item: so none is touched.
+//! 2. No filter holds more items than it was planned for, so that its rate holds.
+//!
+//! # Costs
+//! A look-up asks every filter of the chain, the youngest first. Bad at: absent items, if the first guess of the size
+//! was far too low; 2 lines a filter.
+
+use crate::CuckooFilter;
+use crate::filter::{Full, LoadError};
+use crate::hash::Keyed;
+use alloc::vec::Vec;
+use core::hash::{BuildHasher, Hash};
+
+/// An approximate set of any size with a bounded rate.
+///
+/// ```
+/// use guira_filter::{GrowingCuckooFilter, Removal};
+///
+/// let mut seen = GrowingCuckooFilter::with_rate(100, 0.01);
+/// (0..10_000).try_for_each(|n| seen.insert(&n))?;
+/// assert!((0..10_000).all(|n| seen.contains(&n)));
+/// assert_ne!(seen.remove(&17), Removal::Absent);
+/// # Ok::<(), guira_filter::Full>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GrowingCuckooFilter<H = Keyed> {
+    links: Vec<Link<H>>,
+    hasher: H,
+    first_items: usize,
+    rate: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Link<H> {
+    filter: CuckooFilter<H>,
+    items_max: usize,
+}
+
+/// What [`GrowingCuckooFilter::remove`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// One copy was taken out.
+    Removed,
+    /// More than one filter of the chain seems to have the item, and it was left: to remove a wrong fingerprint would
+    /// lose another item. It is still found. Happens to at most ε of the items, and to those that were inserted more
+    /// than once into different filters.
+    Ambiguous,
+    /// It is not in.
+    Absent,
+}
+
+#[cfg(feature = "std")]
+impl GrowingCuckooFilter<Keyed> {
+    /// A chain that begins with a filter for `first_items`, and never finds more than `rate` of the absent items.
+    ///
+    /// # Panics
+    /// If `rate` is not between 1e-5 and 1.
+    #[must_use]
+    pub fn with_rate(first_items: usize, rate: f64) -> Self {
+        Self::with_rate_and_hasher(first_items, rate, Keyed::random())
+    }
+}
+
+impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
+    /// As [`GrowingCuckooFilter::with_rate`], with a hash of the caller's.
+    ///
+    /// # Panics
+    /// If `rate` is not between 1e-5 and 1.
+    #[must_use]
+    pub fn with_rate_and_hasher(first_items: usize, rate: f64, hasher: H) -> Self {
+        assert!(is_rate(rate), "a rate between 1e-5 and 1");
+        Self { links: Vec::new(), hasher, first_items: first_items.max(64), rate }
+    }
+
+    /// Enters an item; grows if there is no room.
+    ///
+    /// # Errors
+    /// [`Full`] only if the item is in as often as it can be in a filter ([`Full::is_of_copies`]); it is not entered.
+    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), Full> {
+        let hash = self.hasher.hash_one(item);
+        for link in self.links.iter_mut().rev() {
+            if link.filter.len() < link.items_max {
+                match link.filter.insert_hash(hash) {
+                    Err(full) if !full.is_of_copies() => {}
+                    done => return done,
+                }
+            }
+        }
+        self.grow().insert_hash(hash)
+    }
+
+    /// If the item is in; true for [`GrowingCuckooFilter::rate`] of those that are not, at most.
+    pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
+        let hash = self.hasher.hash_one(item);
+        self.links.iter().rev().any(|link| link.filter.contains_hash(hash))
+    }
+
+    /// Takes out one copy of an item that was inserted, if it is clear which filter has it.
+    pub fn remove<T: Hash + ?Sized>(&mut self, item: &T) -> Removal {
+        let hash = self.hasher.hash_one(item);
+        let mut having = self.links.iter_mut().filter(|link| link.filter.contains_hash(hash));
+        match (having.next(), having.next()) {
+            (None, _) => Removal::Absent,
+            (Some(_), Some(_)) => Removal::Ambiguous,
+            (Some(link), None) => {
+                link.filter.remove_hash(hash);
+                Removal::Removed
+            }
+        }
+    }
+
+    fn grow(&mut self) -> &mut CuckooFilter<H> {
+        let number = self.links.len();
+        let items_max = items_of(self.first_items, number).expect("fits the address space");
+        let rate = rate_of(self.rate, number);
+        let filter = CuckooFilter::with_rate_and_hasher(items_max, rate, self.hasher.clone());
+        self.links.push(Link { filter, items_max });
+        &mut self.links[number].filter
+    }
+}
+
+impl<H> GrowingCuckooFilter<H> {
+    /// Fingerprints in all filters.
+    pub fn len(&self) -> usize {
+        self.links.iter().map(|link| link.filter.len()).sum()
+    }
+
+    /// If nothing is in.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Filters in the chain.
+    pub fn chain_len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Bytes of all tables.
+    pub fn table_bytes(&self) -> usize {
+        self.links.iter().map(|link| link.filter.table_bytes()).sum()
+    }
+
+    /// The bound on the share of absent items that are found.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+}
+
+impl GrowingCuckooFilter<Keyed> {
+    /// The chain as bytes, its hash key among them.
+    ///
+    /// ```text
+    ///  0  magic "guirachn"   16  rate, as the bits of an f64    40  filters, each its length in 8 bytes, then
+    ///  8  version, 2 bytes   24  items of the first, 8 bytes        as Filter::to_bytes
+    /// 10  zeroes, 6 bytes    32  filters, 8 bytes
+    /// ```
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::from(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([0; 6]);
+        bytes.extend(self.rate.to_bits().to_le_bytes());
+        bytes.extend((self.first_items as u64).to_le_bytes());
+        bytes.extend((self.links.len() as u64).to_le_bytes());
+        // A chain without filters has a key too: that of an empty filter.
+        let empty = [CuckooFilter::with_rate_and_hasher(1, 0.5, self.hasher)];
+        for filter in empty.iter().chain(self.links.iter().map(|link| &link.filter)) {
+            let stored = filter.to_bytes();
+            bytes.extend((stored.len() as u64).to_le_bytes());
+            bytes.extend(stored);
+        }
+        bytes
+    }
+
+    /// The chain that [`GrowingCuckooFilter::to_bytes`] stored.
+    ///
+    /// # Errors
+    /// [`LoadError`] for everything that `to_bytes` can't have made.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
+        let rest = bytes.strip_prefix(&MAGIC).ok_or(LoadError::NotAFilter)?;
+        let (version, mut rest) = take(rest)?;
+        if version != u64::from(VERSION) {
+            return Err(LoadError::Version(u16::from_le_bytes([bytes[8], bytes[9]])));
+        }
+        let mut integer = || take(rest).map(|(n, left)| (rest = left, n).1);
+        let rate = f64::from_bits(integer()?);
+        let (first_items, links) = (integer()?, integer()?);
+        let first_items = usize::try_from(first_items).map_err(|_| LoadError::Shape)?;
+        if !is_rate(rate) || first_items < 64 {
+            return Err(LoadError::Shape);
+        }
+        let (empty, mut rest) = take_filter(rest)?;
+        let mut chain = Self::with_rate_and_hasher(first_items, rate, *empty.hasher());
+        for number in 0..links {
+            let (filter, left) = take_filter(rest)?;
+            let number = usize::try_from(number).map_err(|_| LoadError::Shape)?;
+            let items_max = items_of(first_items, number).ok_or(LoadError::Shape)?;
+            let plan = crate::Plan::for_rate(items_max, rate_of(rate, number));
+            let is_planned = plan.is_some_and(|plan| filter.is_of(&plan));
+            if !is_planned || filter.hasher() != empty.hasher() || filter.len() > items_max {
+                return Err(LoadError::Shape);
+            }
+            chain.links.push(Link { filter, items_max });
+            rest = left;
+        }
+        if rest.is_empty() && empty.is_empty() { Ok(chain) } else { Err(LoadError::Contents) }
+    }
+}
+
+fn take_filter(bytes: &[u8]) -> Result<(CuckooFilter, &[u8]), LoadError> {
+    let (len, rest) = take(bytes)?;
+    let stored = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
+    let (stored, rest) = stored.ok_or(LoadError::Length(len))?;
+    Ok((CuckooFilter::from_bytes(stored)?, rest))
+}
+
+fn take(bytes: &[u8]) -> Result<(u64, &[u8]), LoadError> {
+    let (first, rest) = bytes.split_first_chunk().ok_or(LoadError::Length(8))?;
+    Ok((u64::from_le_bytes(*first), rest))
+}
+
+/// Items of the filter with this number, from 0.
+fn items_of(first_items: usize, number: usize) -> Option<usize> {
+    let factor = 1_usize.checked_shl(u32::try_from(number).ok()?)?;
+    first_items.checked_mul(factor)
+}
+
+/// The rate of the filter with this number, from 0: all of them sum up to `rate`.
+fn rate_of(rate: f64, number: usize) -> f64 {
+    let place = f64::from(u32::try_from(number + 1).unwrap_or(u32::MAX));
+    rate * BASEL_INVERSE / (place * place)
+}
+
+fn is_rate(rate: f64) -> bool {
+    (1e-5..1.0).contains(&rate)
+}
+
+/// 6/π²: one over the sum of all 1/n².
+const BASEL_INVERSE: f64 = 0.607_927_101_854_026_6;
+const MAGIC: [u8; 8] = *b"guirachn";
+const VERSION: u16 = 1;

@@ -1,0 +1,279 @@
+//! How a bucket's slots lie in memory: in lanes ([`Lanes`], [`Fixed`]) or semi-sorted ([`Sorted`], [`FixedSorted`]).
+//!
+//! # Layout
+//! ```text
+//! table        | bucket 0 | bucket 1 | … | 8 bytes of padding      buckets without gaps, not even to a byte
+//! bucket       | slot 0 | slot 1 | …                               lanes
+//! slot         | fingerprint f bits | value v bits |               0 = empty; v = 0 but in a filter with values
+//! ```
+//! A bucket is read by the fewest unaligned 64-bit loads that hold whole slots: one if it has up to 57 bits, or 64
+//! and starts at a byte.
+//!
+//! # Invariants
+//! 1. The content of a slot is 0 or has a fingerprint that is not 0.
+//! 2. A load of a bucket stays in the table: 8 bytes of padding follow the last bucket.
+
+mod sorted;
+
+use crate::swar::{Swar, address, mask};
+pub use sorted::{FixedSorted, Sorted};
+
+/// The contents of a bucket's slots; those after its last slot are 0.
+pub(crate) type Contents = [u64; SLOTS_MAX];
+
+/// The most slots that a bucket may have.
+pub(crate) const SLOTS_MAX: usize = 8;
+
+/// How the slots of a bucket are stored. It can't be implemented outside of this crate.
+pub trait Layout: Slots {}
+
+/// What a filter asks of a layout. `bits` is the table, `bucket` a bucket's number.
+pub trait Slots: Copy {
+    /// Bits of a fingerprint.
+    fn fingerprint_bits(&self) -> u32;
+
+    /// Bits of a value beside each fingerprint.
+    fn value_bits(&self) -> u32;
+
+    /// Slots of a bucket.
+    fn slots(&self) -> u32;
+
+    /// Bits of a bucket.
+    fn bucket_bits(&self) -> u32;
+
+    /// If a slot of the bucket has this fingerprint.
+    fn has(&self, table: &[u8], bucket: u64, fingerprint: u64) -> bool;
+
+    /// All slots.
+    fn contents(&self, table: &[u8], bucket: u64) -> Contents;
+
+    /// Makes one slot that holds `old` hold `new`; false if none does. 0 is an empty slot.
+    fn replace(&self, table: &mut [u8], bucket: u64, old: u64, new: u64) -> bool;
+
+    /// If a slot is empty.
+    fn is_open(&self, table: &[u8], bucket: u64) -> bool;
+
+    /// If the bucket's bits are what [`Slots::replace`] could have left.
+    fn is_valid(&self, table: &[u8], bucket: u64) -> bool;
+
+    /// The layout's number in a stored filter.
+    const KIND: u8;
+
+    /// The layout of a stored filter, if this type can be it.
+    fn restore(fingerprint_bits: u32, value_bits: u32, slots: u32) -> Option<Self>;
+}
+
+/// Fingerprints of 4 to 32 bits in buckets of 1, 2, 4 or 8 slots, chosen at run time.
+///
+/// One slot fills only where there are more than two buckets to choose from: see [`Digits`](crate::Digits).
+///
+/// As fast as [`Fixed`] within a tenth or so where memory is what costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    fingerprint_bits: u32,
+    slot_bits: u32,
+    slots: u32,
+    /// Slots a load.
+    group: u32,
+    swar: Swar,
+    /// The fingerprints' bits in a group.
+    fingerprints: u64,
+}
+
+impl Lanes {
+    /// # Panics
+    /// If `fingerprint_bits` is not in 4 to 32 or `slots` not 1, 2, 4 or 8.
+    #[must_use]
+    pub const fn new(fingerprint_bits: u32, slots: u32) -> Self {
+        match Self::checked(fingerprint_bits, 0, slots) {
+            Some(lanes) => lanes,
+            None => panic!("fingerprints have 4 to 32 bits, buckets 1, 2, 4 or 8 slots"),
+        }
+    }
+
+    /// As [`Lanes::new`], with a value of up to 24 bits beside each fingerprint.
+    pub(crate) const fn checked(bits: u32, value_bits: u32, slots: u32) -> Option<Self> {
+        let fits = bits >= 4 && bits <= 32 && value_bits <= VALUE_BITS_MAX;
+        if !fits || !(slots.is_power_of_two() && slots <= 8) {
+            return None;
+        }
+        let slot_bits = bits + value_bits;
+        let mut group = slots;
+        while group > 1 && group * slot_bits + shift_max(group * slot_bits) > 64 {
+            group /= 2;
+        }
+        let swar = Swar::new(slot_bits, group);
+        let fingerprints = swar.spread(mask(bits));
+        Some(Self { fingerprint_bits: bits, slot_bits, slots, group, swar, fingerprints })
+    }
+
+    /// The first bits of the bucket's groups.
+    #[inline(always)]
+    fn groups(&self, bucket: u64) -> impl Iterator<Item = u64> + use<> {
+        let start = bucket * u64::from(self.slots * self.slot_bits);
+        let step = self.group * self.slot_bits;
+        (0..self.slots / self.group).map(move |n| start + u64::from(n * step))
+    }
+}
+
+/// How far into its first byte a group may start.
+const fn shift_max(group_bits: u32) -> u32 {
+    let step = 1 << group_bits.trailing_zeros();
+    if step >= 8 { 0 } else { 8 - step }
+}
+
+impl Layout for Lanes {}
+
+impl Slots for Lanes {
+    const KIND: u8 = 1;
+
+    #[inline(always)]
+    fn fingerprint_bits(&self) -> u32 {
+        self.fingerprint_bits
+    }
+
+    #[inline(always)]
+    fn value_bits(&self) -> u32 {
+        self.slot_bits - self.fingerprint_bits
+    }
+
+    #[inline(always)]
+    fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    #[inline(always)]
+    fn bucket_bits(&self) -> u32 {
+        self.slots * self.slot_bits
+    }
+
+    #[inline(always)]
+    fn has(&self, table: &[u8], bucket: u64, fingerprint: u64) -> bool {
+        let wanted = self.swar.spread(fingerprint);
+        let found = self.groups(bucket).fold(0, |found, bit| {
+            found | self.swar.zeroes((load(table, bit) ^ wanted) & self.fingerprints)
+        });
+        found != 0
+    }
+
+    #[inline]
+    fn contents(&self, table: &[u8], bucket: u64) -> Contents {
+        let mut contents = [0; SLOTS_MAX];
+        let mut slots = contents.iter_mut();
+        for bit in self.groups(bucket) {
+            let word = load(table, bit);
+            for (lane, slot) in (0..self.group).zip(&mut slots) {
+                *slot = self.swar.lane(word, lane);
+            }
+        }
+        contents
+    }
+
+    #[inline]
+    fn replace(&self, table: &mut [u8], bucket: u64, old: u64, new: u64) -> bool {
+        for bit in self.groups(bucket) {
+            if let Some(lane) = self.swar.position(load(table, bit), old) {
+                change(table, bit, (old ^ new) << lane);
+                return true;
+            }
+        }
+        false
+    }
+
+    #[inline]
+    fn is_open(&self, table: &[u8], bucket: u64) -> bool {
+        self.groups(bucket).any(|bit| self.swar.position(load(table, bit), 0).is_some())
+    }
+
+    fn is_valid(&self, table: &[u8], bucket: u64) -> bool {
+        let named = mask(self.fingerprint_bits);
+        self.contents(table, bucket).iter().all(|&slot| slot == 0 || slot & named != 0)
+    }
+
+    fn restore(fingerprint_bits: u32, value_bits: u32, slots: u32) -> Option<Self> {
+        Self::checked(fingerprint_bits, value_bits, slots)
+    }
+}
+
+/// As [`Lanes`], with `BITS` of fingerprint and `SLOTS` a bucket known to the compiler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fixed<const BITS: u32, const SLOTS: u32>;
+
+impl<const BITS: u32, const SLOTS: u32> Fixed<BITS, SLOTS> {
+    const LANES: Lanes = Lanes::new(BITS, SLOTS);
+}
+
+impl<const BITS: u32, const SLOTS: u32> Layout for Fixed<BITS, SLOTS> {}
+
+impl<const BITS: u32, const SLOTS: u32> Slots for Fixed<BITS, SLOTS> {
+    const KIND: u8 = Lanes::KIND;
+
+    #[inline(always)]
+    fn fingerprint_bits(&self) -> u32 {
+        BITS
+    }
+
+    #[inline(always)]
+    fn value_bits(&self) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn slots(&self) -> u32 {
+        SLOTS
+    }
+
+    #[inline(always)]
+    fn bucket_bits(&self) -> u32 {
+        Self::LANES.bucket_bits()
+    }
+
+    #[inline(always)]
+    fn has(&self, table: &[u8], bucket: u64, fingerprint: u64) -> bool {
+        Self::LANES.has(table, bucket, fingerprint)
+    }
+
+    #[inline]
+    fn contents(&self, table: &[u8], bucket: u64) -> Contents {
+        Self::LANES.contents(table, bucket)
+    }
+
+    #[inline]
+    fn replace(&self, table: &mut [u8], bucket: u64, old: u64, new: u64) -> bool {
+        Self::LANES.replace(table, bucket, old, new)
+    }
+
+    #[inline]
+    fn is_open(&self, table: &[u8], bucket: u64) -> bool {
+        Self::LANES.is_open(table, bucket)
+    }
+
+    fn is_valid(&self, table: &[u8], bucket: u64) -> bool {
+        Self::LANES.is_valid(table, bucket)
+    }
+
+    fn restore(fingerprint_bits: u32, value_bits: u32, slots: u32) -> Option<Self> {
+        ((fingerprint_bits, value_bits, slots) == (BITS, 0, SLOTS)).then_some(Self)
+    }
+}
+
+/// 64 bits from bit `bit` on; above the 57th they may be missing.
+#[inline(always)]
+fn load(table: &[u8], bit: u64) -> u64 {
+    let at = address(bit >> 3);
+    u64::from_le_bytes(table[at..at + 8].try_into().expect("eight bytes")) >> (bit & 7)
+}
+
+/// Flips the bits that are set in `bits`, from bit `bit` on.
+#[inline(always)]
+fn change(table: &mut [u8], bit: u64, bits: u64) {
+    let at = address(bit >> 3);
+    let bytes: &mut [u8; 8] = (&mut table[at..at + 8]).try_into().expect("eight bytes");
+    *bytes = (u64::from_le_bytes(*bytes) ^ bits << (bit & 7)).to_le_bytes();
+}
+
+/// The most bits of a value.
+pub(crate) const VALUE_BITS_MAX: u32 = 24;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The search for a free slot: breadth first over buckets, before anything is moved.
+//!
+//! A random walk (thesis §4.2) displaces up to 500 fingerprints one after the other, and is left with a homeless one
+//! when it gives up. Searching first finds the shortest path (about one move where the walk makes 16 at 95 % load),
+//! looks at many buckets at once, since they are fetched ahead, and changes nothing when there is no way.
+//!
+//! # Invariants
+//! 1. A path visits no bucket twice: each content on it is where its node says when its turn to move comes.
+
+use alloc::vec::Vec;
+
+/// A table whose buckets are searched.
+pub(crate) trait Buckets {
+    /// If a slot of the bucket is empty.
+    fn is_open(&self, bucket: u64) -> bool;
+
+    /// Tells `visit` what each slot of a full bucket holds, and where that could be instead.
+    fn exits(&self, bucket: u64, visit: impl FnMut(u64, u64));
+
+    /// Starts to fetch the bucket.
+    fn prefetch(&self, bucket: u64);
+}
+
+/// A bucket that is reached by moving `content` to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node {
+    bucket: u32,
+    /// The node of the bucket where `content` is.
+    from: u32,
+    content: u64,
+}
+
+/// Moves to be made, the last of the path first; then the bucket at its start has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    /// The bucket to be written.
+    pub(crate) bucket: u64,
+    /// What one of its slots holds now, 0 for an empty one.
+    pub(crate) old: u64,
+    /// What that slot holds then.
+    pub(crate) new: u64,
+}
+
+/// Finds the shortest path from one of `roots` to a bucket with an empty slot.
+///
+/// `nodes` is memory that is used again. Answers with the number of the last node, for [`moves`].
+pub(crate) fn search(
+    table: &impl Buckets,
+    roots: impl Iterator<Item = u64>,
+    nodes: &mut Vec<Node>,
+) -> Option<usize> {
+    nodes.clear();
+    nodes.extend(roots.map(|bucket| Node { bucket: short(bucket), from: ROOT, content: 0 }));
+    let mut at = 0;
+    while let Some(&node) = nodes.get(at) {
+        let bucket = u64::from(node.bucket);
+        if table.is_open(bucket) {
+            return Some(at);
+        }
+        if nodes.len() < NODES_MAX {
+            table.exits(bucket, |content, other| {
+                if !is_on_path(nodes, at, short(other)) {
+                    table.prefetch(other);
+                    let from = u32::try_from(at).expect("few nodes");
+                    nodes.push(Node { bucket: short(other), from, content });
+                }
+            });
+        }
+        at += 1;
+    }
+    None
+}
+
+/// What the path to `leaf` means for the table when `content` is entered at its start.
+pub(crate) fn moves(nodes: &[Node], leaf: usize, content: u64) -> impl Iterator<Item = Move> {
+    let mut next = Some((leaf, 0));
+    core::iter::from_fn(move || {
+        let (at, old) = next?;
+        let node = nodes[at];
+        let bucket = node.bucket.into();
+        if node.from == ROOT {
+            next = None;
+            return Some(Move { bucket, old, new: content });
+        }
+        next = Some((node.from as usize, node.content));
+        Some(Move { bucket, old, new: node.content })
+    })
+}
+
+fn is_on_path(nodes: &[Node], mut at: usize, bucket: u32) -> bool {
+    loop {
+        let node = nodes[at];
+        if node.bucket == bucket {
+            return true;
+        }
+        if node.from == ROOT {
+            return false;
+        }
+        at = node.from as usize;
+    }
+}
+
+fn short(bucket: u64) -> u32 {
+    u32::try_from(bucket).expect("at most 2^32 buckets")
+}
+
+const ROOT: u32 = u32::MAX;
+/// After so many, no more are taken in: as many buckets as a walk of 500 kicks sees.
+const NODES_MAX: usize = 512;

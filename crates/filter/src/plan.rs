@@ -1,0 +1,147 @@
+//! How large a filter must be for so many items and such a rate of false positives (thesis §4.4.1).
+//!
+//! A look-up compares 2b fingerprints at load α, each equal by chance in one of 2^f - 1 cases: ε ≤ 2bα / (2^f - 1).
+//! Larger buckets fill higher but compare more, so each b has rates for which it takes the fewest bits, f/α an item:
+//! b = 2 above 0.2 %, b = 4 below, where f happens to fit. The loads are those that a filter reaches in practice with
+//! room to spare, not the most that it may reach.
+
+use crate::layout::{Lanes, Slots, VALUE_BITS_MAX};
+use crate::swar::mask;
+
+/// The shape of a filter: fingerprint bits, slots a bucket, buckets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    fingerprint_bits: u32,
+    bucket_slots: u32,
+    buckets: u64,
+    rate: f64,
+    bits_per_item: f64,
+}
+
+impl Plan {
+    /// f: bits of a fingerprint.
+    #[must_use]
+    pub const fn fingerprint_bits(&self) -> u32 {
+        self.fingerprint_bits
+    }
+
+    /// b: slots of a bucket.
+    #[must_use]
+    pub const fn bucket_slots(&self) -> u32 {
+        self.bucket_slots
+    }
+
+    /// m: buckets. Even.
+    #[must_use]
+    pub const fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    /// ε with all items in: at most what was asked for.
+    #[must_use]
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// C: bits of the table an item, with all items in.
+    #[must_use]
+    pub const fn bits_per_item(&self) -> f64 {
+        self.bits_per_item
+    }
+
+    /// The shape in lanes that takes the fewest bits for so many items at a rate of false positives of at most `rate`.
+    ///
+    /// None if no fingerprint of 32 bits is enough (rates below 1e-9), `rate` is not above 0, or the table would have
+    /// more than 2^32 buckets.
+    #[must_use]
+    pub fn for_rate(items: usize, rate: f64) -> Option<Self> {
+        Self::for_values(items, rate, 0)
+    }
+
+    /// As [`Plan::for_rate`], with a value of so many bits beside each fingerprint.
+    pub(crate) fn for_values(items: usize, rate: f64, value_bits: u32) -> Option<Self> {
+        if value_bits > VALUE_BITS_MAX {
+            return None;
+        }
+        let shapes = [2, 4, 8].into_iter().filter_map(|slots| {
+            Self::least(items, rate, slots, 4..=32, |bits| slots * (bits + value_bits))
+        });
+        shapes.min_by(|a, b| a.bits_per_item.total_cmp(&b.bits_per_item))
+    }
+
+    /// As [`Plan::for_rate`], for semi-sorted buckets of four, whose fingerprints have 5 to 17 bits.
+    #[must_use]
+    pub fn sorted_for_rate(items: usize, rate: f64) -> Option<Self> {
+        Self::least(items, rate, 4, 5..=17, |bits| 4 * (bits - 1))
+    }
+
+    /// The shape of so many items with fingerprints of `fingerprint_bits` in buckets of `bucket_slots`.
+    ///
+    /// # Panics
+    /// As [`Lanes::new`], or if there would be more than 2^32 buckets.
+    #[must_use]
+    pub fn for_shape(items: usize, fingerprint_bits: u32, bucket_slots: u32) -> Self {
+        let bits = |bits| Lanes::new(bits, bucket_slots).bucket_bits();
+        Self::least(items, 1.0, bucket_slots, fingerprint_bits..=fingerprint_bits, bits)
+            .expect("at most 2^32 buckets")
+    }
+
+    /// The least fingerprint in `range` that keeps `rate`.
+    fn least(
+        items: usize,
+        rate: f64,
+        slots: u32,
+        range: core::ops::RangeInclusive<u32>,
+        bucket_bits: impl Fn(u32) -> u32,
+    ) -> Option<Self> {
+        let buckets = buckets_for(items, slots)?;
+        let items = float(items.max(1) as u64);
+        let load = items / (float(buckets) * f64::from(slots));
+        let fits = |&bits: &u32| {
+            range_of(bits) * rate >= 2.0 * f64::from(slots) * load && spreads(bits, buckets, slots)
+        };
+        let explicit = range.start() == range.end();
+        let fingerprint_bits = range.into_iter().find(|bits| explicit || fits(bits))?;
+        Some(Self {
+            fingerprint_bits,
+            bucket_slots: slots,
+            buckets,
+            rate: (2.0 * f64::from(slots) * load / range_of(fingerprint_bits)).min(1.0),
+            bits_per_item: float(buckets) * f64::from(bucket_bits(fingerprint_bits)) / items,
+        })
+    }
+}
+
+/// How many fingerprints of so many bits there are.
+pub(crate) fn range_of(bits: u32) -> f64 {
+    f64::from(u32::try_from(mask(bits)).expect("at most 32 bits"))
+}
+
+/// The share of slots, in thousandths, that a large filter with buckets of so many slots takes without fail.
+pub(crate) const fn load_per_mille(slots: u32) -> u64 {
+    match slots {
+        2 => 840,
+        4 => 955,
+        _ => 983,
+    }
+}
+
+/// Buckets for so many items, an even number; small tables get some more, since their loads vary more.
+fn buckets_for(items: usize, slots: u32) -> Option<u64> {
+    let items = u64::try_from(items).ok()?.max(1);
+    let spared = u64::from(slots) * load_per_mille(slots);
+    let buckets = items.checked_mul(1000)?.div_ceil(spared) + 1;
+    let buckets = buckets.next_multiple_of(2);
+    (buckets <= 1 << 32).then_some(buckets)
+}
+
+/// If fingerprints of so many bits name enough different buckets for high loads: log2(m) / 2b bits (thesis §4.3) and
+/// two more.
+fn spreads(bits: u32, buckets: u64, slots: u32) -> bool {
+    bits >= buckets.ilog2().div_ceil(2 * slots) + 2
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are told to a few digits")]
+const fn float(n: u64) -> f64 {
+    n as f64
+}
