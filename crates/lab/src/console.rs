@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::io::{self, Write};
 
-use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{ContentArrangement, LineStyle, Table};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
@@ -18,7 +18,10 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 /// An empty table with that head.
 pub(crate) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(head);
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(head);
     table
 }
 

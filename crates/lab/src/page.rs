@@ -18,8 +18,8 @@ pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> 
     let outcome = &record.outcome;
     let mut parts = vec![
         format!("{}: {}", experiment.id, experiment.title),
-        format!("*The paper:* {}", experiment.claim),
-        format!("*Must show here:* {}", experiment.shape),
+        format!("*The paper:* {}", sentence(experiment.claim)),
+        format!("*Must show here:* {}", sentence(experiment.shape)),
     ];
     let files = plot_files(&record.id, outcome.plots.len());
     parts.extend(outcome.plots.iter().zip(files).map(|(plot, file)| {
@@ -53,9 +53,20 @@ pub(crate) fn table(header: &[String], rows: &[Vec<String>]) -> String {
             cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
         format!("| {} |", cells.join(" | "))
     };
-    let rule = header.iter().map(|_| "---".to_owned()).collect::<Vec<_>>();
+    let rule: Vec<_> = (0..header.len())
+        .map(|at| {
+            let mut cells = rows.iter().filter_map(|cells| cells.get(at));
+            let is_of_figures = !rows.is_empty() && cells.all(|cell| is_figure(cell));
+            if is_of_figures { "---:" } else { "---" }.to_owned()
+        })
+        .collect();
     let lines = [row(header), row(&rule)];
     lines.into_iter().chain(rows.iter().map(|cells| row(cells))).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a cell holds a number, with or without a unit, or says that there is none.
+fn is_figure(cell: &str) -> bool {
+    cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit() || "-–−+~≤≥<>".contains(c))
 }
 
 fn checks(checks: &[Check]) -> String {
@@ -76,14 +87,11 @@ fn checks(checks: &[Check]) -> String {
 }
 
 fn verdict(experiment: &Experiment) -> String {
-    let mut text = format!("**{}**", capital(experiment.verdict.short()));
-    if let Some(why) = experiment.verdict.why() {
-        write!(text, ": {why}").expect("a string takes all");
+    let verdict = sentence(experiment.verdict.short());
+    match experiment.verdict.why() {
+        Some(why) => format!("**{verdict}** {}", sentence(why)),
+        None => format!("**{verdict}**"),
     }
-    if !text.ends_with(['.', '!', '?']) {
-        text.push('.');
-    }
-    text
 }
 
 fn circumstances(record: &Record) -> String {
@@ -98,9 +106,15 @@ fn circumstances(record: &Record) -> String {
     text
 }
 
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+/// With a capital letter and a stop. A text that begins with a name in small letters is better turned around.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut chars = text.trim().chars();
+    let first = chars.next().into_iter().flat_map(char::to_uppercase);
+    let mut sentence: String = first.chain(chars).collect();
+    if !sentence.ends_with(['.', '!', '?']) {
+        sentence.push('.');
+    }
+    sentence
 }
 
 #[cfg(test)]
@@ -117,23 +131,23 @@ mod tests {
 
             *The paper:* Two is twice one.
 
-            *Must show here:* the ratio is at least 1.5
+            *Must show here:* The ratio is at least 1.5.
 
             ![rate against threads](planted-holds.svg)
 
             rates:
 
             | threads | paper | here |
-            | --- | --- | --- |
+            | ---: | ---: | ---: |
             | 1 \| one | 1.0 | 1.1 |
 
             | check | measured | must be |  | because |
-            | --- | --- | --- | --- | --- |
+            | --- | ---: | ---: | --- | --- |
             | two threads do 1.5 of what one does | 2 | ≥ 1.5 | holds | half of the second may go to the operating system |
 
             Two threads did 2.0 of what one did.
 
-            **Not testable here**: one and two | are not measured.
+            **Not testable here.** One and two | are not measured.
 
             `guira lab run planted-holds --scale small --seed 7` took 2 s.
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::args;
 use crate::console::print;
 use crate::experiment::{Experiment, Paper};
-use crate::page::{build, section, table};
+use crate::page::{build, section, sentence, table};
 use crate::plot::svg;
 use crate::record::{Record, plot_files};
 
@@ -124,7 +124,10 @@ fn glance(results: &[Found<'_>]) -> String {
 fn not_run(experiment: &Experiment) -> String {
     format!(
         "{}: {}\n\n*The paper:* {}\n\nNot run: `guira lab run {}` does.",
-        experiment.id, experiment.title, experiment.claim, experiment.id
+        experiment.id,
+        experiment.title,
+        sentence(experiment.claim),
+        experiment.id
     )
 }
 
