@@ -96,6 +96,18 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if violations == 0 { Ok(()) } else { Err(Error::Violations(violations)) }
 }
 
+/// What `guira bench compare` prints, without printing it: for programs that compare servers themselves.
+///
+/// # Errors
+/// [`Error::Usage`] if the arguments ask for something else; others when the comparison could not be finished.
+pub fn compared(args: &Args) -> Result<Vec<Row>, Error> {
+    let Some(Command::Compare(compare)) = &args.command else {
+        return Err(Error::Usage("only `compare` has rows".into()));
+    };
+    let (bar, interrupted) = (ProgressBar::hidden(), Arc::default());
+    compare::run(compare, &Around { pid: None, bar: &bar, interrupted })
+}
+
 /// A run without a subcommand.
 fn plain(args: &Args, around: &Around<'_>) -> Result<Outcome, Error> {
     let plan = Plan::new(&args.workload, &args.pace, args.preset, false)?;

@@ -73,6 +73,19 @@ impl<L: Links> Chain<L> {
         }
     }
 
+    /// [`Index::get`] as a table with fewer locks would do it; for tables that nobody writes.
+    #[inline]
+    pub(crate) fn get_with_locks(
+        &self,
+        locks: usize,
+        hash: Hash,
+        mut is_key: impl FnMut(Location) -> bool,
+    ) -> Option<Location> {
+        let bucket = self.bucket(hash);
+        let _locked = self.lock_of(bucket % locks);
+        self.items_of(&self.heads[bucket]).find(|&at| is_key(at))
+    }
+
     /// Items in the longest chain. Reads all of them.
     pub(crate) fn longest(&self) -> usize {
         self.heads.iter().map(|head| self.items_of(head).count()).max().unwrap_or(0)
@@ -90,7 +103,12 @@ impl<L: Links> Chain<L> {
 
     #[inline]
     fn lock(&self, bucket: usize) -> MutexGuard<'_, usize> {
-        self.locks[bucket % self.locks.len()].lock().expect("no holder panics")
+        self.lock_of(bucket % self.locks.len())
+    }
+
+    #[inline]
+    fn lock_of(&self, number: usize) -> MutexGuard<'_, usize> {
+        self.locks[number].lock().expect("no holder panics")
     }
 }
 

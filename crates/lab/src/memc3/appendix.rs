@@ -1,0 +1,304 @@
+//! MemC3, appendix: what a get may see while its key is displaced, replaced or evicted; every interleaving, tried.
+//!
+//! A model, not a measurement. Reader and writer are short programs of atomic steps on a few words; all states that any
+//! interleaving of the steps reaches are visited, and each answer that a get can give is judged. Then the protocol is
+//! broken in one place at a time, and a wrong answer must turn up. Steps are seen by all at once here; that the code's
+//! loads and stores are as good as that is what the loom models of `crates/index/src/cuckoo/models.rs` show, on the real
+//! table (`make model`).
+//!
+//! # The words
+//! ```text
+//! version    of the sought key, K
+//! buckets    0 and 1: K's, looked at in this order; 2: another key's
+//! chunks     key, two words of value; a value is whole if its words agree
+//! ```
+
+use super::figures::{check, table};
+use crate::{Bound, Experiment, Outcome, Paper, Run, Table, Verdict};
+use anyhow::Result;
+use std::collections::HashSet;
+
+/// The appendix.
+pub(crate) const EXPERIMENT: Experiment = Experiment {
+    id: "memc3-appendix",
+    paper: Paper::MemC3,
+    title: "gets while their key is displaced, replaced, evicted: every interleaving",
+    claim: "with a version incremented before and after each change, and read before and after each look-up, a get gives a \
+            right answer in every interleaving with a writer",
+    shape: "no wrong answer in any interleaving of the three; each mutation of the protocol gives one: one increment \
+            instead of two, displacement forwards, no second look",
+    verdict: Verdict::Reproduced,
+    is_quick: true,
+    run,
+};
+
+/// What is changed of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Mutation {
+    /// The version advances before the change only.
+    IncrementBefore,
+    /// The version advances after the change only.
+    IncrementAfter,
+    /// A key leaves its bucket in one change and comes to the next one in another.
+    Forward,
+    /// The reader does not look at the version again.
+    NoSecondLook,
+}
+
+/// What the writer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scenario {
+    /// To make room, another key leaves bucket 0, and K goes there from bucket 1.
+    Displaced,
+    /// K gets a new value in a new chunk; the old chunk is used for another key.
+    Replaced,
+    /// K is evicted; its chunk is used for another key, in a bucket of K.
+    Evicted,
+}
+
+/// A step of the writer.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Version(u8),
+    Bucket(usize, Option<usize>),
+    Key(usize, u8),
+    Value(usize, usize, u8),
+}
+
+/// Everything there is, at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct State {
+    version: u8,
+    buckets: [Option<usize>; 3],
+    keys: [u8; 2],
+    values: [[u8; 2]; 2],
+    written: usize,
+    reader: Reader,
+}
+
+/// Where the reader is, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Reader {
+    at: At,
+    version: u8,
+    copy: [u8; 2],
+    found: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Version,
+    Bucket(usize),
+    Key(usize, usize),
+    Value(usize, usize),
+    SecondLook,
+    Done,
+}
+
+fn run(_: &Run<'_>) -> Result<Outcome> {
+    let (mut rows, mut states, mut wrong) = (Vec::new(), 0, 0);
+    let mut caught = HashSet::new();
+    for scenario in SCENARIOS {
+        for mutation in [None].into_iter().chain(MUTATIONS.map(Some)) {
+            let (visited, fault) = explore(scenario, mutation);
+            states += visited;
+            match mutation {
+                None => wrong += usize::from(fault.is_some()),
+                Some(mutation) if fault.is_some() => _ = caught.insert(mutation),
+                Some(_) => {}
+            }
+            let named = mutation.map_or("as it is".into(), |it| format!("{it:?}"));
+            let answer = fault.unwrap_or("none");
+            rows.push(vec![format!("{scenario:?}"), named, visited.to_string(), answer.to_owned()]);
+        }
+    }
+    Ok(Outcome {
+        plots: Vec::new(),
+        tables: vec![shown(rows)],
+        checks: vec![
+            check(
+                "scenarios in which the protocol allows a wrong answer",
+                wrong as f64,
+                Bound::AtMost(0.0),
+                "all interleavings are tried; there is no chance in it",
+            ),
+            check(
+                "mutations of the protocol that give a wrong answer, of four",
+                caught.len() as f64,
+                Bound::AtLeast(MUTATIONS.len() as f64),
+                "a model that misses a mutation shows nothing; not each of them matters in each scenario",
+            ),
+        ],
+        reading: format!(
+            "In {states} states, all that interleavings of reader and writer reach, the protocol gave no wrong answer, and \
+             {} of {} mutations gave one. The model is sequentially consistent; the orders of loads and stores are \
+             checked by the loom models in crates/index/src/cuckoo/models.rs, which `make model` runs.",
+            caught.len(),
+            MUTATIONS.len(),
+        ),
+    })
+}
+
+fn shown(rows: Vec<Vec<String>>) -> Table {
+    table("Answers of a get", &["while its key is", "protocol", "states", "wrong answer"], rows)
+}
+
+/// Visits every state that is reached; how many there are, and a wrong answer if there is one.
+fn explore(scenario: Scenario, mutation: Option<Mutation>) -> (usize, Option<&'static str>) {
+    let steps = writer(scenario, mutation);
+    let start = start(scenario);
+    let (mut seen, mut open) = (HashSet::from([start]), vec![start]);
+    let mut fault = None;
+    while let Some(state) = open.pop() {
+        if state.reader.at == At::Done {
+            fault = fault.or(judge(scenario, &state.reader));
+        }
+        let wrote = steps.get(state.written).map(|&step| write(state, step));
+        for next in [wrote, read(state, mutation)].into_iter().flatten() {
+            if seen.insert(next) {
+                open.push(next);
+            }
+        }
+    }
+    (seen.len(), fault)
+}
+
+fn start(scenario: Scenario) -> State {
+    let buckets = match scenario {
+        Scenario::Displaced => [Some(OTHER), Some(OURS), None],
+        Scenario::Replaced | Scenario::Evicted => [None, Some(OURS), None],
+    };
+    let reader = Reader { at: At::Version, version: 0, copy: [0; 2], found: false };
+    State { version: 0, buckets, keys: [K, M], values: [[OLD; 2], [THEIRS; 2]], written: 0, reader }
+}
+
+/// The writer's program. Of the other key's version nothing is seen by a get for K.
+fn writer(scenario: Scenario, mutation: Option<Mutation>) -> Vec<Step> {
+    use Step::{Bucket, Key, Value};
+    let change = |steps: &[Step]| bracket(steps, mutation);
+    // The chunk that K has left becomes the other key's.
+    let reuse = [
+        Key(OURS, 0),
+        Value(OURS, 0, THEIRS),
+        Value(OURS, 1, THEIRS),
+        Key(OURS, M),
+        Bucket(0, Some(OURS)),
+    ];
+    match scenario {
+        Scenario::Displaced if mutation == Some(Mutation::Forward) => [
+            change(&[Bucket(1, None)]),
+            change(&[Bucket(0, Some(OURS))]),
+            vec![Bucket(2, Some(OTHER))],
+        ]
+        .concat(),
+        Scenario::Displaced => [
+            vec![Bucket(2, Some(OTHER)), Bucket(0, None)],
+            change(&[Bucket(0, Some(OURS)), Bucket(1, None)]),
+        ]
+        .concat(),
+        Scenario::Replaced => [
+            vec![Value(OTHER, 0, NEW), Value(OTHER, 1, NEW), Key(OTHER, K)],
+            change(&[Bucket(1, Some(OTHER))]),
+            reuse.to_vec(),
+        ]
+        .concat(),
+        Scenario::Evicted => [change(&[Bucket(1, None)]), reuse.to_vec()].concat(),
+    }
+}
+
+/// A change of K's slots between its increments.
+fn bracket(steps: &[Step], mutation: Option<Mutation>) -> Vec<Step> {
+    let [before, after] = match mutation {
+        Some(Mutation::IncrementBefore) => [2, 0],
+        Some(Mutation::IncrementAfter) => [0, 2],
+        _ => [1, 1],
+    };
+    [&[Step::Version(before)], steps, &[Step::Version(after)]].concat()
+}
+
+fn write(mut state: State, step: Step) -> State {
+    match step {
+        Step::Version(by) => state.version += by,
+        Step::Bucket(bucket, chunk) => state.buckets[bucket] = chunk,
+        Step::Key(chunk, key) => state.keys[chunk] = key,
+        Step::Value(chunk, word, value) => state.values[chunk][word] = value,
+    }
+    state.written += 1;
+    state
+}
+
+/// One step of the reader; `None` if it has ended or waits for an even version.
+fn read(state: State, mutation: Option<Mutation>) -> Option<State> {
+    let mut reader = state.reader;
+    reader.at = match reader.at {
+        At::Done => return None,
+        At::Version if state.version % 2 == 1 => return None,
+        At::Version => {
+            reader = Reader { version: state.version, copy: [0; 2], found: false, ..reader };
+            At::Bucket(0)
+        }
+        At::Bucket(2) => At::SecondLook,
+        At::Bucket(bucket) => match state.buckets[bucket] {
+            Some(chunk) => At::Key(bucket, chunk),
+            None => At::Bucket(bucket + 1),
+        },
+        At::Key(_, chunk) if state.keys[chunk] == K => At::Value(chunk, 0),
+        At::Key(bucket, _) => At::Bucket(bucket + 1),
+        At::Value(chunk, word) => {
+            reader.copy[word] = state.values[chunk][word];
+            reader.found = true;
+            if word == 0 { At::Value(chunk, 1) } else { At::SecondLook }
+        }
+        At::SecondLook if mutation == Some(Mutation::NoSecondLook) => At::Done,
+        At::SecondLook if state.version == reader.version => At::Done,
+        At::SecondLook => At::Version,
+    };
+    Some(State { reader, ..state })
+}
+
+/// What is wrong with an answer.
+fn judge(scenario: Scenario, reader: &Reader) -> Option<&'static str> {
+    let may_miss = scenario == Scenario::Evicted;
+    let may_be_new = scenario == Scenario::Replaced;
+    match reader.copy {
+        _ if !reader.found => (!may_miss).then_some("a present key is missed"),
+        [one, other] if one != other => Some("a value is torn"),
+        [OLD, _] => None,
+        [NEW, _] if may_be_new => None,
+        _ => Some("another key's value"),
+    }
+}
+
+const SCENARIOS: [Scenario; 3] = [Scenario::Displaced, Scenario::Replaced, Scenario::Evicted];
+const MUTATIONS: [Mutation; 4] = [
+    Mutation::IncrementBefore,
+    Mutation::IncrementAfter,
+    Mutation::Forward,
+    Mutation::NoSecondLook,
+];
+/// Chunks: the sought key's, and the other one.
+const OURS: usize = 0;
+const OTHER: usize = 1;
+/// Keys: the sought one, and another. None is 0.
+const K: u8 = 1;
+const M: u8 = 2;
+/// Words of values: the sought key's, its new one, the other key's.
+const OLD: u8 = 1;
+const NEW: u8 = 2;
+const THEIRS: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_holds_and_every_mutation_is_caught() {
+        for scenario in SCENARIOS {
+            assert_eq!(explore(scenario, None).1, None, "{scenario:?}");
+        }
+        for mutation in MUTATIONS {
+            let is_caught = |scenario| explore(scenario, Some(mutation)).1.is_some();
+            assert!(SCENARIOS.into_iter().any(is_caught), "{mutation:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What drives the tables: look-ups that wait for each other, and mixes of reads and writes on several threads.
+//!
+//! A processor overlaps look-ups that follow each other in a tight loop, and so hides what a server, with a thousand
+//! instructions between two of them, would feel. So here each key depends on the answer before it, and a look-up costs
+//! its own memory accesses.
+//!
+//! Every driver takes any [`Index`]; [`Mix`] is for comparisons of tables under writes.
+
+use crate::baseline::items::{Items, Key};
+use crate::measure::{Work, threads_for};
+use guira_bench::{Rng, mix};
+use guira_index::{Entry as _, Index, Location};
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Looks up `count` keys of uniformly random numbers from `numbers`, one after the other; returns how many were found.
+#[inline]
+pub(crate) fn look_up(
+    seed: u64,
+    count: u64,
+    numbers: std::ops::Range<u32>,
+    mut get: impl FnMut(&Key) -> Option<Location>,
+) -> u64 {
+    let mut rng = Rng::new(mix(seed));
+    let nothing = black_box(0);
+    let (mut found, mut last) = (0, 0);
+    for _ in 0..count {
+        let number = pick(&mut rng, &numbers) + (last & nothing);
+        let at = get(&Key::new(number));
+        last = at.map_or(1, |at| at.0);
+        found += u64::from(at.is_some());
+    }
+    found
+}
+
+/// A table under reads and writes.
+///
+/// Numbers below `stable` stay entered, and are read. Those from there to the count of items belong to the writers, each
+/// of which enters and removes its own by turns, so that the load stays where it was.
+pub(crate) struct Mix<'a, I> {
+    pub(crate) table: &'a I,
+    pub(crate) items: &'a Items,
+    pub(crate) stable: u32,
+}
+
+impl<I: Index> Mix<'_, I> {
+    /// Enters the stable keys, and half of the others.
+    pub(crate) fn fill(&self) {
+        let entered = |&number: &u32| number < self.stable || number.is_multiple_of(2);
+        (0..self.items.count()).filter(entered).for_each(|number| {
+            self.entry(number, |mut entry| entry.put(Location(number)));
+        });
+    }
+
+    /// Runs so many threads for a while; each operation is a write with the probability `writes`, and else a read.
+    ///
+    /// # Panics
+    /// If a key that is present is not found.
+    pub(crate) fn run(&self, threads: usize, writes: f64, time: Duration) -> Work {
+        threads_for(threads, time, |thread, stop| self.one(thread, threads, writes, stop))
+    }
+
+    fn one(&self, thread: usize, threads: usize, writes: f64, stop: &AtomicBool) -> u64 {
+        let mut rng = Rng::new(mix(thread as u64));
+        // As a fraction of 2^32.
+        let share = (writes * 4_294_967_296.0).round();
+        let nothing = black_box(0);
+        let (mut ops, mut last) = (0, 0);
+        while !stop.load(Relaxed) {
+            for _ in 0..BETWEEN_LOOKS {
+                if ((rng.number() >> 32) as f64) < share {
+                    self.write(&mut rng, thread, threads);
+                } else {
+                    let number = pick(&mut rng, &(0..self.stable)) + (last & nothing);
+                    let key = Key::new(number);
+                    let at = self.table.get(key.hash(), |at| self.items.is_key(at, &key));
+                    last = at.expect("a key that stays is found").0;
+                }
+            }
+            ops += BETWEEN_LOOKS;
+        }
+        ops
+    }
+
+    /// Removes one of this thread's keys if it is present, and else enters it.
+    fn write(&self, rng: &mut Rng, thread: usize, threads: usize) {
+        let [thread, threads] = [thread, threads].map(|n| u32::try_from(n).expect("few threads"));
+        let each = (self.items.count() - self.stable) / threads;
+        let number = self.stable + pick(rng, &(0..each)) * threads + thread;
+        self.entry(number, |mut entry| match entry.location() {
+            Some(_) => entry.remove(),
+            None => entry.put(Location(number)),
+        });
+    }
+
+    fn entry(&self, number: u32, change: impl FnOnce(I::Entry<'_>) -> Option<Location>) {
+        let key = Key::new(number);
+        let is_key = |at| self.items.is_key(at, &key);
+        change(self.table.entry(key.hash(), self.items, is_key).expect("room"));
+    }
+}
+
+/// A number of the range.
+#[inline]
+pub(crate) fn pick(rng: &mut Rng, range: &std::ops::Range<u32>) -> u32 {
+    let below = rng.below(u64::from(range.end - range.start));
+    range.start + u32::try_from(below).expect("below 32 bits")
+}
+
+/// Operations between two looks at the flag that ends a run.
+const BETWEEN_LOOKS: u64 = 64;

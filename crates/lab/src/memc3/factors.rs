@@ -1,0 +1,121 @@
+//! What MemC3's steps contribute to a look-up: the tables of figures 5a and 5b, one step apart from each other.
+//!
+//! ```text
+//! chaining        one lock, memcmp, small pages
+//! + huge pages    the same, in pages of 2 MiB
+//! + integer keys  keys compared as two integers
+//! + bucket locks  8192 locks instead of one
+//! cuckoo          four slots in two buckets, no tags, bucket locks
+//! + tags          items read only if the tag matches
+//! + optimistic    no lock, a version read before and after: MemC3
+//! ```
+
+use super::pages::{are_huge, with_small_pages};
+use crate::Scale;
+use crate::baseline::chain::Chain;
+use crate::baseline::engine::LOCKS;
+use crate::baseline::items::{Compare, Items, Key};
+use crate::baseline::single_writer::{Design, Reads, SingleWriter};
+use guira_index::{Entry as _, Index, Location};
+use std::sync::Arc;
+
+/// The tables, all with the same keys.
+pub(crate) struct Factors {
+    small_pages: (Arc<Items>, Chain<Arc<Items>>),
+    items: Arc<Items>,
+    chain: Chain<Arc<Items>>,
+    cuckoo: SingleWriter,
+}
+
+impl Factors {
+    /// Tables beyond the processor's caches: 1 GiB of items, twice.
+    pub(crate) fn new(scale: Scale, tell: impl Fn(f64, &str)) -> Self {
+        Self::of(scale.pick(13 << 20, 60 << 20), tell)
+    }
+
+    pub(crate) fn of(keys: u32, tell: impl Fn(f64, &str)) -> Self {
+        tell(0.0, "building chains with small pages");
+        let small_pages = with_small_pages(|| chained(keys));
+        tell(0.1, "building chains");
+        let (items, chain) = chained(keys);
+        tell(0.2, "building cuckoo tables");
+        let cuckoo = SingleWriter::with_room(keys as usize, Design::MEMC3);
+        enter_all(&cuckoo, &items);
+        Self { small_pages, items, chain, cuckoo }
+    }
+
+    /// Numbers below are those of present keys, those above of absent ones.
+    pub(crate) fn keys(&self) -> u32 {
+        self.items.count()
+    }
+
+    /// Whether huge pages could be had.
+    pub(crate) fn has_huge_pages(&self) -> bool {
+        are_huge()
+    }
+
+    /// A look-up as after so many steps.
+    #[inline]
+    pub(crate) fn get(&self, step: usize, key: &Key) -> Option<Location> {
+        use Compare::{Bytes, Integers};
+        let hash = key.hash();
+        let in_items = |compare| move |at| self.items.is_key_by(compare, at, key);
+        let cuckoo = |has_tags, reads| {
+            let design = Design { has_tags, reads, ..Design::MEMC3 };
+            self.cuckoo.get_as(design, hash, in_items(Integers))
+        };
+        match step {
+            0 => {
+                let (items, chain) = &self.small_pages;
+                chain.get_with_locks(1, hash, |at| items.is_key_by(Bytes, at, key))
+            }
+            1 => self.chain.get_with_locks(1, hash, in_items(Bytes)),
+            2 => self.chain.get_with_locks(1, hash, in_items(Integers)),
+            3 => self.chain.get(hash, in_items(Integers)),
+            4 => cuckoo(false, Reads::Locked),
+            5 => cuckoo(true, Reads::Locked),
+            _ => cuckoo(true, Reads::Optimistic),
+        }
+    }
+}
+
+fn chained(keys: u32) -> (Arc<Items>, Chain<Arc<Items>>) {
+    let items = Arc::new(Items::new(keys));
+    let chain = Chain::new(keys as usize, LOCKS, items.clone());
+    enter_all(&chain, &items);
+    (items, chain)
+}
+
+fn enter_all(table: &impl Index, items: &Items) {
+    for number in 0..items.count() {
+        let key = Key::new(number);
+        let entry = table.entry(key.hash(), items, |at| items.is_key(at, &key));
+        entry.expect("room").put(Location(number));
+    }
+}
+
+/// The steps, as in the figure.
+pub(crate) const STEPS: [&str; 7] = [
+    "chaining",
+    "+ huge pages",
+    "+ integer keys",
+    "+ bucket locks",
+    "cuckoo",
+    "+ tags",
+    "+ optimistic",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_finds_the_same_keys() {
+        let factors = Factors::of(2000, |_, _| {});
+        for step in 0..STEPS.len() {
+            let found = |number| factors.get(step, &Key::new(number));
+            assert!((0..2000).all(|number| found(number) == Some(Location(number))), "{step}");
+            assert!((2000..4000).all(|number| found(number).is_none()), "{step}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Short ways to say what a plot, a table or a check consists of.
+
+use crate::{Axis, Bound, Check, Series, Table};
+
+pub(crate) fn axis(label: &str) -> Axis {
+    Axis { label: label.into(), is_log: false, categories: Vec::new() }
+}
+
+pub(crate) fn categories(label: &str, names: &[&str]) -> Axis {
+    let categories = names.iter().map(|&name| name.to_owned()).collect();
+    Axis { label: label.into(), is_log: false, categories }
+}
+
+/// What was measured here.
+pub(crate) fn series(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+    Series { name: name.into(), points: points.into_iter().collect(), is_papers: false }
+}
+
+/// The paper's own figures.
+pub(crate) fn papers(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
+    Series { is_papers: true, ..series(name, points) }
+}
+
+pub(crate) fn table(title: &str, header: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let header = header.iter().map(|&cell| cell.to_owned()).collect();
+    Table { title: title.into(), header, rows }
+}
+
+pub(crate) fn check(
+    claim: impl Into<String>,
+    measured: f64,
+    bound: Bound,
+    reason: &'static str,
+) -> Check {
+    Check { claim: claim.into(), measured, bound, reason }
+}

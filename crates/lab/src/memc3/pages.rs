@@ -1,0 +1,42 @@
+//! Huge pages for what the lab allocates, and without them where that is the point.
+//!
+//! glibc's allocator asks for huge pages if it is told to before the program starts (`GLIBC_TUNABLES`), so the lab
+//! starts itself again. Afterwards the system can be told, for a while, to give none.
+
+use std::ffi::OsStr;
+
+/// Whether the program was started so that large allocations get huge pages.
+pub(crate) fn are_huge() -> bool {
+    std::env::var_os(TUNABLES).is_some_and(|set| set.to_string_lossy().contains(HUGE))
+}
+
+/// Starts the program again so that large allocations get huge pages; returns if it was, or if that is not possible.
+pub(crate) fn start_with_huge_pages() {
+    use std::os::unix::process::CommandExt as _;
+    if cfg!(target_env = "gnu") && std::env::var_os(TUNABLES).is_none() {
+        let Ok(program) = std::env::current_exe() else { return };
+        let arguments = std::env::args_os().skip(1);
+        // Returns only if it failed, and then the lab goes on with small pages, and says so.
+        let _ = std::process::Command::new(program).args(arguments).env(TUNABLES, HUGE).exec();
+    }
+}
+
+/// Takes the setting from a program that is to run as its users run it.
+pub(crate) fn unset(program: &mut std::process::Command) -> &mut std::process::Command {
+    program.env_remove(OsStr::new(TUNABLES))
+}
+
+/// Makes something whose memory, first touched in `make`, has small pages.
+pub(crate) fn with_small_pages<T>(make: impl FnOnce() -> T) -> T {
+    let disable = rustix::thread::disable_transparent_huge_pages;
+    let was_disabled = disable(true).is_ok();
+    let made = make();
+    if was_disabled {
+        // It could be set, so it can be reset.
+        let _ = disable(false);
+    }
+    made
+}
+
+const TUNABLES: &str = "GLIBC_TUNABLES";
+const HUGE: &str = "glibc.malloc.hugetlb=1";
