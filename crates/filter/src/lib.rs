@@ -7,6 +7,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+mod concurrent;
 mod filter;
 mod growing;
 mod hash;
@@ -17,8 +18,10 @@ mod orbit;
 mod path;
 mod plan;
 mod swar;
+mod sync;
 mod values;
 
+pub use concurrent::{ConcurrentCuckooFilter, FilterReader};
 pub use filter::{Filter, Full, FullAt, LoadError};
 pub use growing::{GrowingCuckooFilter, Removal};
 pub use hash::{Keyed, KeyedHasher};

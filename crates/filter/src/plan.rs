@@ -120,10 +120,18 @@ pub(crate) fn range_of(bits: u32) -> f64 {
 /// The share of slots, in thousandths, that a large filter with buckets of so many slots takes without fail.
 pub(crate) const fn load_per_mille(slots: u32) -> u64 {
     match slots {
-        2 => 840,
+        0..=2 => 840,
+        3 => 910,
         4 => 955,
+        5 => 965,
+        6..=7 => 972,
         _ => 983,
     }
+}
+
+/// As [`load_per_mille`], as a share.
+pub(crate) fn load_of(slots: u32) -> f64 {
+    float(load_per_mille(slots)) / 1000.0
 }
 
 /// Buckets for so many items, an even number; small tables get some more, since their loads vary more.

@@ -25,6 +25,10 @@ impl Swar {
         Self { width, ones, highs: ones << (width - 1) }
     }
 
+    pub(crate) const fn lanes(self) -> u32 {
+        self.ones.count_ones()
+    }
+
     /// `value`, narrower than a lane, in each lane.
     #[inline(always)]
     pub(crate) const fn spread(self, value: u64) -> u64 {
