@@ -13,6 +13,7 @@
 
 mod args;
 mod format;
+pub(crate) mod gray;
 mod grid;
 pub(crate) mod parallel;
 mod read;

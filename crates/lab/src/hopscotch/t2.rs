@@ -8,11 +8,12 @@
 //! The generator is YCSB's: zipf over 1e10 ranks, folded into the keys by a hash.
 
 use anyhow::{Context, Result};
-use guira_bench::{Rng, Zipf, mix};
+use guira_bench::{Rng, mix};
 use guira_index::{Cuckoo, Entry, Hash, Hopscotch, Index, Items, Location};
 use guira_policy::{Kind, Request};
 
 use super::published::{Answer, Published};
+use crate::trace::gray::GrayZipf;
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::shuffle;
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table, Verdict};
@@ -102,7 +103,7 @@ impl Counted {
 impl Workload {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let zipf = Zipf::new(RANKS, THETA);
+        let zipf = GrayZipf::new(RANKS, THETA);
         let mut load: Vec<u32> = (0..KEYS).collect();
         shuffle(&mut load, &mut rng);
         let fold = |rank: u64| u32::try_from(mix(rank) % u64::from(KEYS)).expect("below KEYS");

@@ -1,8 +1,8 @@
 //! MemC3, table 3: how many items fit into a memory, and what that and the eviction are worth in misses.
 //!
 //! The paper's rows are {chaining, cuckoo} × {LRU, CLOCK}; what fits follows from what an item weighs in each. Ours is
-//! filled for real. Misses are simulated over zipf(0.99) directly over 1e8 keys, which fits the paper's LRU row to half
-//! a point; keys are sampled (see [`crate::trace::sampled`]), one of 16 at the paper's scale.
+//! filled for real. Misses are simulated over zipf(0.99) directly over 1e8 keys, as YCSB draws it, which fits the paper's
+//! LRU row to 0.7 points up to 512 MB; keys are sampled (see [`crate::trace::sampled`]), one of 16 at the paper's scale.
 
 use anyhow::Result;
 use guira_cache::{Cache, Config, Store};
@@ -22,7 +22,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     shape: "0.60, 0.65, 0.76 and 0.84 M items in 64 MB; LRU's misses within 0.7 points of the paper's to 512 MB; CLOCK \
             with the bit set on insertion below LRU at every size; the default below both",
     verdict: Verdict::NotReproduced(
-        "items and LRU's misses are, but LRU does not win below 256 MB: the paper's CLOCK has FIFO's misses there, \
+        "items and LRU's misses are, but LRU does not win below 256 MB: the paper's CLOCK misses there nearly as FIFO does, \
          because its code sets the bit on insertion and ignores hits on items younger than a minute",
     ),
     is_quick: false,
@@ -48,7 +48,7 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
         theta: 0.99,
         requests: 300_000_000,
         sets: 0.05,
-        every: run.scale.pick(128, 16),
+        every: run.scale.pick(64, 16),
     };
     (run.progress)(0.02, "drawing requests");
     let sampled = Sampled::new(workload, run.seed);
@@ -187,7 +187,8 @@ fn checks(systems: &[System], misses: &[&[f64]]) -> Vec<Check> {
         gaps.fold(f64::INFINITY, f64::min)
     };
     let lru_off = (0..4).map(|size| (misses[LRU][size] - PAPERS_LRU[size]).abs());
-    let fifo_off = (0..2).map(|size| (misses[FIFO][size] - PAPERS_CLOCK[size]).abs());
+    let off = |row: usize, size: usize| (misses[row][size] - PAPERS_CLOCK[size]).abs();
+    let nearness = (0..2).map(|size| off(FIFO, size) / off(CLOCK_SET, size));
     let check = |claim: &str, measured, bound, reason| Check {
         claim: claim.into(),
         measured,
@@ -211,13 +212,13 @@ fn checks(systems: &[System], misses: &[&[f64]]) -> Vec<Check> {
             "LRU's misses are the paper's to 512 MB, in points",
             lru_off.fold(0.0, f64::max),
             Bound::AtMost(0.9),
-            "0.7 with the whole workload; a sample of 1 in 128 adds some 0.1",
+            "0.7 with the whole workload; a sample of 1 in 64 adds some 0.1",
         ),
         check(
-            "the paper's CLOCK has FIFO's misses at 64 and 128 MB, in points",
-            fifo_off.fold(0.0, f64::max),
-            Bound::AtMost(0.7),
-            "its code ignores hits in an item's first minute",
+            "the paper's CLOCK at 64 and 128 MB lies nearer to FIFO than to CLOCK: one distance by the other",
+            nearness.fold(0.0, f64::max),
+            Bound::AtMost(0.8),
+            "its code ignores hits in an item's first minute; by theory 0.4 and 0.6",
         ),
         check(
             "CLOCK with the bit set on insertion has fewer misses than LRU at every size, in points",
@@ -245,7 +246,7 @@ fn checks(systems: &[System], misses: &[&[f64]]) -> Vec<Check> {
 
 fn reading(misses: &[&[f64]], item_bytes: f64, all_in_bytes: f64, every: u64) -> String {
     format!(
-        "Items fit as the paper says, and LRU misses as it says. Its CLOCK row is FIFO's at 64 and 128 MB; a CLOCK that \
+        "Items fit as the paper says, and LRU misses as it says. Its CLOCK row lies near FIFO's at 64 and 128 MB; a CLOCK that \
          heeds every hit misses {:.1} % at 64 MB with the bit set on insertion and {:.1} % with it clear, against LRU's \
          {:.1} %: the crossover at 256 MB is the code's, not CLOCK's. Ours takes {item_bytes:.1} bytes an item \
          ({all_in_bytes:.1} with the index) and misses {:.1} % of gets at 64 MB where memcached's layout and LRU, index \

@@ -8,8 +8,10 @@
 //! # Costs
 //! 4 bytes a simulated request, of which there is one for `every` requests of the workload.
 
-use guira_bench::{Rng, Zipf};
+use guira_bench::Rng;
 use guira_policy::{Policy, Request};
+
+use super::gray::GrayZipf;
 
 /// The sampled requests of a workload, and the order in which its keys were loaded.
 pub(crate) struct Sampled {
@@ -25,7 +27,7 @@ pub(crate) struct Sampled {
 pub(crate) struct Workload {
     /// Keys, all of which are loaded first.
     pub(crate) keys: u64,
-    /// Exponent of the popularity.
+    /// Exponent of the popularity, drawn as YCSB does.
     pub(crate) theta: f64,
     /// Requests after the load.
     pub(crate) requests: u64,
@@ -39,7 +41,7 @@ impl Sampled {
     /// Draws the requests.
     pub(crate) fn new(workload: Workload, seed: u64) -> Self {
         let Workload { keys, theta, requests, sets, every } = workload;
-        let zipf = Zipf::new(keys, theta);
+        let zipf = GrayZipf::new(keys, theta);
         let mut rng = Rng::new(seed);
         let mut draw = |_| {
             let rank = zipf.rank(&mut rng);
