@@ -20,6 +20,7 @@ pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> 
         format!("{}: {}", experiment.id, experiment.title),
         format!("*The paper:* {}", sentence(experiment.claim)),
         format!("*Must show here:* {}", sentence(experiment.shape)),
+        verdict(experiment),
     ];
     let files = plot_files(&record.id, outcome.plots.len());
     parts.extend(outcome.plots.iter().zip(files).map(|(plot, file)| {
@@ -28,11 +29,10 @@ pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> 
     parts.extend(
         outcome.tables.iter().map(|it| format!("{}:\n\n{}", it.title, table(&it.header, &it.rows))),
     );
+    parts.push(outcome.reading.clone());
     if !outcome.checks.is_empty() {
         parts.push(checks(&outcome.checks));
     }
-    parts.push(outcome.reading.clone());
-    parts.push(verdict(experiment));
     parts.push(circumstances(record));
     parts.retain(|part| !part.trim().is_empty());
     parts.join("\n\n") + "\n\n"
@@ -99,7 +99,7 @@ fn circumstances(record: &Record) -> String {
     match record.attempts {
         1 => text.push('.'),
         n => {
-            write!(text, "; this is attempt {n}, since before it:\n").expect("a string takes all");
+            writeln!(text, "; this is attempt {n}, since before it:").expect("a string takes all");
             text.extend(record.failed_before.iter().map(|fault| format!("\n- {fault}")));
         }
     }
@@ -133,6 +133,8 @@ mod tests {
 
             *Must show here:* The ratio is at least 1.5.
 
+            **Not testable here.** One and two | are not measured.
+
             ![rate against threads](planted-holds.svg)
 
             rates:
@@ -141,13 +143,11 @@ mod tests {
             | ---: | ---: | ---: |
             | 1 \| one | 1.0 | 1.1 |
 
+            Two threads did 2.0 of what one did.
+
             | check | measured | must be |  | because |
             | --- | ---: | ---: | --- | --- |
             | two threads do 1.5 of what one does | 2 | ≥ 1.5 | holds | half of the second may go to the operating system |
-
-            Two threads did 2.0 of what one did.
-
-            **Not testable here.** One and two | are not measured.
 
             `guira lab run planted-holds --scale small --seed 7` took 2 s.
 

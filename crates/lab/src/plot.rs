@@ -41,9 +41,9 @@ pub(crate) fn svg(plot: &Plot) -> String {
 
     let mut y = Span::of(finite().map(|p| p.1), plot.y.is_log);
     if categories.is_empty() {
-        y.widen()
+        y.widen();
     } else {
-        y.widen_for_bars()
+        y.widen_for_bars();
     }
     let y_ticks = y.ticks(&plot.y.label, AREA_HEIGHT, 26.0);
     let widest = y_ticks.iter().map(|(_, text)| width_of(text, 12.0)).fold(0.0, f64::max);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
@@ -114,11 +114,18 @@ fn glance(results: &[Found<'_>]) -> String {
                     format!("{held} of {all}")
                 },
             );
-            let id = format!("`{}`", experiment.id);
+            let id = format!("[{}](#{})", experiment.id, anchor(experiment));
             vec![id, experiment.title.into(), experiment.verdict.short().into(), checks]
         })
         .collect();
     table(&header, &rows)
+}
+
+/// The link to an experiment's section, as forges make it of a heading.
+fn anchor(experiment: &Experiment) -> String {
+    let heading = format!("{}: {}", experiment.id, experiment.title).to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 fn not_run(experiment: &Experiment) -> String {
@@ -132,7 +139,7 @@ fn not_run(experiment: &Experiment) -> String {
 }
 
 /// The command line that makes the page, as short as it can be.
-fn command(args: &args::Report, to: &PathBuf) -> String {
+fn command(args: &args::Report, to: &Path) -> String {
     let mut command = "guira lab report".to_owned();
     if args.out != Path::new("lab") {
         command.push_str(&format!(" --out {}", args.out.display()));
@@ -170,8 +177,8 @@ mod tests {
         let text = fs::read_to_string(&to).unwrap();
         for part in [
             "guira lab run planted-holds --scale small --seed 7\nguira lab report --out",
-            "| `planted-holds` | what a test plants | not testable here | 1 of 1 |",
-            "| `planted-error` | what a test plants | not testable here | not run |",
+            "| [planted-holds](#planted-holds-what-a-test-plants) | what a test plants | not testable here | 1 of 1 |",
+            "| [planted-error](#planted-error-what-a-test-plants) | what a test plants | not testable here | not run |",
             "](page/planted-holds.svg)",
             "Not run: `guira lab run planted-error` does.",
             "Some CPU, 2 cores, 8 GiB",
@@ -204,8 +211,9 @@ mod tests {
     fn the_committed_report_has_every_experiment_and_the_plots_that_it_shows() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
         let text = fs::read_to_string(docs.join("lab.md")).unwrap();
-        let is_missing = |it: &&Experiment| !text.contains(&format!("### {}: ", it.id));
-        let missing: Vec<_> = EXPERIMENTS.iter().copied().flatten().filter(is_missing).collect();
+        let is_missing = |id: &&str| !text.contains(&format!("### {id}: "));
+        let ids = EXPERIMENTS.iter().copied().flatten().map(|it| it.id);
+        let missing: Vec<_> = ids.filter(is_missing).collect();
         assert!(missing.is_empty(), "docs/lab.md lacks {missing:?}: make it again");
         let plots = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         for (link, _) in plots.filter(|(link, _)| link.ends_with(".svg")) {

@@ -157,7 +157,7 @@ fn judge(results: &[Ran<'_>], with_checks: bool) -> Result<()> {
     for (experiment, result) in results {
         match result {
             Err(error) => {
-                faults.push(format!("{} could not be finished: {error:#}", experiment.id))
+                faults.push(format!("{} could not be finished: {error:#}", experiment.id));
             }
             Ok(record) if with_checks => faults.extend(failing(&record.outcome).map(|check| {
                 format!(
