@@ -55,10 +55,10 @@ pub(crate) enum Piece {
 
 /// Fills `batch` with the requests at the front of `input`, at most `most`.
 ///
-/// `scanned` bytes are known to hold no newline.
+/// `scanned` bytes are known to hold no newline. A body over `body_max` bytes is not waited for.
 pub(crate) fn collect<'b>(
     input: &'b [u8],
-    mut scanned: usize,
+    (mut scanned, body_max): (usize, usize),
     most: usize,
     handle: &Handle<'_>,
     batch: &mut Vec<Line<'b>>,
@@ -75,7 +75,7 @@ pub(crate) fn collect<'b>(
                 Err(error) => return After::Refused(error),
             };
         let body_bytes = body_bytes(&request);
-        if body_bytes > BODY_IN_INPUT_MAX {
+        if body_bytes > body_max {
             return After::Large { request, line_bytes };
         }
         let used = line_bytes + body_bytes;
@@ -93,6 +93,7 @@ pub(crate) fn collect<'b>(
 /// As [`collect`], for binary requests.
 pub(crate) fn collect_packets<'b>(
     input: &'b [u8],
+    body_max: usize,
     most: usize,
     handle: &Handle<'_>,
     batch: &mut Vec<Packet<'b>>,
@@ -105,7 +106,7 @@ pub(crate) fn collect_packets<'b>(
             Err(error) => return After::Refused(error),
         };
         let value_bytes = request.value_bytes() as usize;
-        if value_bytes > BODY_IN_INPUT_MAX {
+        if value_bytes > body_max {
             return After::Large { request, line_bytes: head_bytes };
         }
         let used = head_bytes + value_bytes;
@@ -156,8 +157,15 @@ fn prefetch_items<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k
     }
 }
 
+/// An empty batch in the memory of a used one, free of what it borrowed.
+pub(crate) fn recycle<R, S>(mut batch: Vec<AtHand<'_, R>>) -> Vec<AtHand<'static, S>> {
+    batch.clear();
+    // The collection is in place: no allocation.
+    batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
+}
+
 /// Bytes after the line that belong to the request.
-pub(crate) fn body_bytes(request: &Request<'_>) -> usize {
+fn body_bytes(request: &Request<'_>) -> usize {
     match request {
         Request::Store(store) => store.value_bytes as usize + 2,
         Request::MetaSet(meta) => meta.value_bytes() as usize + 2,
@@ -189,4 +197,4 @@ fn single_key<'b>(request: &Request<'b>) -> Option<&'b [u8]> {
 pub(crate) const BATCH_MAX: usize = 64;
 /// A value up to this size is waited for in the input and stored in one go; larger ones are
 /// received where they will stay.
-const BODY_IN_INPUT_MAX: usize = 16 << 10;
+pub(crate) const BODY_IN_INPUT_MAX: usize = 16 << 10;

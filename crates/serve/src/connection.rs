@@ -126,13 +126,13 @@ enum Step {
     Close,
 }
 
-/// Buffers that all connections of a worker use in turn.
+/// Buffers that all connections and datagrams of a worker use in turn.
 #[derive(Default)]
 pub(crate) struct Rooms {
     receive: Vec<u8>,
-    replies: Vec<u8>,
-    batch: Vec<Line<'static>>,
-    packets: Vec<Packet<'static>>,
+    pub(crate) replies: Vec<u8>,
+    pub(crate) batch: Vec<Line<'static>>,
+    pub(crate) packets: Vec<Packet<'static>>,
 }
 
 impl AsFd for Connection {

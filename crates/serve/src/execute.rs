@@ -80,6 +80,12 @@ impl<'t> Executor<'t> {
         self.requests_left
     }
 
+    /// Gives another share of the turn.
+    pub(crate) fn renew(&mut self) {
+        self.requests_left = self.turn.shared.settings.requests_per_turn as usize;
+        self.keys_left = KEYS_PER_TURN;
+    }
+
     /// Whether enough is queued to be sent first.
     pub(crate) fn is_full(&self) -> bool {
         self.output.bytes.len() >= OUTPUT_COPIED_MAX || self.output.len() >= OUTPUT_MAX

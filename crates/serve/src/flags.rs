@@ -13,10 +13,10 @@ use clap::{ArgAction, Args};
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = AFTER_HELP)]
 pub struct Flags {
-    /// TCP port; 0 turns TCP off, -1 takes any free port
-    #[arg(short = 'p', long, value_name = "NUM", default_value_t = 11211)]
+    /// TCP port; 0 turns TCP off, -1 takes any free port; without it -U's port, or 11211
+    #[arg(short = 'p', long, value_name = "NUM")]
     #[arg(allow_negative_numbers = true)]
-    pub port: i64,
+    pub port: Option<i64>,
 
     /// Addresses to listen on.
     #[arg(short = 'l', long, value_name = "ADDR", action = ArgAction::Append, help = LISTEN_HELP)]
@@ -30,7 +30,7 @@ pub struct Flags {
     #[arg(short = 'a', long, value_name = "MASK", default_value = "700")]
     pub unix_mask: String,
 
-    /// UDP port. UDP is not served by this build: a port other than 0 is bound and kept silent
+    /// UDP port; 0 is none, -1 takes any free port; gets only, unless -o says otherwise
     #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]
     #[arg(allow_negative_numbers = true)]
     pub udp_port: i64,

@@ -33,6 +33,7 @@ mod settings;
 mod shared;
 mod sockets;
 mod stats;
+mod udp;
 mod version;
 mod worker;
 

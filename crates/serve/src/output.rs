@@ -113,6 +113,16 @@ impl<'h> Output<'h> {
         self.borrowed_bytes = 0;
     }
 
+    /// All queued bytes in one piece, borrowed ones copied.
+    pub(crate) fn flatten(self) -> Vec<u8> {
+        if self.borrowed.is_empty() {
+            return self.bytes;
+        }
+        let mut all = Vec::with_capacity(self.len());
+        self.slices().for_each(|slice| all.extend_from_slice(slice));
+        all
+    }
+
     /// Gives the room back for the next connection, not more of it than a turn usually needs.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         self.bytes.clear();

@@ -4,8 +4,8 @@
 //! comes or goes and by `stats conns`.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -15,7 +15,14 @@ use crate::sockets::name_of;
 /// All sockets of the server by descriptor.
 #[derive(Default)]
 pub(crate) struct Roster {
-    seats: Mutex<BTreeMap<RawFd, Arc<Seat>>>,
+    seats: Mutex<Seats>,
+}
+
+#[derive(Default)]
+struct Seats {
+    by_fd: BTreeMap<RawFd, Arc<Seat>>,
+    /// Connections over TCP by the other end's address.
+    connected: HashMap<IpAddr, usize>,
 }
 
 /// What is known about one socket.
@@ -57,18 +64,46 @@ impl Roster {
             doing: AtomicU8::new(doing as u8),
             last_request_s: AtomicU32::new(now),
         });
-        self.seats.lock().insert(fd, Arc::clone(&seat));
+        let mut seats = self.seats.lock();
+        if let Some(address) = seat.peer.address() {
+            *seats.connected.entry(address).or_default() += 1;
+        }
+        seats.by_fd.insert(fd, Arc::clone(&seat));
         seat
     }
 
     pub(crate) fn leave(&self, fd: RawFd) {
-        self.seats.lock().remove(&fd);
+        let mut seats = self.seats.lock();
+        let Some(address) = seats.by_fd.remove(&fd).and_then(|seat| seat.peer.address()) else {
+            return;
+        };
+        if let Some(count) = seats.connected.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                seats.connected.remove(&address);
+            }
+        }
+    }
+
+    /// Whether this address holds a connection over TCP: then it is its own.
+    pub(crate) fn is_connected(&self, address: IpAddr) -> bool {
+        self.seats.lock().connected.contains_key(&address)
     }
 
     /// Calls `show` for each socket, by rising descriptor.
     pub(crate) fn each(&self, mut show: impl FnMut(RawFd, &Seat)) {
-        for (&fd, seat) in self.seats.lock().iter() {
+        for (&fd, seat) in &self.seats.lock().by_fd {
             show(fd, seat);
+        }
+    }
+}
+
+impl Peer {
+    /// A client's address, over TCP.
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Tcp { from, .. } => Some(from.ip()),
+            Peer::Own(_) | Peer::Unix { .. } => None,
         }
     }
 }
@@ -142,5 +177,25 @@ mod tests {
                 (9, "tcp6:[::1]:4000".to_owned(), "conn_read", Some(own)),
             ]
         );
+    }
+
+    #[test]
+    fn an_address_is_connected_as_long_as_one_connection_of_it_is() {
+        let roster = Roster::default();
+        let to: Arc<str> = "tcp:127.0.0.1:11211".into();
+        let enter = |fd, from: &str| {
+            let from = from.parse().unwrap();
+            roster.enter(fd, Peer::Tcp { from, to: Arc::clone(&to) }, Doing::Reading, 2);
+        };
+        enter(7, "192.0.2.1:4000");
+        enter(8, "192.0.2.1:4001");
+        enter(9, "192.0.2.2:4000");
+        let is_connected = |address: &str| roster.is_connected(address.parse().unwrap());
+        roster.leave(7);
+        roster.leave(9);
+        roster.leave(9);
+        assert!(is_connected("192.0.2.1") && !is_connected("192.0.2.2"));
+        roster.leave(8);
+        assert!(!is_connected("192.0.2.1"));
     }
 }

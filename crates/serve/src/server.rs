@@ -15,6 +15,7 @@ use crate::roster::{Doing, Peer, Roster};
 use crate::settings::{EXIT_SYSTEM, Host, Listen, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
+use crate::udp::{Budget, Datagrams};
 use crate::worker::Worker;
 use crate::{daemon, privileges};
 use guira_cache::{Cache, Config};
@@ -98,6 +99,7 @@ pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Ref
         roster: Roster::default(),
         gauges: Gauges::default(),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
+        budget: Budget::new(settings.extended.udp_budget_bytes),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
         stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
         settings,
@@ -107,10 +109,13 @@ pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Ref
 /// Starts workers, sweeper and listener. The counter of workers still running.
 fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let left = Arc::new(AtomicUsize::new(shared.settings.threads));
+    let Sockets { listening: sockets, datagram: mut datagrams } = sockets;
     for number in 0..shared.settings.threads {
         let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
+        let own = datagrams.iter_mut().filter_map(|d| d.sockets.pop()).map(Datagrams::new);
+        let own: Vec<_> = own.collect();
         start(&format!("worker-{number}"), move || {
-            Worker::new(&shared, number)?.run()?;
+            Worker::new(&shared, number, own)?.run()?;
             left.fetch_sub(1, Ordering::Release);
             Ok(())
         })?;
@@ -118,11 +123,7 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
     let sweeping = Arc::clone(shared);
     start("sweeper", move || sweep(&sweeping))?;
     let listening = Arc::clone(shared);
-    start("listener", move || {
-        // The silent sockets are held here as long as the others.
-        let Sockets { listening: sockets, silent: _held } = sockets;
-        listener::listen(&sockets, &listening)
-    })?;
+    start("listener", move || listener::listen(&sockets, &listening))?;
     Ok(left)
 }
 
@@ -184,12 +185,6 @@ fn rename_process(name: &str) {
 }
 
 fn say_what_is_missing(settings: &Settings) {
-    if settings.udp_port != 0 {
-        eprintln!(
-            "guira: -U {}: UDP is not served by this build; the port is bound and kept silent.",
-            settings.udp_port
-        );
-    }
     if settings.threads > THREADS_SENSIBLE {
         eprintln!(
             "WARNING: Setting a high number of worker threads is not recommended: more than the \
@@ -214,8 +209,10 @@ fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
         shared.log.say(1, format_args!("server listening ({})", listening.name));
         enter(listening.socket.as_raw_fd(), &listening.name, Doing::Listening);
     }
-    for silent in &sockets.silent {
-        enter(silent.socket.as_raw_fd(), &silent.name, Doing::Reading);
+    for datagram in &sockets.datagram {
+        for socket in &datagram.sockets {
+            enter(socket.as_raw_fd(), &datagram.name, Doing::Reading);
+        }
     }
     if let Err(error) = sockets::write_port_file(sockets) {
         eprintln!("guira: MEMCACHED_PORT_FILENAME can't be written: {error}");

@@ -27,7 +27,7 @@ pub struct Settings {
     pub listen: Listen,
     /// memcached's `inter`: the `-l` values joined by commas, if any.
     pub inter: Option<String>,
-    /// The UDP port that is bound and kept silent; 0 none, -1 any.
+    /// The UDP port; 0 none, -1 any.
     pub udp_port: i32,
     /// Bytes of item memory.
     pub memory_bytes: usize,
@@ -234,7 +234,9 @@ fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
 }
 
 fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
-    let port = match flags.port {
+    // As in memcached, a UDP port alone is the TCP port too.
+    let typed = flags.port.unwrap_or(if flags.udp_port == 0 { PORT } else { flags.udp_port });
+    let port = match typed {
         // "Any free port" is what the system understands by 0.
         -1 => 0,
         port => u16::try_from(port)
@@ -246,7 +248,7 @@ fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
         })?;
         return Ok(Listen::Unix { path: PathBuf::from(path.trim_start()), mode });
     }
-    if flags.port == 0 {
+    if typed == 0 {
         return Ok(Listen::Tcp(Vec::new()));
     }
     Ok(Listen::Tcp(match inter {
@@ -331,3 +333,6 @@ fn index(name: &str) -> Result<IndexKind, Refusal> {
 fn value(message: &str) -> Refusal {
     Refusal::new(EXIT_VALUE, message)
 }
+
+/// memcached's port.
+const PORT: i64 = 11211;

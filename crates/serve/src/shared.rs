@@ -6,6 +6,7 @@ use crate::listener::Arrival;
 use crate::log::Log;
 use crate::roster::Roster;
 use crate::settings::Settings;
+use crate::udp::Budget;
 use guira_cache::Cache;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) gauges: Gauges,
     pub(crate) detail: Detail,
     pub(crate) mailboxes: Vec<Mailbox>,
+    /// What sources of datagrams may be sent.
+    pub(crate) budget: Budget,
     /// Rings once when the server stops gracefully: no new connections, finish, go.
     pub(crate) stop: Bell,
 }
@@ -83,6 +86,7 @@ pub(crate) struct Gauges {
     pauses: AtomicU64,
     paused_us: AtomicU64,
     kicked: AtomicU64,
+    datagrams_dropped: AtomicU64,
     is_paused: AtomicBool,
 }
 
@@ -94,6 +98,7 @@ pub(crate) struct GaugeReading {
     pub(crate) pauses: u64,
     pub(crate) paused_us: u64,
     pub(crate) kicked: u64,
+    pub(crate) datagrams_dropped: u64,
     pub(crate) is_accepting: bool,
 }
 
@@ -116,6 +121,11 @@ impl Gauges {
         self.kicked.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A reply over UDP was not sent, or not all of it.
+    pub(crate) fn datagrams_dropped(&self) {
+        self.datagrams_dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn listening_paused(&self) {
         self.is_paused.store(true, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);
@@ -128,9 +138,14 @@ impl Gauges {
 
     /// Lets the counts start at 0 again; connections and pauses under way are as they are.
     pub(crate) fn reset(&self) {
-        for count in
-            [&self.connections_total, &self.rejected, &self.pauses, &self.paused_us, &self.kicked]
-        {
+        for count in [
+            &self.connections_total,
+            &self.rejected,
+            &self.pauses,
+            &self.paused_us,
+            &self.kicked,
+            &self.datagrams_dropped,
+        ] {
             count.store(0, Ordering::Relaxed);
         }
     }
@@ -143,6 +158,7 @@ impl Gauges {
             pauses: self.pauses.load(Ordering::Relaxed),
             paused_us: self.paused_us.load(Ordering::Relaxed),
             kicked: self.kicked.load(Ordering::Relaxed),
+            datagrams_dropped: self.datagrams_dropped.load(Ordering::Relaxed),
             is_accepting: !self.is_paused.load(Ordering::Relaxed),
         }
     }

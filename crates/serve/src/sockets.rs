@@ -1,5 +1,8 @@
 //! Opening the sockets that `Settings` name.
 //!
+//! UDP has a socket a worker at each address, which share the port by `SO_REUSEPORT`. The first is bound
+//! before it shares, so that a port that another program has is refused.
+//!
 //! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
 //! accepted connection, which saves two system calls a connection.
 
@@ -21,9 +24,9 @@ pub(crate) struct Listening {
     pub(crate) address: Option<SocketAddr>,
 }
 
-/// A bound UDP socket that nobody answers.
-pub(crate) struct Silent {
-    pub(crate) socket: OwnedFd,
+/// The UDP sockets at one address, one a worker.
+pub(crate) struct Datagram {
+    pub(crate) sockets: Vec<OwnedFd>,
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
 }
@@ -31,7 +34,7 @@ pub(crate) struct Silent {
 /// All sockets of a server.
 pub(crate) struct Sockets {
     pub(crate) listening: Vec<Listening>,
-    pub(crate) silent: Vec<Silent>,
+    pub(crate) datagram: Vec<Datagram>,
 }
 
 /// Opens what `settings` ask for.
@@ -39,7 +42,7 @@ pub(crate) struct Sockets {
 /// # Errors
 /// A name that doesn't resolve, or an entry of the list of which no address can be bound.
 pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
-    let mut sockets = Sockets { listening: Vec::new(), silent: Vec::new() };
+    let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new() };
     match &settings.listen {
         Listen::Unix { path, mode } => {
             let socket = listen_unix(path, *mode, settings.backlog).map_err(|error| {
@@ -52,7 +55,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
             for address in addresses {
                 open_tcp(address, settings, &mut sockets)?;
                 if settings.udp_port != 0 {
-                    open_udp(address, settings.udp_port, &mut sockets)?;
+                    open_udp(address, settings, &mut sockets)?;
                 }
             }
         }
@@ -92,22 +95,22 @@ fn open_tcp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Re
     }
 }
 
-fn open_udp(address: &Address, udp_port: i32, sockets: &mut Sockets) -> Result<(), Refusal> {
-    let port = u16::try_from(udp_port).unwrap_or(0);
+fn open_udp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Result<(), Refusal> {
+    let mut port = u16::try_from(settings.udp_port).unwrap_or(0);
     let mut last = None;
-    let before = sockets.silent.len();
-    for place in resolve(&address.host, port)? {
-        match bind_udp(place) {
-            Ok(socket) => {
-                let bound = bound_address(&socket).unwrap_or(place);
-                let name = name_of("udp", bound);
-                sockets.silent.push(Silent { socket: socket.into(), name, address: bound });
+    let before = sockets.datagram.len();
+    for mut place in resolve(&address.host, port)? {
+        place.set_port(port);
+        match bind_udp(place, settings.threads) {
+            Ok(datagram) => {
+                port = datagram.address.port();
+                sockets.datagram.push(datagram);
             }
             Err(error) => last = Some((place, error)),
         }
     }
     match last {
-        Some((place, error)) if sockets.silent.len() == before => {
+        Some((place, error)) if sockets.datagram.len() == before => {
             Err(refusal(&format!("failed to bind UDP port {place}"), &error))
         }
         _ => Ok(()),
@@ -146,15 +149,27 @@ fn listen_tcp(place: SocketAddr, backlog: i32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn bind_udp(place: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(place), Type::DGRAM, Some(Protocol::UDP))?;
-    if place.is_ipv6() {
-        socket.set_only_v6(true)?;
+/// Binds `count` sockets at `place`.
+fn bind_udp(place: SocketAddr, count: usize) -> io::Result<Datagram> {
+    let mut address = place;
+    let mut sockets: Vec<OwnedFd> = Vec::with_capacity(count);
+    while sockets.len() < count {
+        let socket = Socket::new(Domain::for_address(place), Type::DGRAM, Some(Protocol::UDP))?;
+        if place.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        if sockets.is_empty() {
+            socket.bind(&place.into())?;
+            address = bound_address(&socket).unwrap_or(place);
+            socket.set_reuse_port(true)?;
+        } else {
+            socket.set_reuse_port(true)?;
+            socket.bind(&address.into())?;
+        }
+        socket.set_nonblocking(true)?;
+        sockets.push(socket.into());
     }
-    socket.bind(&place.into())?;
-    // The system drops datagrams once this is full, which is what "silent" means.
-    socket.set_recv_buffer_size(1)?;
-    Ok(socket)
+    Ok(Datagram { sockets, name: name_of("udp", address), address })
 }
 
 fn bound_address(socket: &Socket) -> Option<SocketAddr> {
@@ -188,7 +203,7 @@ pub(crate) fn name_of(transport: &str, address: SocketAddr) -> String {
 pub(crate) fn write_port_file(sockets: &Sockets) -> io::Result<()> {
     let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME") else { return Ok(()) };
     let tcp = sockets.listening.iter().filter_map(|l| Some(("TCP", l.address?)));
-    let udp = sockets.silent.iter().map(|s| ("UDP", s.address));
+    let udp = sockets.datagram.iter().map(|s| ("UDP", s.address));
     let lines: String = tcp
         .chain(udp)
         .map(|(transport, a)| {

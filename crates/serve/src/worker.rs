@@ -17,6 +17,7 @@ use crate::connection::{Connection, Next, Rooms};
 use crate::listener::Arrival;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::udp::Datagrams;
 use guira_cache::Handle;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
@@ -30,6 +31,8 @@ pub(crate) struct Worker<'s> {
     number: usize,
     queue: OwnedFd,
     events: Vec<epoll::Event>,
+    /// Its UDP sockets; none once the server stops.
+    datagrams: Vec<Datagrams>,
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are free.
     vacant: Vec<usize>,
@@ -53,22 +56,31 @@ pub(crate) struct Turn<'t> {
 }
 
 impl<'s> Worker<'s> {
-    /// Worker `number`, without connections yet.
+    /// Worker `number`, with its UDP sockets and without connections yet.
     ///
     /// # Errors
     /// The system has no event queue to give.
-    pub(crate) fn new(shared: &'s Shared, number: usize) -> io::Result<Worker<'s>> {
+    pub(crate) fn new(
+        shared: &'s Shared,
+        number: usize,
+        datagrams: Vec<Datagrams>,
+    ) -> io::Result<Worker<'s>> {
         let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         let bell = shared.mailboxes[number].bell.as_fd();
         epoll::add(&queue, bell, epoll::EventData::new_u64(MAILBOX), readable)?;
         epoll::add(&queue, shared.stop.as_fd(), epoll::EventData::new_u64(STOP), readable)?;
+        for (at, socket) in datagrams.iter().enumerate() {
+            let data = epoll::EventData::new_u64(DATAGRAMS + at as u64);
+            epoll::add(&queue, socket, data, readable)?;
+        }
         Ok(Worker {
             shared,
             handle: shared.cache.handle(),
             number,
             queue,
             events: Vec::with_capacity(EVENTS_MAX),
+            datagrams,
             connections: Vec::new(),
             vacant: Vec::new(),
             again: Vec::new(),
@@ -103,6 +115,7 @@ impl<'s> Worker<'s> {
             match data.u64() {
                 MAILBOX => self.welcome()?,
                 STOP => self.stop()?,
+                at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
                 place => self.serve(place_of(place), Some(ready))?,
             }
         }
@@ -177,6 +190,14 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
+    /// Answers what waits at one UDP socket.
+    fn serve_datagrams(&mut self, at: usize) {
+        // The server may have stopped since the event.
+        let Some(socket) = self.datagrams.get_mut(at) else { return };
+        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now };
+        socket.serve(&turn, &mut self.rooms);
+    }
+
     /// Takes the connections that the listener left.
     fn welcome(&mut self) -> io::Result<()> {
         for Arrival { socket, seat } in self.shared.mailboxes[self.number].take() {
@@ -211,6 +232,7 @@ impl<'s> Worker<'s> {
     fn stop(&mut self) -> io::Result<()> {
         epoll::delete(&self.queue, self.shared.stop.as_fd())?;
         self.is_stopping = true;
+        self.datagrams.clear();
         self.welcome()?;
         for place in 0..self.connections.len() {
             if self.connections[place].as_ref().is_some_and(|c| c.is_idle()) {
@@ -261,5 +283,7 @@ fn place_of(data: u64) -> usize {
 const UNSENT_MIN: usize = 64 << 20;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
+/// The first of the UDP sockets' numbers; there are never as many connections.
+const DATAGRAMS: u64 = 1 << 62;
 /// Events taken at once. Each is a connection with a batch, so a turn stays short.
 const EVENTS_MAX: usize = 128;

@@ -1,8 +1,7 @@
 //! The step of work on binary requests: a batch.
 
-use super::steps::recycle;
 use super::{Connection, Rooms, State, Step};
-use crate::batch::{After, Piece, collect_packets, prefetch_packets};
+use crate::batch::{After, BODY_IN_INPUT_MAX, Piece, collect_packets, prefetch_packets, recycle};
 use crate::execute::{Asked, Executor, Flow};
 
 impl Connection {
@@ -21,7 +20,7 @@ impl Connection {
         }
         let mut batch = std::mem::take(&mut rooms.packets);
         let most = executor.requests_left();
-        let after = collect_packets(input, most, executor.handle(), &mut batch);
+        let after = collect_packets(input, BODY_IN_INPUT_MAX, most, executor.handle(), &mut batch);
         if batch.len() > 1 {
             prefetch_packets(executor.handle(), &batch);
         }

@@ -1,7 +1,7 @@
 //! The steps of work on a connection's input, one function a state.
 
 use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
-use crate::batch::{After, AtHand, Line, Piece, collect, prefetch};
+use crate::batch::{After, BODY_IN_INPUT_MAX, Line, Piece, collect, prefetch, recycle};
 use crate::execute::{Asked, Begun, Executor, Flow};
 use crate::settings::Protocol;
 use guira_cache::NoRoom;
@@ -67,7 +67,8 @@ impl Connection {
         let mut batch = std::mem::take(&mut rooms.batch);
         let scanned = std::mem::take(&mut self.scanned);
         let most = executor.requests_left();
-        let after = collect(input, scanned, most, executor.handle(), &mut batch);
+        let reach = (scanned, BODY_IN_INPUT_MAX);
+        let after = collect(input, reach, most, executor.handle(), &mut batch);
         if batch.len() > 1 {
             prefetch(executor.handle(), &batch);
         }
@@ -264,11 +265,4 @@ fn more_keys(at_hand: &Line<'_>, input: &[u8], rest_bytes: usize) -> (usize, Mor
 /// Why a multiget stopped in between.
 fn paused(executor: &Executor<'_>) -> Step {
     if executor.is_spent() { Step::Spent } else { Step::Full }
-}
-
-/// An empty batch in the memory of a used one, free of what it borrowed.
-pub(super) fn recycle<R, S>(mut batch: Vec<AtHand<'_, R>>) -> Vec<AtHand<'static, S>> {
-    batch.clear();
-    // The collection is in place: no allocation.
-    batch.into_iter().map(|_| unreachable!("the batch is empty")).collect()
 }

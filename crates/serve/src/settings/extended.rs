@@ -3,7 +3,7 @@
 //! Most of them tune parts of memcached that Guira does without (its hash table, segmented LRU,
 //! crawler, page mover). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
-//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, and `no_lru_crawler`,
+//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`, and `no_lru_crawler`,
 //! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
 use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
@@ -19,6 +19,10 @@ pub struct Extended {
     pub track_sizes: bool,
     /// Allow `debugtime`.
     pub debug_commands: bool,
+    /// Execute over UDP what changes something, too.
+    pub udp_writes: bool,
+    /// Reply bytes a second over UDP to a source that holds no TCP connection; 0 no limit.
+    pub udp_budget_bytes: u32,
     /// Shown only: log2 of memcached's first hash table.
     pub hashpower: u32,
     /// Shown only.
@@ -75,6 +79,8 @@ impl Default for Extended {
             idle_timeout_s: 0,
             track_sizes: false,
             debug_commands: false,
+            udp_writes: false,
+            udp_budget_bytes: 64 << 10,
             hashpower: 0,
             slab_reassign: true,
             slab_automove: 1,
@@ -143,7 +149,11 @@ impl Extended {
                 self.lru_segmented = false;
             }
             "track_sizes" => self.track_sizes = true,
-            "relaxed_privileges" => self.debug_commands = true,
+            "relaxed_privileges" => {
+                self.debug_commands = true;
+                self.udp_writes = true;
+            }
+            "udp_writes" => self.udp_writes = true,
             "drop_privileges" => self.drop_privileges = true,
             "no_drop_privileges" => self.drop_privileges = false,
             "no_chunked_items" => self.slab_chunk_bytes_max = PAGE_BYTES,
@@ -226,6 +236,9 @@ impl Extended {
         match option.name {
             "temporary_ttl" => self.temporary_ttl_s = Some(option.number(0, u32::MAX, &message)?),
             "idle_timeout" => self.idle_timeout_s = option.number(0, u32::MAX, &message)?,
+            "udp_budget" => {
+                self.udp_budget_bytes = option.number(0, 1 << 20, &message)? << 10;
+            }
             "watcher_logbuf_size" => {
                 self.watcher_logbuf_bytes = option.number(1, 1 << 20, &message)? << 10;
             }

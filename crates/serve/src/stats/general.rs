@@ -250,6 +250,7 @@ pub(super) const OWN: &[Stat] = table! {
     page_bytes, "bytes of a slab page", |v| Value::Number(v.shared.cache.page_bytes() as u64);
     pages_held_bytes, "bytes of the pages in use", |v| Value::Number(v.shared.cache.page_bytes_held() as u64);
     slab_classes, "slab classes", |v| Value::Number(v.shared.cache.classes() as u64);
+    udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", |v| Value::Number(v.gauges.datagrams_dropped);
     detail_prefixes, "prefixes that stats detail counts", |v| Value::Number(v.shared.detail.len() as u64);
 };
 

@@ -41,7 +41,7 @@ fn memory(shared: &Shared, out: &mut Vec<u8>) {
     line(out, "growth_factor", format!("{:.2}", s.growth_factor.unwrap_or(1.25)));
     line(out, "chunk_size", s.chunk_bytes_min);
     line(out, "num_threads", s.threads);
-    line(out, "num_threads_per_udp", 0);
+    line(out, "num_threads_per_udp", s.threads);
     line(out, "stat_key_prefix", char::from(s.prefix_delimiter));
     line(out, "detail_enabled", yes(shared.detail.is_on()));
     line(out, "reqs_per_event", s.requests_per_turn);

@@ -1,0 +1,116 @@
+//! UDP: gets in one datagram, answers in as many as they need.
+//!
+//! Each worker has a socket of its own at the same port (`SO_REUSEPORT`); the system deals datagrams by
+//! sender, so no two threads share a lock, and one sender's requests stay in their order.
+//!
+//! ```text
+//! frame (8) | get a b c\r\n      →  frame 0 of 2 | VALUE a …      frame 1 of 2 | … END\r\n
+//! ```
+//! Whoever sends a datagram can write any sender's address on it. So only gets are executed (unless `-o
+//! udp_writes`), and a source that nothing proves gets so many bytes a second, no more (`udp/budget.rs`).
+//!
+//! # Invariants
+//! 1. A datagram is answered in its turn or not at all: nothing waits, for memory or for the socket.
+//! 2. A reply is at most what a connection queues before it sends: half a MiB and one value.
+//!
+//! Bad at: replies of many datagrams. One that gets lost loses the reply, and the client can't tell.
+
+mod budget;
+mod run;
+
+pub(crate) use budget::Budget;
+
+use crate::connection::Rooms;
+use crate::execute::Executor;
+use crate::output::Output;
+use crate::worker::Turn;
+use guira_cache::Counter;
+use guira_proto::udp::{self, FRAME_BYTES};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrAny, recvfrom, sendmsg_addr,
+};
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+/// A worker's socket at one address.
+pub(crate) struct Datagrams {
+    socket: OwnedFd,
+    received: Vec<u8>,
+}
+
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Datagrams {
+    pub(crate) fn new(socket: OwnedFd) -> Datagrams {
+        Datagrams { socket, received: Vec::new() }
+    }
+
+    /// Answers the datagrams that wait, up to a bound so that the connections get their turn too.
+    pub(crate) fn serve(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) {
+        self.received.resize(DATAGRAM_BYTES_MAX, 0);
+        for _ in 0..DATAGRAMS_PER_TURN {
+            match recvfrom(&self.socket, &mut self.received[..], RecvFlags::DONTWAIT) {
+                Ok((_, bytes, Some(from))) => {
+                    turn.handle.count_many(Counter::BytesRead, bytes as u64);
+                    let datagram = &self.received[..bytes.min(DATAGRAM_BYTES_MAX)];
+                    self.answer(turn, rooms, datagram, &from);
+                }
+                Err(Errno::AGAIN) => return,
+                // What one sender did concerns no other.
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    fn answer(&self, turn: &Turn<'_>, rooms: &mut Rooms, datagram: &[u8], from: &SocketAddrAny) {
+        let Some((number, payload)) = udp::request(datagram) else { return };
+        let Ok(source) = SocketAddr::try_from(from.clone()).map(|from| from.ip()) else { return };
+        let output = Output::new(std::mem::take(&mut rooms.replies));
+        let mut executor = Executor::new(turn, output, self.socket.as_raw_fd());
+        executor.can_wait = false;
+        let is_answered = run::run(&mut executor, rooms, payload);
+        let reply = executor.output.flatten();
+        let frames = udp::reply_frames(number, reply.len()).filter(|_| is_answered);
+        let frames_bytes = reply.len().div_ceil(udp::PAYLOAD_BYTES_MAX) * FRAME_BYTES;
+        let may_send = || {
+            let bytes = reply.len() + frames_bytes;
+            turn.shared.budget.spend(source, bytes, turn.now)
+                || turn.shared.roster.is_connected(source)
+        };
+        match frames {
+            Some(frames) if reply.is_empty() || may_send() => {
+                for (frame, bytes) in frames {
+                    let frame = frame.to_bytes();
+                    if !self.send(turn, &[IoSlice::new(&frame), IoSlice::new(&reply[bytes])], from)
+                    {
+                        turn.shared.gauges.datagrams_dropped();
+                        break;
+                    }
+                }
+            }
+            _ => turn.shared.gauges.datagrams_dropped(),
+        }
+        rooms.replies = Output::new(reply).into_bytes();
+    }
+
+    /// Whether the socket took it.
+    fn send(&self, turn: &Turn<'_>, slices: &[IoSlice<'_>], to: &SocketAddrAny) -> bool {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let mut no_control = SendAncillaryBuffer::default();
+        let sent = sendmsg_addr(&self.socket, to, slices, &mut no_control, flags);
+        if let Ok(bytes) = sent {
+            turn.handle.count_many(Counter::BytesWritten, bytes as u64);
+        }
+        sent.is_ok()
+    }
+}
+
+/// More than any datagram has.
+const DATAGRAM_BYTES_MAX: usize = 64 << 10;
+const DATAGRAMS_PER_TURN: usize = 64;
