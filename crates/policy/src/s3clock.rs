@@ -11,11 +11,12 @@
 //!             └──▶ on probation ── count ≥ promote ──┘  └─ count = 0 ─▶ gone
 //!                       └── oldest, count < promote ─▶ gone, its key in the ghost
 //! ```
-//! A hit adds one to the count, up to 2.
+//! A hit adds one to the count, up to 3. A promotion takes it back to 0: hits close to the first request
+//! tell little about the far future.
 //!
 //! # Costs
-//! A hit: one field, twice at most. An eviction: one or two slots on the average, since each step of
-//! the hand uses up a hit. Bad at: objects asked for twice in a row and never again (see [`Tuning`]).
+//! A hit: one field, unless it is full. An eviction: one or two slots on the average, since each step of
+//! the hand uses up a hit. Bad at, with any one [`Tuning`]: some workload; see the tuner.
 
 use crate::ghost::Ghost;
 use crate::list::{Linked, Links, List};
@@ -27,7 +28,8 @@ use crate::{Policy, Request, mix};
 pub struct Tuning {
     /// Share of the capacity for objects on probation: 0 to 1.
     pub small: f32,
-    /// Hits that end the probation: 0 (plain CLOCK), 1 or 2.
+    /// Hits that it takes to pass: 0 to 2. With 0 all pass, and what is left is a CLOCK that forgets
+    /// the hits of an object's youth, which is close to LRU.
     pub promote: u8,
 }
 
@@ -118,7 +120,7 @@ impl S3Clock {
         if count < self.tuning.promote || dead {
             self.ghost.remember(mix(entry.key));
             self.table.remove(slot);
-        } else if self.tuning.promote > 0 {
+        } else {
             entry.mark.count = 0;
         }
     }
@@ -214,5 +216,5 @@ impl Policy for S3Clock {
     }
 }
 
-/// Hits that are told apart: two unary bits in the cache's headers.
-const COUNT_MAX: u8 = 2;
+/// The highest count: two bits.
+const COUNT_MAX: u8 = 3;

@@ -207,7 +207,7 @@ impl SlotModel {
 
     fn access(&mut self, key: u64) -> bool {
         if let Some(held) = self.slots.iter_mut().flatten().find(|held| held.key == key) {
-            held.count = 2.min(held.count + 1);
+            held.count = 3.min(held.count + 1);
             return true;
         }
         let target = self.slots.len().div_ceil(4);
@@ -236,9 +236,7 @@ impl SlotModel {
                     return slot;
                 }
                 held.on_probation = false;
-                if self.tuning.promote > 0 {
-                    held.count = 0;
-                }
+                held.count = 0;
             } else {
                 let slot = self.hand % self.slots.len();
                 self.hand = slot + 1;

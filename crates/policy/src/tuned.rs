@@ -36,14 +36,15 @@ impl Tuned {
 
 impl Policy for Tuned {
     fn get(&mut self, request: &Request) -> bool {
+        let hit = self.cache.get(request);
         if let Some(tuner) = self.tuner(request) {
-            tuner.get(request);
+            tuner.get(request, hit);
             let tuning = tuner.tuning();
             if tuning != self.cache.tuning() {
                 self.cache.tune(tuning);
             }
         }
-        self.cache.get(request)
+        hit
     }
 
     fn insert(&mut self, request: &Request) {
