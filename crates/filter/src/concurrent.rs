@@ -377,7 +377,7 @@ fn release() -> Ordering {
 }
 
 /// Counts of moves.
-const COUNTS: usize = if cfg!(loom) { 1 } else { 64 };
+const COUNTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Items of a batch whose lines are asked for at once.
 const RUN: usize = 32;
 

@@ -39,18 +39,21 @@ impl Mutation {
 #[cfg(loom)]
 mod planted {
     use super::Mutation;
-    use std::sync::Mutex;
+    use core::cell::Cell;
 
-    static PLANTED: Mutex<Option<Mutation>> = Mutex::new(None);
+    // Loom runs all threads of a model on the thread of its test, so this is a setting for one test.
+    std::thread_local! {
+        static PLANTED: Cell<Option<Mutation>> = const { Cell::new(None) };
+    }
 
     impl Mutation {
         pub(crate) fn is_planted(self) -> bool {
-            *PLANTED.lock().expect("no panic while held") == Some(self)
+            PLANTED.get() == Some(self)
         }
 
         #[cfg(test)]
         pub(crate) fn plant(fault: Option<Self>) {
-            *PLANTED.lock().expect("no panic while held") = fault;
+            PLANTED.set(fault);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Models: a small table run through every interleaving that loom finds, and the faults that it must catch.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p guira-filter --release --lib models`. Buckets have two slots here, and all
-//! fingerprints share one count.
+//! `RUSTFLAGS="--cfg loom" cargo test -p guira-filter --release --lib models`. Buckets have two slots here, and
+//! there are two counts, so that what is entered doesn't count for what is moved.
 
 use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::println;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 /// The `number`-th hash whose item has these buckets, in this order, in a table of four.
 fn hash_with(pair: [u64; 2], number: usize) -> u64 {
@@ -23,18 +23,18 @@ fn hash_with(pair: [u64; 2], number: usize) -> u64 {
 fn holds_but_for(faults: &[Mutation], model: fn()) {
     let run = |fault| {
         Mutation::plant(fault);
-        let executions = std::sync::Arc::new(AtomicUsize::new(0));
+        let executions = Arc::new(AtomicUsize::new(0));
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(4);
         let counted = AssertUnwindSafe(executions.clone());
         let result = catch_unwind(AssertUnwindSafe(|| {
             builder.check(move || {
-                counted.fetch_add(1, Ordering::Relaxed);
+                counted.fetch_add(1, Relaxed);
                 model();
             });
         }));
         Mutation::plant(None);
-        (result.is_ok(), executions.load(Ordering::Relaxed))
+        (result.is_ok(), executions.load(Relaxed))
     };
     let (held, executions) = run(None);
     println!("{executions} executions");
@@ -62,7 +62,9 @@ fn is_found_while_it_moves(item: u64) {
     let mut filter = full_but_for_bucket_0(item);
     let reader = filter.reader();
     let thread = loom::thread::spawn(move || assert!(reader.contains_hash(item), "a false miss"));
-    let entered = hash_with([1, 2], 5);
+    let has_own_count = |&hash: &u64| (filter.shared.find(hash).1 ^ filter.shared.find(item).1) & 1 == 1;
+    let mut candidates = (4..).map(|n| hash_with([1, 2], n));
+    let entered = candidates.find(has_own_count).expect("one in two");
     filter.insert_hash(entered).expect("a path");
     thread.join().unwrap();
     let shared = &filter.shared;
