@@ -1,4 +1,4 @@
-// The usual operations of spymemcached over the text protocol, each with the answer that it must give.
+// The usual operations of spymemcached over the text and the binary protocol, each with the answer that it must give.
 
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
@@ -33,7 +33,8 @@ public final class Checks {
 
     public static void main(String[] args) {
         try {
-            run(args);
+            run(args, Protocol.TEXT);
+            run(args, Protocol.BINARY);
         } catch (Exception error) {
             // The client's threads would keep the process for ever.
             System.out.println("spymemcached: " + error);
@@ -43,10 +44,10 @@ public final class Checks {
         System.exit(failed == 0 ? 0 : 1);
     }
 
-    private static void run(String[] args) throws Exception {
+    private static void run(String[] args, Protocol protocol) throws Exception {
         InetSocketAddress address = new InetSocketAddress(args[0], Integer.parseInt(args[1]));
         MemcachedClient client = new MemcachedClient(
-            new ConnectionFactoryBuilder().setProtocol(Protocol.TEXT).setOpTimeout(10_000).build(),
+            new ConnectionFactoryBuilder().setProtocol(protocol).setOpTimeout(10_000).build(),
             List.of(address));
         check("flush", of(client.flush()), true);
         storing(client);
