@@ -109,6 +109,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         let extent = self.extent();
         let home = self.plan.home(hash.0, extent);
         let (line, in_line) = self.place(home);
+        prefetch(self.lines.get(home / SLOTS + 1));
         let early = Mutation::EarlyHops.is_planted().then(|| line.hops(in_line));
         let stamp = line.stamp();
         let hops = early.unwrap_or_else(|| line.hops(in_line));
@@ -175,7 +176,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     /// Lines after the last home, for its keys.
     const TAIL: usize = W::REACH.div_ceil(SLOTS);
     /// While it grows, the table is at most so full: an insert beyond that fails now and then in a large table.
-    const LOAD_PERCENT: usize = if W::REACH < 64 { 75 } else { 88 };
+    const LOAD_PERCENT: usize = if W::REACH < 64 { 72 } else { 88 };
 }
 
 /// The slots that a hop word names.
@@ -205,8 +206,9 @@ impl<W: Hop, const SLOTS: usize> Index for HopscotchTable<W, SLOTS> {
 
     #[inline]
     fn prefetch(&self, hash: Hash) {
-        let (line, _) = self.place(self.plan.home(hash.0, self.extent()));
-        prefetch(line);
+        let line = self.plan.home(hash.0, self.extent()) / SLOTS;
+        prefetch(self.lines.get(line));
+        prefetch(self.lines.get(line + 1));
     }
 
     #[inline]
@@ -297,3 +299,8 @@ enum Look {
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
 /// Lines of a new table, if so many are allowed: a page. Miri, which is slow, begins with fewer so as to see growth.
 const LINES_MIN: u32 = if cfg!(any(miri, loom)) { 1 } else { 64 };
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -9,12 +9,12 @@
 
 mod tables;
 
-use guira_index::Index;
+use guira_index::{Cuckoo, Hopscotch, Hopscotch64};
 use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::process::CommandExt as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tables::{BATCH_MAX, Dash, Ours, Papaya, Scc, Table};
+use tables::{BATCH_MAX, Dash, Named, Ours, Papaya, Scc, Table};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -40,7 +40,10 @@ fn main() {
         works: option("--works", 7),
     };
     let only = args.iter().position(|arg| arg == "--only").map(|at| args[at + 1].as_str());
-    growth(option("--growth", plan.keys / 2));
+    let keys = option("--growth", plan.keys / 2);
+    growth::<Cuckoo>(keys);
+    growth::<Hopscotch>(keys);
+    growth::<Hopscotch64>(keys);
     compare(plan, only);
 }
 
@@ -55,9 +58,9 @@ struct Plan {
 }
 
 /// The longest single insert while a table grows from nothing, alone and with a thread that touches memory ahead.
-fn growth(keys: u32) {
+fn growth<I: Named>(keys: u32) {
     for ahead in [0, 2_000_000] {
-        let ours = Ours::new(keys);
+        let ours = Ours::<I>::new(keys);
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -72,8 +75,8 @@ fn growth(keys: u32) {
     }
 }
 
-fn grow(ours: &Ours, keys: u32, ahead: usize) {
-    println!("growth to {keys} keys, {ahead} keys touched ahead:");
+fn grow<I: Named>(ours: &Ours<I>, keys: u32, ahead: usize) {
+    println!("{}: growth to {keys} keys, {ahead} keys touched ahead:", I::NAME);
     longest("insert", keys, |number| ours.put(number));
     // What the machine itself adds: these have nothing to wait for.
     longest("look-up", keys, |number| assert!(ours.contains(number)));
@@ -101,31 +104,21 @@ fn longest(what: &str, times: u32, work: impl Fn(u32)) {
 
 fn compare(plan: Plan, only: Option<&str>) {
     let mut rows: Vec<Row> = Vec::new();
-    let wanted = |name: &str| only.is_none_or(|only| name.starts_with(only));
-    let ours = wanted(Ours::NAME).then(|| built::<Ours>(plan));
-    let dash = wanted(Dash::NAME).then(|| built::<Dash>(plan));
-    let papaya = wanted(Papaya::NAME).then(|| built::<Papaya>(plan));
-    let scc = wanted(Scc::NAME).then(|| built::<Scc>(plan));
-    if let Some(ours) = &ours {
-        use guira_index::Index as _;
-        let (len, slots) = (ours.index.len() as f64, ours.index.capacity() as f64);
-        println!("guira: {:.2} B/key, load {:.4}", ours.index.bytes() as f64 / len, len / slots);
-    }
+    let contenders: Vec<Contender> = [
+        contender::<Ours<Cuckoo>>,
+        contender::<Ours<Hopscotch>>,
+        contender::<Ours<Hopscotch64>>,
+        contender::<Dash>,
+        contender::<Papaya>,
+        contender::<Scc>,
+    ]
+    .into_iter()
+    .filter_map(|built| built(plan, only))
+    .collect();
     for _ in 0..plan.rounds {
         for threads in [1, 2] {
             for work in WORKS.into_iter().take(plan.works as usize) {
-                if let Some(table) = &ours {
-                    measure(table, work, threads, plan, &mut rows);
-                }
-                if let Some(table) = &dash {
-                    measure(table, work, threads, plan, &mut rows);
-                }
-                if let Some(table) = &papaya {
-                    measure(table, work, threads, plan, &mut rows);
-                }
-                if let Some(table) = &scc {
-                    measure(table, work, threads, plan, &mut rows);
-                }
+                contenders.iter().for_each(|measure| measure(work, threads, &mut rows));
             }
         }
     }
@@ -133,7 +126,7 @@ fn compare(plan: Plan, only: Option<&str>) {
         row.rates.sort_by(f64::total_cmp);
         let rates = &row.rates;
         println!(
-            "{:<14} {:<16} {} thread(s): {:>6.2} M/s  ({:.2} to {:.2})",
+            "{:<18} {:<16} {} thread(s): {:>6.2} M/s  ({:.2} to {:.2})",
             row.table,
             row.work.name(),
             row.threads,
@@ -144,16 +137,29 @@ fn compare(plan: Plan, only: Option<&str>) {
     }
 }
 
+/// A table that is filled, and how it is measured.
+type Contender = Box<dyn Fn(Work, u32, &mut Vec<Row>)>;
+
+/// A table, unless names that begin otherwise are wanted only.
+fn contender<T: Table + 'static>(plan: Plan, only: Option<&str>) -> Option<Contender> {
+    if only.is_some_and(|only| !T::NAME.starts_with(only)) {
+        return None;
+    }
+    let table = built::<T>(plan);
+    Some(Box::new(move |work, threads, rows| measure(&table, work, threads, plan, rows)))
+}
+
 fn built<T: Table>(plan: Plan) -> T {
     let table = T::new(plan.keys);
     let before = resident_bytes();
     let start = now(ClockId::ThreadCPUTime);
     (0..plan.keys).for_each(|number| table.put(number));
     println!(
-        "{}: filled at {:.2} M/s, {:.1} resident B/key",
+        "{}: filled at {:.2} M/s, {:.1} resident B/key{}",
         T::NAME,
         f64::from(plan.keys) / (now(ClockId::ThreadCPUTime) - start) / 1e6,
         (resident_bytes() - before) / f64::from(plan.keys),
+        table.summary(),
     );
     table
 }

@@ -3,7 +3,7 @@
 //! All hash a key with the same function at each operation. The peers keep keys inline; ours keeps them outside, as
 //! a cache does, and pays for the extra line.
 
-use guira_index::{Cuckoo, Entry, Hash, Index, Items, Location};
+use guira_index::{Cuckoo, Entry, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Sixteen bytes that a number determines.
@@ -62,19 +62,49 @@ pub(crate) trait Table: Sync {
     fn put(&self, number: u32);
     fn remove(&self, number: u32);
 
+    /// What it says of itself once it is filled.
+    fn summary(&self) -> String {
+        String::new()
+    }
+
     /// How many of these are present. One by one unless the table can do better.
     fn contains_all(&self, numbers: &[u32]) -> usize {
         numbers.iter().filter(|&&number| self.contains(number)).count()
     }
 }
 
-/// Ours, and the keys it is to find: location `i` is that of key `i`.
-pub(crate) struct Ours {
-    pub(crate) index: Cuckoo,
+/// Ours, by name.
+pub(crate) trait Named: Index {
+    const NAME: &str;
+
+    fn with_max(items_max: usize) -> Self;
+}
+
+macro_rules! named {
+    ($($index:ty: $name:expr;)*) => {$(
+        impl Named for $index {
+            const NAME: &str = $name;
+
+            fn with_max(items_max: usize) -> Self {
+                Self::with_max(items_max)
+            }
+        }
+    )*};
+}
+
+named! {
+    Cuckoo: "guira cuckoo";
+    Hopscotch: "guira hopscotch";
+    Hopscotch64: "guira hopscotch64";
+}
+
+/// One of ours, and the keys it is to find: location `i` is that of key `i`.
+pub(crate) struct Ours<I> {
+    pub(crate) index: I,
     keys: Vec<Key>,
 }
 
-impl Items for Ours {
+impl<I: Sync> Items for Ours<I> {
     fn hash(&self, at: Location) -> Hash {
         Hash(self.keys[at.0 as usize].hash())
     }
@@ -84,17 +114,17 @@ impl Items for Ours {
     }
 }
 
-impl Ours {
+impl<I> Ours<I> {
     fn is(&self, at: Location, key: &Key) -> bool {
         self.keys[at.0 as usize] == *key
     }
 }
 
-impl Table for Ours {
-    const NAME: &str = "guira";
+impl<I: Named> Table for Ours<I> {
+    const NAME: &str = I::NAME;
 
     fn new(keys: u32) -> Self {
-        let index = Cuckoo::with_max(keys as usize + keys as usize / 2);
+        let index = I::with_max(keys as usize + keys as usize / 2);
         Self { index, keys: (0..keys * 2).map(Key::new).collect() }
     }
 
@@ -114,6 +144,11 @@ impl Table for Ours {
         if let Some(mut entry) = self.index.find_entry(Hash(key.hash()), |at| self.is(at, &key)) {
             entry.remove();
         }
+    }
+
+    fn summary(&self) -> String {
+        let (len, slots) = (self.index.len() as f64, self.index.capacity() as f64);
+        format!(", {:.2} B/key, load {:.4}", self.index.bytes() as f64 / len, len / slots)
     }
 
     fn contains_all(&self, numbers: &[u32]) -> usize {

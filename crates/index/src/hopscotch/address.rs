@@ -114,7 +114,7 @@ impl Plan {
     #[inline]
     fn fraction(self, position: u64, lines: u32) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "less than the homes")]
-        let home = (u128::from(position) * self.homes(lines) as u128 >> 64) as usize;
+        let home = ((u128::from(position) * self.homes(lines) as u128) >> 64) as usize;
         home
     }
 }

@@ -8,9 +8,11 @@
 
 use super::HopscotchTable;
 use super::address::Extent;
-use super::line::{Hop, Tag};
+use super::line::{Hop, Locked, Tag};
+use crate::memory::prefetch;
 use crate::sync::{Acquire, Backoff, Mutation, Relaxed, Release};
 use crate::{Full, Index};
+use std::ops::Range;
 
 /// A key of the line that is being moved.
 struct Move {
@@ -106,7 +108,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     }
 
     /// For the holder of the lock: from now on, lines move. Homes stay as they are until they do.
-    fn start_growth(&self) {
+    pub(super) fn start_growth(&self) {
         let lines = self.extent().lines;
         if self.plan.grown(lines) > lines {
             self.publish(Extent { lines, boundary: lines });
@@ -136,6 +138,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             Extent { lines: self.plan.grown(extent.lines), boundary: Extent::IDLE }
         };
         let mut line = self.lines.get(number as usize).lock();
+        self.prefetch_before(number as usize, extent);
         moves.clear();
         for home in homes.clone() {
             for from in super::slots(home, line.hops(home % SLOTS)) {
@@ -150,16 +153,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             }
         }
         let old: [u64; SLOTS] = std::array::from_fn(|home| line.hops(home));
-        for m in &*moves {
-            let (slots_line, in_line) = self.place(m.to);
-            slots_line.fill(in_line, m.tag, self.location(m.from));
-            let (bit, in_line) = (1 << (m.to - m.home), m.home % SLOTS);
-            if homes.contains(&m.home) {
-                line.flip(in_line, bit);
-            } else {
-                self.lines.get(m.home / SLOTS).lock().flip(in_line, bit);
-            }
-        }
+        self.enter_copies(moves, &homes, &line);
         if !Mutation::LatePublish.is_planted() {
             self.publish(after);
         }
@@ -173,8 +167,37 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         true
     }
 
+    /// Names the copies in the hop words of their new homes.
+    fn enter_copies(&self, moves: &[Move], held_homes: &Range<usize>, held: &Locked<'_, W, SLOTS>) {
+        let mut there: Option<(usize, Locked<'_, W, SLOTS>)> = None;
+        for m in moves {
+            let (slots_line, in_line) = self.place(m.to);
+            slots_line.fill(in_line, m.tag, self.location(m.from));
+            let (bit, number) = (1 << (m.to - m.home), m.home / SLOTS);
+            if held_homes.contains(&m.home) {
+                held.flip(m.home % SLOTS, bit);
+                continue;
+            }
+            if there.as_ref().is_none_or(|(locked, _)| *locked != number) {
+                drop(there.take());
+                there = Some((number, self.lines.get(number).lock()));
+            }
+            if let Some((_, line)) = &there {
+                line.flip(m.home % SLOTS, bit);
+            }
+        }
+    }
+
     /// A growth begins at this load. It takes the inserts that fill one slot in a line of every eight lines.
     const START_PERCENT: usize = Self::LOAD_PERCENT - 100 / (SLOTS * LINES_AN_INSERT) - 1;
+
+    /// Starts to fetch what is moved a few lines later, and the lines to which it goes.
+    fn prefetch_before(&self, number: usize, extent: Extent) {
+        let soon = number.saturating_sub(LINES_AN_INSERT);
+        prefetch(self.lines.get(soon));
+        let (from, to) = (extent.lines as usize, self.plan.grown(extent.lines) as usize);
+        prefetch(self.lines.get(soon * to / from));
+    }
 
     fn free(&self, slot: usize) {
         let (line, in_line) = self.place(slot);

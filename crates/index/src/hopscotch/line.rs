@@ -79,6 +79,24 @@ impl Hop for Hop64 {
     }
 }
 
+/// A neighbourhood of three slots, for models.
+#[cfg(all(test, loom))]
+#[derive(Default)]
+pub(super) struct Few(AtomicU32);
+
+#[cfg(all(test, loom))]
+impl Hop for Few {
+    const REACH: usize = 3;
+
+    fn load(&self) -> u64 {
+        self.0.load(Acquire).into()
+    }
+
+    fn store(&self, bits: u64) {
+        self.0.store(u32::try_from(bits).expect("three bits"), Release);
+    }
+}
+
 impl<W: Hop, const SLOTS: usize> Line<W, SLOTS> {
     /// The version, to be taken before a look at a hop word.
     #[inline]

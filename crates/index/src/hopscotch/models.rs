@@ -1,0 +1,236 @@
+//! Models: small tables run through every interleaving that loom finds, and the faults that each must catch.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Lines have two slots here, and a home's
+//! keys are within three. Each model runs clean, and then once for each fault it is there to find ([`Mutation`]), which
+//! must make it fail.
+
+use super::line::Few;
+use super::*;
+use crate::Entry as _;
+use loom::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Item memory of keys that are their own locations; the table of their hashes is the model's.
+struct Keys(Vec<Hash>);
+
+impl Items for Keys {
+    fn hash(&self, at: Location) -> Hash {
+        self.0[at.0 as usize]
+    }
+}
+
+/// A table and the keys that a model uses, by number.
+struct Setting {
+    table: HopscotchTable<Few, 2>,
+    keys: Keys,
+}
+
+impl Setting {
+    /// A table of `start` lines that may become `max`, and keys that have these homes in it while it is small. The
+    /// later ones of a home are in the later half of its positions, so when homes double they part.
+    fn new(start: u32, max: u32, homes: &[usize]) -> Self {
+        let parts = 16 * homes_in(start);
+        let hash = |(number, &home): (usize, &usize)| {
+            let earlier = homes[..number].iter().filter(|&&other| other == home).count();
+            let part = home * 16 + 1 + earlier * 7;
+            let fraction = ((part as u128) << 64) / parts;
+            Hash(u64::try_from(fraction).expect("below one"))
+        };
+        let keys = homes.iter().enumerate().map(hash).collect();
+        let table = HopscotchTable::new(Plan::new(max, 2), start);
+        Self { table, keys: Keys(keys) }
+    }
+
+    fn enter(&self, key: u32) -> Result<Option<Location>, Full> {
+        let hash = self.keys.0[key as usize];
+        self.table
+            .entry(hash, &self.keys, |at| at.0 == key)
+            .map(|mut entry| entry.put(Location(key)))
+    }
+
+    fn get(&self, key: u32) -> Option<Location> {
+        self.table.get(self.keys.0[key as usize], |at| at.0 == key)
+    }
+
+    fn has(&self, key: u32) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// A growth as far as it goes: there may be no room for a line's keys, or another thread at it.
+    fn grow(&self) {
+        self.table.start_growth();
+        self.table.grow(2);
+    }
+
+    fn check(&self) {
+        self.table.validate(&self.keys).expect("the invariants hold");
+    }
+}
+
+fn homes_in(lines: u32) -> u128 {
+    u128::from(lines) * 2
+}
+
+/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
+fn holds_but_for(faults: &[Mutation], preemptions: usize, model: fn()) {
+    let run = |fault| {
+        Mutation::plant(fault);
+        let executions = std::sync::Arc::new(AtomicUsize::new(0));
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions);
+        builder.max_branches = 20_000;
+        let counted = AssertUnwindSafe(executions.clone());
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            builder.check(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                model();
+            });
+        }));
+        Mutation::plant(None);
+        (result.is_ok(), executions.load(Ordering::Relaxed))
+    };
+    let (held, executions) = run(None);
+    println!("{executions} executions");
+    assert!(held, "the model fails without a fault");
+    for &fault in faults {
+        let (held, executions) = run(Some(fault));
+        println!("{fault:?}: {} after {executions}", if held { "missed" } else { "caught" });
+        assert!(!held, "the model does not catch {fault:?}");
+    }
+}
+
+/// What the published look-up gets wrong needs no second thread.
+#[test]
+fn what_is_found_is_the_keys_own() {
+    holds_but_for(&[Mutation::HomesItem], 1, || {
+        let setting = Setting::new(3, 3, &[0, 0, 0, 3, 3]);
+        (0..5).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        (0..5).for_each(|key| assert_eq!(setting.get(key), Some(Location(key))));
+    });
+}
+
+/// Slots 0 to 2 are full. To make room for key 3 of home 0, key 0 goes from slot 2, its home in the next line, to 3.
+#[test]
+fn a_present_key_is_found_while_it_is_displaced() {
+    use Mutation::{ClearFirst, EarlyHops, StillMove, UnvalidatedMiss};
+    holds_but_for(&[StillMove, ClearFirst, EarlyHops, UnvalidatedMiss], 3, || {
+        displaced(&[2, 0, 0, 0]);
+    });
+}
+
+/// The same, but key 0 has a home in the line that the writer holds, and goes from slot 1 to 3.
+#[test]
+fn a_present_key_is_found_while_it_is_displaced_in_the_writers_line() {
+    use Mutation::{OneIncrement, StillMove};
+    holds_but_for(&[OneIncrement, StillMove], 3, || displaced(&[1, 0, 2, 0]));
+}
+
+/// The last of four keys displaces the first while that is looked up.
+fn displaced(homes: &[usize]) {
+    let setting = Arc::new(Setting::new(2, 2, homes));
+    (0..3).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+    let writer = spawn(&setting, |setting| assert_eq!(setting.enter(3), Ok(None)));
+    assert!(setting.has(0), "a false miss");
+    writer.join().unwrap();
+    setting.check();
+    assert!((0..4).all(|key| setting.has(key)));
+}
+
+/// One enters a key of home 1, the other of home 2; both find their slots full and may want to displace key 2, of home
+/// 3, from slot 3. Whoever comes too late may find no room.
+#[test]
+fn writers_who_displace_the_same_key_lose_and_double_nothing() {
+    holds_but_for(&[Mutation::BlindMove], 3, || {
+        let setting = Arc::new(Setting::new(2, 2, &[1, 1, 3, 1, 2]));
+        (0..3).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        let other = spawn(&setting, |setting| setting.enter(4).is_ok());
+        let entered = [setting.enter(3).is_ok(), other.join().unwrap()];
+        setting.check();
+        assert!((0..3).all(|key| setting.has(key)), "a key is lost");
+        assert_eq!([setting.has(3), setting.has(4)], entered);
+    });
+}
+
+/// The only free slot near both homes, which are of different lines.
+#[test]
+fn writers_who_see_the_same_free_slot_do_not_share_it() {
+    holds_but_for(&[Mutation::DoubleTake], 3, || {
+        let setting = Arc::new(Setting::new(2, 2, &[1, 1, 2]));
+        assert_eq!(setting.enter(0), Ok(None));
+        let other = spawn(&setting, |setting| assert_eq!(setting.enter(1), Ok(None)));
+        assert_eq!(setting.enter(2), Ok(None));
+        other.join().unwrap();
+        setting.check();
+        assert!((0..3).all(|key| setting.has(key)), "a key is lost");
+    });
+}
+
+/// Who holds the entry removes the key and puts it again: to others, that is one step.
+#[test]
+fn a_key_replaced_under_its_lock_is_never_missed() {
+    holds_but_for(&[Mutation::StillRemove, Mutation::OneIncrement], 3, || {
+        let setting = Arc::new(Setting::new(1, 1, &[0]));
+        assert_eq!(setting.enter(0), Ok(None));
+        let writer = spawn(&setting, |setting| {
+            let hash = setting.keys.0[0];
+            let mut entry = setting.table.find_entry(hash, |at| at.0 == 0).expect("present");
+            assert_eq!(entry.remove(), Some(Location(0)));
+            assert_eq!(entry.put(Location(0)), None);
+        });
+        assert!(setting.has(0), "a false miss");
+        writer.join().unwrap();
+        setting.check();
+    });
+}
+
+/// Two homes become four: key 0 moves from home 1 to home 2, key 1 from home 1 to home 3.
+#[test]
+fn a_present_key_is_found_while_the_table_grows() {
+    use Mutation::{LatePublish, StaleReader, UnvalidatedMiss};
+    holds_but_for(&[LatePublish, StaleReader, UnvalidatedMiss], 3, || {
+        let setting = Arc::new(Setting::new(1, 2, &[1, 1]));
+        (0..2).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        let writer = spawn(&setting, Setting::grow);
+        assert!(setting.has(0), "a false miss");
+        writer.join().unwrap();
+        setting.check();
+        assert!(setting.has(0) && setting.has(1));
+    });
+}
+
+#[test]
+fn a_key_entered_while_the_table_grows_is_found_after() {
+    holds_but_for(&[Mutation::StaleWriter], 3, || {
+        let setting = Arc::new(Setting::new(1, 2, &[1, 1]));
+        assert_eq!(setting.enter(0), Ok(None));
+        let writer = spawn(&setting, |setting| assert_eq!(setting.enter(1), Ok(None)));
+        setting.grow();
+        writer.join().unwrap();
+        setting.check();
+        assert!(setting.has(0) && setting.has(1), "entered where nobody looks");
+    });
+}
+
+/// A sweep moves keys into lines where a writer displaces others.
+#[test]
+fn growth_and_displacement_lose_and_double_nothing() {
+    holds_but_for(&[Mutation::DoubleTake], 1, || {
+        let setting = Arc::new(Setting::new(2, 3, &[2, 1, 1, 1]));
+        (0..3).for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        let writer = spawn(&setting, |setting| setting.enter(3).is_ok());
+        setting.grow();
+        let entered = writer.join().unwrap();
+        setting.check();
+        assert!((0..3).all(|key| setting.has(key)), "a key is lost");
+        assert_eq!(setting.has(3), entered);
+    });
+}
+
+fn spawn<T: 'static>(
+    setting: &Arc<Setting>,
+    work: impl FnOnce(&Setting) -> T + 'static,
+) -> loom::thread::JoinHandle<T> {
+    let setting = setting.clone();
+    loom::thread::spawn(move || work(&setting))
+}
