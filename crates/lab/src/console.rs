@@ -15,6 +15,11 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Writes to standard error, whose closing is nobody's loss.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// An empty table with that head.
 pub(crate) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
@@ -59,10 +64,7 @@ impl Progress {
 
     /// Something happened that is worth a line of its own.
     pub(crate) fn say(&self, text: &str) {
-        self.bar.suspend(|| {
-            // A closed standard error is nobody's loss.
-            let _ = writeln!(io::stderr(), "{}  {text}", self.name);
-        });
+        self.bar.suspend(|| note(&format!("{}  {text}", self.name)));
     }
 
     /// It is over, with this result.

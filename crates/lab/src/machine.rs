@@ -48,6 +48,15 @@ impl Machine {
     }
 }
 
+/// Processes that wanted a processor over the last minute, on average, those of the lab included.
+pub(crate) fn load() -> Option<f64> {
+    first_number(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    text.split(' ').next()?.parse().ok()
+}
+
 /// The value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -73,7 +82,8 @@ mod tests {
         assert_eq!(field(text, "model name").unwrap(), "Some CPU @ 2 GHz");
         assert_eq!(kib("24575 kB"), Some(24575));
         assert_eq!(chosen("always [madvise] never\n").unwrap(), "madvise");
-        assert_eq!((field("", "model name"), chosen("")), (None, None));
+        assert_eq!(first_number("13.48 13.94 10.87 2/200 9999\n"), Some(13.48));
+        assert_eq!((field("", "model name"), chosen(""), first_number("")), (None, None, None));
     }
 
     #[test]

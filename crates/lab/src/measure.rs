@@ -182,8 +182,13 @@ pub fn cpu_ns(work: impl FnOnce() -> u64) -> f64 {
 /// Processor time that the calling thread has used since it was started.
 #[must_use]
 pub fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    clock(ClockId::ThreadCPUTime)
+}
+
+/// Processor time that all threads of this process have used, those that ended included.
+#[must_use]
+pub fn process_cpu() -> Duration {
+    clock(ClockId::ProcessCPUTime)
 }
 
 /// The wall clock, for what waits.
@@ -191,6 +196,11 @@ pub fn thread_cpu() -> Duration {
 #[expect(clippy::disallowed_methods, reason = "the lab is what measures time")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The value below which a `share` of `sorted` lies, between samples by their distance.

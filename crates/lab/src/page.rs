@@ -95,7 +95,13 @@ fn verdict(experiment: &Experiment) -> String {
 }
 
 fn circumstances(record: &Record) -> String {
-    let mut text = format!("`{}` took {:.0} s", record.command, record.duration_s.ceil());
+    let (wall_s, cpu_s) = (record.duration_s.ceil(), record.cpu_s.ceil());
+    let mut text = format!("`{}` took {wall_s:.0} s, {cpu_s:.0} s of a processor", record.command);
+    if let Some(load) = record.load_before.filter(|load| *load > 2.0 * record.machine.cores as f64)
+    {
+        write!(text, ", on a machine that was busy otherwise (load {load:.1})")
+            .expect("a string takes all");
+    }
     match record.attempts {
         1 => text.push('.'),
         n => {
@@ -149,7 +155,7 @@ mod tests {
             | --- | ---: | ---: | --- | --- |
             | two threads do 1.5 of what one does | 2 | ≥ 1.5 | holds | half of the second may go to the operating system |
 
-            `guira lab run planted-holds --scale small --seed 7` took 2 s.
+            `guira lab run planted-holds --scale small --seed 7` took 2 s, 2 s of a processor.
 
             Some CPU, 2 cores, 8 GiB, Linux 6, transparent huge pages: madvise; guira 0.1.0 (0123456789ab).
         "#]].assert_eq(&page(&HOLDS, &record(HOLDS.id)));

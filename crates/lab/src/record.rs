@@ -29,6 +29,10 @@ pub(crate) struct Record {
     pub(crate) machine: Machine,
     /// How long it took, the earlier attempts left out, seconds.
     pub(crate) duration_s: f64,
+    /// Processor time of all its threads meanwhile, seconds.
+    pub(crate) cpu_s: f64,
+    /// Processes that wanted a processor in the minute before, on average; those of an experiment before it count too.
+    pub(crate) load_before: Option<f64>,
     /// How often it was run until its checks held or attempts ran out: the outcome is the last one's.
     pub(crate) attempts: u32,
     /// The checks that failed in the attempts before the last, with their figures.
@@ -95,6 +99,8 @@ pub(crate) mod tests {
                 huge_pages: "madvise".into(),
             },
             duration_s: 1.25,
+            cpu_s: 1.75,
+            load_before: Some(0.25),
             attempts: 1,
             failed_before: Vec::new(),
             outcome: outcome(2.0),

@@ -12,10 +12,10 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::args;
-use crate::console::{Progress, print, table};
+use crate::console::{Progress, note, print, table};
 use crate::experiment::{self, Experiment};
-use crate::machine::Machine;
-use crate::measure::now;
+use crate::machine::{Machine, load};
+use crate::measure::{now, process_cpu};
 use crate::number::figure;
 use crate::outcome::{Check, Outcome};
 use crate::page::page;
@@ -33,6 +33,12 @@ pub(crate) fn run(args: &args::Run, declared: &[&Experiment]) -> Result<()> {
     let out = &args.out;
     fs::create_dir_all(out)
         .with_context(|| format!("cannot make the directory {}", out.display()))?;
+    let cores = Machine::this().cores;
+    if let Some(load) = load().filter(|load| *load > cores as f64 / 2.0) {
+        note(&format!(
+            "others use this machine (load {load:.1} on {cores} processors): expect noise"
+        ));
+    }
     let mut results = Vec::new();
     for (at, experiment) in chosen.iter().enumerate() {
         let progress = Progress::new(experiment.id, at + 1, chosen.len());
@@ -55,7 +61,7 @@ fn attempts(experiment: &Experiment, args: &args::Run, progress: &Progress) -> R
     let mut failed_before: Vec<String> = Vec::new();
     let mut failed_last = Vec::new();
     for attempt in 1.. {
-        let begun = now();
+        let (begun, cpu_begun, load_before) = (now(), process_cpu(), load());
         let outcome = once(experiment, args, progress)?;
         let failed: Vec<String> = failing(&outcome).map(fault).collect();
         if failed.is_empty() || attempt == most || failed == failed_last {
@@ -71,6 +77,8 @@ fn attempts(experiment: &Experiment, args: &args::Run, progress: &Progress) -> R
                 commit: option_env!("GUIRA_COMMIT").map(Into::into),
                 machine: Machine::this(),
                 duration_s: begun.elapsed().as_secs_f64(),
+                cpu_s: (process_cpu() - cpu_begun).as_secs_f64(),
+                load_before,
                 attempts: attempt,
                 failed_before,
                 outcome,
