@@ -78,7 +78,8 @@ impl<L: BucketLock> Chained<L> {
     /// As [`Chained::with_max`], with another lock.
     #[must_use]
     pub fn with_lock(items_max: usize) -> Self {
-        let buckets = items_max.div_ceil(LOAD_MAX).clamp(BUCKETS_MIN as usize, 1 << 31);
+        let slots = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT);
+        let buckets = slots.div_ceil(SLOTS).clamp(BUCKETS_MIN as usize, 1 << 31);
         Self::with_buckets(BUCKETS_MIN, buckets, items_max)
     }
 
@@ -210,16 +211,22 @@ impl<L: BucketLock> Index for Chained<L> {
         prefetch(self.bucket(home.address()));
     }
 
-    /// In the bucket itself. If it isn't there, the next link is asked for.
+    /// The first entry with the key's tag, mostly the only one.
     #[inline]
     fn candidate(&self, hash: Hash) -> Option<Location> {
         let probe = Probe::new(hash);
-        let (bucket, word) = self.home(self.extent(), probe)?;
-        let likely = word.matching(probe.tag).next();
-        if likely.is_none() && word.next() != 0 {
-            prefetch(self.pool.link(word.next()));
+        let (mut link, mut word) = self.home(self.extent(), probe)?;
+        for _ in 0..STEPS_BETWEEN_CHECKS {
+            if let Some(slot) = word.matching(probe.tag).next() {
+                return Some(link.location(slot));
+            }
+            if word.next() == 0 {
+                break;
+            }
+            link = self.pool.link(word.next());
+            word = link.word();
         }
-        likely.map(|slot| bucket.location(slot))
+        None
     }
 
     #[inline]
@@ -316,8 +323,8 @@ enum Look {
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
 /// Links that a reader walks before it looks whether it still is in its own chain.
 const STEPS_BETWEEN_CHECKS: u32 = if cfg!(loom) { 2 } else { 32 };
-/// Keys a bucket above which the table grows: load 1, a key a slot.
-const LOAD_MAX: usize = 2;
+/// The table grows above so many keys in 100 slots of buckets: load 1, as the paper has it.
+const LOAD_PERCENT: usize = 100;
 /// Buckets of a new table, a power of four: a quarter of a page. Fewer where it is slow, so as to see growth too.
 const BUCKETS_MIN: u32 = if cfg!(any(miri, loom)) { 4 } else { 64 };
 /// One insert in so many looks whether the table is to grow.

@@ -10,7 +10,7 @@
 
 use super::extent::Extent;
 use super::link::{Link, SLOTS, Tag, Word};
-use super::{BucketLock, Chained, LOAD_MAX};
+use super::{BucketLock, Chained, LOAD_PERCENT};
 use crate::memory::prefetch;
 use crate::sync::{Acquire, Mutation, Relaxed, Release};
 use crate::{Items, Location};
@@ -19,7 +19,7 @@ impl<L: BucketLock> Chained<L> {
     /// [`maintain`](crate::Index::maintain): splits up to `budget` buckets; true if the load is still above what it keeps.
     pub(super) fn grow_ahead(&self, items: &impl Items, budget: usize) -> bool {
         let mut left = budget;
-        while left > 0 && self.is_loaded(PERCENT_AHEAD) {
+        while left > 0 && self.is_loaded(LOAD_PERCENT_AHEAD) {
             let done = self.split_some(left.min(BATCH), items);
             if done == 0 {
                 // Somebody else is at it.
@@ -27,21 +27,21 @@ impl<L: BucketLock> Chained<L> {
             }
             left = left.saturating_sub(done);
         }
-        self.is_loaded(PERCENT_AHEAD)
+        self.is_loaded(LOAD_PERCENT_AHEAD)
     }
 
     /// What an insert does for growth.
     #[inline]
     pub(super) fn help(&self, items: &impl Items) {
-        if self.is_loaded(100) {
+        if self.is_loaded(LOAD_PERCENT) {
             self.split_some(BATCH, items);
         }
     }
 
-    /// Whether there are more keys than such a share of the load allows, and the table may still grow.
+    /// Whether the load is above that, and the table may still grow.
     fn is_loaded(&self, percent: usize) -> bool {
         let buckets = self.extent().buckets() as usize;
-        buckets < self.buckets.len() && self.count.sum() * 100 > buckets * LOAD_MAX * percent
+        buckets < self.buckets.len() && self.count.sum() * 100 > buckets * SLOTS * percent
     }
 
     /// Splits the next few buckets, unless another thread is at it; how many it split.
@@ -85,6 +85,8 @@ impl<L: BucketLock> Chained<L> {
         let mut old = self.lock_bucket(from);
         let new = self.bucket(to);
         let is_odd = extent.home_after_split(0).is_odd();
+        debug_assert!(old.held.is_odd() != is_odd, "bucket {from} is split twice");
+        debug_assert_eq!(new.word(), Word::default(), "bucket {to} is in use");
         // Nobody comes to the new bucket before the old one's ROUND, or the extent, is seen.
         let mut stay = Chain { bucket: old.bucket(), word: old.held.emptied() };
         let mut go = Chain { bucket: new, word: Word::default().with_odd(is_odd) };
@@ -129,7 +131,7 @@ impl<L: BucketLock> Chained<L> {
     /// [`touch_ahead`](crate::Index::touch_ahead): writes to each page that the next `items` keys will need.
     pub(super) fn touch_pages_ahead(&self, items: usize) {
         let next = self.extent().buckets() as usize;
-        let end = next.saturating_add(items.div_ceil(LOAD_MAX)).min(self.buckets.len());
+        let end = next.saturating_add(items.div_ceil(SLOTS)).min(self.buckets.len());
         for address in (next..end).step_by(BUCKETS_A_PAGE) {
             self.buckets.get(address).touch();
         }
@@ -198,8 +200,8 @@ impl<L: BucketLock> Spare<'_, L> {
 
 /// Buckets split, or asked for, at a time.
 const BATCH: usize = if cfg!(any(miri, loom)) { 1 } else { 16 };
-/// The share of the load that a background thread keeps: what inserts come to before it is back from a nap.
-const PERCENT_AHEAD: usize = 96;
+/// The load that a background thread keeps: less, by what inserts add before it is back from a nap.
+const LOAD_PERCENT_AHEAD: usize = LOAD_PERCENT * 24 / 25;
 /// Buckets in the smallest page there may be.
 const BUCKETS_A_PAGE: usize = 4096 / 16;
 /// Keys for which one link comes to be needed, at load 1 (Poisson of mean 2: 0.38 links a bucket).

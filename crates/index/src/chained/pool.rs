@@ -50,6 +50,7 @@ impl Pool {
         let taken = list.first;
         list.first = self.link(taken).word().next();
         list.count -= 1;
+        debug_assert!(!self.link(taken).word().has_entries(), "link {taken} is in use");
         Some(taken)
     }
 
@@ -132,7 +133,7 @@ impl List {
         let is_free = word & LOCK == 0;
         let (count, first) = unpack(word);
         (is_free && self.0.compare_exchange(word, word | LOCK, Acquire, Relaxed).is_ok())
-            .then_some(Held { list: self, count, first })
+            .then(|| Held { list: self, count, first })
     }
 }
 
@@ -160,3 +161,19 @@ const REFILL: u32 = if cfg!(any(loom, miri)) { 2 } else { 64 };
 const LOCK: u64 = 1 << 63;
 /// Links in the smallest page there may be.
 const LINKS_A_PAGE: usize = 4096 / size_of::<Link>();
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// To try a lock that another holds must leave it alone.
+    #[test]
+    fn a_list_that_is_held_is_refused_again_and_again() {
+        let list = List::default();
+        let mut held = list.lock();
+        held.count = 7;
+        assert!((0..3).all(|_| list.try_lock().is_none()));
+        drop(held);
+        assert_eq!(list.try_lock().map(|held| held.count), Some(7));
+    }
+}

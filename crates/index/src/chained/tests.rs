@@ -100,6 +100,39 @@ fn a_table_that_is_maintained_asks_nothing_of_its_inserts() {
     table.validate(&Numbers).unwrap();
 }
 
+/// One thread grows the table, others enter keys and pass links to and fro.
+#[test]
+fn threads_that_enter_and_maintain_lose_nothing() {
+    let (threads, each) = (3, if cfg!(miri) { 40 } else { 60_000 });
+    let table = Chained::with_max(threads as usize * each as usize);
+    let enter_all = |from: u32| {
+        for key in from..from + each {
+            assert_eq!(enter(&table, key), None);
+            if key % 3 == 0 {
+                assert!(remove(&table, key));
+                assert_eq!(enter(&table, key), None);
+            }
+        }
+    };
+    let (is_done, enter_all) = (AtomicBool::new(false), &enter_all);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Acquire) {
+                if !table.maintain(&Numbers, 100) {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let entering: Vec<_> =
+            (0..threads).map(|id| scope.spawn(move || enter_all(id * each))).collect();
+        let ended: Vec<_> = entering.into_iter().map(|thread| thread.join()).collect();
+        is_done.store(true, crate::sync::Release);
+        ended.into_iter().for_each(|end| end.expect("a thread's checks"));
+    });
+    table.validate(&Numbers).unwrap();
+    assert!((0..threads * each).all(|key| has(&table, key)));
+}
+
 #[test]
 fn links_are_used_again() {
     let table = Chained::<Tas>::with_buckets(4, 4, 100);
