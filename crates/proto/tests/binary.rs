@@ -24,8 +24,9 @@ fn packet(code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
 fn status_of(bytes: &[u8]) -> Result<Request<'_>, Status> {
     match parse(bytes) {
         Ok(Parsed::Request { request, .. }) => Ok(request),
-        Err(Error { reply: Some((echo, status)), .. }) => {
+        Err(Error { reply: Some((echo, status)), close, .. }) => {
             assert_eq!(echo, Echo { opcode: bytes[1], opaque: 0xdead_beef });
+            assert!(close || status == Status::UnknownCommand, "{status:?} ends the connection");
             Err(status)
         }
         other => panic!("{other:?}"),
@@ -86,6 +87,36 @@ fn opcodes_that_nobody_has_are_unknown_and_their_values_thrown_away() {
         let reply = Some((Echo { opcode: code, opaque: 0xdead_beef }, Status::UnknownCommand));
         let used = HEADER_BYTES + 4 + 3;
         assert_eq!(parse(&bytes), Err(Error { reply, used, swallow: 5, close: false }));
+    }
+}
+
+/// What an opcode asks for, in a word.
+fn meaning(command: &Command<'_>) -> String {
+    match command {
+        Command::Get { with_key, touch, .. } => {
+            let name = if touch.is_some() { "gat" } else { "get" };
+            format!("{name}{}", if *with_key { "_k" } else { "" })
+        }
+        Command::Store(store) => format!("{:?}", store.verb).to_lowercase(),
+        Command::Arithmetic(what) => {
+            if what.decrement { "decrement" } else { "increment" }.to_owned()
+        }
+        other => {
+            let name = format!("{other:?}").to_lowercase();
+            name.split(' ').next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+#[test]
+fn an_opcode_and_its_quiet_twin_ask_for_what_they_are_called() {
+    for (name, code) in opcode::ALL.iter().filter(|(name, _)| !name.starts_with("SASL")) {
+        let (extras, has_key, has_value) = shapes(*code)[0];
+        let key = if has_key { &b"k"[..] } else { b"" };
+        let value = if has_value { &b"v"[..] } else { b"" };
+        let bytes = packet(*code, &vec![0; extras], key, value);
+        let request = status_of(&bytes).unwrap();
+        assert_eq!(meaning(&request.command), name.trim_end_matches("_Q").to_lowercase());
     }
 }
 
