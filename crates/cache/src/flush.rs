@@ -8,7 +8,7 @@
 //! The sweep starts after every handle has ended the turn in which the flush came: until then a
 //! store may still publish an item of the old generation.
 //!
-//! The same thread touches the index's next pages before an insert has to wait for them, and gives memory
+//! The same thread grows the index and touches its next pages before an insert has to, and gives memory
 //! back after the limit was lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the header's field
 //! can tell.
 
@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const AGING_S: u32 = IDLE_MAX_S / 2;
 /// Chunks that a sweep looks at in one step: well under a millisecond.
 const STEP: u32 = 4096;
+/// Buckets that the index may split in one step: a quarter of a millisecond at most.
+const GROWTH_STEPS: usize = 1024;
 
 /// Keys for which the index has memory ahead: what the fastest writers enter between two steps.
 const KEYS_AHEAD: usize = 1 << 16;
@@ -104,6 +106,12 @@ impl<I: Index> Sweeper<'_, I> {
     pub fn step(&mut self, now: u32) -> bool {
         self.handle.quiesce();
         self.handle.cache.index.touch_ahead(KEYS_AHEAD);
+        let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
+        self.clean(now) || is_growing
+    }
+
+    /// Gives memory back, or looks at a few chunks; whether there is more to do.
+    fn clean(&mut self, now: u32) -> bool {
         if self.handle.shed() {
             return true;
         }
