@@ -6,9 +6,11 @@ use crate::config::{Config, ConfigError};
 use crate::flush::Flush;
 use crate::handle::{Handle, Orphans};
 use crate::item::ItemRef;
+use crate::policy::Eviction;
 use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
 use crate::stats::{Registry, Totals};
+use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
 use parking_lot::Mutex;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
@@ -22,6 +24,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) epochs: Epochs,
     pub(crate) stripes: Stripes,
     pub(crate) flush: Flush,
+    pub(crate) tune: Tune,
     pub(crate) stats: Registry,
     pub(crate) orphans: Orphans,
     pub(crate) evictions: bool,
@@ -52,6 +55,7 @@ impl<I: Index> Cache<I> {
             epochs: Epochs::new(config.handles_max),
             stripes: Stripes::new(config.memory_bytes),
             flush: Flush::default(),
+            tune: Tune::default(),
             stats: Registry::new(config.handles_max, slab.classes.len()),
             orphans: Orphans::default(),
             evictions: config.evictions,
@@ -99,6 +103,16 @@ impl<I: Index> Cache<I> {
     /// Memory that the index uses now, in bytes.
     pub fn index_bytes(&self) -> usize {
         self.index.bytes()
+    }
+
+    /// The eviction policy.
+    pub fn eviction(&self) -> Eviction {
+        self.slab.eviction
+    }
+
+    /// S3-CLOCK's parameters as they are now.
+    pub fn tuned(&self) -> Tuned {
+        self.tune.told()
     }
 
     /// Slots that the index has now.

@@ -13,42 +13,15 @@
 
 use crate::classes::Class;
 use crate::item::{Header, ItemRef};
+use crate::policy::{Eviction, Victim};
+use crate::s3clock::Shares;
 use crate::slab::{ClassState, Slab};
 use guira_index::Location;
 use std::sync::atomic::Ordering::Acquire;
 
 /// Chunks that a hand examines at most before it takes items whose bit is set: what bounds the
 /// time under the class's lock when everything was hit since the last round.
-const PATIENCE: usize = 16 << 10;
-
-/// What an eviction policy is asked. It sees headers and answers with headers; it owns no items.
-pub(crate) struct Clock;
-
-/// The policy's answer about an item that the hand points at.
-pub(crate) enum Verdict {
-    /// Take it.
-    Evict,
-    /// Pass on, and leave this header behind.
-    Spare(Header),
-}
-
-impl Clock {
-    /// A get found the item.
-    #[inline]
-    pub(crate) fn hit(header: Header) -> Header {
-        header.with_recent(true)
-    }
-
-    /// The item is about to be published.
-    pub(crate) fn admitted(header: Header) -> Header {
-        header.with_recent(false)
-    }
-
-    /// The hand points at the item.
-    pub(crate) fn examined(header: Header) -> Verdict {
-        if header.is_recent() { Verdict::Spare(header.with_recent(false)) } else { Verdict::Evict }
-    }
-}
+pub(crate) const PATIENCE: usize = 16 << 10;
 
 /// Where the hand of a class stands: the index of a page in the class's list, and a slot of it.
 #[derive(Default)]
@@ -65,7 +38,7 @@ impl Hand {
     }
 
     /// The chunk under the hand, which moves on.
-    fn advance(&mut self, slab: &Slab, pages: &[u32]) -> Location {
+    pub(crate) fn advance(&mut self, slab: &Slab, pages: &[u32]) -> Location {
         if self.page >= pages.len() {
             self.page = 0;
             self.slot = 0;
@@ -95,36 +68,53 @@ impl Moment {
 }
 
 impl Slab {
-    /// Up to `want` items of `class` to evict, added to `victims`. The caller is online, and
-    /// unlinks each by its location: it may be gone already, or come up twice.
+    /// Up to `want` items of `class` to evict, added to `victims`; how many passed their probation meanwhile. The caller
+    /// is online, and unlinks each by its location: it may be gone already, or come up twice.
     pub(crate) fn victims(
         &self,
         class: Class,
         want: usize,
-        moment: Moment,
-        victims: &mut Vec<Location>,
-    ) {
+        (moment, shares): (Moment, Shares),
+        victims: &mut Vec<Victim>,
+    ) -> usize {
         let mut state = self.lock(class);
-        let ClassState { pages, hand, evicted_idle_s, used, .. } = &mut *state;
-        if pages.is_empty() || *used == 0 {
-            return;
+        if state.pages.is_empty() || state.used == 0 {
+            return 0;
         }
-        let round = pages.len() * self.slots(class) as usize;
-        let (mut examined, wanted) = (0, victims.len() + want);
-        while victims.len() < wanted && examined < 2 * round.min(PATIENCE) + want {
-            let chunk = hand.advance(self, pages);
+        let wanted = victims.len() + want;
+        match self.eviction {
+            Eviction::S3Clock => {
+                return self.s3_victims(&mut state, class, wanted, (moment, shares), victims);
+            }
+            Eviction::Clock => self.clock_victims(&mut state, class, wanted, moment, victims),
+            Eviction::Sieve | Eviction::Lru => {
+                self.list_victims(&mut state, self.eviction, wanted, moment, victims);
+            }
+        }
+        0
+    }
+
+    fn clock_victims(
+        &self,
+        state: &mut ClassState,
+        class: Class,
+        wanted: usize,
+        moment: Moment,
+        victims: &mut Vec<Victim>,
+    ) {
+        let round = state.pages.len() * self.slots(class) as usize;
+        let mut examined = 0;
+        while victims.len() < wanted && examined < 2 * round.min(PATIENCE) + wanted {
+            let chunk = state.hand.advance(self, &state.pages);
             examined += 1;
             let Some(item) = self.item_of(chunk) else { continue };
-            if !moment.is_past(&item) && examined < PATIENCE {
-                match Clock::examined(item.header()) {
-                    Verdict::Evict => *evicted_idle_s = item.idle_s(moment.now),
-                    Verdict::Spare(header) => {
-                        item.mark(header);
-                        continue;
-                    }
-                }
+            let header = item.header();
+            if header.hits() > 0 && !moment.is_past(&item) && examined < PATIENCE {
+                item.mark(header.with_hits(0));
+                continue;
             }
-            victims.push(item.location());
+            state.evicted_idle_s = item.idle_s(moment.now);
+            victims.push(Victim { at: item.location(), failed: false });
         }
     }
 

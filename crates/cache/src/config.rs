@@ -1,5 +1,6 @@
 //! What a cache is made from, checked before any memory is taken.
 
+use crate::policy::Eviction;
 use crate::slab::MEMORY_MAX;
 use guira_index::Kind;
 use std::fmt;
@@ -15,6 +16,8 @@ pub struct Config {
     pub index: Kind,
     /// Whether a full cache evicts (`true`) or refuses to store (`-M`).
     pub evictions: bool,
+    /// Which item a full slab class gives up.
+    pub eviction: Eviction,
     /// `Some(f)`: each slab class is `f` times the one below (memcached's `-f`); `None`: Guira's own
     /// fine classes, steps of 4 bytes up to 256 and of about 6 % beyond.
     pub growth_factor: Option<f64>,
@@ -37,6 +40,7 @@ impl Default for Config {
             item_bytes_max: 1 << 20,
             index: Kind::default(),
             evictions: true,
+            eviction: Eviction::default(),
             growth_factor: None,
             chunk_bytes_min: 48,
             handles_max: 72,

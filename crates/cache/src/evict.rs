@@ -10,20 +10,31 @@
 use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::ItemRef;
+use crate::policy::{Eviction, Order, Victim};
+use crate::s3clock::Shares;
 use crate::slab::{Allocated, Owned, RESERVE_MAX};
 use crate::stats::ClassCounter;
 use crate::writer::NoRoom;
-use guira_index::{Entry, Index};
+use guira_index::{Entry, Hash, Index, Location};
 
 /// Of so many pages one may be on its way from class to class, and one more.
 const DRAINING_SHARE: usize = 8;
+/// The bits of a hash that say who goes on probation while there is room: none that the tuner or the ghost goes by.
+const EARLY_SHIFT: u32 = 44;
 /// Victims at a time: enough for their index lines to be fetched side by side.
 const BATCH: usize = 16;
 
 impl<I: Index> Handle<'_, I> {
-    /// A chunk of `class`, or why there is none now.
-    pub(crate) fn allocate(&self, class: Class, now: u32) -> Result<Owned, NoRoom> {
-        let Some(Allocated { chunk, free, chunks }) = self.cache.slab.alloc(class) else {
+    /// A chunk of `class`, for the key of a hash or for a link, or why there is none now. With it, whether what is
+    /// stored there for the first time is on probation.
+    pub(crate) fn allocate(
+        &self,
+        class: Class,
+        hash: Option<Hash>,
+        now: u32,
+    ) -> Result<(Owned, bool), NoRoom> {
+        let allocated = self.cache.slab.alloc(class, hash);
+        let Some(Allocated { chunk, free, chunks, is_known }) = allocated else {
             if !self.cache.evictions {
                 self.counts.add_class(ClassCounter::OutOfMemory, class, 1);
                 return Err(NoRoom::OutOfMemory);
@@ -38,28 +49,85 @@ impl<I: Index> Handle<'_, I> {
         if self.cache.evictions && free < reserve && free + self.waiting(class) < reserve {
             self.evict(class, now);
         }
-        Ok(chunk)
+        let probes = hash.filter(|_| self.cache.slab.eviction == Eviction::S3Clock);
+        let on_probation =
+            probes.is_some_and(|hash| !is_known && (free < reserve || self.goes_early(hash)));
+        Ok((chunk, on_probation))
+    }
+
+    /// While there is room for all, probation serves nobody: only its share of the items goes through it, so that
+    /// there are some to judge when the class is full.
+    fn goes_early(&self, hash: Hash) -> bool {
+        let share = (hash.0 >> EARLY_SHIFT & 0xff) as f32 / 256.0;
+        share < self.cache.tune.tuning().small
     }
 
     /// Evicts up to a batch of the class's items; `false` if there was none to evict.
     fn evict(&self, class: Class, now: u32) -> bool {
+        self.settle();
+        self.cache.tune.want();
         let moment = self.moment(now);
+        let on_probation = self.cache.stats.gauge(ClassCounter::OnProbation, class);
+        let shares = Shares { tuning: self.cache.tune.tuning(), on_probation };
         let mut victims = Vec::with_capacity(BATCH);
-        self.cache.slab.victims(class, BATCH, moment, &mut victims);
-        let items = victims.iter().map(|&at| ItemRef::new(&self.cache.slab, at));
-        let items: Vec<_> = items.map(|item| (item, self.key(item.key()))).collect();
-        for (_, key) in &items {
+        let passed = self.cache.slab.victims(class, BATCH, (moment, shares), &mut victims);
+        self.counts.add_class(ClassCounter::Promoted, class, passed as u64);
+        self.counts.add_class(ClassCounter::OnProbation, class, (passed as u64).wrapping_neg());
+        let items =
+            victims.iter().map(|victim| (victim, ItemRef::new(&self.cache.slab, victim.at)));
+        let items: Vec<_> = items.map(|(v, item)| (v, item, self.key(item.key()))).collect();
+        for (_, _, key) in &items {
             self.prefetch(key);
         }
         let mut evicted = false;
-        for (item, key) in &items {
+        let mut failed = [Hash(0); BATCH];
+        let mut failures = 0;
+        for (Victim { failed: has_failed, .. }, item, key) in &items {
             let dead = moment.is_past(item);
             if self.unlink(item, key.hash) {
                 self.count_eviction(item, dead);
                 evicted = true;
+                failed[failures] = key.hash;
+                failures += usize::from(*has_failed);
             }
         }
+        self.remember(class, &failed[..failures]);
         evicted
+    }
+
+    /// Lets the ghost of the class know who failed.
+    fn remember(&self, class: Class, failed: &[Hash]) {
+        if failed.is_empty() {
+            return;
+        }
+        let mut state = self.cache.slab.lock(class);
+        let items = state.used;
+        if let Order::S3Clock(probation) = &mut state.order {
+            probation.remember(failed.iter().copied(), items);
+        }
+    }
+
+    /// Gives the items that this turn published their place in the order of their class.
+    pub(crate) fn settle(&self) {
+        let slab = &self.cache.slab;
+        for at in self.arrivals.borrow_mut().drain(..) {
+            let class = slab.class_of(at);
+            let mut state = slab.lock(class);
+            match &mut state.order {
+                Order::Clock => {}
+                Order::S3Clock(probation) => {
+                    let is_live = |at: Location| slab.probationer(class, at).is_some();
+                    if is_live(at) {
+                        probation.enter(at, is_live);
+                    }
+                }
+                Order::List(list) => {
+                    if slab.is_of(class, at) && slab.item_of(at).is_some() {
+                        list.renew(slab, at);
+                    }
+                }
+            }
+        }
     }
 
     fn count_eviction(&self, item: &ItemRef<'_>, dead: bool) {
@@ -86,7 +154,7 @@ impl<I: Index> Handle<'_, I> {
 
     /// Takes the item out of the index and retires it, unless somebody else did. The caller is
     /// online and saw it published.
-    pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: guira_index::Hash) -> bool {
+    pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
         let at = item.location();
         let Some(mut entry) = self.cache.index.find_entry(hash, |found| found == at) else {
             return false;

@@ -8,7 +8,7 @@
 //! The sweep starts after every handle has ended the turn in which the flush came: until then a
 //! store may still publish an item of the old generation.
 //!
-//! The same thread grows the index and touches its next pages before an insert has to, and gives memory
+//! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), grows the index and touches its next pages before an insert has to, and gives memory
 //! back after the limit was lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the header's field
 //! can tell.
 
@@ -17,6 +17,7 @@ use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
 use guira_index::{AnyIndex, Index};
+use guira_policy::Tuner;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -80,7 +81,9 @@ impl<I: Index> Handle<'_, I> {
 
 /// The sweep, for one background thread to run in small steps.
 pub struct Sweeper<'c, I: Index = AnyIndex> {
-    handle: Handle<'c, I>,
+    pub(crate) handle: Handle<'c, I>,
+    /// The eviction policy's tuner, and for how many items it samples.
+    pub(crate) tuner: Option<(Tuner, usize)>,
     pass: Option<Pass>,
     aged_at: u32,
 }
@@ -97,7 +100,7 @@ struct Pass {
 impl<I: Index> Cache<I> {
     /// The cache's sweep. One thread runs it; it takes a handle.
     pub fn sweeper(&self) -> Sweeper<'_, I> {
-        Sweeper { handle: self.handle(), pass: None, aged_at: 0 }
+        Sweeper { handle: self.handle(), tuner: None, pass: None, aged_at: 0 }
     }
 }
 
@@ -106,6 +109,7 @@ impl<I: Index> Sweeper<'_, I> {
     pub fn step(&mut self, now: u32) -> bool {
         self.handle.quiesce();
         self.handle.cache.index.touch_ahead(KEYS_AHEAD);
+        self.tune();
         let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
         self.clean(now) || is_growing
     }

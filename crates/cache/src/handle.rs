@@ -8,8 +8,9 @@
 use crate::cache::Shared;
 use crate::classes::Class;
 use crate::clock::Moment;
-use crate::item::ItemRef;
+use crate::item::{Header, ItemRef};
 use crate::stats::{ClassCounter, Counter, Counts};
+use crate::tune::Sample;
 use crate::{Cache, Totals};
 use guira_index::{AnyIndex, Hash, Index, Location};
 use parking_lot::Mutex;
@@ -40,6 +41,10 @@ pub struct Handle<'c, I: Index = AnyIndex> {
     pub(crate) counts: &'c Counts,
     slot: usize,
     pub(crate) limbo: RefCell<Limbo>,
+    /// Chunks of items published in this turn that are to have a place in the order of their class.
+    pub(crate) arrivals: RefCell<Vec<Location>>,
+    /// Requests of this turn that the tuner shall see.
+    pub(crate) noted: RefCell<Vec<Sample>>,
 }
 
 /// Retired chunks that wait for their grace period, oldest first.
@@ -68,6 +73,8 @@ impl<'c, I: Index> Handle<'c, I> {
             counts: cache.stats.counts(slot),
             slot,
             limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
+            arrivals: RefCell::default(),
+            noted: RefCell::default(),
         }
     }
 
@@ -160,8 +167,8 @@ impl<'c, I: Index> Handle<'c, I> {
 
     /// Hands an item that the caller has just unlinked to reclamation.
     pub(crate) fn retire(&self, item: &ItemRef<'_>) {
-        item.mark_retired();
-        self.account(item, u64::MAX); // minus one
+        let header = item.mark_retired();
+        self.account(item, header, u64::MAX); // minus one
         let mut limbo = self.limbo.borrow_mut();
         for chunk in std::iter::once(item.location()).chain(item.links()) {
             limbo.waiting[usize::from(self.cache.slab.class_of(chunk))] += 1;
@@ -169,11 +176,23 @@ impl<'c, I: Index> Handle<'c, I> {
         }
     }
 
-    /// Adds an item to the gauges, `sign` times (1 or wrapped -1).
-    pub(crate) fn account(&self, item: &ItemRef<'_>, sign: u64) {
+    /// Notes an item just published for the order of its class; a chained one for that of its links too.
+    pub(crate) fn arrive(&self, item: &ItemRef<'_>, header: Header) {
+        if self.cache.slab.eviction.orders(header) {
+            let mut arrivals = self.arrivals.borrow_mut();
+            arrivals.push(item.location());
+            arrivals.extend(item.links().next());
+        }
+    }
+
+    /// Adds an item with this header to the gauges, `sign` times (1 or wrapped -1).
+    pub(crate) fn account(&self, item: &ItemRef<'_>, header: Header, sign: u64) {
         let class = self.cache.slab.class_of(item.location());
         self.counts.add_class(ClassCounter::Items, class, sign);
         self.counts.add_class(ClassCounter::Bytes, class, (item.bytes() as u64).wrapping_mul(sign));
+        if header.is_on_probation() {
+            self.counts.add_class(ClassCounter::OnProbation, class, sign);
+        }
     }
 
     /// Chunks of `class` that this handle retired and that are not free yet.
@@ -182,6 +201,12 @@ impl<'c, I: Index> Handle<'c, I> {
     }
 
     fn close_turn(&mut self) {
+        if !self.arrivals.get_mut().is_empty() {
+            self.settle();
+        }
+        if !self.noted.get_mut().is_empty() {
+            self.cache.tune.take(self.noted.get_mut());
+        }
         let Limbo { open, closed, .. } = self.limbo.get_mut();
         if !open.is_empty() {
             let stamp = self.cache.epochs.stamp();

@@ -242,6 +242,11 @@ impl<'h> ItemRef<'h> {
         self.header
     }
 
+    /// The header as it is now.
+    pub(crate) fn current_header(&self) -> Header {
+        Header(self.slab.arena.word(self.word).load(Relaxed))
+    }
+
     /// The item's fields, for a copy of it.
     pub(crate) fn fields(&self) -> Fields {
         Fields {
@@ -257,17 +262,24 @@ impl<'h> ItemRef<'h> {
     #[inline]
     pub(crate) fn mark(&self, new: Header) {
         if new != self.header {
-            let word = self.slab.arena.word(self.word);
-            let _ = word.compare_exchange(self.header.0, new.0, Relaxed, Relaxed);
+            self.try_mark(new);
         }
     }
 
-    /// Sets the retired bit of the head and of the links (invariant 3).
-    pub(crate) fn mark_retired(&self) {
-        self.slab.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
+    /// Replaces the header by `new`; `false` if it changed meanwhile, and is as it was.
+    #[inline]
+    pub(crate) fn try_mark(&self, new: Header) -> bool {
+        let word = self.slab.arena.word(self.word);
+        word.compare_exchange(self.header.0, new.0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Sets the retired bit of the head and of the links (invariant 3); the header from before.
+    pub(crate) fn mark_retired(&self) -> Header {
+        let before = self.slab.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
         for link in self.links() {
             self.slab.arena.word(self.slab.word_of(link)).fetch_or(header::RETIRED, Relaxed);
         }
+        Header(before)
     }
 }
 

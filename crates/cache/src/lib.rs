@@ -7,6 +7,7 @@
 //!        ├─ Slab     location → chunk                       (slab.rs: classes, pages, free chunks)
 //!        │   └ Arena one reserved mapping, huge pages       (arena.rs: the only unsafe code)
 //!        ├─ Epochs   when a chunk may be used again         (reclaim.rs)
+//!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
 //!        └─ Handle   one a thread: get, store, delete, turn (reader.rs, writer.rs)
 //! ```
@@ -36,11 +37,15 @@ mod evict;
 mod flush;
 mod handle;
 mod item;
+mod list;
+mod policy;
 mod reader;
 mod reclaim;
+mod s3clock;
 mod slab;
 mod stats;
 mod sync;
+mod tune;
 mod unpublished;
 mod writer;
 
@@ -50,9 +55,11 @@ pub use flush::Sweeper;
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::{Handle, Key};
 pub use item::{Claim, IDLE_MAX_S, ItemRef};
+pub use policy::{Eviction, UnknownEviction};
 pub use reader::Miss;
 pub use slab::ClassStats;
 pub use stats::{ClassCounter, Counter, Totals};
+pub use tune::Tuned;
 pub use unpublished::Unpublished;
 pub use writer::{
     Arithmetic, Compare, Counted, Deleted, Invalidate, Mode, NoRoom, Store, Stored, Touched,

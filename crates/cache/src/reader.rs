@@ -4,9 +4,10 @@
 //! calls in memory cost a tenth of a pipelined get.
 
 use crate::cas::Stripes;
-use crate::clock::Clock;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
+use crate::policy::Eviction;
+use crate::tune::Sampled;
 use guira_index::Index;
 
 /// Why a look-up found nothing. An expected outcome, told apart for the statistics.
@@ -24,7 +25,9 @@ impl<I: Index> Handle<'_, I> {
     /// The item of a key, marked as used. Cost: two index lines, one or two item lines, no lock.
     #[inline(always)]
     pub fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
-        let item = self.peek(key, now)?;
+        let found = self.peek(key, now);
+        self.sample(key.hash, now, || if found.is_ok() { Sampled::Hit } else { Sampled::Miss });
+        let item = found?;
         self.mark_used(&item, now);
         Ok(item)
     }
@@ -61,7 +64,11 @@ impl<I: Index> Handle<'_, I> {
     /// Marks an item as used, as [`Handle::get`] does.
     #[inline(always)]
     pub fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
-        item.mark(Clock::hit(item.header()).fetched().accessed(now));
+        let eviction = self.cache.slab.eviction;
+        item.mark(item.header().hit(eviction.hits_max()).fetched().accessed(now));
+        if eviction == Eviction::Lru {
+            self.cache.slab.renew(item);
+        }
     }
 
     /// Whatever the index has for the key, dead or alive.

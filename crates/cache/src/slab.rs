@@ -25,7 +25,8 @@ use crate::ConfigError;
 use crate::arena::Arena;
 use crate::classes::{CHUNK_MIN, Class, Classes};
 use crate::config::Config;
-use guira_index::Location;
+use crate::policy::{Eviction, Order};
+use guira_index::{Hash, Location};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
@@ -66,6 +67,8 @@ pub(crate) struct Allocated {
     pub(crate) free: usize,
     /// Chunks of the class in the whole.
     pub(crate) chunks: usize,
+    /// Whether the key that the chunk is for failed its probation lately.
+    pub(crate) is_known: bool,
 }
 
 /// Figures of one class that only its lock guards, for `stats slabs` and `stats items`.
@@ -84,7 +87,6 @@ pub struct ClassStats {
 }
 
 /// What the lock of a class guards.
-#[derive(Default)]
 pub(crate) struct ClassState {
     /// Every page of the class but those being drained.
     pub(crate) pages: Vec<u32>,
@@ -94,12 +96,29 @@ pub(crate) struct ClassState {
     pub(crate) draining: Vec<u32>,
     /// Where the eviction hand stands.
     pub(crate) hand: crate::clock::Hand,
+    /// What the eviction policy keeps beside the items.
+    pub(crate) order: Order,
     pub(crate) used: usize,
     pub(crate) evicted_idle_s: u32,
 }
 
+impl ClassState {
+    fn new(order: Order) -> ClassState {
+        ClassState {
+            pages: Vec::new(),
+            partial: Vec::new(),
+            draining: Vec::new(),
+            hand: crate::clock::Hand::default(),
+            order,
+            used: 0,
+            evicted_idle_s: 0,
+        }
+    }
+}
+
 pub(crate) struct Slab {
     pub(crate) arena: Arena,
+    pub(crate) eviction: Eviction,
     pub(crate) classes: Classes,
     states: Box<[Mutex<ClassState>]>,
     page_class: Box<[AtomicU8]>,
@@ -130,7 +149,10 @@ impl Slab {
             .map_err(ConfigError::Map)?;
         Ok(Slab {
             arena,
-            states: (0..classes.len()).map(|_| Mutex::default()).collect(),
+            eviction: config.eviction,
+            states: (0..classes.len())
+                .map(|_| Mutex::new(ClassState::new(config.eviction.order())))
+                .collect(),
             classes,
             page_class: (0..pages).map(|_| AtomicU8::new(0)).collect(),
             pages: (0..pages).map(|_| PageState::default()).collect(),
@@ -141,8 +163,9 @@ impl Slab {
         })
     }
 
-    /// A chunk of `class`; `None` when the class has none free and the pool has no page.
-    pub(crate) fn alloc(&self, class: Class) -> Option<Allocated> {
+    /// A chunk of `class` for the key of a hash, or for a link; `None` when the class has none free and the pool has no
+    /// page.
+    pub(crate) fn alloc(&self, class: Class, hash: Option<Hash>) -> Option<Allocated> {
         let mut state = self.lock(class);
         let page = match state.partial.last() {
             Some(&page) => page,
@@ -167,12 +190,16 @@ impl Slab {
             state.partial.pop();
         }
         state.used += 1;
+        let is_known = match (&mut state.order, hash) {
+            (Order::S3Clock(probation), Some(hash)) => probation.knows(hash),
+            _ => false,
+        };
         let chunks = state.pages.len() * slots as usize;
         let mut free = chunks.saturating_sub(state.used);
         if free < RESERVE_MAX {
             free += self.pages_left() * slots as usize;
         }
-        Some(Allocated { chunk: Owned(chunk), free, chunks })
+        Some(Allocated { chunk: Owned(chunk), free, chunks, is_known })
     }
 
     /// Puts a chunk back on its page's free list: an unpublished one, or one whose grace period is over.
@@ -199,6 +226,9 @@ impl Slab {
         let (page, slot) = self.split(chunk);
         let held = &self.pages[page as usize];
         let word = self.word_of(chunk);
+        if let Order::List(list) = &mut state.order {
+            list.unlink(self, chunk);
+        }
         self.arena.word(word + 1).store(held.head(), Relaxed);
         self.arena.word(word).store(0, Relaxed);
         let slots = self.slots(class);
@@ -215,8 +245,8 @@ impl Slab {
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
         let page = self.pool.lock().take(self.pages_max.load(Relaxed))?;
-        self.pages[page as usize].reset();
         self.page_class[page as usize].store(class, Relaxed);
+        self.pages[page as usize].begin();
         state.pages.push(page);
         state.partial.push(page);
         Some(page)
@@ -227,6 +257,10 @@ impl Slab {
         state.pages.retain(|&p| p != page);
         state.partial.retain(|&p| p != page);
         state.draining.retain(|&p| p != page);
+        if let Order::List(list) = &mut state.order {
+            list.forget(page);
+        }
+        self.pages[page as usize].end();
         let mut pool = self.pool.lock();
         if pool.held() > self.pages_max.load(Relaxed) {
             self.arena.release(page as usize * self.page_bytes, self.page_bytes);
@@ -314,6 +348,13 @@ impl Slab {
         self.page_class[self.split(chunk).0 as usize].load(Relaxed)
     }
 
+    /// Whether the chunk's page is one of `class`, whose lock the caller holds: then it stays so.
+    pub(crate) fn is_of(&self, class: Class, chunk: Location) -> bool {
+        let page = self.split(chunk).0 as usize;
+        // In this order: who takes a page says whose it is before it says that it's held.
+        self.pages[page].is_held() && self.page_class[page].load(Relaxed) == class
+    }
+
     /// Chunks of a page of `class`.
     #[expect(clippy::cast_possible_truncation, reason = "a page is at most 2 MiB")]
     pub(crate) fn slots(&self, class: Class) -> u32 {
@@ -351,7 +392,8 @@ impl Slab {
         self.page_bytes
     }
 
-    fn split(&self, chunk: Location) -> (u32, u32) {
+    /// A chunk's page, and its slot there.
+    pub(crate) fn split(&self, chunk: Location) -> (u32, u32) {
         (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
     }
 }

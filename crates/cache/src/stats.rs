@@ -35,10 +35,13 @@ pub enum Counter {
     AuthErrors,
 }
 
-/// What is counted by slab class. The last two are gauges: they survive a reset.
+/// What is counted by slab class. The last three are gauges: they survive a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-#[expect(missing_docs, reason = "each is the statistic of that name in memcached's `stats`")]
+#[expect(
+    missing_docs,
+    reason = "each is the statistic of that name in memcached's `stats`, or in ours"
+)]
 pub enum ClassCounter {
     GetHits,
     CmdSet,
@@ -54,12 +57,14 @@ pub enum ClassCounter {
     Reclaimed,
     ExpiredUnfetched,
     OutOfMemory,
+    Promoted,
     Items,
     Bytes,
+    OnProbation,
 }
 
 const COUNTERS: usize = Counter::AuthErrors as usize + 1;
-const CLASS_COUNTERS: usize = ClassCounter::Bytes as usize + 1;
+const CLASS_COUNTERS: usize = ClassCounter::OnProbation as usize + 1;
 
 /// The counters of one handle.
 pub(crate) struct Counts(Box<[AtomicU64]>);
@@ -117,6 +122,15 @@ impl Registry {
             }
         }
         Totals(sums)
+    }
+
+    /// One gauge of a class, over all handles. Cost: a line a handle.
+    pub(crate) fn gauge(&self, gauge: ClassCounter, class: Class) -> usize {
+        let at = COUNTERS + usize::from(class) * CLASS_COUNTERS + gauge as usize;
+        let counts = self.slots.iter().filter_map(OnceLock::get);
+        let sum = counts.fold(0u64, |sum, counts| sum.wrapping_add(counts.0[at].load(Relaxed)));
+        // What one thread has added and another not yet subtracted may make it negative for an instant.
+        usize::try_from(sum.cast_signed()).unwrap_or(0)
     }
 
     /// Sums since the last reset; gauges as they are.

@@ -4,7 +4,7 @@
 //! client which announces much and sends little holds little.
 
 use crate::classes::Class;
-use crate::handle::Handle;
+use crate::handle::{Handle, Key};
 use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape};
 use crate::slab::{Owned, Slab};
 use crate::writer::NoRoom;
@@ -20,6 +20,8 @@ pub struct Unpublished {
     links: Vec<Owned>,
     pub(crate) shape: Shape,
     filled: usize,
+    /// Whether the item begins on probation, if it takes nobody's place.
+    pub(crate) on_probation: bool,
 }
 
 /// What an item is besides key and value.
@@ -100,17 +102,23 @@ impl<I: Index> Handle<'_, I> {
     /// An item to be filled: its first chunk is taken, and the key written.
     pub(crate) fn begin_with(
         &self,
-        key: &[u8],
+        key: &Key<'_>,
         value_bytes: usize,
         fields: Fields,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
         let slab = &self.cache.slab;
         let extras = Extras { chained: false, cas: fields.cas, key_binary: fields.key_binary };
-        let (shape, class): (Shape, Class) =
-            Shape::plan(slab, key.len(), value_bytes, fields.client_flags, fields.life, extras)
-                .map_err(|()| NoRoom::TooLarge)?;
-        let mut head = self.allocate(class, now)?;
+        let (shape, class): (Shape, Class) = Shape::plan(
+            slab,
+            key.bytes.len(),
+            value_bytes,
+            fields.client_flags,
+            fields.life,
+            extras,
+        )
+        .map_err(|()| NoRoom::TooLarge)?;
+        let (mut head, on_probation) = self.allocate(class, Some(key.hash), now)?;
         let word = slab.word_of(head.location());
         for (at, value) in shape.fields() {
             slab.arena.word(word + at).store(value, Relaxed);
@@ -118,8 +126,9 @@ impl<I: Index> Handle<'_, I> {
         if let Some(at) = shape.life_at() {
             slab.arena.word(word + at).store(0, Relaxed);
         }
-        slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.len()).copy_from_slice(key);
-        Ok(Unpublished { head, links: Vec::new(), shape, filled: 0 })
+        let room = slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.bytes.len());
+        room.copy_from_slice(key.bytes);
+        Ok(Unpublished { head, links: Vec::new(), shape, filled: 0, on_probation })
     }
 
     /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
@@ -139,7 +148,7 @@ impl<I: Index> Handle<'_, I> {
         let (link, offset) =
             ((new.filled - shape.inline_bytes) / whole, (new.filled - shape.inline_bytes) % whole);
         if link == new.links.len() {
-            new.links.push(self.allocate(largest, now)?);
+            new.links.push(self.allocate(largest, None, now)?.0);
         }
         let at = (slab.word_of(new.links[link].location()) + LINK_WORDS) * 4 + offset;
         let len = (whole - offset).min(shape.value_bytes - new.filled);

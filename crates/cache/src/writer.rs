@@ -8,6 +8,7 @@
 use crate::handle::{Handle, Key};
 use crate::item::{EXPTIME_MAX, ItemRef};
 use crate::stats::{ClassCounter, Counter};
+use crate::tune::Sampled;
 use crate::unpublished::{Fields, Unpublished};
 use guira_index::{Entry, Index};
 use std::sync::atomic::Ordering::Relaxed;
@@ -161,7 +162,7 @@ impl<I: Index> Handle<'_, I> {
             cas: how.explicit_cas.is_some(),
             key_binary: how.key_binary,
         };
-        self.begin_with(key.bytes, value_bytes, fields, now)
+        self.begin_with(key, value_bytes, fields, now)
     }
 
     /// Publishes a filled item under the conditions of `how`, the same that it was begun with.
@@ -266,7 +267,12 @@ impl<I: Index> Handle<'_, I> {
             (Decision::Put(_), None) => unreachable!("nobody decides to put without a place"),
         };
         self.write_fields(&new, life, swap.explicit_cas);
-        let header = crate::clock::Clock::admitted(new.shape.header())
+        let replaced = live.as_ref().map(|item| item.current_header());
+        let header = self
+            .cache
+            .slab
+            .eviction
+            .admitted(new.shape.header(), new.on_probation, replaced)
             .accessed(now)
             .of_generation(moment.generation);
         new.seal(slab, header.0);
@@ -275,8 +281,10 @@ impl<I: Index> Handle<'_, I> {
             entry.put(at);
             if swap.advances { self.cache.stripes.advance(key.hash) } else { self.cas_unique(key) }
         });
-        self.account(&ItemRef::new(slab, at), 1);
+        self.account(&ItemRef::new(slab, at), header, 1);
         drop(entry);
+        self.arrive(&ItemRef::new(slab, at), header);
+        self.sample(key.hash, now, || Sampled::Stored { expires: life & EXPTIME_MAX });
         self.counts.add(Counter::TotalItems, 1);
         if let Some(old) = old {
             if live.is_none() {
@@ -318,6 +326,7 @@ impl<I: Index> Handle<'_, I> {
         entry.remove();
         self.cache.stripes.advance(key.hash);
         drop(entry);
+        self.sample(key.hash, now, || Sampled::Deleted);
         let class = item.class();
         self.retire(&item);
         if live { Deleted::Deleted { class } } else { Deleted::NotFound }

@@ -48,6 +48,10 @@ pub struct Flags {
     #[arg(short = 'M', long)]
     pub disable_evictions: bool,
 
+    /// Which item goes when memory is full: s3-clock, clock, sieve or lru
+    #[arg(long, value_name = "NAME", default_value = "s3-clock")]
+    pub eviction: String,
+
     /// Which index finds the items: cuckoo (smallest), chained (fastest to write) or hopscotch
     #[arg(long, value_name = "NAME", default_value = "cuckoo")]
     pub index: String,

@@ -82,6 +82,7 @@ pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Ref
         item_bytes_max: settings.item_bytes_max,
         index: settings.index,
         evictions: settings.evictions,
+        eviction: settings.eviction,
         growth_factor: settings.growth_factor,
         chunk_bytes_min: settings.chunk_bytes_min,
         handles_max: settings.threads + 1,

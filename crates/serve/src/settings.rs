@@ -16,7 +16,7 @@ pub use extended::Extended;
 pub use listen::{Address, Host};
 
 use crate::flags::Flags;
-use guira_cache::{IndexKind, UnknownIndex};
+use guira_cache::{Eviction, IndexKind, UnknownEviction, UnknownIndex};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -35,6 +35,8 @@ pub struct Settings {
     pub index: IndexKind,
     /// Whether a full cache evicts.
     pub evictions: bool,
+    /// Which item it evicts.
+    pub eviction: Eviction,
     /// Connections are refused from file descriptor `connections_max - 1` on.
     pub connections_max: u32,
     /// Worker threads.
@@ -168,6 +170,7 @@ impl Settings {
             memory_bytes,
             index: index(&flags.index)?,
             evictions: !flags.disable_evictions,
+            eviction: eviction(&flags.eviction)?,
             connections_max: positive(
                 flags.conn_limit,
                 "Maximum connections must be greater than 0",
@@ -324,6 +327,10 @@ fn protocol(name: &str) -> Result<Protocol, Refusal> {
 
 fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
     u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
+}
+
+fn eviction(name: &str) -> Result<Eviction, Refusal> {
+    name.parse().map_err(|error: UnknownEviction| value(&format!("--eviction: {error}")))
 }
 
 fn index(name: &str) -> Result<IndexKind, Refusal> {

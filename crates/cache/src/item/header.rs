@@ -11,8 +11,9 @@ const HAS_CLIENT_FLAGS: u32 = 1 << 24;
 const HAS_LIFE: u32 = 1 << 25;
 const HAS_EXTRAS: u32 = 1 << 26;
 const FETCHED: u32 = 1 << 27;
-const RECENT: u32 = 1 << 28;
-// Bits 29 and 30 are for policies that count further than CLOCK's one bit.
+const HITS_SHIFT: u32 = 28;
+const HITS_MASK: u32 = 0x3;
+const ON_PROBATION: u32 = 1 << 30;
 const GENERATION: u32 = 1 << 31;
 
 /// Seconds in one tick of the last-access field, as a shift.
@@ -34,7 +35,7 @@ pub(crate) const LINK_FIRST: u32 = 2 << VALUE_SHIFT;
 pub(crate) struct Header(pub(crate) u32);
 
 impl Header {
-    /// The header of an item about to be published: never accessed but now, recency bit clear.
+    /// The header of an item about to be published: never accessed but now, no hits.
     pub(crate) fn new(key_bytes: usize, value_bytes: usize) -> Header {
         let key = u32::try_from(key_bytes).expect("a key has at most 250 bytes");
         let value = u32::try_from(value_bytes.min(VALUE_EXTENDED)).expect("at most 255");
@@ -100,13 +101,30 @@ impl Header {
         self.0 & FETCHED != 0
     }
 
-    /// The recency bit of MemC3 §3.3.
-    pub(crate) fn is_recent(self) -> bool {
-        self.0 & RECENT != 0
+    /// Hits counted for the eviction policy, 0 to 3; of MemC3 §3.3's one bit, 0 or 1.
+    #[inline]
+    pub(crate) fn hits(self) -> u32 {
+        self.0 >> HITS_SHIFT & HITS_MASK
     }
 
-    pub(crate) fn with_recent(self, recent: bool) -> Header {
-        Header(if recent { self.0 | RECENT } else { self.0 & !RECENT })
+    pub(crate) fn with_hits(self, hits: u32) -> Header {
+        debug_assert!(hits <= HITS_MASK, "two bits");
+        Header((self.0 & !(HITS_MASK << HITS_SHIFT)) | hits << HITS_SHIFT)
+    }
+
+    /// The header after a hit: one more, up to `most`.
+    #[inline]
+    pub(crate) fn hit(self, most: u32) -> Header {
+        Header(self.0 + (u32::from(self.hits() < most) << HITS_SHIFT))
+    }
+
+    /// Whether S3-CLOCK has the item on probation.
+    pub(crate) fn is_on_probation(self) -> bool {
+        self.0 & ON_PROBATION != 0
+    }
+
+    pub(crate) fn with_probation(self, is: bool) -> Header {
+        Header(if is { self.0 | ON_PROBATION } else { self.0 & !ON_PROBATION })
     }
 
     pub(crate) fn fetched(self) -> Header {
@@ -156,10 +174,11 @@ impl fmt::Debug for Header {
         let on = |is: bool, name: &'static str| if is { name } else { "" };
         write!(
             f,
-            "{}/{}{}{}{}",
+            "{}/{} hits {}{}{}{}",
             self.key_bytes(),
             self.value_bytes(),
-            on(self.is_recent(), " recent"),
+            self.hits(),
+            on(self.is_on_probation(), " on probation"),
             on(self.is_fetched(), " fetched"),
             on(self.0 & RETIRED != 0, " retired"),
         )
@@ -186,10 +205,11 @@ mod tests {
     #[test]
     fn marks_leave_the_lengths_alone() {
         let header = Header::new(250, 1000).with_fields(true, true, false).of_generation(1);
-        let marked = header.accessed(77).with_recent(true).fetched();
+        let marked = header.accessed(77).hit(3).hit(3).with_probation(true).fetched();
         assert_eq!((marked.key_bytes(), marked.value_bytes()), (250, VALUE_EXTENDED));
-        assert!(marked.is_recent() && marked.is_fetched() && marked.has_life());
-        assert_eq!(marked.with_recent(false).generation(), 1);
+        assert!(marked.is_on_probation() && marked.is_fetched() && marked.has_life());
+        assert_eq!((marked.hits(), marked.hit(2).hits(), marked.hit(3).hit(3).hits()), (2, 2, 3));
+        assert_eq!(marked.with_hits(0).with_probation(false).generation(), 1);
         assert!(!Header(LINK).is_published() && !Header(0).is_published());
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Guarded;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The end of a page's free list.
 const NONE: u32 = u32::MAX;
@@ -16,6 +16,8 @@ pub(crate) struct PageState {
     listed: Guarded,
     handed_out: Guarded,
     draining: AtomicBool,
+    /// Whether a class has the page. Others than that class's may look.
+    held: AtomicBool,
 }
 
 /// A chunk to hand out.
@@ -33,17 +35,28 @@ impl Default for PageState {
             listed: Guarded::new(0),
             handed_out: Guarded::new(0),
             draining: AtomicBool::new(false),
+            held: AtomicBool::new(false),
         }
     }
 }
 
 impl PageState {
-    /// Makes the page empty, for a new class.
-    pub(crate) fn reset(&self) {
+    /// Makes the page empty, for a new class, which it tells already.
+    pub(crate) fn begin(&self) {
         self.head.store(NONE, Relaxed);
         self.listed.store(0, Relaxed);
         self.handed_out.store(0, Relaxed);
         self.draining.store(false, Relaxed);
+        self.held.store(true, Release);
+    }
+
+    /// No class has the page from here on.
+    pub(crate) fn end(&self) {
+        self.held.store(false, Relaxed);
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Acquire)
     }
 
     /// Takes a chunk; the page has one ([`PageState::available`] > 0).

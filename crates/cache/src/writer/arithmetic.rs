@@ -117,7 +117,7 @@ impl<I: Index> Handle<'_, I> {
             life: item.can_be_claimed() || what.exptime.is_some_and(|e| e != 0),
             ..item.fields()
         };
-        let new = self.begin_with(key.bytes, text.len(), fields, now)?;
+        let new = self.begin_with(key, text.len(), fields, now)?;
         let new = self.filled(new, std::iter::once(text.as_bytes()), now)?;
         let mut life = 0;
         let swap = Swap { inserts: false, explicit_cas: what.explicit_cas, advances: true };

@@ -66,7 +66,7 @@ impl<I: Index> Handle<'_, I> {
             return Err(NoRoom::TooLarge);
         }
         let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };
-        let joined = self.begin_with(key.bytes, value_bytes, fields, now)?;
+        let joined = self.begin_with(key, value_bytes, fields, now)?;
         let slab = &self.cache.slab;
         let joined = match how.mode {
             Mode::Prepend => self.filled(joined, new.parts(slab).chain(old.value_parts()), now)?,

@@ -3,7 +3,7 @@
 use super::{Address, Host, Listen, Protocol, Refusal, Settings};
 use crate::flags::Flags;
 use clap::{Args, Command, FromArgMatches};
-use guira_cache::IndexKind;
+use guira_cache::{Eviction, IndexKind};
 use std::path::PathBuf;
 
 fn parse(line: &str) -> Result<Settings, Refusal> {
@@ -63,6 +63,14 @@ fn an_index_is_chosen_by_name_and_a_wrong_name_is_told_the_right_ones() {
     assert_eq!(accepted("--index=chained").index, IndexKind::Chained);
     let refusal = parse("--index btree").unwrap_err();
     assert!(refusal.message.contains("cuckoo, hopscotch, chained"), "{refusal}");
+}
+
+#[test]
+fn an_eviction_policy_is_chosen_by_name_and_a_wrong_name_is_told_the_right_ones() {
+    assert_eq!(accepted("").eviction, Eviction::S3Clock);
+    assert_eq!(accepted("--eviction lru --eviction=sieve").eviction, Eviction::Sieve);
+    let refusal = parse("--eviction random").unwrap_err();
+    assert!(refusal.message.contains("s3-clock, clock, sieve, lru"), "{refusal}");
 }
 
 #[test]

@@ -247,6 +247,15 @@ pub(super) const OWN: &[Stat] = table! {
         let slots = v.shared.cache.index_slots().max(1);
         Value::Number((v.shared.cache.len() * 100 / slots) as u64)
     };
+    items_on_probation, "items that are new to S3-CLOCK", class_counter!(OnProbation);
+    items_promoted, "items that passed their probation", class_counter!(Promoted);
+    probation_percent, "share of items that are to be on probation, chosen by the tuner", |v| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage")]
+        let percent = (v.shared.cache.tuned().small * 100.0).round() as u64;
+        Value::Number(percent)
+    };
+    probation_hits, "hits that it takes to pass, chosen by the tuner", |v| Value::Number(v.shared.cache.tuned().promote.into());
+    tuner_switches, "how often the tuner chose anew", |v| Value::Number(v.shared.cache.tuned().switches);
     page_bytes, "bytes of a slab page", |v| Value::Number(v.shared.cache.page_bytes() as u64);
     pages_held_bytes, "bytes of the pages in use", |v| Value::Number(v.shared.cache.page_bytes_held() as u64);
     slab_classes, "slab classes", |v| Value::Number(v.shared.cache.classes() as u64);

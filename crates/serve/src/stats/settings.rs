@@ -98,4 +98,5 @@ fn outside(out: &mut Vec<u8>) {
 /// What memcached has no choice of.
 fn own(shared: &Shared, out: &mut Vec<u8>) {
     line(out, "index", shared.settings.index);
+    line(out, "eviction", shared.settings.eviction);
 }

@@ -1,0 +1,148 @@
+//! The policies in the cache, beside the same policies as simulators: same requests, same room, the same hits.
+//!
+//! The cache differs in that it evicts in batches, keeps a reserve, and judges by slab class; that may cost or gain a
+//! little, not more.
+
+use guira_cache::{Cache, Config, Eviction, Handle, NoRoom, Store};
+use guira_policy::{Kind, Request, mix};
+
+const KEYS: f64 = 100_000.0;
+
+/// Requests whose keys are popular in inverse proportion to their rank.
+fn requests(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(|n| {
+        let unit = (mix(n) >> 11) as f64 / (1u64 << 53) as f64;
+        KEYS.powf(unit) as u64
+    })
+}
+
+/// One-time keys that come in bursts between requests for popular ones.
+fn with_scans(count: u64) -> impl Iterator<Item = u64> {
+    let scanned = 1 << 40;
+    requests(count)
+        .enumerate()
+        .map(move |(n, key)| if n / 5_000 % 3 == 2 { scanned + n as u64 } else { key })
+}
+
+/// The share of requests that hit, in the second half, and how many items there are at the end.
+fn replayed(eviction: Eviction, requests: impl Iterator<Item = u64>, half: u64) -> (f64, usize) {
+    let config = Config {
+        memory_bytes: 1 << 20,
+        eviction,
+        hash_seed: Some(7),
+        handles_max: 2,
+        ..Config::default()
+    };
+    let cache = Cache::new(&config).unwrap();
+    let mut handle = cache.handle();
+    let mut sweeper = cache.sweeper();
+    sweeper.asleep(|| ());
+    let mut hits = 0;
+    for (n, key) in requests.enumerate() {
+        let hit = accessed(&mut handle, key);
+        hits += u64::from(hit && n as u64 >= half);
+        if n % 64 == 0 {
+            handle.asleep(|| sweeper.step(10));
+        }
+    }
+    (hits as f64 / half as f64, cache.len())
+}
+
+fn accessed(handle: &mut Handle<'_>, key: u64) -> bool {
+    let bytes = key.to_be_bytes();
+    let hit = handle.get(&handle.key(&bytes), 10).is_ok();
+    while !hit {
+        match handle.store(&handle.key(&bytes), &[b'v'; 32], &Store::default(), 10) {
+            Ok(_) => break,
+            Err(no_room) => assert_eq!(no_room, NoRoom::Later),
+        }
+        handle.quiesce();
+    }
+    handle.quiesce();
+    hit
+}
+
+fn simulated(kind: Kind, requests: impl Iterator<Item = u64>, half: u64, room: usize) -> f64 {
+    let mut policy = kind.cache(room as u64);
+    let mut hits = 0;
+    for (n, key) in requests.enumerate() {
+        hits += u64::from(policy.access(&Request::of(key)) && n as u64 >= half);
+    }
+    hits as f64 / half as f64
+}
+
+/// `points` of percent by which the cache may hit less or more.
+fn agrees(eviction: Eviction, kind: Kind, (less, more): (f64, f64)) {
+    let count = if cfg!(debug_assertions) { 300_000 } else { 1_000_000 };
+    for scans in [false, true] {
+        let trace = || -> Box<dyn Iterator<Item = u64>> {
+            if scans { Box::new(with_scans(count)) } else { Box::new(requests(count)) }
+        };
+        let (hits, items) = replayed(eviction, trace(), count / 2);
+        let expected = simulated(kind, trace(), count / 2, items);
+        let differs = (hits - expected) * 100.0;
+        assert!(items > 10_000 && hits > 0.3, "{items} items, {hits}");
+        assert!(
+            -less < differs && differs < more,
+            "{eviction}, scans {scans}: {hits:.4} of the requests hit, simulated {expected:.4} with {items} items"
+        );
+    }
+}
+
+#[test]
+fn clock_hits_what_its_simulator_hits() {
+    agrees(Eviction::Clock, Kind::Clock, (1.0, 1.0));
+}
+
+#[test]
+fn lru_hits_what_its_simulator_hits() {
+    agrees(Eviction::Lru, Kind::Lru, (1.0, 1.0));
+}
+
+#[test]
+fn sieve_hits_what_its_simulator_hits() {
+    agrees(Eviction::Sieve, Kind::Sieve, (1.0, 1.0));
+}
+
+/// When the tuner decides differs by some thousand requests, and with bursts of scans it may decide otherwise.
+#[test]
+fn s3_clock_hits_what_its_simulator_hits() {
+    agrees(Eviction::S3Clock, Kind::S3Clock, (1.0, 3.0));
+}
+
+/// A probation that is never judged, a list that loses an item, would end in a cache that can store nothing.
+#[test]
+fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
+    for eviction in Eviction::ALL {
+        let config = Config { memory_bytes: 16 << 20, eviction, ..Config::default() };
+        let cache = Cache::new(&config).unwrap();
+        let mut handle = cache.handle();
+        let value = vec![b'v'; 160_000];
+        for n in 0..40_000u64 {
+            let random = mix(n);
+            let key = (random % 12_000).to_be_bytes();
+            let bytes = match random >> 32 & 63 {
+                0 => 80_000 + (random >> 40) as usize % 80_000,
+                1..8 => (random >> 40) as usize % 20_000,
+                _ => (random >> 40) as usize % 400,
+            };
+            match random >> 20 & 7 {
+                0 => drop(handle.delete(&handle.key(&key), None, 10)),
+                1..3 => drop(handle.get(&handle.key(&key), 10).map(|item| item.value_bytes())),
+                _ => {
+                    let stored = (0..1_000).any(|_| {
+                        let key = handle.key(&key);
+                        let done =
+                            handle.store(&key, &value[..bytes], &Store::default(), 10).is_ok();
+                        handle.quiesce();
+                        done
+                    });
+                    assert!(stored, "{eviction}: {bytes} bytes found no room");
+                }
+            }
+        }
+        assert!(cache.totals().all(guira_cache::ClassCounter::Evicted) > 1_000);
+        let on_probation = cache.totals().all(guira_cache::ClassCounter::OnProbation);
+        assert!(on_probation <= cache.len() as u64, "{on_probation} of {}", cache.len());
+    }
+}
