@@ -7,6 +7,7 @@
 //! items          items of 64 bytes that never change: 16-byte keys, 32-byte values, a link for chains
 //! chain          memcached's table: heads and linked items, under one lock or many
 //! single_writer  MemC3's table as the paper has it: one writer, striped version counters; also without tags
+//! linear         linear probing, one thread
 //! recency        which item a full cache gives up: strict LRU by a linked list, CLOCK by a bit
 //! engine         a cache of fixed items over either table with either policy, readers that copy and re-check
 //! ```
@@ -18,6 +19,7 @@
 pub(crate) mod chain;
 pub(crate) mod engine;
 pub(crate) mod items;
+pub(crate) mod linear;
 pub(crate) mod recency;
 pub(crate) mod single_writer;
 

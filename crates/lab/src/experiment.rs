@@ -107,4 +107,4 @@ pub struct Run<'a> {
 
 /// Every experiment, in the order of the papers.
 pub const EXPERIMENTS: &[&[Experiment]] =
-    &[crate::memc3::EXPERIMENTS, crate::hopscotch::EXPERIMENTS];
+    &[crate::memc3::EXPERIMENTS, crate::hopscotch::EXPERIMENTS, crate::mercury::EXPERIMENTS];

@@ -26,6 +26,7 @@ mod list;
 mod machine;
 pub mod measure;
 mod memc3;
+mod mercury;
 mod number;
 mod outcome;
 mod page;
@@ -38,6 +39,7 @@ mod run;
 mod scale;
 mod select;
 pub mod trace;
+mod ycsb;
 
 pub use args::Args;
 pub use experiment::{EXPERIMENTS, Experiment, Paper, Run, Verdict};

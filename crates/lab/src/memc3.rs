@@ -7,6 +7,7 @@
 //! f5a f5b       look-ups step by step: factors                            t3        what fits, and misses
 //! f6 f7         reads and writes: contest                                 f8        caches in process
 //! drive         what drives tables                                        f9        whole servers
+//! gains         rates against threads, beside what the machine allows
 //! ```
 
 mod appendix;
@@ -21,6 +22,7 @@ mod f8;
 mod f9;
 mod factors;
 pub(crate) mod figures;
+pub(crate) mod gains;
 pub(crate) mod pages;
 mod t2;
 mod t3;

@@ -1,0 +1,66 @@
+//! Linear probing: the table that hopscotch hashing improves on, for what it costs as it fills.
+//!
+//! Slots of a tag and a location; a key is in the first free slot from its home on. One thread; no removal.
+//!
+//! # Layout
+//! ```text
+//! slot 8 B  | tag 32 | location 32 |     0 = free
+//! ```
+//! # Costs
+//! get: the slots from home up to the key, or for a miss up to the first free one: 3 at half load, 50 at nine tenths.
+
+use guira_index::{Full, Hash, Location};
+
+/// See the module's head.
+pub(crate) struct Linear {
+    slots: Box<[Option<Slot>]>,
+    keys: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    tag: u32,
+    at: Location,
+}
+
+impl Linear {
+    /// A table of so many slots, a power of two.
+    pub(crate) fn new(slots: usize) -> Self {
+        assert!(slots.is_power_of_two(), "homes are masked");
+        Self { slots: vec![None; slots].into(), keys: 0 }
+    }
+
+    pub(crate) fn get(
+        &self,
+        hash: Hash,
+        mut is_key: impl FnMut(Location) -> bool,
+    ) -> Option<Location> {
+        let (home, tag) = self.home(hash);
+        self.slots[home..]
+            .iter()
+            .chain(&self.slots[..home])
+            .map_while(|slot| *slot)
+            .find(|slot| slot.tag == tag && is_key(slot.at))
+            .map(|slot| slot.at)
+    }
+
+    /// Enters a key that is not present.
+    pub(crate) fn enter(&mut self, hash: Hash, at: Location) -> Result<(), Full> {
+        if self.keys == self.slots.len() {
+            return Err(Full);
+        }
+        let (mut place, tag) = self.home(hash);
+        while self.slots[place].is_some() {
+            place = (place + 1) % self.slots.len();
+        }
+        self.slots[place] = Some(Slot { tag, at });
+        self.keys += 1;
+        Ok(())
+    }
+
+    fn home(&self, hash: Hash) -> (usize, u32) {
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves of the hash")]
+        let [low, high] = [hash.0 as u32, (hash.0 >> 32) as u32];
+        (high as usize & (self.slots.len() - 1), low)
+    }
+}
