@@ -307,7 +307,7 @@ impl Probe {
     /// Whether to enter this key is to help growth along: so is one in [`HELPER_EVERY`], without a counter.
     #[inline]
     fn is_helper(self) -> bool {
-        self.helper % HELPER_EVERY == 0
+        self.helper.is_multiple_of(HELPER_EVERY)
     }
 }
 
@@ -330,7 +330,7 @@ const BUCKETS_MIN: u32 = if cfg!(any(miri, loom)) { 4 } else { 64 };
 /// One insert in so many looks whether the table is to grow.
 const HELPER_EVERY: u8 = if cfg!(any(miri, loom)) { 1 } else { 16 };
 /// Links that threads may keep in their lists and reserve while others find none.
-const LINKS_SPARE: usize = 64;
+const LINKS_SPARE: usize = if cfg!(loom) { 2 } else { 64 };
 
 #[cfg(all(test, loom))]
 mod models;

@@ -23,7 +23,8 @@ pub(super) struct Extent {
 impl Extent {
     /// A table of `base` buckets, a power of four: its bucket's rounds are even in number, as in zeroed memory.
     pub(super) fn new(base: u32) -> Self {
-        assert!(base.is_power_of_two() && base.trailing_zeros() % 2 == 0, "a power of four");
+        let is_of_four = base.is_power_of_two() && base.trailing_zeros().is_multiple_of(2);
+        assert!(is_of_four, "a power of four");
         Self { mask: base - 1, split: 0 }
     }
 

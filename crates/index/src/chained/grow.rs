@@ -46,7 +46,7 @@ impl<L: BucketLock> Chained<L> {
 
     /// Splits the next few buckets, unless another thread is at it; how many it split.
     #[cold]
-    fn split_some(&self, splits_max: usize, items: &impl Items) -> usize {
+    pub(super) fn split_some(&self, splits_max: usize, items: &impl Items) -> usize {
         if self.is_growing.0.compare_exchange(false, true, Acquire, Relaxed).is_err() {
             return 0;
         }
@@ -115,13 +115,11 @@ impl<L: BucketLock> Chained<L> {
             link = self.pool.link(number);
             word = link.word();
         }
-        old.held = stay.word.with_odd(is_odd);
-        if Mutation::StillSplit.is_planted() {
-            old.held = stay.word;
-        }
+        old.held = stay.word.with_odd(is_odd != Mutation::StillSplit.is_planted());
         if Mutation::LateHalf.is_planted() {
             drop(old);
             new.set_word(go.word);
+            spare.give_all();
             return;
         }
         new.set_word(go.word);

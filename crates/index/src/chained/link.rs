@@ -62,14 +62,16 @@ impl Link {
     #[inline]
     pub(super) fn lock<'a, L: BucketLock>(&'a self, lock: &'a L, address: u32) -> Locked<'a, L> {
         let outer = lock.hold(address);
-        let held = if L::TEST_AND_SET && !Mutation::LooseLock.is_planted() {
-            self.test_and_set()
-        } else {
-            let word = self.word.load(Relaxed);
-            self.word.store(word | LOCK, Relaxed);
-            word
-        };
+        let held = if L::TEST_AND_SET { self.test_and_set() } else { self.set_lock() };
         Locked { bucket: self, held: Word(held), _outer: outer }
+    }
+
+    /// For whom no other writer can disturb.
+    #[inline]
+    fn set_lock(&self) -> u64 {
+        let word = self.word.load(Relaxed);
+        self.word.store(word | LOCK, Relaxed);
+        word
     }
 
     #[inline]
@@ -78,6 +80,9 @@ impl Link {
         loop {
             let word = self.word.load(Relaxed);
             let is_free = word & LOCK == 0;
+            if is_free && Mutation::LooseLock.is_planted() {
+                return self.set_lock();
+            }
             if is_free && self.word.compare_exchange(word, word | LOCK, Acquire, Relaxed).is_ok() {
                 return word;
             }

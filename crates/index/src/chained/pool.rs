@@ -10,7 +10,7 @@
 use super::link::{Link, Word};
 use crate::count::{STRIPES, stripe};
 use crate::memory::Zeroed;
-use crate::sync::{Acquire, AtomicU64, Backoff, Padded, Relaxed, Release};
+use crate::sync::{Acquire, AtomicU64, Backoff, Mutation, Padded, Relaxed, Release};
 
 /// See the module's head.
 pub(super) struct Pool {
@@ -132,6 +132,10 @@ impl List {
         let word = self.0.load(Relaxed);
         let is_free = word & LOCK == 0;
         let (count, first) = unpack(word);
+        if is_free && Mutation::LooseLock.is_planted() {
+            self.0.store(word | LOCK, Relaxed);
+            return Some(Held { list: self, count, first });
+        }
         (is_free && self.0.compare_exchange(word, word | LOCK, Acquire, Relaxed).is_ok())
             .then(|| Held { list: self, count, first })
     }
