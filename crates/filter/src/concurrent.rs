@@ -30,7 +30,7 @@ use crate::hash::{Keyed, reduce};
 use crate::hint;
 use crate::orbit::{Pair, Rule};
 use crate::path::{self, Buckets, Node};
-use crate::plan::{load_of, load_per_mille, range_of};
+use crate::plan::{buckets_for, keeps, load, spreads};
 use crate::swar::{Swar, address};
 use crate::sync::{Acquire, AtomicU64, Mutation, Ordering, Relaxed, Release};
 use alloc::sync::Arc;
@@ -90,14 +90,14 @@ impl<H> ConcurrentCuckooFilter<H> {
     /// If `rate` is below 1e-9, or there would be more than 2^32 buckets.
     #[must_use]
     pub fn with_rate_and_hasher(items: usize, rate: f64, hasher: H) -> Self {
-        let enough = |&bits: &u32| {
+        let shape = |bits: u32| {
             let slots = 64 / bits;
-            let compared = f64::from(2 * slots) * load_of(slots);
-            compared <= range_of(bits) * rate
+            let buckets = buckets_for(items, slots)?;
+            let load = load(items, buckets, slots);
+            (keeps(rate, bits, slots, load) && spreads(bits, buckets, slots))
+                .then_some((bits, buckets))
         };
-        let bits = (4..=32).find(enough).expect("a rate above 1e-9");
-        let spared = u64::from(64 / bits) * load_per_mille(64 / bits);
-        let buckets = (items as u64).saturating_mul(1000).div_ceil(spared) + 1;
+        let (bits, buckets) = (4..=32).find_map(shape).expect("a rate above 1e-9, 2^32 buckets");
         Self::new(bits, Pair::at_least(buckets), hasher)
     }
 
@@ -155,7 +155,8 @@ impl<H> ConcurrentCuckooFilter<H> {
         let (home, fingerprint) = self.shared.find(hash);
         let roots = [home, self.shared.orbit.other(home, fingerprint, 1)];
         let mut nodes = core::mem::take(&mut self.nodes);
-        let leaf = path::search(&*self.shared, roots.into_iter(), &mut nodes);
+        let leaf =
+            path::search(&*self.shared, roots.into_iter(), self.shared.swar.lanes(), &mut nodes);
         if let Some(leaf) = leaf {
             self.len += 1;
             for step in path::moves(&nodes, leaf, fingerprint) {

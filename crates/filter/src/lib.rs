@@ -11,7 +11,10 @@ mod concurrent;
 mod filter;
 mod growing;
 mod hash;
-#[expect(unsafe_code, reason = "the one place: hints to processor and kernel")]
+#[cfg_attr(
+    all(target_arch = "x86_64", not(miri)),
+    expect(unsafe_code, reason = "the one place: hints to processor and kernel")
+)]
 mod hint;
 mod layout;
 mod orbit;

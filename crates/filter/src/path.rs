@@ -43,12 +43,14 @@ pub(crate) struct Move {
 
 /// Finds the shortest path from one of `roots` to a bucket with an empty slot.
 ///
-/// `nodes` is memory that is used again. Answers with the number of the last node, for [`moves`].
+/// A bucket has `slots` slots; `nodes` is memory that is used again. Answers with the number of the last node, for [`moves`].
 pub(crate) fn search(
     table: &impl Buckets,
     roots: impl Iterator<Item = u64>,
+    slots: u32,
     nodes: &mut Vec<Node>,
 ) -> Option<usize> {
+    let nodes_max = SLOTS_SEEN / (slots as usize).min(4);
     nodes.clear();
     nodes.extend(roots.map(|bucket| Node { bucket: short(bucket), from: ROOT, content: 0 }));
     let mut at = 0;
@@ -57,7 +59,7 @@ pub(crate) fn search(
         if table.is_open(bucket) {
             return Some(at);
         }
-        if nodes.len() < NODES_MAX {
+        if nodes.len() < nodes_max {
             table.exits(bucket, |content, other| {
                 if !is_on_path(nodes, at, short(other)) {
                     table.prefetch(other);
@@ -105,5 +107,6 @@ fn short(bucket: u64) -> u32 {
 }
 
 const ROOT: u32 = u32::MAX;
-/// After so many, no more are taken in: as many buckets as a walk of 500 kicks sees.
-const NODES_MAX: usize = 512;
+/// After so many slots no more buckets are taken in: 2048 buckets of four. The longest searches decide which load
+/// 10^8 items reach; the average one, at 95 %, sees six.
+const SLOTS_SEEN: usize = 8192;

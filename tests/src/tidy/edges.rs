@@ -3,11 +3,12 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 10] = [
+pub const EDGES: [(&str, &[&str]); 11] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
+    ("guira-filter-rivals", &["guira-filter"]),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),

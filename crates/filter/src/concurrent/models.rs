@@ -62,7 +62,8 @@ fn is_found_while_it_moves(item: u64) {
     let mut filter = full_but_for_bucket_0(item);
     let reader = filter.reader();
     let thread = loom::thread::spawn(move || assert!(reader.contains_hash(item), "a false miss"));
-    let has_own_count = |&hash: &u64| (filter.shared.find(hash).1 ^ filter.shared.find(item).1) & 1 == 1;
+    let has_own_count =
+        |&hash: &u64| (filter.shared.find(hash).1 ^ filter.shared.find(item).1) & 1 == 1;
     let mut candidates = (4..).map(|n| hash_with([1, 2], n));
     let entered = candidates.find(has_own_count).expect("one in two");
     filter.insert_hash(entered).expect("a path");
