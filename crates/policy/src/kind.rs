@@ -21,7 +21,7 @@ pub enum Kind {
     Sieve,
     /// ARC.
     Arc,
-    /// S3-CLOCK with the parameters that tuning starts from.
+    /// S3-CLOCK with S3-FIFO's parameters.
     S3ClockFixed,
     /// S3-CLOCK, tuned on line.
     S3Clock,
@@ -69,7 +69,7 @@ impl Kind {
             Kind::Clock2 => queue(Rule::Clock { most: 3, born: 0 }),
             Kind::Sieve => queue(Rule::Sieve),
             Kind::Arc => Box::new(Arc::new(capacity)),
-            Kind::S3ClockFixed => Box::new(S3Clock::new(Tuning::START, capacity)),
+            Kind::S3ClockFixed => Box::new(S3Clock::new(Tuning::S3_FIFO, capacity)),
             Kind::S3Clock => Box::new(Tuned::new(capacity)),
         }
     }

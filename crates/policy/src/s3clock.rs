@@ -34,8 +34,12 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// What serves most workloads, and what tuning starts from: a tenth on probation, two hits.
-    pub const START: Tuning = Tuning { small: 0.10, promote: 2 };
+    /// What tuning starts from: not the best for most workloads, but bad for none while the tuner has
+    /// not seen enough.
+    pub const START: Tuning = Tuning { small: 0.25, promote: 1 };
+    /// S3-FIFO's: a tenth on probation, two hits. The best for most workloads, bad for those where LRU
+    /// is good.
+    pub const S3_FIFO: Tuning = Tuning { small: 0.10, promote: 2 };
     /// Keys that the ghost remembers, as a share of the objects held.
     pub const GHOST: f64 = 0.9;
 
@@ -117,7 +121,9 @@ impl S3Clock {
         self.probation.unlink(&mut self.table, slot);
         let entry = &mut self.table[slot];
         entry.mark.on_probation = false;
-        if count < self.tuning.promote || dead {
+        if dead {
+            self.table.remove(slot);
+        } else if count < self.tuning.promote {
             self.ghost.remember(mix(entry.key));
             self.table.remove(slot);
         } else {

@@ -76,7 +76,7 @@ fn obeys(mut cache: Box<dyn Policy>, capacity: u64, steps: &[Step]) -> Result<()
 proptest! {
     #[test]
     fn no_policy_holds_more_than_its_capacity_or_lies_about_a_hit(
-        steps in steps(), capacity in 1..80u64,
+        steps in steps(), capacity in 1..80u64
     ) {
         for kind in Kind::ALL {
             obeys(kind.cache(capacity), capacity, &steps)?;
@@ -251,8 +251,8 @@ impl SlotModel {
 }
 
 #[test]
-fn a_loop_a_little_too_long_and_a_recent_past_are_served_by_different_parameters() {
-    // Each key twice within a few requests, then never again for long: probation must be long.
+fn a_recent_past_beyond_the_first_probation_teaches_the_tuner_a_longer_one() {
+    // Each key twice, 60 requests apart, then never again: the first parameters see 25 of them.
     let mut recent = Tuned::new(100);
     let mut old = Vec::new();
     for n in 0..40_000u64 {

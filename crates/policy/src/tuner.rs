@@ -9,7 +9,7 @@
 //! # Costs
 //! Nine miniatures of up to 300 objects, some 50 bytes an object: 140 KB. A sampled request: nine
 //! accesses in processor caches, about 150 ns; of a cache of a million objects three requests in ten
-//! thousand are sampled. Bad at: reacting to less than three thousand sampled requests.
+//! thousand are sampled. Bad at: reacting to less than three thousand sampled requests, except at the start.
 
 use crate::s3clock::{S3Clock, Tuning};
 use crate::{Policy, Request, mix};
@@ -24,6 +24,8 @@ pub struct Tuner {
     /// Objects of a miniature.
     objects: usize,
     gets: usize,
+    /// Gets from one choice to the next.
+    window: usize,
     switches: u64,
 }
 
@@ -41,12 +43,14 @@ impl Tuner {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
         let miniature = ((capacity as f64 * share).round() as u64).max(1);
         let cache = |&tuning| Miniature { cache: S3Clock::new(tuning, miniature), misses: 0.0 };
+        let objects = objects.clamp(1, OBJECTS_MAX);
         Tuner {
             miniatures: CANDIDATES.iter().map(cache).collect(),
             chosen: 0,
             threshold,
-            objects: objects.clamp(1, OBJECTS_MAX),
+            objects,
             gets: 0,
+            window: objects,
             switches: 0,
         }
     }
@@ -100,8 +104,9 @@ impl Tuner {
             }
         }
         self.gets += 1;
-        if self.gets >= GETS_AN_OBJECT * self.objects {
+        if self.gets >= self.window {
             self.gets = 0;
+            self.window = (2 * self.window).min(GETS_AN_OBJECT * self.objects);
             self.choose();
         }
     }
@@ -144,19 +149,20 @@ fn threshold(objects: usize) -> u32 {
 /// The first is [`Tuning::START`]. Short probations suit loops and skewed popularity, long ones objects
 /// that are asked for a few times within a while; those with 0 suit whatever LRU suits.
 const CANDIDATES: [Tuning; 9] = [
-    Tuning { small: 0.10, promote: 2 },
+    Tuning::START,
+    Tuning::S3_FIFO,
     Tuning { small: 0.10, promote: 1 },
     Tuning { small: 0.01, promote: 2 },
     Tuning { small: 0.01, promote: 1 },
     Tuning { small: 0.03, promote: 1 },
-    Tuning { small: 0.25, promote: 1 },
     Tuning { small: 0.50, promote: 2 },
     Tuning { small: 0.10, promote: 0 },
     Tuning { small: 0.50, promote: 0 },
 ];
 /// Objects of a miniature at most.
 const OBJECTS_MAX: usize = 300;
-/// Gets between two choices, for each object of a miniature.
+/// Gets between two choices, for each object of a miniature, once the tuner is under way. The first
+/// comes ten times as early, since the start is the worst time to be wrong.
 const GETS_AN_OBJECT: usize = 10;
 /// A candidate replaces the chosen one below this share of its misses.
 const CLEARLY: f64 = 0.99;
