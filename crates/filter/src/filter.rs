@@ -367,7 +367,7 @@ impl<L: Layout + PartialEq, O: Orbit + PartialEq, H: PartialEq> PartialEq for Fi
 /// The low half of a hash, as one of 2^bits - 1 fingerprints that are not 0.
 #[inline(always)]
 pub(crate) fn fingerprint(hash: u64, bits: u32) -> u64 {
-    ((hash & mask(32)) * mask(bits) >> 32) + 1
+    (((hash & mask(32)) * mask(bits)) >> 32) + 1
 }
 
 /// Bytes of a table without its padding, if it fits the address space.

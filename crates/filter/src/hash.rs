@@ -3,7 +3,7 @@
 //! An integer is multiplied by the key to 128 bits and folded to 64; the end is folded once more with a constant.
 //! Bytes go in sixteen at a time. Strangers who choose items but don't know the key can't aim at buckets. It is no
 //! cryptographic function: who must withstand people that watch the filter's answers takes a `BuildHasher` of
-//! SipHash (`std::hash::RandomState` for a filter that is never stored).
+//! `SipHash` (`std::hash::RandomState` for a filter that is never stored).
 //!
 //! # Invariants
 //! 1. Every integer is hashed in little-endian order and `usize` as 64 bits: the result depends on key and input only.

@@ -93,8 +93,9 @@ impl Lanes {
 
     /// As [`Lanes::new`], with a value of up to 24 bits beside each fingerprint.
     pub(crate) const fn checked(bits: u32, value_bits: u32, slots: u32) -> Option<Self> {
-        let fits = bits >= 4 && bits <= 32 && value_bits <= VALUE_BITS_MAX;
-        if !fits || !(slots.is_power_of_two() && slots <= 8) {
+        let is_narrow = bits >= 4 && bits <= 32 && value_bits <= VALUE_BITS_MAX;
+        let is_small = slots.is_power_of_two() && slots <= 8;
+        if !is_narrow || !is_small {
             return None;
         }
         let slot_bits = bits + value_bits;
@@ -119,7 +120,7 @@ impl Lanes {
 /// How far into its first byte a group may start.
 const fn shift_max(group_bits: u32) -> u32 {
     let step = 1 << group_bits.trailing_zeros();
-    if step >= 8 { 0 } else { 8 - step }
+    8_u32.saturating_sub(step)
 }
 
 impl Layout for Lanes {}

@@ -1,4 +1,41 @@
-//! Cuckoo filters.
+//! Cuckoo filters: sets that answer "perhaps" or "no" in 8 to 20 bits an item, and from which items can be removed.
+//!
+//! A filter holds a fingerprint of f bits of each item, in one of two buckets of b slots. Either bucket can be told from
+//! the other and the fingerprint alone, so fingerprints can be moved to make room. After *Cuckoo Filter: Practically
+//! Better Than Bloom* (Fan, Andersen, Kaminsky, Mitzenmacher; `CoNEXT` 2014) and chapter 4 of Bin Fan's thesis (whose
+//! sections the documentation cites). Ours differs in: any even number of buckets, not only powers of two; a search
+//! for the shortest path before anything is moved, so that a failed insert changes nothing; batches that wait for many
+//! lines of memory at once.
+//!
+//! ```
+//! use guira_filter::CuckooFilter;
+//!
+//! let mut seen = CuckooFilter::with_rate(100_000, 0.001);
+//! seen.insert("ani")?;
+//! assert!(seen.contains("ani"));
+//! assert!(seen.remove("ani") && !seen.contains("ani"));
+//! # Ok::<(), guira_filter::Full>(())
+//! ```
+//!
+//! # Which one
+//! | type | for |
+//! |---|---|
+//! | [`CuckooFilter`] | a set of known size: the one to begin with |
+//! | [`SortedCuckooFilter`] | the same a bit an item smaller, for slower changes (§4.4.2) |
+//! | [`FixedCuckooFilter`] | a shape known to the compiler |
+//! | [`GrowingCuckooFilter`] | a set of unknown size, with a bounded rate |
+//! | [`ValueFilter`] | an approximate map to values of up to 24 bits (§4.6) |
+//! | [`ConcurrentCuckooFilter`] | one thread that changes it, many that read without locks |
+//! | [`Filter`] with [`Xor`] or [`Digits`] | more than two buckets an item (§4.5) |
+//!
+//! # What the caller owes
+//! 1. Remove only what was inserted, as often as it was inserted. Anything else may take an item from somebody else.
+//! 2. Insert an item at most 2b times (4, 8 or 16): that many slots it has. [`Full::is_of_copies`] tells.
+//!
+//! # Features and unsafe
+//! Without the default feature `std` the crate needs `alloc` only; then hash keys come from the caller
+//! ([`Keyed::from_seed`]) and tables have no huge pages. Unsafe code is in `hint.rs` alone: a prefetch instruction and
+//! the advice to use huge pages, neither of which changes what memory holds.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -6,6 +43,10 @@
 extern crate alloc;
 #[cfg(any(test, feature = "std"))]
 extern crate std;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod concurrent;
 mod filter;
@@ -33,12 +74,44 @@ pub use orbit::{Digits, Orbit, Pair, Xor};
 pub use plan::Plan;
 pub use values::ValueFilter;
 
-/// The filter to begin with: fingerprint and bucket size chosen at run time by [`Plan::for_rate`].
+/// The filter to begin with: fingerprint and bucket size are chosen at run time by [`Plan::for_rate`] (§4.2, §4.4.1).
+///
+/// ```
+/// use guira_filter::CuckooFilter;
+///
+/// let squares: CuckooFilter = (0..1_000_u64).map(|n| n * n).collect();
+/// let asked = [49_u64, 50, 64];
+/// let mut found = [false; 3];
+/// squares.contains_many(&asked, &mut found);
+/// assert!(found[0] && found[2]);
+///
+/// let loaded = CuckooFilter::from_bytes(&squares.to_bytes())?;
+/// assert!(loaded.contains(&49_u64));
+/// # Ok::<(), guira_filter::LoadError>(())
+/// ```
 pub type CuckooFilter<H = Keyed> = Filter<Lanes, Pair, H>;
 
-/// A [`CuckooFilter`] whose shape is known to the compiler.
+/// A [`CuckooFilter`] whose fingerprints of `BITS` and buckets of `SLOTS` are known to the compiler.
+///
+/// ```
+/// use guira_filter::{FixedCuckooFilter, Keyed};
+///
+/// let mut filter = FixedCuckooFilter::<12, 4>::with_items(1_000, Keyed::from_seed(7));
+/// filter.insert_many(&["ani", "koel"])?;
+/// assert!(filter.contains("koel"));
+/// # Ok::<(), guira_filter::FullAt>(())
+/// ```
 pub type FixedCuckooFilter<const BITS: u32, const SLOTS: u32, H = Keyed> =
     Filter<Fixed<BITS, SLOTS>, Pair, H>;
 
-/// A semi-sorted filter: buckets of four, one bit less an item than a [`CuckooFilter`] at the same rate.
+/// A semi-sorted filter: buckets of four, and half the rate of a [`CuckooFilter`] of the same size (§4.4.2).
+///
+/// ```
+/// use guira_filter::SortedCuckooFilter;
+///
+/// let mut filter = SortedCuckooFilter::with_rate(1_000, 0.001);
+/// filter.insert(&17)?;
+/// assert!(filter.contains(&17));
+/// # Ok::<(), guira_filter::Full>(())
+/// ```
 pub type SortedCuckooFilter<H = Keyed> = Filter<Sorted, Pair, H>;

@@ -35,7 +35,7 @@ pub trait Rule: Copy {
 /// Two buckets out of any even number of them: `r - i`, where r is odd and depends on the fingerprint.
 ///
 /// The sum of both buckets is r, so each leads to the other; one is even, the other odd. The rule is that of
-/// `CuckooFilterStable` in FastFilter; the thesis (§4.2) takes the exclusive or, which needs a power of two.
+/// `CuckooFilterStable` in `FastFilter`; the thesis (§4.2) takes the exclusive or, which needs a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     buckets: u64,

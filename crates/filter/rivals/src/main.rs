@@ -1,11 +1,11 @@
 //! Size, false positives and speed beside the filters that people use from Rust.
 //!
-//! `cargo run --release --manifest-path crates/filter/rivals/Cargo.toml` (options: `-- --keys 10000000 --rounds 3
-//! --look-ups 2000000`). All filters are built for the same keys and rate in one process and measured in turn, round by round; the medians are printed.
-//! Times are nanoseconds of **CPU time**, so that a busy machine tells the same. A key is a 64-bit number, and hashing
-//! it is part of each operation (xorf takes hashes: the keys are random already).
+//! `cd crates/filter/rivals && cargo run --release` (options: `-- --keys 10000000 --rounds 3 --look-ups 2000000`).
+//! All filters are built for the same keys and rate in one process and measured in turn, round by round; the medians
+//! are printed. Times are nanoseconds of **CPU time**, so that a busy machine tells the same. A key is a 64-bit number,
+//! and hashing it is part of each operation (xorf takes hashes: the keys are random already).
 //!
-//! Filters larger than 2 MiB ask for huge pages themselves or not: the others get none here, as in a user's program.
+//! Every filter gets the memory that it asks for, as in a user's program: guira's asks for huge pages, no other does.
 
 mod filters;
 

@@ -38,7 +38,7 @@ impl<H: BuildHasher + Clone> Filter<Lanes, Pair, H> {
     ///
     /// # Panics
     /// If there is no such filter: see [`Plan::for_rate`].
-    pub fn from_items<T: Hash>(items: impl IntoIterator<Item = T>, rate: f64, hasher: H) -> Self {
+    pub fn from_items<T: Hash>(items: impl IntoIterator<Item = T>, rate: f64, hasher: &H) -> Self {
         let mut hashes: Vec<u64> = items.into_iter().map(|item| hasher.hash_one(item)).collect();
         hashes.sort_unstable();
         hashes.dedup();
@@ -71,7 +71,7 @@ impl Filter<Lanes, Pair, Keyed> {
 #[cfg(feature = "std")]
 impl<T: Hash> FromIterator<T> for Filter<Lanes, Pair, Keyed> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        Self::from_items(items, 0.001, Keyed::random())
+        Self::from_items(items, 0.001, &Keyed::random())
     }
 }
 

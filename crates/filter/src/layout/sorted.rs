@@ -1,4 +1,4 @@
-//! Semi-sorted buckets of four (thesis §4.4.2; CoNEXT 2014 §5.2): a bit less a slot.
+//! Semi-sorted buckets of four (thesis §4.4.2; `CoNEXT` 2014 §5.2): a bit less a slot.
 //!
 //! The order of a bucket's slots means nothing, so it need not be stored. The four fingerprints are sorted, and their
 //! highest four bits stored together as the rank of that multiset: there are 3876 of them, 12 bits instead of 16.
@@ -17,7 +17,7 @@
 //! Bad at: inserts, which cost half as much again as in lanes.
 
 use super::{Contents, Layout, SLOTS_MAX, Slots, change, load};
-use crate::swar::mask;
+use crate::swar::{address, mask};
 
 /// Semi-sorted buckets of four fingerprints of 5 to 17 bits, chosen at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Sorted {
 /// The four nibbles of the word's rank, 16 bits apart.
 #[inline(always)]
 fn spread_nibbles(word: u64) -> u64 {
-    let nibbles = u64::from(NIBBLES[(word & mask(RANK_BITS)) as usize]);
+    let nibbles = u64::from(NIBBLES[address(word & mask(RANK_BITS))]);
     let pairs = (nibbles | nibbles << 24) & 0x0000_00ff_0000_00ff;
     (pairs | pairs << 12) & 0x000f_000f_000f_000f
 }
