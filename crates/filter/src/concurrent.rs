@@ -155,8 +155,7 @@ impl<H> ConcurrentCuckooFilter<H> {
         let (home, fingerprint) = self.shared.find(hash);
         let roots = [home, self.shared.orbit.other(home, fingerprint, 1)];
         let mut nodes = core::mem::take(&mut self.nodes);
-        let leaf =
-            path::search(&*self.shared, roots.into_iter(), self.shared.swar.lanes(), &mut nodes);
+        let leaf = path::search(&*self.shared, roots.into_iter(), &mut nodes);
         if let Some(leaf) = leaf {
             self.len += 1;
             for step in path::moves(&nodes, leaf, fingerprint) {
@@ -354,6 +353,10 @@ impl<H> Shared<H> {
 
 /// The writer's view: it alone stores, so its loads need no order.
 impl<H> Buckets for Shared<H> {
+    fn size(&self) -> (u64, u32) {
+        (self.orbit.buckets(), self.swar.lanes())
+    }
+
     fn is_open(&self, bucket: u64) -> bool {
         self.swar.zeroes(self.words[address(bucket)].load(Relaxed)) != 0
     }

@@ -225,7 +225,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     #[inline(never)]
     pub(crate) fn displace(&mut self, home: u64, content: u64) -> Result<(), Full> {
         let mut nodes = core::mem::take(&mut self.nodes);
-        let leaf = path::search(self, self.orbit(home, content), self.bucket_slots(), &mut nodes);
+        let leaf = path::search(self, self.orbit(home, content), &mut nodes);
         if let Some(leaf) = leaf {
             for step in path::moves(&nodes, leaf, content) {
                 let moved = self.layout.replace(&mut self.table, step.bucket, step.old, step.new);
@@ -322,6 +322,10 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
 }
 
 impl<L: Layout, O: Orbit, H> Buckets for Filter<L, O, H> {
+    fn size(&self) -> (u64, u32) {
+        (self.orbit.buckets(), self.layout.slots())
+    }
+
     fn is_open(&self, bucket: u64) -> bool {
         self.layout.is_open(&self.table, bucket)
     }

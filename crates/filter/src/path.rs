@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 
 /// A table whose buckets are searched.
 pub(crate) trait Buckets {
+    /// Buckets, and slots of each.
+    fn size(&self) -> (u64, u32);
+
     /// If a slot of the bucket is empty.
     fn is_open(&self, bucket: u64) -> bool;
 
@@ -43,14 +46,14 @@ pub(crate) struct Move {
 
 /// Finds the shortest path from one of `roots` to a bucket with an empty slot.
 ///
-/// A bucket has `slots` slots; `nodes` is memory that is used again. Answers with the number of the last node, for [`moves`].
+/// `nodes` is memory that is used again. Answers with the number of the last node, for [`moves`].
 pub(crate) fn search(
     table: &impl Buckets,
     roots: impl Iterator<Item = u64>,
-    slots: u32,
     nodes: &mut Vec<Node>,
 ) -> Option<usize> {
-    let nodes_max = SLOTS_SEEN / (slots as usize).min(4);
+    let (buckets, slots) = table.size();
+    let nodes_max = (SLOTS_SEEN / u64::from(slots).min(4)).min(VISITS_MAX * buckets);
     nodes.clear();
     nodes.extend(roots.map(|bucket| Node { bucket: short(bucket), from: ROOT, content: 0 }));
     let mut at = 0;
@@ -59,7 +62,7 @@ pub(crate) fn search(
         if table.is_open(bucket) {
             return Some(at);
         }
-        if nodes.len() < nodes_max {
+        if (nodes.len() as u64) < nodes_max {
             table.exits(bucket, |content, other| {
                 if !is_on_path(nodes, at, short(other)) {
                     table.prefetch(other);
@@ -109,4 +112,6 @@ fn short(bucket: u64) -> u32 {
 const ROOT: u32 = u32::MAX;
 /// After so many slots no more buckets are taken in: 2048 buckets of four. The longest searches decide which load
 /// 10^8 items reach; the average one, at 95 %, sees six.
-const SLOTS_SEEN: usize = 8192;
+const SLOTS_SEEN: u64 = 8192;
+/// A small table is given up when each of its buckets was seen so often.
+const VISITS_MAX: u64 = 16;

@@ -7,8 +7,8 @@ use guira_filter::{
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const CASES: u32 = if cfg!(miri) { 2 } else { 48 };
-const STEPS: usize = if cfg!(miri) { 30 } else { 300 };
+const CASES: u32 = if cfg!(miri) { 1 } else { 32 };
+const STEPS: usize = if cfg!(miri) { 20 } else { 200 };
 
 #[derive(Clone, Debug)]
 enum Step {
