@@ -215,9 +215,12 @@ mod tests {
         let ids = EXPERIMENTS.iter().copied().flatten().map(|it| it.id);
         let missing: Vec<_> = ids.filter(is_missing).collect();
         assert!(missing.is_empty(), "docs/lab.md lacks {missing:?}: make it again");
-        let plots = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-        for (link, _) in plots.filter(|(link, _)| link.ends_with(".svg")) {
-            assert!(docs.join(link).exists(), "docs/lab.md shows {link}, which isn't there");
-        }
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        let shown: BTreeSet<&str> =
+            links.filter_map(|(link, _)| link.strip_prefix("lab/")).collect();
+        let files = fs::read_dir(docs.join("lab")).unwrap();
+        let there: Vec<_> = files.map(|it| it.unwrap().file_name()).collect();
+        let there: BTreeSet<_> = there.iter().filter_map(|name| name.to_str()).collect();
+        assert_eq!(shown, there, "plots that docs/lab.md shows, and those in docs/lab");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An experiment that ends with an error or a panic is reported at the end, and the others run. With `--check` one
 //! whose checks fail is run again, twice at most, because a neighbour on the machine can spoil a measurement; what
-//! failed before is stored and printed. If the same figures fail again it isn't noise, and that is the end of it.
+//! failed before is stored and printed. A check that fails twice with the same figure isn't noisy, and ends that.
 
 use std::any::Any;
 use std::fs;
@@ -64,7 +64,8 @@ fn attempts(experiment: &Experiment, args: &args::Run, progress: &Progress) -> R
         let (begun, cpu_begun, load_before) = (now(), process_cpu(), load());
         let outcome = once(experiment, args, progress)?;
         let failed: Vec<String> = failing(&outcome).map(fault).collect();
-        if failed.is_empty() || attempt == most || failed == failed_last {
+        let is_noise = !failed.iter().any(|fault| failed_last.contains(fault));
+        if failed.is_empty() || attempt == most || !is_noise {
             return Ok(Record {
                 id: experiment.id.into(),
                 scale: args.scale,

@@ -33,7 +33,7 @@ impl Span {
             self.high = round_log(self.high, true);
             return;
         }
-        if self.low > 0.0 && self.low < self.high / 2.0 {
+        if self.low > 0.0 && self.low < self.high * ZERO_IS_NEAR {
             self.low = 0.0;
         }
         let step = step(self.high - self.low, 6.0);
@@ -210,6 +210,9 @@ fn superscript(number: u32) -> String {
     let digits = number.to_string();
     digits.bytes().map(|digit| DIGITS[usize::from(digit - b'0')]).collect()
 }
+
+/// An axis whose least value is a smaller share of its greatest begins at zero, so that what is nearly flat looks so.
+const ZERO_IS_NEAR: f64 = 0.7;
 
 #[cfg(test)]
 mod tests {
