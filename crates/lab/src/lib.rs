@@ -57,7 +57,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let declared: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
     match &args.command {
         Command::List(args) => Ok(console::print(&list::list(&declared, args.long))?),
-        Command::Run(args) => run::run(args, &declared),
+        Command::Run(args) => {
+            memc3::pages::start_with_huge_pages();
+            run::run(args, &declared)
+        }
         Command::Report(args) => report::report(args, &declared),
         Command::Trace(args) => trace::run(args),
     }

@@ -98,7 +98,7 @@ impl<L: Links> Chain<L> {
     #[inline]
     fn bucket(&self, hash: Hash) -> usize {
         let high = hash.0 >> 32;
-        usize::try_from(high * self.heads.len() as u64 >> 32).expect("an index of the heads")
+        usize::try_from((high * self.heads.len() as u64) >> 32).expect("an index of the heads")
     }
 
     #[inline]

@@ -131,6 +131,13 @@ impl Engine {
         found.is_some()
     }
 
+    /// Reads a chunk, the same for the same key, but not by the table: what is left of a get that shares nothing.
+    #[inline]
+    pub(crate) fn known(&self, key: Key) -> u64 {
+        let place = hash(key).0 % self.chunks.0.len() as u64;
+        self.chunks.0[usize::try_from(place).expect("an index of chunks")].value[0].load(Relaxed)
+    }
+
     /// Stores a value under a key, in place of another item if the cache is full.
     pub(crate) fn set(&self, key: Key, value: Value) {
         let mut free = self.lock();
@@ -154,6 +161,7 @@ impl Engine {
     }
 
     /// Items in the cache.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         match &self.table {
             Table::Chain(chain) => chain.len(),

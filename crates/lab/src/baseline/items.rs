@@ -80,6 +80,16 @@ impl Items {
         self.0[at.0 as usize].key == *key
     }
 
+    /// The item of a key that says itself where it is: what is left of a look-up without a table. Any item, for a key
+    /// of none.
+    #[inline]
+    pub(crate) fn known(&self, key: &Key) -> Option<Location> {
+        let place = key.hash().0 % self.0.len() as u64;
+        let at = Location(u32::try_from(place).expect("numbered by 32 bits"));
+        black_box(self.is_key(at, key));
+        Some(at)
+    }
+
     /// As [`Items::is_key`], compared in one of two ways.
     #[inline]
     pub(crate) fn is_key_by(&self, compare: Compare, at: Location, key: &Key) -> bool {

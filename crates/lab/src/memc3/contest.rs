@@ -1,6 +1,6 @@
 //! Tables that figures 6 and 7 drive with the same mixes of reads and writes.
 
-use super::drive::Mix;
+use super::drive::{Mix, look_up, threads_apart};
 use crate::Scale;
 use crate::baseline::chain::Chain;
 use crate::baseline::engine::LOCKS;
@@ -9,6 +9,7 @@ use crate::baseline::single_writer::{Design, SLOTS, SingleWriter};
 use crate::measure::Work;
 use guira_index::Cuckoo;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The tables, all with the same keys, MemC3's filled to 90 %.
@@ -51,6 +52,20 @@ impl Contest {
     /// One table under so many threads, for a while; operations are writes with the probability `writes`.
     pub(crate) fn run(&self, table: usize, threads: usize, writes: f64, time: Duration) -> Work {
         self.on(table, Job::Run { threads, writes, time })
+    }
+
+    /// What any table could gain from threads on this machine now: reads of items whose place is known, without a table.
+    pub(crate) fn control(&self, threads: usize, time: Duration) -> Work {
+        let items = &*self.chains[0].0;
+        threads_apart(threads, time, |thread, stop| {
+            let mut ops = 0;
+            while !stop.load(Relaxed) {
+                let numbers = 0..self.stable;
+                look_up((thread as u64) << 32 | ops, AT_ONCE, numbers, |key| items.known(key));
+                ops += AT_ONCE;
+            }
+            ops
+        })
     }
 
     /// Looks of MemC3's readers that a writer spoiled.
@@ -97,6 +112,8 @@ pub(crate) const ONE_LOCK: usize = 0;
 pub(crate) const BUCKET_LOCKS: usize = 1;
 pub(crate) const MEMC3: usize = 2;
 pub(crate) const OURS: usize = 3;
+/// Look-ups between two looks at the flag that ends a run.
+const AT_ONCE: u64 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -106,10 +123,10 @@ mod tests {
     #[test]
     fn every_table_runs_every_mix() {
         let contest = Contest::of(256, |_, _| {});
-        for table in 0..TABLES.len() {
+        for (table, name) in TABLES.iter().enumerate() {
             for writes in [0.0, 0.5, 1.0] {
                 let work = contest.run(table, 3, writes, Duration::from_millis(2));
-                assert!(work.ops > 0, "{}", TABLES[table]);
+                assert!(work.ops > 0, "{name}");
             }
         }
     }

@@ -1,8 +1,9 @@
 //! What drives the tables: look-ups that wait for each other, and mixes of reads and writes on several threads.
 //!
 //! A processor overlaps look-ups that follow each other in a tight loop, and so hides what a server, with a thousand
-//! instructions between two of them, would feel. So here each key depends on the answer before it, and a look-up costs
-//! its own memory accesses.
+//! instructions between two of them, would feel. So there is a fence between them ([`wait`]), and a look-up costs its own
+//! memory accesses. (That the next key depends on the answer isn't enough: the processor
+//! guesses that too.)
 //!
 //! Every driver takes any [`Index`]; [`Mix`] is for comparisons of tables under writes.
 
@@ -10,9 +11,10 @@ use crate::baseline::items::{Items, Key};
 use crate::measure::{Work, threads_for};
 use guira_bench::{Rng, mix};
 use guira_index::{Entry as _, Index, Location};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, fence};
 use std::time::Duration;
 
 /// Looks up `count` keys of uniformly random numbers from `numbers`, one after the other; returns how many were found.
@@ -24,15 +26,39 @@ pub(crate) fn look_up(
     mut get: impl FnMut(&Key) -> Option<Location>,
 ) -> u64 {
     let mut rng = Rng::new(mix(seed));
-    let nothing = black_box(0);
-    let (mut found, mut last) = (0, 0);
+    let mut found = 0;
     for _ in 0..count {
-        let number = pick(&mut rng, &numbers) + (last & nothing);
-        let at = get(&Key::new(number));
-        last = at.map_or(1, |at| at.0);
-        found += u64::from(at.is_some());
+        let at = get(&Key::new(pick(&mut rng, &numbers)));
+        found += u64::from(black_box(at).is_some());
+        wait();
     }
     found
+}
+
+/// Until whatever was read has arrived: nothing after this begins before.
+#[inline]
+pub(crate) fn wait() {
+    fence(SeqCst);
+}
+
+/// As [`threads_for`], each thread kept on one of the processors, dealt out in turn: short runs would else be over
+/// before the system has parted two threads that it started on the same one.
+pub(crate) fn threads_apart(
+    n: usize,
+    time: Duration,
+    work: impl Fn(usize, &AtomicBool) -> u64 + Sync,
+) -> Work {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    threads_for(n, time, |thread, stop| {
+        if let Some(&own) = processors.get(thread % processors.len().max(1)) {
+            let mut only = CpuSet::new();
+            only.set(own);
+            // Where that is not allowed, the system's choice will do.
+            let _ = sched_setaffinity(None, &only);
+        }
+        work(thread, stop)
+    })
 }
 
 /// A table under reads and writes.
@@ -59,29 +85,30 @@ impl<I: Index> Mix<'_, I> {
     /// # Panics
     /// If a key that is present is not found.
     pub(crate) fn run(&self, threads: usize, writes: f64, time: Duration) -> Work {
-        threads_for(threads, time, |thread, stop| self.one(thread, threads, writes, stop))
+        threads_apart(threads, time, |thread, stop| self.one(thread, threads, writes, stop))
     }
 
     fn one(&self, thread: usize, threads: usize, writes: f64, stop: &AtomicBool) -> u64 {
         let mut rng = Rng::new(mix(thread as u64));
         // As a fraction of 2^32.
         let share = (writes * 4_294_967_296.0).round();
-        let nothing = black_box(0);
-        let (mut ops, mut last) = (0, 0);
-        while !stop.load(Relaxed) {
+        let mut ops = 0;
+        loop {
             for _ in 0..BETWEEN_LOOKS {
                 if ((rng.number() >> 32) as f64) < share {
                     self.write(&mut rng, thread, threads);
                 } else {
-                    let number = pick(&mut rng, &(0..self.stable)) + (last & nothing);
-                    let key = Key::new(number);
+                    let key = Key::new(pick(&mut rng, &(0..self.stable)));
                     let at = self.table.get(key.hash(), |at| self.items.is_key(at, &key));
-                    last = at.expect("a key that stays is found").0;
+                    black_box(at.expect("a key that stays is found"));
                 }
+                wait();
             }
             ops += BETWEEN_LOOKS;
+            if stop.load(Relaxed) {
+                return ops;
+            }
         }
-        ops
     }
 
     /// Removes one of this thread's keys if it is present, and else enters it.

@@ -82,8 +82,8 @@ fn measure(
     if let Some(path) = memcached {
         servers.push(Server::start(MEMCACHED, Command::new(path).args(["-u", "root"]), threads)?);
     }
-    let seconds = run.scale.pick("0.6", "5");
-    let keys = run.scale.pick("500k", "5m");
+    let seconds = run.scale.pick("0.5", "5");
+    let keys = run.scale.pick("200k", "5m");
     let (batch_text, seed) = (batch.to_string(), run.seed.to_string());
     let pipeline = if batch == 1 { "50" } else { "1" };
     let mut line = vec!["bench", "compare"];
@@ -91,7 +91,7 @@ fn measure(
     line.extend(targets.iter().map(String::as_str));
     line.extend(["--workload", "c", "--distribution", "uniform", "--keys", keys]);
     line.extend(["--batch", &batch_text, "--pipeline", pipeline, "--connections", "4"]);
-    line.extend(["--seconds", seconds, "--warmup", "0.1", "--rounds", "5", "--seed", &seed]);
+    line.extend(["--seconds", seconds, "--warmup", "0.1", "--rounds", "3", "--seed", &seed]);
     let row = guira_bench::compared(&Args::try_parse_from(line)?)?.pop();
     Ok(Measured { threads, batch, row: row.context("a comparison has a row")? })
 }

@@ -10,7 +10,7 @@
 //! + optimistic    no lock, a version read before and after: MemC3
 //! ```
 
-use super::pages::{are_huge, with_small_pages};
+use super::pages::{huge_bytes, with_small_pages};
 use crate::Scale;
 use crate::baseline::chain::Chain;
 use crate::baseline::engine::LOCKS;
@@ -25,23 +25,33 @@ pub(crate) struct Factors {
     items: Arc<Items>,
     chain: Chain<Arc<Items>>,
     cuckoo: SingleWriter,
+    /// Shares of the items' memory that is in huge pages: of the first chains, and of the second.
+    pub(crate) huge: [f64; 2],
 }
 
 impl Factors {
-    /// Tables beyond the processor's caches: 1 GiB of items, twice.
+    /// Tables beyond the processor's caches, half a GiB of items at the small scale; a load of 92 % of the slots.
     pub(crate) fn new(scale: Scale, tell: impl Fn(f64, &str)) -> Self {
-        Self::of(scale.pick(13 << 20, 60 << 20), tell)
+        Self::of(scale.pick(1 << 23, 1 << 25) / 100 * 92, tell)
     }
 
     pub(crate) fn of(keys: u32, tell: impl Fn(f64, &str)) -> Self {
         tell(0.0, "building chains with small pages");
+        let mut before = huge_bytes();
+        let mut share = || {
+            let now = huge_bytes();
+            let grown = now - std::mem::replace(&mut before, now);
+            grown / (f64::from(keys) * 64.0)
+        };
         let small_pages = with_small_pages(|| chained(keys));
+        let none = share();
         tell(0.1, "building chains");
         let (items, chain) = chained(keys);
+        let huge = [none, share()];
         tell(0.2, "building cuckoo tables");
         let cuckoo = SingleWriter::with_room(keys as usize, Design::MEMC3);
         enter_all(&cuckoo, &items);
-        Self { small_pages, items, chain, cuckoo }
+        Self { small_pages, items, chain, cuckoo, huge }
     }
 
     /// Numbers below are those of present keys, those above of absent ones.
@@ -49,9 +59,10 @@ impl Factors {
         self.items.count()
     }
 
-    /// Whether huge pages could be had.
-    pub(crate) fn has_huge_pages(&self) -> bool {
-        are_huge()
+    /// What is left of a look-up without a table: see [`Items::known`].
+    #[inline]
+    pub(crate) fn known(&self, key: &Key) -> Option<Location> {
+        self.items.known(key)
     }
 
     /// A look-up as after so many steps.
@@ -74,7 +85,8 @@ impl Factors {
             3 => self.chain.get(hash, in_items(Integers)),
             4 => cuckoo(false, Reads::Locked),
             5 => cuckoo(true, Reads::Locked),
-            _ => cuckoo(true, Reads::Optimistic),
+            6 => cuckoo(true, Reads::Optimistic),
+            _ => unreachable!("there are seven steps"),
         }
     }
 }

@@ -5,9 +5,12 @@
 
 use std::ffi::OsStr;
 
-/// Whether the program was started so that large allocations get huge pages.
-pub(crate) fn are_huge() -> bool {
-    std::env::var_os(TUNABLES).is_some_and(|set| set.to_string_lossy().contains(HUGE))
+/// Bytes of this process that are in huge pages now.
+pub(crate) fn huge_bytes() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+    kib.unwrap_or_default() * 1024.0
 }
 
 /// Starts the program again so that large allocations get huge pages; returns if it was, or if that is not possible.

@@ -3,7 +3,7 @@
 //!
 //! MemC3 section 3.3.1 and table 2: a random walk from each of several buckets at once, so that the next buckets of all
 //! of them are fetched together; the first to find a free slot wins. All walks together may look at 500 keys. Beside
-//! it, for comparison, the breadth-first search of Li et al. (EuroSys 2014), which finds the shortest path.
+//! it, for comparison, the breadth-first search of Li et al. (2014), which finds the shortest path.
 
 use super::{Probe, SLOTS, SingleWriter, Slot, Writer};
 use guira_bench::Rng;
@@ -99,7 +99,8 @@ impl SingleWriter {
                     search.path.clone_from(walk);
                     return true;
                 }
-                let slot = (search.random.number() % SLOTS as u64) as usize;
+                let [random, ..] = search.random.number().to_le_bytes();
+                let slot = usize::from(random) % SLOTS;
                 let next = Slot { bucket, slot };
                 walk.push(next);
                 prefetch(&raw const self.buckets[self.other(next, items) as usize]);
