@@ -12,8 +12,17 @@ const KEYS: f64 = 100_000.0;
 fn requests(count: u64) -> impl Iterator<Item = u64> {
     (0..count).map(|n| {
         let unit = (mix(n) >> 11) as f64 / (1u64 << 53) as f64;
-        KEYS.powf(unit) as u64
+        key(unit)
     })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "below the number of keys"
+)]
+fn key(unit: f64) -> u64 {
+    KEYS.powf(unit) as u64
 }
 
 /// One-time keys that come in bursts between requests for popular ones.
@@ -33,7 +42,7 @@ fn replayed(eviction: Eviction, requests: impl Iterator<Item = u64>, half: u64) 
         handles_max: 2,
         ..Config::default()
     };
-    let cache = Cache::new(&config).unwrap();
+    let cache = Cache::new(&config).expect("memory for it");
     let mut handle = cache.handle();
     let mut sweeper = cache.sweeper();
     sweeper.asleep(|| ());
@@ -51,15 +60,18 @@ fn replayed(eviction: Eviction, requests: impl Iterator<Item = u64>, half: u64) 
 fn accessed(handle: &mut Handle<'_>, key: u64) -> bool {
     let bytes = key.to_be_bytes();
     let hit = handle.get(&handle.key(&bytes), 10).is_ok();
-    while !hit {
-        match handle.store(&handle.key(&bytes), &[b'v'; 32], &Store::default(), 10) {
-            Ok(_) => break,
-            Err(no_room) => assert_eq!(no_room, NoRoom::Later),
-        }
-        handle.quiesce();
+    if !hit {
+        stored(handle, &bytes);
     }
     handle.quiesce();
     hit
+}
+
+fn stored(handle: &mut Handle<'_>, key: &[u8]) {
+    while let Err(no_room) = handle.store(&handle.key(key), &[b'v'; 32], &Store::default(), 10) {
+        assert_eq!(no_room, NoRoom::Later);
+        handle.quiesce();
+    }
 }
 
 fn simulated(kind: Kind, requests: impl Iterator<Item = u64>, half: u64, room: usize) -> f64 {

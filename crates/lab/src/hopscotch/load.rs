@@ -45,7 +45,9 @@ impl<I: Index> Filling for I {
     }
 
     fn enter(&mut self, hash: Hash, items: &Items, at: Location) -> Result<(), Full> {
-        self.entry(hash, items, |found| found == at).map(|mut entry| drop(entry.put(at)))
+        self.entry(hash, items, |found| found == at).map(|mut entry| {
+            entry.put(at);
+        })
     }
 }
 
