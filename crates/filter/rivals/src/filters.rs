@@ -21,7 +21,9 @@ pub(crate) type Maker = (&'static str, fn(usize, f64) -> Option<Box<dyn Rival>>)
 pub(crate) const MAKERS: [Maker; 10] = [
     ("guira CuckooFilter", |n, rate| Some(Box::new(Ours(CuckooFilter::with_rate(n, rate))))),
     ("guira CuckooFilter, many", |n, rate| Some(Box::new(Many(CuckooFilter::with_rate(n, rate))))),
-    ("guira SortedCuckooFilter", |n, rate| Some(Box::new(Ours(SortedCuckooFilter::with_rate(n, rate))))),
+    ("guira SortedCuckooFilter", |n, rate| {
+        Some(Box::new(Ours(SortedCuckooFilter::with_rate(n, rate))))
+    }),
     ("guira SortedCuckooFilter, many", |n, rate| {
         Some(Box::new(Many(SortedCuckooFilter::with_rate(n, rate))))
     }),
@@ -157,8 +159,7 @@ impl Rival for Scalable {
         count(keys, |key| self.0.contains(*key))
     }
     fn remove(&mut self, keys: &[u64]) -> Option<usize> {
-        keys.iter().for_each(|key| self.0.remove(key));
-        Some(keys.len())
+        Some(count(keys, |key| self.0.remove(*key)))
     }
     fn bytes(&self) -> usize {
         usize::try_from(self.0.bits() / 8).expect("in memory")

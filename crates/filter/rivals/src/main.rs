@@ -59,13 +59,18 @@ struct Row {
 }
 
 fn print(rate: f64, makers: &[&Maker], rows: Vec<Row>) {
-    println!("\n| at most {} % | bits/item | found wrongly, % | insert, ns | miss | hit | remove |", rate * 100.0);
+    println!(
+        "\n| at most {} % | bits/item | found wrongly, % | insert, ns | miss | hit | remove |",
+        rate * 100.0
+    );
     println!("|---|---|---|---|---|---|---|");
     for ((name, _), row) in makers.iter().zip(rows).filter(|(_, row)| !row.times[0].is_empty()) {
         let [insert, miss, hit, remove] = row.times.map(median);
         let short = if row.is_short { " (full too early)" } else { "" };
         let (bits, wrong) = (row.bits_per_item, row.false_positives);
-        println!("| {name}{short} | {bits:.2} | {wrong:.4} | {insert} | {miss} | {hit} | {remove} |");
+        println!(
+            "| {name}{short} | {bits:.2} | {wrong:.4} | {insert} | {miss} | {hit} | {remove} |"
+        );
     }
 }
 
