@@ -24,8 +24,10 @@
 //! A version is made odd with Relaxed; what the buckets hold is stored with Release and loaded with Acquire. A reader
 //! that saw a word of a move therefore sees the odd version, or what came after, at its second look.
 
+mod bucket;
 mod path;
 
+use bucket::{ALL_SLOTS, Bucket};
 use guira_index::{Broken, Entry, Full, Hash, Index, Items, Location, prefetch};
 use path::Search;
 use std::collections::HashSet;
@@ -33,6 +35,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
 
+pub(crate) use bucket::{PAPER_BUCKET_BYTES, SLOTS};
 pub(crate) use path::Paths;
 
 /// Which of the paper's steps a table has taken.
@@ -77,12 +80,6 @@ struct Writer {
     keys: usize,
     moves: u64,
     search: Search,
-}
-
-#[derive(Default)]
-struct Bucket {
-    tags: AtomicU32,
-    references: [AtomicU32; SLOTS],
 }
 
 /// A slot of a bucket.
@@ -172,10 +169,7 @@ impl SingleWriter {
         prefetch(&raw const self.buckets[probe.second as usize]);
         for bucket in [probe.first, probe.second] {
             let held = &self.buckets[bucket as usize];
-            let mut slots = ALL_SLOTS;
-            if design.has_tags {
-                slots = equal_bytes(held.tags.load(Acquire), probe.tag);
-            }
+            let mut slots = if design.has_tags { held.matching(probe.tag) } else { ALL_SLOTS };
             while slots != 0 {
                 let slot = slots.trailing_zeros() as usize;
                 slots &= slots - 1;
@@ -205,7 +199,7 @@ impl SingleWriter {
     fn other(&self, from: Slot, items: &impl Items) -> u32 {
         let bucket = &self.buckets[from.bucket as usize];
         let tag = if self.design.has_tags {
-            bucket.tags.load(Relaxed).to_le_bytes()[from.slot]
+            bucket.tag(from.slot)
         } else {
             let at = bucket.get(from.slot).expect("asked of filled slots");
             items.hash(at).0.to_le_bytes()[0].max(1)
@@ -217,7 +211,7 @@ impl SingleWriter {
     fn shift(&self, from: Slot, to: Slot) {
         let _moving = self.change(stripe(from.bucket, to.bucket));
         let [source, target] = [from, to].map(|slot| &self.buckets[slot.bucket as usize]);
-        let tag = source.tags.load(Relaxed).to_le_bytes()[from.slot];
+        let tag = source.tag(from.slot);
         target.fill(to.slot, tag, source.get(from.slot));
         source.fill(from.slot, 0, None);
     }
@@ -287,9 +281,8 @@ impl Index for SingleWriter {
     fn validate(&self, items: &impl Items) -> Result<(), Broken> {
         let mut seen = HashSet::new();
         for (bucket, held) in (0..).zip(&self.buckets) {
-            let tags = held.tags.load(Relaxed).to_le_bytes();
-            for (slot, tag) in tags.into_iter().enumerate() {
-                let Some(at) = held.get(slot) else { continue };
+            for slot in 0..SLOTS {
+                let (Some(at), tag) = (held.get(slot), held.tag(slot)) else { continue };
                 let probe = self.probe(items.hash(at));
                 if probe.tag != tag {
                     return Err(Broken::Tag(at));
@@ -355,25 +348,6 @@ impl Entry for SingleEntry<'_> {
     }
 }
 
-impl Bucket {
-    #[inline]
-    fn get(&self, slot: usize) -> Option<Location> {
-        self.references[slot].load(Acquire).checked_sub(1).map(Location)
-    }
-
-    /// For the writer: what the slot holds from now on.
-    fn fill(&self, slot: usize, tag: u8, at: Option<Location>) {
-        let mut tags = self.tags.load(Relaxed).to_le_bytes();
-        tags[slot] = tag;
-        self.references[slot].store(at.map_or(0, |at| at.0 + 1), Release);
-        self.tags.store(u32::from_le_bytes(tags), Release);
-    }
-
-    fn free_slot(&self) -> Option<usize> {
-        (0..SLOTS).find(|&slot| self.references[slot].load(Relaxed) == 0)
-    }
-}
-
 /// What the table uses of a hash.
 #[derive(Clone, Copy)]
 struct Probe {
@@ -407,21 +381,7 @@ fn stripe(one: u32, other: u32) -> usize {
     one.min(other) as usize % VERSIONS
 }
 
-/// Bit i is set if byte i of `word` equals `byte`.
-#[inline]
-fn equal_bytes(word: u32, byte: u8) -> u32 {
-    let differing = word ^ u32::from_le_bytes([byte; 4]);
-    let nonzero = ((differing & LOW_BITS) + LOW_BITS) | differing;
-    (!nonzero & !LOW_BITS).wrapping_mul(0x0020_4081) >> 28
-}
-
-/// Slots of a bucket.
-pub(crate) const SLOTS: usize = 4;
-/// What the paper counts for a bucket: four tags of a byte and four references of eight.
-pub(crate) const PAPER_BUCKET_BYTES: usize = SLOTS * (1 + 8);
-const ALL_SLOTS: u32 = (1 << SLOTS) - 1;
 const VERSIONS: usize = 8192;
-const LOW_BITS: u32 = 0x7f7f_7f7f;
 
 #[cfg(test)]
 mod tests;

@@ -73,7 +73,7 @@ impl Setting {
         Self { title: "Misses are followed by sets", percent: 12, sets: 0.0, checks: small };
 
     fn run(&self, run: &Run<'_>) -> Result<Outcome> {
-        let measured = self.measure(run.scale.pick(4_000_000, 50_000_000), run)?;
+        let measured = self.measure(run.scale.pick(4_000_000, 25_000_000), run)?;
         let line = |kind: usize| measured.gains.line(name(kind), kind);
         Ok(Outcome {
             plots: vec![Plot {
