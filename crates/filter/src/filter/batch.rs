@@ -96,16 +96,25 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     #[inline]
     fn contains_each<T>(&self, items: &[T], found: &mut [bool], hash: impl Fn(&T) -> u64) {
         let found = &mut found[..items.len()];
-        let mut wanted = [(0, 0); RUN];
-        for (items, found) in items.chunks(RUN).zip(found.chunks_mut(RUN)) {
-            for (wanted, item) in wanted.iter_mut().zip(items) {
-                let hash = hash(item);
-                *wanted = (self.home(hash), self.fingerprint(hash));
-                self.orbit(wanted.0, wanted.1).for_each(|bucket| self.prefetch_bucket(bucket));
+        let mut wanted = [(0, 0); AHEAD];
+        let ask = |item| {
+            let hash = hash(item);
+            let (home, fingerprint) = (self.home(hash), self.fingerprint(hash));
+            self.orbit(home, fingerprint).for_each(|bucket| self.prefetch_bucket(bucket));
+            (home, fingerprint)
+        };
+        for (wanted, item) in wanted.iter_mut().zip(items) {
+            *wanted = ask(item);
+        }
+        // A line is asked for whenever one is used, so that there are always as many under way.
+        let mut ahead = items.iter().skip(AHEAD);
+        for (number, found) in found.iter_mut().enumerate() {
+            let wanted = &mut wanted[number % AHEAD];
+            let (home, fingerprint) = *wanted;
+            if let Some(item) = ahead.next() {
+                *wanted = ask(item);
             }
-            for (&(home, fingerprint), found) in wanted.iter().zip(found) {
-                *found = self.holds(home, fingerprint);
-            }
+            *found = self.holds(home, fingerprint);
         }
     }
 
@@ -183,5 +192,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     }
 }
 
+/// Items of a batch of look-ups whose lines are under way.
+const AHEAD: usize = 32;
 /// Items a run: as many lines are asked for at once, times k.
 const RUN: usize = 32;
