@@ -166,13 +166,19 @@ impl<const K: u64> Digits<K> {
     /// If there are more than 2^32.
     #[must_use]
     pub fn at_least(buckets: u64) -> Self {
-        let () = Self::IN_RANGE;
-        let mut power = K;
-        while power < buckets {
-            power *= K;
-        }
+        let power = Self::power(buckets);
         assert!(power <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");
         Self { buckets: power }
+    }
+
+    /// The least power of `K`, but not the 0th, that is not below `n`.
+    fn power(n: u64) -> u64 {
+        let () = Self::IN_RANGE;
+        let mut power = K;
+        while power < n {
+            power *= K;
+        }
+        power
     }
 }
 
@@ -213,8 +219,7 @@ impl<const K: u64> Rule for Digits<K> {
         if u64::from(parameter) != K || !(K..=BUCKETS_MAX).contains(&buckets) {
             return None;
         }
-        let rule = Self::at_least(buckets);
-        (rule.buckets == buckets).then_some(rule)
+        (Self::power(buckets) == buckets).then_some(Self { buckets })
     }
 }
 
@@ -280,6 +285,11 @@ mod tests {
         again(Xor::at_least(1000, 0));
         again(Xor::at_least(1, 2));
         again(Digits::<3>::at_least(1000));
+        assert_eq!(
+            Digits::<3>::restore(3, 1 << 32),
+            None,
+            "between 3^20 and 3^21, which are too many"
+        );
         assert_eq!(Digits::<3>::at_least(1000).buckets, 2187);
     }
 }
