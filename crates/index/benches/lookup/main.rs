@@ -9,7 +9,7 @@
 
 mod tables;
 
-use guira_index::{Cuckoo, Hopscotch, Hopscotch64};
+use guira_index::{Chained, Cuckoo, Hopscotch, Hopscotch64};
 use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::process::CommandExt as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -44,6 +44,7 @@ fn main() {
     growth::<Cuckoo>(keys);
     growth::<Hopscotch>(keys);
     growth::<Hopscotch64>(keys);
+    growth::<Chained>(keys);
     compare(plan, only);
 }
 
@@ -108,6 +109,7 @@ fn compare(plan: Plan, only: Option<&str>) {
         contender::<Ours<Cuckoo>>,
         contender::<Ours<Hopscotch>>,
         contender::<Ours<Hopscotch64>>,
+        contender::<Ours<Chained>>,
         contender::<Dash>,
         contender::<Papaya>,
         contender::<Scc>,

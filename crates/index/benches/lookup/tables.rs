@@ -3,7 +3,7 @@
 //! All hash a key with the same function at each operation. The peers keep keys inline; ours keeps them outside, as
 //! a cache does, and pays for the extra line.
 
-use guira_index::{Cuckoo, Entry, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
+use guira_index::{Chained, Cuckoo, Entry, Hash, Hopscotch, Hopscotch64, Index, Items, Location};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Sixteen bytes that a number determines.
@@ -96,6 +96,7 @@ named! {
     Cuckoo: "guira cuckoo";
     Hopscotch: "guira hopscotch";
     Hopscotch64: "guira hopscotch64";
+    Chained: "guira chained";
 }
 
 /// One of ours, and the keys it is to find: location `i` is that of key `i`.
