@@ -44,7 +44,7 @@ use line::{Hop32, Hop64};
 
 use crate::count::Count;
 use crate::memory::{Zeroed, prefetch};
-use crate::sync::{Acquire, AtomicBool, AtomicU64, Backoff, Mutation, Padded};
+use crate::sync::{Acquire, AtomicBool, AtomicU64, AtomicUsize, Backoff, Mutation, Padded};
 use crate::{Broken, Full, Hash, Index, Items, Location};
 use address::{Extent, Plan};
 
@@ -63,6 +63,8 @@ pub struct HopscotchTable<W: Hop, const SLOTS: usize> {
     count: Count,
     /// The lock of who moves lines.
     is_moving: Padded<AtomicBool>,
+    /// Lines that inserts should have moved while another thread was at it.
+    owed: Padded<AtomicUsize>,
 }
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
@@ -101,6 +103,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             extent: Padded(AtomicU64::new(extent.to_word())),
             count: Count::default(),
             is_moving: Padded(AtomicBool::new(false)),
+            owed: Padded(AtomicUsize::new(0)),
         }
     }
 
@@ -232,6 +235,8 @@ impl<W: Hop, const SLOTS: usize> Index for HopscotchTable<W, SLOTS> {
     ) -> Result<HopscotchEntry<'_, W, SLOTS>, Full> {
         if self.extent().is_growing() {
             self.help_growth();
+        } else if hash.0.is_multiple_of(LOOKS_EVERY) {
+            self.start_growth_if_loaded();
         }
         let mut tries = 0;
         loop {
@@ -299,6 +304,8 @@ enum Look {
 
 /// Tries of a reader before it takes the lock.
 const TRIES: u32 = if cfg!(loom) { 2 } else { 64 };
+/// One entry in so many looks whether it is time to grow: to count the keys takes a look at 16 lines.
+const LOOKS_EVERY: u64 = 64;
 /// Lines of a new table, if so many are allowed: a page. Miri, which is slow, begins with fewer so as to see growth.
 const LINES_MIN: u32 = if cfg!(miri) { 12 } else { 64 };
 

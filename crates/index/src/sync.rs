@@ -5,12 +5,12 @@
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicBool, AtomicIsize},
+    sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32, AtomicU64},
+    sync::atomic::{AtomicBool, AtomicIsize, AtomicU16, AtomicU32, AtomicU64, AtomicUsize},
     thread::yield_now,
 };
 

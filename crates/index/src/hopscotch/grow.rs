@@ -36,13 +36,23 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         moved == budget && self.extent().is_growing()
     }
 
-    /// What an insert does for a growth under way, unless another thread is at it.
+    /// What an insert does for a growth under way. While another thread is at it that is owed, up to a limit: who moves
+    /// lines may have lost its processor, and to go on for long would fill the table.
     #[cold]
     pub(super) fn help_growth(&self) {
-        if self.try_lock_moving() {
-            self.move_lines(LINES_AN_INSERT);
-            self.unlock_moving();
+        let owed = self.owed.0.fetch_add(LINES_AN_INSERT, Relaxed);
+        if !self.try_lock_moving() {
+            if owed < self.extent().lines as usize / OWED_SHARE {
+                return;
+            }
+            self.lock_moving();
         }
+        let owed = self.owed.0.swap(0, Relaxed);
+        let now = owed.min(LINES_AT_ONCE);
+        if self.move_lines(now) == now {
+            self.owed.0.fetch_add(owed - now, Relaxed);
+        }
+        self.unlock_moving();
     }
 
     /// After an insert found no slot for its key: grows, then it is worth trying again.
@@ -53,14 +63,11 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         if !is_crowded {
             return Err(Full);
         }
-        let mut backoff = Backoff::default();
-        while !self.try_lock_moving() {
-            backoff.pause();
-        }
+        self.lock_moving();
         if !self.extent().is_growing() {
             self.start_growth();
         }
-        let moved = self.move_lines(LINES_A_FAILURE);
+        let moved = self.move_lines(LINES_AT_ONCE);
         self.unlock_moving();
         if moved > 0 { Ok(()) } else { Err(Full) }
     }
@@ -101,11 +108,19 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         self.len() * 100 > self.extent().lines as usize * SLOTS * percent
     }
 
-    fn try_lock_moving(&self) -> bool {
+    /// Waits; never while holding a line's lock.
+    fn lock_moving(&self) {
+        let mut backoff = Backoff::default();
+        while !self.try_lock_moving() {
+            backoff.pause();
+        }
+    }
+
+    pub(super) fn try_lock_moving(&self) -> bool {
         self.is_moving.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
     }
 
-    fn unlock_moving(&self) {
+    pub(super) fn unlock_moving(&self) {
         self.is_moving.0.store(false, Release);
     }
 
@@ -113,6 +128,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     pub(super) fn start_growth(&self) {
         let lines = self.extent().lines;
         if self.plan.grown(lines) > lines {
+            self.owed.0.store(0, Relaxed);
             self.publish(Extent { lines, boundary: lines });
         }
     }
@@ -215,8 +231,10 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
 const CROWDED_PERCENT: usize = 50;
 /// Lines moved by each insert while the table grows.
 const LINES_AN_INSERT: usize = 8;
-/// Lines moved by an insert that found no slot, and how often it does that before it gives up: half a millisecond.
-const LINES_A_FAILURE: usize = 512;
+/// So small a share of all lines may be owed. It takes the inserts that fill 1/512 of a slot in each line.
+const OWED_SHARE: usize = 64;
+/// Lines moved at once: 0.1 ms. So many by an insert that found no slot, and this often before it gives up.
+const LINES_AT_ONCE: usize = 512;
 const TRIES: u32 = 4;
 /// Lines in the smallest page there may be.
 const LINES_A_PAGE: usize = 4096 / 64;

@@ -40,7 +40,6 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         held: &mut Locked<'_, W, SLOTS>,
         lowest: usize,
     ) -> Option<usize> {
-        self.start_growth_if_loaded();
         while slot - home >= W::REACH {
             let Some(nearer) = self.displace_into(slot, held, lowest) else {
                 let (line, in_line) = self.place(slot);

@@ -205,6 +205,25 @@ fn a_background_thread_ends_a_growth() {
     assert!((0..keys.start).all(|key| has(&table, key)));
 }
 
+/// Two writers on two processors filled the table up while the third, which moved lines, had lost its own.
+#[test]
+#[cfg_attr(miri, ignore = "a large table")]
+fn what_inserts_do_not_move_while_another_thread_is_at_it_is_moved_after() {
+    let table = Hopscotch::with_max(100_000);
+    let mut keys = 0..;
+    let mut enter_next = || enter(&table, keys.next().expect("endless")).expect("room");
+    while table.len() < 20_000 || !table.extent().is_growing() {
+        enter_next();
+    }
+    let before = table.extent().boundary;
+    assert!(table.try_lock_moving());
+    (0..5).for_each(|_| assert_eq!(enter_next(), None));
+    assert_eq!(table.extent().boundary, before);
+    table.unlock_moving();
+    enter_next();
+    assert_eq!(table.extent().boundary, before - 6 * 8);
+}
+
 /// The published limit of 90 % is not reached: see the module's head.
 #[test]
 fn a_table_that_does_not_grow_refuses_its_first_key_late() {
