@@ -15,7 +15,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     paper: Paper::MemC3,
     title: "rate against threads, 100 % and 90 % reads",
     claim: "look-ups scale with threads, to 35 million a second on 12; chaining under one lock does not scale at all",
-    shape: "a second thread gains the cuckoo tables at least 0.8 of what it gains work that shares nothing, for reads, and \
+    shape: "a second thread gains the cuckoo tables at least 0.75 of what it gains work that shares nothing, for reads, and \
             chaining under one lock at most 0.75 of it; with two threads the cuckoo tables are ahead of it, for \
             reads and for 90 % reads; with four threads on two processors they lose nothing",
     verdict: Verdict::NotTestable(
@@ -64,11 +64,11 @@ fn plot(title: &str, gains: &Gains) -> Plot {
 fn checks(reads: &Gains, mixed: &Gains) -> Vec<Check> {
     let mut all = Vec::new();
     for (kind, gains, least, ahead) in
-        [("reads", reads, 0.8, 1.2), ("90 % reads", mixed, 0.65, 1.1)]
+        [("reads", reads, 0.75, 1.2), ("90 % reads", mixed, 0.6, 1.1)]
     {
         for table in [MEMC3, OURS] {
             let name = TABLES[table];
-            all.push(gains.scales(&format!("{kind}, {name}"), table, least));
+            all.extend(gains.scales(&format!("{kind}, {name}"), table, least));
             all.push(check(
                 format!("{kind}, 2 threads: {name}, to chaining under one lock"),
                 gains.ratio(1, table, ONE_LOCK),

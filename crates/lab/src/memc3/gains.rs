@@ -70,31 +70,32 @@ impl Gains {
         Spread::of(&(0..ROUNDS).map(share).collect::<Vec<_>>()).median
     }
 
-    /// That a variant scales as what shares nothing does.
-    pub(crate) fn scales(&self, name: &str, variant: usize, least: f64) -> Check {
-        check(
-            format!("{name}: gain from a second thread, to the gain of work that shares nothing"),
-            self.share(1, variant),
-            Bound::AtLeast(least),
-            "nothing is written that the other thread reads, or seldom; the rest is noise of the machine",
-        )
+    /// That a variant scales as what shares nothing does; not judged where the machine gave no second processor.
+    pub(crate) fn scales(&self, name: &str, variant: usize, least: f64) -> Option<Check> {
+        let reason = "nothing is written that the other thread reads, or seldom; the rest is noise of the machine";
+        self.judged(name, variant, Bound::AtLeast(least), reason)
     }
 
-    /// That a variant under one lock does not; nothing where the machine gave no second processor.
+    /// That a variant under one lock does not; not judged where the machine gave no second processor.
     pub(crate) fn waits(&self, name: &str, variant: usize, most: f64) -> Option<Check> {
-        (self.possible(1) >= SECOND_PROCESSOR).then(|| {
-            check(
-                format!(
-                    "{name}: gain from a second thread, to the gain of work that shares nothing"
-                ),
-                self.share(1, variant),
-                Bound::AtMost(most),
-                "one lock is held during nearly all of an operation",
-            )
-        })
+        let reason = "one lock is held during nearly all of an operation";
+        self.judged(name, variant, Bound::AtMost(most), reason)
+    }
+
+    fn judged(
+        &self,
+        name: &str,
+        variant: usize,
+        bound: Bound,
+        reason: &'static str,
+    ) -> Option<Check> {
+        let claim =
+            format!("{name}: gain from a second thread, to the gain of work that shares nothing");
+        let is_fair = self.possible(1) >= SECOND_PROCESSOR;
+        is_fair.then(|| check(claim, self.share(1, variant), bound, reason))
     }
 }
 
-/// From this gain of the control on, there was a second processor.
+/// From this gain of the control on, there was a second processor: less says nothing of tables.
 const SECOND_PROCESSOR: f64 = 1.6;
 const ROUNDS: usize = 5;
