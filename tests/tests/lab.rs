@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 fn lab(arguments: &[&str]) -> Output {
-    Command::new(guira()).arg("lab").args(arguments).output().unwrap()
+    Command::new(guira()).arg("lab").args(arguments).output().expect("guira runs")
 }
 
 fn text(bytes: &[u8]) -> String {
