@@ -163,11 +163,11 @@ const CANDIDATES: [Tuning; 9] = [
 const OBJECTS_MAX: usize = 300;
 /// Gets between two choices, for each object of a miniature, once the tuner is under way. The first
 /// comes ten times as early, since the start is the worst time to be wrong.
-const GETS_AN_OBJECT: usize = 10;
+const GETS_AN_OBJECT: usize = 7;
 /// A candidate replaces the chosen one below this share of its misses.
 const CLEARLY: f64 = 0.99;
 /// What a choice leaves of the counts.
-const FADING: f64 = 0.7;
+const FADING: f64 = 0.5;
 /// The sampled share is counted in parts of this.
 const SCALE: u32 = 1 << 24;
 /// Below are the bits of the miniatures' fingerprints, which must differ among the sampled.
