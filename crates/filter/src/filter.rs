@@ -26,6 +26,7 @@ pub use batch::FullAt;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 pub use store::LoadError;
+pub(crate) use store::checksum;
 
 /// A cuckoo filter of any layout, orbit and hash.
 ///

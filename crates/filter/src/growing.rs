@@ -14,8 +14,9 @@
 //! was far too low; 2 lines a filter.
 
 use crate::CuckooFilter;
-use crate::filter::{Full, LoadError};
+use crate::filter::{Full, LoadError, checksum};
 use crate::hash::Keyed;
+use crate::plan::Plan;
 use alloc::vec::Vec;
 use core::hash::{BuildHasher, Hash};
 
@@ -62,7 +63,7 @@ impl GrowingCuckooFilter<Keyed> {
     /// A chain that begins with a filter for `first_items`, and never finds more than `rate` of the absent items.
     ///
     /// # Panics
-    /// If `rate` is not between 1e-5 and 1.
+    /// If `rate` is not between 1e-5 and 1, or the first filter would have more than 2^32 buckets.
     #[must_use]
     pub fn with_rate(first_items: usize, rate: f64) -> Self {
         Self::with_rate_and_hasher(first_items, rate, Keyed::random())
@@ -73,10 +74,10 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
     /// As [`GrowingCuckooFilter::with_rate`], with a hash of the caller's.
     ///
     /// # Panics
-    /// If `rate` is not between 1e-5 and 1.
+    /// If `rate` is not between 1e-5 and 1, or the first filter would have more than 2^32 buckets.
     #[must_use]
     pub fn with_rate_and_hasher(first_items: usize, rate: f64, hasher: H) -> Self {
-        assert!(is_rate(rate), "a rate between 1e-5 and 1");
+        assert!(is_possible(first_items, rate), "a rate between 1e-5 and 1, 2^32 buckets");
         Self { links: Vec::new(), hasher, first_items: first_items.max(64), rate }
     }
 
@@ -158,9 +159,9 @@ impl GrowingCuckooFilter<Keyed> {
     /// The chain as bytes, its hash key among them.
     ///
     /// ```text
-    ///  0  magic "guirachn"   16  rate, as the bits of an f64    40  filters, each its length in 8 bytes, then
-    ///  8  version, 2 bytes   24  items of the first, 8 bytes        as Filter::to_bytes
-    /// 10  zeroes, 6 bytes    32  filters, 8 bytes
+    ///  0  magic "guirachn"   16  rate, as the bits of an f64    40  checksum of bytes 0..40, 8 bytes
+    ///  8  version, 2 bytes   24  items of the first, 8 bytes    48  filters, each its length in 8 bytes, then
+    /// 10  zeroes, 6 bytes    32  filters, 8 bytes                   as Filter::to_bytes; an empty one comes first
     /// ```
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -170,6 +171,7 @@ impl GrowingCuckooFilter<Keyed> {
         bytes.extend(self.rate.to_bits().to_le_bytes());
         bytes.extend((self.first_items as u64).to_le_bytes());
         bytes.extend((self.links.len() as u64).to_le_bytes());
+        bytes.extend(checksum(&bytes, &[]).to_le_bytes());
         // A chain without filters has a key too: that of an empty filter.
         let empty = [CuckooFilter::with_rate_and_hasher(1, 0.5, self.hasher)];
         for filter in empty.iter().chain(self.links.iter().map(|link| &link.filter)) {
@@ -192,9 +194,12 @@ impl GrowingCuckooFilter<Keyed> {
         }
         let mut integer = || take(rest).map(|(n, left)| (rest = left, n).1);
         let rate = f64::from_bits(integer()?);
-        let (first_items, links) = (integer()?, integer()?);
+        let (first_items, links, written) = (integer()?, integer()?, integer()?);
+        if checksum(&bytes[..40], &[]) != written && !cfg!(fuzzing) {
+            return Err(LoadError::Checksum);
+        }
         let first_items = usize::try_from(first_items).map_err(|_| LoadError::Shape)?;
-        if !is_rate(rate) || first_items < 64 {
+        if !is_possible(first_items, rate) || first_items < 64 {
             return Err(LoadError::Shape);
         }
         let (empty, mut rest) = take_filter(rest)?;
@@ -203,7 +208,7 @@ impl GrowingCuckooFilter<Keyed> {
             let (filter, left) = take_filter(rest)?;
             let number = usize::try_from(number).map_err(|_| LoadError::Shape)?;
             let items_max = items_of(first_items, number).ok_or(LoadError::Shape)?;
-            let plan = crate::Plan::for_rate(items_max, rate_of(rate, number));
+            let plan = Plan::for_rate(items_max, rate_of(rate, number));
             let is_planned = plan.is_some_and(|plan| filter.is_of(&plan));
             if !is_planned || filter.hasher() != empty.hasher() || filter.len() > items_max {
                 return Err(LoadError::Shape);
@@ -239,8 +244,8 @@ fn rate_of(rate: f64, number: usize) -> f64 {
     rate * BASEL_INVERSE / (place * place)
 }
 
-fn is_rate(rate: f64) -> bool {
-    (1e-5..1.0).contains(&rate)
+fn is_possible(first_items: usize, rate: f64) -> bool {
+    (1e-5..1.0).contains(&rate) && Plan::for_rate(first_items, rate_of(rate, 0)).is_some()
 }
 
 /// 6/π²: one over the sum of all 1/n².

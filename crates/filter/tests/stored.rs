@@ -112,6 +112,11 @@ fn chains_and_values_are_refused_when_they_are_cut() {
     for len in (0..bytes.len()).step_by(step) {
         assert!(GrowingCuckooFilter::from_bytes(&bytes[..len]).is_err(), "{len} bytes");
     }
+    for bit in (0..48 * 8).step_by(step) {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(GrowingCuckooFilter::from_bytes(&changed).is_err(), "bit {bit}");
+    }
     let values = ValueFilter::with_rate_and_hasher(10, 0.01, 5, Keyed::from_seed(1));
     let loaded = ValueFilter::from_bytes(&values.to_bytes()).expect("just stored");
     assert_eq!(loaded.value_bits(), 5);
