@@ -21,7 +21,7 @@ pub struct Synthetic {
     pub requests: u64,
     /// Share of requests for an object that is never asked for again.
     pub once: f64,
-    /// Share of the ranks that gets new objects every [`DRIFT_EVERY`] requests.
+    /// Share of the ranks that gets new objects every 20,000 requests.
     pub drift: f64,
 }
 
