@@ -6,8 +6,8 @@
 //! 3. A call that fails has changed nothing.
 //!
 //! # Costs
-//! Look-up: k lines, independent of each other. Insert: one line while there is room in the first bucket, at 95 % load
-//! about 1.3 moves. Removal: one or two lines.
+//! Look-up: k lines, independent of each other. Insert: one line while there is room in the first bucket, else a
+//! search for a path and its moves. Removal: one or two lines.
 
 mod batch;
 mod build;

@@ -68,7 +68,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// See the module's head. About 2 ns for an integer, 16 bytes in 1.5 ns of a string.
+/// See the module's head. Two multiplications for an integer, one for each 16 bytes of a string.
 #[derive(Clone, Debug)]
 pub struct KeyedHasher {
     state: u64,

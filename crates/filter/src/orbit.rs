@@ -151,7 +151,7 @@ impl Rule for Xor {
 /// `K` buckets out of a power of `K`: digits in base `K`, added without carry (thesis §4.5, general k).
 ///
 /// The orbit of bucket i is i, i + v, …, i + (K - 1)v, where v has random digits but the lowest is 1, so that the
-/// orbit never comes back early. Each digit costs a division by a constant: 100 ns an orbit of 3 in 3^16 buckets.
+/// orbit never comes back early. Each digit costs divisions by a constant, for each bucket of the orbit: slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digits<const K: u64> {
     buckets: u64,

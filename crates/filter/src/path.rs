@@ -1,7 +1,7 @@
 //! The search for a free slot: breadth first over buckets, before anything is moved.
 //!
 //! A random walk (thesis §4.2) displaces up to 500 fingerprints one after the other, and is left with a homeless one
-//! when it gives up. Searching first finds the shortest path (about one move where the walk makes 16 at 95 % load),
+//! when it gives up. Searching first finds the shortest path,
 //! looks at many buckets at once, since they are fetched ahead, and changes nothing when there is no way.
 //!
 //! # Invariants
@@ -110,8 +110,8 @@ fn short(bucket: u64) -> u32 {
 }
 
 const ROOT: u32 = u32::MAX;
-/// After so many slots no more buckets are taken in: 2048 buckets of four. The longest searches decide which load
-/// 10^8 items reach; the average one, at 95 %, sees six.
+/// After so many slots no more buckets are taken in: 2048 buckets of four. The longest searches decide which load a
+/// large table reaches; few are long.
 const SLOTS_SEEN: u64 = 8192;
 /// A small table is given up when each of its buckets was seen so often.
 const VISITS_MAX: u64 = 16;

@@ -33,7 +33,7 @@ impl core::error::Error for FullAt {}
 impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
     /// [`Filter::contains`] for each item: `found[n]` tells of `items[n]`.
     ///
-    /// Three times as fast as one by one, or more, if the table is beyond the caches.
+    /// 1.4 times as fast as one by one if the table is beyond the caches, 1.9 times if it is semi-sorted.
     ///
     /// # Panics
     /// If `found` is shorter than `items`.
