@@ -51,7 +51,7 @@ impl<I: Index> Handle<'_, I> {
         }
         let probes = hash.filter(|_| self.cache.slab.eviction == Eviction::S3Clock);
         let on_probation =
-            probes.is_some_and(|hash| !is_known && (free < reserve || self.goes_early(hash)));
+            probes.is_some_and(|hash| !is_known && (free < 2 * reserve || self.goes_early(hash)));
         Ok((chunk, on_probation))
     }
 

@@ -122,6 +122,27 @@ fn s3_clock_hits_what_its_simulator_hits() {
     agrees(Eviction::S3Clock, Kind::S3Clock, (1.0, 3.0));
 }
 
+/// In a full class all newcomers go on probation, also right after a turn has freed chunks: once they went past it
+/// whenever the reserve was whole, and a scan of one store a turn pushed out what was in use.
+#[test]
+fn a_scan_of_one_store_a_turn_pushes_out_nothing_that_passed_its_probation() {
+    let config = Config { memory_bytes: 1 << 20, handles_max: 2, ..Config::default() };
+    let cache = Cache::new(&config).unwrap();
+    let mut handle = cache.handle();
+    for key in 0..20_000 {
+        accessed(&mut handle, key);
+    }
+    let used = 19_000..20_000;
+    for _ in 0..3 {
+        assert!(used.clone().all(|key| accessed(&mut handle, key)));
+    }
+    for scanned in 0..150_000 {
+        accessed(&mut handle, (1 << 40) + scanned);
+    }
+    let left = used.filter(|key| handle.get(&handle.key(&key.to_be_bytes()), 10).is_ok()).count();
+    assert!(left > 950, "{left} of 1000");
+}
+
 /// A probation that is never judged, a list that loses an item, would end in a cache that can store nothing.
 #[test]
 fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
