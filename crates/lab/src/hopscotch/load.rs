@@ -29,7 +29,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
         "the look-ups are as flat as claimed, but with H = 32 the first insert fails between 0.80 and 0.89 of the slots, \
          earlier the larger the table; over 0.90 takes H = 64",
     ),
-    is_quick: true,
+    is_quick: false,
     run,
 };
 
@@ -274,8 +274,8 @@ fn checks(lines: &[Line], failures: &[Failure]) -> Vec<Check> {
         check(
             "hopscotch, H = 64: a look-up at the highest load, to half load",
             flatness(&lines[1]),
-            Bound::AtMost(1.15),
-            why,
+            Bound::AtMost(1.2),
+            "four homes a line instead of six, so a look-up's two lines are both read more often",
         ),
         check(
             "H = 32: load at the first failure, the earliest",
