@@ -63,6 +63,8 @@ mod cuckoo;
 mod hopscotch;
 #[expect(unsafe_code, reason = "the one place: zeroed mappings and processor instructions")]
 mod memory;
+#[cfg(all(test, loom))]
+mod planted;
 mod sync;
 mod version;
 

@@ -4,9 +4,8 @@
 //! each fault it is there to find ([`Mutation`]), which must make it fail.
 
 use super::*;
+use crate::planted::holds_but_for;
 use loom::sync::Arc;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Item memory of keys that are their own locations: key `i` has position `i / 16`, and a tag of its own.
 struct Keys;
@@ -58,34 +57,6 @@ fn renew(table: &Chained, key: u32) {
 /// Splits so many buckets.
 fn grow(table: &Chained, splits: u32) {
     (0..splits).for_each(|_| assert_eq!(table.split_some(1, &Keys), 1));
-}
-
-/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
-fn holds_but_for(faults: &[Mutation], preemptions: usize, model: fn()) {
-    let run = |fault| {
-        Mutation::plant(fault);
-        let executions = std::sync::Arc::new(AtomicUsize::new(0));
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
-        builder.max_branches = 20_000;
-        let counted = AssertUnwindSafe(executions.clone());
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            builder.check(move || {
-                counted.fetch_add(1, Ordering::Relaxed);
-                model();
-            });
-        }));
-        Mutation::plant(None);
-        (result.is_ok(), executions.load(Ordering::Relaxed))
-    };
-    let (held, executions) = run(None);
-    println!("{executions} executions");
-    assert!(held, "the model fails without a fault");
-    for &fault in faults {
-        let (held, executions) = run(Some(fault));
-        println!("{fault:?}: {} after {executions}", if held { "missed" } else { "caught" });
-        assert!(!held, "the model does not catch {fault:?}");
-    }
 }
 
 /// Bucket 0 is split into 0 and 1: two of three keys go, one of them from a link.

@@ -5,9 +5,8 @@
 
 use super::*;
 use crate::Entry as _;
+use crate::planted::holds_but_for;
 use loom::sync::Arc;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Item memory of keys that are their own locations; the table of their hashes is the model's.
 struct Keys(Vec<Hash>);
@@ -67,34 +66,6 @@ fn hash_with(pair: [u32; 2], size: u32, number: usize) -> Hash {
     let hashes = mixed.map(|mixed| Hash((mixed ^ mixed >> 29) & !0x100));
     let mut fitting = hashes.filter(|&hash| size.addresses(Probe::new(hash)) == pair);
     fitting.nth(number).expect("endless")
-}
-
-/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
-fn holds_but_for(faults: &[Mutation], preemptions: usize, model: fn()) {
-    let run = |fault| {
-        Mutation::plant(fault);
-        let executions = std::sync::Arc::new(AtomicUsize::new(0));
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
-        builder.max_branches = 20_000;
-        let counted = AssertUnwindSafe(executions.clone());
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            builder.check(move || {
-                counted.fetch_add(1, Ordering::Relaxed);
-                model();
-            });
-        }));
-        Mutation::plant(None);
-        (result.is_ok(), executions.load(Ordering::Relaxed))
-    };
-    let (held, executions) = run(None);
-    println!("{executions} executions");
-    assert!(held, "the model fails without a fault");
-    for &fault in faults {
-        let (held, executions) = run(Some(fault));
-        println!("{fault:?}: {} after {executions}", if held { "missed" } else { "caught" });
-        assert!(!held, "the model does not catch {fault:?}");
-    }
 }
 
 /// Buckets 0 and 1 are full. To make room there, key 0 goes from bucket 1 to bucket 2: its first one, so that a reader

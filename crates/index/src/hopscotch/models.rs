@@ -7,9 +7,8 @@
 use super::line::Few;
 use super::*;
 use crate::Entry as _;
+use crate::planted::holds_but_for;
 use loom::sync::Arc;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Item memory of keys that are their own locations; the table of their hashes is the model's.
 struct Keys(Vec<Hash>);
@@ -70,34 +69,6 @@ impl Setting {
 
 fn homes_in(lines: u32) -> u128 {
     u128::from(lines) * 2
-}
-
-/// Runs a model without a fault, then with each of `faults`: it must hold, and then fail.
-fn holds_but_for(faults: &[Mutation], preemptions: usize, model: fn()) {
-    let run = |fault| {
-        Mutation::plant(fault);
-        let executions = std::sync::Arc::new(AtomicUsize::new(0));
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
-        builder.max_branches = 20_000;
-        let counted = AssertUnwindSafe(executions.clone());
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            builder.check(move || {
-                counted.fetch_add(1, Ordering::Relaxed);
-                model();
-            });
-        }));
-        Mutation::plant(None);
-        (result.is_ok(), executions.load(Ordering::Relaxed))
-    };
-    let (held, executions) = run(None);
-    println!("{executions} executions");
-    assert!(held, "the model fails without a fault");
-    for &fault in faults {
-        let (held, executions) = run(Some(fault));
-        println!("{fault:?}: {} after {executions}", if held { "missed" } else { "caught" });
-        assert!(!held, "the model does not catch {fault:?}");
-    }
 }
 
 /// What the published look-up gets wrong needs no second thread.
