@@ -3,14 +3,16 @@
 //! Each item carries the parity of the generation in which it was stored; a flush begins the next
 //! generation, and whatever is of the other parity is a miss from that instant on. A sweep then
 //! unlinks the dead ones bit by bit. Only when it is through may the generation change again, or
-//! the dead would rise: a flush that comes earlier waits, turn by turn, for the sweep.
+//! the dead would rise: a flush that comes earlier waits, turn by turn, for the sweep. All that wait
+//! are served by the next flush that takes place, so none of them strikes what came after it.
 //!
 //! The sweep starts after every handle has ended the turn in which the flush came: until then a
 //! store may still publish an item of the old generation.
 //!
-//! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), grows the index and touches its next pages before an insert has to, and gives memory
-//! back after the limit was lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the header's field
-//! can tell.
+//! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), grows the index
+//! and touches its next pages before an insert has to, and gives memory back after the limit was
+//! lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
+//! header's field can tell.
 
 use crate::cache::Cache;
 use crate::classes::Class;
@@ -36,9 +38,21 @@ pub(crate) struct Flush {
     generation: AtomicU32,
     /// The second at which a flush is due; 0 for none.
     due: AtomicU32,
-    /// The stamp of the flush that a sweep must still clean up behind.
-    unswept: Mutex<Option<u64>>,
+    behind: Mutex<Behind>,
 }
+
+/// How far the cleaning up is behind the flushes.
+#[derive(Default)]
+struct Behind {
+    /// Flushes that took place.
+    flushes: u64,
+    /// The stamp of the last one, while a sweep must still clean up behind it.
+    unswept: Option<u64>,
+}
+
+/// A flush that was asked for: how many had taken place by then.
+#[derive(Clone, Copy, Debug)]
+pub struct FlushAsked(u64);
 
 impl Flush {
     #[inline]
@@ -49,15 +63,21 @@ impl Flush {
 
 impl<I: Index> Handle<'_, I> {
     /// Makes every item stored so far a miss, in constant time; `false` if the sweep behind the
-    /// last flush is still under way: end the turn, and try again.
-    pub fn flush(&self) -> bool {
+    /// last flush is still under way: end the turn, and try again with the same `asked`, which is
+    /// `None` at first.
+    pub fn flush(&self, asked: &mut Option<FlushAsked>) -> bool {
         let flush = &self.cache.flush;
-        let mut unswept = flush.unswept.lock();
-        if unswept.is_some() {
+        let mut behind = flush.behind.lock();
+        if asked.take_if(|asked| asked.0 < behind.flushes).is_some() {
+            return true;
+        }
+        if behind.unswept.is_some() {
+            asked.get_or_insert(FlushAsked(behind.flushes));
             return false;
         }
         flush.generation.fetch_xor(1, Ordering::AcqRel);
-        *unswept = Some(self.cache.epochs.stamp());
+        *asked = None;
+        *behind = Behind { flushes: behind.flushes + 1, unswept: Some(self.cache.epochs.stamp()) };
         true
     }
 
@@ -72,7 +92,7 @@ impl<I: Index> Handle<'_, I> {
         let due = &self.cache.flush.due;
         let at = due.load(Ordering::Relaxed);
         let is_ours = || due.compare_exchange(at, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if at != 0 && at <= now && is_ours() && !self.flush() {
+        if at != 0 && at <= now && is_ours() && !self.flush(&mut None) {
             // Next turn, then, unless somebody planned another one meanwhile.
             let _ = due.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -160,7 +180,7 @@ impl<I: Index> Sweeper<'_, I> {
     /// Begins a pass if one is due.
     fn start(&mut self, now: u32) -> bool {
         let cache = self.handle.cache;
-        let unswept = *cache.flush.unswept.lock();
+        let unswept = cache.flush.behind.lock().unswept;
         let flushing = unswept.is_some_and(|stamp| stamp < cache.epochs.horizon());
         if !flushing && now < self.aged_at + AGING_S {
             return false;
@@ -174,7 +194,7 @@ impl<I: Index> Sweeper<'_, I> {
 
     fn finish(&mut self) {
         if self.pass.take().is_some_and(|pass| pass.flushing) {
-            *self.handle.cache.flush.unswept.lock() = None;
+            self.handle.cache.flush.behind.lock().unswept = None;
         }
     }
 }

@@ -51,7 +51,7 @@ mod writer;
 
 pub use cache::Cache;
 pub use config::{Config, ConfigError};
-pub use flush::Sweeper;
+pub use flush::{FlushAsked, Sweeper};
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::{Handle, Key};
 pub use item::{Claim, IDLE_MAX_S, ItemRef};

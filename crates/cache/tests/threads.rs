@@ -186,7 +186,7 @@ fn chained_values_flushes_and_stolen_pages_keep_every_value_whole() {
                         handle.store(&handle.key(name.as_bytes()), &bytes, &Store::default(), NOW)
                     });
                     if thread == 0 && round % 100 == 99 {
-                        handle.flush();
+                        handle.flush(&mut None);
                     }
                     let name = format!("{}", (round * 7) % 50);
                     if let Ok(item) = handle.get(&handle.key(name.as_bytes()), NOW) {

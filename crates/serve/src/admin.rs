@@ -32,7 +32,7 @@ pub(crate) enum Flushed {
 }
 
 /// Flushes in either protocol.
-pub(crate) fn flush(executor: &Executor<'_>, exptime: i64) -> Flushed {
+pub(crate) fn flush(executor: &mut Executor<'_>, exptime: i64) -> Flushed {
     let handle = executor.handle();
     let shared = executor.turn.shared;
     if !shared.settings.flush_enabled {
@@ -41,7 +41,7 @@ pub(crate) fn flush(executor: &Executor<'_>, exptime: i64) -> Flushed {
     }
     match shared.clock.expiry(exptime, executor.now()) {
         // Two flushes close together: the second waits for the sweep behind the first.
-        0 | EXPIRED if !handle.flush() => return Flushed::Later,
+        0 | EXPIRED if !handle.flush(&mut executor.flush_asked) => return Flushed::Later,
         // A flush planned before is void: this one is what the client wants now.
         0 | EXPIRED => handle.flush_at(0),
         at => handle.flush_at(at),

@@ -27,7 +27,7 @@ use crate::output::{Output, Unsent};
 use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
 use crate::worker::Turn;
-use guira_cache::{Counter, Handle, Unpublished};
+use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::Errno;
@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     has_backlog: bool,
     /// Since when the request at hand waits for memory, in milliseconds of the system's clock.
     waits_since_ms: Option<u64>,
+    /// The flush that the request at hand waits for.
+    flush_asked: Option<FlushAsked>,
     last_request_s: u32,
 }
 
@@ -159,6 +161,7 @@ impl Connection {
             interest: Interest::Read,
             has_backlog: false,
             waits_since_ms: None,
+            flush_asked: None,
             last_request_s: now,
         }
     }
@@ -232,6 +235,7 @@ impl Connection {
     ) -> io::Result<Next> {
         let output = Output::new(std::mem::take(&mut rooms.replies));
         let mut executor = Executor::new(turn, output, self.fd());
+        executor.flush_asked = self.flush_asked;
         executor.can_wait =
             self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX);
         let next = loop {
@@ -266,6 +270,7 @@ impl Connection {
                 Step::Close => break Next::Close,
             }
         };
+        self.flush_asked = executor.flush_asked;
         rooms.replies = executor.output.into_bytes();
         Ok(next)
     }

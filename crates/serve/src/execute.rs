@@ -22,8 +22,8 @@ use crate::output::Output;
 use crate::version::VERSION;
 use crate::worker::Turn;
 use guira_cache::{
-    Arithmetic, ClassCounter, Counted, Counter, Deleted, Handle, ItemRef, Key, Miss, NoRoom,
-    Touched,
+    Arithmetic, ClassCounter, Counted, Counter, Deleted, FlushAsked, Handle, ItemRef, Key, Miss,
+    NoRoom, Touched,
 };
 use guira_proto::{Get, Request, fixed, reply};
 use std::os::fd::RawFd;
@@ -34,6 +34,8 @@ pub(crate) struct Executor<'t> {
     pub(crate) output: Output<'t>,
     /// Whether a request that finds no memory may be put off ([`Flow::Later`]).
     pub(crate) can_wait: bool,
+    /// The flush that the request at hand waits for.
+    pub(crate) flush_asked: Option<FlushAsked>,
     /// The connection's descriptor.
     pub(crate) fd: RawFd,
     requests_left: usize,
@@ -45,7 +47,7 @@ pub(crate) struct Executor<'t> {
 pub(crate) enum Flow {
     /// It is answered.
     Done,
-    /// It was not executed for want of memory: end the turn, then execute it again.
+    /// It was not executed for want of memory, or of a sweep: end the turn, then execute it again.
     Later,
     /// A multiget is answered but for its last `rest_bytes` bytes of keys.
     Keys {
@@ -62,6 +64,7 @@ impl<'t> Executor<'t> {
             turn,
             output,
             can_wait: true,
+            flush_asked: None,
             fd,
             requests_left: turn.shared.settings.requests_per_turn as usize,
             keys_left: KEYS_PER_TURN,

@@ -284,7 +284,8 @@ fn sweep(handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
 }
 
 fn flush_patiently(handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
-    while !handle.flush() {
+    let mut asked = None;
+    while !handle.flush(&mut asked) {
         sweep(handle, sweeper);
     }
 }
@@ -300,7 +301,7 @@ fn a_flush_hides_everything_before_it_and_nothing_after() {
         assert!(value(&handle, "before").is_err(), "round {round}");
         set(&handle, "after", b"2");
         assert_eq!(value(&handle, "after"), Ok(b"2".to_vec()));
-        assert!(!handle.flush(), "a second flush waits for the sweep behind the first");
+        assert!(!handle.flush(&mut None), "a second flush waits for the sweep behind the first");
         flush_patiently(&mut handle, &mut sweeper);
         assert!(value(&handle, "after").is_err() && value(&handle, "before").is_err());
         set(&handle, "last", b"3");
@@ -319,6 +320,24 @@ fn a_flush_hides_everything_before_it_and_nothing_after() {
     handle.quiesce();
     while sweeper.step(150) {}
     assert_eq!(cache.len(), 0, "the sweep unlinks what the flush hid");
+}
+
+#[test]
+fn flushes_that_wait_are_served_by_one_and_strike_nothing_after_it() {
+    let cache = small();
+    let mut handle = cache.handle();
+    let mut sweeper = cache.sweeper();
+    assert!(handle.flush(&mut None));
+    set(&handle, "before", b"1");
+    let (mut first, mut second) = (None, None);
+    assert!(!handle.flush(&mut first) && !handle.flush(&mut second), "both wait for the sweep");
+    sweep(&mut handle, &mut sweeper);
+    assert!(handle.flush(&mut second), "the later one comes first");
+    assert!(value(&handle, "before").is_err());
+    set(&handle, "after", b"2");
+    assert!(handle.flush(&mut first), "the other served it");
+    assert_eq!(value(&handle, "after"), Ok(b"2".to_vec()));
+    assert!(first.is_none(), "the next one is asked for anew");
 }
 
 #[test]
