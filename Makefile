@@ -73,7 +73,7 @@ bench: ## the index in process, then guira beside memcached over a socket
 	$(CARGO) bench -p guira-index
 	tests/bench-beside $(target)/release/guira
 
-lab: ## the papers' experiments with their checks, under 25 minutes (LAB=quick: 3, LAB=hop-load: one); lab/report.md
+lab: ## the papers' experiments with their checks, under 25 minutes (LAB=quick: seconds, LAB=hop-load: one); lab/report.md
 	$(CARGO) build --release --bin guira
 	$(target)/release/guira lab run $(LAB) --scale small --check
 	$(target)/release/guira lab report

@@ -17,7 +17,7 @@ pub struct Experiment {
     pub shape: &'static str,
     /// Whether the claim stands, as found when the experiment was made.
     pub verdict: Verdict,
-    /// Whether it is one of the subset that runs within seconds, for every change.
+    /// Whether it runs for every change: within seconds, and what it checks are counts, which a busy machine can't change.
     pub is_quick: bool,
     /// Runs it.
     pub run: fn(&Run<'_>) -> anyhow::Result<Outcome>,
