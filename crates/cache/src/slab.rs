@@ -86,6 +86,13 @@ pub struct ClassStats {
     pub evicted_idle_s: u32,
 }
 
+impl ClassStats {
+    /// Chunks of all pages.
+    pub fn chunks(&self) -> usize {
+        self.pages * self.chunks_per_page
+    }
+}
+
 /// What the lock of a class guards.
 pub(crate) struct ClassState {
     /// Every page of the class but those being drained.

@@ -4,6 +4,7 @@
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
+use guira_serve::Meaning;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,9 +40,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
             Ok(())
         }
         Some(("stats", _)) => {
-            println!("| name | meaning |\n|---|---|");
-            for (name, meaning) in guira_serve::stat_meanings() {
-                println!("| `{name}` | {meaning} |");
+            println!("| name | meaning | metric |\n|---|---|---|");
+            for Meaning { name, meaning, metric } in guira_serve::stat_meanings() {
+                let metric = metric.map(|(name, kind)| format!("`{name}` {kind}"));
+                let metric = metric.unwrap_or_default();
+                println!("| `{name}` | {meaning} | {metric} |");
             }
             Ok(())
         }

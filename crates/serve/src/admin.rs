@@ -58,10 +58,10 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
     let mut words = words;
     match words.next() {
         None => stats::general(shared, now, out),
-        Some(b"settings") => stats::settings(shared, out),
-        Some(b"items") => stats::items(shared, out),
-        Some(b"slabs") => stats::slabs(shared, out),
-        Some(b"sizes") => stats::sizes(shared, out),
+        Some(b"settings") => stats::settings(shared, now, out),
+        Some(b"items") => stats::items(shared, now, out),
+        Some(b"slabs") => stats::slabs(shared, now, out),
+        Some(b"sizes") => stats::sizes(shared, now, out),
         Some(b"conns") => stats::conns(shared, now, fd, out),
         Some(b"guira") => stats::own(shared, now, out),
         Some(b"reset") => {

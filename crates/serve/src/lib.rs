@@ -40,5 +40,5 @@ mod worker;
 pub use flags::{AbsentFlags, Flags};
 pub use server::run;
 pub use settings::{Address, Extended, Host, Listen, Protocol, Refusal, Settings};
-pub use stats::stat_meanings;
+pub use stats::{Meaning, stat_meanings};
 pub use version::MEMCACHED_VERSION;

@@ -2,24 +2,60 @@
 //!
 //! Exporters read these by name and some by place, so every line that memcached has is there, 0
 //! where Guira has no such thing; Guira's own figures are in `stats guira`.
+//!
+//! A statistic is declared once, as a row of a table ([`row`]): its line, its meaning, its metric and
+//! how it is read. A new one is a new row; `stats`, `/metrics` and the documentation follow.
 
 mod classes;
 mod general;
+pub(crate) mod row;
 mod settings;
 
 pub(crate) use classes::{items, sizes, slabs};
-pub(crate) use general::{general, own};
 pub(crate) use settings::settings;
 
 use crate::roster::Seat;
 use crate::shared::Shared;
+use general::{OWN, STATS};
 use guira_proto::reply;
+use row::{Row, View};
 use std::fmt::Display;
 use std::os::fd::RawFd;
 
-/// The name and the meaning of every line of `stats`, then of `stats guira`, for the documentation.
-pub fn stat_meanings() -> impl Iterator<Item = (&'static str, &'static str)> {
-    general::STATS.iter().chain(general::OWN).map(|stat| (stat.name, stat.meaning))
+/// What the documentation says of a statistic.
+pub struct Meaning {
+    /// Its name in `stats` or `stats guira`.
+    pub name: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// Its metric's name with labels and its type, if it has one.
+    pub metric: Option<(String, &'static str)>,
+}
+
+/// Every line of `stats`, then of `stats guira`, for the documentation.
+pub fn stat_meanings() -> impl Iterator<Item = Meaning> {
+    STATS.iter().chain(OWN).map(|row| Meaning {
+        name: row.name,
+        meaning: row.meaning,
+        metric: row.metric.as_ref().map(|metric| (metric.to_string(), metric.kind.name())),
+    })
+}
+
+/// Answers `stats`.
+pub(crate) fn general(shared: &Shared, now: u32, out: &mut Vec<u8>) {
+    lines(STATS, &View::new(shared, now), "", out);
+}
+
+/// Answers `stats guira`.
+pub(crate) fn own(shared: &Shared, now: u32, out: &mut Vec<u8>) {
+    lines(OWN, &View::new(shared, now), "", out);
+}
+
+/// Appends the lines of a table, `prefix` before each name.
+fn lines(table: &[Row], view: &View<'_>, prefix: &str, out: &mut Vec<u8>) {
+    for row in table.iter().filter(|row| view.shows(row)) {
+        line(out, &format!("{prefix}{}", row.name), (row.value)(view));
+    }
 }
 
 /// Appends one line.

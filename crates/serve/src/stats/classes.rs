@@ -2,121 +2,117 @@
 //!
 //! A class is listed in full or not at all: exporters fail on one that lacks a line.
 
-use super::line;
+use super::row::{Row, View, number, rows, zero};
+use super::{line, lines};
 use crate::shared::Shared;
-use guira_cache::{ClassCounter, Totals};
+use guira_cache::ClassCounter;
 
 /// Answers `stats items`: the classes that hold items.
-pub(crate) fn items(shared: &Shared, out: &mut Vec<u8>) {
-    let totals = shared.cache.totals();
-    let is_segmented = shared.settings.extended.lru_segmented;
-    for class in 0..shared.cache.classes() {
-        let count = |counter| totals.class(counter, class);
-        let number = count(ClassCounter::Items);
-        if number == 0 {
-            continue;
+pub(crate) fn items(shared: &Shared, now: u32, out: &mut Vec<u8>) {
+    View::new(shared, now).each_class(|class, view| {
+        if view.class_count(ClassCounter::Items) > 0 {
+            lines(ITEMS, view, &format!("items:{}:", class + 1), out);
         }
-        let evicted_idle_s = shared.cache.class_stats(class).evicted_idle_s;
-        let mut put = |name: &str, n: u64| line(out, &format!("items:{}:{name}", class + 1), n);
-        put("number", number);
-        if is_segmented {
-            for (name, n) in [("hot", 0), ("warm", 0), ("cold", number)] {
-                put(&format!("number_{name}"), n);
-            }
-            put("age_hot", 0);
-            put("age_warm", 0);
-        }
-        put("age", evicted_idle_s.into());
-        put("mem_requested", count(ClassCounter::Bytes));
-        put("evicted", count(ClassCounter::Evicted));
-        put("evicted_nonzero", count(ClassCounter::EvictedNonzero));
-        put("evicted_time", evicted_idle_s.into());
-        put("outofmemory", count(ClassCounter::OutOfMemory));
-        put("tailrepairs", 0);
-        put("reclaimed", count(ClassCounter::Reclaimed));
-        put("expired_unfetched", count(ClassCounter::ExpiredUnfetched));
-        put("evicted_unfetched", count(ClassCounter::EvictedUnfetched));
-        if is_segmented {
-            put("evicted_active", 0);
-        }
-        for name in ["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"] {
-            put(name, 0);
-        }
-        if is_segmented {
-            for name in ["moves_to_cold", "moves_to_warm", "moves_within_lru", "direct_reclaims"] {
-                put(name, 0);
-            }
-        }
-        put("hits_to_hot", 0);
-        put("hits_to_warm", 0);
-        put("hits_to_cold", count(ClassCounter::GetHits));
-        put("hits_to_temp", 0);
-    }
+    });
 }
 
 /// Answers `stats slabs`: the classes that have pages.
-pub(crate) fn slabs(shared: &Shared, out: &mut Vec<u8>) {
-    let totals = shared.cache.totals();
+pub(crate) fn slabs(shared: &Shared, now: u32, out: &mut Vec<u8>) {
     let mut active = 0;
-    for class in 0..shared.cache.classes() {
-        let stats = shared.cache.class_stats(class);
-        if stats.pages == 0 {
-            continue;
+    let mut view = View::new(shared, now);
+    view.each_class(|class, view| {
+        if view.of_class().pages > 0 {
+            active += 1;
+            lines(SLABS, view, &format!("{}:", class + 1), out);
         }
-        active += 1;
-        let chunks = stats.pages * stats.chunks_per_page;
-        let mut put = |name: &str, n: u64| line(out, &format!("{}:{name}", class + 1), n);
-        put("chunk_size", stats.chunk_bytes as u64);
-        put("chunks_per_page", stats.chunks_per_page as u64);
-        put("total_pages", stats.pages as u64);
-        put("total_chunks", chunks as u64);
-        put("used_chunks", stats.chunks_used as u64);
-        put("free_chunks", chunks.saturating_sub(stats.chunks_used) as u64);
-        put("free_chunks_end", 0);
-        for (name, n) in commands(&totals, class) {
-            put(name, n);
-        }
-    }
+    });
     line(out, "active_slabs", active);
-    line(out, "total_malloced", shared.cache.page_bytes_held());
-}
-
-fn commands(totals: &Totals, class: usize) -> [(&'static str, u64); 8] {
-    [
-        ("get_hits", ClassCounter::GetHits),
-        ("cmd_set", ClassCounter::CmdSet),
-        ("delete_hits", ClassCounter::DeleteHits),
-        ("incr_hits", ClassCounter::IncrHits),
-        ("decr_hits", ClassCounter::DecrHits),
-        ("cas_hits", ClassCounter::CasHits),
-        ("cas_badval", ClassCounter::CasBadval),
-        ("touch_hits", ClassCounter::TouchHits),
-    ]
-    .map(|(name, counter)| (name, totals.class(counter, class)))
+    lines(SLABS_ALL, &view, "", out);
 }
 
 /// Answers `stats sizes`: items by size in steps of 32 bytes. The size is that of an item's chunk,
 /// a few per cent above its own, which costs nothing to know.
-pub(crate) fn sizes(shared: &Shared, out: &mut Vec<u8>) {
+pub(crate) fn sizes(shared: &Shared, now: u32, out: &mut Vec<u8>) {
     if !shared.settings.extended.track_sizes {
         line(out, "sizes_status", "disabled");
         return;
     }
-    let totals = shared.cache.totals();
     let mut at = 0;
     let mut count = 0;
-    for class in 0..shared.cache.classes() {
-        let size = shared.cache.class_stats(class).chunk_bytes.next_multiple_of(STEP_BYTES);
+    View::new(shared, now).each_class(|_, view| {
+        let size = view.of_class().chunk_bytes.next_multiple_of(STEP_BYTES);
         if size != at && count > 0 {
             line(out, &at.to_string(), count);
             count = 0;
         }
         at = size;
-        count += totals.class(ClassCounter::Items, class);
-    }
+        count += view.class_count(ClassCounter::Items);
+    });
     if count > 0 {
         line(out, &at.to_string(), count);
     }
 }
+
+macro_rules! of_class {
+    ($counter:ident) => {
+        |v| number(v.class_count(ClassCounter::$counter))
+    };
+}
+
+/// The lines of a class in `stats items`. Every item is in what memcached calls the cold queue.
+pub(crate) const ITEMS: &[Row] = rows! {
+    number, "items", of_class!(Items) => gauge memcached_slab_current_items;
+    #[Segmented] number_hot, "0: there are no queues", zero => gauge memcached_slab_hot_items;
+    #[Segmented] number_warm, "0: there are no queues", zero => gauge memcached_slab_warm_items;
+    #[Segmented] number_cold, "items", of_class!(Items) => gauge memcached_slab_cold_items;
+    #[Segmented] age_hot, "0: there are no queues", zero => gauge memcached_slab_hot_age_seconds;
+    #[Segmented] age_warm, "0: there are no queues", zero => gauge memcached_slab_warm_age_seconds;
+    age, "seconds that the item evicted last had not been used", |v| number(v.of_class().evicted_idle_s) => gauge memcached_slab_items_age_seconds;
+    mem_requested, "bytes of items", of_class!(Bytes) => counter memcached_slab_mem_requested_bytes;
+    evicted, "items evicted", of_class!(Evicted) => counter memcached_slab_items_evicted_total;
+    evicted_nonzero, "items with an exptime evicted", of_class!(EvictedNonzero) => counter memcached_slab_items_evicted_nonzero_total;
+    evicted_time, "seconds that the item evicted last had not been used", |v| number(v.of_class().evicted_idle_s) => counter memcached_slab_items_evicted_time_seconds;
+    outofmemory, "items for which there was no memory", of_class!(OutOfMemory) => counter memcached_slab_items_outofmemory_total;
+    tailrepairs, "0: nothing leaks", zero => counter memcached_slab_items_tailrepairs_total;
+    reclaimed, "items stored in the place of expired ones", of_class!(Reclaimed) => counter memcached_slab_items_reclaimed_total;
+    expired_unfetched, "items expired and never read", of_class!(ExpiredUnfetched) => counter memcached_slab_items_expired_unfetched_total;
+    evicted_unfetched, "items evicted and never read", of_class!(EvictedUnfetched) => counter memcached_slab_items_evicted_unfetched_total;
+    #[Segmented] evicted_active, "0", zero;
+    crawler_reclaimed, "0: there is no crawler", zero => counter memcached_slab_items_crawler_reclaimed_total;
+    crawler_items_checked, "0: there is no crawler", zero;
+    lrutail_reflocked, "0: readers hold no references", zero;
+    #[Segmented] moves_to_cold, "0: there are no queues", zero => counter memcached_slab_items_moves_to_cold;
+    #[Segmented] moves_to_warm, "0: there are no queues", zero => counter memcached_slab_items_moves_to_warm;
+    #[Segmented] moves_within_lru, "0: there are no queues", zero => counter memcached_slab_items_moves_within_lru;
+    #[Segmented] direct_reclaims, "0", zero;
+    hits_to_hot, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "hot");
+    hits_to_warm, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "warm");
+    hits_to_cold, "keys found", of_class!(GetHits) => counter memcached_slab_lru_hits_total(lru = "cold");
+    hits_to_temp, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "temporary");
+};
+
+/// The lines of a class in `stats slabs`.
+pub(crate) const SLABS: &[Row] = rows! {
+    chunk_size, "bytes of a chunk", |v| number(v.of_class().chunk_bytes) => gauge memcached_slab_chunk_size_bytes;
+    chunks_per_page, "chunks of a page", |v| number(v.of_class().chunks_per_page) => gauge memcached_slab_chunks_per_page;
+    total_pages, "pages", |v| number(v.of_class().pages) => gauge memcached_slab_current_pages;
+    total_chunks, "chunks", |v| number(v.of_class().chunks()) => gauge memcached_slab_current_chunks;
+    used_chunks, "chunks not free", |v| number(v.of_class().chunks_used) => gauge memcached_slab_chunks_used;
+    free_chunks, "chunks free", |v| number(v.of_class().chunks().saturating_sub(v.of_class().chunks_used)) => gauge memcached_slab_chunks_free;
+    free_chunks_end, "0: the end of a page is no place of its own", zero => gauge memcached_slab_chunks_free_end;
+    get_hits, "keys found", of_class!(GetHits) => counter memcached_slab_commands_total(command = "get", status = "hit");
+    cmd_set, "storage requests", of_class!(CmdSet);
+    delete_hits, "deletes", of_class!(DeleteHits) => counter memcached_slab_commands_total(command = "delete", status = "hit");
+    incr_hits, "incr", of_class!(IncrHits) => counter memcached_slab_commands_total(command = "incr", status = "hit");
+    decr_hits, "decr", of_class!(DecrHits) => counter memcached_slab_commands_total(command = "decr", status = "hit");
+    cas_hits, "cas that stored", of_class!(CasHits) => counter memcached_slab_commands_total(command = "cas", status = "hit");
+    cas_badval, "cas with another unique", of_class!(CasBadval) => counter memcached_slab_commands_total(command = "cas", status = "badval");
+    touch_hits, "touches", of_class!(TouchHits) => counter memcached_slab_commands_total(command = "touch", status = "hit");
+};
+
+/// The end of `stats slabs`.
+pub(crate) const SLABS_ALL: &[Row] = rows! {
+    total_malloced, "bytes of the pages in use", |v| number(v.shared.cache.page_bytes_held()) => gauge memcached_malloced_bytes;
+};
 
 const STEP_BYTES: usize = 32;

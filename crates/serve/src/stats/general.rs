@@ -1,204 +1,67 @@
-//! `stats`: one table of names, conditions, meanings and values, from which the answer derives.
+//! `stats` and `stats guira`: two tables of rows, from which the answers and the metrics derive.
 
-use super::line;
-use crate::shared::{GaugeReading, Shared};
+use super::row::{Row, Value, class_counter, counter, number, rows, text, zero};
 use crate::version::VERSION;
-use guira_cache::{ClassCounter, Counter, START_S, Totals};
-use rustix::time::{ClockId, clock_gettime};
-use std::fmt;
-
-/// One statistic.
-pub(super) struct Stat {
-    pub(super) name: &'static str,
-    /// When it is shown.
-    when: When,
-    /// What it means, for the documentation.
-    pub(super) meaning: &'static str,
-    value: fn(&View<'_>) -> Value,
-}
-
-/// memcached shows some lines only under some settings.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum When {
-    Always,
-    MaxconnsFast,
-    IdleTimeout,
-    Reassign,
-    Crawler,
-    Maintainer,
-    Segmented,
-}
-
-/// What values are computed from.
-struct View<'s> {
-    shared: &'s Shared,
-    totals: Totals,
-    gauges: GaugeReading,
-    now: u32,
-    /// Microseconds in user and system mode.
-    cpu_us: [u64; 2],
-}
-
-enum Value {
-    Number(u64),
-    Text(&'static str),
-    /// Microseconds, shown as seconds with six digits.
-    Seconds(u64),
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(n) => write!(f, "{n}"),
-            Self::Text(text) => f.write_str(text),
-            Self::Seconds(us) => write!(f, "{}.{:06}", us / 1_000_000, us % 1_000_000),
-        }
-    }
-}
-
-/// Answers `stats`.
-pub(crate) fn general(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    answer(STATS, shared, now, out);
-}
-
-/// Answers `stats guira`.
-pub(crate) fn own(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    answer(OWN, shared, now, out);
-}
-
-fn answer(table: &[Stat], shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    let view = View {
-        shared,
-        totals: shared.cache.totals(),
-        gauges: shared.gauges.read(),
-        now,
-        cpu_us: cpu_us(),
-    };
-    for stat in table.iter().filter(|stat| view.shows(stat.when)) {
-        line(out, stat.name, (stat.value)(&view));
-    }
-}
-
-impl View<'_> {
-    fn shows(&self, when: When) -> bool {
-        let extended = &self.shared.settings.extended;
-        match when {
-            When::Always => true,
-            When::MaxconnsFast => extended.maxconns_fast,
-            When::IdleTimeout => extended.idle_timeout_s > 0,
-            When::Reassign => extended.slab_reassign,
-            When::Crawler => extended.lru_crawler,
-            When::Maintainer => extended.lru_maintainer,
-            When::Segmented => extended.lru_segmented,
-        }
-    }
-
-    fn settings(&self) -> &crate::Settings {
-        &self.shared.settings
-    }
-}
-
-/// CPU time of the process in user and in system mode. The kernel counts both in ticks and their sum
-/// in nanoseconds; as getrusage does, the exact sum is divided by the ticks.
-fn cpu_us() -> [u64; 2] {
-    let sum = clock_gettime(ClockId::ProcessCPUTime);
-    let sum_us = u64::try_from(sum.tv_sec * 1_000_000 + sum.tv_nsec / 1_000).unwrap_or(0);
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields are counted behind the program's name, which may hold spaces.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let mut ticks = fields.split_whitespace().skip(11).map(|t| t.parse::<u64>().unwrap_or(0));
-    let (user, system) = (ticks.next().unwrap_or(0), ticks.next().unwrap_or(0));
-    let user_us = (sum_us * user).checked_div(user + system).unwrap_or(sum_us);
-    [user_us, sum_us - user_us]
-}
-
-macro_rules! table {
-    ($($(#[$when:ident])? $name:ident, $meaning:literal, $value:expr;)*) => {
-        &[$(Stat {
-            name: stringify!($name),
-            when: table!(@when $($when)?),
-            meaning: $meaning,
-            value: $value,
-        }),*]
-    };
-    (@when) => { When::Always };
-    (@when $when:ident) => { When::$when };
-}
-
-const fn zero(_: &View<'_>) -> Value {
-    Value::Number(0)
-}
-
-macro_rules! counter {
-    ($counter:ident) => {
-        |v| Value::Number(v.totals.get(Counter::$counter))
-    };
-}
-
-macro_rules! class_counter {
-    ($counter:ident) => {
-        |v| Value::Number(v.totals.all(ClassCounter::$counter))
-    };
-}
+use guira_cache::START_S;
 
 /// memcached's statistics in its order.
-pub(super) const STATS: &[Stat] = table! {
-    pid, "process id", |_| Value::Number(u64::from(std::process::id()));
-    uptime, "seconds since the start", |v| Value::Number(u64::from(v.now - START_S));
-    time, "Unix time by the server's clock", |v| Value::Number(v.shared.clock.unix(v.now).unsigned_abs());
-    version, "the memcached spoken, and Guira's own version", |_| Value::Text(VERSION);
-    libevent, "none: Guira has its own event loop", |_| Value::Text("none");
-    pointer_size, "bits of a pointer", |_| Value::Number(u64::from(usize::BITS));
-    rusage_user, "CPU seconds in user mode", |v| Value::Seconds(v.cpu_us[0]);
-    rusage_system, "CPU seconds in the kernel", |v| Value::Seconds(v.cpu_us[1]);
-    max_connections, "-c", |v| Value::Number(v.settings().connections_max.into());
-    curr_connections, "connections now", |v| Value::Number(v.gauges.connections);
-    total_connections, "connections accepted", |v| Value::Number(v.gauges.connections_total);
-    #[MaxconnsFast] rejected_connections, "connections refused for -c", |v| Value::Number(v.gauges.rejected);
-    connection_structures, "connections now", |v| Value::Number(v.gauges.connections);
+pub(crate) const STATS: &[Row] = rows! {
+    pid, "process id", |_| number(std::process::id());
+    uptime, "seconds since the start", |v| number(v.now - START_S) => counter memcached_uptime_seconds;
+    time, "Unix time by the server's clock", |v| number(v.shared.clock.unix(v.now).unsigned_abs()) => gauge memcached_time_seconds;
+    version, "the memcached spoken, and Guira's own version", |_| text(VERSION);
+    libevent, "none: Guira has its own event loop", |_| text("none");
+    pointer_size, "bits of a pointer", |_| number(usize::BITS);
+    rusage_user, "CPU seconds in user mode", |v| Value::Seconds(v.cpu_us[0]) => counter memcached_process_user_cpu_seconds_total;
+    rusage_system, "CPU seconds in the kernel", |v| Value::Seconds(v.cpu_us[1]) => counter memcached_process_system_cpu_seconds_total;
+    max_connections, "-c", |v| number(v.settings().connections_max);
+    curr_connections, "connections now", |v| number(v.gauges.connections) => gauge memcached_current_connections;
+    total_connections, "connections accepted", |v| number(v.gauges.connections_total) => counter memcached_connections_total;
+    #[MaxconnsFast] rejected_connections, "connections refused for -c", |v| number(v.gauges.rejected) => counter memcached_connections_rejected_total;
+    connection_structures, "connections now", |v| number(v.gauges.connections);
     response_obj_oom, "0: replies have no objects", zero;
     response_obj_count, "0: replies have no objects", zero;
     response_obj_bytes, "0: replies have no objects", zero;
-    read_buf_count, "receive buffers, one a worker", |v| Value::Number(v.settings().threads as u64);
-    read_buf_bytes, "bytes of receive buffers", |v| Value::Number(v.settings().threads as u64 * 65_536);
+    read_buf_count, "receive buffers, one a worker", |v| number(v.settings().threads);
+    read_buf_bytes, "bytes of receive buffers", |v| number(v.settings().threads as u64 * 65_536);
     read_buf_bytes_free, "0", zero;
     read_buf_oom, "0", zero;
-    reserved_fds, "descriptors that are no client's", |v| Value::Number(v.settings().threads as u64 * 2 + 10);
+    reserved_fds, "descriptors that are no client's", |v| number(v.settings().threads as u64 * 2 + 10);
     cmd_get, "keys asked for by get, gets, mg", counter!(CmdGet);
     cmd_set, "storage requests", class_counter!(CmdSet);
-    cmd_flush, "flush_all requests", counter!(CmdFlush);
-    cmd_touch, "keys touched by touch, gat, mg with T", counter!(CmdTouch);
-    cmd_meta, "me requests", counter!(CmdMeta);
-    get_hits, "keys found", class_counter!(GetHits);
-    get_misses, "keys not found", counter!(GetMisses);
-    get_expired, "misses of items past their time", counter!(GetExpired);
-    get_flushed, "misses of flushed items", counter!(GetFlushed);
-    delete_misses, "deletes of nothing", counter!(DeleteMisses);
-    delete_hits, "deletes", class_counter!(DeleteHits);
-    incr_misses, "incr of nothing", counter!(IncrMisses);
-    incr_hits, "incr", class_counter!(IncrHits);
-    decr_misses, "decr of nothing", counter!(DecrMisses);
-    decr_hits, "decr", class_counter!(DecrHits);
-    cas_misses, "cas of nothing", counter!(CasMisses);
-    cas_hits, "cas that stored", class_counter!(CasHits);
-    cas_badval, "cas with another unique", class_counter!(CasBadval);
-    touch_hits, "touches", class_counter!(TouchHits);
-    touch_misses, "touches of nothing", counter!(TouchMisses);
-    store_too_large, "items over -I", counter!(StoreTooLarge);
-    store_no_memory, "items for which there was no memory", counter!(StoreNoMemory);
-    auth_cmds, "0: no authentication in this build", counter!(AuthCmds);
-    auth_errors, "0: no authentication in this build", counter!(AuthErrors);
-    #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", |v| Value::Number(v.gauges.kicked);
-    bytes_read, "bytes received", counter!(BytesRead);
-    bytes_written, "bytes sent", counter!(BytesWritten);
-    limit_maxbytes, "bytes for items, -m at the start", |v| Value::Number(v.shared.cache.memory_limit() as u64);
-    accepting_conns, "whether connections are accepted", |v| Value::Number(v.gauges.is_accepting.into());
-    listen_disabled_num, "pauses of accepting for want of descriptors", |v| Value::Number(v.gauges.pauses);
-    time_in_listen_disabled_us, "microseconds of such pauses", |v| Value::Number(v.gauges.paused_us);
-    threads, "-t", |v| Value::Number(v.settings().threads as u64);
-    conn_yields, "connections that had their share of a turn", counter!(ConnYields);
-    hash_power_level, "log2 of the index's slots", |v| Value::Number(v.shared.cache.index_slots().max(1).ilog2().into());
-    hash_bytes, "bytes of the index", |v| Value::Number(v.shared.cache.index_bytes() as u64);
+    cmd_flush, "flush_all requests", counter!(CmdFlush) => counter memcached_commands_total(command = "flush", status = "hit");
+    cmd_touch, "keys touched by touch, gat, mg with T", counter!(CmdTouch) => counter guira_touched_keys_total;
+    cmd_meta, "me requests", counter!(CmdMeta) => counter guira_meta_debug_total;
+    get_hits, "keys found", class_counter!(GetHits) => counter memcached_commands_total(command = "get", status = "hit");
+    get_misses, "keys not found", counter!(GetMisses) => counter memcached_commands_total(command = "get", status = "miss");
+    get_expired, "misses of items past their time", counter!(GetExpired) => counter guira_get_expired_total;
+    get_flushed, "misses of flushed items", counter!(GetFlushed) => counter guira_get_flushed_total;
+    delete_misses, "deletes of nothing", counter!(DeleteMisses) => counter memcached_commands_total(command = "delete", status = "miss");
+    delete_hits, "deletes", class_counter!(DeleteHits) => counter memcached_commands_total(command = "delete", status = "hit");
+    incr_misses, "incr of nothing", counter!(IncrMisses) => counter memcached_commands_total(command = "incr", status = "miss");
+    incr_hits, "incr", class_counter!(IncrHits) => counter memcached_commands_total(command = "incr", status = "hit");
+    decr_misses, "decr of nothing", counter!(DecrMisses) => counter memcached_commands_total(command = "decr", status = "miss");
+    decr_hits, "decr", class_counter!(DecrHits) => counter memcached_commands_total(command = "decr", status = "hit");
+    cas_misses, "cas of nothing", counter!(CasMisses) => counter memcached_commands_total(command = "cas", status = "miss");
+    cas_hits, "cas that stored", class_counter!(CasHits) => counter memcached_commands_total(command = "cas", status = "hit");
+    cas_badval, "cas with another unique", class_counter!(CasBadval) => counter memcached_commands_total(command = "cas", status = "badval");
+    touch_hits, "touches", class_counter!(TouchHits) => counter memcached_commands_total(command = "touch", status = "hit");
+    touch_misses, "touches of nothing", counter!(TouchMisses) => counter memcached_commands_total(command = "touch", status = "miss");
+    store_too_large, "items over -I", counter!(StoreTooLarge) => counter memcached_item_too_large_total;
+    store_no_memory, "items for which there was no memory", counter!(StoreNoMemory) => counter memcached_item_no_memory_total;
+    auth_cmds, "0: no authentication in this build", counter!(AuthCmds) => counter guira_auth_commands_total;
+    auth_errors, "0: no authentication in this build", counter!(AuthErrors) => counter guira_auth_errors_total;
+    #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", |v| number(v.gauges.kicked) => counter guira_connections_idle_closed_total;
+    bytes_read, "bytes received", counter!(BytesRead) => counter memcached_read_bytes_total;
+    bytes_written, "bytes sent", counter!(BytesWritten) => counter memcached_written_bytes_total;
+    limit_maxbytes, "bytes for items, -m at the start", |v| number(v.shared.cache.memory_limit()) => gauge memcached_limit_bytes;
+    accepting_conns, "whether connections are accepted", |v| number(u8::from(v.gauges.is_accepting)) => gauge memcached_accepting_connections;
+    listen_disabled_num, "pauses of accepting for want of descriptors", |v| number(v.gauges.pauses) => counter memcached_connections_listener_disabled_total;
+    time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us) => counter guira_listener_disabled_microseconds_total;
+    threads, "-t", |v| number(v.settings().threads) => gauge guira_threads;
+    conn_yields, "connections that had their share of a turn", counter!(ConnYields) => counter memcached_connections_yielded_total;
+    hash_power_level, "log2 of the index's slots", |v| number(v.shared.cache.index_slots().max(1).ilog2());
+    hash_bytes, "bytes of the index", |v| number(v.shared.cache.index_bytes());
     hash_is_expanding, "0: it grows while it serves", zero;
     #[Reassign] slab_reassign_rescues, "0", zero;
     #[Reassign] slab_reassign_chunk_rescues, "0", zero;
@@ -206,65 +69,66 @@ pub(super) const STATS: &[Stat] = table! {
     #[Reassign] slab_reassign_busy_items, "0", zero;
     #[Reassign] slab_reassign_busy_deletes, "0", zero;
     #[Reassign] slab_reassign_busy_nomem, "0", zero;
-    #[Reassign] slab_reassign_last_busy_status, "none", |_| Value::Text("none");
+    #[Reassign] slab_reassign_last_busy_status, "none", |_| text("none");
     #[Reassign] slab_reassign_running, "0", zero;
-    #[Reassign] slabs_moved, "0", zero;
+    #[Reassign] slabs_moved, "0", zero => counter guira_slab_pages_moved_total;
     #[Crawler] lru_crawler_running, "0: there is no crawler", zero;
-    #[Crawler] lru_crawler_starts, "0: there is no crawler", zero;
+    #[Crawler] lru_crawler_starts, "0: there is no crawler", zero => counter memcached_lru_crawler_starts_total;
     #[Maintainer] lru_maintainer_juggles, "0: there are no queues to maintain", zero;
     malloc_fails, "0", zero;
-    log_worker_dropped, "0: there are no watchers", zero;
+    log_worker_dropped, "0: there are no watchers", zero => counter guira_watcher_lines_dropped_total;
     log_worker_written, "0: there are no watchers", zero;
     log_watcher_skipped, "0: there are no watchers", zero;
     log_watcher_sent, "0: there are no watchers", zero;
-    log_watchers, "0: there are no watchers", zero;
+    log_watchers, "0: there are no watchers", zero => gauge guira_watchers;
     unexpected_napi_ids, "0", zero;
     round_robin_fallback, "0", zero;
-    bytes, "bytes of items", class_counter!(Bytes);
-    curr_items, "items", class_counter!(Items);
-    total_items, "items stored since the start", counter!(TotalItems);
-    slab_global_page_pool, "0: unused pages are not held", zero;
-    expired_unfetched, "items expired and never read", class_counter!(ExpiredUnfetched);
-    evicted_unfetched, "items evicted and never read", class_counter!(EvictedUnfetched);
+    bytes, "bytes of items", class_counter!(Bytes) => gauge memcached_current_bytes;
+    curr_items, "items", class_counter!(Items) => gauge memcached_current_items;
+    total_items, "items stored since the start", counter!(TotalItems) => counter memcached_items_total;
+    slab_global_page_pool, "0: unused pages are not held", zero => gauge guira_free_pages;
+    expired_unfetched, "items expired and never read", class_counter!(ExpiredUnfetched) => counter guira_items_expired_unfetched_total;
+    evicted_unfetched, "items evicted and never read", class_counter!(EvictedUnfetched) => counter guira_items_evicted_unfetched_total;
     #[Segmented] evicted_active, "0", zero;
-    evictions, "items evicted", class_counter!(Evicted);
-    reclaimed, "items stored in the place of expired ones", class_counter!(Reclaimed);
-    crawler_reclaimed, "0: there is no crawler", zero;
-    crawler_items_checked, "0: there is no crawler", zero;
+    evictions, "items evicted", class_counter!(Evicted) => counter memcached_items_evicted_total;
+    reclaimed, "items stored in the place of expired ones", class_counter!(Reclaimed) => counter memcached_items_reclaimed_total;
+    crawler_reclaimed, "0: there is no crawler", zero => counter memcached_lru_crawler_reclaimed_total;
+    crawler_items_checked, "0: there is no crawler", zero => counter memcached_lru_crawler_items_checked_total;
     lrutail_reflocked, "0: readers hold no references", zero;
-    #[Segmented] moves_to_cold, "0: there are no queues", zero;
-    #[Segmented] moves_to_warm, "0: there are no queues", zero;
-    #[Segmented] moves_within_lru, "0: there are no queues", zero;
-    #[Segmented] direct_reclaims, "0", zero;
+    #[Segmented] moves_to_cold, "0: there are no queues", zero => counter memcached_lru_crawler_moves_to_cold_total;
+    #[Segmented] moves_to_warm, "0: there are no queues", zero => counter memcached_lru_crawler_moves_to_warm_total;
+    #[Segmented] moves_within_lru, "0: there are no queues", zero => counter memcached_lru_crawler_moves_within_lru_total;
+    #[Segmented] direct_reclaims, "0", zero => counter memcached_direct_reclaims_total;
     #[Segmented] lru_bumps_dropped, "0", zero;
 };
 
 /// Guira's own statistics.
-pub(super) const OWN: &[Stat] = table! {
-    index_slots, "slots of the index", |v| Value::Number(v.shared.cache.index_slots() as u64);
-    index_bytes, "bytes of the index", |v| Value::Number(v.shared.cache.index_bytes() as u64);
+pub(crate) const OWN: &[Row] = rows! {
+    index_slots, "slots of the index", |v| number(v.shared.cache.index_slots()) => gauge guira_index_slots;
+    index_bytes, "bytes of the index", |v| number(v.shared.cache.index_bytes()) => gauge guira_index_bytes;
     index_load_percent, "slots in use of a hundred", |v| {
         let slots = v.shared.cache.index_slots().max(1);
-        Value::Number((v.shared.cache.len() * 100 / slots) as u64)
-    };
-    items_on_probation, "items that are new to S3-CLOCK", class_counter!(OnProbation);
-    items_promoted, "items that passed their probation", class_counter!(Promoted);
+        number(v.shared.cache.len() * 100 / slots)
+    } => gauge guira_index_load_percent;
+    items_on_probation, "items that are new to S3-CLOCK", class_counter!(OnProbation) => gauge guira_items_on_probation;
+    items_promoted, "items that passed their probation", class_counter!(Promoted) => counter guira_items_promoted_total;
     probation_percent, "share of items that are to be on probation, chosen by the tuner", |v| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage")]
         let percent = (v.shared.cache.tuned().small * 100.0).round() as u64;
-        Value::Number(percent)
-    };
-    probation_hits, "hits that it takes to pass, chosen by the tuner", |v| Value::Number(v.shared.cache.tuned().promote.into());
-    tuner_switches, "how often the tuner chose anew", |v| Value::Number(v.shared.cache.tuned().switches);
-    page_bytes, "bytes of a slab page", |v| Value::Number(v.shared.cache.page_bytes() as u64);
-    pages_held_bytes, "bytes of the pages in use", |v| Value::Number(v.shared.cache.page_bytes_held() as u64);
-    slab_classes, "slab classes", |v| Value::Number(v.shared.cache.classes() as u64);
-    udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", |v| Value::Number(v.gauges.datagrams_dropped);
-    detail_prefixes, "prefixes that stats detail counts", |v| Value::Number(v.shared.detail.len() as u64);
+        number(percent)
+    } => gauge guira_probation_percent;
+    probation_hits, "hits that it takes to pass, chosen by the tuner", |v| number(v.shared.cache.tuned().promote) => gauge guira_probation_hits;
+    tuner_switches, "how often the tuner chose anew", |v| number(v.shared.cache.tuned().switches) => counter guira_tuner_switches_total;
+    page_bytes, "bytes of a slab page", |v| number(v.shared.cache.page_bytes()) => gauge guira_page_bytes;
+    pages_held_bytes, "bytes of the pages in use", |v| number(v.shared.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
+    slab_classes, "slab classes", |v| number(v.shared.cache.classes()) => gauge guira_slab_classes;
+    udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", |v| number(v.gauges.datagrams_dropped) => counter guira_udp_replies_dropped_total;
+    detail_prefixes, "prefixes that stats detail counts", |v| number(v.shared.detail.len()) => gauge guira_detail_prefixes;
 };
 
 #[cfg(test)]
 mod tests {
+    use super::super::row::When;
     use super::*;
 
     #[test]
@@ -286,10 +150,5 @@ mod tests {
             assert_eq!(names.len(), count);
             assert!(table.iter().all(|stat| !stat.meaning.is_empty()));
         }
-    }
-
-    #[test]
-    fn cpu_seconds_have_six_digits_behind_the_point() {
-        assert_eq!(Value::Seconds(12_000_034).to_string(), "12.000034");
     }
 }

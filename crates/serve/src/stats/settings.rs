@@ -1,102 +1,82 @@
 //! `stats settings`: what the server was told, and defaults for what it wasn't.
 
-use super::line;
+use super::lines;
+use super::row::{Row, Value, View, number, rows, text, zero};
 use crate::settings::Listen;
 use crate::shared::Shared;
 
 /// Answers `stats settings`.
-pub(crate) fn settings(shared: &Shared, out: &mut Vec<u8>) {
-    network(shared, out);
-    memory(shared, out);
-    tuning(shared, out);
-    outside(out);
-    own(shared, out);
+pub(crate) fn settings(shared: &Shared, now: u32, out: &mut Vec<u8>) {
+    lines(SETTINGS, &View::new(shared, now), "", out);
 }
 
-fn yes(is: bool) -> &'static str {
-    if is { "yes" } else { "no" }
-}
+/// memcached's settings in its order, then what it has no choice of.
+pub(crate) const SETTINGS: &[Row] = rows! {
+    maxbytes, "-m in bytes, as changed since", |v| number(v.shared.cache.memory_limit());
+    maxconns, "-c", |v| number(v.settings().connections_max) => gauge memcached_max_connections;
+    tcpport, "-p", |v| text(v.settings().tcp_port());
+    udpport, "-U", |v| text(v.settings().udp_port);
+    inter, "-l", |v| text(v.settings().inter.as_deref().unwrap_or("NULL"));
+    verbosity, "-v, as changed since", |v| number(v.shared.log.level());
+    oldest, "0", zero;
+    evictions, "off with -M", |v| text(if v.settings().evictions { "on" } else { "off" });
+    domain_socket, "-s", |v| text(unix_socket(v).0);
+    umask, "-a", |v| text(format_args!("{:o}", unix_socket(v).1));
+    shutdown_command, "-A", |v| Value::Flag(v.settings().shutdown_enabled);
+    growth_factor, "-f", |v| Value::Fraction(v.settings().growth_factor.unwrap_or(1.25), 2);
+    chunk_size, "-n", |v| number(v.settings().chunk_bytes_min);
+    num_threads, "-t", |v| number(v.settings().threads);
+    num_threads_per_udp, "-t", |v| number(v.settings().threads);
+    stat_key_prefix, "-D", |v| text(char::from(v.settings().prefix_delimiter));
+    detail_enabled, "whether stats detail counts", |v| Value::Flag(v.shared.detail.is_on());
+    reqs_per_event, "-R", |v| number(v.settings().requests_per_turn);
+    cas_enabled, "no with -C", |v| Value::Flag(v.settings().cas_enabled);
+    tcp_backlog, "-b", |v| text(v.settings().backlog);
+    binding_protocol, "-B", |v| text(v.settings().protocol.name());
+    auth_enabled_sasl, "no: not in this build", |_| Value::Flag(false);
+    auth_enabled_ascii, "no: not in this build", |_| Value::Flag(false);
+    item_size_max, "-I", |v| number(v.settings().item_bytes_max);
+    maxconns_fast, "-o maxconns_fast", |v| Value::Flag(v.settings().extended.maxconns_fast);
+    hashpower_init, "-o hashpower", |v| number(v.settings().extended.hashpower);
+    slab_reassign, "-o slab_reassign", |v| Value::Flag(v.settings().extended.slab_reassign);
+    slab_automove, "-o slab_automove", |v| number(v.settings().extended.slab_automove);
+    slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.settings().extended.slab_automove_ratio, 2);
+    slab_automove_window, "-o slab_automove_window", |v| number(v.settings().extended.slab_automove_window);
+    slab_chunk_max, "-o slab_chunk_max, in bytes", |v| number(v.settings().extended.slab_chunk_bytes_max);
+    lru_crawler, "-o lru_crawler", |v| Value::Flag(v.settings().extended.lru_crawler) => gauge memcached_lru_crawler_enabled;
+    lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.settings().extended.lru_crawler_sleep_us) => gauge memcached_lru_crawler_sleep;
+    lru_crawler_tocrawl, "-o lru_crawler_tocrawl", |v| number(v.settings().extended.lru_crawler_tocrawl) => gauge memcached_lru_crawler_to_crawl;
+    tail_repair_time, "-o tail_repair_time", |v| number(v.settings().extended.tail_repair_time_s);
+    flush_enabled, "no with -F", |v| Value::Flag(v.settings().flush_enabled);
+    dump_enabled, "no with -X", |v| Value::Flag(v.settings().dump_enabled);
+    hash_algorithm, "-o hash_algorithm", |v| text(v.settings().extended.hash_algorithm);
+    lru_maintainer_thread, "-o lru_maintainer", |v| Value::Flag(v.settings().extended.lru_maintainer) => gauge memcached_lru_crawler_maintainer_thread;
+    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.settings().extended.lru_segmented);
+    hot_lru_pct, "-o hot_lru_pct", |v| number(v.settings().extended.hot_lru_pct) => gauge memcached_lru_crawler_hot_percent;
+    warm_lru_pct, "-o warm_lru_pct", |v| number(v.settings().extended.warm_lru_pct) => gauge memcached_lru_crawler_warm_percent;
+    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.settings().extended.hot_max_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
+    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.settings().extended.warm_max_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
+    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.settings().extended.temporary_ttl_s.is_some());
+    temporary_ttl, "-o temporary_ttl", |v| number(v.settings().extended.temporary_ttl_s.unwrap_or(61));
+    idle_timeout, "-o idle_timeout", |v| number(v.settings().extended.idle_timeout_s);
+    watcher_logbuf_size, "-o watcher_logbuf_size, in bytes", |v| number(v.settings().extended.watcher_logbuf_bytes);
+    worker_logbuf_size, "-o worker_logbuf_size, in bytes", |v| number(v.settings().extended.worker_logbuf_bytes);
+    read_buf_mem_limit, "-o read_buf_mem_limit, in bytes", |v| number(v.settings().extended.read_buf_mem_limit_bytes);
+    track_sizes, "-o track_sizes", |v| Value::Flag(v.settings().extended.track_sizes);
+    inline_ascii_response, "no", |_| Value::Flag(false);
+    drop_privileges, "-o drop_privileges", |v| Value::Flag(v.settings().extended.drop_privileges);
+    slab_automove_freeratio, "-o slab_automove_freeratio", |v| Value::Fraction(v.settings().extended.slab_automove_freeratio, 3);
+    num_napi_ids, "-N", zero;
+    memory_file, "-e", |_| text("(null)");
+    client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
+    index, "--index", |v| text(v.settings().index);
+    eviction, "--eviction", |v| text(v.settings().eviction);
+};
 
-fn network(shared: &Shared, out: &mut Vec<u8>) {
-    let s = &shared.settings;
-    let (socket, mode) = match &s.listen {
+/// The unix socket's path and mode, and what memcached shows without one.
+fn unix_socket(v: &View<'_>) -> (String, u32) {
+    match &v.settings().listen {
         Listen::Unix { path, mode } => (path.display().to_string(), *mode),
         Listen::Tcp(_) => ("NULL".to_owned(), 0o700),
-    };
-    line(out, "maxbytes", shared.cache.memory_limit());
-    line(out, "maxconns", s.connections_max);
-    line(out, "tcpport", s.tcp_port());
-    line(out, "udpport", s.udp_port);
-    line(out, "inter", s.inter.as_deref().unwrap_or("NULL"));
-    line(out, "verbosity", shared.log.level());
-    line(out, "oldest", 0);
-    line(out, "evictions", if s.evictions { "on" } else { "off" });
-    line(out, "domain_socket", socket);
-    line(out, "umask", format!("{mode:o}"));
-    line(out, "shutdown_command", yes(s.shutdown_enabled));
-}
-
-fn memory(shared: &Shared, out: &mut Vec<u8>) {
-    let s = &shared.settings;
-    line(out, "growth_factor", format!("{:.2}", s.growth_factor.unwrap_or(1.25)));
-    line(out, "chunk_size", s.chunk_bytes_min);
-    line(out, "num_threads", s.threads);
-    line(out, "num_threads_per_udp", s.threads);
-    line(out, "stat_key_prefix", char::from(s.prefix_delimiter));
-    line(out, "detail_enabled", yes(shared.detail.is_on()));
-    line(out, "reqs_per_event", s.requests_per_turn);
-    line(out, "cas_enabled", yes(s.cas_enabled));
-    line(out, "tcp_backlog", s.backlog);
-    line(out, "binding_protocol", s.protocol.name());
-    line(out, "auth_enabled_sasl", "no");
-    line(out, "auth_enabled_ascii", "no");
-    line(out, "item_size_max", s.item_bytes_max);
-    line(out, "maxconns_fast", yes(s.extended.maxconns_fast));
-}
-
-fn tuning(shared: &Shared, out: &mut Vec<u8>) {
-    let s = &shared.settings;
-    let e = &s.extended;
-    line(out, "hashpower_init", e.hashpower);
-    line(out, "slab_reassign", yes(e.slab_reassign));
-    line(out, "slab_automove", e.slab_automove);
-    line(out, "slab_automove_ratio", format!("{:.2}", e.slab_automove_ratio));
-    line(out, "slab_automove_window", e.slab_automove_window);
-    line(out, "slab_chunk_max", e.slab_chunk_bytes_max);
-    line(out, "lru_crawler", yes(e.lru_crawler));
-    line(out, "lru_crawler_sleep", e.lru_crawler_sleep_us);
-    line(out, "lru_crawler_tocrawl", e.lru_crawler_tocrawl);
-    line(out, "tail_repair_time", e.tail_repair_time_s);
-    line(out, "flush_enabled", yes(s.flush_enabled));
-    line(out, "dump_enabled", yes(s.dump_enabled));
-    line(out, "hash_algorithm", e.hash_algorithm);
-    line(out, "lru_maintainer_thread", yes(e.lru_maintainer));
-    line(out, "lru_segmented", yes(e.lru_segmented));
-    line(out, "hot_lru_pct", e.hot_lru_pct);
-    line(out, "warm_lru_pct", e.warm_lru_pct);
-    line(out, "hot_max_factor", format!("{:.2}", e.hot_max_factor));
-    line(out, "warm_max_factor", format!("{:.2}", e.warm_max_factor));
-    line(out, "temp_lru", yes(e.temporary_ttl_s.is_some()));
-    line(out, "temporary_ttl", e.temporary_ttl_s.unwrap_or(61));
-    line(out, "idle_timeout", e.idle_timeout_s);
-    line(out, "watcher_logbuf_size", e.watcher_logbuf_bytes);
-    line(out, "worker_logbuf_size", e.worker_logbuf_bytes);
-    line(out, "read_buf_mem_limit", e.read_buf_mem_limit_bytes);
-    line(out, "track_sizes", yes(e.track_sizes));
-    line(out, "inline_ascii_response", "no");
-    line(out, "drop_privileges", yes(e.drop_privileges));
-    line(out, "slab_automove_freeratio", format!("{:.3}", e.slab_automove_freeratio));
-}
-
-/// Of storage outside memory only the names are there, for readers that count on them.
-fn outside(out: &mut Vec<u8>) {
-    line(out, "num_napi_ids", 0);
-    line(out, "memory_file", "(null)");
-    line(out, "client_flags_size", size_of::<u32>());
-}
-
-/// What memcached has no choice of.
-fn own(shared: &Shared, out: &mut Vec<u8>) {
-    line(out, "index", shared.settings.index);
-    line(out, "eviction", shared.settings.eviction);
+    }
 }

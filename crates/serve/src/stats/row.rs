@@ -1,0 +1,254 @@
+//! One declaration of a statistic: its line in `stats` and its metric, what it means and how it is read.
+//!
+//! A table is a list of rows in the order of the lines:
+//!
+//! ```text
+//! #[When] name, "what it means", |view| value => counter|gauge metric_name(label = "of", ..);
+//! ```
+//! The condition and everything from `=>` on may be left out: then the line is always there, or it
+//! has no metric. Rows with the same metric name are one family, told apart by their labels.
+
+use crate::shared::{GaugeReading, Shared};
+use guira_cache::{ClassCounter, ClassStats, Totals};
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
+
+/// One statistic.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    /// When it is shown.
+    pub(super) when: When,
+    /// What it means, for the documentation and the metric's help.
+    pub(crate) meaning: &'static str,
+    pub(super) value: fn(&View<'_>) -> Value,
+    pub(super) metric: Option<Metric>,
+}
+
+/// How a statistic is told to Prometheus.
+pub(crate) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) labels: &'static [(&'static str, &'static str)],
+}
+
+/// Whether a metric only rises. The names are Prometheus's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(non_camel_case_types, reason = "rows spell them so")]
+pub(crate) enum Kind {
+    counter,
+    gauge,
+}
+
+impl Kind {
+    /// As the exposition spells it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::counter => "counter",
+            Self::gauge => "gauge",
+        }
+    }
+}
+
+/// memcached shows some lines only under some settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    MaxconnsFast,
+    IdleTimeout,
+    Reassign,
+    Crawler,
+    Maintainer,
+    Segmented,
+}
+
+/// What values are computed from: one reading of everything that is counted.
+pub(crate) struct View<'s> {
+    pub(crate) shared: &'s Shared,
+    pub(super) totals: Totals,
+    pub(super) gauges: GaugeReading,
+    pub(super) now: u32,
+    /// Microseconds in user and system mode.
+    pub(super) cpu_us: [u64; 2],
+    /// The slab class that is told of, with its figures, in tables by class.
+    class: Option<(usize, ClassStats)>,
+}
+
+/// The value of a statistic.
+pub(crate) enum Value {
+    Number(u64),
+    /// What is no number in the metrics.
+    Text(String),
+    /// `yes` or `no`; 1 or 0 as a metric.
+    Flag(bool),
+    /// Microseconds, shown as seconds with six digits.
+    Seconds(u64),
+    /// A fraction and the digits that it is shown with.
+    Fraction(f64, usize),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(n) => write!(f, "{n}"),
+            Self::Text(text) => f.write_str(text),
+            Self::Flag(is) => f.write_str(if *is { "yes" } else { "no" }),
+            Self::Seconds(us) => write!(f, "{}.{:06}", us / 1_000_000, us % 1_000_000),
+            Self::Fraction(x, digits) => write!(f, "{x:.digits$}"),
+        }
+    }
+}
+
+/// The name and the labels as the exposition spells them.
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        let mut opening = '{';
+        for (label, of) in self.labels {
+            write!(f, "{opening}{label}=\"{of}\"")?;
+            opening = ',';
+        }
+        f.write_str(if self.labels.is_empty() { "" } else { "}" })
+    }
+}
+
+impl<'s> View<'s> {
+    pub(crate) fn new(shared: &'s Shared, now: u32) -> View<'s> {
+        View {
+            shared,
+            totals: shared.cache.totals(),
+            gauges: shared.gauges.read(),
+            now,
+            cpu_us: cpu_us(),
+            class: None,
+        }
+    }
+
+    /// Runs `tell` once for each slab class, by rising number from 0, with the view on that class.
+    pub(crate) fn each_class(&mut self, mut tell: impl FnMut(usize, &View<'s>)) {
+        for class in 0..self.shared.cache.classes() {
+            self.class = Some((class, self.shared.cache.class_stats(class)));
+            tell(class, self);
+        }
+        self.class = None;
+    }
+
+    /// Whether a row under this condition has a line.
+    pub(crate) fn shows(&self, row: &Row) -> bool {
+        let extended = &self.settings().extended;
+        match row.when {
+            When::Always => true,
+            When::MaxconnsFast => extended.maxconns_fast,
+            When::IdleTimeout => extended.idle_timeout_s > 0,
+            When::Reassign => extended.slab_reassign,
+            When::Crawler => extended.lru_crawler,
+            When::Maintainer => extended.lru_maintainer,
+            When::Segmented => extended.lru_segmented,
+        }
+    }
+
+    pub(super) fn settings(&self) -> &'s crate::Settings {
+        &self.shared.settings
+    }
+
+    /// Figures of the class that is told of.
+    pub(super) fn of_class(&self) -> &ClassStats {
+        &self.class.as_ref().expect("a row of a table by class").1
+    }
+
+    /// A counter of the class that is told of.
+    pub(super) fn class_count(&self, counter: ClassCounter) -> u64 {
+        self.class.as_ref().map_or(0, |(class, _)| self.totals.class(counter, *class))
+    }
+}
+
+/// CPU time of the process in user and in system mode. The kernel counts both in ticks and their sum
+/// in nanoseconds; as getrusage does, the exact sum is divided by the ticks.
+fn cpu_us() -> [u64; 2] {
+    let sum = clock_gettime(ClockId::ProcessCPUTime);
+    let sum_us = u64::try_from(sum.tv_sec * 1_000_000 + sum.tv_nsec / 1_000).unwrap_or(0);
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields are counted behind the program's name, which may hold spaces.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut ticks = fields.split_whitespace().skip(11).map(|t| t.parse::<u64>().unwrap_or(0));
+    let (user, system) = (ticks.next().unwrap_or(0), ticks.next().unwrap_or(0));
+    let user_us = (sum_us * user).checked_div(user + system).unwrap_or(sum_us);
+    [user_us, sum_us - user_us]
+}
+
+/// A figure as a [`Value`], whatever integer it is.
+pub(super) fn number(n: impl TryInto<u64>) -> Value {
+    Value::Number(n.try_into().unwrap_or(0))
+}
+
+/// What is shown as it prints.
+pub(super) fn text(what: impl fmt::Display) -> Value {
+    Value::Text(what.to_string())
+}
+
+/// What Guira has no such thing of.
+pub(super) fn zero(_: &View<'_>) -> Value {
+    Value::Number(0)
+}
+
+/// A table of rows.
+macro_rules! rows {
+    ($($(#[$when:ident])? $name:ident, $meaning:literal, $value:expr
+        $(=> $kind:ident $metric:ident $(($($label:ident = $of:literal),+))?)?;)*) => {
+        &[$($crate::stats::row::Row {
+            name: stringify!($name),
+            when: rows!(@when $($when)?),
+            meaning: $meaning,
+            value: $value,
+            metric: rows!(@metric $($kind $metric $($($label = $of),+)?)?),
+        }),*]
+    };
+    (@when) => { $crate::stats::row::When::Always };
+    (@when $when:ident) => { $crate::stats::row::When::$when };
+    (@metric) => { None };
+    (@metric $kind:ident $metric:ident $($label:ident = $of:literal),*) => {
+        Some($crate::stats::row::Metric {
+            name: stringify!($metric),
+            kind: $crate::stats::row::Kind::$kind,
+            labels: &[$((stringify!($label), $of)),*],
+        })
+    };
+}
+
+/// The value of a counter of the whole cache.
+macro_rules! counter {
+    ($counter:ident) => {
+        |v| $crate::stats::row::number(v.totals.get(guira_cache::Counter::$counter))
+    };
+}
+
+/// The value of a class counter, over all classes.
+macro_rules! class_counter {
+    ($counter:ident) => {
+        |v| $crate::stats::row::number(v.totals.all(guira_cache::ClassCounter::$counter))
+    };
+}
+
+pub(super) use {class_counter, counter, rows};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_seconds_have_six_digits_behind_the_point() {
+        assert_eq!(Value::Seconds(12_000_034).to_string(), "12.000034");
+    }
+
+    #[test]
+    fn a_row_has_a_condition_and_a_metric_only_if_it_says_so() {
+        let table: &[Row] = rows! {
+            plain, "p", zero;
+            #[Crawler] full, "f", zero => counter family_total(command = "get", status = "hit");
+        };
+        assert!(table[0].metric.is_none() && table[0].when == When::Always);
+        let metric = table[1].metric.as_ref().unwrap();
+        assert_eq!(table[1].when, When::Crawler);
+        assert_eq!(metric.kind, Kind::counter);
+        assert_eq!(metric.to_string(), r#"family_total{command="get",status="hit"}"#);
+    }
+}
