@@ -68,6 +68,20 @@ impl Server {
             .unwrap_or_else(|refused| panic!("{program:?} {flags:?} did not start: {refused:?}"))
     }
 
+    /// As `start`, with more in the server's environment.
+    ///
+    /// # Panics
+    /// If it doesn't come up; the message holds what it said.
+    #[must_use]
+    pub fn start_with(program: Program, flags: &[&str], environment: &[(&str, &str)]) -> Self {
+        let dir = own_directory();
+        let socket = dir.join("socket");
+        let mut command = command(program);
+        command.arg("-s").arg(&socket).args(flags).envs(environment.iter().copied());
+        Self::spawn(command, Address::Unix(socket), dir)
+            .unwrap_or_else(|refused| panic!("{program:?} {flags:?} did not start: {refused:?}"))
+    }
+
     /// Starts `program` on a free port of 127.0.0.1.
     ///
     /// # Panics

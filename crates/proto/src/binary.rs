@@ -17,6 +17,7 @@
 //! # Costs
 //! No allocation; a request borrows its key. About 10 ns a request.
 
+pub mod login;
 pub mod opcode;
 pub mod reply;
 mod request;
@@ -140,6 +141,8 @@ pub enum Status {
     NonNumeric,
     /// Not logged in, or not allowed.
     Auth,
+    /// The login goes on: the body is the server's challenge.
+    Continue,
     /// No such opcode.
     UnknownCommand,
     /// There is no memory for it.
@@ -158,6 +161,7 @@ impl Status {
             Status::NotStored => 0x05,
             Status::NonNumeric => 0x06,
             Status::Auth => 0x20,
+            Status::Continue => 0x21,
             Status::UnknownCommand => 0x81,
             Status::OutOfMemory => 0x82,
         }
@@ -166,7 +170,7 @@ impl Status {
     /// What an error reply says in its body; memcached's words, which clients show.
     pub const fn text(self) -> &'static str {
         match self {
-            Status::Success => "",
+            Status::Success | Status::Continue => "",
             Status::NotFound => "Not found",
             Status::Exists => "Data exists for key.",
             Status::TooLarge => "Too large.",

@@ -117,6 +117,17 @@ lines! {
     /// `shutdown` with another word than `graceful`.
     SHUTDOWN_MODE = "CLIENT_ERROR invalid shutdown mode";
 
+    /// Before the login: no login.
+    UNAUTHENTICATED = "CLIENT_ERROR unauthenticated";
+    /// A login over 16,384 bytes.
+    AUTH_TOKEN_TOO_LONG = "CLIENT_ERROR auth token too long";
+    /// A login that did not end in `\r\n`.
+    AUTH_BAD_END = "CLIENT_ERROR bad command line termination";
+    /// A login without a space between user and password.
+    AUTH_BAD_TOKEN = "CLIENT_ERROR bad authentication token format";
+    /// No such user, or another password.
+    AUTH_FAILED = "CLIENT_ERROR authentication failure";
+
     /// A letter that no meta command knows.
     INVALID_FLAG = "CLIENT_ERROR invalid flag";
     /// A meta flag twice.

@@ -41,6 +41,7 @@ pub mod binary;
 mod encode;
 pub mod fixed;
 mod key;
+mod login;
 mod meta;
 mod number;
 pub mod reply;
@@ -51,6 +52,7 @@ pub mod udp;
 pub use admin::{Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds};
 pub use base64::{append_base64, decode_base64};
 pub use key::{KEY_BYTES_MAX, Words, is_key};
+pub use login::{Login, parse_login};
 pub use meta::{Meta, MetaFlag, MetaFlags, MetaVerb, OPAQUE_BYTES_MAX};
 pub use request::{Arithmetic, Get, Request, Store, Verb};
 

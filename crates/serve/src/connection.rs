@@ -16,6 +16,7 @@
 //! One `recv` and one `send` a batch. No allocation for whole requests.
 
 mod input;
+mod login;
 mod packets;
 mod steps;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
 use crate::worker::Turn;
 use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
+use login::LoggedOut;
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::Errno;
@@ -61,6 +63,8 @@ pub(crate) struct Connection {
 enum State {
     /// Before its first byte, which decides the protocol.
     New,
+    /// Before the login, where one is required.
+    Login(LoggedOut),
     /// Between requests.
     Requests,
     /// Within the keys of a multiget.
@@ -303,7 +307,7 @@ impl Connection {
 
     /// Whether nothing is under way: no request, no reply.
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::New | State::Requests)
+        matches!(self.state, State::New | State::Login(_) | State::Requests)
             && self.input.is_empty()
             && self.unsent.is_empty()
     }

@@ -83,6 +83,11 @@ impl<'t> Executor<'t> {
         self.requests_left
     }
 
+    /// Counts a request that is executed elsewhere.
+    pub(crate) fn spend(&mut self) {
+        self.requests_left = self.requests_left.saturating_sub(1);
+    }
+
     /// Gives another share of the turn.
     pub(crate) fn renew(&mut self) {
         self.requests_left = self.turn.shared.settings.requests_per_turn as usize;

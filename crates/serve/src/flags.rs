@@ -76,9 +76,9 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub listen_backlog: i64,
 
-    /// Protocol: auto (a connection's first byte decides), ascii or binary
-    #[arg(short = 'B', long, value_name = "NAME", default_value = "auto")]
-    pub protocol: String,
+    /// Protocol: auto (the default: a connection's first byte decides), ascii or binary
+    #[arg(short = 'B', long, value_name = "NAME")]
+    pub protocol: Option<String>,
 
     /// Largest item: bytes, or with a suffix k or m; 1k to 1024m
     #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m")]
@@ -150,6 +150,14 @@ pub struct Flags {
     #[arg(short = 'o', long, value_name = "LIST", action = ArgAction::Append)]
     pub extended: Vec<String>,
 
+    /// Demand a login over the binary protocol
+    #[arg(short = 'S', long, help = SASL_HELP)]
+    pub enable_sasl: bool,
+
+    /// Demand a login over the text protocol: a file of lines user:password
+    #[arg(short = 'Y', long, value_name = "FILE")]
+    pub auth_file: Option<String>,
+
     /// Parts that this build does not have.
     #[command(flatten)]
     pub absent: AbsentFlags,
@@ -158,14 +166,6 @@ pub struct Flags {
 /// memcached's flags for parts that this build does not have yet.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AbsentFlags {
-    /// Authentication of the binary protocol
-    #[arg(short = 'S', long = "enable-sasl", hide = true)]
-    pub sasl: bool,
-
-    /// Authentication of the text protocol
-    #[arg(short = 'Y', long, hide = true)]
-    pub auth_file: Option<String>,
-
     /// TLS
     #[arg(short = 'Z', long, hide = true)]
     pub enable_ssl: bool,
@@ -178,6 +178,11 @@ pub struct AbsentFlags {
     #[arg(short = 'N', long, hide = true, allow_negative_numbers = true)]
     pub napi_ids: Option<i64>,
 }
+
+/// The help of `-S`, apart because documentation wants quotes around the name.
+const SASL_HELP: &str = "\
+Demand a login over the binary protocol; passwords come from the file of user:password lines that \
+MEMCACHED_SASL_PWDB in the environment names, and from -Y's";
 
 /// The help of `-l`, apart because its brackets are no link.
 const LISTEN_HELP: &str = "\

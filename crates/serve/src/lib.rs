@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod auth;
 mod batch;
 mod clock;
 mod connection;

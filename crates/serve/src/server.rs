@@ -4,15 +4,16 @@
 //! |---|---|
 //! | SIGINT, SIGTERM | ends the process at once, exit code 0 |
 //! | SIGUSR1 | no new connections; requests under way are answered; ends when all are, or after [`GRACE`] |
-//! | SIGHUP | nothing: there is nothing to reload |
+//! | SIGHUP | reads the users of `-Y` again |
 //! | SIGPIPE | ignored |
 
+use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::detail::Detail;
 use crate::listener;
 use crate::log::Log;
 use crate::roster::{Doing, Peer, Roster};
-use crate::settings::{EXIT_SYSTEM, Host, Listen, Refusal, Settings};
+use crate::settings::{EXIT_SYSTEM, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
 use crate::udp::{Budget, Datagrams};
@@ -50,9 +51,11 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     // Before the first thread, so that all of them leave the signals to this one's handler.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;
+    let auth = Auth::open(&settings)?;
     let sockets = sockets::open(&settings)?;
-    let shared = Arc::new(share(settings, lock_memory)?);
+    let shared = Arc::new(share(settings, auth, lock_memory)?);
     enter_own_sockets(&shared, &sockets);
+    say_what_is_open(&shared, &sockets);
     let workers_left = start_threads(&shared, sockets)?;
     let pidfile = Pidfile::write(shared.settings.pidfile.as_deref())?;
     if shared.settings.daemon {
@@ -67,7 +70,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
                 stop_gracefully(&shared, &workers_left);
                 break;
             }
-            _ => {}
+            _ => reload(&shared),
         }
     }
     drop(pidfile);
@@ -76,7 +79,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
 }
 
 /// What all threads share.
-pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Refusal> {
+pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result<Shared, Refusal> {
     let config = Config {
         memory_bytes: settings.memory_bytes,
         item_bytes_max: settings.item_bytes_max,
@@ -94,6 +97,7 @@ pub(crate) fn share(settings: Settings, lock_memory: bool) -> Result<Shared, Ref
         Cache::new(&config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
     let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
     Ok(Shared {
+        auth,
         cache,
         clock: Clock::start(),
         log: Log::new(settings.verbosity),
@@ -168,6 +172,14 @@ fn sweep(shared: &Shared) -> io::Result<()> {
     }
 }
 
+/// Reads again what can be while it serves; what can't be read stays as it was.
+fn reload(shared: &Shared) {
+    match shared.auth.reload() {
+        Ok(()) => shared.log.say(1, format_args!("SIGHUP: reloaded")),
+        Err(error) => eprintln!("guira: SIGHUP: users stay as they were: {error}"),
+    }
+}
+
 fn stop_gracefully(shared: &Shared, workers_left: &AtomicUsize) {
     shared.stop.ring();
     let mut waited = Duration::ZERO;
@@ -193,11 +205,20 @@ fn say_what_is_missing(settings: &Settings) {
             settings.threads
         );
     }
-    let is_open = |a: &crate::Address| a.host == Host::All;
-    if settings.verbosity > 0
-        && matches!(&settings.listen, Listen::Tcp(addresses) if addresses.iter().any(is_open))
-    {
-        eprintln!("guira: listening on all addresses: whoever reaches this machine can use it.");
+}
+
+/// Says which sockets strangers can use: those beyond this machine that demand no login.
+fn say_what_is_open(shared: &Shared, sockets: &Sockets) {
+    if shared.auth.is_on() {
+        return;
+    }
+    let tcp = sockets.listening.iter().filter_map(|l| Some((&l.name, l.address?)));
+    let udp = sockets.datagram.iter().map(|d| (&d.name, d.address));
+    for (name, _) in tcp.chain(udp).filter(|(_, address)| !address.ip().is_loopback()) {
+        eprintln!(
+            "guira: {name} is open to whoever reaches this machine: -Y and -S demand a login, \
+             -l 127.0.0.1 keeps strangers out."
+        );
     }
 }
 

@@ -47,6 +47,10 @@ pub struct Settings {
     pub backlog: i32,
     /// `auto`, `ascii` or `binary`.
     pub protocol: Protocol,
+    /// Whether binary connections must log in.
+    pub sasl: bool,
+    /// The users of text logins; with one, text connections must log in.
+    pub auth_file: Option<PathBuf>,
     /// Largest item by memcached's account, in bytes.
     pub item_bytes_max: usize,
     /// Growth factor of slab classes, if one was given.
@@ -182,7 +186,9 @@ impl Settings {
             )?,
             backlog: i32::try_from(flags.listen_backlog)
                 .map_err(|_| value("The listen backlog (-b) must be a 32-bit number"))?,
-            protocol: protocol(&flags.protocol)?,
+            protocol: protocol(flags)?,
+            sasl: flags.enable_sasl,
+            auth_file: flags.auth_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
             item_bytes_max,
             growth_factor: growth_factor(flags.slab_growth_factor)?,
             chunk_bytes_min: positive(flags.slab_min_size, "Chunk size must be greater than 0")?
@@ -217,11 +223,7 @@ impl Settings {
 /// Refuses what a later version will bring, so that nobody believes to be protected by it.
 fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
     let absent = &flags.absent;
-    let part = if absent.sasl {
-        "-S: authentication of the binary protocol"
-    } else if absent.auth_file.is_some() {
-        "-Y: authentication of the text protocol"
-    } else if absent.enable_ssl {
+    let part = if absent.enable_ssl {
         "-Z: TLS"
     } else if absent.memory_file.is_some() {
         "-e: keeping items over a restart"
@@ -311,17 +313,36 @@ fn prefix_delimiter(text: Option<&str>) -> Result<u8, Refusal> {
     }
 }
 
-fn protocol(name: &str) -> Result<Protocol, Refusal> {
-    match name.trim() {
-        "auto" => Ok(Protocol::Auto),
-        "ascii" => Ok(Protocol::Ascii),
-        "binary" => Ok(Protocol::Binary),
-        other => Err(Refusal::new(
-            EXIT_USAGE,
-            format!(
+/// Where logins are demanded, only protocols that have them are spoken.
+fn protocol(flags: &Flags) -> Result<Protocol, Refusal> {
+    let usage = |message: String| Err(Refusal::new(EXIT_USAGE, message));
+    let (sasl, file) = (flags.enable_sasl, flags.auth_file.is_some());
+    if (sasl || file) && flags.udp_port != 0 {
+        return usage("ERROR: Cannot enable UDP while logins are demanded (-S, -Y)".to_owned());
+    }
+    let typed = match flags.protocol.as_deref().map(str::trim) {
+        None => None,
+        Some("auto") => Some(Protocol::Auto),
+        Some("ascii") => Some(Protocol::Ascii),
+        Some("binary") => Some(Protocol::Binary),
+        Some(other) => {
+            return usage(format!(
                 "Invalid value for binding protocol: {other}\n -- should be one of auto, binary, or ascii"
-            ),
-        )),
+            ));
+        }
+    };
+    match (sasl, file, typed) {
+        (true, _, Some(Protocol::Auto | Protocol::Ascii)) => {
+            usage("ERROR: You cannot allow the ASCII protocol while using SASL.".to_owned())
+        }
+        (false, true, Some(Protocol::Auto | Protocol::Binary)) => usage(
+            "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens."
+                .to_owned(),
+        ),
+        (_, _, Some(typed)) => Ok(typed),
+        (true, false, None) => Ok(Protocol::Binary),
+        (false, true, None) => Ok(Protocol::Ascii),
+        (_, _, None) => Ok(Protocol::Auto),
     }
 }
 

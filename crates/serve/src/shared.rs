@@ -1,5 +1,6 @@
 //! What every thread of the server sees: settings, the cache, the clock, counters, mailboxes.
 
+use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::detail::Detail;
 use crate::listener::Arrival;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) cache: Cache,
+    pub(crate) auth: Auth,
     pub(crate) clock: Clock,
     pub(crate) log: Log,
     pub(crate) roster: Roster,

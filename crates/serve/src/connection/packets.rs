@@ -3,6 +3,7 @@
 use super::{Connection, Rooms, State, Step};
 use crate::batch::{After, BODY_IN_INPUT_MAX, Piece, collect_packets, prefetch_packets, recycle};
 use crate::execute::{Asked, Executor, Flow};
+use guira_proto::binary::login::is_login;
 
 impl Connection {
     pub(super) fn run_packets(
@@ -47,6 +48,11 @@ impl Connection {
             After::More => Step::More,
             After::Piece(piece) => Step::Piece(piece),
             After::Refused(error) => {
+                let opcode = error.reply.map(|(echo, _)| echo.opcode);
+                if opcode.is_some_and(is_login) && executor.turn.shared.auth.has_sasl() {
+                    self.state = Self::logged_out();
+                    return Step::More;
+                }
                 *consumed += error.used;
                 executor.refuse_packet(&error);
                 if error.swallow > 0 {

@@ -22,7 +22,8 @@ impl Connection {
         }
         let rest = &input[*consumed..];
         match self.state {
-            State::New => self.begin(rest),
+            State::New => self.begin(executor, rest),
+            State::Login(_) => self.log_in(executor, rest, consumed),
             State::Requests if self.speaks_binary() => {
                 self.run_packets(executor, rooms, rest, consumed)
             }
@@ -35,7 +36,7 @@ impl Connection {
     }
 
     /// Decides the protocol by the first byte.
-    fn begin(&mut self, rest: &[u8]) -> Step {
+    fn begin(&mut self, executor: &Executor<'_>, rest: &[u8]) -> Step {
         if self.protocol == Protocol::Auto {
             self.protocol = match rest.first() {
                 None => return Step::Piece(Piece::Line(0)),
@@ -43,11 +44,12 @@ impl Connection {
                 Some(_) => Protocol::Ascii,
             };
         }
-        self.state = State::Requests;
+        let must_log_in = executor.turn.shared.auth.is_required(self.protocol);
+        self.state = if must_log_in { Self::logged_out() } else { State::Requests };
         Step::More
     }
 
-    fn speaks_binary(&self) -> bool {
+    pub(super) fn speaks_binary(&self) -> bool {
         self.protocol == Protocol::Binary
     }
 

@@ -1,6 +1,7 @@
 //! A connection over a socket pair, served by hand: what is answered, and when it waits.
 
 use super::{Connection, Interest, Next, Rooms};
+use crate::auth::Auth;
 use crate::flags::Flags;
 use crate::roster::{Doing, Peer};
 use crate::server::share;
@@ -20,7 +21,9 @@ fn shared(flags: &str) -> Shared {
     let typed = std::iter::once("memcached").chain(flags.split_whitespace());
     let matches = command.try_get_matches_from(typed).unwrap();
     let flags = Flags::from_arg_matches(&matches).unwrap();
-    share(Settings::new(&flags).unwrap(), false).unwrap()
+    let settings = Settings::new(&flags).unwrap();
+    let auth = Auth::open(&settings).unwrap();
+    share(settings, auth, false).unwrap()
 }
 
 /// A connection, its client's end, and what a worker would have.

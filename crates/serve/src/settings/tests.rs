@@ -108,6 +108,14 @@ fn addresses_are_read_in_each_of_memcacheds_notations() {
 }
 
 #[test]
+fn only_protocols_with_a_login_are_spoken_where_logins_are_demanded() {
+    assert_eq!(accepted("-S").protocol, Protocol::Binary);
+    assert_eq!(accepted("-Y f").protocol, Protocol::Ascii);
+    assert_eq!(accepted("-S -Y f").protocol, Protocol::Auto);
+    assert_eq!(accepted("-S -Y f -B binary").protocol, Protocol::Binary);
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_memcacheds_code() {
     for (line, code, said) in [
         ("-c 0", 1, "Maximum connections must be greater than 0"),
@@ -130,8 +138,12 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-l proto[binary]:h", 1, "ascii only"),
         ("-l tag[longer-than-8]:h", 1, "between 1 and 8"),
         ("-a 9 -s /tmp/s", 1, "octal"),
-        ("-S", 64, "not in this build"),
-        ("-Y f", 64, "not in this build"),
+        ("-S -B auto", 64, "ASCII protocol while using SASL"),
+        ("-S -B ascii", 64, "ASCII protocol while using SASL"),
+        ("-Y f -B binary", 64, "BINARY protocol while using ascii"),
+        ("-Y f -B auto", 64, "BINARY protocol while using ascii"),
+        ("-Y f -U 11211", 64, "UDP"),
+        ("-S -U 11211", 64, "UDP"),
         ("-Z", 64, "not in this build"),
         ("-e f", 64, "not in this build"),
         ("-N 2", 64, "not in this build"),
@@ -186,7 +198,7 @@ fn the_help_names_what_there_is_and_no_part_that_there_is_not() {
     let help = format!("{}{}", command.render_help(), command.render_long_help()).to_lowercase();
     assert!(help.contains("unix-socket"));
     // memcached's test suite takes these words for the presence of the part.
-    for absent in ["ext_path", "proxy_config", "enable-ssl", "sasl", "no_drop_privileges"] {
+    for absent in ["ext_path", "proxy_config", "enable-ssl", "no_drop_privileges"] {
         assert!(!help.contains(absent), "the help says {absent}");
     }
 }

@@ -49,8 +49,8 @@ pub(crate) const STATS: &[Row] = rows! {
     touch_misses, "touches of nothing", counter!(TouchMisses) => counter memcached_commands_total(command = "touch", status = "miss");
     store_too_large, "items over -I", counter!(StoreTooLarge) => counter memcached_item_too_large_total;
     store_no_memory, "items for which there was no memory", counter!(StoreNoMemory) => counter memcached_item_no_memory_total;
-    auth_cmds, "0: no authentication in this build", counter!(AuthCmds) => counter guira_auth_commands_total;
-    auth_errors, "0: no authentication in this build", counter!(AuthErrors) => counter guira_auth_errors_total;
+    auth_cmds, "attempts to log in", counter!(AuthCmds) => counter guira_auth_commands_total;
+    auth_errors, "attempts that failed", counter!(AuthErrors) => counter guira_auth_errors_total;
     #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", |v| number(v.gauges.kicked) => counter guira_connections_idle_closed_total;
     bytes_read, "bytes received", counter!(BytesRead) => counter memcached_read_bytes_total;
     bytes_written, "bytes sent", counter!(BytesWritten) => counter memcached_written_bytes_total;

@@ -4,6 +4,7 @@ use super::lines;
 use super::row::{Row, Value, View, number, rows, text, zero};
 use crate::settings::Listen;
 use crate::shared::Shared;
+use std::path::Path;
 
 /// Answers `stats settings`.
 pub(crate) fn settings(shared: &Shared, now: u32, out: &mut Vec<u8>) {
@@ -33,8 +34,8 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     cas_enabled, "no with -C", |v| Value::Flag(v.settings().cas_enabled);
     tcp_backlog, "-b", |v| text(v.settings().backlog);
     binding_protocol, "-B", |v| text(v.settings().protocol.name());
-    auth_enabled_sasl, "no: not in this build", |_| Value::Flag(false);
-    auth_enabled_ascii, "no: not in this build", |_| Value::Flag(false);
+    auth_enabled_sasl, "-S", |v| Value::Flag(v.settings().sasl);
+    auth_enabled_ascii, "the file of -Y, or no", |v| path(v.settings().auth_file.as_deref(), "no");
     item_size_max, "-I", |v| number(v.settings().item_bytes_max);
     maxconns_fast, "-o maxconns_fast", |v| Value::Flag(v.settings().extended.maxconns_fast);
     hashpower_init, "-o hashpower", |v| number(v.settings().extended.hashpower);
@@ -79,4 +80,9 @@ fn unix_socket(v: &View<'_>) -> (String, u32) {
         Listen::Unix { path, mode } => (path.display().to_string(), *mode),
         Listen::Tcp(_) => ("NULL".to_owned(), 0o700),
     }
+}
+
+/// A file, or the word for none.
+fn path(file: Option<&Path>, none: &str) -> Value {
+    text(file.map_or_else(|| none.to_owned(), |file| file.display().to_string()))
 }

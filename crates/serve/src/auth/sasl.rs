@@ -1,0 +1,129 @@
+//! SASL's mechanisms PLAIN (RFC 4616) and CRAM-MD5 (RFC 2195): one exchange of a connection.
+//!
+//! ```text
+//! PLAIN      client: [authzid] NUL user NUL password
+//! CRAM-MD5   server: a challenge that was never sent before     client: user SP hex(HMAC-MD5(password, challenge))
+//! ```
+//! PLAIN shows the password to whoever reads the network: use it with TLS. CRAM-MD5 doesn't, but whoever
+//! reads it can try passwords at leisure.
+
+use super::Auth;
+use super::passwords::same;
+use guira_proto::binary::login::Response;
+use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
+use std::fmt::Write;
+
+/// The names of the mechanisms.
+pub(crate) const MECHANISMS: &str = "CRAM-MD5 PLAIN";
+
+/// How far a connection is with its login.
+#[derive(Debug, Default)]
+pub(crate) enum Exchange {
+    /// No mechanism was chosen.
+    #[default]
+    None,
+    /// PLAIN, and nothing said yet.
+    Plain,
+    /// CRAM-MD5, and the challenge is out.
+    Cram(Box<str>),
+}
+
+/// What a response came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict<'e> {
+    Admitted,
+    /// The server's turn: this is what it says.
+    Continue(&'e str),
+    Refused,
+}
+
+impl Exchange {
+    /// Begins with the mechanism that the client wants.
+    pub(crate) fn begin(&mut self, auth: &Auth, response: &Response<'_>) -> Verdict<'_> {
+        let is_named = |name: &[u8]| response.mechanism.eq_ignore_ascii_case(name);
+        if is_named(b"PLAIN") {
+            *self = Exchange::Plain;
+            if !response.bytes.is_empty() {
+                return self.step(auth, response);
+            }
+            return Verdict::Continue("");
+        }
+        *self = match challenge() {
+            Some(challenge) if is_named(b"CRAM-MD5") && response.bytes.is_empty() => {
+                Exchange::Cram(challenge)
+            }
+            _ => Exchange::None,
+        };
+        match self {
+            Exchange::Cram(challenge) => Verdict::Continue(challenge),
+            _ => Verdict::Refused,
+        }
+    }
+
+    /// Takes the client's answer. Whatever comes of it, the exchange is over.
+    pub(crate) fn step(&mut self, auth: &Auth, response: &Response<'_>) -> Verdict<'_> {
+        let is_right = match std::mem::take(self) {
+            Exchange::None => false,
+            Exchange::Plain => is_plain_right(auth, response.bytes),
+            Exchange::Cram(challenge) => is_cram_right(auth, &challenge, response.bytes),
+        };
+        if is_right { Verdict::Admitted } else { Verdict::Refused }
+    }
+}
+
+fn is_plain_right(auth: &Auth, bytes: &[u8]) -> bool {
+    let mut parts = bytes.splitn(3, |&b| b == 0);
+    let (Some(acts_as), Some(user), Some(password)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    // Nobody acts for another user.
+    let is_own = acts_as.is_empty() || acts_as == user;
+    auth.any_source(|passwords| passwords.admit(user, password)) && is_own && !user.is_empty()
+}
+
+fn is_cram_right(auth: &Auth, challenge: &str, bytes: &[u8]) -> bool {
+    let Some(at) = bytes.iter().rposition(|&b| b == b' ') else { return false };
+    let (user, digest) = (&bytes[..at], &bytes[at + 1..]);
+    auth.any_source(|passwords| {
+        passwords.admit_by(user, |password| same(cram(password, challenge).as_bytes(), digest))
+    })
+}
+
+/// The digest that the owner of `password` sends for `challenge`.
+fn cram(password: &[u8], challenge: &str) -> String {
+    let mut mac = Hmac::<Md5>::new_from_slice(password).expect("HMAC takes keys of any length");
+    mac.update(challenge.as_bytes());
+    hex(&mac.finalize().into_bytes())
+}
+
+/// A challenge that was never sent before; `None`: the system has no random bytes.
+fn challenge() -> Option<Box<str>> {
+    let mut nonce = [0; 16];
+    let filled = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty());
+    (filled == Ok(nonce.len())).then(|| format!("<{}@guira>", hex(&nonce)).into())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_rfc_2195() {
+        let challenge = "<1896.697170952@postoffice.reston.mci.net>";
+        assert_eq!(cram(b"tanstaaftanstaaf", challenge), "b913a602c7eda7a495b4e6e7334d3890");
+    }
+
+    #[test]
+    fn no_challenge_comes_twice() {
+        assert_ne!(challenge().unwrap(), challenge().unwrap());
+    }
+}
