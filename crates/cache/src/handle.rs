@@ -64,6 +64,13 @@ pub(crate) struct Orphans {
     count: AtomicUsize,
 }
 
+impl Limbo {
+    /// Whether every chunk retired is free.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.closed.is_empty()
+    }
+}
+
 impl<'c, I: Index> Handle<'c, I> {
     pub(crate) fn new(cache: &'c Cache<I>, slot: usize) -> Handle<'c, I> {
         cache.epochs.online(slot);

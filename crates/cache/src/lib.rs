@@ -33,6 +33,7 @@ mod cas;
 mod classes;
 mod clock;
 mod config;
+mod crawl;
 mod evict;
 mod flush;
 mod handle;
@@ -51,6 +52,7 @@ mod writer;
 
 pub use cache::Cache;
 pub use config::{Config, ConfigError};
+pub use crawl::{Crawl, Crawled};
 pub use flush::{FlushAsked, Sweeper};
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::{Handle, Key};

@@ -57,6 +57,8 @@ pub enum ClassCounter {
     Reclaimed,
     ExpiredUnfetched,
     OutOfMemory,
+    CrawlerReclaimed,
+    CrawlerItemsChecked,
     Promoted,
     Items,
     Bytes,

@@ -80,6 +80,8 @@ lines! {
     CRAWLER_BAD_CLASS = "BADCLASS invalid class id";
     /// The crawler has nothing to look at.
     CRAWLER_NOT_STARTED = "NOTSTARTED no items to crawl";
+    /// The crawler can't do that: `lru_crawler crawl hash`.
+    CRAWLER_UNKNOWN = "ERROR an unknown error happened";
     /// The crawler thread is there already.
     CRAWLER_START_FAILED = "ERROR failed to start lru crawler thread";
     /// The crawler thread is gone already.

@@ -48,6 +48,7 @@ pub mod reply;
 mod request;
 mod text;
 pub mod udp;
+mod uri;
 
 pub use admin::{Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds};
 pub use base64::{append_base64, decode_base64};
@@ -55,6 +56,7 @@ pub use key::{KEY_BYTES_MAX, Words, is_key};
 pub use login::{Login, parse_login};
 pub use meta::{Meta, MetaFlag, MetaFlags, MetaVerb, OPAQUE_BYTES_MAX};
 pub use request::{Arithmetic, Get, Request, Store, Verb};
+pub use uri::append_uri;
 
 /// How much of one line a caller is willing to buffer. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,19 @@
 //! What operators send: `stats`, `flush_all`, `shutdown`, `debugtime`, and the levers of parts that
 //! Guira doesn't have.
 //!
-//! memcached's crawler, page mover, segmented LRU and watchers have commands of their own. Where the
+//! memcached's page mover, segmented LRU and watchers have commands of their own. Where the
 //! part is missing the answer is the one that memcached gives when it is switched off, so that
 //! scripts take the path they already have for that.
 
-use crate::execute::{Executor, Flow};
+use crate::crawler::{self, Order, Work};
+use crate::dump::{self, Format};
+use crate::execute::{Executor, Fed, Flow};
+use crate::feed::Feed;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED};
-use guira_proto::{Admin, ClockShift, ShutdownMode, Words, fixed};
+use guira_proto::{Admin, ClockShift, CrawlTarget, ShutdownMode, Words, fixed};
 use rustix::process::{Signal, getpid, kill_process};
+use std::sync::Arc;
 
 /// `flush_all`: now, or at a second to come.
 pub(crate) fn flush_all(executor: &mut Executor<'_>, exptime: i32, quiet: bool) -> Flow {
@@ -68,6 +72,7 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
             shared.cache.reset_stats();
             shared.gauges.reset();
             shared.detail.clear();
+            shared.crawler.reset();
             return executor.say(fixed::RESET);
         }
         Some(b"detail") => return detail(executor, words),
@@ -94,21 +99,23 @@ fn detail(executor: &mut Executor<'_>, mut words: Words<'_>) {
     executor.say(fixed::OK);
 }
 
-/// Checks its words and lists nothing: the cache can't be walked by class yet.
 fn cachedump(executor: &mut Executor<'_>, mut words: Words<'_>) {
     let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u32>().ok();
-    if !executor.turn.shared.settings.dump_enabled {
+    let shared = executor.turn.shared;
+    if !shared.settings.dump_enabled {
         return executor.say(fixed::STATS_CACHEDUMP_NOT_ALLOWED);
     }
     let (Some(class), Some(limit)) = (words.next(), words.next()) else {
         return executor.say(fixed::BAD_COMMAND_LINE);
     };
-    let line = match (number(class), number(limit)) {
-        (Some(class), Some(_)) if class < SLAB_CLASSES_MAX => fixed::END,
-        (Some(_), Some(_)) => fixed::ILLEGAL_SLAB_ID,
-        _ => fixed::BAD_FORMAT,
+    let (Some(class), Some(limit)) = (number(class), number(limit)) else {
+        return executor.say(fixed::BAD_FORMAT);
     };
-    executor.say(line);
+    if class as usize >= shared.cache.classes().max(SLAB_CLASSES_MAX) {
+        return executor.say(fixed::ILLEGAL_SLAB_ID);
+    }
+    dump::cachedump(executor.turn, class as usize, limit, &mut executor.output.bytes);
+    executor.say(fixed::END);
 }
 
 /// An administrative command; proto checked its own words.
@@ -127,21 +134,84 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         }
         Admin::CacheMemlimit { .. } => fixed::OK,
         Admin::SlabsReassign { .. } => fixed::SLABS_DISABLED,
-        Admin::SlabsAutomove(_)
-        | Admin::LruTune { .. }
-        | Admin::CrawlerSleep { .. }
-        | Admin::CrawlerToCrawl { .. } => fixed::OK,
+        Admin::SlabsAutomove(_) | Admin::LruTune { .. } => fixed::OK,
         Admin::LruMode { .. } | Admin::LruTempTtl { .. } | Admin::RefreshCerts => fixed::ERROR,
-        Admin::CrawlerEnable => fixed::CRAWLER_START_FAILED,
-        Admin::CrawlerDisable => fixed::CRAWLER_STOP_FAILED,
-        Admin::Metadump(_) if !settings.dump_enabled => fixed::METADUMP_NOT_ALLOWED,
-        Admin::Mgdump(_) if !settings.dump_enabled => fixed::MGDUMP_NOT_ALLOWED,
-        Admin::Crawl(_) | Admin::Metadump(_) | Admin::Mgdump(_) => fixed::CRAWLER_DISABLED,
+        Admin::CrawlerEnable
+        | Admin::CrawlerDisable
+        | Admin::CrawlerSleep { .. }
+        | Admin::CrawlerToCrawl { .. }
+        | Admin::Crawl(_)
+        | Admin::Metadump(_)
+        | Admin::Mgdump(_) => match crawler(executor, command) {
+            Some(line) => line,
+            None => return Flow::Fed,
+        },
         Admin::Watch(_) if !settings.watch_enabled => fixed::WATCH_NOT_ALLOWED,
         Admin::Watch(_) => fixed::WATCHER_FAILED,
     };
     executor.say_unless(quiet, line);
     Flow::Done
+}
+
+/// A command for the crawler: the answer, or `None` if the crawler gives it.
+fn crawler(executor: &mut Executor<'_>, command: &Admin) -> Option<&'static [u8]> {
+    let crawler = &executor.turn.shared.crawler;
+    let (target, format) = match command {
+        Admin::CrawlerEnable if !crawler.enable(true) => return Some(fixed::CRAWLER_START_FAILED),
+        Admin::CrawlerDisable => {
+            crawler.enable(false);
+            return Some(fixed::OK);
+        }
+        Admin::CrawlerSleep { microseconds } => {
+            crawler.set_sleep(*microseconds);
+            return Some(fixed::OK);
+        }
+        Admin::CrawlerToCrawl { items } => {
+            crawler.set_to_crawl(*items);
+            return Some(fixed::OK);
+        }
+        Admin::Crawl(target) => (*target, None),
+        Admin::Metadump(target) => (*target, Some(Format::Meta)),
+        Admin::Mgdump(target) => (*target, Some(Format::Mg)),
+        _ => return Some(fixed::OK),
+    };
+    if !crawler.is_enabled() {
+        return Some(fixed::CRAWLER_DISABLED);
+    }
+    let Some(format) = format else {
+        // memcached reaps by class only.
+        if target == CrawlTarget::Hash {
+            return Some(fixed::CRAWLER_UNKNOWN);
+        }
+        let started = crawler.start(Order { target, work: Work::Reap });
+        return Some(if started.is_ok() { fixed::OK } else { fixed::CRAWLER_BUSY });
+    };
+    dump(executor, target, format)
+}
+
+/// Lets the crawler list items to the connection.
+fn dump(executor: &mut Executor<'_>, target: CrawlTarget, format: Format) -> Option<&'static [u8]> {
+    let shared = executor.turn.shared;
+    let (not_allowed, pipelined) = match format {
+        Format::Meta => (fixed::METADUMP_NOT_ALLOWED, fixed::METADUMP_PIPELINED),
+        Format::Mg => (fixed::MGDUMP_NOT_ALLOWED, fixed::MGDUMP_PIPELINED),
+    };
+    if !shared.settings.dump_enabled {
+        return Some(not_allowed);
+    }
+    if !executor.can_be_fed {
+        return Some(fixed::ERROR);
+    }
+    if executor.output.len() > 0 {
+        return Some(pipelined);
+    }
+    let feed = Arc::new(Feed::new(crawler::FEED_BYTES));
+    let order = Order { target, work: Work::Dump(format, Arc::clone(&feed)) };
+    if shared.crawler.start(order).is_err() {
+        return Some(fixed::CRAWLER_BUSY);
+    }
+    executor.fed = Some(Fed { feed, is_for_ever: false });
+    None
 }
 
 /// The way of a signal, so that there is one way out.
@@ -162,4 +232,5 @@ fn debug_time(executor: &Executor<'_>, shift: ClockShift) -> &'static [u8] {
     fixed::OK
 }
 
-const SLAB_CLASSES_MAX: u32 = 64;
+/// Class numbers that memcached takes; Guira may have more classes.
+const SLAB_CLASSES_MAX: usize = 64;

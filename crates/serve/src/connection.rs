@@ -15,6 +15,7 @@
 //! # Costs
 //! One `recv` and one `send` a batch. No allocation for whole requests.
 
+mod fed;
 mod input;
 mod login;
 mod packets;
@@ -23,7 +24,7 @@ mod steps;
 mod tests;
 
 use crate::batch::{Line, Packet, Piece};
-use crate::execute::Executor;
+use crate::execute::{Executor, Fed};
 use crate::output::{Output, Unsent};
 use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
@@ -73,6 +74,8 @@ enum State {
     Value(Box<Arriving>),
     /// Within a body that nobody wants; so many bytes are to come.
     Swallow(u64),
+    /// Another thread answers.
+    Fed(Fed),
     /// Answered for the last time.
     Closing,
 }
@@ -100,6 +103,8 @@ struct Arriving {
 pub(crate) enum Interest {
     Read,
     Write,
+    /// Not its socket: it is fed, or has gone.
+    Feed,
 }
 
 /// What a connection wants next.
@@ -110,6 +115,8 @@ pub(crate) enum Next {
     Again,
     /// Another turn when memory may have come free. `first`: it has not waited yet.
     Later { first: bool },
+    /// To be called when its feed has something.
+    Fed,
     /// What it wanted before.
     Nothing,
     /// The end.
@@ -128,6 +135,8 @@ enum Step {
     Piece(Piece),
     /// Memory must come free first.
     Later,
+    /// Another thread answers.
+    Fed,
     /// The connection ends.
     Close,
 }
@@ -178,6 +187,9 @@ impl Connection {
         rooms: &mut Rooms,
         ready: Option<EventFlags>,
     ) -> Next {
+        if matches!(self.state, State::Fed(_)) {
+            return self.serve_fed(turn, rooms, ready);
+        }
         if ready.is_some() && self.has_backlog && self.unsent.is_empty() {
             // It has its turn coming.
             return Next::Nothing;
@@ -240,6 +252,7 @@ impl Connection {
         let output = Output::new(std::mem::take(&mut rooms.replies));
         let mut executor = Executor::new(turn, output, self.fd());
         executor.flush_asked = self.flush_asked;
+        executor.can_be_fed = true;
         executor.can_wait =
             self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX);
         let next = loop {
@@ -255,12 +268,15 @@ impl Connection {
                 Step::Close => self.state = State::Closing,
                 _ => {}
             }
+            if matches!(step, Step::Fed) {
+                break Next::Fed;
+            }
             if !self.unsent.is_empty() {
                 self.seat.set_doing(Doing::Writing);
                 break Next::Wait(Interest::Write);
             }
             match step {
-                Step::More | Step::Full => {}
+                Step::More | Step::Full | Step::Fed => {}
                 Step::Spent => {
                     turn.handle.count(Counter::ConnYields);
                     break Next::Again;
@@ -302,14 +318,16 @@ impl Connection {
         Some(match interest {
             Interest::Read => EventFlags::IN,
             Interest::Write => EventFlags::OUT,
+            Interest::Feed => EventFlags::empty(),
         })
     }
 
     /// Whether nothing is under way: no request, no reply.
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::New | State::Login(_) | State::Requests)
-            && self.input.is_empty()
-            && self.unsent.is_empty()
+        self.is_fed_for_ever()
+            || matches!(self.state, State::New | State::Login(_) | State::Requests)
+                && self.input.is_empty()
+                && self.unsent.is_empty()
     }
 
     /// Bytes that the client has yet to take.
@@ -322,17 +340,19 @@ impl Connection {
     }
 
     pub(crate) fn idle_timeout_applies(&self) -> bool {
-        self.seat.is_tcp()
+        self.seat.is_tcp() && !matches!(self.state, State::Fed(_))
     }
 
     pub(crate) fn last_request_s(&self) -> u32 {
         self.last_request_s
     }
 
-    /// Ends it; an item in the making gives its memory back.
+    /// Ends it; an item in the making gives its memory back, and who feeds it stops.
     pub(crate) fn close(self, handle: &Handle<'_>) {
-        if let State::Value(arriving) = self.state {
-            handle.discard(arriving.new);
+        match self.state {
+            State::Value(arriving) => handle.discard(arriving.new),
+            State::Fed(fed) => fed.feed.abandon(),
+            _ => {}
         }
     }
 }

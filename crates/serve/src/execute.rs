@@ -18,6 +18,7 @@ pub(crate) use store::{Asked, Begun};
 use crate::admin;
 use crate::batch::{Line, prefetch_keys};
 use crate::detail::Event;
+use crate::feed::Feed;
 use crate::output::Output;
 use crate::version::VERSION;
 use crate::worker::Turn;
@@ -27,6 +28,7 @@ use guira_cache::{
 };
 use guira_proto::{Get, Request, fixed, reply};
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 /// Executes the requests of one connection during one turn, and queues their replies.
 pub(crate) struct Executor<'t> {
@@ -38,6 +40,10 @@ pub(crate) struct Executor<'t> {
     pub(crate) flush_asked: Option<FlushAsked>,
     /// The connection's descriptor.
     pub(crate) fd: RawFd,
+    /// Whether another thread may feed the connection: not where each request has its own reply, as over UDP.
+    pub(crate) can_be_fed: bool,
+    /// Who feeds it, after [`Flow::Fed`].
+    pub(crate) fed: Option<Fed>,
     requests_left: usize,
     keys_left: usize,
 }
@@ -54,8 +60,17 @@ pub(crate) enum Flow {
         /// Bytes of the keys to come.
         rest_bytes: usize,
     },
+    /// Another thread answers, by a feed.
+    Fed,
     /// The connection is to be closed once all replies are out.
     Close,
+}
+
+/// A connection's feed.
+pub(crate) struct Fed {
+    pub(crate) feed: Arc<Feed>,
+    /// Whether it never ends: what the client sends meanwhile is thrown away, and its end is noticed.
+    pub(crate) is_for_ever: bool,
 }
 
 impl<'t> Executor<'t> {
@@ -66,6 +81,8 @@ impl<'t> Executor<'t> {
             can_wait: true,
             flush_asked: None,
             fd,
+            can_be_fed: false,
+            fed: None,
             requests_left: turn.shared.settings.requests_per_turn as usize,
             keys_left: KEYS_PER_TURN,
         }

@@ -196,13 +196,16 @@ Settings for -o, as in memcached:
   (no_)maxconns_fast     answer and close when connections run out (default), or let them wait
   idle_timeout=SECONDS   close a TCP connection that has been idle for so long (0: never)
   slab_chunk_max=KB      largest piece of a chained item that is shown in settings
+  (no_)lru_crawler       allow \"lru_crawler\" to list items and take out the dead (default)
+  lru_crawler_sleep=US   its rest after 1,000 items, in microseconds
+  lru_crawler_tocrawl=N  items of a class that its \"crawl\" looks at (0: all)
   track_sizes            count items by size for \"stats sizes\"
   relaxed_privileges     allow \"debugtime\", which shifts the server's clock; for tests only
   no_modern, modern      as memcached's; they change what \"stats settings\" shows
 Accepted, shown in \"stats settings\", without effect (Guira's index, eviction and memory have no
 such part): hashpower=N no_hashexpand (no_)slab_reassign (no_)slab_automove slab_automove_ratio=F
   slab_automove_window=N slab_automove_freeratio=F tail_repair_time=N hash_algorithm=NAME
-  (no_)lru_crawler lru_crawler_sleep=N lru_crawler_tocrawl=N (no_)lru_maintainer hot_lru_pct=N
+  (no_)lru_maintainer hot_lru_pct=N
   warm_lru_pct=N hot_max_factor=F warm_max_factor=F temporary_ttl=N watcher_logbuf_size=KB
   worker_logbuf_size=KB slab_sizes=A-B-C no_chunked_items read_buf_mem_limit=MB
   resp_obj_mem_limit (no_)inline_ascii_resp drop_privileges

@@ -7,6 +7,7 @@
 //! worker 1 ├  one turn; no lock, no allocation for a get                 (worker.rs, connection.rs,
 //! worker n ┘                                                              batch.rs, execute.rs, output.rs)
 //! sweeper    cleans up behind flush_all, forgets old accesses            (server.rs)
+//! crawler    lists items, takes out the dead, when told to               (crawler.rs, feed.rs)
 //! ```
 //! The protocol is `guira-proto`'s, the items are `guira-cache`'s; here are sockets, time and the
 //! order of things. Start reading at `Worker::turn` in worker.rs.
@@ -20,9 +21,12 @@ mod auth;
 mod batch;
 mod clock;
 mod connection;
+mod crawler;
 mod daemon;
 mod detail;
+mod dump;
 mod execute;
+mod feed;
 mod flags;
 mod listener;
 mod log;

@@ -143,6 +143,12 @@ impl Unsent {
         self.bytes.is_empty()
     }
 
+    /// Takes `bytes` to send; it held none.
+    pub(crate) fn fill(&mut self, bytes: Vec<u8>) {
+        debug_assert!(self.is_empty(), "what waits goes first");
+        *self = Unsent { bytes, sent: 0 };
+    }
+
     /// Bytes of memory held.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()

@@ -55,6 +55,8 @@ pub(crate) enum Doing {
     Swallowing,
     /// Waits for the client to read.
     Writing,
+    /// Is fed by another thread.
+    Fed,
 }
 
 impl Roster {
@@ -146,8 +148,14 @@ impl Seat {
 
     /// memcached's name of the state.
     pub(crate) fn state(&self) -> &'static str {
-        const NAMES: [&str; 5] =
-            ["conn_listening", "conn_read", "conn_nread", "conn_swallow", "conn_mwrite"];
+        const NAMES: [&str; 6] = [
+            "conn_listening",
+            "conn_read",
+            "conn_nread",
+            "conn_swallow",
+            "conn_mwrite",
+            "conn_watch",
+        ];
         NAMES[usize::from(self.doing.load(Ordering::Relaxed))]
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::auth::Auth;
 use crate::clock::Clock;
+use crate::crawler::{self, Crawler};
 use crate::detail::Detail;
 use crate::listener;
 use crate::log::Log;
@@ -88,7 +89,8 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         eviction: settings.eviction,
         growth_factor: settings.growth_factor,
         chunk_bytes_min: settings.chunk_bytes_min,
-        handles_max: settings.threads + 1,
+        // The workers, the sweeper, the crawler.
+        handles_max: settings.threads + 2,
         lock_memory,
         preallocate: settings.preallocate,
         hash_seed: None,
@@ -103,6 +105,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         log: Log::new(settings.verbosity),
         roster: Roster::default(),
         gauges: Gauges::default(),
+        crawler: Crawler::new(&settings.extended),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
         budget: Budget::new(settings.extended.udp_budget_bytes),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
@@ -111,7 +114,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
     })
 }
 
-/// Starts workers, sweeper and listener. The counter of workers still running.
+/// Starts workers, sweeper, crawler and listener. The counter of workers still running.
 fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let left = Arc::new(AtomicUsize::new(shared.settings.threads));
     let Sockets { listening: sockets, datagram: mut datagrams } = sockets;
@@ -127,6 +130,8 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
     }
     let sweeping = Arc::clone(shared);
     start("sweeper", move || sweep(&sweeping))?;
+    let crawling = Arc::clone(shared);
+    start("crawler", move || crawler::crawl(&crawling))?;
     let listening = Arc::clone(shared);
     start("listener", move || listener::listen(&sockets, &listening))?;
     Ok(left)

@@ -2,6 +2,7 @@
 
 use crate::auth::Auth;
 use crate::clock::Clock;
+use crate::crawler::Crawler;
 use crate::detail::Detail;
 use crate::listener::Arrival;
 use crate::log::Log;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) roster: Roster,
     pub(crate) gauges: Gauges,
     pub(crate) detail: Detail,
+    pub(crate) crawler: Crawler,
     pub(crate) mailboxes: Vec<Mailbox>,
     /// What sources of datagrams may be sent.
     pub(crate) budget: Budget,
@@ -56,20 +58,33 @@ impl Bell {
     }
 }
 
-/// New connections for one worker.
+/// New connections for one worker, and connections of its own that something waits for.
 pub(crate) struct Mailbox {
     arrivals: Mutex<Vec<Arrival>>,
+    /// Places of connections whose feed has something.
+    calls: Mutex<Vec<usize>>,
     pub(crate) bell: Bell,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Mailbox> {
-        Ok(Mailbox { arrivals: Mutex::default(), bell: Bell::new()? })
+        Ok(Mailbox { arrivals: Mutex::default(), calls: Mutex::default(), bell: Bell::new()? })
     }
 
     pub(crate) fn put(&self, arrival: Arrival) {
         self.arrivals.lock().push(arrival);
         self.bell.ring();
+    }
+
+    /// Asks for a connection to be served though its socket says nothing.
+    pub(crate) fn call(&self, place: usize) {
+        self.calls.lock().push(place);
+        self.bell.ring();
+    }
+
+    /// The connections that are to be served.
+    pub(crate) fn take_calls(&self) -> Vec<usize> {
+        std::mem::take(&mut self.calls.lock())
     }
 
     /// Empties the mailbox; rings before are answered by it.

@@ -113,7 +113,12 @@ impl<'s> Worker<'s> {
         for event in events.drain(..) {
             let (data, ready) = (event.data, event.flags);
             match data.u64() {
-                MAILBOX => self.welcome()?,
+                MAILBOX => {
+                    self.welcome()?;
+                    for place in self.shared.mailboxes[self.number].take_calls() {
+                        self.serve(place, None)?;
+                    }
+                }
                 STOP => self.stop()?,
                 at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
                 place => self.serve(place_of(place), Some(ready))?,
@@ -183,6 +188,12 @@ impl<'s> Worker<'s> {
                 self.again.push(place);
                 let patience = if first { Patience::None } else { Patience::Moment };
                 self.patience = self.patience.min(patience);
+            }
+            Next::Fed => {
+                connection.settle_feed(self.number, place);
+                // What came before it was settled has called nobody.
+                self.again.push(place);
+                self.patience = Patience::None;
             }
             Next::Nothing => {}
             Next::Close => self.close(place),

@@ -31,6 +31,7 @@ impl Connection {
             State::Keys(_) => self.run_keys(executor, rest, consumed),
             State::Value(_) => self.take_value(executor, rest, consumed),
             State::Swallow(_) => self.swallow(rest, consumed),
+            State::Fed(_) => Step::Fed,
             State::Closing => Step::Close,
         }
     }
@@ -244,6 +245,11 @@ impl Connection {
         match flow {
             Flow::Later => return Step::Later,
             Flow::Close => return Step::Close,
+            Flow::Fed => {
+                let Some(fed) = executor.fed.take() else { return Step::Close };
+                self.state = State::Fed(fed);
+                return Step::Fed;
+            }
             Flow::Done | Flow::Keys { .. } => {}
         }
         self.waits_since_ms = None;

@@ -67,7 +67,7 @@ impl<'s> Served<'s> {
                     next = self.serve(Some(EventFlags::IN));
                 }
                 Next::Wait(interest) => return Some(interest),
-                Next::Again | Next::Later { .. } => next = self.serve(None),
+                Next::Again | Next::Later { .. } | Next::Fed => next = self.serve(None),
                 Next::Nothing => panic!("a connection without a backlog has its turn"),
                 Next::Close => return None,
             }

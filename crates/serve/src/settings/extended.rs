@@ -1,9 +1,9 @@
 //! The sub-options of `-o`: a comma-joined list, given once or several times.
 //!
 //! Most of them tune parts of memcached that Guira does without (its hash table, segmented LRU,
-//! crawler, page mover). They are checked and shown in `stats settings` as memcached does, so that
+//! page mover). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
-//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`, and `no_lru_crawler`,
+//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`, the crawler's, and
 //! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
 use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
@@ -41,11 +41,11 @@ pub struct Extended {
     pub tail_repair_time_s: u32,
     /// Shown only: Guira hashes with a keyed rapidhash.
     pub hash_algorithm: &'static str,
-    /// Shown only.
+    /// Whether the crawler's commands work from the start.
     pub lru_crawler: bool,
-    /// Shown only.
+    /// Microseconds that the crawler rests after 1,000 items.
     pub lru_crawler_sleep_us: u32,
-    /// Shown only.
+    /// Items of a class that a reaping walk looks at; 0 for all.
     pub lru_crawler_tocrawl: u32,
     /// Shown only.
     pub lru_maintainer: bool,

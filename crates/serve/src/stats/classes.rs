@@ -78,8 +78,8 @@ pub(crate) const ITEMS: &[Row] = rows! {
     expired_unfetched, "items expired and never read", of_class!(ExpiredUnfetched) => counter memcached_slab_items_expired_unfetched_total;
     evicted_unfetched, "items evicted and never read", of_class!(EvictedUnfetched) => counter memcached_slab_items_evicted_unfetched_total;
     #[Segmented] evicted_active, "0", zero;
-    crawler_reclaimed, "0: there is no crawler", zero => counter memcached_slab_items_crawler_reclaimed_total;
-    crawler_items_checked, "0: there is no crawler", zero;
+    crawler_reclaimed, "dead items that the crawler took out", of_class!(CrawlerReclaimed) => counter memcached_slab_items_crawler_reclaimed_total;
+    crawler_items_checked, "items that the crawler looked at for that", of_class!(CrawlerItemsChecked);
     lrutail_reflocked, "0: readers hold no references", zero;
     #[Segmented] moves_to_cold, "0: there are no queues", zero => counter memcached_slab_items_moves_to_cold;
     #[Segmented] moves_to_warm, "0: there are no queues", zero => counter memcached_slab_items_moves_to_warm;

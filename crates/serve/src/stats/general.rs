@@ -72,8 +72,8 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Reassign] slab_reassign_last_busy_status, "none", |_| text("none");
     #[Reassign] slab_reassign_running, "0", zero;
     #[Reassign] slabs_moved, "0", zero => counter guira_slab_pages_moved_total;
-    #[Crawler] lru_crawler_running, "0: there is no crawler", zero;
-    #[Crawler] lru_crawler_starts, "0: there is no crawler", zero => counter memcached_lru_crawler_starts_total;
+    #[Crawler] lru_crawler_running, "whether the crawler walks now", |v| number(v.shared.crawler.is_running());
+    #[Crawler] lru_crawler_starts, "walks of the crawler", |v| number(v.shared.crawler.starts()) => counter memcached_lru_crawler_starts_total;
     #[Maintainer] lru_maintainer_juggles, "0: there are no queues to maintain", zero;
     malloc_fails, "0", zero;
     log_worker_dropped, "0: there are no watchers", zero => counter guira_watcher_lines_dropped_total;
@@ -92,8 +92,8 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Segmented] evicted_active, "0", zero;
     evictions, "items evicted", class_counter!(Evicted) => counter memcached_items_evicted_total;
     reclaimed, "items stored in the place of expired ones", class_counter!(Reclaimed) => counter memcached_items_reclaimed_total;
-    crawler_reclaimed, "0: there is no crawler", zero => counter memcached_lru_crawler_reclaimed_total;
-    crawler_items_checked, "0: there is no crawler", zero => counter memcached_lru_crawler_items_checked_total;
+    crawler_reclaimed, "dead items that the crawler took out", class_counter!(CrawlerReclaimed) => counter memcached_lru_crawler_reclaimed_total;
+    crawler_items_checked, "items that the crawler looked at for that", class_counter!(CrawlerItemsChecked) => counter memcached_lru_crawler_items_checked_total;
     lrutail_reflocked, "0: readers hold no references", zero;
     #[Segmented] moves_to_cold, "0: there are no queues", zero => counter memcached_lru_crawler_moves_to_cold_total;
     #[Segmented] moves_to_warm, "0: there are no queues", zero => counter memcached_lru_crawler_moves_to_warm_total;

@@ -140,7 +140,7 @@ impl<'s> View<'s> {
             When::MaxconnsFast => extended.maxconns_fast,
             When::IdleTimeout => extended.idle_timeout_s > 0,
             When::Reassign => extended.slab_reassign,
-            When::Crawler => extended.lru_crawler,
+            When::Crawler => self.shared.crawler.is_enabled(),
             When::Maintainer => extended.lru_maintainer,
             When::Segmented => extended.lru_segmented,
         }

@@ -44,9 +44,9 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.settings().extended.slab_automove_ratio, 2);
     slab_automove_window, "-o slab_automove_window", |v| number(v.settings().extended.slab_automove_window);
     slab_chunk_max, "-o slab_chunk_max, in bytes", |v| number(v.settings().extended.slab_chunk_bytes_max);
-    lru_crawler, "-o lru_crawler", |v| Value::Flag(v.settings().extended.lru_crawler) => gauge memcached_lru_crawler_enabled;
-    lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.settings().extended.lru_crawler_sleep_us) => gauge memcached_lru_crawler_sleep;
-    lru_crawler_tocrawl, "-o lru_crawler_tocrawl", |v| number(v.settings().extended.lru_crawler_tocrawl) => gauge memcached_lru_crawler_to_crawl;
+    lru_crawler, "-o lru_crawler", |v| Value::Flag(v.shared.crawler.is_enabled()) => gauge memcached_lru_crawler_enabled;
+    lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.shared.crawler.sleep_us()) => gauge memcached_lru_crawler_sleep;
+    lru_crawler_tocrawl, "-o lru_crawler_tocrawl", |v| number(v.shared.crawler.to_crawl()) => gauge memcached_lru_crawler_to_crawl;
     tail_repair_time, "-o tail_repair_time", |v| number(v.settings().extended.tail_repair_time_s);
     flush_enabled, "no with -F", |v| Value::Flag(v.settings().flush_enabled);
     dump_enabled, "no with -X", |v| Value::Flag(v.settings().dump_enabled);

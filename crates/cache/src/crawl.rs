@@ -1,0 +1,265 @@
+//! A walk over the items of some classes: for listings, and to take out the dead before anybody asks for them.
+//!
+//! It goes over the chunks of each class in memory order, page by page, a few at a time, and so needs no list of items.
+//!
+//! # Invariants
+//! 1. A step holds the lock of one class while it looks at [`STEP`] headers at most, and no lock while its caller looks
+//!    at what it found.
+//! 2. An item that stays in its chunk from the walk's beginning to its end is seen exactly once. One that is stored
+//!    anew or moved meanwhile may be seen twice or not at all.
+//!
+//! # Costs
+//! A header a chunk, read in memory order; for a listing the item's own lines, and its unique's.
+
+use crate::cache::Cache;
+use crate::classes::Class;
+use crate::handle::Handle;
+use crate::item::{Header, ItemRef};
+use crate::slab::Slab;
+use crate::stats::ClassCounter;
+use guira_index::{AnyIndex, Index};
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::Ordering::Acquire;
+
+/// A walk, for one thread to do in small steps; see [`Cache::crawl`].
+pub struct Crawl<'c, I: Index = AnyIndex> {
+    handle: Handle<'c, I>,
+    place: Place,
+    /// Items of the class looked at so far.
+    seen: usize,
+}
+
+/// Where a walk is.
+#[derive(Default)]
+struct Place {
+    /// The classes to come, the next one last.
+    classes: Vec<Class>,
+    class: Class,
+    /// Pages of `class` to come, the one at hand last.
+    pages: Vec<u32>,
+    slot: u32,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Crawled {
+    /// Items looked at.
+    pub items: usize,
+    /// Whether the walk is at its end.
+    pub is_done: bool,
+}
+
+impl<I: Index> Cache<I> {
+    /// A walk over `classes`, of which those that don't exist are left out. It takes a handle.
+    pub fn crawl(&self, classes: impl IntoIterator<Item = usize>) -> Crawl<'_, I> {
+        let exist = |class: usize| Class::try_from(class).ok().filter(|_| class < self.classes());
+        let mut classes: Vec<Class> = classes.into_iter().filter_map(exist).collect();
+        classes.reverse();
+        Crawl { handle: self.handle(), place: Place { classes, ..Place::default() }, seen: 0 }
+    }
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// Calls `see` with live items of a class until it breaks off, or this turn has looked at chunks enough: some
+    /// milliseconds.
+    pub fn list(
+        &self,
+        class: usize,
+        now: u32,
+        mut see: impl FnMut(&ItemRef<'_>) -> ControlFlow<()>,
+    ) {
+        let Ok(class) = Class::try_from(class) else { return };
+        let mut place = Place { class, pages: self.cache.slab.pages_of(class), ..Place::default() };
+        let moment = self.moment(now);
+        for _ in 0..STEPS_A_TURN {
+            let Some(items) = place.next(&self.cache.slab) else { break };
+            let mut live = items.iter().filter(|item| !moment.is_past(item));
+            if live.try_for_each(&mut see).is_break() {
+                break;
+            }
+        }
+    }
+}
+
+impl<I: Index> Crawl<'_, I> {
+    /// Goes a step on and calls `see` with each live item and its unique.
+    pub fn list(&mut self, now: u32, mut see: impl FnMut(&ItemRef<'_>, u64)) -> Crawled {
+        self.handle.quiesce();
+        let moment = self.handle.moment(now);
+        let slab = &self.handle.cache.slab;
+        let Some(items) = self.place.next(slab) else { return Crawled::END };
+        for item in &items {
+            if !moment.is_past(item) {
+                let unique = self.handle.cas_unique(&self.handle.key(item.key()));
+                see(item, self.handle.cas_of(item, unique));
+            }
+        }
+        Crawled { items: items.len(), is_done: false }
+    }
+
+    /// Goes a step on and takes out the items that are past their time or flushed. Leaves a class for the next one
+    /// once it has looked at `most` of its items or a few more.
+    pub fn reap(&mut self, now: u32, most: usize) -> Crawled {
+        self.handle.quiesce();
+        let moment = self.handle.moment(now);
+        let before = self.place.class;
+        let slab = &self.handle.cache.slab;
+        let Some(items) = self.place.next(slab) else { return Crawled::END };
+        let class = self.place.class;
+        if class != before {
+            self.seen = 0;
+        }
+        let count = |counter, n: usize| self.handle.counts.add_class(counter, class, n as u64);
+        for item in items.iter().filter(|item| moment.is_past(item)) {
+            if self.handle.unlink(item, self.handle.key(item.key()).hash) {
+                count(ClassCounter::CrawlerReclaimed, 1);
+                if item.is_expired(now) && !item.was_fetched() {
+                    count(ClassCounter::ExpiredUnfetched, 1);
+                }
+            }
+        }
+        count(ClassCounter::CrawlerItemsChecked, items.len());
+        self.seen += items.len();
+        if self.seen >= most {
+            self.place.pages.clear();
+        }
+        Crawled { items: items.len(), is_done: false }
+    }
+
+    /// Ends the turn; whether all that was taken out is free for other items. If not, other threads are still in a turn.
+    pub fn is_settled(&mut self) -> bool {
+        self.handle.quiesce();
+        self.handle.limbo.borrow().is_empty()
+    }
+
+    /// Runs `wait` offline: what the walk waits for holds up nobody's memory.
+    pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.handle.asleep(wait)
+    }
+}
+
+impl Crawled {
+    const END: Crawled = Crawled { items: 0, is_done: true };
+}
+
+impl Place {
+    /// The items of the next few chunks, perhaps none; `None` at the end of the walk.
+    fn next<'s>(&mut self, slab: &'s Slab) -> Option<Vec<ItemRef<'s>>> {
+        while self.pages.is_empty() {
+            self.class = self.classes.pop()?;
+            self.pages = slab.pages_of(self.class);
+            self.slot = 0;
+        }
+        let page = *self.pages.last()?;
+        let (start, end) = (self.slot, self.slot + STEP);
+        self.slot = end;
+        if end >= slab.slots_used(page) {
+            self.pages.pop();
+            self.slot = 0;
+        }
+        Some(slab.heads_in(self.class, page, start..end))
+    }
+}
+
+impl Slab {
+    /// The items whose first chunk is one of some slots of a page, if the page is the class's. The caller is online.
+    ///
+    /// Looks with the class locked: a page may leave its class, and what stands in its chunks then is no header.
+    fn heads_in(&self, class: Class, page: u32, slots: Range<u32>) -> Vec<ItemRef<'_>> {
+        let state = self.lock(class);
+        if !state.pages.contains(&page) && !state.draining.contains(&page) {
+            return Vec::new();
+        }
+        let end = slots.end.min(self.slots_used(page));
+        let head = |slot| {
+            let chunk = self.location(page, slot);
+            let header = Header(self.arena.word(self.word_of(chunk)).load(Acquire));
+            header.is_published().then(|| ItemRef::new(self, chunk))
+        };
+        let heads = (slots.start..end).filter_map(head);
+        heads.filter(|item| item.header().is_published()).collect()
+    }
+}
+
+/// Chunks looked at in one step: some ten microseconds under the class's lock.
+const STEP: u32 = 256;
+/// Steps of a listing within one turn.
+const STEPS_A_TURN: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use crate::{Cache, Config, START_S, Store};
+    use std::collections::BTreeMap;
+
+    fn cache() -> Cache {
+        let config = Config { memory_bytes: 8 << 20, handles_max: 2, ..Config::default() };
+        Cache::new(&config).unwrap()
+    }
+
+    fn store(cache: &Cache, key: &str, value_bytes: usize, exptime: u32) {
+        let mut handle = cache.handle();
+        let how = Store { exptime, ..Store::default() };
+        let value = vec![b'v'; value_bytes];
+        handle.store(&handle.key(key.as_bytes()), &value, &how, START_S).unwrap();
+        handle.quiesce();
+    }
+
+    /// How often a walk over all classes lists each key.
+    fn listed(cache: &Cache, now: u32) -> BTreeMap<String, usize> {
+        let mut keys = BTreeMap::new();
+        let mut crawl = cache.crawl(0..cache.classes());
+        while !crawl
+            .list(now, |item, _| {
+                *keys.entry(String::from_utf8(item.key().to_vec()).unwrap()).or_default() += 1;
+            })
+            .is_done
+        {}
+        keys
+    }
+
+    #[test]
+    fn a_walk_lists_each_live_item_once_whatever_its_size() {
+        let cache = cache();
+        for n in 0..2000 {
+            store(&cache, &format!("small{n}"), n % 100, 0);
+        }
+        for (n, bytes) in [9_000, 40_000, 300_000].into_iter().enumerate() {
+            store(&cache, &format!("chained{n}"), bytes, 0);
+        }
+        store(&cache, "dead", 10, START_S + 1);
+        let keys = listed(&cache, START_S + 1);
+        assert_eq!(keys.len(), 2003);
+        assert!(keys.values().all(|&times| times == 1));
+        assert!(!keys.contains_key("dead"));
+    }
+
+    #[test]
+    fn a_reaping_walk_takes_out_the_dead_and_frees_their_memory() {
+        let cache = cache();
+        for n in 0..500 {
+            store(&cache, &format!("k{n}"), 10, if n % 5 == 0 { START_S + 1 } else { 0 });
+        }
+        let mut crawl = cache.crawl(0..cache.classes());
+        while !crawl.reap(START_S + 1, usize::MAX).is_done {}
+        assert!(crawl.is_settled());
+        drop(crawl);
+        assert_eq!((cache.len(), listed(&cache, START_S + 1).len()), (400, 400));
+        let used: usize = (0..cache.classes()).map(|c| cache.class_stats(c).chunks_used).sum();
+        assert_eq!(used, 400);
+        let totals = cache.totals();
+        assert_eq!(totals.all(crate::ClassCounter::CrawlerReclaimed), 100);
+        assert_eq!(totals.all(crate::ClassCounter::CrawlerItemsChecked), 500);
+    }
+
+    #[test]
+    fn a_reaping_walk_leaves_a_class_once_it_has_looked_at_enough() {
+        let cache = cache();
+        for n in 0..3000 {
+            store(&cache, &format!("k{n:04}"), 10, START_S + 1);
+        }
+        let mut crawl = cache.crawl(0..cache.classes());
+        while !crawl.reap(START_S + 1, 1000).is_done {}
+        drop(crawl);
+        assert!((1500..=2000).contains(&cache.len()), "{} are left", cache.len());
+    }
+}

@@ -1,0 +1,98 @@
+//! Lines about items: `lru_crawler metadump` and `mgdump`, `stats cachedump`.
+//!
+//! The formats are memcached's, down to metadump's space before its bare newline. Sizes and classes are Guira's own,
+//! those that `me` and `stats slabs` tell.
+
+use crate::clock::Clock;
+use crate::worker::Turn;
+use guira_cache::ItemRef;
+use guira_proto::{append_base64, append_uri};
+use std::io::Write;
+use std::ops::ControlFlow;
+
+/// How a dump lists an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A line of `name=value` words.
+    Meta,
+    /// The request that gets it: `mg` and the key.
+    Mg,
+}
+
+impl Format {
+    /// Appends an item's line.
+    pub(crate) fn append(
+        self,
+        out: &mut Vec<u8>,
+        item: &ItemRef<'_>,
+        unique: u64,
+        now: u32,
+        clock: &Clock,
+    ) {
+        match self {
+            Format::Meta => metadump(out, item, unique, now, clock),
+            Format::Mg => mgdump(out, item),
+        }
+    }
+
+    /// What comes behind the last line.
+    pub(crate) fn end(self) -> &'static [u8] {
+        match self {
+            Format::Meta => b"END\r\n",
+            Format::Mg => b"EN\r\n",
+        }
+    }
+}
+
+fn metadump(out: &mut Vec<u8>, item: &ItemRef<'_>, unique: u64, now: u32, clock: &Clock) {
+    out.extend_from_slice(b"key=");
+    append_uri(out, item.key());
+    let exp = match item.exptime() {
+        0 => -1,
+        at => clock.unix(at),
+    };
+    let la = clock.unix(now.saturating_sub(item.idle_s(now)));
+    let fetch = if item.was_fetched() { "yes" } else { "no" };
+    let (class, size, flags) = (item.class() + 1, item.bytes(), item.client_flags());
+    // Writing to memory doesn't fail.
+    let _ = writeln!(
+        out,
+        " exp={exp} la={la} cas={unique} fetch={fetch} cls={class} size={size} flags={flags} "
+    );
+}
+
+fn mgdump(out: &mut Vec<u8>, item: &ItemRef<'_>) {
+    out.extend_from_slice(b"mg ");
+    if item.is_key_binary() {
+        append_base64(out, item.key());
+        out.extend_from_slice(b" b");
+    } else {
+        out.extend_from_slice(item.key());
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `stats cachedump`: up to `limit` items (0: any number) of a class that is counted from 1, no more than memcached's
+/// 2 MiB of them and no more than a turn has time for. Keys that were given in base64 are left out, as they may hold line ends.
+pub(crate) fn cachedump(turn: &Turn<'_>, class: usize, limit: u32, out: &mut Vec<u8>) {
+    let Some(class) = class.checked_sub(1) else { return };
+    let mut left = if limit == 0 { u32::MAX } else { limit };
+    let start = out.len();
+    turn.handle.list(class, turn.now, |item| {
+        if item.is_key_binary() {
+            return ControlFlow::Continue(());
+        }
+        let expiry = if item.exptime() == 0 { 0 } else { turn.shared.clock.unix(item.exptime()) };
+        out.extend_from_slice(b"ITEM ");
+        out.extend_from_slice(item.key());
+        // Writing to memory doesn't fail.
+        let _ = write!(out, " [{} b; {expiry} s]\r\n", item.value_bytes());
+        left -= 1;
+        if left == 0 || out.len() - start >= CACHEDUMP_BYTES_MAX {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

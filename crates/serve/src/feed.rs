@@ -1,0 +1,154 @@
+//! Bytes that another thread makes for a connection: the listings of the crawler.
+//!
+//! ```text
+//! crawler ──put──▶ bytes (bounded) ──take──▶ the connection's worker ──▶ socket
+//!                                        └ rings the worker's mailbox, once for all that waits
+//! ```
+//! The worker stays the only one that touches the socket, so nothing blocks but a crawler whose client doesn't read,
+//! and nothing is held for a client beyond the feed's room and what its worker took last.
+//!
+//! # Invariants
+//! 1. A feed that holds bytes and whose connection waits has rung: `is_called` from the ring to the next take.
+//! 2. Once `phase` is `Gone` nothing is added.
+
+use crate::shared::Mailbox;
+use parking_lot::{Condvar, Mutex};
+use std::time::Duration;
+
+/// The way from a producer to one connection.
+pub(crate) struct Feed {
+    room_bytes: usize,
+    inside: Mutex<Inside>,
+    drained: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    bytes: Vec<u8>,
+    home: Option<Home>,
+    is_called: bool,
+    phase: Phase,
+}
+
+/// Where the connection lives.
+#[derive(Clone, Copy)]
+struct Home {
+    worker: usize,
+    place: usize,
+}
+
+/// How far a feed is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// There may be more.
+    #[default]
+    Open,
+    /// What it holds is the last.
+    Ended,
+    /// The connection is to be closed, or is.
+    Gone,
+}
+
+impl Feed {
+    /// A feed that holds `room_bytes`, or a single piece that is longer.
+    pub(crate) fn new(room_bytes: usize) -> Feed {
+        Feed { room_bytes, inside: Mutex::default(), drained: Condvar::new() }
+    }
+
+    /// Adds all of `bytes` once there is room, and empties it. `false`: the client has gone, or took nothing for
+    /// [`PATIENCE`], upon which its connection is closed.
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>, mailboxes: &[Mailbox]) -> bool {
+        let mut inside = self.inside.lock();
+        while inside.phase != Phase::Gone
+            && !inside.bytes.is_empty()
+            && inside.bytes.len() + bytes.len() > self.room_bytes
+        {
+            if self.drained.wait_for(&mut inside, PATIENCE).timed_out() {
+                inside.phase = Phase::Gone;
+                inside.is_called = false;
+                inside.call(mailboxes);
+            }
+        }
+        if inside.phase == Phase::Gone {
+            return false;
+        }
+        inside.bytes.append(bytes);
+        inside.call(mailboxes);
+        true
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn end(&self, mailboxes: &[Mailbox]) {
+        let mut inside = self.inside.lock();
+        if inside.phase == Phase::Open {
+            inside.phase = Phase::Ended;
+            inside.call(mailboxes);
+        }
+    }
+
+    /// The connection has a place in a worker, whom the feed rings from now on.
+    pub(crate) fn settle(&self, worker: usize, place: usize) {
+        self.inside.lock().home = Some(Home { worker, place });
+    }
+
+    /// What waits for the connection, and how far the feed is.
+    pub(crate) fn take(&self) -> (Vec<u8>, Phase) {
+        let mut inside = self.inside.lock();
+        inside.is_called = false;
+        self.drained.notify_all();
+        (std::mem::take(&mut inside.bytes), inside.phase)
+    }
+
+    /// The connection ends: whoever feeds it is to stop.
+    pub(crate) fn abandon(&self) {
+        let mut inside = self.inside.lock();
+        *inside = Inside { phase: Phase::Gone, ..Inside::default() };
+        self.drained.notify_all();
+    }
+}
+
+impl Inside {
+    fn call(&mut self, mailboxes: &[Mailbox]) {
+        if let Some(home) = self.home.filter(|_| !self.is_called) {
+            self.is_called = true;
+            mailboxes[home.worker].call(home.place);
+        }
+    }
+}
+
+/// How long a client may leave what it asked for unread. memcached waits half an hour.
+const PATIENCE: Duration = Duration::from_secs(600);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_producer_waits_for_room_and_learns_that_the_client_has_gone() {
+        let feed = Feed::new(10);
+        assert!(feed.put(&mut vec![1; 30], &[]), "an empty feed takes a piece of any length");
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| feed.put(&mut vec![2; 5], &[]));
+            assert_eq!(feed.take().0.len(), 30);
+            assert!(second.join().unwrap());
+            let third = scope.spawn(|| feed.put(&mut vec![3; 9], &[]));
+            feed.abandon();
+            assert!(!third.join().unwrap());
+        });
+        feed.end(&[]);
+        assert_eq!(feed.take().1, Phase::Gone);
+    }
+
+    #[test]
+    fn a_worker_is_rung_once_for_all_that_waits() {
+        let mailboxes = [Mailbox::new().unwrap(), Mailbox::new().unwrap()];
+        let feed = Feed::new(1000);
+        feed.put(&mut b"before it has a place".to_vec(), &mailboxes);
+        feed.settle(1, 7);
+        feed.put(&mut b"a".to_vec(), &mailboxes);
+        feed.put(&mut b"b".to_vec(), &mailboxes);
+        assert_eq!((mailboxes[0].take_calls(), mailboxes[1].take_calls()), (vec![], vec![7]));
+        feed.take();
+        feed.end(&mailboxes);
+        assert_eq!(mailboxes[1].take_calls(), [7]);
+    }
+}
