@@ -3,6 +3,7 @@
 //! ```text
 //! server.rs    starts `guira serve` or memcached, waits for its socket, ends it when dropped
 //! client.rs    bytes to a server and back, with a deadline on each read
+//! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! torture.rs   many connections, self-checking values, a checker that knows what each read may say
 //! tidy.rs      what the source tree promises of itself: sizes, edges, words
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod metrics;
 pub mod packet;
 pub mod script;
 pub mod server;

@@ -358,7 +358,7 @@ impl Connection {
 }
 
 /// The system's clock to a few milliseconds, which is one read of shared memory.
-fn clock_ms() -> u64 {
+pub(crate) fn clock_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }

@@ -22,6 +22,11 @@ pub struct Flags {
     #[arg(short = 'l', long, value_name = "ADDR", action = ArgAction::Append, help = LISTEN_HELP)]
     pub listen: Vec<String>,
 
+    /// Serve /metrics, /livez and /readyz over HTTP: port, host:port, [v6]:port or *:port; a port
+    /// alone is this machine's only
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<String>,
+
     /// Unix socket to listen on; turns TCP off
     #[arg(short = 's', long, value_name = "FILE")]
     pub unix_socket: Option<String>,

@@ -8,6 +8,7 @@
 //! worker n ┘                                                              batch.rs, execute.rs, output.rs)
 //! sweeper    cleans up behind flush_all, forgets old accesses            (server.rs)
 //! crawler    lists items, takes out the dead, when told to               (crawler.rs, feed.rs)
+//! http       /metrics, /livez, /readyz: --http                          (http.rs, metrics.rs)
 //! ```
 //! The protocol is `guira-proto`'s, the items are `guira-cache`'s; here are sockets, time and the
 //! order of things. Start reading at `Worker::turn` in worker.rs.
@@ -28,8 +29,10 @@ mod dump;
 mod execute;
 mod feed;
 mod flags;
+mod http;
 mod listener;
 mod log;
+mod metrics;
 mod output;
 mod privileges;
 mod roster;

@@ -19,7 +19,7 @@ use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
 use crate::udp::{Budget, Datagrams};
 use crate::worker::Worker;
-use crate::{daemon, privileges};
+use crate::{daemon, http, privileges};
 use guira_cache::{Cache, Config};
 use rustix::fd::AsRawFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -117,7 +117,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
 /// Starts workers, sweeper, crawler and listener. The counter of workers still running.
 fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let left = Arc::new(AtomicUsize::new(shared.settings.threads));
-    let Sockets { listening: sockets, datagram: mut datagrams } = sockets;
+    let Sockets { listening: sockets, datagram: mut datagrams, http } = sockets;
     for number in 0..shared.settings.threads {
         let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
         let own = datagrams.iter_mut().filter_map(|d| d.sockets.pop()).map(Datagrams::new);
@@ -132,6 +132,10 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
     start("sweeper", move || sweep(&sweeping))?;
     let crawling = Arc::clone(shared);
     start("crawler", move || crawler::crawl(&crawling))?;
+    if !http.is_empty() {
+        let telling = Arc::clone(shared);
+        start("http", move || http::serve(&http, &telling))?;
+    }
     let listening = Arc::clone(shared);
     start("listener", move || listener::listen(&sockets, &listening))?;
     Ok(left)
@@ -235,6 +239,12 @@ fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
     for listening in &sockets.listening {
         shared.log.say(1, format_args!("server listening ({})", listening.name));
         enter(listening.socket.as_raw_fd(), &listening.name, Doing::Listening);
+    }
+    for http in &sockets.http {
+        if let Some(address) = http.address {
+            shared.log.say(1, format_args!("metrics at http://{address}/metrics"));
+        }
+        enter(http.socket.as_raw_fd(), &http.name, Doing::Listening);
     }
     for datagram in &sockets.datagram {
         for socket in &datagram.sockets {

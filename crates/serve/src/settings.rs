@@ -25,6 +25,8 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Where to listen.
     pub listen: Listen,
+    /// Where to serve metrics over HTTP.
+    pub http: Option<Address>,
     /// memcached's `inter`: the `-l` values joined by commas, if any.
     pub inter: Option<String>,
     /// The UDP port; 0 none, -1 any.
@@ -169,6 +171,7 @@ impl Settings {
         let inter = (!flags.listen.is_empty()).then(|| flags.listen.join(","));
         Ok(Settings {
             listen: listen(flags, inter.as_deref())?,
+            http: flags.http.as_deref().map(listen::parse_http).transpose()?,
             inter,
             udp_port: udp_port(flags)?,
             memory_bytes,

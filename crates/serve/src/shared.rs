@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::udp::Budget;
 use guira_cache::Cache;
 use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,6 +51,12 @@ impl Bell {
     pub(crate) fn silence(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0, &mut count);
+    }
+
+    /// Whether it has rung and not been silenced since.
+    pub(crate) fn has_rung(&self) -> bool {
+        let mut fd = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut fd, Some(&Timespec::default())).is_ok_and(|rung| rung > 0)
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {

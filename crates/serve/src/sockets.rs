@@ -35,6 +35,8 @@ pub(crate) struct Datagram {
 pub(crate) struct Sockets {
     pub(crate) listening: Vec<Listening>,
     pub(crate) datagram: Vec<Datagram>,
+    /// For HTTP.
+    pub(crate) http: Vec<Listening>,
 }
 
 /// Opens what `settings` ask for.
@@ -42,7 +44,10 @@ pub(crate) struct Sockets {
 /// # Errors
 /// A name that doesn't resolve, or an entry of the list of which no address can be bound.
 pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
-    let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new() };
+    let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new(), http: Vec::new() };
+    if let Some(address) = &settings.http {
+        open_tcp(address, settings.backlog, &mut sockets.http)?;
+    }
     match &settings.listen {
         Listen::Unix { path, mode } => {
             let socket = listen_unix(path, *mode, settings.backlog).map_err(|error| {
@@ -53,7 +58,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
         }
         Listen::Tcp(addresses) => {
             for address in addresses {
-                open_tcp(address, settings, &mut sockets)?;
+                open_tcp(address, settings.backlog, &mut sockets.listening)?;
                 if settings.udp_port != 0 {
                     open_udp(address, settings, &mut sockets)?;
                 }
@@ -63,14 +68,14 @@ pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
     Ok(sockets)
 }
 
-fn open_tcp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Result<(), Refusal> {
+fn open_tcp(address: &Address, backlog: i32, sockets: &mut Vec<Listening>) -> Result<(), Refusal> {
     let mut last = None;
     let mut opened = 0;
     let mut port = address.port;
     for mut place in resolve(&address.host, address.port)? {
         // "Any free port" is the same port for v4 and v6 if it can be.
         place.set_port(port);
-        match listen_tcp(place, settings.backlog) {
+        match listen_tcp(place, backlog) {
             Ok(socket) => {
                 let bound = bound_address(&socket).unwrap_or(place);
                 port = bound.port();
@@ -79,7 +84,7 @@ fn open_tcp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Re
                     name: name_of("tcp", bound),
                     address: Some(bound),
                 };
-                sockets.listening.push(listening);
+                sockets.push(listening);
                 opened += 1;
             }
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = Some((place, error)),

@@ -11,12 +11,12 @@ mod general;
 pub(crate) mod row;
 mod settings;
 
-pub(crate) use classes::{items, sizes, slabs};
-pub(crate) use settings::settings;
+pub(crate) use classes::{ITEMS, SLABS, SLABS_ALL, items, sizes, slabs};
+pub(crate) use general::{OWN, STATS};
+pub(crate) use settings::{SETTINGS, settings};
 
 use crate::roster::Seat;
 use crate::shared::Shared;
-use general::{OWN, STATS};
 use guira_proto::reply;
 use row::{Row, View};
 use std::fmt::Display;
@@ -37,7 +37,7 @@ pub fn stat_meanings() -> impl Iterator<Item = Meaning> {
     STATS.iter().chain(OWN).map(|row| Meaning {
         name: row.name,
         meaning: row.meaning,
-        metric: row.metric.as_ref().map(|metric| (metric.to_string(), metric.kind.name())),
+        metric: row.metric.as_ref().map(|metric| (metric.sample(None), metric.kind.name())),
     })
 }
 

@@ -8,3 +8,6 @@ pub(crate) const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSIO
 
 /// What `memcached -V` prints after the name of the program.
 pub const MEMCACHED_VERSION: &str = concat!("1.6.45 (guira ", env!("CARGO_PKG_VERSION"), ")");
+
+/// Guira's own.
+pub(crate) const GUIRA_VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -42,7 +42,22 @@ fn parse_one(entry: &str, port: u16) -> Result<Address, Refusal> {
         }
     }
     let entry = without_protocol(entry)?;
-    let entry = without_tag(entry)?;
+    place(without_tag(entry)?, port)
+}
+
+/// Where to serve metrics: a port alone is loopback's, a host alone gets [`HTTP_PORT`].
+///
+/// # Errors
+/// A bad port or bracket.
+pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
+    let text = text.trim();
+    match text.strip_prefix(':').unwrap_or(text).parse() {
+        Ok(port) => Ok(Address { host: Host::Loopback, port }),
+        Err(_) => place(text, HTTP_PORT),
+    }
+}
+
+fn place(entry: &str, port: u16) -> Result<Address, Refusal> {
     let (host, port_text) = split_host(entry)?;
     let port = match port_text {
         None => port,
@@ -107,3 +122,6 @@ fn split_host(entry: &str) -> Result<(&str, Option<&str>), Refusal> {
 fn refuse<T>(message: String) -> Result<T, Refusal> {
     Err(Refusal::new(EXIT_VALUE, message))
 }
+
+/// `memcached_exporter`'s port.
+const HTTP_PORT: u16 = 9150;

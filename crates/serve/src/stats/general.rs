@@ -57,7 +57,7 @@ pub(crate) const STATS: &[Row] = rows! {
     limit_maxbytes, "bytes for items, -m at the start", |v| number(v.shared.cache.memory_limit()) => gauge memcached_limit_bytes;
     accepting_conns, "whether connections are accepted", |v| number(u8::from(v.gauges.is_accepting)) => gauge memcached_accepting_connections;
     listen_disabled_num, "pauses of accepting for want of descriptors", |v| number(v.gauges.pauses) => counter memcached_connections_listener_disabled_total;
-    time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us) => counter guira_listener_disabled_microseconds_total;
+    time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us);
     threads, "-t", |v| number(v.settings().threads) => gauge guira_threads;
     conn_yields, "connections that had their share of a turn", counter!(ConnYields) => counter memcached_connections_yielded_total;
     hash_power_level, "log2 of the index's slots", |v| number(v.shared.cache.index_slots().max(1).ilog2());

@@ -17,18 +17,18 @@ use std::fmt;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// When it is shown.
-    pub(super) when: When,
+    pub(crate) when: When,
     /// What it means, for the documentation and the metric's help.
     pub(crate) meaning: &'static str,
-    pub(super) value: fn(&View<'_>) -> Value,
-    pub(super) metric: Option<Metric>,
+    pub(crate) value: fn(&View<'_>) -> Value,
+    pub(crate) metric: Option<Metric>,
 }
 
 /// How a statistic is told to Prometheus.
 pub(crate) struct Metric {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) labels: &'static [(&'static str, &'static str)],
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) labels: &'static [(&'static str, &'static str)],
 }
 
 /// Whether a metric only rises. The names are Prometheus's.
@@ -51,7 +51,7 @@ impl Kind {
 
 /// memcached shows some lines only under some settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(crate) enum When {
     Always,
     MaxconnsFast,
     IdleTimeout,
@@ -64,11 +64,11 @@ pub(super) enum When {
 /// What values are computed from: one reading of everything that is counted.
 pub(crate) struct View<'s> {
     pub(crate) shared: &'s Shared,
-    pub(super) totals: Totals,
-    pub(super) gauges: GaugeReading,
-    pub(super) now: u32,
+    pub(crate) totals: Totals,
+    pub(crate) gauges: GaugeReading,
+    pub(crate) now: u32,
     /// Microseconds in user and system mode.
-    pub(super) cpu_us: [u64; 2],
+    pub(crate) cpu_us: [u64; 2],
     /// The slab class that is told of, with its figures, in tables by class.
     class: Option<(usize, ClassStats)>,
 }
@@ -98,16 +98,28 @@ impl fmt::Display for Value {
     }
 }
 
-/// The name and the labels as the exposition spells them.
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)?;
-        let mut opening = '{';
-        for (label, of) in self.labels {
-            write!(f, "{opening}{label}=\"{of}\"")?;
-            opening = ',';
+impl Metric {
+    /// Its name and labels as the exposition spells them; `slab` is the class that it tells of.
+    pub(crate) fn sample(&self, slab: Option<usize>) -> String {
+        let slab = slab.map(|number| ("slab", number.to_string()));
+        let own = self.labels.iter().map(|&(label, of)| (label, of.to_owned()));
+        let labels: Vec<_> =
+            slab.into_iter().chain(own).map(|(label, of)| format!("{label}=\"{of}\"")).collect();
+        match labels.is_empty() {
+            true => self.name.to_owned(),
+            false => format!("{}{{{}}}", self.name, labels.join(",")),
         }
-        f.write_str(if self.labels.is_empty() { "" } else { "}" })
+    }
+}
+
+impl Value {
+    /// As the exposition spells it: a number.
+    pub(crate) fn as_metric(&self) -> String {
+        match self {
+            Self::Flag(is) => u8::from(*is).to_string(),
+            Self::Text(_) => "NaN".to_owned(),
+            _ => self.to_string(),
+        }
     }
 }
 
@@ -146,17 +158,17 @@ impl<'s> View<'s> {
         }
     }
 
-    pub(super) fn settings(&self) -> &'s crate::Settings {
+    pub(crate) fn settings(&self) -> &'s crate::Settings {
         &self.shared.settings
     }
 
     /// Figures of the class that is told of.
-    pub(super) fn of_class(&self) -> &ClassStats {
+    pub(crate) fn of_class(&self) -> &ClassStats {
         &self.class.as_ref().expect("a row of a table by class").1
     }
 
     /// A counter of the class that is told of.
-    pub(super) fn class_count(&self, counter: ClassCounter) -> u64 {
+    pub(crate) fn class_count(&self, counter: ClassCounter) -> u64 {
         self.class.as_ref().map_or(0, |(class, _)| self.totals.class(counter, *class))
     }
 }
@@ -176,7 +188,7 @@ fn cpu_us() -> [u64; 2] {
 }
 
 /// A figure as a [`Value`], whatever integer it is.
-pub(super) fn number(n: impl TryInto<u64>) -> Value {
+pub(crate) fn number(n: impl TryInto<u64>) -> Value {
     Value::Number(n.try_into().unwrap_or(0))
 }
 
@@ -193,19 +205,19 @@ pub(super) fn zero(_: &View<'_>) -> Value {
 /// A table of rows.
 macro_rules! rows {
     ($($(#[$when:ident])? $name:ident, $meaning:literal, $value:expr
-        $(=> $kind:ident $metric:ident $(($($label:ident = $of:literal),+))?)?;)*) => {
+        $(=> $kind:ident $metric:ident $(($($label:ident = $of:expr),+))?)?;)*) => {
         &[$($crate::stats::row::Row {
             name: stringify!($name),
-            when: rows!(@when $($when)?),
+            when: $crate::stats::row::rows!(@when $($when)?),
             meaning: $meaning,
             value: $value,
-            metric: rows!(@metric $($kind $metric $($($label = $of),+)?)?),
+            metric: $crate::stats::row::rows!(@metric $($kind $metric $($($label = $of),+)?)?),
         }),*]
     };
     (@when) => { $crate::stats::row::When::Always };
     (@when $when:ident) => { $crate::stats::row::When::$when };
     (@metric) => { None };
-    (@metric $kind:ident $metric:ident $($label:ident = $of:literal),*) => {
+    (@metric $kind:ident $metric:ident $($label:ident = $of:expr),*) => {
         Some($crate::stats::row::Metric {
             name: stringify!($metric),
             kind: $crate::stats::row::Kind::$kind,
@@ -228,7 +240,8 @@ macro_rules! class_counter {
     };
 }
 
-pub(super) use {class_counter, counter, rows};
+pub(crate) use rows;
+pub(super) use {class_counter, counter};
 
 #[cfg(test)]
 mod tests {
@@ -249,6 +262,7 @@ mod tests {
         let metric = table[1].metric.as_ref().unwrap();
         assert_eq!(table[1].when, When::Crawler);
         assert_eq!(metric.kind, Kind::counter);
-        assert_eq!(metric.to_string(), r#"family_total{command="get",status="hit"}"#);
+        let sample = metric.sample(Some(3));
+        assert_eq!(sample, r#"family_total{slab="3",command="get",status="hit"}"#);
     }
 }

@@ -1,0 +1,80 @@
+//! `/metrics`: the statistics in Prometheus's text format 0.0.4.
+//!
+//! Names, labels and types are `memcached_exporter`'s wherever it has one, so that its dashboards and
+//! alerts work without it; Guira's own begin with `guira_`. The rows of `stats` carry them; here are
+//! the few that no line of `stats` has, and how a scrape is put together.
+//!
+//! # Costs
+//! A scrape reads what `stats`, `stats items`, `stats slabs` and `stats settings` read, on the thread of
+//! the HTTP port: no worker does anything for it.
+
+mod exposition;
+
+use crate::shared::Shared;
+use crate::stats::row::{Row, Value, View, number, rows};
+use crate::stats::{ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
+use crate::version::{GUIRA_VERSION, VERSION};
+use exposition::Exposition;
+use guira_cache::{ClassCounter, Counter, START_S};
+use rustix::process::{Resource, getrlimit};
+
+/// The body of a scrape.
+pub(crate) fn expose(shared: &Shared) -> String {
+    let mut view = View::new(shared, shared.clock.now());
+    let mut all = Exposition::default();
+    for table in [STATS, OWN, SETTINGS, SLABS_ALL, ALONE] {
+        all.table(table, &view, None);
+    }
+    view.each_class(|class, view| {
+        let slab = Some(class + 1);
+        if view.class_count(ClassCounter::Items) > 0 {
+            all.table(ITEMS, view, slab);
+        }
+        if view.of_class().pages > 0 {
+            all.table(SLABS, view, slab);
+            all.table(SLABS_ALONE, view, slab);
+        }
+    });
+    all.into_text()
+}
+
+/// Metrics without a line in `stats`.
+const ALONE: &[Row] = rows! {
+    up, "1: the server answers", |_| number(1u8) => gauge memcached_up;
+    version, "the memcached spoken, and Guira's own version", |_| number(1u8) => gauge memcached_version(version = VERSION);
+    build, "this program", |_| number(1u8) => gauge guira_build_info(version = GUIRA_VERSION);
+    sets, "storage requests but cas", |v| number(sets(v)) => counter memcached_commands_total(command = "set", status = "hit");
+    resident, "bytes of the process in memory", |_| number(resident_bytes()) => gauge process_resident_memory_bytes;
+    descriptors, "descriptors in use", |_| number(descriptors()) => gauge process_open_fds;
+    descriptors_max, "the limit of open files", |_| number(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)) => gauge process_max_fds;
+    cpu, "CPU seconds", |v| Value::Seconds(v.cpu_us[0] + v.cpu_us[1]) => counter process_cpu_seconds_total;
+    start, "Unix time of the start", |v| number(v.shared.clock.unix(START_S)) => gauge process_start_time_seconds;
+};
+
+/// The same for a slab class.
+const SLABS_ALONE: &[Row] = rows! {
+    sets, "storage requests but cas", |v| number(class_sets(v)) => counter memcached_slab_commands_total(command = "set", status = "hit");
+};
+
+/// `cmd_set` counts every cas too.
+fn sets(v: &View<'_>) -> u64 {
+    let all = |counter| v.totals.all(counter);
+    let cas = all(ClassCounter::CasHits) + all(ClassCounter::CasBadval);
+    all(ClassCounter::CmdSet).saturating_sub(cas + v.totals.get(Counter::CasMisses))
+}
+
+fn class_sets(v: &View<'_>) -> u64 {
+    let of = |counter| v.class_count(counter);
+    of(ClassCounter::CmdSet).saturating_sub(of(ClassCounter::CasHits) + of(ClassCounter::CasBadval))
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+fn descriptors() -> usize {
+    // Listing them takes one more.
+    std::fs::read_dir("/proc/self/fd").map_or(0, |list| list.count().saturating_sub(1))
+}

@@ -1,0 +1,130 @@
+//! The HTTP port: what Prometheus scrapes, what probes ask, and what it refuses.
+
+use guira_tests::metrics::{Scrape, ask_http, get_http};
+use guira_tests::server::{Program, Server, free_port, workspace};
+use rustix::process::Signal;
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+
+/// A server with an HTTP port.
+fn start(flags: &[&str]) -> (Server, u16) {
+    let port = free_port();
+    let server = Server::start(Program::Guira, &[&["--http", &port.to_string()], flags].concat());
+    (server, port)
+}
+
+/// One request of each kind, so that every series is there.
+fn ask_everything(server: &Server) {
+    let mut client = server.connect();
+    client.set("a", b"x");
+    client.set("n", b"5");
+    client.exchange(b"cas a 0 0 1 1\r\ny\r\n");
+    for command in ["get a", "get b", "incr n 1", "decr n 1", "delete c", "touch a 0"] {
+        client.ask(command);
+    }
+}
+
+#[test]
+fn every_metric_of_memcached_exporter_is_there_by_name_type_and_label() {
+    let (server, port) = start(&[]);
+    ask_everything(&server);
+    let scrape = Scrape::of(port);
+    let path = workspace().join("tests/tables/memcached_exporter.txt");
+    let table = fs::read_to_string(path).unwrap();
+    let mut count = 0;
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let (name, kind) = (words.next().unwrap(), words.next().unwrap());
+        assert_eq!(scrape.types.get(name).map(String::as_str), Some(kind), "{name}");
+        let labels: Vec<&str> = words.next().unwrap_or_default().split(',').collect();
+        let is_there = scrape.series.keys().any(|series| {
+            series.split('{').next() == Some(name) && labels.iter().all(|l| series.contains(l))
+        });
+        assert!(is_there, "{line}");
+        count += 1;
+    }
+    assert!(count > 80, "the table has {count} lines");
+}
+
+#[test]
+fn a_scrape_tells_what_stats_tells() {
+    let (server, port) = start(&["-t", "2"]);
+    ask_everything(&server);
+    let mut client = server.connect();
+    let scrape = Scrape::of(port);
+    for (series, stat) in [
+        (r#"memcached_commands_total{command="get",status="hit"}"#, "get_hits"),
+        (r#"memcached_commands_total{command="get",status="miss"}"#, "get_misses"),
+        ("memcached_current_items", "curr_items"),
+        ("memcached_limit_bytes", "limit_maxbytes"),
+        ("guira_threads", "threads"),
+    ] {
+        let value = client.stat(stat);
+        assert!(value > 0, "{stat}");
+        assert!((scrape.value(series) - value as f64).abs() < 0.5, "{series} and {stat}: {value}");
+    }
+    // Two sets and a cas, which is none of them.
+    let sets = scrape.value(r#"memcached_commands_total{command="set",status="hit"}"#);
+    assert!((sets - 2.0).abs() < 0.5, "{sets} sets");
+}
+
+#[test]
+fn probes_are_answered_and_other_requests_refused() {
+    let (_server, port) = start(&[]);
+    for (path, status) in [
+        ("/livez", "HTTP/1.1 200 OK"),
+        ("/readyz?verbose", "HTTP/1.1 200 OK"),
+        ("/", "HTTP/1.1 200 OK"),
+        ("/metric", "HTTP/1.1 404 Not Found"),
+    ] {
+        assert_eq!(get_http(port, path).0, status, "{path}");
+    }
+    let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(9000));
+    for (request, status) in [
+        ("POST /metrics HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", "405"),
+        ("get a\r\n", "400"),
+        ("\x16\x03\x01\x02\x00\x01\x00\x01\r\n", "400"),
+        (long.as_str(), "431"),
+    ] {
+        let answer = ask_http(port, request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:.20}: {answer:.60}");
+    }
+    let head = ask_http(port, "HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(head.contains("version=0.0.4") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn a_client_that_never_ends_its_request_holds_up_nobody() {
+    let (_server, port) = start(&[]);
+    let mut slow = Vec::new();
+    for _ in 0..10 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(b"GET /metrics HT").unwrap();
+        slow.push(stream);
+    }
+    assert_eq!(get_http(port, "/livez").0, "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn a_server_that_stops_is_not_ready() {
+    let (mut server, port) = start(&[]);
+    // Its request is under way, so the server waits for it.
+    let mut client = server.connect();
+    client.send(b"set a 0 0 5\r\nab");
+    server.signal(Signal::USR1);
+    let mut status = String::new();
+    while !status.contains("503") {
+        assert!(server.is_running(), "it ended before it said so: {status}");
+        status = get_http(port, "/readyz").0;
+    }
+    assert_eq!(get_http(port, "/livez").0, "HTTP/1.1 200 OK");
+}
+
+#[test]
+fn without_the_flag_there_is_no_http_port_and_a_bad_address_is_refused() {
+    for (address, code) in [("localhost:x", 1), ("192.0.2.1:1", 71)] {
+        let refused = Server::try_start(Program::Guira, &["--http", address]).unwrap_err();
+        assert_eq!(refused.status.and_then(|s| s.code()), Some(code), "{address}: {refused:?}");
+    }
+}
