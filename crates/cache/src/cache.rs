@@ -14,6 +14,8 @@ use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
 use parking_lot::Mutex;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
 ///
@@ -29,6 +31,8 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) orphans: Orphans,
     pub(crate) evictions: bool,
     pub(crate) item_bytes_max: usize,
+    hash_seed: u64,
+    /// What the seed comes to; all of the hash's key.
     secrets: RapidSecrets,
     /// Handle slots not in use.
     slots: Mutex<Vec<usize>>,
@@ -46,9 +50,9 @@ impl<I: Index> Cache<I> {
     /// A cache over an index of the caller's making; [`Config::index`] doesn't count.
     pub fn with_index(config: &Config, index: I) -> Result<Cache<I>, ConfigError> {
         let slab = Slab::new(config)?;
-        let secrets = match config.hash_seed {
-            Some(seed) => RapidSecrets::seed(seed),
-            None => RapidSecrets::random(),
+        let hash_seed = match config.hash_seed {
+            Some(seed) => seed,
+            None => random_seed().map_err(ConfigError::Random)?,
         };
         Ok(Cache {
             index,
@@ -60,7 +64,8 @@ impl<I: Index> Cache<I> {
             orphans: Orphans::default(),
             evictions: config.evictions,
             item_bytes_max: config.item_bytes_max,
-            secrets,
+            hash_seed,
+            secrets: RapidSecrets::seed(hash_seed),
             slots: Mutex::new((0..config.handles_max).rev().collect()),
             slab,
         })
@@ -79,7 +84,13 @@ impl<I: Index> Cache<I> {
         self.slots.lock().push(slot);
     }
 
-    /// The keyed hash of a key: rapidhash with a secret of this process.
+    /// The seed of the hash's secrets: as configured, or drawn from the system. Whoever knows it can make
+    /// keys that collide, so it is to be told to nobody; memory that outlives the process needs it again.
+    pub fn hash_seed(&self) -> u64 {
+        self.hash_seed
+    }
+
+    /// The keyed hash of a key: rapidhash with secrets of this cache.
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> Hash {
         Hash(rapidhash_v3_micro_inline::<true, false>(key, &self.secrets))
@@ -173,5 +184,48 @@ impl<I: Index> Items for Shared<'_, I> {
 
     fn prefetch(&self, at: Location) {
         self.0.slab.arena.prefetch(self.0.slab.word_of(at));
+    }
+}
+
+/// 64 bits from the system's random numbers. The hash's own way to a seed is the address space's layout,
+/// which other processes of the machine can see.
+fn random_seed() -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(more) => filled += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(u64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(hash_seed: Option<u64>) -> Cache {
+        Cache::new(&Config { memory_bytes: 1 << 20, hash_seed, ..Config::default() }).unwrap()
+    }
+
+    #[test]
+    fn keys_that_collide_under_one_seed_are_scattered_by_another() {
+        let (known, other) = (cache(Some(7)), cache(Some(8)));
+        let keys = (0..100_000).map(|n| format!("key-{n}"));
+        let low = |cache: &Cache, key: &str| cache.hash(key.as_bytes()).0 & 0xfff;
+        let colliding: Vec<_> = keys.filter(|key| low(&known, key) == 0).collect();
+        assert!(colliding.len() > 10);
+        let still = colliding.iter().filter(|key| low(&other, key) == 0).count();
+        assert!(still <= 2, "{still} of {} collide still", colliding.len());
+    }
+
+    #[test]
+    fn each_cache_draws_a_seed_of_its_own_and_tells_it() {
+        assert_eq!(cache(Some(7)).hash_seed(), 7);
+        let drawn = cache(None);
+        assert_ne!(drawn.hash_seed(), cache(None).hash_seed());
+        assert_eq!(cache(Some(drawn.hash_seed())).hash(b"k"), drawn.hash(b"k"));
     }
 }

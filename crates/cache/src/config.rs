@@ -29,7 +29,8 @@ pub struct Config {
     pub lock_memory: bool,
     /// Touches all item memory at the start (memcached's `-L`).
     pub preallocate: bool,
-    /// Fixes the hash secret, for tests and experiments that must repeat. `None`: from the system.
+    /// Fixes the hash's secrets: for memory that outlives the process, and for tests and experiments that
+    /// must repeat. `None`: drawn from the system ([`Cache::hash_seed`](crate::Cache::hash_seed)).
     pub hash_seed: Option<u64>,
 }
 
@@ -72,6 +73,8 @@ pub enum ConfigError {
     },
     /// A growth factor that yields no classes.
     GrowthFactor(f64),
+    /// The system has no random numbers to give.
+    Random(std::io::Error),
     /// The system refused the mapping, or to lock it.
     Map(std::io::Error),
 }
@@ -85,6 +88,9 @@ impl fmt::Display for ConfigError {
             ),
             Self::GrowthFactor(g) => {
                 write!(f, "growth factor {g} must be greater than 1 (try 1.25)")
+            }
+            Self::Random(error) => {
+                write!(f, "cannot draw the hash's secret from the system: {error}")
             }
             Self::Map(error) => write!(
                 f,
