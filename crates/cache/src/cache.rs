@@ -6,6 +6,7 @@ use crate::config::{Config, ConfigError};
 use crate::flush::Flush;
 use crate::handle::{Handle, Orphans};
 use crate::item::ItemRef;
+use crate::mover::Mover;
 use crate::policy::Eviction;
 use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
@@ -27,6 +28,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) stripes: Stripes,
     pub(crate) flush: Flush,
     pub(crate) tune: Tune,
+    pub(crate) mover: Mover,
     pub(crate) stats: Registry,
     pub(crate) orphans: Orphans,
     pub(crate) evictions: bool,
@@ -60,6 +62,7 @@ impl<I: Index> Cache<I> {
             stripes: Stripes::new(config.memory_bytes),
             flush: Flush::default(),
             tune: Tune::default(),
+            mover: Mover::default(),
             stats: Registry::new(config.handles_max, slab.classes.len()),
             orphans: Orphans::default(),
             evictions: config.evictions,
@@ -131,6 +134,11 @@ impl<I: Index> Cache<I> {
         self.index.capacity()
     }
 
+    /// Pages that a class held and none holds now.
+    pub fn pages_returned(&self) -> usize {
+        self.slab.pages_returned()
+    }
+
     /// Item memory that slab classes hold, in bytes.
     pub fn page_bytes_held(&self) -> usize {
         self.slab.bytes_held()
@@ -171,6 +179,7 @@ impl<I: Index> Cache<I> {
     /// Lets every counter start at 0 again; gauges stay.
     pub fn reset_stats(&self) {
         self.stats.reset();
+        self.mover.reset();
     }
 }
 

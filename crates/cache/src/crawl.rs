@@ -6,7 +6,7 @@
 //! 1. A step holds the lock of one class while it looks at [`STEP`] headers at most, and no lock while its caller looks
 //!    at what it found.
 //! 2. An item that stays in its chunk from the walk's beginning to its end is seen exactly once. One that is stored
-//!    anew or moved meanwhile may be seen twice or not at all.
+//!    anew meanwhile may be seen twice or not at all. No page moves during a walk.
 //!
 //! # Costs
 //! A header a chunk, read in memory order; for a listing the item's own lines, and its unique's.
@@ -15,6 +15,7 @@ use crate::cache::Cache;
 use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::{Header, ItemRef};
+use crate::mover::Still;
 use crate::slab::Slab;
 use crate::stats::ClassCounter;
 use guira_index::{AnyIndex, Index};
@@ -24,6 +25,7 @@ use std::sync::atomic::Ordering::Acquire;
 /// A walk, for one thread to do in small steps; see [`Cache::crawl`].
 pub struct Crawl<'c, I: Index = AnyIndex> {
     handle: Handle<'c, I>,
+    _still: Still<'c>,
     place: Place,
     /// Items of the class looked at so far.
     seen: usize,
@@ -55,7 +57,13 @@ impl<I: Index> Cache<I> {
         let exist = |class: usize| Class::try_from(class).ok().filter(|_| class < self.classes());
         let mut classes: Vec<Class> = classes.into_iter().filter_map(exist).collect();
         classes.reverse();
-        Crawl { handle: self.handle(), place: Place { classes, ..Place::default() }, seen: 0 }
+        let _still = self.mover.hold();
+        Crawl {
+            handle: self.handle(),
+            _still,
+            place: Place { classes, ..Place::default() },
+            seen: 0,
+        }
     }
 }
 

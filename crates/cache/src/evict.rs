@@ -63,7 +63,7 @@ impl<I: Index> Handle<'_, I> {
     }
 
     /// Evicts up to a batch of the class's items; `false` if there was none to evict.
-    fn evict(&self, class: Class, now: u32) -> bool {
+    pub(crate) fn evict(&self, class: Class, now: u32) -> bool {
         self.settle();
         self.cache.tune.want();
         let moment = self.moment(now);
@@ -185,7 +185,8 @@ impl<I: Index> Handle<'_, I> {
         for class in 0..=slab.classes.largest() {
             let pages = slab.lock(class).draining.clone();
             draining += pages.len();
-            for page in pages {
+            // What is in the page that the mover empties has a place to go to.
+            for page in pages.into_iter().filter(|&page| !slab.is_moving(page)) {
                 self.empty_page(class, page);
             }
         }
@@ -200,12 +201,15 @@ impl<I: Index> Handle<'_, I> {
         page.is_some()
     }
 
-    /// Evicts whatever of the page is published.
-    fn empty_page(&self, class: Class, page: u32) {
+    /// Evicts whatever of the page is published; how many items.
+    pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
+        let mut evicted = 0;
         for item in self.cache.slab.items_in(class, page, 0..u32::MAX, true) {
             if self.unlink(&item, self.key(item.key()).hash) {
                 self.counts.add_class(ClassCounter::Evicted, class, 1);
+                evicted += 1;
             }
         }
+        evicted
     }
 }

@@ -9,8 +9,8 @@
 //! The sweep starts after every handle has ended the turn in which the flush came: until then a
 //! store may still publish an item of the old generation.
 //!
-//! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), grows the index
-//! and touches its next pages before an insert has to, and gives memory back after the limit was
+//! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), moves pages
+//! between slab classes (mover.rs), grows the index and touches its next pages before an insert has to, and gives memory back after the limit was
 //! lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
 //! header's field can tell.
 
@@ -18,6 +18,7 @@ use crate::cache::Cache;
 use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
+use crate::mover::Moving;
 use guira_index::{AnyIndex, Index};
 use guira_policy::Tuner;
 use parking_lot::Mutex;
@@ -104,6 +105,8 @@ pub struct Sweeper<'c, I: Index = AnyIndex> {
     pub(crate) handle: Handle<'c, I>,
     /// The eviction policy's tuner, and for how many items it samples.
     pub(crate) tuner: Option<(Tuner, usize)>,
+    /// The page on its way from class to class.
+    pub(crate) moving: Option<Moving>,
     pass: Option<Pass>,
     aged_at: u32,
 }
@@ -120,7 +123,7 @@ struct Pass {
 impl<I: Index> Cache<I> {
     /// The cache's sweep. One thread runs it; it takes a handle.
     pub fn sweeper(&self) -> Sweeper<'_, I> {
-        Sweeper { handle: self.handle(), tuner: None, pass: None, aged_at: 0 }
+        Sweeper { handle: self.handle(), tuner: None, moving: None, pass: None, aged_at: 0 }
     }
 }
 
@@ -131,7 +134,8 @@ impl<I: Index> Sweeper<'_, I> {
         self.handle.cache.index.touch_ahead(KEYS_AHEAD);
         self.tune();
         let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
-        self.clean(now) || is_growing
+        let is_moving = self.move_pages(now);
+        self.clean(now) || is_growing || is_moving
     }
 
     /// Gives memory back, or looks at a few chunks; whether there is more to do.

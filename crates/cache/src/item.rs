@@ -27,7 +27,7 @@ use crate::slab::Slab;
 use crate::unpublished::Fields;
 use guira_index::Location;
 use std::fmt;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 mod header;
 mod shape;
@@ -200,7 +200,7 @@ impl<'h> ItemRef<'h> {
     fn update_life(&self, new: impl Fn(u32) -> u32) -> bool {
         let Some(at) = self.shape.life_at() else { return false };
         let word = self.slab.arena.word(self.word + at);
-        word.fetch_update(Relaxed, Relaxed, |life| Some(new(life))).is_ok()
+        word.fetch_update(AcqRel, Relaxed, |life| Some(new(life))).is_ok()
     }
 
     /// The life word of an item that takes this one's place as stale: expiry and claim stay.
@@ -211,6 +211,18 @@ impl<'h> ItemRef<'h> {
     /// Expiry, stale and won in one word; 0 if the item has no such field.
     pub(crate) fn life_word(&self) -> u32 {
         self.shape.life_at().map_or(0, |at| self.slab.arena.word(self.word + at).load(Relaxed))
+    }
+
+    /// The life word for a copy that takes this item's place. The caller has marked the item as retired: who changes
+    /// its life later sees that, and turns to the copy ([`ItemRef::is_retired`]). Nobody wins the old one any more.
+    pub(crate) fn hand_over_life(&self) -> u32 {
+        let life = self.shape.life_at().map(|at| self.slab.arena.word(self.word + at));
+        life.map_or(0, |life| life.fetch_or(Self::WON, AcqRel))
+    }
+
+    /// Whether the item has left the index, or its chunk, by now: what was just written to it may be lost.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.current_header().is_retired()
     }
 
     /// Whether a get found the item before (memcached's `h`), as of when this reference was made.
@@ -240,6 +252,10 @@ impl<'h> ItemRef<'h> {
 
     pub(crate) fn header(&self) -> Header {
         self.header
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// The header as it is now.

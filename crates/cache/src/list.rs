@@ -57,6 +57,23 @@ impl List {
         }
     }
 
+    /// Lets `new`, which is not linked, stand where `old` stands, which then is linked no more.
+    fn replace(&mut self, slab: &Slab, old: Location, new: Location) {
+        let link = std::mem::take(self.link(slab, old));
+        *self.link(slab, new) = link;
+        match unpacked(link.newer) {
+            Some(newer) => self.link(slab, newer).older = packed(new),
+            None => self.newest = Some(new),
+        }
+        match unpacked(link.older) {
+            Some(older) => self.link(slab, older).newer = packed(new),
+            None => self.oldest = Some(new),
+        }
+        if self.hand == Some(old) {
+            self.hand = Some(new);
+        }
+    }
+
     /// Whether the chunk is linked.
     pub(crate) fn has(&self, slab: &Slab, at: Location) -> bool {
         let (page, slot) = slab.split(at);
@@ -132,6 +149,22 @@ impl Slab {
             list.unlink(self, at);
             state.evicted_idle_s = item.idle_s(moment.now);
             victims.push(Victim { at: item.location(), failed: false });
+        }
+    }
+
+    /// Gives an item that moved from `old`, a chunk of the same class, the place of that; the newest if it has none.
+    pub(crate) fn inherit(&self, old: Location, new: Location) {
+        let class = self.class_of(new);
+        let mut state = self.lock(class);
+        if !self.is_of(class, new) || self.item_of(new).is_none() {
+            return;
+        }
+        if let Order::List(list) = &mut state.order {
+            if list.has(self, old) && !list.has(self, new) {
+                list.replace(self, old, new);
+            } else {
+                list.renew(self, new);
+            }
         }
     }
 

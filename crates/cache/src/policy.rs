@@ -57,6 +57,11 @@ impl Eviction {
         }
     }
 
+    /// Whether classes keep their items in a list.
+    pub(crate) fn keeps_list(self) -> bool {
+        matches!(self, Self::Sieve | Self::Lru)
+    }
+
     /// The order that a class keeps.
     pub(crate) fn order(self) -> Order {
         match self {

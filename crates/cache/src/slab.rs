@@ -30,6 +30,7 @@ use guira_index::{Hash, Location};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+mod moving;
 mod page;
 use page::{PageState, Pool};
 
@@ -179,6 +180,22 @@ impl Slab {
             None => self.take_page(&mut state, class)?,
         };
         let slots = self.slots(class);
+        let chunk = self.pop(&mut state, page, slots);
+        let is_known = match (&mut state.order, hash) {
+            (Order::S3Clock(probation), Some(hash)) => probation.knows(hash),
+            _ => false,
+        };
+        let chunks = state.pages.len() * slots as usize;
+        let mut free = chunks.saturating_sub(state.used);
+        if free < RESERVE_MAX {
+            free += self.pages_left() * slots as usize;
+        }
+        Some(Allocated { chunk, free, chunks, is_known })
+    }
+
+    /// A free chunk of a page that has one, of a class with the lock held.
+    #[inline]
+    fn pop(&self, state: &mut ClassState, page: u32, slots: u32) -> Owned {
         let held = &self.pages[page as usize];
         let chunk = match held.pop() {
             page::Slot::Fresh(slot) => {
@@ -197,16 +214,7 @@ impl Slab {
             state.partial.pop();
         }
         state.used += 1;
-        let is_known = match (&mut state.order, hash) {
-            (Order::S3Clock(probation), Some(hash)) => probation.knows(hash),
-            _ => false,
-        };
-        let chunks = state.pages.len() * slots as usize;
-        let mut free = chunks.saturating_sub(state.used);
-        if free < RESERVE_MAX {
-            free += self.pages_left() * slots as usize;
-        }
-        Some(Allocated { chunk: Owned(chunk), free, chunks, is_known })
+        Owned(chunk)
     }
 
     /// Puts a chunk back on its page's free list: an unpublished one, or one whose grace period is over.
@@ -252,11 +260,16 @@ impl Slab {
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
         let page = self.pool.lock().take(self.pages_max.load(Relaxed))?;
+        self.enter_page(state, class, page);
+        Some(page)
+    }
+
+    /// Gives an empty page that no class holds to the class.
+    fn enter_page(&self, state: &mut ClassState, class: Class, page: u32) {
         self.page_class[page as usize].store(class, Relaxed);
         self.pages[page as usize].begin();
         state.pages.push(page);
         state.partial.push(page);
-        Some(page)
     }
 
     /// Moves a page without a chunk in use to the pool (invariant 3).
@@ -269,10 +282,11 @@ impl Slab {
         }
         self.pages[page as usize].end();
         let mut pool = self.pool.lock();
-        if pool.held() > self.pages_max.load(Relaxed) {
+        let pages_max = self.pages_max.load(Relaxed);
+        if pool.held() > pages_max {
             self.arena.release(page as usize * self.page_bytes, self.page_bytes);
         }
-        pool.give(page);
+        pool.give(page, pages_max);
     }
 
     /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
@@ -387,6 +401,11 @@ impl Slab {
     /// Pages the pool can still give, within the limit.
     fn pages_left(&self) -> usize {
         self.pool.lock().left(self.pages_max.load(Relaxed))
+    }
+
+    /// Pages that a class gave back and none has taken since.
+    pub(crate) fn pages_returned(&self) -> usize {
+        self.pool.lock().returned()
     }
 
     /// Item memory in use: pages that some class holds, in bytes.

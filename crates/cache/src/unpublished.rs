@@ -35,6 +35,26 @@ pub(crate) struct Fields {
 }
 
 impl Unpublished {
+    /// An item of these chunks, the links as far as they are taken already: the key is written, the value to come.
+    #[inline]
+    pub(crate) fn new(
+        slab: &Slab,
+        key: &[u8],
+        shape: Shape,
+        (mut head, links): (Owned, Vec<Owned>),
+    ) -> Unpublished {
+        let word = slab.word_of(head.location());
+        for (at, value) in shape.fields() {
+            slab.arena.word(word + at).store(value, Relaxed);
+        }
+        if let Some(at) = shape.life_at() {
+            slab.arena.word(word + at).store(0, Relaxed);
+        }
+        let room = slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.len());
+        room.copy_from_slice(key);
+        Unpublished { head, links, shape, filled: 0, on_probation: false }
+    }
+
     /// Bytes of the value in the whole.
     pub fn value_bytes(&self) -> usize {
         self.shape.value_bytes
@@ -118,17 +138,9 @@ impl<I: Index> Handle<'_, I> {
             extras,
         )
         .map_err(|()| NoRoom::TooLarge)?;
-        let (mut head, on_probation) = self.allocate(class, Some(key.hash), now)?;
-        let word = slab.word_of(head.location());
-        for (at, value) in shape.fields() {
-            slab.arena.word(word + at).store(value, Relaxed);
-        }
-        if let Some(at) = shape.life_at() {
-            slab.arena.word(word + at).store(0, Relaxed);
-        }
-        let room = slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.bytes.len());
-        room.copy_from_slice(key.bytes);
-        Ok(Unpublished { head, links: Vec::new(), shape, filled: 0, on_probation })
+        let (head, on_probation) = self.allocate(class, Some(key.hash), now)?;
+        let new = Unpublished::new(slab, key.bytes, shape, (head, Vec::new()));
+        Ok(Unpublished { on_probation, ..new })
     }
 
     /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.

@@ -296,7 +296,8 @@ impl<I: Index> Handle<'_, I> {
         Ok(Published::Put(swap.explicit_cas.or(cas).unwrap_or_default()))
     }
 
-    fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
+    /// Writes the fields that are known only with the key's place locked.
+    pub(crate) fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
         let slab = &self.cache.slab;
         let word = new.word(slab);
         if let Some(at) = new.shape.life_at() {

@@ -1,7 +1,7 @@
 //! What operators send: `stats`, `flush_all`, `shutdown`, `debugtime`, and the levers of parts that
 //! Guira doesn't have.
 //!
-//! memcached's page mover, segmented LRU and watchers have commands of their own. Where the
+//! memcached's segmented LRU and watchers have commands of their own. Where the
 //! part is missing the answer is the one that memcached gives when it is switched off, so that
 //! scripts take the path they already have for that.
 
@@ -10,7 +10,7 @@ use crate::dump::{self, Format};
 use crate::execute::{Executor, Fed, Flow};
 use crate::feed::Feed;
 use crate::stats;
-use guira_cache::{Counter, EXPIRED};
+use guira_cache::{Counter, EXPIRED, Unmoved};
 use guira_proto::{Admin, ClockShift, CrawlTarget, ShutdownMode, Words, fixed};
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
@@ -133,7 +133,8 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
             fixed::MEMLIMIT_OUT_OF_BOUNDS
         }
         Admin::CacheMemlimit { .. } => fixed::OK,
-        Admin::SlabsReassign { .. } => fixed::SLABS_DISABLED,
+        Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
+        Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
         Admin::SlabsAutomove(_) | Admin::LruTune { .. } => fixed::OK,
         Admin::LruMode { .. } | Admin::LruTempTtl { .. } | Admin::RefreshCerts => fixed::ERROR,
         Admin::CrawlerEnable
@@ -212,6 +213,25 @@ fn dump(executor: &mut Executor<'_>, target: CrawlTarget, format: Format) -> Opt
     }
     executor.fed = Some(Fed { feed, is_for_ever: false });
     None
+}
+
+/// Asks for a page of a class for another; 0 is the pool, -1 the class with the most.
+fn reassign(executor: &Executor<'_>, source: i32, target: i32) -> &'static [u8] {
+    let class = |id: i32| usize::try_from(id - 1).ok();
+    let moved = match (source, target) {
+        (..=-2, _) | (_, ..=-1) => Err(Unmoved::BadClass),
+        (0, 0) => Err(Unmoved::Same),
+        // A class takes what it needs from the pool by itself.
+        (0, _) => Err(Unmoved::NoSpare),
+        _ => executor.turn.shared.cache.reassign(class(source), class(target)),
+    };
+    match moved {
+        Ok(()) => fixed::OK,
+        Err(Unmoved::Busy) => fixed::SLABS_BUSY,
+        Err(Unmoved::BadClass) => fixed::SLABS_BAD_CLASS,
+        Err(Unmoved::NoSpare) => fixed::SLABS_NO_SPARE,
+        Err(Unmoved::Same) => fixed::SLABS_SAME,
+    }
 }
 
 /// The way of a signal, so that there is one way out.

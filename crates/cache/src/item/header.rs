@@ -73,6 +73,11 @@ impl Header {
         self.key_bytes() != 0 && self.0 & RETIRED == 0
     }
 
+    /// Whether the item was taken out of the index, or is about to leave its chunk.
+    pub(crate) fn is_retired(self) -> bool {
+        self.0 & RETIRED != 0
+    }
+
     /// Whether this is the first link of a published item.
     pub(crate) fn is_first_link(self) -> bool {
         self.0 == LINK_FIRST

@@ -101,6 +101,10 @@ impl PageState {
     pub(crate) fn start_draining(&self) {
         self.draining.store(true, Relaxed);
     }
+
+    pub(crate) fn stop_draining(&self) {
+        self.draining.store(false, Relaxed);
+    }
 }
 
 /// Pages without a class: those given back, then those never used.
@@ -108,6 +112,15 @@ impl PageState {
 pub(crate) struct Pool {
     returned: Vec<u32>,
     next_fresh: u32,
+    /// The page that the mover empties for a class: it comes to none but the mover.
+    moving: Option<Moving>,
+}
+
+/// A page that is moved from class to class, and whether the first one has left it.
+#[derive(Clone, Copy)]
+struct Moving {
+    page: u32,
+    is_empty: bool,
 }
 
 impl Pool {
@@ -122,13 +135,45 @@ impl Pool {
         }))
     }
 
-    pub(crate) fn give(&mut self, page: u32) {
+    /// Takes a page back; where classes hold more than `max`, also one that was to be moved.
+    pub(crate) fn give(&mut self, page: u32, max: usize) {
+        if self.is_moving(page) {
+            if self.held() <= max {
+                self.moving = Some(Moving { page, is_empty: true });
+                return;
+            }
+            self.moving = None;
+        }
         self.returned.push(page);
+    }
+
+    /// Lets `page` come to nobody but who asks for it by [`Pool::take_moved`].
+    pub(crate) fn start_moving(&mut self, page: u32) {
+        self.moving = Some(Moving { page, is_empty: false });
+    }
+
+    pub(crate) fn is_moving(&self, page: u32) -> bool {
+        self.moving.is_some_and(|moving| moving.page == page)
+    }
+
+    /// Whether the page that is moved is empty, and then nobody's but the caller's.
+    pub(crate) fn take_moved(&mut self) -> bool {
+        self.moving.take_if(|moving| moving.is_empty).is_some()
+    }
+
+    /// The page that is moved stays where it is.
+    pub(crate) fn stop_moving(&mut self) {
+        self.moving = None;
     }
 
     /// Pages that classes hold.
     pub(crate) fn held(&self) -> usize {
         self.next_fresh as usize - self.returned.len()
+    }
+
+    /// Pages that were held once and are not now.
+    pub(crate) fn returned(&self) -> usize {
+        self.returned.len()
     }
 
     /// Pages that could still be taken.

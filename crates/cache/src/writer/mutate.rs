@@ -42,7 +42,14 @@ impl<I: Index> Handle<'_, I> {
                 Ok(item) => item,
                 Err(miss) => return Touched::Miss(miss),
             };
-            if item.set_exptime(exptime) || exptime == 0 {
+            if item.set_exptime(exptime) {
+                if item.is_retired() {
+                    // Moved or replaced meanwhile: the copy may not have it.
+                    continue;
+                }
+                return Touched::Touched(item);
+            }
+            if exptime == 0 {
                 return Touched::Touched(item);
             }
             let fields = Fields { life: true, ..item.fields() };

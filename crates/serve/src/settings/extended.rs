@@ -1,7 +1,7 @@
 //! The sub-options of `-o`: a comma-joined list, given once or several times.
 //!
-//! Most of them tune parts of memcached that Guira does without (its hash table, segmented LRU,
-//! page mover). They are checked and shown in `stats settings` as memcached does, so that
+//! Most of them tune parts of memcached that Guira does without (its hash table, segmented
+//! LRU). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
 //! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`, the crawler's, and
 //! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.

@@ -63,12 +63,12 @@ pub(crate) const STATS: &[Row] = rows! {
     hash_power_level, "log2 of the index's slots", |v| number(v.shared.cache.index_slots().max(1).ilog2());
     hash_bytes, "bytes of the index", |v| number(v.shared.cache.index_bytes());
     hash_is_expanding, "0: it grows while it serves", zero;
-    #[Reassign] slab_reassign_rescues, "0", zero;
-    #[Reassign] slab_reassign_chunk_rescues, "0", zero;
-    #[Reassign] slab_reassign_inline_reclaim, "0", zero;
-    #[Reassign] slab_reassign_busy_items, "0", zero;
-    #[Reassign] slab_reassign_busy_deletes, "0", zero;
-    #[Reassign] slab_reassign_busy_nomem, "0", zero;
+    #[Reassign] slab_reassign_rescues, "items in one piece that moved with their page", |v| number(v.moves.items);
+    #[Reassign] slab_reassign_chunk_rescues, "chained items that moved", |v| number(v.moves.chained);
+    #[Reassign] slab_reassign_inline_reclaim, "0: a page that moves hands out no chunks", zero;
+    #[Reassign] slab_reassign_busy_items, "items replaced or deleted as they were to move", |v| number(v.moves.busy);
+    #[Reassign] slab_reassign_busy_deletes, "items evicted as their page took too long", |v| number(v.moves.evicted);
+    #[Reassign] slab_reassign_busy_nomem, "times that a move waited for a free chunk", |v| number(v.moves.no_room);
     #[Reassign] slab_reassign_last_busy_status, "none", |_| text("none");
     #[Reassign] slab_reassign_running, "0", zero;
     #[Reassign] slabs_moved, "0", zero => counter guira_slab_pages_moved_total;
@@ -86,7 +86,7 @@ pub(crate) const STATS: &[Row] = rows! {
     bytes, "bytes of items", class_counter!(Bytes) => gauge memcached_current_bytes;
     curr_items, "items", class_counter!(Items) => gauge memcached_current_items;
     total_items, "items stored since the start", counter!(TotalItems) => counter memcached_items_total;
-    slab_global_page_pool, "0: unused pages are not held", zero => gauge guira_free_pages;
+    slab_global_page_pool, "pages that no class holds, of those that one held", |v| number(v.shared.cache.pages_returned()) => gauge guira_free_pages;
     expired_unfetched, "items expired and never read", class_counter!(ExpiredUnfetched) => counter guira_items_expired_unfetched_total;
     evicted_unfetched, "items evicted and never read", class_counter!(EvictedUnfetched) => counter guira_items_evicted_unfetched_total;
     #[Segmented] evicted_active, "0", zero;

@@ -9,7 +9,7 @@
 //! has no metric. Rows with the same metric name are one family, told apart by their labels.
 
 use crate::shared::{GaugeReading, Shared};
-use guira_cache::{ClassCounter, ClassStats, Totals};
+use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 
@@ -65,6 +65,7 @@ pub(crate) enum When {
 pub(crate) struct View<'s> {
     pub(crate) shared: &'s Shared,
     pub(crate) totals: Totals,
+    pub(super) moves: Moves,
     pub(crate) gauges: GaugeReading,
     pub(crate) now: u32,
     /// Microseconds in user and system mode.
@@ -128,6 +129,7 @@ impl<'s> View<'s> {
         View {
             shared,
             totals: shared.cache.totals(),
+            moves: shared.cache.moves(),
             gauges: shared.gauges.read(),
             now,
             cpu_us: cpu_us(),

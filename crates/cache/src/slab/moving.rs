@@ -1,0 +1,77 @@
+//! What the page mover (mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
+
+use super::{Owned, Slab};
+use crate::classes::Class;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Slab {
+    /// Takes the page with the most free chunks out of the class's service, to be emptied and moved; `None` if the
+    /// class has no two pages. One page at a time is moved.
+    pub(crate) fn set_out(&self, class: Class) -> Option<u32> {
+        let mut state = self.lock(class);
+        if state.pages.len() < 2 {
+            return None;
+        }
+        let slots = self.slots(class);
+        // Of several the one behind the hand: its items were examined longest ago.
+        let behind = state.hand.next_page(state.pages.len())?;
+        let available = |at: usize| self.pages[state.pages[at] as usize].available(slots);
+        let at = (0..state.pages.len()).max_by_key(|&at| (available(at), at == behind))?;
+        let page = state.pages.swap_remove(at);
+        state.partial.retain(|&p| p != page);
+        state.draining.push(page);
+        self.pages[page as usize].start_draining();
+        self.pool.lock().start_moving(page);
+        if self.pages[page as usize].available(slots) == slots {
+            self.give_page_back(&mut state, page);
+        }
+        Some(page)
+    }
+
+    /// A free chunk that is not in the page that is moved.
+    pub(crate) fn alloc_spare(&self, class: Class) -> Option<Owned> {
+        let mut state = self.lock(class);
+        let page = match state.partial.last() {
+            Some(&page) => page,
+            None => self.take_page(&mut state, class)?,
+        };
+        Some(self.pop(&mut state, page, self.slots(class)))
+    }
+
+    /// Whether the page is the one that is moved.
+    pub(crate) fn is_moving(&self, page: u32) -> bool {
+        self.pool.lock().is_moving(page)
+    }
+
+    /// Gives the page that is moved to its class, or to the pool, if it is empty by now.
+    pub(crate) fn arrive(&self, page: u32, to: Option<Class>) -> bool {
+        let Some(class) = to else {
+            let mut pool = self.pool.lock();
+            let has_moved = pool.take_moved();
+            if has_moved {
+                pool.give(page, self.pages_max.load(Relaxed));
+            }
+            return has_moved;
+        };
+        let mut state = self.lock(class);
+        let has_moved = self.pool.lock().take_moved();
+        if has_moved {
+            self.enter_page(&mut state, class, page);
+        }
+        has_moved
+    }
+
+    /// Leaves the page that was to be moved with its class, unless it is empty by now.
+    pub(crate) fn call_off(&self, class: Class, page: u32) -> bool {
+        let mut state = self.lock(class);
+        let Some(at) = state.draining.iter().position(|&p| p == page) else { return false };
+        self.pool.lock().stop_moving();
+        state.draining.swap_remove(at);
+        state.pages.push(page);
+        self.pages[page as usize].stop_draining();
+        if self.pages[page as usize].available(self.slots(class)) > 0 {
+            state.partial.push(page);
+        }
+        true
+    }
+}

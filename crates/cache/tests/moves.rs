@@ -1,0 +1,262 @@
+//! Pages that move between slab classes: what was in them is kept where there is room, and nothing else changes.
+
+use guira_cache::{
+    Cache, ClassCounter, Config, Eviction, Handle, Store, Stored, Sweeper, Touched, Unmoved,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NOW: u32 = 100;
+const VALUE_BYTES: usize = 1000;
+
+fn cache(memory_bytes: usize, eviction: Eviction) -> Cache {
+    let config = Config { memory_bytes, eviction, hash_seed: Some(7), ..Config::default() };
+    Cache::new(&config).expect("a small cache")
+}
+
+/// Stores, ending turns until there is memory; the item's unique and class.
+fn set(handle: &mut Handle<'_>, n: usize, value: &[u8], how: &Store) -> (u64, usize) {
+    let name = name(n);
+    loop {
+        match handle.store(&handle.key(name.as_bytes()), value, how, NOW) {
+            Ok(Stored::Stored { cas, class, .. }) => return (cas, class),
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => handle.quiesce(),
+        }
+    }
+}
+
+fn name(n: usize) -> String {
+    format!("key-{n:07}")
+}
+
+/// What differs from key to key, and from place to place.
+fn value(n: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((n * 7 + at * 31) % 251).expect("below 251")).collect()
+}
+
+fn read(handle: &Handle<'_>, n: usize) -> Option<Vec<u8>> {
+    let name = name(n);
+    let item = handle.get(&handle.key(name.as_bytes()), NOW).ok()?;
+    Some(item.value_parts().collect::<Vec<_>>().concat())
+}
+
+/// Steps until the page that was asked for has moved, or the move was called off.
+fn finish(handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
+    sweeper.step(NOW);
+    for _ in 0..10_000 {
+        handle.quiesce();
+        sweeper.step(NOW);
+        if !handle.cache().moves().is_running {
+            return;
+        }
+    }
+    panic!("the move doesn't end: {:?}", handle.cache().moves());
+}
+
+#[test]
+fn an_item_that_moves_keeps_its_value_its_unique_and_its_expiry() {
+    let cache = cache(4 << 20, Eviction::default());
+    let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+    let how = Store { client_flags: 77, exptime: 500, ..Store::default() };
+    let count = 3 * (cache.page_bytes() / (VALUE_BYTES + 64));
+    let mut class = 0;
+    for n in 0..count {
+        class = set(&mut handle, n, &value(n, VALUE_BYTES), &how).1;
+    }
+    let (from, to) = (cache.class_stats(class), class + 3);
+    // A page's worth of room, spread over the pages.
+    for n in (0..count).step_by(2) {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    handle.quiesce();
+    let unique = |n| handle.cas_unique(&handle.key(name(n).as_bytes()));
+    let uniques: Vec<u64> = (0..count).map(unique).collect();
+    cache.reassign(Some(class), Some(to)).unwrap();
+    finish(&mut handle, &mut sweeper);
+    let moves = cache.moves();
+    assert_eq!((moves.pages, moves.evicted, moves.no_room), (1, 0, 0), "{moves:?}");
+    assert!(moves.items > 0, "{moves:?}");
+    assert_eq!(cache.class_stats(class).pages, from.pages - 1);
+    assert_eq!(cache.class_stats(to).pages, 1);
+    for n in (1..count).step_by(2) {
+        assert_eq!(read(&handle, n), Some(value(n, VALUE_BYTES)), "{n}");
+        let name = name(n);
+        let key = handle.key(name.as_bytes());
+        let item = handle.peek(&key, NOW).unwrap();
+        assert_eq!((item.client_flags(), item.exptime()), (77, 500));
+        assert_eq!(handle.cas_unique(&key), uniques[n]);
+    }
+    assert_eq!(cache.totals().all(ClassCounter::Items), (count / 2) as u64);
+}
+
+#[test]
+fn a_full_class_loses_a_pages_worth_of_items_to_a_move_and_not_more() {
+    for eviction in Eviction::ALL {
+        let cache = cache(2 << 20, eviction);
+        let mut handle = cache.handle();
+        let mut class = 0;
+        for n in 0..4000 {
+            class = set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default()).1;
+        }
+        let mut sweeper = cache.sweeper();
+        handle.quiesce();
+        let before = (0..4000).filter(|&n| read(&handle, n).is_some()).count();
+        let stats = cache.class_stats(class);
+        cache.reassign(Some(class), None).unwrap();
+        finish(&mut handle, &mut sweeper);
+        let kept = (0..4000).filter(|&n| {
+            let found = read(&handle, n);
+            assert!(found.as_ref().is_none_or(|v| *v == value(n, VALUE_BYTES)), "{n}");
+            found.is_some()
+        });
+        let lost = before - kept.count();
+        assert_eq!(cache.class_stats(class).pages, stats.pages - 1, "{eviction}");
+        assert!(lost <= 2 * stats.chunks_per_page, "{eviction}: {lost} lost");
+        assert!(cache.moves().items > 0, "{eviction}");
+    }
+}
+
+#[test]
+fn a_moved_item_keeps_its_place_in_the_lru_order() {
+    let cache = cache(2 << 20, Eviction::Lru);
+    let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+    let slots = cache.page_bytes() / (VALUE_BYTES + 64);
+    let count = 4 * slots;
+    let mut class = 0;
+    for n in 0..count {
+        class = set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default()).1;
+    }
+    // Room for a page's items, made by the newest ones.
+    for n in count - 2 * slots..count {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    handle.quiesce();
+    cache.reassign(Some(class), None).unwrap();
+    finish(&mut handle, &mut sweeper);
+    assert_eq!(cache.totals().all(ClassCounter::Evicted), 0);
+    drop(sweeper); // A handle that ends no turns holds up everybody's memory.
+    for n in 10_000..20_000 {
+        set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default());
+        if cache.totals().all(ClassCounter::Evicted) > 20 {
+            break;
+        }
+    }
+    let oldest = count - 2 * slots;
+    let left: Vec<usize> = (0..oldest).filter(|&n| read(&handle, n).is_some()).collect();
+    let gone = oldest - left.len();
+    assert!(gone > 20 && left == (gone..oldest).collect::<Vec<_>>(), "{left:?}");
+}
+
+#[test]
+fn a_chained_item_moves_as_a_whole() {
+    let cache = cache(4 << 20, Eviction::default());
+    let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+    let len = 3 * cache.page_bytes() / 8;
+    for n in 0..40 {
+        set(&mut handle, n, &value(n, len), &Store::default());
+    }
+    for n in (0..40).step_by(2) {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    handle.quiesce();
+    cache.reassign(Some(cache.classes() - 1), None).unwrap();
+    finish(&mut handle, &mut sweeper);
+    assert!(cache.moves().chained > 0 && cache.moves().pages == 1, "{:?}", cache.moves());
+    for n in (1..40).step_by(2) {
+        assert_eq!(read(&handle, n), Some(value(n, len)), "{n}");
+    }
+}
+
+#[test]
+fn what_cannot_be_moved_is_refused() {
+    let cache = cache(4 << 20, Eviction::default());
+    let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+    let mut class = 0;
+    for n in 0..400 {
+        class = set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default()).1;
+    }
+    assert_eq!(cache.reassign(Some(class), Some(class)), Err(Unmoved::Same));
+    assert_eq!(cache.reassign(Some(cache.classes()), None), Err(Unmoved::BadClass));
+    assert_eq!(cache.reassign(Some(class), Some(999)), Err(Unmoved::BadClass));
+    assert_eq!(cache.reassign(Some(class + 1), Some(class)), Err(Unmoved::NoSpare));
+    assert_eq!(cache.reassign(Some(class), None), Ok(()));
+    assert_eq!(cache.reassign(Some(class), None), Err(Unmoved::Busy));
+    finish(&mut handle, &mut sweeper);
+    assert_eq!(cache.reassign(Some(class), None), Ok(()));
+}
+
+#[test]
+fn a_move_that_an_item_in_the_making_holds_up_is_called_off() {
+    let cache = cache(4 << 20, Eviction::default());
+    let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+    let slots = cache.page_bytes() / (VALUE_BYTES + 64);
+    let mut news = Vec::new();
+    for n in 0..3 * slots {
+        let key = name(n);
+        let how = Store::default();
+        news.push(handle.begin(&handle.key(key.as_bytes()), VALUE_BYTES, &how, NOW).unwrap());
+    }
+    let class = (0..cache.classes()).find(|&c| cache.class_stats(c).pages > 0).unwrap();
+    let before = cache.class_stats(class);
+    cache.reassign(Some(class), Some(class + 1)).unwrap();
+    finish(&mut handle, &mut sweeper);
+    assert_eq!((cache.moves().pages, cache.class_stats(class).pages), (0, before.pages));
+    news.into_iter().for_each(|new| handle.discard(new));
+    assert_eq!(cache.class_stats(class).chunks_used, 0);
+}
+
+/// Threads read, touch and overwrite while pages go back and forth: each value read is whole and its key's own, a
+/// touch that was answered is in force, and what was overwritten doesn't come back.
+#[test]
+fn under_moves_no_value_is_torn_stale_or_lost() {
+    let keys = if cfg!(miri) { 40 } else { 400 };
+    let rounds = if cfg!(miri) { 2 } else { 20 };
+    let cache = cache(4 << 20, Eviction::default());
+    let stop = AtomicBool::new(false);
+    let mut class = 0;
+    {
+        let mut handle = cache.handle();
+        let how = Store { exptime: NOW + 1, ..Store::default() };
+        for n in 0..keys {
+            class = set(&mut handle, n, &value(n, VALUE_BYTES), &how).1;
+        }
+    }
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (cache, stop) = (&cache, &stop);
+            scope.spawn(move || {
+                let mut handle = cache.handle();
+                let mut version = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    version += 1;
+                    for n in (thread..keys).step_by(2) {
+                        let name = name(n);
+                        let key = handle.key(name.as_bytes());
+                        let exptime = NOW + 10 + version % 1000;
+                        assert!(matches!(handle.touch(&key, exptime, NOW), Touched::Touched(_)));
+                        assert_eq!(handle.peek(&key, NOW).unwrap().exptime(), exptime, "{name}");
+                        let salt = usize::try_from(version).unwrap() * 1000 + n;
+                        if n % 3 == 0 {
+                            let how = Store { exptime, ..Store::default() };
+                            set(&mut handle, n, &value(salt, VALUE_BYTES), &how);
+                            assert_eq!(read(&handle, n), Some(value(salt, VALUE_BYTES)), "{n}");
+                        } else {
+                            assert_eq!(read(&handle, n), Some(value(n, VALUE_BYTES)), "{n}");
+                        }
+                    }
+                    handle.quiesce();
+                }
+            });
+        }
+        let mut sweeper = cache.sweeper();
+        while cache.moves().pages < rounds {
+            // There and back: it finds its way where there are pages to spare.
+            let _ = cache.reassign(Some(class), None);
+            sweeper.step(NOW);
+            sweeper.asleep(std::thread::yield_now);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(cache.totals().all(ClassCounter::Evicted), 0);
+    assert!(cache.moves().items > 0);
+}
