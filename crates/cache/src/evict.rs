@@ -22,7 +22,7 @@ const DRAINING_SHARE: usize = 8;
 /// The bits of a hash that say who goes on probation while there is room: none that the tuner or the ghost goes by.
 const EARLY_SHIFT: u32 = 44;
 /// Victims at a time: enough for their index lines to be fetched side by side.
-const BATCH: usize = 16;
+pub(crate) const BATCH: usize = 16;
 
 impl<I: Index> Handle<'_, I> {
     /// A chunk of `class`, for the key of a hash or for a link, or why there is none now. With it, whether what is
@@ -46,7 +46,8 @@ impl<I: Index> Handle<'_, I> {
         };
         // A class with no page to hope for keeps a reserve: free, or in its grace period.
         let reserve = (chunks / 64).clamp(64.min(chunks / 8), RESERVE_MAX);
-        if self.cache.evictions && free < reserve && free + self.waiting(class) < reserve {
+        let kept = reserve + self.notes.ahead();
+        if self.cache.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);
         }
         let probes = hash.filter(|_| self.cache.slab.eviction == Eviction::S3Clock);
@@ -141,6 +142,7 @@ impl<I: Index> Handle<'_, I> {
                 }
             }
             (false, fetched) => {
+                self.note_eviction(item);
                 count(ClassCounter::Evicted);
                 if !fetched {
                     count(ClassCounter::EvictedUnfetched);
@@ -208,6 +210,7 @@ impl<I: Index> Handle<'_, I> {
             if self.unlink(&item, self.key(item.key()).hash) {
                 self.counts.add_class(ClassCounter::Evicted, class, 1);
                 evicted += 1;
+                self.note_eviction(&item);
             }
         }
         evicted

@@ -9,6 +9,7 @@ use crate::cache::Shared;
 use crate::classes::Class;
 use crate::clock::Moment;
 use crate::item::{Header, ItemRef};
+use crate::notes::Notes;
 use crate::stats::{ClassCounter, Counter, Counts};
 use crate::tune::Sample;
 use crate::{Cache, Totals};
@@ -45,6 +46,7 @@ pub struct Handle<'c, I: Index = AnyIndex> {
     pub(crate) arrivals: RefCell<Vec<Location>>,
     /// Requests of this turn that the tuner shall see.
     pub(crate) noted: RefCell<Vec<Sample>>,
+    pub(crate) notes: Notes,
 }
 
 /// Retired chunks that wait for their grace period, oldest first.
@@ -82,6 +84,7 @@ impl<'c, I: Index> Handle<'c, I> {
             limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
             arrivals: RefCell::default(),
             noted: RefCell::default(),
+            notes: Notes::default(),
         }
     }
 

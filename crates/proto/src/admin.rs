@@ -1,7 +1,8 @@
 //! Commands for whoever runs the server, checked as far as their own line goes.
 //!
 //! What depends on the server (is it switched on, does the class exist, is the crawler busy) is the server's to answer;
-//! the lines for it are in [`fixed`](crate::fixed). Sub-commands are matched whole, where memcached takes any prefix.
+//! the lines for it are in [`fixed`](crate::fixed). Sub-commands are matched whole, where memcached takes any prefix;
+//! kinds of log line by any prefix, as there.
 
 use crate::number::{parse_f64, parse_i32, parse_i64, parse_u32};
 use crate::{Refusal, Request, Words, fixed, text::is_quiet};
@@ -125,6 +126,19 @@ pub enum ClockShift {
 pub struct WatchKinds(u16);
 
 impl WatchKinds {
+    /// No kind.
+    pub const NONE: WatchKinds = WatchKinds(0);
+    /// Look-ups of keys.
+    pub const FETCHERS: WatchKinds = WatchKinds(1);
+    /// Storage commands.
+    pub const MUTATIONS: WatchKinds = WatchKinds(1 << 1);
+    /// Items that had to go.
+    pub const EVICTIONS: WatchKinds = WatchKinds(1 << 2);
+    /// Connections that come and go.
+    pub const CONNEVENTS: WatchKinds = WatchKinds(1 << 3);
+    /// Items that clients took out.
+    pub const DELETIONS: WatchKinds = WatchKinds(1 << 4);
+
     /// The names, in the order of the bits.
     pub const NAMES: [&'static str; 10] = [
         "fetchers",
@@ -138,6 +152,22 @@ impl WatchKinds {
         "proxyevents",
         "proxyuser",
     ];
+
+    /// The set as bits, to be kept in one word.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The set of these bits.
+    pub fn from_bits(bits: u16) -> WatchKinds {
+        WatchKinds(bits)
+    }
+
+    /// Whether the sets have a kind in common.
+    #[inline]
+    pub fn meets(self, other: WatchKinds) -> bool {
+        self.0 & other.0 != 0
+    }
 
     /// Whether the kind of that name is in the set.
     pub fn has(self, name: &str) -> bool {
@@ -177,7 +207,7 @@ pub(crate) fn parse_admin(line: &[u8]) -> Result<Request<'_>, Refusal> {
 pub(crate) fn parse_watch(words: Words<'_>) -> Result<Request<'_>, Refusal> {
     let mut kinds = 0;
     for word in words {
-        let name = WatchKinds::NAMES.iter().position(|name| name.as_bytes() == word);
+        let name = WatchKinds::NAMES.iter().position(|name| name.as_bytes().starts_with(word));
         kinds |= 1 << name.ok_or(Refusal::new(fixed::ERROR))?;
     }
     // Fetchers are what a bare watch means.

@@ -1,7 +1,7 @@
 //! What operators send: `stats`, `flush_all`, `shutdown`, `debugtime`, and the levers of parts that
 //! Guira doesn't have.
 //!
-//! memcached's segmented LRU and watchers have commands of their own. Where the
+//! memcached's segmented LRU has commands of its own. Where the
 //! part is missing the answer is the one that memcached gives when it is switched off, so that
 //! scripts take the path they already have for that.
 
@@ -11,7 +11,7 @@ use crate::execute::{Executor, Fed, Flow};
 use crate::feed::Feed;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
-use guira_proto::{Admin, ClockShift, CrawlTarget, ShutdownMode, Words, fixed};
+use guira_proto::{Admin, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed};
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
 
@@ -73,6 +73,7 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
             shared.gauges.reset();
             shared.detail.clear();
             shared.crawler.reset();
+            shared.watch.reset();
             return executor.say(fixed::RESET);
         }
         Some(b"detail") => return detail(executor, words),
@@ -148,7 +149,10 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
             None => return Flow::Fed,
         },
         Admin::Watch(_) if !settings.watch_enabled => fixed::WATCH_NOT_ALLOWED,
-        Admin::Watch(_) => fixed::WATCHER_FAILED,
+        Admin::Watch(kinds) => match watch(executor, *kinds) {
+            Some(line) => line,
+            None => return Flow::Fed,
+        },
     };
     executor.say_unless(quiet, line);
     Flow::Done
@@ -212,6 +216,24 @@ fn dump(executor: &mut Executor<'_>, target: CrawlTarget, format: Format) -> Opt
         return Some(fixed::CRAWLER_BUSY);
     }
     executor.fed = Some(Fed { feed, is_for_ever: false });
+    None
+}
+
+/// Makes the connection a watcher, for good.
+fn watch(executor: &mut Executor<'_>, kinds: WatchKinds) -> Option<&'static [u8]> {
+    let shared = executor.turn.shared;
+    if !executor.can_be_fed {
+        return Some(fixed::WATCHER_FAILED);
+    }
+    if executor.output.len() > 0 {
+        return Some(fixed::WATCH_PIPELINED);
+    }
+    let feed = Arc::new(Feed::new(shared.settings.extended.watcher_logbuf_bytes as usize));
+    feed.put(&mut fixed::OK.to_vec(), &shared.mailboxes);
+    if shared.watch.add(kinds, Arc::clone(&feed)).is_err() {
+        return Some(fixed::WATCHER_TOO_MANY);
+    }
+    executor.fed = Some(Fed { feed, is_for_ever: true });
     None
 }
 

@@ -28,6 +28,7 @@ use crate::execute::{Executor, Fed};
 use crate::output::{Output, Unsent};
 use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
+use crate::watch::CloseReason;
 use crate::worker::Turn;
 use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
 use login::LoggedOut;
@@ -53,6 +54,8 @@ pub(crate) struct Connection {
     interest: Interest,
     /// There are requests at hand that it didn't get to.
     has_backlog: bool,
+    /// It ends because what came was no request, or because the socket failed.
+    is_broken: bool,
     /// Since when the request at hand waits for memory, in milliseconds of the system's clock.
     waits_since_ms: Option<u64>,
     /// The flush that the request at hand waits for.
@@ -173,6 +176,7 @@ impl Connection {
             unsent: Unsent::default(),
             interest: Interest::Read,
             has_backlog: false,
+            is_broken: false,
             waits_since_ms: None,
             flush_asked: None,
             last_request_s: now,
@@ -199,6 +203,7 @@ impl Connection {
             Ok(next) => next,
             Err(error) => {
                 turn.shared.log.say(1, format_args!("<{} {error}", self.fd()));
+                self.is_broken = true;
                 Next::Close
             }
         }
@@ -324,7 +329,7 @@ impl Connection {
 
     /// Whether nothing is under way: no request, no reply.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_fed_for_ever()
+        self.is_watching()
             || matches!(self.state, State::New | State::Login(_) | State::Requests)
                 && self.input.is_empty()
                 && self.unsent.is_empty()
@@ -337,6 +342,15 @@ impl Connection {
 
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// Why it ends, if it isn't the server's wish.
+    pub(crate) fn close_reason(&self) -> CloseReason {
+        if self.is_broken { CloseReason::Error } else { CloseReason::Normal }
+    }
+
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.seat
     }
 
     pub(crate) fn idle_timeout_applies(&self) -> bool {

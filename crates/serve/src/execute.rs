@@ -11,6 +11,7 @@
 mod binary;
 mod meta;
 mod store;
+mod watched;
 
 pub(crate) use meta::asks_unique;
 pub(crate) use store::{Asked, Begun};
@@ -124,6 +125,7 @@ impl<'t> Executor<'t> {
     /// Executes one request and queues its reply.
     pub(crate) fn execute(&mut self, at_hand: &Line<'_>) -> Flow {
         self.requests_left = self.requests_left.saturating_sub(1);
+        self.watch_request(at_hand);
         let key = at_hand.key.as_ref();
         match (&at_hand.request, key) {
             (Request::Get(get), Some(key)) => return self.get(key, get),
@@ -207,6 +209,7 @@ impl<'t> Executor<'t> {
                 None => return Flow::Later,
             },
         };
+        self.watch_get(key, found.as_ref().map_err(|miss| *miss));
         let is_touch = get.touch.is_some();
         self.handle().count(if is_touch { Counter::CmdTouch } else { Counter::CmdGet });
         match found {
@@ -264,9 +267,11 @@ impl<'t> Executor<'t> {
 
     fn delete(&mut self, key: &Key<'_>, quiet: bool) {
         self.turn.shared.detail.count(key.bytes(), Event::Delete);
+        let doomed = self.doomed(key);
         let answer = match self.handle().delete(key, None, self.now()) {
             Deleted::Deleted { class } => {
                 self.handle().count_class(ClassCounter::DeleteHits, class);
+                self.watch_delete(key, doomed, "delete");
                 fixed::DELETED
             }
             Deleted::NotFound | Deleted::Exists => {

@@ -1,7 +1,7 @@
-//! Bytes that another thread makes for a connection: the listings of the crawler.
+//! Bytes that another thread makes for a connection: a crawler's dump, what a watcher sees.
 //!
 //! ```text
-//! crawler ──put──▶ bytes (bounded) ──take──▶ the connection's worker ──▶ socket
+//! crawler, any worker ──put, offer──▶ bytes (bounded) ──take──▶ the connection's worker ──▶ socket
 //!                                        └ rings the worker's mailbox, once for all that waits
 //! ```
 //! The worker stays the only one that touches the socket, so nothing blocks but a crawler whose client doesn't read,
@@ -13,6 +13,7 @@
 
 use crate::shared::Mailbox;
 use parking_lot::{Condvar, Mutex};
+use std::io::Write;
 use std::time::Duration;
 
 /// The way from a producer to one connection.
@@ -25,6 +26,8 @@ pub(crate) struct Feed {
 #[derive(Default)]
 struct Inside {
     bytes: Vec<u8>,
+    /// Lines dropped since the last one that found room.
+    skipped: u64,
     home: Option<Home>,
     is_called: bool,
     phase: Phase,
@@ -49,10 +52,40 @@ pub(crate) enum Phase {
     Gone,
 }
 
+/// What became of a line offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    Taken,
+    Skipped,
+    /// Nobody listens any more.
+    Gone,
+}
+
 impl Feed {
     /// A feed that holds `room_bytes`, or a single piece that is longer.
     pub(crate) fn new(room_bytes: usize) -> Feed {
         Feed { room_bytes, inside: Mutex::default(), drained: Condvar::new() }
+    }
+
+    /// Adds a line, or leaves it out if there is no room: then the next one that finds room is preceded by
+    /// `skipped=` and how many were left out. Never waits.
+    pub(crate) fn offer(&self, line: &[u8], mailboxes: &[Mailbox]) -> Offered {
+        let mut inside = self.inside.lock();
+        if inside.phase == Phase::Gone {
+            return Offered::Gone;
+        }
+        if inside.bytes.len() + line.len() + SKIPPED_LINE_MAX > self.room_bytes {
+            inside.skipped += 1;
+            return Offered::Skipped;
+        }
+        let skipped = std::mem::take(&mut inside.skipped);
+        if skipped > 0 {
+            // Writing to memory doesn't fail.
+            let _ = writeln!(inside.bytes, "skipped={skipped}");
+        }
+        inside.bytes.extend_from_slice(line);
+        inside.call(mailboxes);
+        Offered::Taken
     }
 
     /// Adds all of `bytes` once there is room, and empties it. `false`: the client has gone, or took nothing for
@@ -105,6 +138,11 @@ impl Feed {
         *inside = Inside { phase: Phase::Gone, ..Inside::default() };
         self.drained.notify_all();
     }
+
+    /// Whether the connection has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.inside.lock().phase == Phase::Gone
+    }
 }
 
 impl Inside {
@@ -118,9 +156,27 @@ impl Inside {
 
 /// How long a client may leave what it asked for unread. memcached waits half an hour.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes of the line that tells how many were skipped.
+const SKIPPED_LINE_MAX: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_beyond_the_room_are_skipped_and_counted_in_front_of_the_next() {
+        let feed = Feed::new(100);
+        let offer = |line: &[u8]| feed.offer(line, &[]);
+        let line = [b'x'; 30];
+        assert_eq!(
+            [offer(&line), offer(&line), offer(&line)],
+            [Offered::Taken, Offered::Taken, Offered::Skipped]
+        );
+        assert_eq!(offer(&line), Offered::Skipped);
+        assert_eq!(feed.take(), ([b'x'; 60].to_vec(), Phase::Open));
+        assert_eq!(offer(b"next\n"), Offered::Taken);
+        assert_eq!(feed.take().0, b"skipped=2\nnext\n");
+    }
 
     #[test]
     fn a_producer_waits_for_room_and_learns_that_the_client_has_gone() {
@@ -134,18 +190,19 @@ mod tests {
             feed.abandon();
             assert!(!third.join().unwrap());
         });
+        assert_eq!(feed.offer(b"x", &[]), Offered::Gone);
         feed.end(&[]);
-        assert_eq!(feed.take().1, Phase::Gone);
+        assert!(feed.is_gone());
     }
 
     #[test]
     fn a_worker_is_rung_once_for_all_that_waits() {
         let mailboxes = [Mailbox::new().unwrap(), Mailbox::new().unwrap()];
         let feed = Feed::new(1000);
-        feed.put(&mut b"before it has a place".to_vec(), &mailboxes);
+        feed.offer(b"before it has a place\n", &mailboxes);
         feed.settle(1, 7);
-        feed.put(&mut b"a".to_vec(), &mailboxes);
-        feed.put(&mut b"b".to_vec(), &mailboxes);
+        feed.offer(b"a\n", &mailboxes);
+        feed.offer(b"b\n", &mailboxes);
         assert_eq!((mailboxes[0].take_calls(), mailboxes[1].take_calls()), (vec![], vec![7]));
         feed.take();
         feed.end(&mailboxes);

@@ -43,6 +43,7 @@ mod sockets;
 mod stats;
 mod udp;
 mod version;
+mod watch;
 mod worker;
 
 pub use flags::{AbsentFlags, Flags};

@@ -11,6 +11,8 @@
 use crate::roster::{Doing, Peer, Seat};
 use crate::shared::Shared;
 use crate::sockets::Listening;
+use crate::watch::Event;
+use guira_proto::WatchKinds;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -112,6 +114,9 @@ fn admit(
     shared.gauges.opened();
     shared.log.say(2, format_args!("<{fd} new auto-negotiating client connection"));
     let seat = shared.roster.enter(fd, peer, Doing::Reading, shared.clock.now());
+    if shared.watch.kinds().meets(WatchKinds::CONNEVENTS) {
+        shared.watch.tell(&Event::Open { seat: &seat, fd }, &shared.mailboxes);
+    }
     shared.mailboxes[*next_worker].put(Arrival { socket, seat });
     *next_worker = (*next_worker + 1) % shared.mailboxes.len();
 }

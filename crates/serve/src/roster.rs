@@ -138,6 +138,14 @@ impl Seat {
         }
     }
 
+    /// The other end's address, over TCP.
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        match &self.peer {
+            Peer::Tcp { from, .. } => Some(*from),
+            Peer::Own(_) | Peer::Unix { .. } => None,
+        }
+    }
+
     /// The socket of ours that it came to.
     pub(crate) fn listening(&self) -> Option<&str> {
         match &self.peer {

@@ -18,6 +18,7 @@ use crate::settings::{EXIT_SYSTEM, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
 use crate::udp::{Budget, Datagrams};
+use crate::watch::Watch;
 use crate::worker::Worker;
 use crate::{daemon, http, privileges};
 use guira_cache::{Cache, Config};
@@ -106,6 +107,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         roster: Roster::default(),
         gauges: Gauges::default(),
         crawler: Crawler::new(&settings.extended),
+        watch: Watch::default(),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
         budget: Budget::new(settings.extended.udp_budget_bytes),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,

@@ -9,6 +9,7 @@ use crate::log::Log;
 use crate::roster::Roster;
 use crate::settings::Settings;
 use crate::udp::Budget;
+use crate::watch::Watch;
 use guira_cache::Cache;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) gauges: Gauges,
     pub(crate) detail: Detail,
     pub(crate) crawler: Crawler,
+    pub(crate) watch: Watch,
     pub(crate) mailboxes: Vec<Mailbox>,
     /// What sources of datagrams may be sent.
     pub(crate) budget: Budget,

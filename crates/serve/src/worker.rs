@@ -18,7 +18,9 @@ use crate::listener::Arrival;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::udp::Datagrams;
+use crate::watch::{CloseReason, Event};
 use guira_cache::Handle;
+use guira_proto::WatchKinds;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -53,6 +55,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) handle: &'t Handle<'t>,
     /// The second of this turn.
     pub(crate) now: u32,
+    /// What watchers want to be told of.
+    pub(crate) watched: WatchKinds,
 }
 
 impl<'s> Worker<'s> {
@@ -162,9 +166,16 @@ impl<'s> Worker<'s> {
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) -> io::Result<()> {
         // A connection may have closed since the event, or since it was put off.
         let Some(connection) = &mut self.connections[place] else { return Ok(()) };
-        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now };
+        let watched = self.shared.watch.kinds();
+        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now, watched };
         let before = connection.unsent_bytes();
+        if watched.meets(WatchKinds::EVICTIONS) {
+            self.handle.note_evictions(self.now);
+        }
         let mut next = connection.serve(&turn, &mut self.rooms, ready);
+        if watched.meets(WatchKinds::EVICTIONS) {
+            self.shared.watch.tell_evictions(&self.handle, self.now, &self.shared.mailboxes);
+        }
         let after = connection.unsent_bytes();
         self.unsent_bytes = self.unsent_bytes + after - before;
         if after > before && self.unsent_bytes > unsent_bytes_max(&self.shared.settings) {
@@ -177,7 +188,7 @@ impl<'s> Worker<'s> {
                     epoll::modify(&self.queue, &**connection, data, flags)?;
                 }
                 if self.is_stopping && connection.is_idle() {
-                    self.close(place);
+                    self.close(place, CloseReason::Shutdown);
                 }
             }
             Next::Again => {
@@ -196,7 +207,10 @@ impl<'s> Worker<'s> {
                 self.patience = Patience::None;
             }
             Next::Nothing => {}
-            Next::Close => self.close(place),
+            Next::Close => {
+                let reason = connection.close_reason();
+                self.close(place, reason);
+            }
         }
         Ok(())
     }
@@ -205,7 +219,8 @@ impl<'s> Worker<'s> {
     fn serve_datagrams(&mut self, at: usize) {
         // The server may have stopped since the event.
         let Some(socket) = self.datagrams.get_mut(at) else { return };
-        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now };
+        let watched = self.shared.watch.kinds();
+        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now, watched };
         socket.serve(&turn, &mut self.rooms);
     }
 
@@ -222,20 +237,29 @@ impl<'s> Worker<'s> {
             self.connections[place] =
                 Some(Box::new(Connection::new(socket, seat, protocol, self.now)));
             if self.is_stopping {
-                self.close(place);
+                self.close(place, CloseReason::Shutdown);
             }
         }
         Ok(())
     }
 
-    fn close(&mut self, place: usize) {
+    fn close(&mut self, place: usize, reason: CloseReason) {
         let Some(connection) = self.connections[place].take() else { return };
         let fd = connection.fd();
         self.unsent_bytes -= connection.unsent_bytes();
         self.shared.log.say(2, format_args!("<{fd} connection closed."));
         self.shared.roster.leave(fd);
         self.shared.gauges.closed();
+        let watch = &self.shared.watch;
+        if watch.kinds().meets(WatchKinds::CONNEVENTS) {
+            let event = Event::Close { seat: connection.seat(), reason, fd };
+            watch.tell(&event, &self.shared.mailboxes);
+        }
+        let was_watching = connection.is_watching();
         connection.close(&self.handle);
+        if was_watching {
+            watch.forget_gone();
+        }
         self.vacant.push(place);
     }
 
@@ -247,7 +271,7 @@ impl<'s> Worker<'s> {
         self.welcome()?;
         for place in 0..self.connections.len() {
             if self.connections[place].as_ref().is_some_and(|c| c.is_idle()) {
-                self.close(place);
+                self.close(place, CloseReason::Shutdown);
             }
         }
         Ok(())
@@ -266,7 +290,7 @@ impl<'s> Worker<'s> {
                 .is_some_and(|c| c.idle_timeout_applies() && self.now > c.last_request_s() + limit);
             if is_idle {
                 self.shared.gauges.kicked();
-                self.close(place);
+                self.close(place, CloseReason::IdleTimeout);
             }
         }
     }

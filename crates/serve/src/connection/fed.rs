@@ -59,8 +59,8 @@ impl Connection {
         Next::Wait(Interest::Read)
     }
 
-    /// Whether nothing more than the feed keeps the connection: it may be let go at any time.
-    pub(super) fn is_fed_for_ever(&self) -> bool {
+    /// Whether it only listens, for ever: it may be let go at any time.
+    pub(crate) fn is_watching(&self) -> bool {
         matches!(&self.state, State::Fed(fed) if fed.is_for_ever)
     }
 

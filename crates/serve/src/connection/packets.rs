@@ -58,6 +58,7 @@ impl Connection {
                 if error.swallow > 0 {
                     self.state = State::Swallow(error.swallow);
                 }
+                self.is_broken |= error.close;
                 if error.close { Step::Close } else { Step::More }
             }
             After::Large { request, line_bytes } => {

@@ -52,7 +52,9 @@ impl<'s> Served<'s> {
     }
 
     fn serve(&mut self, ready: Option<EventFlags>) -> Next {
-        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.shared.clock.now() };
+        let now = self.shared.clock.now();
+        let watched = self.shared.watch.kinds();
+        let turn = Turn { shared: self.shared, handle: &self.handle, now, watched };
         let next = self.connection.serve(&turn, &mut self.rooms, ready);
         self.handle.quiesce();
         next

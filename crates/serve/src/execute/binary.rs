@@ -23,6 +23,7 @@ impl<'t> Executor<'t> {
     /// Executes one binary request and queues its reply.
     pub(crate) fn execute_packet(&mut self, at_hand: &Packet<'_>) -> Flow {
         self.requests_left = self.requests_left.saturating_sub(1);
+        self.watch_packet(at_hand);
         let request = &at_hand.request;
         let out = &mut self.output.bytes;
         match (&request.command, &at_hand.key) {
@@ -141,9 +142,11 @@ impl<'t> Executor<'t> {
     fn delete_packet(&mut self, request: &Request<'_>, key: &Key<'_>) {
         self.turn.shared.detail.count(key.bytes(), Event::Delete);
         let compare = (request.cas != 0).then_some(request.cas);
+        let doomed = self.doomed(key);
         match self.handle().delete(key, compare, self.now()) {
             Deleted::Deleted { class } => {
                 self.handle().count_class(ClassCounter::DeleteHits, class);
+                self.watch_delete(key, doomed, "delete");
                 self.done_unless_quiet(request, 0);
             }
             Deleted::Exists => self.fail(request, Status::Exists),

@@ -202,6 +202,7 @@ impl<'t> Executor<'t> {
 
     fn meta_delete_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
         let (stale, empty) = (meta.has(b'I'), meta.has(b'x'));
+        let doomed = if stale || empty { None } else { self.doomed(key) };
         let compare = meta.compare_cas();
         let deleted = if stale || empty {
             let what = Invalidate {
@@ -222,6 +223,7 @@ impl<'t> Executor<'t> {
                 return Flow::Done;
             }
             Ok(Deleted::Deleted { class }) => {
+                self.watch_delete(key, doomed, "md");
                 if !stale {
                     self.handle().count_class(ClassCounter::DeleteHits, class);
                 }

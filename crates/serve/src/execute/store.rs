@@ -58,7 +58,7 @@ pub(super) enum Command<'b> {
 
 impl Command<'_> {
     /// The verb as far as conditions and counters go: a binary request with a unique is a cas.
-    fn verb(self) -> Verb {
+    pub(super) fn verb(self) -> Verb {
         match self {
             Command::Text(store) => store.verb,
             Command::Meta(meta) => meta.verb(),
@@ -70,7 +70,7 @@ impl Command<'_> {
         }
     }
 
-    fn value_bytes(self) -> u32 {
+    pub(super) fn value_bytes(self) -> u32 {
         match self {
             Command::Text(store) => store.value_bytes,
             Command::Meta(meta) => meta.value_bytes(),
@@ -138,8 +138,12 @@ impl Executor<'_> {
             return Flow::Done;
         }
         let how = self.how(command);
+        let before = self.before_store(key);
         match self.handle().store(key, value, &how, self.now()) {
-            Ok(stored) => self.answer(command, key, stored),
+            Ok(stored) => {
+                self.watch_before(key, &before);
+                self.answer(command, key, stored);
+            }
             Err(NoRoom::Later) if self.can_wait => return Flow::Later,
             Err(NoRoom::TooLarge) => self.refuse_joined(command, key),
             Err(_) => self.refuse_no_memory(command, key),
@@ -189,8 +193,12 @@ impl Executor<'_> {
             return Ok(());
         }
         let how = self.how(command);
+        let before = self.before_store(&key);
         match self.handle().publish(&key, new, &how, self.now()) {
-            Ok(stored) => self.answer(command, &key, stored),
+            Ok(stored) => {
+                self.watch_before(&key, &before);
+                self.answer(command, &key, stored);
+            }
             Err((NoRoom::Later, new)) if self.can_wait => return Err(new),
             Err((no_room, new)) => {
                 self.handle().discard(new);
@@ -237,7 +245,7 @@ impl Executor<'_> {
     }
 
     /// What the cache is to do.
-    fn how(&self, command: Command<'_>) -> How {
+    pub(super) fn how(&self, command: Command<'_>) -> How {
         let expiry = |t: i32| self.turn.shared.clock.expiry(t.into(), self.now());
         match command {
             Command::Binary(request, store) => {
@@ -312,6 +320,7 @@ impl Executor<'_> {
             }
             (stored, _) => stored,
         };
+        self.watch_store(command, key, stored);
         self.count_store(verb, stored);
         match command {
             Command::Binary(request, store) => self.answer_packet(request, store, stored),
@@ -353,12 +362,14 @@ impl Executor<'_> {
 
     fn refuse_too_large(&mut self, command: Command<'_>, key: &Key<'_>) {
         self.handle().count(Counter::StoreTooLarge);
+        self.watch_refusal(command, key, "too_large");
         self.remove_old(command, key);
         self.refuse(command, Why::TooLarge);
     }
 
     fn refuse_no_memory(&mut self, command: Command<'_>, key: &Key<'_>) {
         self.handle().count(Counter::StoreNoMemory);
+        self.watch_refusal(command, key, "no_memory");
         self.remove_old(command, key);
         self.refuse(command, Why::NoMemory);
     }

@@ -3,8 +3,8 @@
 //! Most of them tune parts of memcached that Guira does without (its hash table, segmented
 //! LRU). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
-//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`, the crawler's, and
-//! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
+//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
+//! `watcher_logbuf_size`, the crawler's, and `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
 use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
 
@@ -61,7 +61,7 @@ pub struct Extended {
     pub warm_max_factor: f64,
     /// Shown only.
     pub temporary_ttl_s: Option<u32>,
-    /// Shown only, in bytes.
+    /// Bytes of lines that wait for a watcher at most.
     pub watcher_logbuf_bytes: u32,
     /// Shown only, in bytes.
     pub worker_logbuf_bytes: u32,

@@ -76,11 +76,11 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Crawler] lru_crawler_starts, "walks of the crawler", |v| number(v.shared.crawler.starts()) => counter memcached_lru_crawler_starts_total;
     #[Maintainer] lru_maintainer_juggles, "0: there are no queues to maintain", zero;
     malloc_fails, "0", zero;
-    log_worker_dropped, "0: there are no watchers", zero => counter guira_watcher_lines_dropped_total;
-    log_worker_written, "0: there are no watchers", zero;
-    log_watcher_skipped, "0: there are no watchers", zero;
-    log_watcher_sent, "0: there are no watchers", zero;
-    log_watchers, "0: there are no watchers", zero => gauge guira_watchers;
+    log_worker_dropped, "0: no buffer lies between workers and watchers", zero => counter guira_watcher_lines_dropped_total;
+    log_worker_written, "lines written for watchers", |v| number(v.shared.watch.written());
+    log_watcher_skipped, "lines that a watcher had no room for", |v| number(v.shared.watch.skipped());
+    log_watcher_sent, "lines left for watchers", |v| number(v.shared.watch.sent());
+    log_watchers, "watchers", |v| number(v.shared.watch.watchers() as u64) => gauge guira_watchers;
     unexpected_napi_ids, "0", zero;
     round_robin_fallback, "0", zero;
     bytes, "bytes of items", class_counter!(Bytes) => gauge memcached_current_bytes;

@@ -1,0 +1,149 @@
+//! What requests tell watchers. All of it is looked at only while somebody watches.
+
+use super::Executor;
+use super::store::Command;
+use crate::batch::{Line, Packet};
+use crate::watch::{Event, Look, Stored as Told};
+use guira_cache::{ItemRef, Key, Miss, Stored};
+use guira_proto::{KEY_BYTES_MAX, Request, Verb, WatchKinds, binary};
+
+/// What a storage command needs to be told of, taken before it.
+pub(super) struct Before(Option<Look>);
+
+impl Executor<'_> {
+    /// Tells of the look-up that a request other than a get or a storage command begins with.
+    #[inline]
+    pub(super) fn watch_request(&self, at_hand: &Line<'_>) {
+        if !self.turn.watched.meets(WatchKinds::FETCHERS) {
+            return;
+        }
+        match (&at_hand.request, at_hand.key.as_ref()) {
+            (Request::Get(_) | Request::Store(_) | Request::MetaSet(_), _) => {}
+            (_, Some(key)) => self.tell_look(key, self.look(key)),
+            (
+                Request::MetaGet(meta) | Request::MetaDelete(meta) | Request::MetaArithmetic(meta),
+                None,
+            ) => {
+                let mut room = [0; KEY_BYTES_MAX];
+                let key = self.binary_key(meta.key(), &mut room);
+                self.tell_look(&key, self.look(&key));
+            }
+            _ => {}
+        }
+    }
+
+    /// As [`Executor::watch_request`], for a binary request.
+    #[inline]
+    pub(super) fn watch_packet(&self, at_hand: &Packet<'_>) {
+        if !self.turn.watched.meets(WatchKinds::FETCHERS) {
+            return;
+        }
+        if let (binary::Command::Store(_), _) | (_, None) = (&at_hand.request.command, &at_hand.key)
+        {
+            return;
+        }
+        if let Some(key) = &at_hand.key {
+            self.tell_look(key, self.look(key));
+        }
+    }
+
+    /// Tells of a get.
+    #[inline]
+    pub(super) fn watch_get(&self, key: &Key<'_>, found: Result<&ItemRef<'_>, Miss>) {
+        if self.turn.watched.meets(WatchKinds::FETCHERS) {
+            self.tell_look(key, Look::of(found));
+        }
+    }
+
+    /// What is there before a storage command.
+    #[inline]
+    pub(super) fn before_store(&self, key: &Key<'_>) -> Before {
+        Before(self.turn.watched.meets(WatchKinds::FETCHERS).then(|| self.look(key)))
+    }
+
+    /// Tells of the look-up that a storage command began with.
+    #[inline]
+    pub(super) fn watch_before(&self, key: &Key<'_>, before: &Before) {
+        if let Some(look) = before.0 {
+            self.tell_look(key, look);
+        }
+    }
+
+    /// Tells of a storage command's outcome.
+    #[inline]
+    pub(super) fn watch_store(&self, command: Command<'_>, key: &Key<'_>, stored: Stored) {
+        if self.turn.watched.meets(WatchKinds::MUTATIONS) {
+            let (status, class) = match stored {
+                Stored::Stored { class, .. } => ("stored", class + 1),
+                Stored::NotStored => ("not_stored", 0),
+                Stored::Exists => ("exists", 0),
+                Stored::NotFound => ("not_found", 0),
+            };
+            self.tell_store(command, key, status, class);
+        }
+    }
+
+    /// Tells of a storage command for which there was no room; `status` is memcached's word for why.
+    #[inline]
+    pub(super) fn watch_refusal(&self, command: Command<'_>, key: &Key<'_>, status: &'static str) {
+        if self.turn.watched.meets(WatchKinds::MUTATIONS) {
+            self.tell_store(command, key, status, 0);
+        }
+    }
+
+    /// The item that a delete is about to take out, if deletions are watched.
+    #[inline]
+    pub(super) fn doomed(&self, key: &Key<'_>) -> Option<Look> {
+        self.turn.watched.meets(WatchKinds::DELETIONS).then(|| self.look(key))
+    }
+
+    /// Tells of a delete that took an item out; `command` is `delete` or `md`.
+    #[inline]
+    pub(super) fn watch_delete(&self, key: &Key<'_>, doomed: Option<Look>, command: &'static str) {
+        if let Some(Look::Found { class, size }) = doomed {
+            self.tell(&Event::Delete { key: key.bytes(), command, class, size });
+        }
+    }
+
+    #[cold]
+    fn look(&self, key: &Key<'_>) -> Look {
+        match self.handle().peek(key, self.now()) {
+            Ok(item) => Look::of(Ok(&item)),
+            Err(miss) => Look::of(Err(miss)),
+        }
+    }
+
+    #[cold]
+    fn tell_look(&self, key: &Key<'_>, look: Look) {
+        self.tell(&Event::Get { key: key.bytes(), look, fd: self.fd });
+    }
+
+    #[cold]
+    fn tell_store(&self, command: Command<'_>, key: &Key<'_>, status: &'static str, class: usize) {
+        let ttl = match self.how(command).exptime {
+            0 => 0,
+            at => at.saturating_sub(self.now()),
+        };
+        let name = match command.verb() {
+            Verb::Set => "set",
+            Verb::Add => "add",
+            Verb::Replace => "replace",
+            Verb::Append => "append",
+            Verb::Prepend => "prepend",
+            Verb::Cas => "cas",
+        };
+        self.tell(&Event::Store(Told {
+            key: key.bytes(),
+            status,
+            command: name,
+            ttl,
+            class,
+            fd: self.fd,
+            size: command.value_bytes(),
+        }));
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        self.turn.shared.watch.tell(event, &self.turn.shared.mailboxes);
+    }
+}
