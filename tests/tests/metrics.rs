@@ -70,6 +70,48 @@ fn a_scrape_tells_what_stats_tells() {
 }
 
 #[test]
+fn a_sample_of_requests_is_timed_by_command_and_outcome() {
+    let (server, port) = start(&["-t", "1"]);
+    let mut client = server.connect();
+    // One request a turn: of so many in a row each kind has turns of the sample.
+    for _ in 0..64 {
+        client.set("a", &[b'x'; 100]);
+        client.ask("get a");
+        client.ask("get b");
+    }
+    let scrape = Scrape::of(port);
+    for (command, status) in [("set", "hit"), ("get", "hit"), ("get", "miss")] {
+        let series = |part: &str, le: &str| {
+            format!(
+                "guira_command_duration_seconds{part}{{command=\"{command}\",status=\"{status}\"{le}}}"
+            )
+        };
+        let count = scrape.value(&series("_count", ""));
+        assert!((1.0..=64.0).contains(&count), "{command} {status}: {count}");
+        assert!(scrape.value(&series("_sum", "")) > 0.0);
+        let below = scrape.value(&series("_bucket", ",le=\"4.294967296\""));
+        assert!((below - count).abs() < 0.5, "{below} of {count}");
+    }
+    let values = scrape.value("guira_value_size_bytes_count");
+    assert!(values >= 1.0);
+    let bucket = |le: &str| scrape.value(&format!("guira_value_size_bytes_bucket{{le=\"{le}\"}}"));
+    assert!(bucket("96") < 0.5 && (bucket("128") - values).abs() < 0.5);
+}
+
+#[test]
+fn evicted_items_are_counted_by_how_long_nobody_wanted_them() {
+    let (server, port) = start(&["-m", "2", "-t", "1"]);
+    let mut client = server.connect();
+    for n in 0..6_000 {
+        client.set(&format!("key-{n}"), &[b'x'; 1000]);
+    }
+    let scrape = Scrape::of(port);
+    let evicted = scrape.value("memcached_items_evicted_total");
+    assert!(evicted > 0.0);
+    assert!(scrape.value("guira_eviction_age_seconds_count") > 0.0);
+}
+
+#[test]
 fn probes_are_answered_and_other_requests_refused() {
     let (_server, port) = start(&[]);
     for (path, status) in [

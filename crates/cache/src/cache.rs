@@ -5,6 +5,7 @@ use crate::classes::Class;
 use crate::config::{Config, ConfigError};
 use crate::flush::Flush;
 use crate::handle::{Handle, Orphans};
+use crate::histogram::Distribution;
 use crate::item::ItemRef;
 use crate::mover::Mover;
 use crate::policy::Eviction;
@@ -174,6 +175,12 @@ impl<I: Index> Cache<I> {
     /// Counters, summed over all handles since the last [`Cache::reset_stats`].
     pub fn totals(&self) -> Totals {
         self.stats.totals()
+    }
+
+    /// How many seconds evicted items had not been used, to 2 seconds, up to [`IDLE_MAX_S`](crate::IDLE_MAX_S); since
+    /// the start. `None` before the first handle.
+    pub fn evicted_idle_s(&self) -> Option<Distribution> {
+        self.stats.evicted_idle_s()
     }
 
     /// Lets every counter start at 0 again; gauges stay.

@@ -86,7 +86,7 @@ impl<I: Index> Handle<'_, I> {
         for (Victim { failed: has_failed, .. }, item, key) in &items {
             let dead = moment.is_past(item);
             if self.unlink(item, key.hash) {
-                self.count_eviction(item, dead);
+                self.count_eviction(item, dead, now);
                 evicted = true;
                 failed[failures] = key.hash;
                 failures += usize::from(*has_failed);
@@ -131,7 +131,7 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
-    fn count_eviction(&self, item: &ItemRef<'_>, dead: bool) {
+    fn count_eviction(&self, item: &ItemRef<'_>, dead: bool, now: u32) {
         let class = self.cache.slab.class_of(item.location());
         let count = |counter| self.counts.add_class(counter, class, 1);
         match (dead, item.was_fetched()) {
@@ -144,6 +144,7 @@ impl<I: Index> Handle<'_, I> {
             (false, fetched) => {
                 self.note_eviction(item);
                 count(ClassCounter::Evicted);
+                self.counts.evicted_idle_s.add(item.idle_s(now).into());
                 if !fetched {
                     count(ClassCounter::EvictedUnfetched);
                 }

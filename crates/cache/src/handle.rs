@@ -153,6 +153,11 @@ impl<'c, I: Index> Handle<'c, I> {
         self.counts.add(counter, 1);
     }
 
+    /// What this handle's thread has counted, resets or not.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.counts.get(counter)
+    }
+
     /// Adds `n` to a counter of the whole cache.
     #[inline]
     pub fn count_many(&self, counter: Counter, n: u64) {

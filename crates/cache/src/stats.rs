@@ -4,6 +4,8 @@
 //! moment and subtracts them from then on, so that it races with nobody.
 
 use crate::classes::Class;
+use crate::histogram::{Distribution, Histogram};
+use crate::item::IDLE_MAX_S;
 use parking_lot::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -69,24 +71,35 @@ const COUNTERS: usize = Counter::AuthErrors as usize + 1;
 const CLASS_COUNTERS: usize = ClassCounter::OnProbation as usize + 1;
 
 /// The counters of one handle.
-pub(crate) struct Counts(Box<[AtomicU64]>);
+pub(crate) struct Counts {
+    numbers: Box<[AtomicU64]>,
+    /// How long evicted items had not been used, in seconds.
+    pub(crate) evicted_idle_s: Histogram,
+}
 
 impl Counts {
     fn new(classes: usize) -> Counts {
-        Counts((0..COUNTERS + classes * CLASS_COUNTERS).map(|_| AtomicU64::new(0)).collect())
+        let numbers = (0..COUNTERS + classes * CLASS_COUNTERS).map(|_| AtomicU64::new(0)).collect();
+        // Items know their last access to 2 seconds; what is longer ago than IDLE_MAX_S is beyond the steps.
+        Counts { numbers, evicted_idle_s: Histogram::new(1, IDLE_MAX_S.ilog2()) }
+    }
+
+    /// What the owning thread has counted since its making.
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.numbers[counter as usize].load(Relaxed)
     }
 
     /// Adds to a counter; only the owning thread calls this. `n` may be a negative number's wrap.
     #[inline]
     pub(crate) fn add(&self, counter: Counter, n: u64) {
-        Self::bump(&self.0[counter as usize], n);
+        Self::bump(&self.numbers[counter as usize], n);
     }
 
     /// As [`Counts::add`] for a class.
     #[inline]
     pub(crate) fn add_class(&self, counter: ClassCounter, class: Class, n: u64) {
         let at = COUNTERS + usize::from(class) * CLASS_COUNTERS + counter as usize;
-        Self::bump(&self.0[at], n);
+        Self::bump(&self.numbers[at], n);
     }
 
     #[inline]
@@ -119,18 +132,25 @@ impl Registry {
     fn raw(&self) -> Totals {
         let mut sums = vec![0u64; COUNTERS + self.classes * CLASS_COUNTERS];
         for counts in self.slots.iter().filter_map(OnceLock::get) {
-            for (sum, count) in sums.iter_mut().zip(&counts.0) {
+            for (sum, count) in sums.iter_mut().zip(&counts.numbers) {
                 *sum = sum.wrapping_add(count.load(Relaxed));
             }
         }
         Totals(sums)
     }
 
+    /// How long evicted items had not been used, over all handles.
+    pub(crate) fn evicted_idle_s(&self) -> Option<Distribution> {
+        let counts = self.slots.iter().filter_map(OnceLock::get);
+        Histogram::total(counts.map(|counts| &counts.evicted_idle_s))
+    }
+
     /// One gauge of a class, over all handles. Cost: a line a handle.
     pub(crate) fn gauge(&self, gauge: ClassCounter, class: Class) -> usize {
         let at = COUNTERS + usize::from(class) * CLASS_COUNTERS + gauge as usize;
         let counts = self.slots.iter().filter_map(OnceLock::get);
-        let sum = counts.fold(0u64, |sum, counts| sum.wrapping_add(counts.0[at].load(Relaxed)));
+        let sum =
+            counts.fold(0u64, |sum, counts| sum.wrapping_add(counts.numbers[at].load(Relaxed)));
         // What one thread has added and another not yet subtracted may make it negative for an instant.
         usize::try_from(sum.cast_signed()).unwrap_or(0)
     }

@@ -267,6 +267,7 @@ impl Connection {
             };
             let sent = executor.output.send(self.socket.as_fd(), &mut self.unsent)?;
             turn.handle.count_many(Counter::BytesWritten, sent as u64);
+            executor.record_observed();
             self.has_backlog = !matches!(step, Step::Piece(_) | Step::Close);
             match step {
                 Step::Piece(piece) => self.rest(piece),

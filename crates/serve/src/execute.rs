@@ -20,6 +20,7 @@ use crate::admin;
 use crate::batch::{Line, prefetch_keys};
 use crate::detail::Event;
 use crate::feed::Feed;
+use crate::measure::Observed;
 use crate::output::Output;
 use crate::version::VERSION;
 use crate::worker::Turn;
@@ -41,6 +42,8 @@ pub(crate) struct Executor<'t> {
     pub(crate) flush_asked: Option<FlushAsked>,
     /// The connection's descriptor.
     pub(crate) fd: RawFd,
+    /// The request that a measured turn goes by, until the replies are out.
+    pub(crate) observed: Option<Observed>,
     /// Whether another thread may feed the connection: not where each request has its own reply, as over UDP.
     pub(crate) can_be_fed: bool,
     /// Who feeds it, after [`Flow::Fed`].
@@ -82,6 +85,7 @@ impl<'t> Executor<'t> {
             can_wait: true,
             flush_asked: None,
             fd,
+            observed: None,
             can_be_fed: false,
             fed: None,
             requests_left: turn.shared.settings.requests_per_turn as usize,

@@ -32,6 +32,7 @@ mod flags;
 mod http;
 mod listener;
 mod log;
+mod measure;
 mod metrics;
 mod output;
 mod privileges;

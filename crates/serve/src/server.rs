@@ -13,6 +13,7 @@ use crate::crawler::{self, Crawler};
 use crate::detail::Detail;
 use crate::listener;
 use crate::log::Log;
+use crate::measure::Measures;
 use crate::roster::{Doing, Peer, Roster};
 use crate::settings::{EXIT_SYSTEM, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
@@ -110,6 +111,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         watch: Watch::default(),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
         budget: Budget::new(settings.extended.udp_budget_bytes),
+        measures: (0..settings.threads).map(|_| Measures::default()).collect(),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
         stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
         settings,

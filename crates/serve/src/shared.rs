@@ -6,6 +6,7 @@ use crate::crawler::Crawler;
 use crate::detail::Detail;
 use crate::listener::Arrival;
 use crate::log::Log;
+use crate::measure::Measures;
 use crate::roster::Roster;
 use crate::settings::Settings;
 use crate::udp::Budget;
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) crawler: Crawler,
     pub(crate) watch: Watch,
     pub(crate) mailboxes: Vec<Mailbox>,
+    /// What each worker measures.
+    pub(crate) measures: Vec<Measures>,
     /// What sources of datagrams may be sent.
     pub(crate) budget: Budget,
     /// Rings once when the server stops gracefully: no new connections, finish, go.

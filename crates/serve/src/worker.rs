@@ -11,10 +11,12 @@
 //! 3. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
 //!
 //! # Costs
-//! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once.
+//! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
+//! every sixteenth turn a finer one too (measure.rs).
 
 use crate::connection::{Connection, Next, Rooms};
 use crate::listener::Arrival;
+use crate::measure::Sample;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::udp::Datagrams;
@@ -44,6 +46,8 @@ pub(crate) struct Worker<'s> {
     /// Bytes that clients of this worker have yet to take.
     unsent_bytes: usize,
     now: u32,
+    turns: u32,
+    sample: Option<Sample<'s>>,
     is_stopping: bool,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
@@ -57,6 +61,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) now: u32,
     /// What watchers want to be told of.
     pub(crate) watched: WatchKinds,
+    /// What is measured of it, if it is one of the sample.
+    pub(crate) sample: Option<Sample<'t>>,
 }
 
 impl<'s> Worker<'s> {
@@ -92,6 +98,8 @@ impl<'s> Worker<'s> {
             rooms: Rooms::default(),
             unsent_bytes: 0,
             now: shared.clock.now(),
+            turns: 0,
+            sample: None,
             is_stopping: false,
             searched_idle_s: 0,
         })
@@ -113,6 +121,8 @@ impl<'s> Worker<'s> {
         self.wait()?;
         self.now = self.shared.clock.now();
         self.handle.tick(self.now);
+        self.turns = self.turns.wrapping_add(1);
+        self.sample = self.shared.measures[self.number].sample(self.turns);
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             let (data, ready) = (event.data, event.flags);
@@ -166,8 +176,9 @@ impl<'s> Worker<'s> {
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) -> io::Result<()> {
         // A connection may have closed since the event, or since it was put off.
         let Some(connection) = &mut self.connections[place] else { return Ok(()) };
-        let watched = self.shared.watch.kinds();
-        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now, watched };
+        let (shared, sample) = (self.shared, self.sample);
+        let watched = shared.watch.kinds();
+        let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
         let before = connection.unsent_bytes();
         if watched.meets(WatchKinds::EVICTIONS) {
             self.handle.note_evictions(self.now);
@@ -219,8 +230,9 @@ impl<'s> Worker<'s> {
     fn serve_datagrams(&mut self, at: usize) {
         // The server may have stopped since the event.
         let Some(socket) = self.datagrams.get_mut(at) else { return };
-        let watched = self.shared.watch.kinds();
-        let turn = Turn { shared: self.shared, handle: &self.handle, now: self.now, watched };
+        let (shared, sample) = (self.shared, self.sample);
+        let watched = shared.watch.kinds();
+        let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
         socket.serve(&turn, &mut self.rooms);
     }
 

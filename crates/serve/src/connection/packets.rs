@@ -3,6 +3,7 @@
 use super::{Connection, Rooms, State, Step};
 use crate::batch::{After, BODY_IN_INPUT_MAX, Piece, collect_packets, prefetch_packets, recycle};
 use crate::execute::{Asked, Executor, Flow};
+use crate::measure::kind_of_packet;
 use guira_proto::binary::login::is_login;
 
 impl Connection {
@@ -28,7 +29,8 @@ impl Connection {
         let mut at = 0;
         let mut step = None;
         for at_hand in &batch {
-            let flow = executor.execute_packet(at_hand);
+            let kind = || kind_of_packet(&at_hand.request);
+            let flow = executor.observe(kind, |executor| executor.execute_packet(at_hand));
             if !matches!(flow, Flow::Later) {
                 at += at_hand.used;
             }

@@ -3,6 +3,7 @@
 use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
 use crate::batch::{After, BODY_IN_INPUT_MAX, Line, Piece, collect, prefetch, recycle};
 use crate::execute::{Asked, Begun, Executor, Flow};
+use crate::measure::kind_of;
 use crate::settings::Protocol;
 use guira_cache::NoRoom;
 use guira_proto::binary::REQUEST_MAGIC;
@@ -78,7 +79,8 @@ impl Connection {
         let mut at = 0;
         let mut step = None;
         for at_hand in &batch {
-            let flow = executor.execute(at_hand);
+            let kind = || kind_of(&at_hand.request);
+            let flow = executor.observe(kind, |executor| executor.execute(at_hand));
             if let Flow::Keys { rest_bytes } = flow {
                 let (used, more) = more_keys(at_hand, &input[at..], rest_bytes);
                 self.state = State::Keys(more);

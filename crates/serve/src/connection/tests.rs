@@ -54,7 +54,8 @@ impl<'s> Served<'s> {
     fn serve(&mut self, ready: Option<EventFlags>) -> Next {
         let now = self.shared.clock.now();
         let watched = self.shared.watch.kinds();
-        let turn = Turn { shared: self.shared, handle: &self.handle, now, watched };
+        let (shared, handle) = (self.shared, &self.handle);
+        let turn = Turn { shared, handle, now, watched, sample: None };
         let next = self.connection.serve(&turn, &mut self.rooms, ready);
         self.handle.quiesce();
         next

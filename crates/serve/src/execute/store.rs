@@ -310,6 +310,7 @@ impl Executor<'_> {
 
     fn answer(&mut self, command: Command<'_>, key: &Key<'_>, stored: Stored) {
         self.turn.shared.detail.count(key.bytes(), Event::Set);
+        self.record_value(command.value_bytes());
         let verb = command.verb();
         let stored = match (stored, verb) {
             // memcached's append tells no more than that it stored nothing, compared or not.

@@ -4,6 +4,7 @@
 //! `memcached_uptime_seconds`) can't be said by libraries, which follow stricter rules.
 
 use crate::stats::row::{Row, View};
+use guira_cache::Distribution;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -29,6 +30,32 @@ impl Exposition {
                 self.family(metric.name, metric.kind.name(), help(metric.name, row.meaning));
             let _ = writeln!(family.samples, "{} {}", metric.sample(slab), value.as_metric());
         }
+    }
+
+    /// Adds one series of a histogram. `unit` is what a step's bound is of the metric's unit.
+    pub(super) fn histogram(
+        &mut self,
+        (name, help): (&'static str, &'static str),
+        labels: &[(&str, &str)],
+        unit: f64,
+        of: &Distribution,
+    ) {
+        let samples = &mut self.family(name, "histogram", help).samples;
+        let labels: Vec<_> = labels.iter().map(|(name, is)| format!("{name}=\"{is}\"")).collect();
+        let labels = labels.join(",");
+        let (before, all) = match labels.is_empty() {
+            true => (String::new(), String::new()),
+            false => (format!("{labels},"), format!("{{{labels}}}")),
+        };
+        let mut count = 0;
+        for (bound, more) in &of.steps {
+            count += more;
+            let le = *bound as f64 * unit;
+            let _ = writeln!(samples, "{name}_bucket{{{before}le=\"{le}\"}} {count}");
+        }
+        let _ = writeln!(samples, "{name}_bucket{{{before}le=\"+Inf\"}} {}", of.count);
+        let _ = writeln!(samples, "{name}_sum{all} {}", of.sum as f64 * unit);
+        let _ = writeln!(samples, "{name}_count{all} {}", of.count);
     }
 
     /// The text of all families.

@@ -1,0 +1,182 @@
+//! What requests take and how large their values are, from a sample of the turns.
+//!
+//! In one turn of [`TURNS_A_SAMPLE`] the worker reads the clock when it wakes, and again when a connection's
+//! replies are handed to the kernel. What lies between is recorded once for each connection served in that
+//! turn, under the command and the outcome of the first request of its batch. So it is what a client waits
+//! for beyond the network and the wake-up: receiving, parsing, executing, sending, and its place among the
+//! connections that were ready at the same time. A large value counts from its last piece on.
+//!
+//! The values of everything stored in such a turn are recorded by their size.
+//!
+//! # Costs
+//! A branch a batch and a branch a store; in a sampled turn a clock reading, and one more a connection.
+
+use crate::execute::{Executor, Flow};
+use guira_cache::{Counter, Distribution, Handle, Histogram};
+use guira_proto::{Request, binary};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The histograms of one worker, which alone adds to them.
+pub(crate) struct Measures {
+    /// Nanoseconds by command, then by outcome.
+    latency: [[Histogram; 2]; COMMANDS],
+    value_bytes: Histogram,
+}
+
+/// Commands as the histograms tell them apart, text, meta and binary alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Kind {
+    Get,
+    /// A get of several keys: a miss if any is missing.
+    Multiget,
+    Set,
+    Delete,
+    Arithmetic,
+    Touch,
+    Other,
+}
+
+/// A turn that is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample<'t> {
+    measures: &'t Measures,
+    began_ns: u64,
+}
+
+/// The request that stands for its batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Observed {
+    kind: Kind,
+    is_miss: bool,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        let latency = || Histogram::new(LATENCY_BITS.0, LATENCY_BITS.1);
+        Measures {
+            latency: std::array::from_fn(|_| [latency(), latency()]),
+            value_bytes: Histogram::new(VALUE_BITS.0, VALUE_BITS.1),
+        }
+    }
+}
+
+impl Measures {
+    /// Begins to measure, if the turn of this number is one of the sample.
+    pub(crate) fn sample(&self, turn: u32) -> Option<Sample<'_>> {
+        turn.is_multiple_of(TURNS_A_SAMPLE).then(|| Sample { measures: self, began_ns: clock_ns() })
+    }
+
+    /// Calls `tell` with command, outcome and nanoseconds of each kind of request, over all workers.
+    pub(crate) fn latencies(
+        all: &[Measures],
+        mut tell: impl FnMut(&'static str, &'static str, Distribution),
+    ) {
+        for (command, name) in COMMAND_NAMES.iter().enumerate() {
+            for (outcome, status) in ["hit", "miss"].iter().enumerate() {
+                let each = all.iter().map(|one| &one.latency[command][outcome]);
+                if let Some(total) = Histogram::total(each) {
+                    tell(name, status, total);
+                }
+            }
+        }
+    }
+
+    /// Sizes of values stored, over all workers.
+    pub(crate) fn values(all: &[Measures]) -> Option<Distribution> {
+        Histogram::total(all.iter().map(|one| &one.value_bytes))
+    }
+}
+
+impl Executor<'_> {
+    /// Runs a request; the first one of a measured turn is remembered with its outcome.
+    #[inline]
+    pub(crate) fn observe(
+        &mut self,
+        kind: impl FnOnce() -> Kind,
+        run: impl FnOnce(&mut Self) -> Flow,
+    ) -> Flow {
+        if self.turn.sample.is_none() || self.observed.is_some() {
+            return run(self);
+        }
+        let before = misses(self.handle());
+        let flow = run(self);
+        if flow != Flow::Later {
+            let is_miss = misses(self.handle()) > before;
+            self.observed = Some(Observed { kind: kind(), is_miss });
+        }
+        flow
+    }
+
+    /// The replies are out: records the request that was observed, if one was.
+    #[inline]
+    pub(crate) fn record_observed(&mut self) {
+        let (Some(sample), Some(observed)) = (self.turn.sample, self.observed.take()) else {
+            return;
+        };
+        let outcomes = &sample.measures.latency[observed.kind as usize];
+        let took_ns = clock_ns().saturating_sub(sample.began_ns);
+        outcomes[usize::from(observed.is_miss)].add(took_ns);
+    }
+
+    /// A value is being stored.
+    #[inline]
+    pub(crate) fn record_value(&self, bytes: u32) {
+        if let Some(sample) = self.turn.sample {
+            sample.measures.value_bytes.add(bytes.into());
+        }
+    }
+}
+
+/// The kind of a text request.
+pub(crate) fn kind_of(request: &Request<'_>) -> Kind {
+    match request {
+        Request::Get(get) if get.touch.is_some() => Kind::Touch,
+        Request::Get(get) if get.keys.clone().nth(1).is_some() => Kind::Multiget,
+        Request::Get(_) | Request::MetaGet(_) => Kind::Get,
+        Request::Store(_) | Request::MetaSet(_) => Kind::Set,
+        Request::Delete { .. } | Request::MetaDelete(_) => Kind::Delete,
+        Request::Arithmetic(_) | Request::MetaArithmetic(_) => Kind::Arithmetic,
+        Request::Touch { .. } => Kind::Touch,
+        _ => Kind::Other,
+    }
+}
+
+/// The kind of a binary request.
+pub(crate) fn kind_of_packet(request: &binary::Request<'_>) -> Kind {
+    match request.command {
+        binary::Command::Get { touch: None, .. } => Kind::Get,
+        binary::Command::Get { .. } | binary::Command::Touch { .. } => Kind::Touch,
+        binary::Command::Store(_) => Kind::Set,
+        binary::Command::Delete { .. } => Kind::Delete,
+        binary::Command::Arithmetic(_) => Kind::Arithmetic,
+        _ => Kind::Other,
+    }
+}
+
+/// Misses of all kinds that this thread has counted.
+fn misses(handle: &Handle<'_>) -> u64 {
+    let kinds = [
+        Counter::GetMisses,
+        Counter::DeleteMisses,
+        Counter::IncrMisses,
+        Counter::DecrMisses,
+        Counter::CasMisses,
+        Counter::TouchMisses,
+    ];
+    kinds.iter().fold(0, |sum: u64, &counter| sum.wrapping_add(handle.counted(counter)))
+}
+
+fn clock_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+const TURNS_A_SAMPLE: u32 = 16;
+const COMMANDS: usize = Kind::Other as usize + 1;
+const COMMAND_NAMES: [&str; COMMANDS] =
+    ["get", "multiget", "set", "delete", "arithmetic", "touch", "other"];
+/// Steps from 1 µs to 4 s, in powers of two of nanoseconds.
+const LATENCY_BITS: (u32, u32) = (10, 32);
+/// Steps from 16 bytes to 1 GiB.
+const VALUE_BITS: (u32, u32) = (4, 30);
