@@ -7,6 +7,7 @@ use crate::flush::Flush;
 use crate::handle::{Handle, Orphans};
 use crate::histogram::Distribution;
 use crate::item::ItemRef;
+use crate::lease::Leases;
 use crate::mover::Mover;
 use crate::policy::Eviction;
 use crate::reclaim::Epochs;
@@ -28,6 +29,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) epochs: Epochs,
     pub(crate) stripes: Stripes,
     pub(crate) flush: Flush,
+    pub(crate) leases: Leases,
     pub(crate) tune: Tune,
     pub(crate) mover: Mover,
     pub(crate) stats: Registry,
@@ -62,6 +64,7 @@ impl<I: Index> Cache<I> {
             epochs: Epochs::new(config.handles_max),
             stripes: Stripes::new(config.memory_bytes),
             flush: Flush::default(),
+            leases: Leases::new(config.leases),
             tune: Tune::default(),
             mover: Mover::default(),
             stats: Registry::new(config.handles_max, slab.classes.len()),
@@ -170,6 +173,16 @@ impl<I: Index> Cache<I> {
     /// Figures of slab class `class`, 0 being the smallest.
     pub fn class_stats(&self, class: usize) -> ClassStats {
         self.slab.class_stats(Class::try_from(class).expect("there are fewer than 256 classes"))
+    }
+
+    /// Bytes of values that were deleted and may still be read as stale, with their keys.
+    pub fn stale_bytes(&self) -> usize {
+        self.leases.stale_bytes()
+    }
+
+    /// Lease tokens that went before their time, for want of records, since the start.
+    pub fn leases_evicted(&self) -> u64 {
+        self.leases.evicted()
     }
 
     /// Counters, summed over all handles since the last [`Cache::reset_stats`].

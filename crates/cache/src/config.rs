@@ -1,5 +1,6 @@
 //! What a cache is made from, checked before any memory is taken.
 
+use crate::lease::LeaseTerms;
 use crate::policy::Eviction;
 use crate::slab::MEMORY_MAX;
 use guira_index::Kind;
@@ -29,6 +30,8 @@ pub struct Config {
     pub lock_memory: bool,
     /// Touches all item memory at the start (memcached's `-L`).
     pub preallocate: bool,
+    /// How leases are given and stale values kept.
+    pub leases: LeaseTerms,
     /// Fixes the hash's secrets: for memory that outlives the process, and for tests and experiments that
     /// must repeat. `None`: drawn from the system ([`Cache::hash_seed`](crate::Cache::hash_seed)).
     pub hash_seed: Option<u64>,
@@ -47,6 +50,7 @@ impl Default for Config {
             handles_max: 72,
             lock_memory: false,
             preallocate: false,
+            leases: LeaseTerms::default(),
             hash_seed: None,
         }
     }

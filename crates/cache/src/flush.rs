@@ -76,6 +76,7 @@ impl<I: Index> Handle<'_, I> {
             asked.get_or_insert(FlushAsked(behind.flushes));
             return false;
         }
+        self.cache.leases.void_all();
         flush.generation.fetch_xor(1, Ordering::AcqRel);
         *asked = None;
         *behind = Behind { flushes: behind.flushes + 1, unswept: Some(self.cache.epochs.stamp()) };
@@ -133,6 +134,7 @@ impl<I: Index> Sweeper<'_, I> {
         self.handle.quiesce();
         self.handle.cache.index.touch_ahead(KEYS_AHEAD);
         self.tune();
+        self.handle.cache.leases.sweep(now);
         let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
         let is_moving = self.move_pages(now);
         self.clean(now) || is_growing || is_moving

@@ -4,7 +4,7 @@
 //! ```text
 //! word 0    header   | key length 8 | value length 8 (255: see below) | last access 7 | retired 1 | flags 8 |
 //! then      [value length]   if it is 255 or more
-//!           [extras]         chained, cas stored, binary key
+//!           [extras]         chained, cas stored, binary key, unfilled
 //!           [client flags]   if not 0
 //!           [life]           expiry second (30 bits), stale, won        the only field that changes
 //!           [cas low, cas high]
@@ -165,6 +165,17 @@ impl<'h> ItemRef<'h> {
         self.life_word() & Self::STALE != 0
     }
 
+    /// Whether the item has no value yet: a meta get with `N` made it, to say that its client fetches one.
+    pub fn is_unfilled(&self) -> bool {
+        self.shape.extras.unfilled
+    }
+
+    /// Whether only those may see the item who know of leases: it is stale, or has no value yet.
+    #[inline(always)]
+    pub fn is_withheld(&self) -> bool {
+        self.shape.has_life && (self.shape.extras.unfilled || self.is_stale())
+    }
+
     /// Whether somebody holds the right to refresh the item.
     pub fn is_won(&self) -> bool {
         self.life_word() & Self::WON != 0
@@ -270,6 +281,7 @@ impl<'h> ItemRef<'h> {
             life: self.shape.has_life,
             cas: self.shape.extras.cas,
             key_binary: self.shape.extras.key_binary,
+            unfilled: self.shape.extras.unfilled,
         }
     }
 

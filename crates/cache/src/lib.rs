@@ -9,6 +9,7 @@
 //!        ├─ Epochs   when a chunk may be used again         (reclaim.rs)
 //!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
+//!        ├─ Leases   who fetches a missing value             (lease.rs)
 //!        └─ Handle   one a thread: get, store, delete, turn (reader.rs, writer.rs)
 //! ```
 //!
@@ -18,7 +19,7 @@
 //! has ended the turn in which it could have seen it.
 //!
 //! # Lock order
-//! sweep → class → pool, and class → bucket. Whoever holds a bucket (an index entry) takes no
+//! sweep → class → pool, class → bucket, and lease → bucket. Whoever holds a bucket (an index entry) takes no
 //! other lock. No lock is held over a turn.
 //!
 //! # Time
@@ -39,6 +40,7 @@ mod flush;
 mod handle;
 mod histogram;
 mod item;
+mod lease;
 mod list;
 mod mover;
 mod notes;
@@ -61,6 +63,7 @@ pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::{Handle, Key};
 pub use histogram::{Distribution, Histogram};
 pub use item::{Claim, IDLE_MAX_S, ItemRef};
+pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
 pub use mover::{Moves, Unmoved};
 pub use notes::Evicted;
 pub use policy::{Eviction, UnknownEviction};

@@ -22,10 +22,30 @@ pub enum Miss {
 }
 
 impl<I: Index> Handle<'_, I> {
-    /// The item of a key, marked as used. Cost: two index lines, one or two item lines, no lock.
+    /// The item of a key, marked as used; one that is [withheld](ItemRef::is_withheld) is a miss.
+    /// Cost: two index lines, one or two item lines, no lock.
     #[inline(always)]
     pub fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
-        let found = self.peek(key, now);
+        let found = match self.peek(key, now) {
+            Ok(item) if item.is_withheld() => Err(Miss::Absent),
+            found => found,
+        };
+        self.found(key, found, now)
+    }
+
+    /// As [`Handle::get`], for who knows of leases: also an item that is stale, or has no value yet.
+    #[inline(always)]
+    pub fn get_withheld(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+        self.found(key, self.peek(key, now), now)
+    }
+
+    #[inline(always)]
+    fn found<'h>(
+        &'h self,
+        key: &Key<'_>,
+        found: Result<ItemRef<'h>, Miss>,
+        now: u32,
+    ) -> Result<ItemRef<'h>, Miss> {
         self.sample(key.hash, now, || if found.is_ok() { Sampled::Hit } else { Sampled::Miss });
         let item = found?;
         self.mark_used(&item, now);

@@ -35,6 +35,12 @@ pub enum Counter {
     BytesWritten,
     AuthCmds,
     AuthErrors,
+    LeaseTokens,
+    LeaseWaits,
+    LeaseSets,
+    LeaseRefusals,
+    LeaseStaleHits,
+    LeaseStaleDropped,
 }
 
 /// What is counted by slab class. The last three are gauges: they survive a reset.
@@ -67,7 +73,7 @@ pub enum ClassCounter {
     OnProbation,
 }
 
-const COUNTERS: usize = Counter::AuthErrors as usize + 1;
+const COUNTERS: usize = Counter::LeaseStaleDropped as usize + 1;
 const CLASS_COUNTERS: usize = ClassCounter::OnProbation as usize + 1;
 
 /// The counters of one handle.

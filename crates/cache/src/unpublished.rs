@@ -32,6 +32,7 @@ pub(crate) struct Fields {
     pub(crate) life: bool,
     pub(crate) cas: bool,
     pub(crate) key_binary: bool,
+    pub(crate) unfilled: bool,
 }
 
 impl Unpublished {
@@ -128,7 +129,8 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
         let slab = &self.cache.slab;
-        let extras = Extras { chained: false, cas: fields.cas, key_binary: fields.key_binary };
+        let Fields { cas, key_binary, unfilled, .. } = fields;
+        let extras = Extras { chained: false, cas, key_binary, unfilled };
         let (shape, class): (Shape, Class) = Shape::plan(
             slab,
             key.bytes.len(),

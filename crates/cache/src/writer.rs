@@ -64,8 +64,11 @@ pub struct Store {
     pub key_binary: bool,
     /// With append and prepend: create the item if it is absent, with this expiry.
     pub vivify: Option<u32>,
-    /// The item is born with the right to refresh it taken (`mg` with `N`).
+    /// The item is born with the right to refresh it taken, and without a value unless it is stale
+    /// (`mg` with `N`).
     pub won: bool,
+    /// The item is born stale.
+    pub stale: bool,
 }
 
 /// What a store came to.
@@ -86,6 +89,8 @@ pub enum Stored {
     Exists,
     /// There is no item to compare with.
     NotFound,
+    /// Kept as a stale value only: the lease token was not the key's ([`Handle::lease_set`]).
+    StaleStored,
 }
 
 /// Why there is no memory for an item.
@@ -161,6 +166,7 @@ impl<I: Index> Handle<'_, I> {
             life: how.exptime != 0 || how.vivify.is_some_and(|e| e != 0) || how.won || older,
             cas: how.explicit_cas.is_some(),
             key_binary: how.key_binary,
+            unfilled: how.won && !how.stale,
         };
         self.begin_with(key, value_bytes, fields, now)
     }
@@ -177,13 +183,19 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         debug_assert_eq!(new.missing_bytes(), 0, "an item is filled before it is published");
-        if matches!(how.mode, Mode::Append | Mode::Prepend) {
-            return self.join(key, new, how, now);
+        self.void_lease(key);
+        let stored = if matches!(how.mode, Mode::Append | Mode::Prepend) {
+            self.join(key, new, how, now)?
+        } else {
+            self.publish_as(key, new, how, now)?
+        };
+        if matches!(stored, Stored::Stored { .. }) {
+            self.forget_stale(key);
         }
-        self.publish_as(key, new, how, now)
+        Ok(stored)
     }
 
-    fn publish_as(
+    pub(crate) fn publish_as(
         &self,
         key: &Key<'_>,
         new: Unpublished,
@@ -193,14 +205,18 @@ impl<I: Index> Handle<'_, I> {
         let value_bytes = new.value_bytes();
         let class = new.class(&self.cache.slab);
         let inserts = how.compare.is_none() && how.mode != Mode::Replace;
-        let life = how.exptime.min(EXPTIME_MAX) | if how.won { ItemRef::WON } else { 0 };
+        let mark = |is: bool, bit: u32| if is { bit } else { 0 };
+        let marks = mark(how.won, ItemRef::WON) | mark(how.stale, ItemRef::STALE);
+        let life = how.exptime.min(EXPTIME_MAX) | marks;
         let swap = Swap { inserts, explicit_cas: how.explicit_cas, advances: true };
+        let seen =
+            |live: Option<&ItemRef<'_>>| live.is_some_and(|item| how.won || !item.is_withheld());
         let published = self.swap(key, new, &swap, now, |live| match (how.mode, live) {
-            (Mode::Add, Some(item)) => {
+            (Mode::Add, Some(item)) if seen(live) => {
                 self.mark_used(item, now);
                 Decision::Refuse(Stored::NotStored)
             }
-            (Mode::Replace, None) => Decision::Refuse(Stored::NotStored),
+            (Mode::Replace, live) if !seen(live) => Decision::Refuse(Stored::NotStored),
             _ => self.compare(key, how.compare, live, life),
         })?;
         Ok(match published {
@@ -314,6 +330,7 @@ impl<I: Index> Handle<'_, I> {
 
     /// Deletes an item, if its unique matches `compare`.
     pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
+        self.void_lease(key);
         let slab = &self.cache.slab;
         let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
         let Some(mut entry) = self.cache.index.find_entry(key.hash, is_key) else {
@@ -329,6 +346,9 @@ impl<I: Index> Handle<'_, I> {
         drop(entry);
         self.sample(key.hash, now, || Sampled::Deleted);
         let class = item.class();
+        if live {
+            self.keep_stale(key, &item, now);
+        }
         self.retire(&item);
         if live { Deleted::Deleted { class } } else { Deleted::NotFound }
     }

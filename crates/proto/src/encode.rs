@@ -15,6 +15,7 @@ impl Request<'_> {
         let quiet = match *self {
             Request::Get(get) => {
                 let word = match (get.touch, get.cas) {
+                    _ if get.lease => "lease-get",
                     (None, false) => "get",
                     (None, true) => "gets",
                     (Some(_), false) => "gat",
@@ -169,8 +170,12 @@ fn encode_store(out: &mut Vec<u8>, store: &Store<'_>) -> bool {
         Verb::Append => "append",
         Verb::Prepend => "prepend",
         Verb::Cas => "cas",
+        Verb::Lease => "lease-set",
     };
     keyed(out, command, store.key);
+    if store.verb == Verb::Lease {
+        unsigned(out, store.cas);
+    }
     unsigned(out, store.flags.into());
     signed(out, store.exptime.into());
     unsigned(out, store.value_bytes.into());

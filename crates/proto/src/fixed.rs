@@ -17,6 +17,8 @@ lines! {
     STORED = "STORED";
     /// The condition of add, replace, append or prepend did not hold.
     NOT_STORED = "NOT_STORED";
+    /// The token of a lease-set was void; its value is kept as a stale one.
+    STALE_STORED = "STALE_STORED";
     /// Somebody else stored since the cas was read.
     EXISTS = "EXISTS";
     /// No such item.

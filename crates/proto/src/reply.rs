@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! VALUE <key> <flags> <bytes>[ <cas>]\r\n   value_header, then the value and \r\n; END after the last
+//! LVALUE <key> <token> <flags> <bytes>\r\n  lease_header, then the stale value and \r\n
 //! VA <bytes>[ <flag>]*\r\n                  MetaReply::value, then the value and \r\n
 //! HD|EN|NF|NS|EX[ <flag>]*\r\n              MetaReply::status
 //! ```
@@ -35,6 +36,19 @@ pub fn value_header(
     if let Some(cas) = cas {
         out.push(b' ');
         append_u64(out, cas);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the header of one miss of a `lease-get`; the stale value, or nothing, and `\r\n` follow.
+///
+/// The token 1 tells to wait: somebody else fetches the value.
+pub fn lease_header(out: &mut Vec<u8>, key: &[u8], token: u64, flags: u32, value_bytes: usize) {
+    out.extend_from_slice(b"LVALUE ");
+    out.extend_from_slice(key);
+    for number in [token, flags.into(), value_bytes as u64] {
+        out.push(b' ');
+        append_u64(out, number);
     }
     out.extend_from_slice(b"\r\n");
 }

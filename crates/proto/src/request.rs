@@ -11,11 +11,11 @@ use crate::{Admin, Meta, Words};
 /// One request line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'b> {
-    /// `get`, `gets`, `gat`, `gats`.
+    /// `get`, `gets`, `gat`, `gats`, `lease-get`.
     Get(Get<'b>),
     /// `mg`.
     MetaGet(Meta<'b>),
-    /// `set`, `add`, `replace`, `append`, `prepend`, `cas`: the body follows the line.
+    /// `set`, `add`, `replace`, `append`, `prepend`, `cas`, `lease-set`: the body follows the line.
     Store(Store<'b>),
     /// `ms`: the body of [`Meta::value_bytes`] follows the line.
     MetaSet(Meta<'b>),
@@ -79,7 +79,7 @@ pub enum Request<'b> {
     },
 }
 
-/// `get`, `gets`, `gat`, `gats`.
+/// `get`, `gets`, `gat`, `gats`, `lease-get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Get<'b> {
     /// At least one key, none over [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
@@ -88,6 +88,8 @@ pub struct Get<'b> {
     pub cas: bool,
     /// New exptime of each item found, as sent (`gat`, `gats`).
     pub touch: Option<i32>,
+    /// Return a lease token for each key without an item (`lease-get`).
+    pub lease: bool,
 }
 
 /// A text storage command. `value_bytes` + 2 bytes follow its line.
@@ -95,7 +97,7 @@ pub struct Get<'b> {
 pub struct Store<'b> {
     /// 1 to 250 bytes.
     pub key: &'b [u8],
-    /// Compared with the item's for [`Verb::Cas`]; else 0.
+    /// Compared with the item's for [`Verb::Cas`]; the token of [`Verb::Lease`]; else 0.
     pub cas: u64,
     /// The client's own 32 bits.
     pub flags: u32,
@@ -125,6 +127,8 @@ pub enum Verb {
     Prepend,
     /// Only if nobody stored since.
     Cas,
+    /// Only under the key's lease token.
+    Lease,
 }
 
 /// `incr`, `decr`.

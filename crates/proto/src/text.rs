@@ -38,6 +38,8 @@ fn parse_word(line: &[u8]) -> Line<'_> {
         b"append" => store(args, Verb::Append),
         b"prepend" => store(args, Verb::Prepend),
         b"cas" => store(args, Verb::Cas),
+        b"lease-get" => lease_get(args),
+        b"lease-set" => lease_set(args),
         b"incr" => arithmetic(args, false),
         b"decr" => arithmetic(args, true),
         b"delete" => delete(args),
@@ -58,7 +60,7 @@ fn parse_word(line: &[u8]) -> Line<'_> {
 
 #[inline]
 fn get(args: &[u8], cas: bool) -> Line<'_> {
-    Ok(Request::Get(Get { keys: keys(args)?, cas, touch: None }))
+    Ok(Request::Get(Get { keys: keys(args)?, cas, touch: None, lease: false }))
 }
 
 fn get_and_touch(args: &[u8], cas: bool) -> Line<'_> {
@@ -68,7 +70,11 @@ fn get_and_touch(args: &[u8], cas: bool) -> Line<'_> {
         return Err(BAD);
     }
     let exptime = parse_i32(exptime).ok_or(Refusal::new(fixed::INVALID_EXPTIME))?;
-    Ok(Request::Get(Get { keys: keys(words.rest())?, cas, touch: Some(exptime) }))
+    Ok(Request::Get(Get { keys: keys(words.rest())?, cas, touch: Some(exptime), lease: false }))
+}
+
+fn lease_get(args: &[u8]) -> Line<'_> {
+    Ok(Request::Get(Get { keys: keys(args)?, cas: false, touch: None, lease: true }))
 }
 
 /// At least one key and none too long.
@@ -98,6 +104,25 @@ fn store(args: &[u8], verb: Verb) -> Line<'_> {
     let cas = if verb == Verb::Cas { words.next().and_then(parse_u64) } else { Some(0) };
     match (parse_client_flags(flags), parse_exptime(exptime), cas) {
         (Some(flags), Some(exptime), Some(cas)) if key.len() <= KEY_BYTES_MAX => {
+            Ok(Request::Store(Store { key, cas, flags, exptime, value_bytes, verb, quiet }))
+        }
+        _ => Err(BAD.unless(quiet).with_body(value_bytes)),
+    }
+}
+
+/// As mcrouter's: the token comes first, and it may not be left out.
+fn lease_set(args: &[u8]) -> Line<'_> {
+    let mut words = Words::new(args);
+    let (Some(key), Some(token), Some(flags), Some(exptime), Some(bytes)) =
+        (words.next(), words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(BAD);
+    };
+    let value_bytes = parse_value_bytes(bytes).ok_or(BAD)?;
+    let quiet = is_quiet(words.rest());
+    let verb = Verb::Lease;
+    match (parse_u64(token), parse_client_flags(flags), parse_exptime(exptime)) {
+        (Some(cas), Some(flags), Some(exptime)) if key.len() <= KEY_BYTES_MAX => {
             Ok(Request::Store(Store { key, cas, flags, exptime, value_bytes, verb, quiet }))
         }
         _ => Err(BAD.unless(quiet).with_body(value_bytes)),

@@ -203,6 +203,9 @@ const REPLIES: &[&str] = &[
     "END\r\n",
     "STORED\r\n",
     "NOT_STORED\r\n",
+    "STALE_STORED\r\n",
+    "LVALUE k 18446744073709551615 5 3\r\nabc\r\n",
+    "LVALUE k 1 0 0\r\n\r\n",
     "EXISTS\r\n",
     "NOT_FOUND\r\n",
     "DELETED\r\n",
@@ -253,6 +256,8 @@ fn a_reply_that_is_no_reply_is_refused() {
     let limits = ReplyLimits { line_bytes_max: 30, value_bytes_max: 10 };
     for (text, error) in [
         ("VALUE k 0\r\n", BadHeader),
+        ("LVALUE k 0 1\r\n", BadHeader),
+        ("LVALUE k 0 1 1 1\r\n", BadHeader),
         ("VALUE k 0 x\r\n", BadHeader),
         ("VALUE k 0 1 2 3\r\n", BadHeader),
         ("VALUE  0 1\r\n", BadHeader),

@@ -87,6 +87,7 @@ enum State {
 struct MoreKeys {
     cas: bool,
     touch: Option<i32>,
+    lease: bool,
     /// Bytes of keys.
     keys_bytes: usize,
     /// Bytes to the end of the line.

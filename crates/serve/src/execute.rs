@@ -1,6 +1,6 @@
 //! Executing requests: what each command does to the cache and answers, one arm a command.
 //!
-//! The text commands on keys are here and in `execute/store.rs`, the meta commands in
+//! The text commands on keys are here, in `execute/store.rs` and in `execute/lease.rs`, the meta commands in
 //! `execute/meta.rs`, the binary ones in `execute/binary.rs`, what operators send in [`crate::admin`].
 //!
 //! # Shares
@@ -9,6 +9,7 @@
 //! pieces, and the other connections of the thread wait for one piece, not for all.
 
 mod binary;
+mod lease;
 mod meta;
 mod store;
 mod watched;
@@ -205,6 +206,10 @@ impl<'t> Executor<'t> {
     /// One key of a get: its value, if it has one. Nothing is queued if it is to wait.
     #[inline]
     fn get_one(&mut self, key: &Key<'_>, get: &Get<'_>, may_wait: bool) -> Flow {
+        if get.lease {
+            self.lease_get(key);
+            return Flow::Done;
+        }
         let cas = get.cas.then(|| self.cas_unique(key));
         let found = match get.touch {
             None => self.handle().get(key, self.now()),

@@ -168,6 +168,7 @@ impl Settings {
         let memory_bytes = memory_bytes(flags.memory_limit)?;
         let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
         extended.settle_chunk_max(item_bytes_max)?;
+        extended.settle_stale_size(memory_bytes);
         let inter = (!flags.listen.is_empty()).then(|| flags.listen.join(","));
         Ok(Settings {
             listen: listen(flags, inter.as_deref())?,

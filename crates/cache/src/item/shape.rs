@@ -8,6 +8,7 @@ use crate::slab::Slab;
 const CHAINED: u32 = 1;
 const CAS: u32 = 2;
 const KEY_BINARY: u32 = 4;
+const UNFILLED: u32 = 8;
 
 /// The rare properties of an item, which cost it a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) struct Extras {
     pub(crate) chained: bool,
     pub(crate) cas: bool,
     pub(crate) key_binary: bool,
+    /// The item has no value yet: it only says that somebody fetches one.
+    pub(crate) unfilled: bool,
 }
 
 impl Extras {
@@ -24,7 +27,10 @@ impl Extras {
 
     pub(crate) fn to_word(self) -> u32 {
         let on = |is: bool, bit: u32| if is { bit } else { 0 };
-        on(self.chained, CHAINED) | on(self.cas, CAS) | on(self.key_binary, KEY_BINARY)
+        on(self.chained, CHAINED)
+            | on(self.cas, CAS)
+            | on(self.key_binary, KEY_BINARY)
+            | on(self.unfilled, UNFILLED)
     }
 
     fn from_word(word: u32) -> Extras {
@@ -32,6 +38,7 @@ impl Extras {
             chained: word & CHAINED != 0,
             cas: word & CAS != 0,
             key_binary: word & KEY_BINARY != 0,
+            unfilled: word & UNFILLED != 0,
         }
     }
 }

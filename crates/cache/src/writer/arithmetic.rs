@@ -65,6 +65,7 @@ impl<I: Index> Handle<'_, I> {
         what: &Arithmetic,
         now: u32,
     ) -> Result<Counted, NoRoom> {
+        self.void_lease(key);
         loop {
             let counted = match self.get(key, now) {
                 Ok(item) => self.count_on(key, &item, what, now)?,

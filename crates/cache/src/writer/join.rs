@@ -17,8 +17,8 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         loop {
             let attempt = match self.peek(key, now) {
-                Ok(old) => self.join_with(key, &old, &new, how, now),
-                Err(_) => self.join_with_none(key, &new, how, now),
+                Ok(old) if !old.is_withheld() => self.join_with(key, &old, &new, how, now),
+                _ => self.join_with_none(key, &new, how, now),
             };
             match attempt {
                 Ok(Some(stored)) => {

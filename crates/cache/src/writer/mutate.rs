@@ -34,14 +34,32 @@ pub struct Invalidate {
 }
 
 impl<I: Index> Handle<'_, I> {
-    /// Gives an item a new expiry (0: never), and marks it as used.
+    /// Gives an item a new expiry (0: never), and marks it as used; one that is
+    /// [withheld](ItemRef::is_withheld) is a miss.
     pub fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+        self.touch_found(key, exptime, now, |item| !item.is_withheld())
+    }
+
+    /// As [`Handle::touch`], for who knows of leases: also an item that is stale, or has no value yet.
+    pub fn touch_withheld(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+        self.touch_found(key, exptime, now, |_| true)
+    }
+
+    fn touch_found(
+        &self,
+        key: &Key<'_>,
+        exptime: u32,
+        now: u32,
+        is_visible: impl Fn(&ItemRef<'_>) -> bool,
+    ) -> Touched<'_> {
         let exptime = exptime.min(EXPTIME_MAX);
         loop {
-            let item = match self.get(key, now) {
-                Ok(item) => item,
-                Err(miss) => return Touched::Miss(miss),
-            };
+            let found = self.get_withheld(key, now);
+            let item =
+                match found.and_then(|i| if is_visible(&i) { Ok(i) } else { Err(Miss::Absent) }) {
+                    Ok(item) => item,
+                    Err(miss) => return Touched::Miss(miss),
+                };
             if item.set_exptime(exptime) {
                 if item.is_retired() {
                     // Moved or replaced meanwhile: the copy may not have it.
@@ -78,6 +96,7 @@ impl<I: Index> Handle<'_, I> {
         what: &Invalidate,
         now: u32,
     ) -> Result<Deleted, NoRoom> {
+        self.void_lease(key);
         loop {
             let Ok(item) = self.peek(key, now) else { return Ok(Deleted::NotFound) };
             if what.stale && !what.empty && what.explicit_cas.is_none() && item.can_be_claimed() {

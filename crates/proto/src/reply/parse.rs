@@ -12,7 +12,7 @@
 
 use memchr::memchr;
 
-use super::{MetaStatus, number, value_header};
+use super::{MetaStatus, lease_header, number, value_header};
 use crate::number::{append_u64, parse_u32, parse_u64};
 use crate::{MetaFlags, fixed};
 
@@ -27,6 +27,17 @@ pub enum Reply<'b> {
         flags: u32,
         /// After `gets` and `gats`.
         cas: Option<u64>,
+        /// Without its `\r\n`.
+        value: &'b [u8],
+    },
+    /// A miss of a lease-get, with a stale value or an empty one.
+    LeaseValue {
+        /// As asked for.
+        key: &'b [u8],
+        /// To store under; 1 tells to wait.
+        token: u64,
+        /// The client's 32 bits.
+        flags: u32,
         /// Without its `\r\n`.
         value: &'b [u8],
     },
@@ -48,6 +59,8 @@ pub enum Reply<'b> {
     End,
     /// `STORED`.
     Stored,
+    /// `STALE_STORED`: kept as a stale value only.
+    StaleStored,
     /// `NOT_STORED`.
     NotStored,
     /// `EXISTS`.
@@ -177,6 +190,7 @@ pub fn parse<'b>(input: &'b [u8], limits: &ReplyLimits) -> Result<ReplyParsed<'b
     let head = match line {
         [b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..] => value_head(rest),
         [b'V', b'A', b' ', rest @ ..] => meta_head(rest),
+        [b'L', b'V', b'A', b'L', b'U', b'E', b' ', rest @ ..] => lease_head(rest),
         _ => return Ok(ReplyParsed::Reply { reply: parse_line(line), used: newline + 1 }),
     };
     let (head, value_bytes) = head.ok_or(ReplyError::BadHeader)?;
@@ -188,6 +202,7 @@ pub fn parse<'b>(input: &'b [u8], limits: &ReplyLimits) -> Result<ReplyParsed<'b
 enum Head<'b> {
     Text { key: &'b [u8], flags: u32, cas: Option<u64> },
     Meta { flags: MetaFlags<'b> },
+    Lease { key: &'b [u8], token: u64, flags: u32 },
 }
 
 fn value_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
@@ -201,6 +216,15 @@ fn value_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
     };
     let is_whole = fields.next().is_none();
     is_whole.then_some((Head::Text { key, flags, cas }, value_bytes as usize))
+}
+
+fn lease_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
+    let mut fields = text.split(|&b| b == b' ');
+    let key = fields.next().filter(|key| !key.is_empty())?;
+    let token = parse_u64(fields.next()?)?;
+    let flags = parse_u32(fields.next()?)?;
+    let value_bytes = parse_u32(fields.next()?)?;
+    fields.next().is_none().then_some((Head::Lease { key, token, flags }, value_bytes as usize))
 }
 
 fn meta_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
@@ -227,6 +251,7 @@ fn with_value<'b>(
     let reply = match head {
         Head::Text { key, flags, cas } => Reply::Value { key, flags, cas, value },
         Head::Meta { flags } => Reply::MetaValue { flags, value },
+        Head::Lease { key, token, flags } => Reply::LeaseValue { key, token, flags, value },
     };
     Ok(ReplyParsed::Reply { reply, used })
 }
@@ -255,6 +280,7 @@ fn parse_line(line: &[u8]) -> Reply<'_> {
         _ => match line {
             b"END" => Reply::End,
             b"STORED" => Reply::Stored,
+            b"STALE_STORED" => Reply::StaleStored,
             b"NOT_STORED" => Reply::NotStored,
             b"EXISTS" => Reply::Exists,
             b"NOT_FOUND" => Reply::NotFound,
@@ -278,6 +304,10 @@ impl Reply<'_> {
         match *self {
             Reply::Value { key, flags, cas, value } => {
                 value_header(out, key, flags, value.len(), cas);
+                line(out, value, b"");
+            }
+            Reply::LeaseValue { key, token, flags, value } => {
+                lease_header(out, key, token, flags, value.len());
                 line(out, value, b"");
             }
             Reply::MetaValue { flags, value } => {
@@ -305,6 +335,7 @@ impl Reply<'_> {
             Reply::Line(text) => line(out, text, b""),
             Reply::End => out.extend_from_slice(fixed::END),
             Reply::Stored => out.extend_from_slice(fixed::STORED),
+            Reply::StaleStored => out.extend_from_slice(fixed::STALE_STORED),
             Reply::NotStored => out.extend_from_slice(fixed::NOT_STORED),
             Reply::Exists => out.extend_from_slice(fixed::EXISTS),
             Reply::NotFound => out.extend_from_slice(fixed::NOT_FOUND),

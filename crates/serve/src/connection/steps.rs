@@ -129,7 +129,8 @@ impl Connection {
             return Step::Spent;
         }
         let keys = Words::new(&rest[..more.keys_bytes]);
-        let flow = executor.get_keys(&Get { keys, cas: more.cas, touch: more.touch });
+        let MoreKeys { cas, touch, lease, .. } = *more;
+        let flow = executor.get_keys(&Get { keys, cas, touch, lease });
         if let Flow::Keys { rest_bytes } = flow {
             let taken = more.keys_bytes - rest_bytes;
             more.keys_bytes = rest_bytes;
@@ -269,7 +270,8 @@ fn more_keys(at_hand: &Line<'_>, input: &[u8], rest_bytes: usize) -> (usize, Mor
         _ => 1,
     };
     let line_bytes = rest_bytes + line_end;
-    let more = MoreKeys { cas: get.cas, touch: get.touch, keys_bytes: rest_bytes, line_bytes };
+    let Get { cas, touch, lease, .. } = get;
+    let more = MoreKeys { cas, touch, lease, keys_bytes: rest_bytes, line_bytes };
     (at_hand.used - line_bytes, more)
 }
 

@@ -215,7 +215,7 @@ impl<'t> Executor<'t> {
             Stored::Stored { cas, .. } => self.done_unless_quiet(request, self.shown(cas)),
             Stored::Exists => self.fail(request, Status::Exists),
             Stored::NotFound => self.fail(request, Status::NotFound),
-            Stored::NotStored => match store.verb {
+            Stored::NotStored | Stored::StaleStored => match store.verb {
                 Verb::Add => self.fail(request, Status::Exists),
                 Verb::Replace => self.fail(request, Status::NotFound),
                 _ => self.fail(request, Status::NotStored),

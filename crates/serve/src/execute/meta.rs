@@ -5,7 +5,7 @@
 use super::{Executor, Flow};
 use guira_cache::{
     Arithmetic, Claim, ClassCounter, Counted, Counter, Deleted, Invalidate, ItemRef, Key, Miss,
-    Mode, NoRoom, Store, Stored, Touched,
+    NoRoom, Store, Stored, Touched, Vivified,
 };
 use guira_proto::reply::{MetaDebug, MetaReply, MetaStatus};
 use guira_proto::{KEY_BYTES_MAX, Meta, fixed};
@@ -65,20 +65,21 @@ impl<'t> Executor<'t> {
         let (handle, now) = (self.handle(), self.now());
         loop {
             let cas = if asks_unique(meta) { self.cas_unique(key) } else { 0 };
-            let looked = if meta.has(b'u') { handle.peek(key, now) } else { handle.get(key, now) };
+            let looked =
+                if meta.has(b'u') { handle.peek(key, now) } else { handle.get_withheld(key, now) };
             let item = match looked {
                 Ok(item) => item,
                 Err(miss) => match self.vivify(meta, key)? {
                     None => return Ok(Err(miss)),
-                    Some(Stored::Stored { cas, .. }) => {
+                    Some(Vivified::Overtaken) => continue,
+                    Some(vivified @ (Vivified::Won(cas) | Vivified::Taken(cas))) => {
                         // Born past its time, or gone again already: a miss after all.
                         let Ok(item) = handle.peek(key, now) else { return Ok(Err(miss)) };
                         let exptime = [item.exptime(); 2];
-                        let found =
-                            Found { item, cas, exptime, is_won_already: false, has_won: true };
-                        return Ok(Ok(found));
+                        let has_won = matches!(vivified, Vivified::Won(_));
+                        let is_won_already = !has_won;
+                        return Ok(Ok(Found { item, cas, exptime, is_won_already, has_won }));
                     }
-                    Some(_) => continue,
                 },
             };
             let before = item.exptime();
@@ -86,7 +87,7 @@ impl<'t> Executor<'t> {
             let mut exptime = [before; 2];
             if let Some(ttl) = meta.ttl() {
                 exptime[1] = self.turn.shared.clock.expiry(ttl.into(), now);
-                if let Touched::NoRoom(no_room) = handle.touch(key, exptime[1], now) {
+                if let Touched::NoRoom(no_room) = handle.touch_withheld(key, exptime[1], now) {
                     return Err(no_room);
                 }
             }
@@ -96,17 +97,15 @@ impl<'t> Executor<'t> {
     }
 
     /// Creates an empty item whose creator has won, if `N` asks for it.
-    fn vivify(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Option<Stored>, NoRoom> {
+    fn vivify(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Option<Vivified>, NoRoom> {
         let Some(ttl) = meta.vivify() else { return Ok(None) };
         let how = Store {
-            mode: Mode::Add,
             exptime: self.turn.shared.clock.expiry(ttl.into(), self.now()),
             explicit_cas: meta.new_cas(),
             key_binary: meta.is_base64(),
-            won: true,
             ..Store::default()
         };
-        self.handle().store(key, b"", &how, self.now()).map(Some)
+        self.handle().vivify(key, &how, self.now()).map(Some)
     }
 
     /// Whether somebody won the right to refresh the item before, and whether this get does.
@@ -150,7 +149,8 @@ impl<'t> Executor<'t> {
                 _ => {}
             }
         }
-        reply.marks(found.is_won_already, item.is_stale(), found.has_won);
+        let has_stale_value = item.is_stale() && !item.is_unfilled();
+        reply.marks(found.is_won_already, has_stale_value, found.has_won);
         reply.end();
         if has_value {
             self.value(item);
@@ -183,7 +183,9 @@ impl<'t> Executor<'t> {
         let (status, cas, bytes) = match stored {
             Stored::Stored { .. } if meta.quiet() => return,
             Stored::Stored { cas, value_bytes, .. } => (MetaStatus::Done, cas, value_bytes as u64),
-            Stored::NotStored => (MetaStatus::NotStored, 0, meta.value_bytes().into()),
+            Stored::NotStored | Stored::StaleStored => {
+                (MetaStatus::NotStored, 0, meta.value_bytes().into())
+            }
             Stored::Exists => (MetaStatus::Exists, 0, meta.value_bytes().into()),
             Stored::NotFound => (MetaStatus::NotFound, 0, meta.value_bytes().into()),
         };

@@ -86,6 +86,14 @@ impl Command<'_> {
         }
     }
 
+    /// The token of a lease-set.
+    fn lease_token(self) -> Option<u64> {
+        match self {
+            Command::Text(Store { verb: Verb::Lease, cas, .. }) => Some(*cas),
+            _ => None,
+        }
+    }
+
     /// What comes behind the value.
     fn end(self) -> &'static [u8] {
         match self {
@@ -139,7 +147,11 @@ impl Executor<'_> {
         }
         let how = self.how(command);
         let before = self.before_store(key);
-        match self.handle().store(key, value, &how, self.now()) {
+        let stored = match command.lease_token() {
+            None => self.handle().store(key, value, &how, self.now()),
+            Some(token) => self.handle().lease_store(key, value, (&how, token), self.now()),
+        };
+        match stored {
             Ok(stored) => {
                 self.watch_before(key, &before);
                 self.answer(command, key, stored);
@@ -194,7 +206,11 @@ impl Executor<'_> {
         }
         let how = self.how(command);
         let before = self.before_store(&key);
-        match self.handle().publish(&key, new, &how, self.now()) {
+        let stored = match command.lease_token() {
+            None => self.handle().publish(&key, new, &how, self.now()),
+            Some(token) => self.handle().lease_set(&key, new, (&how, token), self.now()),
+        };
+        match stored {
             Ok(stored) => {
                 self.watch_before(&key, &before);
                 self.answer(command, &key, stored);
@@ -330,6 +346,7 @@ impl Executor<'_> {
                 let line = match stored {
                     Stored::Stored { .. } => fixed::STORED,
                     Stored::NotStored => fixed::NOT_STORED,
+                    Stored::StaleStored => fixed::STALE_STORED,
                     Stored::Exists => fixed::EXISTS,
                     Stored::NotFound => fixed::NOT_FOUND,
                 };
@@ -434,5 +451,6 @@ fn mode_of(verb: Verb) -> (Mode, bool) {
         Verb::Append => (Mode::Append, false),
         Verb::Prepend => (Mode::Prepend, false),
         Verb::Cas => (Mode::Set, true),
+        Verb::Lease => (Mode::Set, false),
     }
 }

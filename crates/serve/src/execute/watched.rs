@@ -78,6 +78,7 @@ impl Executor<'_> {
                 Stored::NotStored => ("not_stored", 0),
                 Stored::Exists => ("exists", 0),
                 Stored::NotFound => ("not_found", 0),
+                Stored::StaleStored => ("stale_stored", 0),
             };
             self.tell_store(command, key, status, class);
         }
@@ -131,6 +132,7 @@ impl Executor<'_> {
             Verb::Append => "append",
             Verb::Prepend => "prepend",
             Verb::Cas => "cas",
+            Verb::Lease => "lease-set",
         };
         self.tell(&Event::Store(Told {
             key: key.bytes(),

@@ -3,10 +3,11 @@
 //! Most of them tune parts of memcached that Guira does without (its hash table, segmented
 //! LRU). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
-//! `maxconns_fast`, `idle_timeout`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
+//! `maxconns_fast`, `idle_timeout`, `lease_…`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
 //! `watcher_logbuf_size`, the crawler's, and `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
 use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
+use guira_cache::LeaseTerms;
 
 /// Values of the sub-options, memcached's defaults where none was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,10 @@ pub struct Extended {
     pub udp_writes: bool,
     /// Reply bytes a second over UDP to a source that holds no TCP connection; 0 no limit.
     pub udp_budget_bytes: u32,
+    /// How leases are given.
+    pub leases: LeaseTerms,
+    /// Whether the memory for stale values was given, rather than following from `-m`.
+    stale_size_is_given: bool,
     /// Shown only: log2 of memcached's first hash table.
     pub hashpower: u32,
     /// Shown only.
@@ -81,6 +86,8 @@ impl Default for Extended {
             debug_commands: false,
             udp_writes: false,
             udp_budget_bytes: 64 << 10,
+            leases: LeaseTerms::default(),
+            stale_size_is_given: false,
             hashpower: 0,
             slab_reassign: true,
             slab_automove: 1,
@@ -236,6 +243,15 @@ impl Extended {
         match option.name {
             "temporary_ttl" => self.temporary_ttl_s = Some(option.number(0, u32::MAX, &message)?),
             "idle_timeout" => self.idle_timeout_s = option.number(0, u32::MAX, &message)?,
+            "lease_interval" => self.leases.interval_s = option.number(0, 3600, &message)?,
+            "lease_stale" => self.leases.stale_s = option.number(0, 3600, &message)?,
+            "lease_keys" => {
+                self.leases.keys_max = option.number(8, 1 << 24, &message)? as usize;
+            }
+            "lease_stale_size" => {
+                self.leases.stale_bytes_max = (option.number(0, 1 << 20, &message)? as usize) << 10;
+                self.stale_size_is_given = true;
+            }
             "udp_budget" => {
                 self.udp_budget_bytes = option.number(0, 1 << 20, &message)? << 10;
             }
@@ -310,6 +326,13 @@ impl Extended {
         Ok(())
     }
 
+    /// Gives stale values their share of `-m`, unless it was given.
+    pub(super) fn settle_stale_size(&mut self, memory_bytes: usize) {
+        if !self.stale_size_is_given {
+            self.leases.stale_bytes_max = memory_bytes / STALE_SHARE;
+        }
+    }
+
     /// Checks a given `slab_chunk_max` against `-I`, or fits the default to it. Where memcached
     /// refuses its own default (`-I 256k` alone), we don't: our chunks follow from the page.
     pub(super) fn settle_chunk_max(&mut self, item_bytes_max: usize) -> Result<(), Refusal> {
@@ -377,5 +400,7 @@ fn refusal(message: &str) -> Refusal {
     Refusal::new(EXIT_VALUE, message)
 }
 
+/// Of so many bytes for items, one more is for stale values.
+const STALE_SHARE: usize = 64;
 /// memcached's slab page; ours is another size, but the flags speak of this one.
 const PAGE_BYTES: usize = 1 << 20;

@@ -123,6 +123,14 @@ pub(crate) const OWN: &[Row] = rows! {
     pages_held_bytes, "bytes of the pages in use", |v| number(v.shared.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
     slab_classes, "slab classes", |v| number(v.shared.cache.classes()) => gauge guira_slab_classes;
     udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", |v| number(v.gauges.datagrams_dropped) => counter guira_udp_replies_dropped_total;
+    lease_tokens, "lease tokens given", counter!(LeaseTokens) => counter guira_lease_tokens_total;
+    lease_waits, "lease-gets told to wait", counter!(LeaseWaits) => counter guira_lease_waits_total;
+    lease_sets, "lease-sets that stored", counter!(LeaseSets) => counter guira_lease_sets_total;
+    lease_refusals, "lease-sets whose token was void", counter!(LeaseRefusals) => counter guira_lease_refusals_total;
+    lease_tokens_evicted, "tokens gone before their time for want of lease_keys", |v| number(v.shared.cache.leases_evicted()) => counter guira_lease_tokens_evicted_total;
+    lease_stale_hits, "stale values given to lease-gets", counter!(LeaseStaleHits) => counter guira_lease_stale_hits_total;
+    lease_stale_dropped, "deleted values not kept for want of lease_stale_size", counter!(LeaseStaleDropped) => counter guira_lease_stale_dropped_total;
+    lease_stale_bytes, "bytes of stale values kept", |v| number(v.shared.cache.stale_bytes()) => gauge guira_lease_stale_bytes;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.shared.detail.len()) => gauge guira_detail_prefixes;
 };
 

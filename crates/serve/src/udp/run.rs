@@ -75,7 +75,7 @@ fn run_line(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Request<'_>>) -> O
     }
     let writes = executor.turn.shared.settings.extended.udp_writes;
     let is_get = match at_hand.request {
-        Request::Get(get) => get.touch.is_none(),
+        Request::Get(get) => get.touch.is_none() && !get.lease,
         Request::MetaGet(meta) => !b"TNR".iter().any(|&flag| meta.has(flag)),
         Request::MetaNoop | Request::Version => true,
         _ => false,

@@ -1,0 +1,239 @@
+//! Leases: of all who miss a key one is to fetch its value, and nobody stores what a delete overtook.
+//!
+//! Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 3.2.1. Who misses gets a token, at most one a key
+//! in [`LeaseTerms::interval_s`]; the others are told to wait. A value is stored only under the key's youngest token,
+//! and every change of the key voids that. What a delete removes may be read as stale for a while, by those who ask
+//! for leases; everybody else never sees it.
+//!
+//! # Why no stale value is stored
+//! A change voids the token *before* it takes place; a store under a token checks it and publishes under the lock of
+//! the key's records. Let a client get a token, read the database, and store; and let another one change the database
+//! after that read, and the key after that. The change of the key begins after the token was given, so it voids it. If
+//! it does so before the store's check, the store is refused. If after, the value was published before, and the change
+//! replaces or removes it. A change that sees no lease in use began before the token was given: the read came later.
+//!
+//! # Two faces
+//! `lease-get` and `lease-set` have their records in `table.rs`. A meta get with `N` has its promise in an item without
+//! a value, and a meta delete with `I` leaves a stale item: such items are withheld from whoever knows no leases. Each
+//! face respects the other's promises.
+//!
+//! Bad at: a key whose token is voided before it was used has no new one until the interval is over. Its readers
+//! wait, then go to the database; that is the paper's choice against deletes that come faster than values.
+
+use crate::handle::{Handle, Key};
+use crate::item::ItemRef;
+use crate::reader::Miss;
+use crate::stats::Counter;
+use crate::unpublished::Unpublished;
+use crate::writer::{Mode, NoRoom, Store, Stored};
+use guira_index::Index;
+use std::sync::Arc;
+
+mod table;
+#[cfg(test)]
+mod tests;
+pub(crate) use table::Leases;
+pub use table::{LeaseTerms, StaleValue};
+
+/// What a lease-get finds.
+#[derive(Debug)]
+pub enum Leased<'h> {
+    /// The value.
+    Hit(ItemRef<'h>),
+    /// No value, but a token: the caller is to fetch it.
+    Granted {
+        /// Never 0 or 1.
+        token: u64,
+        /// What may be of use meanwhile.
+        stale: Option<Stale<'h>>,
+        /// Why there is no value.
+        miss: Miss,
+    },
+    /// No value, and somebody else fetches it: wait and ask again.
+    Wait {
+        /// What may be of use meanwhile.
+        stale: Option<Stale<'h>>,
+        /// Why there is no value.
+        miss: Miss,
+    },
+}
+
+/// A value that is known to be out of date.
+#[derive(Debug)]
+pub enum Stale<'h> {
+    /// Of a deleted item, or of a lease-set that came too late.
+    Kept(Arc<StaleValue>),
+    /// Marked by a meta delete with `I`.
+    Item(ItemRef<'h>),
+}
+
+/// What a meta get with `N` made of a miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vivified {
+    /// The caller is to fetch the value. With the item's unique.
+    Won(u64),
+    /// Somebody else fetches it. With the item's unique.
+    Taken(u64),
+    /// Somebody else stored an item meanwhile.
+    Overtaken,
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// The value of a key, or the right to fetch it. Cost: a get; a miss locks the key's records on top.
+    pub fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
+        let found = self.get_withheld(key, now);
+        let (is_fetching, stale, miss) = match found {
+            Ok(item) if !item.is_withheld() => return Leased::Hit(item),
+            Ok(item) => {
+                let is_fetching = item.claim() == crate::Claim::Taken;
+                let stale = (!item.is_unfilled()).then_some(Stale::Item(item));
+                (is_fetching, stale, Miss::Absent)
+            }
+            Err(miss) => (false, None, miss),
+        };
+        let answer = self.cache.leases.ask(key.hash.0, key.bytes, is_fetching, now);
+        let stale = stale.or(answer.stale.map(Stale::Kept));
+        self.counts.add(Counter::LeaseStaleHits, stale.is_some().into());
+        match answer.token {
+            Some(token) => {
+                self.counts.add(Counter::LeaseTokens, 1);
+                Leased::Granted { token, stale, miss }
+            }
+            None => {
+                self.counts.add(Counter::LeaseWaits, 1);
+                Leased::Wait { stale, miss }
+            }
+        }
+    }
+
+    /// Stores a filled item if `token` is its key's; else keeps its value as stale, if the key had a lease lately. A
+    /// key that has a value keeps it, and the caller is told `Stored`: a value that came later is as good.
+    ///
+    /// # Errors
+    /// [`NoRoom`] and the item: try again next turn, or discard it. The token stays good.
+    pub fn lease_set(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        (how, token): (&Store, u64),
+        now: u32,
+    ) -> Result<Stored, (NoRoom, Unpublished)> {
+        debug_assert_eq!(how.mode, Mode::Set, "a lease-set has no condition but its token");
+        let leases = &self.cache.leases;
+        let mut set = leases.lock(key.hash.0);
+        if let Some(record) = set.as_mut().and_then(|set| set.find(key.hash.0))
+            && record.has(token)
+        {
+            let stored = self.publish_as(key, new, how, now)?;
+            record.spend();
+            leases.forget(record);
+            self.counts.add(Counter::LeaseSets, 1);
+            return Ok(stored);
+        }
+        let is_kept = match self.peek(key, now) {
+            Ok(item) if !item.is_withheld() => {
+                let (value_bytes, class) = (new.value_bytes(), item.class());
+                drop(set);
+                self.discard(new);
+                let cas = self.cas_unique(key);
+                return Ok(Stored::Stored { cas, value_bytes, class });
+            }
+            _ => set.as_mut().is_some_and(|set| {
+                let Some(record) = set.find(key.hash.0) else { return false };
+                // It takes an older stale value's place, and lives no longer than that would have.
+                let until_s = record.stale(key.bytes, now).map(|stale| stale.until_s());
+                let parts = new.parts(&self.cache.slab);
+                let (client_flags, bytes) = (how.client_flags, new.value_bytes());
+                let value = table::Value { client_flags, bytes, parts, until_s };
+                leases.keep(set, (key.hash.0, key.bytes), value, now)
+            }),
+        };
+        drop(set);
+        self.discard(new);
+        self.counts.add(Counter::LeaseRefusals, 1);
+        Ok(if is_kept { Stored::StaleStored } else { Stored::NotStored })
+    }
+
+    /// [`Handle::lease_set`] of a value that is at hand in one piece.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; nothing is stored then, and the token stays good.
+    pub fn lease_store(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        (how, token): (&Store, u64),
+        now: u32,
+    ) -> Result<Stored, NoRoom> {
+        let new = self.begin(key, value.len(), how, now)?;
+        let new = self.filled(new, std::iter::once(value), now)?;
+        self.lease_set(key, new, (how, token), now).map_err(|refused| self.discarded(refused))
+    }
+
+    /// Makes an item that says that its value is being fetched; with a stale value, if there is one of a deleted item.
+    /// Nobody sees it but who knows of leases.
+    ///
+    /// # Errors
+    /// [`NoRoom`].
+    pub fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
+        let leases = &self.cache.leases;
+        let stale = leases.stale(key.hash.0, key.bytes, now);
+        let value = stale.as_ref().map_or(&[][..], |stale| stale.value());
+        let how = Store {
+            mode: Mode::Add,
+            client_flags: stale.as_ref().map_or(0, |stale| stale.client_flags()),
+            exptime: stale.as_ref().map_or(how.exptime, |stale| match how.exptime {
+                0 => stale.until_s(),
+                exptime => exptime.min(stale.until_s()),
+            }),
+            won: true,
+            stale: stale.is_some(),
+            ..*how
+        };
+        let new = self.begin(key, value.len(), &how, now)?;
+        let new = self.filled(new, std::iter::once(value), now)?;
+        let is_ours = leases.begin_elsewhere(key.hash.0, now);
+        let stored =
+            self.publish_as(key, new, &how, now).map_err(|refused| self.discarded(refused))?;
+        Ok(match stored {
+            Stored::Stored { cas, .. } if is_ours => Vivified::Won(cas),
+            Stored::Stored { cas, .. } => Vivified::Taken(cas),
+            _ => Vivified::Overtaken,
+        })
+    }
+
+    /// Voids the key's lease token: call it before the key changes.
+    #[inline]
+    pub(crate) fn void_lease(&self, key: &Key<'_>) {
+        if self.cache.leases.in_use() {
+            self.cache.leases.void(key.hash.0);
+        }
+    }
+
+    /// Forgets the stale value of a key that has a value again.
+    #[inline]
+    pub(crate) fn forget_stale(&self, key: &Key<'_>) {
+        if self.cache.leases.in_use() {
+            self.cache.leases.forget_key(key.hash.0);
+        }
+    }
+
+    /// Keeps the value of an item that was just deleted as stale, where leases are in use.
+    #[inline]
+    pub(crate) fn keep_stale(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) {
+        if self.cache.leases.in_use() && !item.is_withheld() {
+            self.keep_stale_value(key, item, now);
+        }
+    }
+
+    #[cold]
+    fn keep_stale_value(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) {
+        let leases = &self.cache.leases;
+        let Some(mut set) = leases.lock(key.hash.0) else { return };
+        let (client_flags, bytes) = (item.client_flags(), item.value_bytes());
+        let value = table::Value { client_flags, bytes, parts: item.value_parts(), until_s: None };
+        if !leases.keep(&mut set, (key.hash.0, key.bytes), value, now) {
+            self.counts.add(Counter::LeaseStaleDropped, 1);
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! The leases of a cache against a reference of a page, under random interleavings; and faults that it must see.
+
+use super::{LeaseTerms, Leased, Stale};
+use crate::{Cache, Config, Deleted, Handle, Key, Mode, Store, Stored, Vivified};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const INTERVAL_S: u32 = 10;
+const STALE_S: u32 = 20;
+
+/// What a client does to one key.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    LeaseGet,
+    /// Under the token that was given so many tokens ago.
+    LeaseSet(usize),
+    Get,
+    Set,
+    Add,
+    Delete,
+    Expire,
+    Flush,
+    MetaVivify,
+    MetaStale,
+    Wait(u32),
+}
+
+/// What it was told.
+#[derive(Clone, Debug, PartialEq)]
+enum Told {
+    Value(u64),
+    Granted(Option<u64>),
+    Wait(Option<u64>),
+    Won(Option<u64>),
+    Taken(Option<u64>),
+    Miss,
+    Stored,
+    NotStored,
+    StaleStored,
+    Deleted,
+    NotFound,
+    Done,
+}
+
+/// A fault planted between client and cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    DeleteKeepsToken,
+    SetKeepsToken,
+    FlushKeepsToken,
+    StaleMarkKeepsToken,
+    DeleteResetsClock,
+    TokenTwice,
+    StaleForGet,
+    StaleTooLong,
+    StaleNotKept,
+    LateSetStores,
+}
+
+/// The value that a client stores next, so that no two are alike; `L` is the key's life in the reference.
+#[derive(Default)]
+struct Reference {
+    value: Option<u64>,
+    expires: u32,
+    /// Marked stale in place by a meta delete, or waiting for its value: withheld.
+    is_stale: bool,
+    is_unfilled: bool,
+    is_claimed: bool,
+    token: Option<usize>,
+    tokens: usize,
+    issued: Option<u32>,
+    kept: Option<(u64, u32)>,
+    in_use: bool,
+    is_known: bool,
+}
+
+impl Reference {
+    fn has_item(&self, now: u32) -> bool {
+        (self.value.is_some() || self.is_unfilled) && (self.expires == 0 || self.expires > now)
+    }
+
+    fn live(&self, now: u32) -> Option<u64> {
+        self.value.filter(|_| self.has_item(now) && !self.is_stale && !self.is_unfilled)
+    }
+
+    fn kept(&self, now: u32) -> Option<u64> {
+        self.kept.filter(|(_, until)| *until > now).map(|(value, _)| value)
+    }
+
+    fn is_due(&self, now: u32) -> bool {
+        self.issued.is_none_or(|issued| now >= issued + INTERVAL_S)
+    }
+
+    fn put(&mut self, value: u64) {
+        let Reference { tokens, issued, in_use, is_known, .. } = *self;
+        *self =
+            Reference { value: Some(value), tokens, issued, in_use, is_known, ..Self::default() };
+    }
+
+    fn step(&mut self, step: Step, fresh: u64, now: u32) -> Told {
+        match step {
+            Step::LeaseGet => self.lease_get(now),
+            Step::LeaseSet(back) => self.lease_set(back, fresh, now),
+            Step::Get => self.live(now).map_or(Told::Miss, Told::Value),
+            Step::Set => {
+                self.put(fresh);
+                Told::Stored
+            }
+            Step::Add => {
+                let is_refused = self.live(now).is_some();
+                self.token = None;
+                if is_refused {
+                    return Told::NotStored;
+                }
+                self.put(fresh);
+                Told::Stored
+            }
+            Step::Delete => {
+                self.token = None;
+                let had = self.has_item(now);
+                if let Some(value) = self.live(now).filter(|_| self.in_use) {
+                    self.kept = Some((value, now + STALE_S));
+                    self.is_known = true;
+                }
+                (self.value, self.is_stale, self.is_unfilled, self.is_claimed) =
+                    (None, false, false, false);
+                if had { Told::Deleted } else { Told::NotFound }
+            }
+            Step::Expire => {
+                if self.live(now).is_some() {
+                    self.expires = now;
+                }
+                Told::Done
+            }
+            Step::Flush => {
+                (self.value, self.is_unfilled, self.token, self.kept) = (None, false, None, None);
+                (self.is_stale, self.is_claimed) = (false, false);
+                Told::Done
+            }
+            Step::MetaVivify => self.vivify(now),
+            Step::MetaStale => {
+                self.token = None;
+                if self.has_item(now) {
+                    (self.is_stale, self.is_claimed) = (true, false);
+                    return Told::Deleted;
+                }
+                Told::NotFound
+            }
+            Step::Wait(_) => Told::Done,
+        }
+    }
+
+    fn lease_get(&mut self, now: u32) -> Told {
+        if let Some(value) = self.live(now) {
+            return Told::Value(value);
+        }
+        let withheld = self.has_item(now);
+        let stale = if withheld && !self.is_unfilled { self.value } else { self.kept(now) };
+        let is_fetching = withheld && self.is_claimed;
+        self.is_claimed |= withheld;
+        (self.in_use, self.is_known) = (true, true);
+        if !self.is_due(now) {
+            return Told::Wait(stale);
+        }
+        let is_first = self.issued.is_none();
+        self.issued = Some(now);
+        if is_fetching && is_first {
+            return Told::Wait(stale);
+        }
+        self.tokens += 1;
+        self.token = Some(self.tokens);
+        Told::Granted(stale)
+    }
+
+    fn lease_set(&mut self, back: usize, fresh: u64, now: u32) -> Told {
+        if self.tokens > back && self.token == Some(self.tokens - back) {
+            self.put(fresh);
+            return Told::Stored;
+        }
+        if self.live(now).is_some() {
+            return Told::Stored;
+        }
+        if !self.is_known {
+            return Told::NotStored;
+        }
+        let until =
+            self.kept.filter(|(_, until)| *until > now).map_or(now + STALE_S, |(_, until)| until);
+        self.kept = Some((fresh, until));
+        Told::StaleStored
+    }
+
+    fn vivify(&mut self, now: u32) -> Told {
+        if self.has_item(now) {
+            return match self.live(now) {
+                Some(value) => Told::Value(value),
+                None => Told::Miss,
+            };
+        }
+        let is_ours = !self.is_known || self.is_due(now);
+        if self.is_known && is_ours {
+            (self.issued, self.token) = (Some(now), None);
+        }
+        let kept = self.kept(now);
+        self.value = kept;
+        self.expires = kept.map_or(0, |_| self.kept.map_or(0, |(_, until)| until));
+        (self.is_unfilled, self.is_stale, self.is_claimed) = (kept.is_none(), kept.is_some(), true);
+        if is_ours { Told::Won(kept) } else { Told::Taken(kept) }
+    }
+}
+
+/// A client of the real thing, which lies if there is a fault.
+struct Client<'c> {
+    handle: Handle<'c>,
+    fault: Fault,
+    tokens: Vec<u64>,
+}
+
+const KEY: &[u8] = b"key";
+
+impl Client<'_> {
+    fn step(&mut self, step: Step, fresh: u64, now: u32) -> Told {
+        let key = self.handle.key(KEY);
+        let text = fresh.to_string();
+        let token = self.current_token();
+        let told = match step {
+            Step::LeaseGet => {
+                let now = if self.fault == Fault::TokenTwice { now + INTERVAL_S } else { now };
+                let now = if self.fault == Fault::StaleTooLong { now.max(3) - 1 } else { now };
+                let leased = self.handle.lease_get(&key, now);
+                let (told, token) = told(&leased);
+                self.tokens.extend(token);
+                told
+            }
+            Step::LeaseSet(back) => {
+                let given = self.tokens.len().checked_sub(back + 1).map_or(7, |at| self.tokens[at]);
+                let given =
+                    if self.fault == Fault::LateSetStores { token.unwrap_or(given) } else { given };
+                let how = Store::default();
+                stored(self.handle.lease_store(&key, text.as_bytes(), (&how, given), now).unwrap())
+            }
+            Step::Get if self.fault == Fault::StaleForGet => self
+                .handle
+                .get_withheld(&key, now)
+                .map_or(Told::Miss, |item| Told::Value(number(item.value()))),
+            Step::Get => self
+                .handle
+                .get(&key, now)
+                .map_or(Told::Miss, |item| Told::Value(number(item.value()))),
+            Step::Set | Step::Add => {
+                let mode = if matches!(step, Step::Add) { Mode::Add } else { Mode::Set };
+                let how = Store { mode, ..Store::default() };
+                stored(self.handle.store(&key, text.as_bytes(), &how, now).unwrap())
+            }
+            Step::Delete => deleted(self.handle.delete(&key, None, now)),
+            Step::Expire => {
+                self.handle.touch(&key, now, now);
+                Told::Done
+            }
+            Step::Flush => {
+                self.flush();
+                Told::Done
+            }
+            Step::MetaVivify => self.vivify(&key, now),
+            Step::MetaStale => {
+                let what = crate::Invalidate { stale: true, ..Default::default() };
+                deleted(self.handle.invalidate(&key, &what, now).unwrap())
+            }
+            Step::Wait(_) => Told::Done,
+        };
+        self.repair(step, token);
+        self.handle.quiesce();
+        told
+    }
+
+    /// Undoes, after the fact, what the fault leaves out.
+    fn repair(&self, step: Step, token: Option<u64>) {
+        let hash = self.handle.key(KEY).hash.0;
+        let Some(mut set) = self.handle.cache().leases.lock(hash) else { return };
+        let Some(record) = set.find(hash) else { return };
+        match (self.fault, step) {
+            (Fault::DeleteKeepsToken, Step::Delete)
+            | (Fault::SetKeepsToken, Step::Set)
+            | (Fault::FlushKeepsToken, Step::Flush)
+            | (Fault::StaleMarkKeepsToken, Step::MetaStale) => record.plant(token, None),
+            (Fault::DeleteResetsClock, Step::Delete) => record.plant(None, Some(1)),
+            (Fault::StaleNotKept, Step::Delete) => self.handle.cache().leases.forget(record),
+            _ => {}
+        }
+    }
+
+    fn current_token(&self) -> Option<u64> {
+        let hash = self.handle.key(KEY).hash.0;
+        let mut set = self.handle.cache().leases.lock(hash)?;
+        let record = set.find(hash)?;
+        self.tokens.iter().copied().find(|&token| record.has(token))
+    }
+
+    fn flush(&mut self) {
+        let mut asked = None;
+        let mut sweeper = self.handle.cache().sweeper();
+        while !self.handle.flush(&mut asked) {
+            self.handle.quiesce();
+            sweeper.step(2);
+        }
+        drop(sweeper);
+        self.handle.quiesce();
+    }
+
+    fn vivify(&self, key: &Key<'_>, now: u32) -> Told {
+        if let Ok(item) = self.handle.get_withheld(key, now) {
+            return if item.is_withheld() { Told::Miss } else { Told::Value(number(item.value())) };
+        }
+        let vivified = self.handle.vivify(key, &Store::default(), now).unwrap();
+        let item = self.handle.get_withheld(key, now).expect("just made");
+        assert!(item.is_withheld() && item.is_won());
+        let stale = item.is_stale().then(|| number(item.value()));
+        match vivified {
+            Vivified::Won(_) => Told::Won(stale),
+            Vivified::Taken(_) => Told::Taken(stale),
+            Vivified::Overtaken => panic!("nobody is there to overtake"),
+        }
+    }
+}
+
+fn told(leased: &Leased<'_>) -> (Told, Option<u64>) {
+    let text = |stale: &Option<Stale<'_>>| {
+        stale.as_ref().map(|stale| match stale {
+            Stale::Kept(value) => number(Some(value.value())),
+            Stale::Item(item) => number(item.value()),
+        })
+    };
+    match leased {
+        Leased::Hit(item) => (Told::Value(number(item.value())), None),
+        Leased::Granted { token, stale, .. } => {
+            assert!(*token > 1);
+            (Told::Granted(text(stale)), Some(*token))
+        }
+        Leased::Wait { stale, .. } => (Told::Wait(text(stale)), None),
+    }
+}
+
+fn number(value: Option<&[u8]>) -> u64 {
+    std::str::from_utf8(value.expect("short")).expect("digits").parse().expect("a number")
+}
+
+fn stored(stored: Stored) -> Told {
+    match stored {
+        Stored::Stored { .. } => Told::Stored,
+        Stored::StaleStored => Told::StaleStored,
+        _ => Told::NotStored,
+    }
+}
+
+fn deleted(deleted: Deleted) -> Told {
+    if matches!(deleted, Deleted::Deleted { .. }) { Told::Deleted } else { Told::NotFound }
+}
+
+fn cache() -> Cache {
+    let leases = LeaseTerms { interval_s: INTERVAL_S, stale_s: STALE_S, ..LeaseTerms::default() };
+    Cache::new(&Config { memory_bytes: 1 << 20, leases, ..Config::default() })
+        .expect("a small cache")
+}
+
+/// Plays `steps` to both; the first step whose answers differ.
+fn play(steps: &[Step], fault: Fault) -> Result<(), (usize, Told, Told)> {
+    let cache = cache();
+    let mut client = Client { handle: cache.handle(), fault, tokens: Vec::new() };
+    let mut reference = Reference::default();
+    let mut now = 100;
+    for (at, &step) in steps.iter().enumerate() {
+        if let Step::Wait(seconds) = step {
+            now += seconds;
+        }
+        let fresh = at as u64;
+        let (ours, due) = (client.step(step, fresh, now), reference.step(step, fresh, now));
+        if ours != due {
+            return Err((at, ours, due));
+        }
+    }
+    Ok(())
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => Just(Step::LeaseGet),
+        5 => (0..3usize).prop_map(Step::LeaseSet),
+        3 => Just(Step::Get),
+        2 => Just(Step::Set),
+        2 => Just(Step::Add),
+        4 => Just(Step::Delete),
+        1 => Just(Step::Expire),
+        1 => Just(Step::Flush),
+        2 => Just(Step::MetaVivify),
+        2 => Just(Step::MetaStale),
+        3 => prop_oneof![1..4u32, 8..13u32, 19..22u32].prop_map(Step::Wait),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn leases_answer_as_the_reference_whatever_comes(steps in steps()) {
+        prop_assert_eq!(play(&steps, Fault::None), Ok(()));
+    }
+}
+
+#[test]
+fn each_planted_fault_is_seen() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+    for fault in [
+        Fault::DeleteKeepsToken,
+        Fault::SetKeepsToken,
+        Fault::FlushKeepsToken,
+        Fault::StaleMarkKeepsToken,
+        Fault::DeleteResetsClock,
+        Fault::TokenTwice,
+        Fault::StaleForGet,
+        Fault::StaleTooLong,
+        Fault::StaleNotKept,
+        Fault::LateSetStores,
+    ] {
+        let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+        let is_seen = |runner: &mut TestRunner| {
+            let tree = steps().new_tree(runner).expect("steps have no filter");
+            play(&tree.current(), fault).is_err()
+        };
+        assert!((0..400).any(|_| is_seen(&mut runner)), "{fault:?} passes");
+    }
+}
+
+#[test]
+fn of_many_who_miss_at_once_one_gets_a_token() {
+    let cache = cache();
+    let granted = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let handle = cache.handle();
+                let key = handle.key(KEY);
+                for _ in 0..100 {
+                    let is_ours = matches!(handle.lease_get(&key, 100), Leased::Granted { .. });
+                    granted.fetch_add(is_ours.into(), SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!(granted.load(SeqCst), 1);
+}
+
+/// A database of one row, and clients that read it to fill the cache while others change it: paper §3.2.1's stale set.
+#[test]
+fn no_value_that_a_delete_overtook_is_stored() {
+    let leases = LeaseTerms { interval_s: 0, ..LeaseTerms::default() };
+    let config = Config { memory_bytes: 1 << 20, leases, ..Config::default() };
+    let cache = Cache::new(&config).expect("a small cache");
+    let row = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut handle = cache.handle();
+                for _ in 0..2000 {
+                    let key = handle.key(KEY);
+                    let read = match handle.lease_get(&key, 100) {
+                        Leased::Hit(item) => {
+                            let before = row.load(SeqCst);
+                            assert!(number(item.value()) <= before);
+                            None
+                        }
+                        Leased::Granted { token, .. } => Some((token, row.load(SeqCst))),
+                        Leased::Wait { .. } => None,
+                    };
+                    if let Some((token, read)) = read {
+                        let (how, text) = (Store::default(), read.to_string());
+                        let _ = handle.lease_store(&key, text.as_bytes(), (&how, token), 100);
+                    }
+                    handle.quiesce();
+                }
+            });
+        }
+        let mut handle = cache.handle();
+        for _ in 0..2000 {
+            let key = handle.key(KEY);
+            let new = row.fetch_add(1, SeqCst) + 1;
+            handle.delete(&key, None, 100);
+            if let Ok(item) = handle.get(&key, 100) {
+                assert_eq!(number(item.value()), new, "older than a delete that is over");
+            }
+            handle.quiesce();
+        }
+    });
+}
+
+#[test]
+fn stale_values_stay_within_their_memory_and_go_with_their_time() {
+    let leases = LeaseTerms { stale_bytes_max: 10_000, ..LeaseTerms::default() };
+    let config = Config { memory_bytes: 4 << 20, leases, ..Config::default() };
+    let cache = Cache::new(&config).expect("a small cache");
+    let mut handle = cache.handle();
+    handle.lease_get(&handle.key(b"first"), 100);
+    let kept = Cell::new(0);
+    for n in 0..100 {
+        let name = format!("key{n:03}");
+        let key = handle.key(name.as_bytes());
+        handle.store(&key, &[b'v'; 994], &Store::default(), 100).expect("there is room");
+        handle.delete(&key, None, 100);
+        assert!(cache.stale_bytes() <= 10_000);
+        kept.set(cache.stale_bytes());
+        handle.quiesce();
+    }
+    assert_eq!(kept.get(), 10_000, "ten values and their keys");
+    let key = handle.key(b"key003");
+    assert!(matches!(handle.lease_get(&key, 119), Leased::Granted { stale: Some(_), .. }));
+    assert!(matches!(handle.lease_get(&key, 120), Leased::Wait { stale: None, .. }));
+    drop(handle);
+    cache.sweeper().step(120);
+    assert_eq!(cache.stale_bytes(), 0);
+}
+
+#[test]
+fn a_lost_record_loses_its_token_and_nothing_else() {
+    let leases = LeaseTerms { keys_max: 8, ..LeaseTerms::default() };
+    let config = Config { memory_bytes: 1 << 20, leases, ..Config::default() };
+    let cache = Cache::new(&config).expect("a small cache");
+    let handle = cache.handle();
+    let mut tokens = HashMap::new();
+    for n in 0..9u32 {
+        let name = format!("key{n}");
+        let Leased::Granted { token, .. } = handle.lease_get(&handle.key(name.as_bytes()), 100 + n)
+        else {
+            panic!("each key is asked for once")
+        };
+        tokens.insert(name, token);
+    }
+    assert_eq!(cache.leases_evicted(), 1);
+    for (name, token) in tokens {
+        let key = handle.key(name.as_bytes());
+        let stored = handle.lease_store(&key, b"1", (&Store::default(), token), 109).expect("room");
+        assert_eq!(matches!(stored, Stored::NotStored), name == "key0", "{name}: {stored:?}");
+    }
+}
