@@ -78,10 +78,11 @@ lab: ## the papers' experiments with their checks, under 25 minutes (LAB=quick: 
 	$(target)/release/guira lab run $(LAB) --scale small --check
 	$(target)/release/guira lab report
 
-dist: ## a stripped release binary with its unit file, in target/dist
+dist: ## a stripped release binary with unit file, dashboard and alert rules, in target/dist
 	$(CARGO) build --release --bin guira
 	rm -rf $(target)/dist && mkdir -p $(target)/dist/guira
-	cp $(target)/release/guira packaging/systemd/guira.service README.md LICENSE-MIT LICENSE-APACHE \
+	cp $(target)/release/guira packaging/systemd/guira.service packaging/grafana/dashboard.json \
+		packaging/prometheus/alerts.yaml README.md LICENSE-MIT LICENSE-APACHE \
 		$(target)/dist/guira/
 	strip $(target)/dist/guira/guira
 	tar -C $(target)/dist -czf $(target)/dist/guira.tar.gz guira

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 /// A server with an HTTP port.
 fn start(flags: &[&str]) -> (Server, u16) {
@@ -45,6 +46,60 @@ fn every_metric_of_memcached_exporter_is_there_by_name_type_and_label() {
         count += 1;
     }
     assert!(count > 80, "the table has {count} lines");
+}
+
+#[test]
+fn dashboard_and_alerts_name_only_metrics_that_are_there() {
+    let (server, port) = start(&["-t", "1"]);
+    ask_everything(&server);
+    let scrape = Scrape::of(port);
+    let names = scrape.names();
+    for (path, least) in
+        [("packaging/grafana/dashboard.json", 20), ("packaging/prometheus/alerts.yaml", 10)]
+    {
+        let text = fs::read_to_string(workspace().join(path)).unwrap();
+        let used = metrics_in(&text);
+        assert!(used.len() >= least, "{path} names {used:?}");
+        for name in used {
+            assert!(names.contains(name), "{path}: {name} is in no scrape");
+        }
+    }
+    assert_eq!(metrics_in("rate(guira_typo_total{job=\"guira\"}[5m])"), ["guira_typo_total"]);
+    assert!(!names.contains("guira_typo_total"));
+}
+
+/// Words that begin as metrics do.
+fn metrics_in(text: &str) -> Vec<&str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| ["memcached_", "guira_", "process_"].iter().any(|p| word.starts_with(p)))
+        .collect()
+}
+
+#[test]
+fn prometheus_takes_the_alert_rules_and_the_scrape() {
+    if Command::new("promtool").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no promtool here (Debian's package prometheus has it)");
+        return;
+    }
+    let rules = workspace().join("packaging/prometheus/alerts.yaml");
+    let checked = Command::new("promtool").args(["check", "rules"]).arg(rules).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let (server, port) = start(&[]);
+    ask_everything(&server);
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(get_http(port, "/metrics").1.as_bytes()).unwrap();
+    let said = promtool.wait_with_output().unwrap().stderr;
+    let said = String::from_utf8_lossy(&said);
+    // Some of the exporter's names break the rules for names; what is ours keeps them.
+    for line in said.lines() {
+        assert!(line.starts_with("memcached_"), "promtool: {line}");
+    }
 }
 
 #[test]
