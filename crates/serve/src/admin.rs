@@ -9,6 +9,8 @@ use crate::crawler::{self, Order, Work};
 use crate::dump::{self, Format};
 use crate::execute::{Executor, Fed, Flow};
 use crate::feed::Feed;
+use crate::queues::Queues;
+use crate::shared::Shared;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
 use guira_proto::{Admin, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed};
@@ -128,16 +130,18 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         Admin::Shutdown(mode) => return shut_down(*mode),
         Admin::DebugTime(_) if !settings.extended.debug_commands => fixed::ERROR,
         Admin::DebugTime(shift) => debug_time(executor, *shift),
-        Admin::CacheMemlimit { megabytes }
-            if !executor.turn.shared.cache.set_memory_limit((*megabytes as usize) << 20) =>
-        {
-            fixed::MEMLIMIT_OUT_OF_BOUNDS
+        Admin::CacheMemlimit { megabytes } => {
+            let shared = executor.turn.shared;
+            let can = shared.memory.limit((*megabytes as usize) << 20, &shared.cache);
+            if can { fixed::OK } else { fixed::MEMLIMIT_OUT_OF_BOUNDS }
         }
-        Admin::CacheMemlimit { .. } => fixed::OK,
         Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
         Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
-        Admin::SlabsAutomove(_) | Admin::LruTune { .. } => fixed::OK,
-        Admin::LruMode { .. } | Admin::LruTempTtl { .. } | Admin::RefreshCerts => fixed::ERROR,
+        Admin::SlabsAutomove(_) => fixed::OK,
+        Admin::RefreshCerts => fixed::ERROR,
+        Admin::LruTune { .. } | Admin::LruMode { .. } | Admin::LruTempTtl { .. } => {
+            set_queues(executor.turn.shared, command)
+        }
         Admin::CrawlerEnable
         | Admin::CrawlerDisable
         | Admin::CrawlerSleep { .. }
@@ -156,6 +160,27 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
     };
     executor.say_unless(quiet, line);
     Flow::Done
+}
+
+/// `lru`: kept and shown, and nothing else.
+fn set_queues(shared: &Shared, command: &Admin) -> &'static [u8] {
+    let is_tune = matches!(command, Admin::LruTune { .. });
+    if !(is_tune || shared.settings.extended.lru_maintainer) {
+        return fixed::ERROR;
+    }
+    shared.queues.change(|queues| match *command {
+        Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
+            *queues = Queues { hot_percent, warm_percent, hot_factor, warm_factor, ..*queues };
+        }
+        Admin::LruMode { segmented } => queues.is_segmented = segmented,
+        Admin::LruTempTtl { seconds } => {
+            let ttl_s = u32::try_from(seconds).ok();
+            queues.has_temporary = ttl_s.is_some();
+            queues.temporary_ttl_s = ttl_s.unwrap_or(queues.temporary_ttl_s);
+        }
+        _ => {}
+    });
+    fixed::OK
 }
 
 /// A command for the crawler: the answer, or `None` if the crawler gives it.

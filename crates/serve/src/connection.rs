@@ -25,7 +25,7 @@ mod tests;
 
 use crate::batch::{Line, Packet, Piece};
 use crate::execute::{Executor, Fed};
-use crate::output::{Output, Unsent};
+use crate::output::{Mark, Output, Unsent};
 use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
 use crate::watch::CloseReason;
@@ -141,6 +141,8 @@ enum Step {
     Later,
     /// Another thread answers.
     Fed,
+    /// There is no memory for the replies: the connection ends without them.
+    Overrun,
     /// The connection ends.
     Close,
 }
@@ -266,6 +268,12 @@ impl Connection {
                 Step::More => continue,
                 step => step,
             };
+            if matches!(step, Step::Overrun) {
+                turn.shared.gauges.replies_refused();
+                executor.output.rewind(Mark::default());
+                self.is_broken = true;
+                break Next::Close;
+            }
             let sent = executor.output.send(self.socket.as_fd(), &mut self.unsent)?;
             turn.handle.count_many(Counter::BytesWritten, sent as u64);
             executor.record_observed();
@@ -283,7 +291,7 @@ impl Connection {
                 break Next::Wait(Interest::Write);
             }
             match step {
-                Step::More | Step::Full | Step::Fed => {}
+                Step::More | Step::Full | Step::Fed | Step::Overrun => {}
                 Step::Spent => {
                     turn.handle.count(Counter::ConnYields);
                     break Next::Again;
@@ -335,6 +343,11 @@ impl Connection {
             || matches!(self.state, State::New | State::Login(_) | State::Requests)
                 && self.input.is_empty()
                 && self.unsent.is_empty()
+    }
+
+    /// Whether it keeps a piece of a request, or requests that it didn't get to.
+    pub(crate) fn keeps_piece(&self) -> bool {
+        !self.input.is_empty()
     }
 
     /// Bytes that the client has yet to take.

@@ -4,7 +4,7 @@
 //! `execute/meta.rs`, the binary ones in `execute/binary.rs`, what operators send in [`crate::admin`].
 //!
 //! # Shares
-//! A connection executes at most `-R` requests and [`KEYS_PER_TURN`] keys of multigets in a turn, and queues at
+//! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
 //! most [`OUTPUT_MAX`] and one value before it sends. A multiget of 500,000 keys is so answered in
 //! pieces, and the other connections of the thread wait for one piece, not for all.
 
@@ -89,8 +89,8 @@ impl<'t> Executor<'t> {
             observed: None,
             can_be_fed: false,
             fed: None,
-            requests_left: turn.shared.settings.requests_per_turn as usize,
-            keys_left: KEYS_PER_TURN,
+            requests_left: turn.shared.allowance.requests,
+            keys_left: turn.shared.allowance.keys,
         }
     }
 
@@ -113,8 +113,8 @@ impl<'t> Executor<'t> {
 
     /// Gives another share of the turn.
     pub(crate) fn renew(&mut self) {
-        self.requests_left = self.turn.shared.settings.requests_per_turn as usize;
-        self.keys_left = KEYS_PER_TURN;
+        self.requests_left = self.turn.shared.allowance.requests;
+        self.keys_left = self.turn.shared.allowance.keys;
     }
 
     /// Whether enough is queued to be sent first.
@@ -175,6 +175,7 @@ impl<'t> Executor<'t> {
     /// A get of several keys, or the rest of one: in pieces if it is long.
     pub(crate) fn get_keys(&mut self, get: &Get<'_>) -> Flow {
         let mut words = get.keys;
+        let start = self.output.mark();
         loop {
             // Keys with the bytes of line that follow each.
             let mut keys = [None; KEYS_PREFETCHED];
@@ -191,6 +192,11 @@ impl<'t> Executor<'t> {
                 self.keys_left = self.keys_left.saturating_sub(1);
                 if self.keys_left == 0 || self.is_full() {
                     let rest_bytes = bytes_behind(text, word);
+                    if rest_bytes > 0 && self.keys_left == 0 && self.is_out_of_memory() {
+                        self.output.rewind(start);
+                        self.say(fixed::OUT_OF_MEMORY_WRITING);
+                        return Flow::Done;
+                    }
                     if rest_bytes > 0 {
                         return Flow::Keys { rest_bytes };
                     }
@@ -201,6 +207,17 @@ impl<'t> Executor<'t> {
                 return Flow::Done;
             }
         }
+    }
+
+    /// Whether the keys of this turn have used up the memory for replies.
+    #[cold]
+    fn is_out_of_memory(&self) -> bool {
+        let shared = self.turn.shared;
+        let is_out = shared.allowance.limits_keys();
+        if is_out {
+            shared.gauges.replies_refused();
+        }
+        is_out
     }
 
     /// One key of a get: its value, if it has one. Nothing is queued if it is to wait.
@@ -387,8 +404,6 @@ fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
     behind.len() - behind.iter().take_while(|&&b| b == b' ').count()
 }
 
-/// Keys of multigets that a connection gets in one turn: about 200 µs of work.
-const KEYS_PER_TURN: usize = 1024;
 /// Keys whose memory is asked for together.
 const KEYS_PREFETCHED: usize = 32;
 /// Copied replies are sent from this size on.

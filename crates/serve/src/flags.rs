@@ -202,6 +202,7 @@ Settings for -o, as in memcached:
   idle_timeout=SECONDS   close a TCP connection that has been idle for so long (0: never)
   slab_chunk_max=KB      largest piece of a chained item that is shown in settings
   (no_)lru_crawler       allow \"lru_crawler\" to list items and take out the dead (default)
+  read_buf_mem_limit=MB  what connections may make the threads keep, by memcached's account
   watcher_logbuf_size=KB  log lines that wait for a watcher; more are dropped
   lru_crawler_sleep=US   its rest after 1,000 items, in microseconds
   lru_crawler_tocrawl=N  items of a class that its \"crawl\" looks at (0: all)
@@ -213,7 +214,7 @@ such part): hashpower=N no_hashexpand (no_)slab_reassign (no_)slab_automove slab
   slab_automove_window=N slab_automove_freeratio=F tail_repair_time=N hash_algorithm=NAME
   (no_)lru_maintainer hot_lru_pct=N
   warm_lru_pct=N hot_max_factor=F warm_max_factor=F temporary_ttl=N
-  worker_logbuf_size=KB slab_sizes=A-B-C no_chunked_items read_buf_mem_limit=MB
+  worker_logbuf_size=KB slab_sizes=A-B-C no_chunked_items
   resp_obj_mem_limit (no_)inline_ascii_resp drop_privileges
 
 Started under the name \"memcached\" this program takes these flags without \"serve\".";

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod allowance;
 mod auth;
 mod batch;
 mod clock;
@@ -33,9 +34,11 @@ mod http;
 mod listener;
 mod log;
 mod measure;
+mod memory;
 mod metrics;
 mod output;
 mod privileges;
+mod queues;
 mod roster;
 mod server;
 mod settings;

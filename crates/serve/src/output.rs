@@ -44,6 +44,18 @@ impl<'h> Output<'h> {
         }
     }
 
+    /// Where the queue ends now, for [`Output::rewind`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes.len(), borrowed: self.borrowed.len() }
+    }
+
+    /// Takes back what was queued since.
+    pub(crate) fn rewind(&mut self, to: Mark) {
+        self.bytes.truncate(to.bytes);
+        let taken_back = self.borrowed.drain(to.borrowed..);
+        self.borrowed_bytes -= taken_back.map(|(_, piece)| piece.len()).sum::<usize>();
+    }
+
     /// Bytes queued, copied and borrowed.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -129,6 +141,13 @@ impl<'h> Output<'h> {
         self.bytes.shrink_to(ROOM_KEPT_BYTES);
         self.bytes
     }
+}
+
+/// An end of the queue, while nothing of it has been sent.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mark {
+    bytes: usize,
+    borrowed: usize,
 }
 
 /// Bytes that a client has yet to take.

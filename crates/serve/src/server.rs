@@ -7,6 +7,7 @@
 //! | SIGHUP | reads the users of `-Y` again |
 //! | SIGPIPE | ignored |
 
+use crate::allowance::Allowance;
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::crawler::{self, Crawler};
@@ -14,6 +15,8 @@ use crate::detail::Detail;
 use crate::listener;
 use crate::log::Log;
 use crate::measure::Measures;
+use crate::memory::Memory;
+use crate::queues::QueueSettings;
 use crate::roster::{Doing, Peer, Roster};
 use crate::settings::{EXIT_SYSTEM, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
@@ -83,8 +86,9 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
 
 /// What all threads share.
 pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result<Shared, Refusal> {
+    let memory = Memory::new(&settings);
     let config = Config {
-        memory_bytes: settings.memory_bytes,
+        memory_bytes: memory.for_cache(),
         item_bytes_max: settings.item_bytes_max,
         index: settings.index,
         evictions: settings.evictions,
@@ -108,7 +112,10 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         log: Log::new(settings.verbosity),
         roster: Roster::default(),
         gauges: Gauges::default(),
+        allowance: Allowance::new(&settings),
+        memory,
         crawler: Crawler::new(&settings.extended),
+        queues: QueueSettings::new(&settings.extended),
         watch: Watch::default(),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
         budget: Budget::new(settings.extended.udp_budget_bytes),

@@ -1,5 +1,6 @@
 //! What every thread of the server sees: settings, the cache, the clock, counters, mailboxes.
 
+use crate::allowance::Allowance;
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::crawler::Crawler;
@@ -7,6 +8,8 @@ use crate::detail::Detail;
 use crate::listener::Arrival;
 use crate::log::Log;
 use crate::measure::Measures;
+use crate::memory::Memory;
+use crate::queues::QueueSettings;
 use crate::roster::Roster;
 use crate::settings::Settings;
 use crate::udp::Budget;
@@ -28,7 +31,10 @@ pub(crate) struct Shared {
     pub(crate) roster: Roster,
     pub(crate) gauges: Gauges,
     pub(crate) detail: Detail,
+    pub(crate) allowance: Allowance,
+    pub(crate) memory: Memory,
     pub(crate) crawler: Crawler,
+    pub(crate) queues: QueueSettings,
     pub(crate) watch: Watch,
     pub(crate) mailboxes: Vec<Mailbox>,
     /// What each worker measures.
@@ -115,6 +121,8 @@ pub(crate) struct Gauges {
     paused_us: AtomicU64,
     kicked: AtomicU64,
     datagrams_dropped: AtomicU64,
+    replies_refused: AtomicU64,
+    pieces_refused: AtomicU64,
     is_paused: AtomicBool,
 }
 
@@ -127,6 +135,8 @@ pub(crate) struct GaugeReading {
     pub(crate) paused_us: u64,
     pub(crate) kicked: u64,
     pub(crate) datagrams_dropped: u64,
+    pub(crate) replies_refused: u64,
+    pub(crate) pieces_refused: u64,
     pub(crate) is_accepting: bool,
 }
 
@@ -154,6 +164,16 @@ impl Gauges {
         self.datagrams_dropped.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// There was no memory for replies, by `read_buf_mem_limit`.
+    pub(crate) fn replies_refused(&self) {
+        self.replies_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// There was no memory for a piece of a request, by `read_buf_mem_limit`.
+    pub(crate) fn pieces_refused(&self) {
+        self.pieces_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn listening_paused(&self) {
         self.is_paused.store(true, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);
@@ -173,6 +193,8 @@ impl Gauges {
             &self.paused_us,
             &self.kicked,
             &self.datagrams_dropped,
+            &self.replies_refused,
+            &self.pieces_refused,
         ] {
             count.store(0, Ordering::Relaxed);
         }
@@ -187,6 +209,8 @@ impl Gauges {
             paused_us: self.paused_us.load(Ordering::Relaxed),
             kicked: self.kicked.load(Ordering::Relaxed),
             datagrams_dropped: self.datagrams_dropped.load(Ordering::Relaxed),
+            replies_refused: self.replies_refused.load(Ordering::Relaxed),
+            pieces_refused: self.pieces_refused.load(Ordering::Relaxed),
             is_accepting: !self.is_paused.load(Ordering::Relaxed),
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Worker<'s> {
     rooms: Rooms,
     /// Bytes that clients of this worker have yet to take.
     unsent_bytes: usize,
+    /// Connections that keep a piece of a request.
+    pieces: usize,
     now: u32,
     turns: u32,
     sample: Option<Sample<'s>>,
@@ -97,6 +99,7 @@ impl<'s> Worker<'s> {
             patience: Patience::Long,
             rooms: Rooms::default(),
             unsent_bytes: 0,
+            pieces: 0,
             now: shared.clock.now(),
             turns: 0,
             sample: None,
@@ -180,6 +183,7 @@ impl<'s> Worker<'s> {
         let watched = shared.watch.kinds();
         let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
         let before = connection.unsent_bytes();
+        let kept_piece = connection.keeps_piece();
         if watched.meets(WatchKinds::EVICTIONS) {
             self.handle.note_evictions(self.now);
         }
@@ -190,6 +194,12 @@ impl<'s> Worker<'s> {
         let after = connection.unsent_bytes();
         self.unsent_bytes = self.unsent_bytes + after - before;
         if after > before && self.unsent_bytes > unsent_bytes_max(&self.shared.settings) {
+            next = Next::Close;
+        }
+        let keeps_piece = connection.keeps_piece();
+        self.pieces = self.pieces + usize::from(keeps_piece) - usize::from(kept_piece);
+        if keeps_piece && self.pieces > self.shared.allowance.pieces {
+            self.shared.gauges.pieces_refused();
             next = Next::Close;
         }
         match next {
@@ -259,6 +269,7 @@ impl<'s> Worker<'s> {
         let Some(connection) = self.connections[place].take() else { return };
         let fd = connection.fd();
         self.unsent_bytes -= connection.unsent_bytes();
+        self.pieces -= usize::from(connection.keeps_piece());
         self.shared.log.say(2, format_args!("<{fd} connection closed."));
         self.shared.roster.leave(fd);
         self.shared.gauges.closed();

@@ -66,7 +66,11 @@ impl Connection {
             return Step::Piece(Piece::Line(0));
         }
         if executor.is_spent() {
-            return Step::Spent;
+            return if executor.turn.shared.allowance.limits_requests() {
+                Step::Overrun
+            } else {
+                Step::Spent
+            };
         }
         let mut batch = std::mem::take(&mut rooms.batch);
         let scanned = std::mem::take(&mut self.scanned);

@@ -4,7 +4,8 @@
 //! LRU). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
 //! `maxconns_fast`, `idle_timeout`, `lease_…`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
-//! `watcher_logbuf_size`, the crawler's, and `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
+//! `watcher_logbuf_size`, `read_buf_mem_limit`, the crawler's, and
+//! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
 use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
 use guira_cache::LeaseTerms;
@@ -70,7 +71,7 @@ pub struct Extended {
     pub watcher_logbuf_bytes: u32,
     /// Shown only, in bytes.
     pub worker_logbuf_bytes: u32,
-    /// Shown only, in bytes: input and output of a connection are bounded anyway.
+    /// What clients may make all threads keep, by memcached's account; 0 no limit.
     pub read_buf_mem_limit_bytes: u64,
     /// Shown only.
     pub drop_privileges: bool,

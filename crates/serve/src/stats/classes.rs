@@ -85,10 +85,10 @@ pub(crate) const ITEMS: &[Row] = rows! {
     #[Segmented] moves_to_warm, "0: there are no queues", zero => counter memcached_slab_items_moves_to_warm;
     #[Segmented] moves_within_lru, "0: there are no queues", zero => counter memcached_slab_items_moves_within_lru;
     #[Segmented] direct_reclaims, "0", zero;
-    hits_to_hot, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "hot");
-    hits_to_warm, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "warm");
-    hits_to_cold, "keys found", of_class!(GetHits) => counter memcached_slab_lru_hits_total(lru = "cold");
-    hits_to_temp, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "temporary");
+    #[Segmented] hits_to_hot, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "hot");
+    #[Segmented] hits_to_warm, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "warm");
+    #[Segmented] hits_to_cold, "keys found", of_class!(GetHits) => counter memcached_slab_lru_hits_total(lru = "cold");
+    #[Segmented] hits_to_temp, "0: there are no queues", zero => counter memcached_slab_lru_hits_total(lru = "temporary");
 };
 
 /// The lines of a class in `stats slabs`.
@@ -112,7 +112,7 @@ pub(crate) const SLABS: &[Row] = rows! {
 
 /// The end of `stats slabs`.
 pub(crate) const SLABS_ALL: &[Row] = rows! {
-    total_malloced, "bytes of the pages in use", |v| number(v.shared.cache.page_bytes_held()) => gauge memcached_malloced_bytes;
+    total_malloced, "bytes of the pages in use", |v| number(v.shared.memory.held_bytes(&v.shared.cache)) => gauge memcached_malloced_bytes;
 };
 
 const STEP_BYTES: usize = 32;

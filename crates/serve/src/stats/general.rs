@@ -19,13 +19,13 @@ pub(crate) const STATS: &[Row] = rows! {
     total_connections, "connections accepted", |v| number(v.gauges.connections_total) => counter memcached_connections_total;
     #[MaxconnsFast] rejected_connections, "connections refused for -c", |v| number(v.gauges.rejected) => counter memcached_connections_rejected_total;
     connection_structures, "connections now", |v| number(v.gauges.connections);
-    response_obj_oom, "0: replies have no objects", zero;
+    response_obj_oom, "replies refused for read_buf_mem_limit", |v| number(v.gauges.replies_refused);
     response_obj_count, "0: replies have no objects", zero;
     response_obj_bytes, "0: replies have no objects", zero;
     read_buf_count, "receive buffers, one a worker", |v| number(v.settings().threads);
     read_buf_bytes, "bytes of receive buffers", |v| number(v.settings().threads as u64 * 65_536);
     read_buf_bytes_free, "0", zero;
-    read_buf_oom, "0", zero;
+    read_buf_oom, "connections closed for read_buf_mem_limit", |v| number(v.gauges.pieces_refused);
     reserved_fds, "descriptors that are no client's", |v| number(v.settings().threads as u64 * 2 + 10);
     cmd_get, "keys asked for by get, gets, mg", counter!(CmdGet);
     cmd_set, "storage requests", class_counter!(CmdSet);
@@ -54,7 +54,7 @@ pub(crate) const STATS: &[Row] = rows! {
     #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", |v| number(v.gauges.kicked) => counter guira_connections_idle_closed_total;
     bytes_read, "bytes received", counter!(BytesRead) => counter memcached_read_bytes_total;
     bytes_written, "bytes sent", counter!(BytesWritten) => counter memcached_written_bytes_total;
-    limit_maxbytes, "bytes for items, -m at the start", |v| number(v.shared.cache.memory_limit()) => gauge memcached_limit_bytes;
+    limit_maxbytes, "bytes for items, -m at the start", |v| number(v.shared.memory.limit_bytes()) => gauge memcached_limit_bytes;
     accepting_conns, "whether connections are accepted", |v| number(u8::from(v.gauges.is_accepting)) => gauge memcached_accepting_connections;
     listen_disabled_num, "pauses of accepting for want of descriptors", |v| number(v.gauges.pauses) => counter memcached_connections_listener_disabled_total;
     time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us);

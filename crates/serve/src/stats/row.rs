@@ -156,7 +156,7 @@ impl<'s> View<'s> {
             When::Reassign => extended.slab_reassign,
             When::Crawler => self.shared.crawler.is_enabled(),
             When::Maintainer => extended.lru_maintainer,
-            When::Segmented => extended.lru_segmented,
+            When::Segmented => self.shared.queues.read().is_segmented,
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) fn settings(shared: &Shared, now: u32, out: &mut Vec<u8>) {
 
 /// memcached's settings in its order, then what it has no choice of.
 pub(crate) const SETTINGS: &[Row] = rows! {
-    maxbytes, "-m in bytes, as changed since", |v| number(v.shared.cache.memory_limit());
+    maxbytes, "-m in bytes, as changed since", |v| number(v.shared.memory.limit_bytes());
     maxconns, "-c", |v| number(v.settings().connections_max) => gauge memcached_max_connections;
     tcpport, "-p", |v| text(v.settings().tcp_port());
     udpport, "-U", |v| text(v.settings().udp_port);
@@ -52,13 +52,13 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     dump_enabled, "no with -X", |v| Value::Flag(v.settings().dump_enabled);
     hash_algorithm, "-o hash_algorithm", |v| text(v.settings().extended.hash_algorithm);
     lru_maintainer_thread, "-o lru_maintainer", |v| Value::Flag(v.settings().extended.lru_maintainer) => gauge memcached_lru_crawler_maintainer_thread;
-    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.settings().extended.lru_segmented);
-    hot_lru_pct, "-o hot_lru_pct", |v| number(v.settings().extended.hot_lru_pct) => gauge memcached_lru_crawler_hot_percent;
-    warm_lru_pct, "-o warm_lru_pct", |v| number(v.settings().extended.warm_lru_pct) => gauge memcached_lru_crawler_warm_percent;
-    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.settings().extended.hot_max_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
-    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.settings().extended.warm_max_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
-    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.settings().extended.temporary_ttl_s.is_some());
-    temporary_ttl, "-o temporary_ttl", |v| number(v.settings().extended.temporary_ttl_s.unwrap_or(61));
+    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.shared.queues.read().is_segmented);
+    hot_lru_pct, "-o hot_lru_pct", |v| number(v.shared.queues.read().hot_percent) => gauge memcached_lru_crawler_hot_percent;
+    warm_lru_pct, "-o warm_lru_pct", |v| number(v.shared.queues.read().warm_percent) => gauge memcached_lru_crawler_warm_percent;
+    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.shared.queues.read().hot_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
+    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.shared.queues.read().warm_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
+    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.shared.queues.read().has_temporary);
+    temporary_ttl, "-o temporary_ttl", |v| number(v.shared.queues.read().temporary_ttl_s);
     idle_timeout, "-o idle_timeout", |v| number(v.settings().extended.idle_timeout_s);
     watcher_logbuf_size, "-o watcher_logbuf_size, in bytes", |v| number(v.settings().extended.watcher_logbuf_bytes);
     worker_logbuf_size, "-o worker_logbuf_size, in bytes", |v| number(v.settings().extended.worker_logbuf_bytes);
