@@ -168,6 +168,16 @@ fn prefixes_are_counted_while_detail_is_on() {
     let dump = client.ask("stats detail dump");
     assert!(dump.contains("PREFIX foo get 4 hit 3 set 1 del 1\r\n"), "{dump}");
     assert!(dump.contains("PREFIX bar get 1 hit 0 set 0 del 0\r\n"), "{dump}");
+    // A storage command counts whatever becomes of it; the meta commands don't, as in memcached.
+    let large = "x".repeat(2_000_000);
+    let stores = format!(
+        "set bad:a 0 0 1\r\nxx\r\nadd bad:b 0 0 2000000\r\n{large}\r\nms meta:a 1\r\nx\r\n"
+    );
+    client.exchange(stores.as_bytes());
+    client.ask("mg meta:a v");
+    let dump = client.ask("stats detail dump");
+    assert!(dump.contains("PREFIX bad get 0 hit 0 set 2 del 0\r\n"), "{dump}");
+    assert!(!dump.contains("PREFIX meta"), "{dump}");
     assert_eq!(client.ask("stats detail off"), "OK\r\n");
     client.ask("get foo:123");
     assert!(client.ask("stats detail dump").contains("PREFIX foo get 4 hit 3"));

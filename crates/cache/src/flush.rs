@@ -178,6 +178,11 @@ impl<I: Index> Sweeper<'_, I> {
         true
     }
 
+    /// Its handle, for what that notes.
+    pub fn handle(&self) -> &Handle<'_, I> {
+        &self.handle
+    }
+
     /// Sleeps offline.
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.handle.asleep(wait)

@@ -26,6 +26,7 @@ use crate::watch::Watch;
 use crate::worker::Worker;
 use crate::{daemon, http, privileges};
 use guira_cache::{Cache, Config};
+use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -185,7 +186,16 @@ impl Drop for EndsWithThread {
 fn sweep(shared: &Shared) -> io::Result<()> {
     let mut sweeper = shared.cache.sweeper();
     loop {
-        if sweeper.step(shared.clock.now()) {
+        let now = shared.clock.now();
+        let is_watched = shared.watch.kinds().meets(WatchKinds::EVICTIONS);
+        if is_watched {
+            sweeper.handle().note_evictions(now);
+        }
+        let has_more = sweeper.step(now);
+        if is_watched {
+            shared.watch.tell_evictions(sweeper.handle(), now, &shared.mailboxes);
+        }
+        if has_more {
             thread::yield_now();
         } else {
             sweeper.asleep(|| thread::sleep(SWEEP_EVERY));

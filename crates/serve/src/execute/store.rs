@@ -127,6 +127,7 @@ impl Executor<'_> {
     /// A storage command with its whole body, the line end after the value included.
     fn store_body(&mut self, command: Command<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
         let Some(value) = body.strip_suffix(b"\r\n") else {
+            self.count_set(command, key);
             self.refuse(command, Why::BadEnd);
             return Flow::Done;
         };
@@ -201,6 +202,7 @@ impl Executor<'_> {
         };
         if end != command.end() {
             self.handle().discard(new);
+            self.count_set(command, &key);
             self.refuse(command, Why::BadEnd);
             return Ok(());
         }
@@ -325,7 +327,7 @@ impl Executor<'_> {
     }
 
     fn answer(&mut self, command: Command<'_>, key: &Key<'_>, stored: Stored) {
-        self.turn.shared.detail.count(key.bytes(), Event::Set);
+        self.count_set(command, key);
         self.record_value(command.value_bytes());
         let verb = command.verb();
         let stored = match (stored, verb) {
@@ -355,6 +357,14 @@ impl Executor<'_> {
         }
     }
 
+    /// Counts a storage command by its prefix, whatever became of it. As in memcached the meta commands aren't counted.
+    #[inline]
+    fn count_set(&self, command: Command<'_>, key: &Key<'_>) {
+        if !matches!(command, Command::Meta(_)) {
+            self.turn.shared.detail.count(key.bytes(), Event::Set);
+        }
+    }
+
     fn count_store(&self, verb: Verb, stored: Stored) {
         let handle = self.handle();
         // What was not stored has no class: the smallest stands for it.
@@ -380,6 +390,7 @@ impl Executor<'_> {
 
     fn refuse_too_large(&mut self, command: Command<'_>, key: &Key<'_>) {
         self.handle().count(Counter::StoreTooLarge);
+        self.count_set(command, key);
         self.watch_refusal(command, key, "too_large");
         self.remove_old(command, key);
         self.refuse(command, Why::TooLarge);
@@ -387,6 +398,7 @@ impl Executor<'_> {
 
     fn refuse_no_memory(&mut self, command: Command<'_>, key: &Key<'_>) {
         self.handle().count(Counter::StoreNoMemory);
+        self.count_set(command, key);
         self.watch_refusal(command, key, "no_memory");
         self.remove_old(command, key);
         self.refuse(command, Why::NoMemory);
