@@ -6,6 +6,7 @@ use crate::config::{Config, ConfigError};
 use crate::flush::Flush;
 use crate::handle::{Handle, Orphans};
 use crate::histogram::Distribution;
+use crate::holdoff::HoldOff;
 use crate::item::ItemRef;
 use crate::lease::Leases;
 use crate::mover::Mover;
@@ -30,6 +31,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) stripes: Stripes,
     pub(crate) flush: Flush,
     pub(crate) leases: Leases,
+    pub(crate) holdoff: HoldOff,
     pub(crate) tune: Tune,
     pub(crate) mover: Mover,
     pub(crate) stats: Registry,
@@ -65,6 +67,7 @@ impl<I: Index> Cache<I> {
             stripes: Stripes::new(config.memory_bytes),
             flush: Flush::default(),
             leases: Leases::new(config.leases),
+            holdoff: HoldOff::new(config.holdoff_keys),
             tune: Tune::default(),
             mover: Mover::default(),
             stats: Registry::new(config.handles_max, slab.classes.len()),
@@ -173,6 +176,11 @@ impl<I: Index> Cache<I> {
     /// Figures of slab class `class`, 0 being the smallest.
     pub fn class_stats(&self, class: usize) -> ClassStats {
         self.slab.class_stats(Class::try_from(class).expect("there are fewer than 256 classes"))
+    }
+
+    /// Keys that were held off and could be added before their time, for want of tombstones, since the start.
+    pub fn holdoff_dropped(&self) -> u64 {
+        self.holdoff.dropped()
     }
 
     /// Bytes of values that were deleted and may still be read as stale, with their keys.

@@ -30,6 +30,8 @@ pub struct Config {
     pub lock_memory: bool,
     /// Touches all item memory at the start (memcached's `-L`).
     pub preallocate: bool,
+    /// Keys that deletes hold off at a time: 8 bytes each, once the first does.
+    pub holdoff_keys: usize,
     /// How leases are given and stale values kept.
     pub leases: LeaseTerms,
     /// Fixes the hash's secrets: for memory that outlives the process, and for tests and experiments that
@@ -50,6 +52,7 @@ impl Default for Config {
             handles_max: 72,
             lock_memory: false,
             preallocate: false,
+            holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),
             hash_seed: None,
         }

@@ -9,6 +9,7 @@
 //!        ├─ Epochs   when a chunk may be used again         (reclaim.rs)
 //!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
+//!        ├─ HoldOff  keys that a delete holds off             (holdoff.rs)
 //!        ├─ Leases   who fetches a missing value             (lease.rs)
 //!        └─ Handle   one a thread: get, store, delete, turn (reader.rs, writer.rs)
 //! ```
@@ -39,6 +40,7 @@ mod evict;
 mod flush;
 mod handle;
 mod histogram;
+mod holdoff;
 mod item;
 mod lease;
 mod list;

@@ -41,6 +41,8 @@ pub enum Counter {
     LeaseRefusals,
     LeaseStaleHits,
     LeaseStaleDropped,
+    HoldoffDeletes,
+    HoldoffRefusals,
 }
 
 /// What is counted by slab class. The last three are gauges: they survive a reset.
@@ -73,7 +75,7 @@ pub enum ClassCounter {
     OnProbation,
 }
 
-const COUNTERS: usize = Counter::LeaseStaleDropped as usize + 1;
+const COUNTERS: usize = Counter::HoldoffRefusals as usize + 1;
 const CLASS_COUNTERS: usize = ClassCounter::OnProbation as usize + 1;
 
 /// The counters of one handle.

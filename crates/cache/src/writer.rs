@@ -64,6 +64,8 @@ pub struct Store {
     pub key_binary: bool,
     /// With append and prepend: create the item if it is absent, with this expiry.
     pub vivify: Option<u32>,
+    /// An add that a delete may hold off ([`Handle::delete_holding_off`]).
+    pub may_be_held_off: bool,
     /// The item is born with the right to refresh it taken, and without a value unless it is stale
     /// (`mg` with `N`).
     pub won: bool,
@@ -212,6 +214,9 @@ impl<I: Index> Handle<'_, I> {
         let seen =
             |live: Option<&ItemRef<'_>>| live.is_some_and(|item| how.won || !item.is_withheld());
         let published = self.swap(key, new, &swap, now, |live| match (how.mode, live) {
+            (Mode::Add, _) if how.may_be_held_off && self.is_held_off(key, now) => {
+                Decision::Refuse(Stored::NotStored)
+            }
             (Mode::Add, Some(item)) if seen(live) => {
                 self.mark_used(item, now);
                 Decision::Refuse(Stored::NotStored)
@@ -326,6 +331,21 @@ impl<I: Index> Handle<'_, I> {
                 slab.arena.word(word + at + n).store(half, Relaxed);
             }
         }
+    }
+
+    /// Deletes an item, and lets nobody add one for `hold_off_s` seconds, be it there or not.
+    ///
+    /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
+    pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
+        self.counts.add(Counter::HoldoffDeletes, 1);
+        self.cache.holdoff.lay(key.hash, now.saturating_add(hold_off_s), now);
+        self.delete(key, None, now)
+    }
+
+    fn is_held_off(&self, key: &Key<'_>, now: u32) -> bool {
+        let holds = self.cache.holdoff.holds(key.hash, now);
+        self.counts.add(Counter::HoldoffRefusals, holds.into());
+        holds
     }
 
     /// Deletes an item, if its unique matches `compare`.

@@ -31,9 +31,11 @@ impl Request<'_> {
             Request::MetaGet(meta) => encode_meta(out, "mg", &meta),
             Request::Store(store) => encode_store(out, &store),
             Request::MetaSet(meta) => encode_meta(out, "ms", &meta),
-            Request::Delete { key, quiet } => {
+            Request::Delete { key, hold_off_s, quiet } => {
                 keyed(out, "delete", key);
-                if key == b"noreply" && !quiet {
+                if hold_off_s > 0 {
+                    unsigned(out, hold_off_s.into());
+                } else if key == b"noreply" && !quiet {
                     // Alone it would be both the key and the wish; the old time argument keeps them apart.
                     out.extend_from_slice(b" 0");
                 }

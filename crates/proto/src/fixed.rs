@@ -48,6 +48,8 @@ lines! {
     INVALID_DELTA = "CLIENT_ERROR invalid numeric delta argument";
     /// `delete` with more than four words after it.
     DELETE_USAGE = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]";
+    /// `delete` with a time over [`HOLD_OFF_MAX_S`](crate::HOLD_OFF_MAX_S).
+    HOLD_OFF_TOO_LONG = "CLIENT_ERROR a delete holds off adds for 60 seconds at most";
     /// `incr` or `ma` on a value that is no number.
     NON_NUMERIC = "CLIENT_ERROR cannot increment or decrement non-numeric value";
     /// `stats cachedump` with too few words.

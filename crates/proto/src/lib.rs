@@ -56,6 +56,7 @@ pub use key::{KEY_BYTES_MAX, Words, is_key};
 pub use login::{Login, parse_login};
 pub use meta::{Meta, MetaFlag, MetaFlags, MetaVerb, OPAQUE_BYTES_MAX};
 pub use request::{Arithmetic, Get, Request, Store, Verb};
+pub use text::HOLD_OFF_MAX_S;
 pub use uri::append_uri;
 
 /// How much of one line a caller is willing to buffer. Bytes.

@@ -23,6 +23,8 @@ pub enum Request<'b> {
     Delete {
         /// The item to remove.
         key: &'b [u8],
+        /// Seconds for which adds are to be refused: 0 to [`HOLD_OFF_MAX_S`](crate::HOLD_OFF_MAX_S).
+        hold_off_s: u32,
         /// No reply wanted.
         quiet: bool,
     },

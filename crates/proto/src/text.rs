@@ -5,7 +5,7 @@
 //! everything else. Once the length is known, whatever is wrong after it swallows the body.
 
 use crate::meta::{self, MetaVerb};
-use crate::number::{parse_client_flags, parse_exptime, parse_i32, parse_u64};
+use crate::number::{parse_client_flags, parse_exptime, parse_i32, parse_u32, parse_u64};
 use crate::{Arithmetic, Get, KEY_BYTES_MAX, Refusal, Request, Store, Verb, Words, admin, fixed};
 
 type Line<'b> = Result<Request<'b>, Refusal>;
@@ -149,11 +149,13 @@ fn arithmetic(args: &[u8], decrement: bool) -> Line<'_> {
     }
 }
 
-/// Words after the key are ignored, but more than four after `delete` are refused: memcached
+/// A number after the key is the time for which adds are refused (the paper's hold-off; mcrouter passes it on). Other
+/// words there are ignored, but more than four after `delete` are refused: memcached
 /// 1.6.45 ignores any number, libmemcached's memcapable insists that five are an error.
 fn delete(args: &[u8]) -> Line<'_> {
     let mut words = Words::new(args);
     let key = words.next().ok_or(BAD)?;
+    let time = words.clone().next().filter(|word| word.iter().all(u8::is_ascii_digit));
     if words.nth(DELETE_WORDS_MAX - 1).is_some() {
         return Err(Refusal::new(fixed::DELETE_USAGE));
     }
@@ -161,7 +163,12 @@ fn delete(args: &[u8]) -> Line<'_> {
     if key.len() > KEY_BYTES_MAX {
         return Err(BAD.unless(quiet));
     }
-    Ok(Request::Delete { key, quiet })
+    let hold_off_s = match time.map(parse_u32) {
+        None => 0,
+        Some(Some(seconds @ 0..=HOLD_OFF_MAX_S)) => seconds,
+        Some(_) => return Err(Refusal::new(fixed::HOLD_OFF_TOO_LONG).unless(quiet)),
+    };
+    Ok(Request::Delete { key, hold_off_s, quiet })
 }
 
 fn touch(args: &[u8]) -> Line<'_> {
@@ -198,5 +205,7 @@ const LINE_BYTES_MIN: usize = 4;
 /// 2^31 - 1 less the `\r\n`.
 const VALUE_BYTES_MAX: u32 = 2_147_483_645;
 
+/// The longest time for which a delete refuses adds, in seconds.
+pub const HOLD_OFF_MAX_S: u32 = 60;
 /// Words after `delete`.
 const DELETE_WORDS_MAX: usize = 4;

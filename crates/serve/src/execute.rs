@@ -138,7 +138,9 @@ impl<'t> Executor<'t> {
             (Request::MetaGet(meta), _) => return self.meta_get(meta, key),
             (Request::Store(store), Some(key)) => return self.store(store, key, at_hand.body),
             (Request::MetaSet(meta), _) => return self.meta_set(meta, key, at_hand.body),
-            (Request::Delete { quiet, .. }, Some(key)) => self.delete(key, *quiet),
+            (Request::Delete { hold_off_s, quiet, .. }, Some(key)) => {
+                self.delete(key, *hold_off_s, *quiet);
+            }
             (Request::MetaDelete(meta), _) => return self.meta_delete(meta, key),
             (Request::Arithmetic(what), Some(key)) => return self.arithmetic(what, key),
             (Request::MetaArithmetic(meta), _) => return self.meta_arithmetic(meta, key),
@@ -291,10 +293,14 @@ impl<'t> Executor<'t> {
         }
     }
 
-    fn delete(&mut self, key: &Key<'_>, quiet: bool) {
+    fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
         self.turn.shared.detail.count(key.bytes(), Event::Delete);
         let doomed = self.doomed(key);
-        let answer = match self.handle().delete(key, None, self.now()) {
+        let deleted = match hold_off_s {
+            0 => self.handle().delete(key, None, self.now()),
+            _ => self.handle().delete_holding_off(key, hold_off_s, self.now()),
+        };
+        let answer = match deleted {
             Deleted::Deleted { class } => {
                 self.handle().count_class(ClassCounter::DeleteHits, class);
                 self.watch_delete(key, doomed, "delete");

@@ -275,6 +275,7 @@ impl Executor<'_> {
                     client_flags: store.flags,
                     exptime: self.turn.shared.clock.expiry(store.exptime.into(), self.now()),
                     compare: compares.then_some(Compare::Equal(request.cas)),
+                    may_be_held_off: mode == Mode::Add,
                     ..How::default()
                 }
             }
@@ -286,6 +287,7 @@ impl Executor<'_> {
                     client_flags: store.flags,
                     exptime: expiry(store.exptime),
                     compare,
+                    may_be_held_off: mode == Mode::Add,
                     ..How::default()
                 })
             }
@@ -303,6 +305,7 @@ impl Executor<'_> {
                     explicit_cas: meta.new_cas(),
                     key_binary: meta.is_base64(),
                     vivify: meta.vivify().map(expiry),
+                    may_be_held_off: mode == Mode::Add,
                     ..How::default()
                 })
             }

@@ -131,6 +131,9 @@ pub(crate) const OWN: &[Row] = rows! {
     lease_stale_hits, "stale values given to lease-gets", counter!(LeaseStaleHits) => counter guira_lease_stale_hits_total;
     lease_stale_dropped, "deleted values not kept for want of lease_stale_size", counter!(LeaseStaleDropped) => counter guira_lease_stale_dropped_total;
     lease_stale_bytes, "bytes of stale values kept", |v| number(v.shared.cache.stale_bytes()) => gauge guira_lease_stale_bytes;
+    holdoff_deletes, "deletes that hold off adds", counter!(HoldoffDeletes) => counter guira_holdoff_deletes_total;
+    holdoff_refusals, "adds refused for a delete before", counter!(HoldoffRefusals) => counter guira_holdoff_refusals_total;
+    holdoff_dropped, "keys held off no longer for want of holdoff_keys", |v| number(v.shared.cache.holdoff_dropped()) => counter guira_holdoff_dropped_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.shared.detail.len()) => gauge guira_detail_prefixes;
 };
 
