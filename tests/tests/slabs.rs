@@ -78,3 +78,20 @@ fn a_move_that_cannot_be_is_refused_in_memcacheds_words() {
     let answer = server.connect().ask("slabs reassign 1 2");
     assert_eq!(answer, "CLIENT_ERROR slab reassignment disabled\r\n");
 }
+
+#[test]
+fn automatic_moves_are_switched_and_tuned_by_command() {
+    let server = Server::start(Program::Guira, &["-t", "1", "-o", "slab_automove_window=7"]);
+    let mut client = server.connect();
+    let told = |client: &mut Client| {
+        ["slab_automove", "slab_automove_ratio", "slab_automove_window"]
+            .map(|name| client.stat_word("stats settings", name))
+    };
+    assert_eq!(told(&mut client), ["1", "0.80", "7"]);
+    for command in ["slabs automove 2", "slabs automove ratio 0.5", "slabs automove window 30"] {
+        assert_eq!(client.ask(command), "OK\r\n");
+    }
+    assert_eq!(told(&mut client), ["2", "0.50", "30"]);
+    assert_eq!(client.ask("slabs automove 0"), "OK\r\n");
+    assert_eq!(told(&mut client)[0], "0");
+}

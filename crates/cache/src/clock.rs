@@ -113,7 +113,7 @@ impl Slab {
                 item.mark(header.with_hits(0));
                 continue;
             }
-            state.evicted_idle_s = item.idle_s(moment.now);
+            state.note_victim(item.idle_s(moment.now), moment.is_past(&item));
             victims.push(Victim { at: item.location(), failed: false });
         }
     }

@@ -14,6 +14,7 @@
 //! lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
 //! header's field can tell.
 
+use crate::balance::Balance;
 use crate::cache::Cache;
 use crate::classes::Class;
 use crate::handle::Handle;
@@ -108,6 +109,7 @@ pub struct Sweeper<'c, I: Index = AnyIndex> {
     pub(crate) tuner: Option<(Tuner, usize)>,
     /// The page on its way from class to class.
     pub(crate) moving: Option<Moving>,
+    pub(crate) balance: Balance,
     pass: Option<Pass>,
     aged_at: u32,
 }
@@ -124,7 +126,14 @@ struct Pass {
 impl<I: Index> Cache<I> {
     /// The cache's sweep. One thread runs it; it takes a handle.
     pub fn sweeper(&self) -> Sweeper<'_, I> {
-        Sweeper { handle: self.handle(), tuner: None, moving: None, pass: None, aged_at: 0 }
+        Sweeper {
+            handle: self.handle(),
+            tuner: None,
+            moving: None,
+            balance: Balance::default(),
+            pass: None,
+            aged_at: 0,
+        }
     }
 }
 

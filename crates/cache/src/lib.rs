@@ -30,6 +30,7 @@
 
 #[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
 mod arena;
+mod balance;
 mod cache;
 mod cas;
 mod classes;
@@ -57,6 +58,7 @@ mod tune;
 mod unpublished;
 mod writer;
 
+pub use balance::Automove;
 pub use cache::Cache;
 pub use config::{Config, ConfigError};
 pub use crawl::{Crawl, Crawled};

@@ -100,6 +100,11 @@ impl List {
         }
     }
 
+    /// The chunk at the end.
+    pub(crate) fn oldest(&self) -> Option<Location> {
+        self.oldest
+    }
+
     /// Forgets the links of a page, which has none.
     pub(crate) fn forget(&mut self, page: u32) {
         self.links.remove(&page);
@@ -147,7 +152,7 @@ impl Slab {
             }
             list.hand = next;
             list.unlink(self, at);
-            state.evicted_idle_s = item.idle_s(moment.now);
+            state.note_victim(item.idle_s(moment.now), moment.is_past(&item));
             victims.push(Victim { at: item.location(), failed: false });
         }
     }

@@ -14,6 +14,7 @@
 //! Readers and writers: nothing. A move of a 2 MiB page of small items: some 20 ms of the sweeper's time, in steps
 //! of less than a millisecond. Bad at: a page in which a client fills an item for seconds; the move is called off.
 
+use crate::balance::Automove;
 use crate::cache::Cache;
 use crate::classes::Class;
 use crate::flush::Sweeper;
@@ -70,6 +71,7 @@ pub(crate) struct Mover {
 #[derive(Default)]
 struct State {
     asked: Option<Route>,
+    automove: Automove,
     is_running: bool,
 }
 
@@ -138,6 +140,16 @@ impl<I: Index> Cache<I> {
         Ok(())
     }
 
+    /// How pages move by themselves; not at all until it is set.
+    pub fn automove(&self) -> Automove {
+        self.mover.state.lock().automove
+    }
+
+    /// Lets pages move by themselves from here on, by this rule; needs a [`Sweeper`] that steps.
+    pub fn set_automove(&self, automove: Automove) {
+        self.mover.state.lock().automove = automove;
+    }
+
     /// What the page mover did.
     pub fn moves(&self) -> Moves {
         let Counts { pages, items, chained, busy, evicted, no_room } = &self.mover.moved;
@@ -169,11 +181,14 @@ impl Mover {
         Still(self)
     }
 
-    /// The next page to move, if somebody wants one.
-    fn next(&self) -> Option<Route> {
-        let mut state = self.state.lock();
-        let route = state.asked.take();
-        state.is_running = route.is_some();
+    /// The next page to move: one that somebody asked for, or that `choose` wants to.
+    fn next(&self, choose: impl FnOnce(&Automove) -> Option<Route>) -> Option<Route> {
+        let (asked, automove) = {
+            let mut state = self.state.lock();
+            (state.asked.take(), state.automove)
+        };
+        let route = asked.or_else(|| choose(&automove));
+        self.state.lock().is_running = route.is_some();
         route
     }
 
@@ -194,7 +209,12 @@ impl<I: Index> Sweeper<'_, I> {
             return false;
         }
         let Some(moving) = &mut self.moving else {
-            let Some(route) = cache.mover.next() else { return false };
+            let balance = &mut self.balance;
+            let choose = |how: &Automove| {
+                let (from, to) = balance.choose(cache, how, now)?;
+                Some(Route { from, to: Some(to) })
+            };
+            let Some(route) = cache.mover.next(choose) else { return false };
             let page = cache.slab.set_out(route.from);
             self.moving = page.map(|page| Moving { route, page, slot: 0, waits: 0 });
             return true;

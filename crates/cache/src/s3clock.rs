@@ -101,7 +101,7 @@ impl Slab {
                 let is_past = moment.is_past(&item);
                 let passes = item.header().hits() >= u32::from(shares.tuning.promote);
                 if is_past || !passes {
-                    state.evicted_idle_s = item.idle_s(moment.now);
+                    state.note_victim(item.idle_s(moment.now), is_past);
                     victims.push(Victim { at: item.location(), failed: !is_past });
                 } else if item.try_mark(item.header().with_probation(false).with_hits(0)) {
                     promoted += 1;
@@ -122,7 +122,7 @@ impl Slab {
                 item.mark(header.with_hits(header.hits() - 1));
                 continue;
             }
-            state.evicted_idle_s = item.idle_s(moment.now);
+            state.note_victim(item.idle_s(moment.now), moment.is_past(&item));
             victims.push(Victim { at: item.location(), failed: false });
         }
         promoted

@@ -23,6 +23,7 @@
 
 use crate::ConfigError;
 use crate::arena::Arena;
+use crate::balance::Victims;
 use crate::classes::{CHUNK_MIN, Class, Classes};
 use crate::config::Config;
 use crate::policy::{Eviction, Order};
@@ -108,9 +109,18 @@ pub(crate) struct ClassState {
     pub(crate) order: Order,
     pub(crate) used: usize,
     pub(crate) evicted_idle_s: u32,
+    /// What was evicted so far, for the balance between classes.
+    pub(crate) victims: Victims,
 }
 
 impl ClassState {
+    /// Notes an item chosen to be evicted; of one that `is_past` its time the balance learns nothing.
+    pub(crate) fn note_victim(&mut self, idle_s: u32, is_past: bool) {
+        self.evicted_idle_s = idle_s;
+        self.victims.count += u64::from(!is_past);
+        self.victims.idle_s += if is_past { 0 } else { u64::from(idle_s) };
+    }
+
     fn new(order: Order) -> ClassState {
         ClassState {
             pages: Vec::new(),
@@ -120,6 +130,7 @@ impl ClassState {
             order,
             used: 0,
             evicted_idle_s: 0,
+            victims: Victims::default(),
         }
     }
 }
@@ -399,7 +410,7 @@ impl Slab {
     }
 
     /// Pages the pool can still give, within the limit.
-    fn pages_left(&self) -> usize {
+    pub(crate) fn pages_left(&self) -> usize {
         self.pool.lock().left(self.pages_max.load(Relaxed))
     }
 

@@ -1,7 +1,8 @@
 //! Pages that move between slab classes: what was in them is kept where there is room, and nothing else changes.
 
 use guira_cache::{
-    Cache, ClassCounter, Config, Eviction, Handle, Store, Stored, Sweeper, Touched, Unmoved,
+    Automove, Cache, ClassCounter, Config, Eviction, Handle, Store, Stored, Sweeper, Touched,
+    Unmoved,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -259,4 +260,66 @@ fn under_moves_no_value_is_torn_stale_or_lost() {
     });
     assert_eq!(cache.totals().all(ClassCounter::Evicted), 0);
     assert!(cache.moves().items > 0);
+}
+
+/// Asks for keys by a skewed law and stores what is missing, a thousand requests a second; hits of a hundred in the
+/// last tenth.
+fn run(
+    handle: &mut Handle<'_>,
+    sweeper: &mut Sweeper<'_>,
+    (from_s, seconds): (u32, u32),
+    key: impl Fn(usize) -> (usize, usize),
+) -> u32 {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(from_s);
+    let mut hits = 0;
+    for second in from_s..from_s + seconds {
+        for _ in 0..1000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (n, bytes) = key(usize::try_from(state >> 33).expect("31 bits"));
+            let name = name(n);
+            if handle.get(&handle.key(name.as_bytes()), second).is_ok() {
+                hits += u32::from(second >= from_s + seconds - seconds / 10);
+            } else {
+                let value = value(n, bytes);
+                let store = Store::default();
+                while handle.store(&handle.key(name.as_bytes()), &value, &store, second).is_err() {
+                    handle.quiesce();
+                    sweeper.asleep(|| ());
+                }
+            }
+            handle.quiesce();
+        }
+        for _ in 0..20 {
+            handle.quiesce();
+            sweeper.step(second);
+        }
+    }
+    hits / (seconds / 10 * 10)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "minutes of requests")]
+fn memory_follows_a_workload_whose_sizes_shift_and_comes_to_rest() {
+    let shifted = |level| {
+        let cache = cache(2 << 20, Eviction::default());
+        cache.set_automove(Automove { level, ..Automove::default() });
+        let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+        // Two thousand keys of 900 bytes, nearly all of which fit; few of 100 bytes. Then the other way round.
+        let small = |r: usize| {
+            if r.is_multiple_of(50) { (50_000 + r % 100, 100) } else { (r % 2000, 900) }
+        };
+        let large = |r: usize| {
+            if r.is_multiple_of(50) { (r % 100, 900) } else { (50_000 + r % 12_000, 100) }
+        };
+        run(&mut handle, &mut sweeper, (NOW, 20), small);
+        let after = run(&mut handle, &mut sweeper, (NOW + 20, 50), large);
+        let moved = cache.moves().pages;
+        run(&mut handle, &mut sweeper, (NOW + 70, 30), large);
+        (after, moved, cache.moves().pages - moved)
+    };
+    let (without, none, _) = shifted(0);
+    let (with, moved, later) = shifted(1);
+    assert!(none == 0 && moved > 5, "{none} {moved}");
+    assert!(with >= without + 10, "{without} % of hits without, {with} % with moves");
+    assert!(later <= 5, "{later} moves in half a minute of the same workload");
 }

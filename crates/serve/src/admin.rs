@@ -13,7 +13,9 @@ use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
-use guira_proto::{Admin, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed};
+use guira_proto::{
+    Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed,
+};
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
 
@@ -137,7 +139,7 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         }
         Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
         Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
-        Admin::SlabsAutomove(_) => fixed::OK,
+        Admin::SlabsAutomove(what) => automove(executor, what),
         Admin::RefreshCerts => fixed::ERROR,
         Admin::LruTune { .. } | Admin::LruMode { .. } | Admin::LruTempTtl { .. } => {
             set_queues(executor.turn.shared, command)
@@ -279,6 +281,23 @@ fn reassign(executor: &Executor<'_>, source: i32, target: i32) -> &'static [u8] 
         Err(Unmoved::NoSpare) => fixed::SLABS_NO_SPARE,
         Err(Unmoved::Same) => fixed::SLABS_SAME,
     }
+}
+
+/// Changes how pages move by themselves.
+fn automove(executor: &Executor<'_>, what: &Automove) -> &'static [u8] {
+    let cache = &executor.turn.shared.cache;
+    let mut how = cache.automove();
+    match *what {
+        Automove::Level(level) => how.level = level,
+        Automove::Ratio(ratio) => how.ratio = ratio,
+        Automove::Window(seconds) => how.window_s = seconds,
+        // memcached uses it only with storage beside memory.
+        Automove::FreeRatio(_) => {}
+    }
+    if executor.turn.shared.settings.extended.slab_reassign {
+        cache.set_automove(how);
+    }
+    fixed::OK
 }
 
 /// The way of a signal, so that there is one way out.

@@ -25,7 +25,7 @@ use crate::udp::{Budget, Datagrams};
 use crate::watch::Watch;
 use crate::worker::Worker;
 use crate::{daemon, http, privileges};
-use guira_cache::{Cache, Config};
+use guira_cache::{Automove, Cache, Config};
 use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -106,6 +106,12 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
     };
     let cache =
         Cache::new(&config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
+    let extended = &settings.extended;
+    cache.set_automove(Automove {
+        level: if extended.slab_reassign { extended.slab_automove } else { 0 },
+        ratio: extended.slab_automove_ratio,
+        window_s: extended.slab_automove_window,
+    });
     let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
     Ok(Shared {
         auth,

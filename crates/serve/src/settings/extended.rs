@@ -33,13 +33,13 @@ pub struct Extended {
     stale_size_is_given: bool,
     /// Shown only: log2 of memcached's first hash table.
     pub hashpower: u32,
-    /// Shown only.
+    /// Whether pages of one slab class may become another one's.
     pub slab_reassign: bool,
-    /// Shown only.
+    /// Whether they do by themselves: 0 no, 1 one a second, 2 faster.
     pub slab_automove: u32,
-    /// Shown only.
+    /// How young its victims must be for a class to get a page.
     pub slab_automove_ratio: f64,
-    /// Shown only.
+    /// Seconds over which ages are averaged.
     pub slab_automove_window: u32,
     /// Shown only.
     pub slab_automove_freeratio: f64,

@@ -40,9 +40,9 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     maxconns_fast, "-o maxconns_fast", |v| Value::Flag(v.settings().extended.maxconns_fast);
     hashpower_init, "-o hashpower", |v| number(v.settings().extended.hashpower);
     slab_reassign, "-o slab_reassign", |v| Value::Flag(v.settings().extended.slab_reassign);
-    slab_automove, "-o slab_automove", |v| number(v.settings().extended.slab_automove);
-    slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.settings().extended.slab_automove_ratio, 2);
-    slab_automove_window, "-o slab_automove_window", |v| number(v.settings().extended.slab_automove_window);
+    slab_automove, "-o slab_automove", |v| number(v.shared.cache.automove().level);
+    slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.shared.cache.automove().ratio, 2);
+    slab_automove_window, "-o slab_automove_window", |v| number(v.shared.cache.automove().window_s);
     slab_chunk_max, "-o slab_chunk_max, in bytes", |v| number(v.settings().extended.slab_chunk_bytes_max);
     lru_crawler, "-o lru_crawler", |v| Value::Flag(v.shared.crawler.is_enabled()) => gauge memcached_lru_crawler_enabled;
     lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.shared.crawler.sleep_us()) => gauge memcached_lru_crawler_sleep;
