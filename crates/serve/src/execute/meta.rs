@@ -254,7 +254,8 @@ impl<'t> Executor<'t> {
             down: meta.is_decrement(),
             initial: meta.vivify().map(|ttl| (meta.initial(), expiry(ttl))),
             exptime: meta.ttl().map(expiry),
-            compare: meta.compare_cas(),
+            // To memcached a unique of 0 is none.
+            compare: meta.compare_cas().filter(|&cas| cas != 0),
             explicit_cas: meta.new_cas(),
             key_binary: meta.is_base64(),
         };
