@@ -31,7 +31,7 @@ pub(crate) fn expose(shared: &Shared) -> String {
         if view.class_count(ClassCounter::Items) > 0 {
             all.table(ITEMS, view, slab);
         }
-        if view.of_class().pages > 0 {
+        if view.shows_slab() {
             all.table(SLABS, view, slab);
             all.table(SLABS_ALONE, view, slab);
         }

@@ -16,13 +16,13 @@ pub(crate) fn items(shared: &Shared, now: u32, out: &mut Vec<u8>) {
     });
 }
 
-/// Answers `stats slabs`: the classes that have pages.
+/// Answers `stats slabs`: the classes that have or had pages.
 pub(crate) fn slabs(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    let mut active = 0;
+    let mut active: u32 = 0;
     let mut view = View::new(shared, now);
     view.each_class(|class, view| {
-        if view.of_class().pages > 0 {
-            active += 1;
+        active += u32::from(view.of_class().pages > 0);
+        if view.shows_slab() {
             lines(SLABS, view, &format!("{}:", class + 1), out);
         }
     });

@@ -173,6 +173,12 @@ impl<'s> View<'s> {
     pub(crate) fn class_count(&self, counter: ClassCounter) -> u64 {
         self.class.as_ref().map_or(0, |(class, _)| self.totals.class(counter, *class))
     }
+
+    /// Whether the class that is told of has pages, or had and may have counted something. memcached leaves a class
+    /// its last page; Guira lends that to others too.
+    pub(crate) fn shows_slab(&self) -> bool {
+        self.of_class().pages > 0 || self.class_count(ClassCounter::CmdSet) > 0
+    }
 }
 
 /// CPU time of the process in user and in system mode. The kernel counts both in ticks and their sum
