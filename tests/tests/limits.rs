@@ -1,54 +1,123 @@
-//! Limits that clients can't talk the server out of: descriptors, connections.
+//! Limits and levers over sockets: what connections may make a worker keep, what the memory limit says, and the
+//! settings of queues that are kept and shown.
 
+use guira_tests::client::Client;
 use guira_tests::server::{Program, Server};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use std::fs;
 
-/// Descriptors that a server has open.
-fn descriptors(server: &Server) -> u64 {
-    let list = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it runs");
-    list.count() as u64
+fn serve(flags: &[&str]) -> Server {
+    Server::start(Program::Guira, flags)
 }
 
-fn set_limit(server: &Server, descriptors: u64) {
-    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
-    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
-    let limit = Rlimit { current: Some(descriptors), maximum };
-    prlimit(pid, Resource::Nofile, limit).expect("a parent may limit its child");
+fn setting(client: &mut Client, name: &str) -> String {
+    client.stat_word("stats settings", name)
 }
 
 #[test]
-fn out_of_descriptors_accepting_pauses_says_so_and_goes_on_when_there_are_some() {
-    let server = Server::start(Program::Guira, &["-v", "-o", "no_maxconns_fast"]);
-    let mut first = server.connect();
-    assert_eq!(first.set("a", b"x"), "STORED\r\n");
-    set_limit(&server, descriptors(&server) + 2);
-    // Two of them are accepted, the others wait in the backlog; nobody who is served notices.
-    let mut waiting: Vec<_> = (0..6).map(|_| server.connect()).collect();
-    while first.stat("listen_disabled_num") < 3 {
-        assert_eq!(first.get("a").as_deref(), Some(&b"x"[..]));
-    }
-    assert!(server.said().contains("accepting pauses"), "{}", server.said());
-    set_limit(&server, 1024);
-    for client in &mut waiting {
-        assert_eq!(client.get("a").as_deref(), Some(&b"x"[..]));
-    }
-    assert_eq!(first.stat("accepting_conns"), 1);
+fn a_multiget_of_more_replies_than_the_limit_allows_is_answered_by_an_error() {
+    // Of two buffers of 16 KiB a thread, one is for 32 replies.
+    let server = serve(&["-o", "read_buf_mem_limit=1", "-t", "32"]);
+    let mut client = server.connect();
+    client.exchange(b"set k 0 0 1\r\nx\r\n");
+    let get = |keys: usize| format!("get {}\r\n", vec!["k"; keys].join(" "));
+    let all = client.exchange(get(32).as_bytes()).bytes;
+    assert_eq!(all, format!("{}END\r\n", "VALUE k 0 1\r\nx\r\n".repeat(32)).into_bytes());
+    let refused = client.exchange(get(33).as_bytes());
+    assert_eq!(refused.bytes, b"SERVER_ERROR out of memory writing get response\r\n");
+    assert_eq!(client.stat("response_obj_oom"), 1);
+    assert_eq!(client.get("k").unwrap(), b"x");
 }
 
 #[test]
-fn a_connection_over_the_limit_is_told_so_and_one_that_closes_makes_room() {
-    let server = Server::start(Program::Guira, &["-c", "40", "-t", "1"]);
-    let mut first = server.connect();
-    let mut held = Vec::new();
-    while first.stat("rejected_connections") == 0 {
-        assert!(held.len() < 60, "the limit of 40 lets {} in", held.len());
-        held.push(server.connect());
+fn more_requests_at_once_than_the_limit_allows_end_the_connection_unanswered() {
+    let server = serve(&["-o", "read_buf_mem_limit=1", "-t", "32", "-R", "500"]);
+    let mut client = server.connect();
+    client.send("mg k v\r\n".repeat(500).as_bytes());
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(server.connect().stat("response_obj_oom"), 1);
+}
+
+#[test]
+fn connections_that_keep_pieces_of_requests_are_limited() {
+    let server = serve(&["-o", "read_buf_mem_limit=1", "-t", "16"]);
+    // Four buffers a thread; the fifth connection of a thread that keeps a piece is closed.
+    let mut clients: Vec<_> = (0..16 * 5).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(b"set k 0 0 2\r\nx");
     }
-    let told = held.pop().unwrap().read_to_end();
-    assert_eq!(told, b"ERROR Too many open connections\r\n");
-    let before = first.stat("curr_connections");
-    held.clear();
-    while first.stat("curr_connections") == before {}
-    assert_eq!(server.connect().set("b", b"y"), "STORED\r\n");
+    let mut asking = server.connect();
+    while asking.stat("read_buf_oom") < 16 {
+        std::thread::yield_now();
+    }
+    for client in &mut clients {
+        client.send(b"x\r\n");
+    }
+    let stored = clients.iter_mut().filter_map(|client| client.try_read_exact(8)).count();
+    assert_eq!((stored, asking.stat("read_buf_oom")), (16 * 4, 16));
+}
+
+#[test]
+fn without_a_limit_long_pipelines_and_multigets_are_answered_whole() {
+    let server = serve(&[]);
+    let mut client = server.connect();
+    let misses = client.exchange("mg k v\r\n".repeat(5000).as_bytes());
+    assert_eq!(misses.bytes.len(), 5000 * 4);
+    let get = format!("get {}\r\n", vec!["k"; 5000].join(" "));
+    assert_eq!(client.exchange(get.as_bytes()).bytes, b"END\r\n");
+}
+
+#[test]
+fn the_memory_limit_is_told_as_it_was_asked_for() {
+    let server = serve(&["-m", "65"]);
+    let mut client = server.connect();
+    assert_eq!(client.stat("limit_maxbytes"), 65 << 20);
+    for (command, answer) in [
+        ("cache_memlimit 100", "OK\r\n"),
+        ("cache_memlimit 7", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"),
+        (
+            "cache_memlimit 999999999",
+            "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
+        ),
+        (
+            "cache_memlimit 1000000001",
+            "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n",
+        ),
+        ("cache_memlimit x", "ERROR\r\n"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    assert_eq!(setting(&mut client, "maxbytes"), (100 << 20).to_string());
+}
+
+#[test]
+fn settings_of_queues_are_kept_and_shown() {
+    let server = serve(&[]);
+    let mut client = server.connect();
+    for (command, answer) in [
+        ("lru tune 10 25 0.1 2.5", "OK\r\n"),
+        ("lru tune 60 25 0.1 2.0", "ERROR hot and warm pcts must not exceed 80\r\n"),
+        ("lru tune 10 25 0 2.0", "ERROR hot/warm age factors must be greater than 0\r\n"),
+        ("lru temp_ttl 7", "OK\r\n"),
+        ("lru mode sideways", "ERROR\r\n"),
+        ("lru", "ERROR\r\n"),
+    ] {
+        assert_eq!(client.ask(command), answer, "{command}");
+    }
+    for (name, value) in [
+        ("hot_lru_pct", "10"),
+        ("warm_lru_pct", "25"),
+        ("hot_max_factor", "0.10"),
+        ("warm_max_factor", "2.50"),
+        ("temp_lru", "yes"),
+        ("temporary_ttl", "7"),
+    ] {
+        assert_eq!(setting(&mut client, name), value, "{name}");
+    }
+    assert_eq!(client.ask("lru temp_ttl -1"), "OK\r\n");
+    assert_eq!(setting(&mut client, "temp_lru"), "no");
+    assert!(client.ask("stats").contains("moves_to_cold"));
+    assert_eq!(client.ask("lru mode flat"), "OK\r\n");
+    assert_eq!(setting(&mut client, "lru_segmented"), "no");
+    assert!(!client.ask("stats").contains("moves_to_cold"));
+    let without = serve(&["-o", "no_lru_maintainer"]);
+    assert_eq!(without.connect().ask("lru mode flat"), "ERROR\r\n");
 }

@@ -1,0 +1,54 @@
+//! What runs out: descriptors and connections. Who is served already notices nothing.
+
+use guira_tests::server::{Program, Server};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::fs;
+
+/// Descriptors that a server has open.
+fn descriptors(server: &Server) -> u64 {
+    let list = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("it runs");
+    list.count() as u64
+}
+
+fn set_limit(server: &Server, descriptors: u64) {
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current: Some(descriptors), maximum };
+    prlimit(pid, Resource::Nofile, limit).expect("a parent may limit its child");
+}
+
+#[test]
+fn out_of_descriptors_accepting_pauses_says_so_and_goes_on_when_there_are_some() {
+    let server = Server::start(Program::Guira, &["-v", "-o", "no_maxconns_fast"]);
+    let mut first = server.connect();
+    assert_eq!(first.set("a", b"x"), "STORED\r\n");
+    set_limit(&server, descriptors(&server) + 2);
+    // Two of them are accepted, the others wait in the backlog; nobody who is served notices.
+    let mut waiting: Vec<_> = (0..6).map(|_| server.connect()).collect();
+    while first.stat("listen_disabled_num") < 3 {
+        assert_eq!(first.get("a").as_deref(), Some(&b"x"[..]));
+    }
+    assert!(server.said().contains("accepting pauses"), "{}", server.said());
+    set_limit(&server, 1024);
+    for client in &mut waiting {
+        assert_eq!(client.get("a").as_deref(), Some(&b"x"[..]));
+    }
+    assert_eq!(first.stat("accepting_conns"), 1);
+}
+
+#[test]
+fn a_connection_over_the_limit_is_told_so_and_one_that_closes_makes_room() {
+    let server = Server::start(Program::Guira, &["-c", "40", "-t", "1"]);
+    let mut first = server.connect();
+    let mut held = Vec::new();
+    while first.stat("rejected_connections") == 0 {
+        assert!(held.len() < 60, "the limit of 40 lets {} in", held.len());
+        held.push(server.connect());
+    }
+    let told = held.pop().unwrap().read_to_end();
+    assert_eq!(told, b"ERROR Too many open connections\r\n");
+    let before = first.stat("curr_connections");
+    held.clear();
+    while first.stat("curr_connections") == before {}
+    assert_eq!(server.connect().set("b", b"y"), "STORED\r\n");
+}
