@@ -14,6 +14,7 @@ use crate::policy::Eviction;
 use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
 use crate::stats::{Registry, Totals};
+use crate::transient::{Transient, Transients};
 use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) flush: Flush,
     pub(crate) leases: Leases,
     pub(crate) holdoff: HoldOff,
+    pub(crate) transient: Transient,
     pub(crate) tune: Tune,
     pub(crate) mover: Mover,
     pub(crate) stats: Registry,
@@ -68,6 +70,7 @@ impl<I: Index> Cache<I> {
             flush: Flush::default(),
             leases: Leases::new(config.leases),
             holdoff: HoldOff::new(config.holdoff_keys),
+            transient: Transient::new(config.transient_s, config.memory_bytes),
             tune: Tune::default(),
             mover: Mover::default(),
             stats: Registry::new(config.handles_max, slab.classes.len()),
@@ -176,6 +179,11 @@ impl<I: Index> Cache<I> {
     /// Figures of slab class `class`, 0 being the smallest.
     pub fn class_stats(&self, class: usize) -> ClassStats {
         self.slab.class_stats(Class::try_from(class).expect("there are fewer than 256 classes"))
+    }
+
+    /// What short-lived items came to.
+    pub fn transients(&self) -> Transients {
+        self.transient.read()
     }
 
     /// Keys that were held off and could be added before their time, for want of tombstones, since the start.

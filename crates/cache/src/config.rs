@@ -30,6 +30,9 @@ pub struct Config {
     pub lock_memory: bool,
     /// Touches all item memory at the start (memcached's `-L`).
     pub preallocate: bool,
+    /// Items that live for no more seconds than this are reclaimed in the second in which they expire; 0: none is.
+    /// Costs a 16th of the memory at most, beside it.
+    pub transient_s: u32,
     /// Keys that deletes hold off at a time: 8 bytes each, once the first does.
     pub holdoff_keys: usize,
     /// How leases are given and stale values kept.
@@ -52,6 +55,7 @@ impl Default for Config {
             handles_max: 72,
             lock_memory: false,
             preallocate: false,
+            transient_s: 0,
             holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),
             hash_seed: None,

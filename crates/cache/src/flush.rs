@@ -146,7 +146,8 @@ impl<I: Index> Sweeper<'_, I> {
         self.handle.cache.leases.sweep(now);
         let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
         let is_moving = self.move_pages(now);
-        self.clean(now) || is_growing || is_moving
+        let has_dead = self.reclaim_transients(now);
+        self.clean(now) || is_growing || is_moving || has_dead
     }
 
     /// Gives memory back, or looks at a few chunks; whether there is more to do.

@@ -44,6 +44,8 @@ pub struct Handle<'c, I: Index = AnyIndex> {
     pub(crate) limbo: RefCell<Limbo>,
     /// Chunks of items published in this turn that are to have a place in the order of their class.
     pub(crate) arrivals: RefCell<Vec<Location>>,
+    /// Items of this turn that expire soon: when, and where they are.
+    pub(crate) ending: RefCell<Vec<(u32, Location)>>,
     /// Requests of this turn that the tuner shall see.
     pub(crate) noted: RefCell<Vec<Sample>>,
     pub(crate) notes: Notes,
@@ -83,6 +85,7 @@ impl<'c, I: Index> Handle<'c, I> {
             slot,
             limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
             arrivals: RefCell::default(),
+            ending: RefCell::default(),
             noted: RefCell::default(),
             notes: Notes::default(),
         }
@@ -198,6 +201,7 @@ impl<'c, I: Index> Handle<'c, I> {
             arrivals.push(item.location());
             arrivals.extend(item.links().next());
         }
+        self.expect_end(item);
     }
 
     /// Adds an item with this header to the gauges, `sign` times (1 or wrapped -1).
@@ -218,6 +222,9 @@ impl<'c, I: Index> Handle<'c, I> {
     fn close_turn(&mut self) {
         if !self.arrivals.get_mut().is_empty() {
             self.settle();
+        }
+        if !self.ending.get_mut().is_empty() {
+            self.cache.transient.enter(self.ending.get_mut());
         }
         if !self.noted.get_mut().is_empty() {
             self.cache.tune.take(self.noted.get_mut());

@@ -10,6 +10,7 @@
 //!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
 //!        ├─ HoldOff  keys that a delete holds off             (holdoff.rs)
+//!        ├─ Transient items that are about to expire          (transient.rs)
 //!        ├─ Leases   who fetches a missing value             (lease.rs)
 //!        └─ Handle   one a thread: get, store, delete, turn (reader.rs, writer.rs)
 //! ```
@@ -54,6 +55,7 @@ mod s3clock;
 mod slab;
 mod stats;
 mod sync;
+mod transient;
 mod tune;
 mod unpublished;
 mod writer;
@@ -74,6 +76,7 @@ pub use policy::{Eviction, UnknownEviction};
 pub use reader::Miss;
 pub use slab::ClassStats;
 pub use stats::{ClassCounter, Counter, Totals};
+pub use transient::Transients;
 pub use tune::Tuned;
 pub use unpublished::Unpublished;
 pub use writer::{

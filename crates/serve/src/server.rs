@@ -99,6 +99,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         // The workers, the sweeper, the crawler.
         handles_max: settings.threads + 2,
         lock_memory,
+        transient_s: settings.extended.transient_s,
         holdoff_keys: settings.extended.holdoff_keys,
         leases: settings.extended.leases,
         preallocate: settings.preallocate,

@@ -3,7 +3,7 @@
 //! Most of them tune parts of memcached that Guira does without (its hash table, segmented
 //! LRU). They are checked and shown in `stats settings` as memcached does, so that
 //! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
-//! `maxconns_fast`, `idle_timeout`, `lease_…`, `holdoff_keys`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
+//! `maxconns_fast`, `idle_timeout`, `lease_…`, `holdoff_keys`, `transient`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
 //! `watcher_logbuf_size`, `read_buf_mem_limit`, the crawler's, and
 //! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
@@ -25,6 +25,8 @@ pub struct Extended {
     pub udp_writes: bool,
     /// Reply bytes a second over UDP to a source that holds no TCP connection; 0 no limit.
     pub udp_budget_bytes: u32,
+    /// Items that live for no more seconds than this are reclaimed when they expire; 0: none is.
+    pub transient_s: u32,
     /// Keys that deletes may hold off at a time.
     pub holdoff_keys: usize,
     /// How leases are given.
@@ -89,6 +91,7 @@ impl Default for Extended {
             debug_commands: false,
             udp_writes: false,
             udp_budget_bytes: 64 << 10,
+            transient_s: 0,
             holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),
             stale_size_is_given: false,
@@ -247,6 +250,7 @@ impl Extended {
         match option.name {
             "temporary_ttl" => self.temporary_ttl_s = Some(option.number(0, u32::MAX, &message)?),
             "idle_timeout" => self.idle_timeout_s = option.number(0, u32::MAX, &message)?,
+            "transient" => self.transient_s = option.number(0, 3600, &message)?,
             "holdoff_keys" => self.holdoff_keys = option.number(8, 1 << 24, &message)? as usize,
             "lease_interval" => self.leases.interval_s = option.number(0, 3600, &message)?,
             "lease_stale" => self.leases.stale_s = option.number(0, 3600, &message)?,

@@ -134,6 +134,9 @@ pub(crate) const OWN: &[Row] = rows! {
     holdoff_deletes, "deletes that hold off adds", counter!(HoldoffDeletes) => counter guira_holdoff_deletes_total;
     holdoff_refusals, "adds refused for a delete before", counter!(HoldoffRefusals) => counter guira_holdoff_refusals_total;
     holdoff_dropped, "keys held off no longer for want of holdoff_keys", |v| number(v.shared.cache.holdoff_dropped()) => counter guira_holdoff_dropped_total;
+    transient_entries, "entries of short-lived items, with -o transient", |v| number(v.shared.cache.transients().entries) => gauge guira_transient_entries;
+    transient_reclaimed, "short-lived items reclaimed when they expired", |v| number(v.shared.cache.transients().reclaimed) => counter guira_transient_reclaimed_total;
+    transient_dropped, "short-lived items for which there was no entry", |v| number(v.shared.cache.transients().dropped) => counter guira_transient_dropped_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.shared.detail.len()) => gauge guira_detail_prefixes;
 };
 

@@ -1,0 +1,274 @@
+//! The transient item cache: short-lived items are reclaimed in the second in which they expire, without a read.
+//!
+//! Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 6.3. An expired item else keeps its memory until
+//! somebody asks for it or it comes before the eviction policy's hand; one that lives for seconds so lies about for as
+//! long as the others live.
+//!
+//! # Layout
+//! ```text
+//! ring    | second s: locations … | second s + 1: locations … | …        a bucket for each second to come
+//! ```
+//! # Invariants
+//! 1. An entry is a hint where to look, and names no item. When its second comes, what is published there is reclaimed
+//!    if it is past its time, whoever it is: so a chunk that was used again is never reclaimed by mistake.
+//! 2. Entries are looked at with the class locked, as a hand does: a page may have left its class.
+//! 3. There are at most `entries_max` entries. An item without one expires as other items do.
+//!
+//! # Costs
+//! A store of a short-lived item: 4 bytes, and a lock at the end of the turn. Other stores: one comparison. Bad at: a
+//! key that is overwritten again and again before it expires, which leaves an entry each time.
+
+use crate::clock::Moment;
+use crate::flush::Sweeper;
+use crate::handle::Handle;
+use crate::item::ItemRef;
+use crate::slab::Slab;
+use crate::stats::ClassCounter;
+use guira_index::{Index, Location};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// The ring that all handles fill and the sweeper empties.
+pub(crate) struct Transient {
+    /// Items that live no longer than this are transient, in seconds; 0: none is.
+    lives_s: u32,
+    entries_max: usize,
+    /// The last second of which the ring has a bucket; 0 where no item is transient.
+    last_s: AtomicU32,
+    entries: AtomicU64,
+    dropped: AtomicU64,
+    reclaimed: AtomicU64,
+    ring: Mutex<Ring>,
+}
+
+struct Ring {
+    buckets: Box<[Vec<Location>]>,
+    /// The second up to which all buckets were emptied.
+    done_s: u32,
+}
+
+/// A reading of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transients {
+    /// Entries in it now, those of items that are gone included.
+    pub entries: u64,
+    /// Items reclaimed through it since the start.
+    pub reclaimed: u64,
+    /// Items that found no room in it since the start.
+    pub dropped: u64,
+}
+
+impl Transient {
+    /// A ring for items that live for up to `lives_s` seconds, with memory in proportion to the items'.
+    pub(crate) fn new(lives_s: u32, memory_bytes: usize) -> Transient {
+        let buckets = if lives_s == 0 { 0 } else { lives_s as usize + SLACK_S };
+        Transient {
+            lives_s,
+            entries_max: memory_bytes / MEMORY_SHARE / size_of::<Location>(),
+            last_s: AtomicU32::new(lives_s),
+            entries: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            reclaimed: AtomicU64::new(0),
+            ring: Mutex::new(Ring { buckets: vec![Vec::new(); buckets].into(), done_s: 0 }),
+        }
+    }
+
+    /// Whether an item that expires at this second (0: never) is to have an entry.
+    #[inline]
+    pub(crate) fn takes(&self, exptime: u32) -> bool {
+        exptime != 0 && exptime <= self.last_s.load(Relaxed)
+    }
+
+    pub(crate) fn read(&self) -> Transients {
+        Transients {
+            entries: self.entries.load(Relaxed),
+            reclaimed: self.reclaimed.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+        }
+    }
+
+    /// Takes over the entries of a turn: seconds and places.
+    pub(crate) fn enter(&self, new: &mut Vec<(u32, Location)>) {
+        let mut ring = self.ring.lock();
+        let held = usize::try_from(self.entries.load(Relaxed)).unwrap_or(usize::MAX);
+        let room = self.entries_max.saturating_sub(held).min(new.len());
+        self.dropped.fetch_add((new.len() - room) as u64, Relaxed);
+        self.entries.fetch_add(room as u64, Relaxed);
+        for (second, at) in new.drain(..).take(room) {
+            // A second that is over, or beyond the ring after a shift of the clock, has its turn at the nearest there is.
+            let least = ring.done_s + 1;
+            let most = ring.done_s + ring.seconds();
+            ring.bucket(second.clamp(least, most)).push(at);
+        }
+    }
+
+    /// Up to `most` entries whose second has come, into `due`; whether there are more.
+    fn take_due(&self, now: u32, most: usize, due: &mut Vec<Location>) -> bool {
+        let mut ring = self.ring.lock();
+        self.last_s.store(now.saturating_add(self.lives_s), Relaxed);
+        ring.done_s = ring.done_s.max(now.saturating_sub(ring.seconds()));
+        while ring.done_s < now && due.len() < most {
+            let second = ring.done_s + 1;
+            let bucket = ring.bucket(second);
+            let left = bucket.len().saturating_sub(most - due.len());
+            due.extend(bucket.drain(left..));
+            if bucket.is_empty() {
+                *bucket = Vec::new();
+                ring.done_s = second;
+            }
+        }
+        self.entries.fetch_sub(due.len() as u64, Relaxed);
+        ring.done_s < now
+    }
+}
+
+impl Ring {
+    fn bucket(&mut self, second: u32) -> &mut Vec<Location> {
+        let at = second as usize % self.buckets.len();
+        &mut self.buckets[at]
+    }
+
+    fn seconds(&self) -> u32 {
+        u32::try_from(self.buckets.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl<I: Index> Handle<'_, I> {
+    /// Notes an item that will expire soon.
+    #[inline]
+    pub(crate) fn expect_end(&self, item: &ItemRef<'_>) {
+        let exptime = item.exptime();
+        if self.cache.transient.takes(exptime) {
+            self.ending.borrow_mut().push((exptime, item.location()));
+        }
+    }
+}
+
+impl<I: Index> Sweeper<'_, I> {
+    /// Reclaims some of the items whose second has come; whether there are more.
+    pub(crate) fn reclaim_transients(&mut self, now: u32) -> bool {
+        let transient = &self.handle.cache.transient;
+        if transient.lives_s == 0 {
+            return false;
+        }
+        let mut due = Vec::new();
+        let has_more = transient.take_due(now, STEP, &mut due);
+        let moment = self.handle.moment(now);
+        for at in due {
+            let Some(item) = self.handle.cache.slab.past_item(at, moment) else { continue };
+            let key = self.handle.key(item.key());
+            if self.handle.unlink(&item, key.hash) {
+                transient.reclaimed.fetch_add(1, Relaxed);
+                let unfetched = u64::from(!item.was_fetched());
+                let class = self.handle.cache.slab.class_of(at);
+                self.handle.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
+            }
+        }
+        has_more
+    }
+}
+
+impl Slab {
+    /// The item published at a location that was an item's once, if it is past its time. The caller is online.
+    fn past_item(&self, at: Location, moment: Moment) -> Option<ItemRef<'_>> {
+        let class = self.class_of(at);
+        let _state = self.lock(class);
+        let item = self.is_of(class, at).then(|| self.item_of(at)).flatten()?;
+        moment.is_past(&item).then_some(item)
+    }
+}
+
+/// Buckets beyond those that are needed: for how long the sweeper may be late, in seconds.
+const SLACK_S: usize = 64;
+/// Of so many bytes for items, one more is for entries.
+const MEMORY_SHARE: usize = 16;
+/// Entries that the sweeper looks at in one step: well under a millisecond.
+const STEP: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use crate::{Cache, Config, Handle, START_S, Store, Sweeper, Touched};
+
+    fn cache(transient_s: u32) -> Cache {
+        let config = Config { memory_bytes: 4 << 20, transient_s, ..Config::default() };
+        Cache::new(&config).expect("a small cache")
+    }
+
+    fn set(handle: &mut Handle<'_>, name: &str, exptime: u32, now: u32) {
+        let how = Store { exptime, ..Store::default() };
+        let key = handle.key(name.as_bytes());
+        handle.store(&key, b"value", &how, now).expect("there is room");
+        handle.quiesce();
+    }
+
+    fn sweep(sweeper: &mut Sweeper<'_>, now: u32) {
+        while sweeper.step(now) {}
+    }
+
+    #[test]
+    fn items_are_reclaimed_in_the_second_in_which_they_expire_and_others_stay() {
+        let cache = cache(10);
+        let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+        sweep(&mut sweeper, START_S);
+        for n in 0..5000 {
+            set(&mut handle, &format!("short{n}"), START_S + 1 + n % 5, START_S);
+        }
+        set(&mut handle, "long", START_S + 100, START_S);
+        set(&mut handle, "for ever", 0, START_S);
+        assert_eq!(cache.transients().entries, 5000);
+        for second in 1..=5 {
+            sweep(&mut sweeper, START_S + second);
+            assert_eq!(cache.len(), 5002 - 1000 * second as usize);
+        }
+        sweep(&mut sweeper, START_S + 1000);
+        assert_eq!(cache.len(), 2, "what lives longer waits to be found");
+        assert_eq!((cache.transients().reclaimed, cache.transients().entries), (5000, 0));
+    }
+
+    #[test]
+    fn what_was_replaced_touched_or_deleted_meanwhile_is_left_alone() {
+        let cache = cache(10);
+        let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+        sweep(&mut sweeper, START_S);
+        for name in ["replaced", "touched", "deleted"] {
+            set(&mut handle, name, START_S + 3, START_S);
+        }
+        set(&mut handle, "replaced", 0, START_S);
+        let key = handle.key(b"touched");
+        assert!(matches!(handle.touch(&key, START_S + 6, START_S), Touched::Touched(_)));
+        handle.delete(&handle.key(b"deleted"), None, START_S);
+        handle.quiesce();
+        // Whoever has their chunks now isn't past its time.
+        for n in 0..100 {
+            set(&mut handle, &format!("new{n}"), 0, START_S);
+        }
+        sweep(&mut sweeper, START_S + 3);
+        assert_eq!(cache.len(), 102);
+        sweep(&mut sweeper, START_S + 6);
+        assert_eq!(cache.len(), 101, "a touch makes a new entry");
+        assert!(handle.get(&handle.key(b"replaced"), START_S + 6).is_ok());
+    }
+
+    #[test]
+    fn the_ring_has_a_bound_and_counts_what_it_does_not_take() {
+        let cache = cache(60);
+        let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+        sweep(&mut sweeper, START_S);
+        for _ in 0..70_000 {
+            set(&mut handle, "again", START_S + 50, START_S);
+        }
+        let read = cache.transients();
+        assert_eq!((read.entries, read.dropped), (65_536, 70_000 - 65_536));
+        sweep(&mut sweeper, START_S + 50);
+        assert_eq!(cache.transients().entries, 0);
+    }
+
+    #[test]
+    fn without_a_threshold_nothing_is_entered() {
+        let cache = cache(0);
+        let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
+        set(&mut handle, "k", START_S + 1, START_S);
+        sweep(&mut sweeper, START_S + 2);
+        assert_eq!((cache.len(), cache.transients().entries), (1, 0));
+    }
+}
