@@ -43,10 +43,20 @@ impl Kind {
     /// If the address space cannot be had.
     #[must_use]
     pub fn with_max(self, items_max: usize) -> AnyIndex {
+        self.with_room(items_max, 0)
+    }
+
+    /// As [`Kind::with_max`], with about `slots` slots from the start, so that what fills them soon need not wait for
+    /// growth. A chained table may begin with a quarter of them.
+    ///
+    /// # Panics
+    /// If the address space cannot be had.
+    #[must_use]
+    pub fn with_room(self, items_max: usize, slots: usize) -> AnyIndex {
         match self {
-            Self::Cuckoo => AnyIndex::Cuckoo(Cuckoo::with_max(items_max)),
-            Self::Hopscotch => AnyIndex::Hopscotch(Hopscotch::with_max(items_max)),
-            Self::Chained => AnyIndex::Chained(Chained::with_max(items_max)),
+            Self::Cuckoo => AnyIndex::Cuckoo(Cuckoo::with_room(items_max, slots)),
+            Self::Hopscotch => AnyIndex::Hopscotch(Hopscotch::with_room(items_max, slots)),
+            Self::Chained => AnyIndex::Chained(Chained::with_room(items_max, slots)),
         }
     }
 }

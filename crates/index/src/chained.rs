@@ -72,15 +72,26 @@ impl Chained {
     pub fn with_max(items_max: usize) -> Self {
         Self::with_lock(items_max)
     }
+
+    /// As [`Chained::with_max`], with a quarter of `slots` slots from the start, or more.
+    pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
+        let max = Self::buckets_max(items_max);
+        let wanted = (slots / SLOTS).clamp(BUCKETS_MIN as usize, max);
+        // Rounds of growth come in pairs: a table begins with a power of four (extent.rs).
+        Self::with_buckets(1 << (wanted.ilog2() & !1), max, items_max)
+    }
 }
 
 impl<L: BucketLock> Chained<L> {
     /// As [`Chained::with_max`], with another lock.
     #[must_use]
     pub fn with_lock(items_max: usize) -> Self {
+        Self::with_buckets(BUCKETS_MIN, Self::buckets_max(items_max), items_max)
+    }
+
+    fn buckets_max(items_max: usize) -> usize {
         let slots = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT);
-        let buckets = slots.div_ceil(SLOTS).clamp(BUCKETS_MIN as usize, 1 << 31);
-        Self::with_buckets(BUCKETS_MIN, buckets, items_max)
+        slots.div_ceil(SLOTS).clamp(BUCKETS_MIN as usize, 1 << 31)
     }
 
     /// A table of `start` buckets that may become `max`, with so many links beside them.

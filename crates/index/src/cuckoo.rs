@@ -61,8 +61,15 @@ impl Cuckoo {
     /// If the address space cannot be had.
     #[must_use]
     pub fn with_max(items_max: usize) -> Self {
-        let slots = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT);
-        Self::with_buckets(BUCKETS_MIN, slots.div_ceil(SLOTS).max(BUCKETS_MIN as usize))
+        Self::with_room(items_max, 0)
+    }
+
+    /// As [`Cuckoo::with_max`], with `slots` slots from the start if it may have so many.
+    pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
+        let slots_max = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT);
+        let max = slots_max.div_ceil(SLOTS).max(BUCKETS_MIN as usize);
+        let start = slots.div_ceil(SLOTS).clamp(BUCKETS_MIN as usize, max);
+        Self::with_buckets(u32::try_from(start).expect("positions have 32 bits"), max)
     }
 
     /// A table of `start` buckets that may become `max`.

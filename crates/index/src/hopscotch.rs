@@ -76,8 +76,14 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     /// If the address space cannot be had.
     #[must_use]
     pub fn with_max(items_max: usize) -> Self {
+        Self::with_room(items_max, 0)
+    }
+
+    /// As [`HopscotchTable::with_max`], with about `slots` slots from the start if it may have so many.
+    pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
         let plan = Self::plan(items_max.saturating_mul(100).div_ceil(Self::LOAD_PERCENT));
-        Self::new(plan, plan.lines_min().max(LINES_MIN.min(plan.lines_max)))
+        let wanted = u32::try_from(slots / SLOTS).unwrap_or(u32::MAX).max(LINES_MIN);
+        Self::new(plan, plan.lines_min().max(wanted.min(plan.lines_max)))
     }
 
     /// A table of at least this many slots, which never grows: keys are refused when no displacement helps.
