@@ -1,10 +1,12 @@
-//! The memory that items live in: one reserved, zeroed mapping, in huge pages where the kernel grants them.
+//! The memory that items live in: one reserved, zeroed mapping, in huge pages where the kernel grants them; or a file,
+//! which outlives the process (persist.rs).
 //!
 //! All unsafe code of the crate is here. The rest sees words (atomics, for whatever may change
 //! after publication) and bytes (plain, for what never does).
 //!
 //! # Invariants
-//! 1. `base` points to `words` zeroed, 4-byte aligned words that stay mapped while the arena lives.
+//! 1. `base` points to `words` 4-byte aligned words that stay mapped while the arena lives; before it are `head_words`
+//!    more, if there is a file. They start as zeroes, or as what a former process left: any bits are valid words and bytes.
 //! 2. A range given out by [`Arena::bytes`] is not written until its reader ended its turn: keys and
 //!    values are immutable from publication to reclamation (reclaim.rs).
 //! 3. A range given out by [`Arena::bytes_mut`] belongs to an unpublished chunk, which has one owner
@@ -12,20 +14,28 @@
 //! 4. A word is reached by [`Arena::word`] only or by bytes only, from publication to reclamation:
 //!    the layout in item.rs decides which.
 //!
+//! 5. A file's pages are backed before they are touched ([`Arena::back`]), so a full file system is an answer, not a
+//!    signal; and one process at a time has the file (persist/file.rs), so invariants 2 to 4 hold for it as well.
+//!
 //! # Costs
 //! Nothing is resident before it is touched. An access is one add and one compare.
 
+use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 /// Bytes of a huge page, to which the mapping is aligned.
 const HUGE: usize = 2 << 20;
+/// Bytes of a file before its items.
+pub(crate) const HEAD_BYTES: usize = HUGE;
 
 pub(crate) struct Arena {
     base: NonNull<AtomicU32>,
     words: usize,
+    head_words: usize,
     mapping: mapping::Mapping,
+    file: Option<File>,
 }
 
 // SAFETY: the arena owns its mapping (invariant 1); which thread drops it does not matter.
@@ -42,7 +52,65 @@ impl Arena {
         if lock || preallocate {
             mapping::populate(base, bytes, lock)?;
         }
-        Ok(Arena { base: base.cast(), words: bytes / 4, mapping })
+        Ok(Arena { base: base.cast(), words: bytes / 4, head_words: 0, mapping, file: None })
+    }
+
+    /// Maps `file`, which nobody else uses, made as long as a head and `bytes` (rounded up to a huge page).
+    pub(crate) fn over(file: File, bytes: usize, lock: bool, full: bool) -> io::Result<Arena> {
+        let bytes = bytes.next_multiple_of(HUGE);
+        let whole = bytes.checked_add(HEAD_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+        if file.metadata()?.len() < whole as u64 {
+            file.set_len(whole as u64)?;
+        }
+        mapping::back(&file, 0, if lock || full { whole } else { HEAD_BYTES })?;
+        let (start, mapping) = mapping::map_file(&file, whole)?;
+        if lock || full {
+            mapping::populate(start, whole, lock)?;
+        }
+        // SAFETY: the mapping is `bytes` longer than the head.
+        let base = unsafe { start.add(HEAD_BYTES) };
+        let (words, head_words) = (bytes / 4, HEAD_BYTES / 4);
+        Ok(Arena { base: base.cast(), words, head_words, mapping, file: Some(file) })
+    }
+
+    /// The file behind the arena, if there is one.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// The word at index `at` of the file's head.
+    #[inline]
+    pub(crate) fn head(&self, at: usize) -> &AtomicU32 {
+        assert!(at < self.head_words, "word {at} is outside the head");
+        // SAFETY: `head_words` words lie before the base (invariant 1), and `at` is less.
+        let word = unsafe { self.base.sub(self.head_words - at) };
+        // SAFETY: mapped, aligned and initialised (invariant 1); the head is only reached as atomics.
+        unsafe { word.as_ref() }
+    }
+
+    /// Has the file system provide the memory of `len` bytes from `at` on, which keep what they hold.
+    ///
+    /// # Errors
+    /// It has no more. Without a file there is nothing that can fail.
+    pub(crate) fn back(&self, at: usize, len: usize) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        mapping::back(file, HEAD_BYTES + at, len)
+    }
+
+    /// Makes the file, in which nothing is in use, one of zeroes.
+    ///
+    /// # Errors
+    /// The file system refuses, or has no memory for the head.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        file.set_len(0)?;
+        file.set_len(((self.head_words + self.words) * 4) as u64)?;
+        mapping::back(file, 0, HEAD_BYTES)
+    }
+
+    /// Asks for what a former process left in `len` bytes from `at` on, all at once. A hint only.
+    pub(crate) fn fetch(&self, at: usize, len: usize) {
+        mapping::fetch(self.byte(at, len), len);
     }
 
     /// The word at index `at` (in words from the start of the arena).
@@ -94,7 +162,10 @@ impl Arena {
     /// Gives the memory of `len` bytes from `at` on, in which no chunk is in use, back to the system.
     /// It reads as zeroes afterwards.
     pub(crate) fn release(&self, at: usize, len: usize) {
-        mapping::release(self.byte(at, len), len);
+        match &self.file {
+            Some(file) => mapping::punch(file, HEAD_BYTES + at, len),
+            None => mapping::release(self.byte(at, len), len),
+        }
     }
 
     /// The address of byte `at`, of which `len` bytes lie inside the mapping.
@@ -117,7 +188,9 @@ impl Drop for Arena {
 #[cfg(not(miri))]
 mod mapping {
     use super::HUGE;
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
+    use std::fs::File;
     use std::io;
     use std::ptr::NonNull;
 
@@ -140,6 +213,36 @@ mod mapping {
         // SAFETY: the range was just mapped. Refusal only costs speed, so it is not an error.
         let _ = unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         Ok((base, Mapping { start, bytes: whole }))
+    }
+
+    pub(super) fn map_file(file: &File, bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+        let (base, mapping) = map(bytes)?;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
+        // SAFETY: the range was just mapped for us and nobody refers into it: the file takes its place.
+        let mapped = unsafe { mmap(base.as_ptr().cast(), bytes, prot, flags, file, 0) };
+        if let Err(error) = mapped {
+            unmap(&mapping);
+            return Err(error.into());
+        }
+        // SAFETY: the range was just mapped. Refusal only costs speed, so it is not an error.
+        let _ = unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+        Ok((base, mapping))
+    }
+
+    pub(super) fn back(file: &File, at: usize, len: usize) -> io::Result<()> {
+        Ok(fallocate(file, FallocateFlags::empty(), at as u64, len as u64)?)
+    }
+
+    pub(super) fn punch(file: &File, at: usize, len: usize) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Refusal leaves the memory taken, which is no error.
+        let _ = fallocate(file, hole, at as u64, len as u64);
+    }
+
+    pub(super) fn fetch(start: NonNull<u8>, len: usize) {
+        // SAFETY: mapped (the caller checked); only page tables change.
+        let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxPopulateRead) };
     }
 
     pub(super) fn populate(base: NonNull<u8>, bytes: usize, lock: bool) -> io::Result<()> {
@@ -169,6 +272,7 @@ mod mapping {
 #[cfg(miri)]
 mod mapping {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::fs::File;
     use std::io;
     use std::ptr::NonNull;
 
@@ -190,6 +294,18 @@ mod mapping {
     }
 
     pub(super) fn release(_start: NonNull<u8>, _len: usize) {}
+
+    pub(super) fn map_file(_file: &File, _bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn back(_file: &File, _at: usize, _len: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn punch(_file: &File, _at: usize, _len: usize) {}
+
+    pub(super) fn fetch(_start: NonNull<u8>, _len: usize) {}
 
     pub(super) fn unmap(mapping: &Mapping) {
         // SAFETY: allocated above with this layout, and no reference into it is left.

@@ -10,6 +10,7 @@ use crate::holdoff::HoldOff;
 use crate::item::ItemRef;
 use crate::lease::Leases;
 use crate::mover::Mover;
+use crate::persist::{self, Start};
 use crate::policy::Eviction;
 use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
@@ -21,6 +22,7 @@ use parking_lot::Mutex;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
+use std::path::PathBuf;
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
 ///
@@ -41,6 +43,8 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) evictions: bool,
     pub(crate) item_bytes_max: usize,
     hash_seed: u64,
+    pub(crate) start: Start,
+    pub(crate) memory_path: Option<PathBuf>,
     /// What the seed comes to; all of the hash's key.
     secrets: RapidSecrets,
     /// Handle slots not in use.
@@ -51,7 +55,10 @@ impl Cache {
     /// A cache over the index that `config` names, sized so that it can refer to every chunk.
     pub fn new(config: &Config) -> Result<Cache, ConfigError> {
         let items_max = config.memory_bytes_reserved().div_ceil(crate::classes::CHUNK_MIN);
-        Cache::with_index(config, config.index.with_max(items_max))
+        let slab = Slab::new(config)?;
+        let start = persist::begin(&slab, config)?;
+        let index = config.index.with_room(items_max, start.index_slots);
+        Cache::assemble(config, slab, start, index)
     }
 }
 
@@ -59,14 +66,24 @@ impl<I: Index> Cache<I> {
     /// A cache over an index of the caller's making; [`Config::index`] doesn't count.
     pub fn with_index(config: &Config, index: I) -> Result<Cache<I>, ConfigError> {
         let slab = Slab::new(config)?;
+        let start = persist::begin(&slab, config)?;
+        Cache::assemble(config, slab, start, index)
+    }
+
+    fn assemble(
+        config: &Config,
+        slab: Slab,
+        start: Start,
+        index: I,
+    ) -> Result<Cache<I>, ConfigError> {
         let hash_seed = match config.hash_seed {
             Some(seed) => seed,
             None => random_seed().map_err(ConfigError::Random)?,
         };
-        Ok(Cache {
+        let mut cache = Cache {
             index,
             epochs: Epochs::new(config.handles_max),
-            stripes: Stripes::new(config.memory_bytes),
+            stripes: Stripes::new(config.memory_bytes, start.cas_floor),
             flush: Flush::default(),
             leases: Leases::new(config.leases),
             holdoff: HoldOff::new(config.holdoff_keys),
@@ -77,11 +94,15 @@ impl<I: Index> Cache<I> {
             orphans: Orphans::default(),
             evictions: config.evictions,
             item_bytes_max: config.item_bytes_max,
+            start,
+            memory_path: config.memory_file.as_ref().map(|file| file.path.clone()),
             hash_seed,
             secrets: RapidSecrets::seed(hash_seed),
             slots: Mutex::new((0..config.handles_max).rev().collect()),
             slab,
-        })
+        };
+        cache.take_over();
+        Ok(cache)
     }
 
     /// A handle for the calling thread.
@@ -91,6 +112,16 @@ impl<I: Index> Cache<I> {
     pub fn handle(&self) -> Handle<'_, I> {
         let slot = self.slots.lock().pop().expect("more handles than Config::handles_max");
         Handle::new(self, slot)
+    }
+
+    /// Lets no handle come to be from here on: who asks for one waits for ever. `false` if one lives.
+    pub(crate) fn withhold_handles(&self) -> bool {
+        let slots = self.slots.lock();
+        let has_none = slots.len() == self.stats.handles_max();
+        if has_none {
+            std::mem::forget(slots);
+        }
+        has_none
     }
 
     pub(crate) fn release_slot(&self, slot: usize) {

@@ -21,11 +21,12 @@ pub(crate) struct Stripes {
 }
 
 impl Stripes {
-    /// One stripe for each KiB of `memory_bytes`, from 2^10 to 2^20.
-    pub(crate) fn new(memory_bytes: usize) -> Stripes {
+    /// One stripe for each KiB of `memory_bytes`, from 2^10 to 2^20. They count from `floor` on, which is more than what
+    /// any stripe had in a former process that left its items: so no unique of then matches.
+    pub(crate) fn new(memory_bytes: usize, floor: u64) -> Stripes {
         let stripes = (memory_bytes / 1024).next_power_of_two().clamp(1 << 10, 1 << 20);
         Stripes {
-            counts: (0..stripes).map(|_| AtomicU64::new(1)).collect(),
+            counts: (0..stripes).map(|_| AtomicU64::new(floor)).collect(),
             bits: stripes.trailing_zeros(),
         }
     }
@@ -42,6 +43,11 @@ impl Stripes {
     pub(crate) fn advance(&self, hash: Hash) -> u64 {
         let stripe = self.stripe(hash);
         self.unique(stripe, self.counts[stripe].fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// The most that a stripe has counted to.
+    pub(crate) fn most(&self) -> u64 {
+        self.counts.iter().map(|count| count.load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
     /// Asks the processor for the stripe's line, which is rarely in its caches.
@@ -66,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_unique_grows_with_each_change_and_no_two_stripes_share_one() {
-        let stripes = Stripes::new(1 << 20);
+        let stripes = Stripes::new(1 << 20, 1);
         let (a, b) = (Hash(0x100), Hash(0x200));
         let before = stripes.get(a);
         let after = stripes.advance(a);

@@ -1,6 +1,7 @@
 //! What a cache is made from, checked before any memory is taken.
 
 use crate::lease::LeaseTerms;
+use crate::persist::MemoryFile;
 use crate::policy::Eviction;
 use crate::slab::MEMORY_MAX;
 use guira_index::Kind;
@@ -37,8 +38,10 @@ pub struct Config {
     pub holdoff_keys: usize,
     /// How leases are given and stale values kept.
     pub leases: LeaseTerms,
-    /// Fixes the hash's secrets: for memory that outlives the process, and for tests and experiments that
-    /// must repeat. `None`: drawn from the system ([`Cache::hash_seed`](crate::Cache::hash_seed)).
+    /// Keeps the items in a file, over restarts (memcached's `-e`).
+    pub memory_file: Option<MemoryFile>,
+    /// Fixes the hash's secrets, for tests and experiments that must repeat. `None`: drawn from the system
+    /// ([`Cache::hash_seed`](crate::Cache::hash_seed)), anew in each process, also over a memory file.
     pub hash_seed: Option<u64>,
 }
 
@@ -58,6 +61,7 @@ impl Default for Config {
             transient_s: 0,
             holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),
+            memory_file: None,
             hash_seed: None,
         }
     }
@@ -86,6 +90,13 @@ pub enum ConfigError {
     GrowthFactor(f64),
     /// The system has no random numbers to give.
     Random(std::io::Error),
+    /// The memory file can't be used.
+    MemoryFile {
+        /// Which it is.
+        path: std::path::PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// The system refused the mapping, or to lock it.
     Map(std::io::Error),
 }
@@ -102,6 +113,9 @@ impl fmt::Display for ConfigError {
             }
             Self::Random(error) => {
                 write!(f, "cannot draw the hash's secret from the system: {error}")
+            }
+            Self::MemoryFile { path, why } => {
+                write!(f, "cannot use {} as memory file: {why}", path.display())
             }
             Self::Map(error) => write!(
                 f,

@@ -162,10 +162,11 @@ impl<I: Index> Handle<'_, I> {
         let Some(mut entry) = self.cache.index.find_entry(hash, |found| found == at) else {
             return false;
         };
+        let header = item.mark_retired();
         entry.remove();
         self.cache.stripes.advance(hash);
         drop(entry);
-        self.retire(item);
+        self.retire(item, header);
         true
     }
 

@@ -20,6 +20,7 @@ use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
 use crate::mover::Moving;
+use crate::persist::head::Head;
 use guira_index::{AnyIndex, Index};
 use guira_policy::Tuner;
 use parking_lot::Mutex;
@@ -61,6 +62,12 @@ impl Flush {
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire)
     }
+
+    /// Goes on from the generation, and the flush to come, of a former process that was swept up behind.
+    pub(crate) fn resume(&self, generation: u32, due: u32) {
+        self.generation.store(generation, Ordering::Release);
+        self.due.store(due, Ordering::Relaxed);
+    }
 }
 
 impl<I: Index> Handle<'_, I> {
@@ -78,7 +85,11 @@ impl<I: Index> Handle<'_, I> {
             return false;
         }
         self.cache.leases.void_all();
-        flush.generation.fetch_xor(1, Ordering::AcqRel);
+        let before = flush.generation.fetch_xor(1, Ordering::AcqRel);
+        if let Some(head) = Head::of(&self.cache.slab.arena) {
+            head.set_generation(before ^ 1);
+            head.set_flush_due(0);
+        }
         *asked = None;
         *behind = Behind { flushes: behind.flushes + 1, unswept: Some(self.cache.epochs.stamp()) };
         true
@@ -87,6 +98,9 @@ impl<I: Index> Handle<'_, I> {
     /// Lets a flush take place at second `at`, instead of any planned before.
     pub fn flush_at(&self, at: u32) {
         self.cache.flush.due.store(at, Ordering::Relaxed);
+        if let Some(head) = Head::of(&self.cache.slab.arena) {
+            head.set_flush_due(at);
+        }
     }
 
     /// Carries out what is planned for `now`; call it once a turn. Cost: one load.

@@ -183,9 +183,10 @@ impl<'c, I: Index> Handle<'c, I> {
         Moment { now, generation: self.cache.flush.generation() }
     }
 
-    /// Hands an item that the caller has just unlinked to reclamation.
-    pub(crate) fn retire(&self, item: &ItemRef<'_>) {
-        let header = item.mark_retired();
+    /// Hands an item that the caller has just unlinked to reclamation. `header` is its header from before it was marked
+    /// as retired, which was before the key was unlocked: after a crash it is not taken for the key's item
+    /// (persist.rs).
+    pub(crate) fn retire(&self, item: &ItemRef<'_>, header: Header) {
         self.account(item, header, u64::MAX); // minus one
         let mut limbo = self.limbo.borrow_mut();
         for chunk in std::iter::once(item.location()).chain(item.links()) {

@@ -6,6 +6,7 @@
 //!  Cache ── Index    key hash → location                    (guira-index; readers take no lock)
 //!        ├─ Slab     location → chunk                       (slab.rs: classes, pages, free chunks)
 //!        │   └ Arena one reserved mapping, huge pages       (arena.rs: the only unsafe code)
+//!        │   └ Head  what a memory file says of its pages   (persist.rs: items that outlive the process)
 //!        ├─ Epochs   when a chunk may be used again         (reclaim.rs)
 //!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
@@ -48,6 +49,7 @@ mod lease;
 mod list;
 mod mover;
 mod notes;
+mod persist;
 mod policy;
 mod reader;
 mod reclaim;
@@ -72,6 +74,7 @@ pub use item::{Claim, IDLE_MAX_S, ItemRef};
 pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
 pub use mover::{Moves, Unmoved};
 pub use notes::Evicted;
+pub use persist::{Found, Kept, MemoryFile};
 pub use policy::{Eviction, UnknownEviction};
 pub use reader::Miss;
 pub use slab::ClassStats;

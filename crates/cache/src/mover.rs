@@ -338,7 +338,7 @@ impl<I: Index> Handle<'_, I> {
         } else {
             self.arrive(&copy, header);
         }
-        self.retire(item);
+        self.retire(item, header);
         Carried::Moved
     }
 }

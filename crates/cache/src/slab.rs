@@ -26,6 +26,8 @@ use crate::arena::Arena;
 use crate::balance::Victims;
 use crate::classes::{CHUNK_MIN, Class, Classes};
 use crate::config::Config;
+use crate::persist;
+use crate::persist::head::PageNote;
 use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
 use parking_lot::{Mutex, MutexGuard};
@@ -33,6 +35,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 mod moving;
 mod page;
+mod resume;
 use page::{PageState, Pool};
 
 /// What 32-bit references reach, less a page so that no location is all ones.
@@ -164,8 +167,12 @@ impl Slab {
         let pages_max = config.memory_bytes.div_ceil(page_bytes).max(1);
         let pages = config.memory_bytes_reserved().div_ceil(page_bytes).max(pages_max);
         let classes = Classes::new(page_bytes, config.growth_factor, config.chunk_bytes_min);
-        let arena = Arena::new(pages * page_bytes, config.lock_memory, config.preallocate)
-            .map_err(ConfigError::Map)?;
+        let (lock, full) = (config.lock_memory, config.preallocate);
+        let arena = match &config.memory_file {
+            Some(file) => Arena::over(persist::open(&file.path)?, pages * page_bytes, lock, full),
+            None => Arena::new(pages * page_bytes, lock, full),
+        };
+        let arena = arena.map_err(ConfigError::Map)?;
         Ok(Slab {
             arena,
             eviction: config.eviction,
@@ -213,6 +220,8 @@ impl Slab {
                 // The page may have served another class: what stands here is no header.
                 let chunk = self.location(page, slot);
                 self.arena.word(self.word_of(chunk)).store(0, Relaxed);
+                let class = self.page_class[page as usize].load(Relaxed);
+                self.note(page, Some(PageNote { class, handed_out: slot + 1 }));
                 chunk
             }
             page::Slot::Listed(slot) => {
@@ -271,6 +280,13 @@ impl Slab {
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
         let page = self.pool.lock().take(self.pages_max.load(Relaxed))?;
+        if self.arena.back(page as usize * self.page_bytes, self.page_bytes).is_err() {
+            // The file system is full: what classes hold is all that there is.
+            let mut pool = self.pool.lock();
+            pool.give(page, usize::MAX);
+            self.pages_max.fetch_min(pool.held().max(1), Relaxed);
+            return None;
+        }
         self.enter_page(state, class, page);
         Some(page)
     }
@@ -279,6 +295,7 @@ impl Slab {
     fn enter_page(&self, state: &mut ClassState, class: Class, page: u32) {
         self.page_class[page as usize].store(class, Relaxed);
         self.pages[page as usize].begin();
+        self.note(page, Some(PageNote { class, handed_out: 0 }));
         state.pages.push(page);
         state.partial.push(page);
     }
@@ -292,6 +309,7 @@ impl Slab {
             list.forget(page);
         }
         self.pages[page as usize].end();
+        self.note(page, None);
         let mut pool = self.pool.lock();
         let pages_max = self.pages_max.load(Relaxed);
         if pool.held() > pages_max {
@@ -314,6 +332,11 @@ impl Slab {
     /// What classes may hold, in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.pages_limit() * self.page_bytes
+    }
+
+    /// Pages that there may be at most.
+    pub(crate) fn pages_reserved(&self) -> usize {
+        self.pages.len()
     }
 
     /// What classes may hold, in pages.

@@ -132,6 +132,11 @@ impl Registry {
         }
     }
 
+    /// Handles that may live at a time.
+    pub(crate) fn handles_max(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The counters of slot `slot`, which keeps them when a later handle takes it over.
     pub(crate) fn counts(&self, slot: usize) -> &Counts {
         self.slots[slot].get_or_init(|| Counts::new(self.classes))

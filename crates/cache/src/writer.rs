@@ -297,6 +297,7 @@ impl<I: Index> Handle<'_, I> {
             .accessed(now)
             .of_generation(moment.generation);
         new.seal(slab, header.0);
+        let old = old.map(|item| (item, item.mark_retired()));
         let at = new.into_published();
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
@@ -307,12 +308,12 @@ impl<I: Index> Handle<'_, I> {
         self.arrive(&ItemRef::new(slab, at), header);
         self.sample(key.hash, now, || Sampled::Stored { expires: life & EXPTIME_MAX });
         self.counts.add(Counter::TotalItems, 1);
-        if let Some(old) = old {
+        if let Some((old, header)) = old {
             if live.is_none() {
                 let class = slab.class_of(old.location());
                 self.counts.add_class(ClassCounter::Reclaimed, class, 1);
             }
-            self.retire(&old);
+            self.retire(&old, header);
         }
         Ok(Published::Put(swap.explicit_cas.or(cas).unwrap_or_default()))
     }
@@ -361,6 +362,7 @@ impl<I: Index> Handle<'_, I> {
         if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
             return Deleted::Exists;
         }
+        let header = item.mark_retired();
         entry.remove();
         self.cache.stripes.advance(key.hash);
         drop(entry);
@@ -369,7 +371,7 @@ impl<I: Index> Handle<'_, I> {
         if live {
             self.keep_stale(key, &item, now);
         }
-        self.retire(&item);
+        self.retire(&item, header);
         if live { Deleted::Deleted { class } } else { Deleted::NotFound }
     }
 }

@@ -22,12 +22,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that reads [`START_S`] now.
-    pub(crate) fn start() -> Clock {
-        let start = i64::from(START_S);
+    /// A clock that reads `second` now: [`START_S`], or where a former process left off.
+    pub(crate) fn start(second: u32) -> Clock {
+        let start = i64::from(second);
         Clock {
             origin_monotonic_s: clock_gettime(ClockId::MonotonicCoarse).tv_sec - start,
-            origin_unix_s: clock_gettime(ClockId::Realtime).tv_sec - start,
+            origin_unix_s: unix_now() - start,
             shift_s: AtomicI64::new(0),
             stopped_at_s: AtomicI64::new(RUNNING),
         }
@@ -78,6 +78,17 @@ impl Clock {
     }
 }
 
+/// The Unix time now, in seconds.
+pub(crate) fn unix_now() -> i64 {
+    clock_gettime(ClockId::Realtime).tv_sec
+}
+
+/// Milliseconds of the monotonic clock, to measure by.
+pub(crate) fn monotonic_ms() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+}
+
 /// To the clock's 32 bits; 136 years of running are cut off.
 fn seconds(s: i64) -> u32 {
     u32::try_from(s).unwrap_or(u32::MAX)
@@ -92,7 +103,7 @@ mod tests {
     use super::*;
 
     fn clock_started_at_unix(start: i64) -> Clock {
-        Clock { origin_unix_s: start - i64::from(START_S), ..Clock::start() }
+        Clock { origin_unix_s: start - i64::from(START_S), ..Clock::start(START_S) }
     }
 
     #[test]
@@ -116,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_shift_moves_the_clock_and_never_before_its_start() {
-        let clock = Clock::start();
+        let clock = Clock::start(START_S);
         clock.stop();
         let now = clock.now();
         clock.shift(30);

@@ -103,6 +103,10 @@ pub struct Flags {
     #[arg(short = 'L', long)]
     pub enable_largepages: bool,
 
+    /// Keep the items in this file, over restarts: on tmpfs (/dev/shm) or a DAX mount
+    #[arg(short = 'e', long, value_name = "FILE")]
+    pub memory_file: Option<String>,
+
     /// Lock memory into RAM
     #[arg(short = 'k', long)]
     pub lock_memory: bool,
@@ -174,10 +178,6 @@ pub struct AbsentFlags {
     /// TLS
     #[arg(short = 'Z', long, hide = true)]
     pub enable_ssl: bool,
-
-    /// Warm restart
-    #[arg(short = 'e', long, hide = true)]
-    pub memory_file: Option<String>,
 
     /// Threads by NAPI id
     #[arg(short = 'N', long, hide = true, allow_negative_numbers = true)]

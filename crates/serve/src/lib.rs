@@ -47,6 +47,7 @@ mod sockets;
 mod stats;
 mod udp;
 mod version;
+mod warm;
 mod watch;
 mod worker;
 

@@ -16,7 +16,7 @@ use crate::stats::row::{Row, Value, View, number, rows};
 use crate::stats::{ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
 use crate::version::{GUIRA_VERSION, VERSION};
 use exposition::Exposition;
-use guira_cache::{ClassCounter, Counter, START_S};
+use guira_cache::{ClassCounter, Counter};
 use rustix::process::{Resource, getrlimit};
 
 /// The body of a scrape.
@@ -74,7 +74,7 @@ const ALONE: &[Row] = rows! {
     descriptors, "descriptors in use", |_| number(descriptors()) => gauge process_open_fds;
     descriptors_max, "the limit of open files", |_| number(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)) => gauge process_max_fds;
     cpu, "CPU seconds", |v| Value::Seconds(v.cpu_us[0] + v.cpu_us[1]) => counter process_cpu_seconds_total;
-    start, "Unix time of the start", |v| number(v.shared.clock.unix(START_S)) => gauge process_start_time_seconds;
+    start, "Unix time of the start", |v| number(v.shared.clock.unix(v.shared.cache.began_at_s())) => gauge process_start_time_seconds;
 };
 
 /// The same for a slab class.

@@ -2,14 +2,14 @@
 //!
 //! | signal | what it does |
 //! |---|---|
-//! | SIGINT, SIGTERM | ends the process at once, exit code 0 |
+//! | SIGINT, SIGTERM | ends the process at once, exit code 0; with `-e` as SIGUSR1 does |
 //! | SIGUSR1 | no new connections; requests under way are answered; ends when all are, or after [`GRACE`] |
 //! | SIGHUP | reads the users of `-Y` again |
 //! | SIGPIPE | ignored |
 
 use crate::allowance::Allowance;
 use crate::auth::Auth;
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic_ms};
 use crate::crawler::{self, Crawler};
 use crate::detail::Detail;
 use crate::listener;
@@ -24,7 +24,7 @@ use crate::sockets::{self, Sockets};
 use crate::udp::{Budget, Datagrams};
 use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{daemon, http, privileges};
+use crate::{daemon, http, privileges, warm};
 use guira_cache::{Automove, Cache, Config};
 use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
@@ -34,7 +34,7 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -60,10 +60,12 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;
     let auth = Auth::open(&settings)?;
     let sockets = sockets::open(&settings)?;
+    let began_ms = monotonic_ms();
     let shared = Arc::new(share(settings, auth, lock_memory)?);
+    warm::tell(&shared, monotonic_ms() - began_ms);
     enter_own_sockets(&shared, &sockets);
     say_what_is_open(&shared, &sockets);
-    let workers_left = start_threads(&shared, sockets)?;
+    let threads_left = start_threads(&shared, sockets)?;
     let pidfile = Pidfile::write(shared.settings.pidfile.as_deref())?;
     if shared.settings.daemon {
         let keep_stderr = shared.settings.verbosity > 0;
@@ -71,15 +73,16 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     }
     for signal in signals.forever() {
         match signal {
-            SIGINT | SIGTERM => break,
-            SIGUSR1 => {
+            SIGINT | SIGTERM if shared.settings.memory_file.is_none() => break,
+            SIGINT | SIGTERM | SIGUSR1 => {
                 eprintln!("Gracefully stopping");
-                stop_gracefully(&shared, &workers_left);
+                stop_gracefully(&shared, &threads_left);
                 break;
             }
             _ => reload(&shared),
         }
     }
+    warm::end(&shared);
     drop(pidfile);
     // The threads end with the process: nothing of theirs outlives it.
     Ok(0)
@@ -103,6 +106,7 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         holdoff_keys: settings.extended.holdoff_keys,
         leases: settings.extended.leases,
         preallocate: settings.preallocate,
+        memory_file: warm::memory_file(&settings).map_err(|e| system("the memory file", &e))?,
         hash_seed: None,
     };
     let cache =
@@ -116,8 +120,8 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
     let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
     Ok(Shared {
         auth,
+        clock: Clock::start(cache.began_at_s()),
         cache,
-        clock: Clock::start(),
         log: Log::new(settings.verbosity),
         roster: Roster::default(),
         gauges: Gauges::default(),
@@ -130,14 +134,15 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
         budget: Budget::new(settings.extended.udp_budget_bytes),
         measures: (0..settings.threads).map(|_| Measures::default()).collect(),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
+        is_stopping: AtomicBool::new(false),
         stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
         settings,
     })
 }
 
-/// Starts workers, sweeper, crawler and listener. The counter of workers still running.
+/// Starts workers, sweeper, crawler and listener. The counter of workers and sweeper still running.
 fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
-    let left = Arc::new(AtomicUsize::new(shared.settings.threads));
+    let left = Arc::new(AtomicUsize::new(shared.settings.threads + 1));
     let Sockets { listening: sockets, datagram: mut datagrams, http } = sockets;
     for number in 0..shared.settings.threads {
         let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
@@ -149,8 +154,12 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
             Ok(())
         })?;
     }
-    let sweeping = Arc::clone(shared);
-    start("sweeper", move || sweep(&sweeping))?;
+    let (sweeping, sweeping_left) = (Arc::clone(shared), Arc::clone(&left));
+    start("sweeper", move || {
+        sweep(&sweeping);
+        sweeping_left.fetch_sub(1, Ordering::Release);
+        Ok(())
+    })?;
     let crawling = Arc::clone(shared);
     start("crawler", move || crawler::crawl(&crawling))?;
     if !http.is_empty() {
@@ -191,9 +200,10 @@ impl Drop for EndsWithThread {
 }
 
 /// Cleans up behind flushes, and forgets accesses older than an item can tell.
-fn sweep(shared: &Shared) -> io::Result<()> {
+fn sweep(shared: &Shared) {
     let mut sweeper = shared.cache.sweeper();
-    loop {
+    while !shared.is_stopping.load(Ordering::Relaxed) {
+        warm::keep_time(shared);
         let now = shared.clock.now();
         let is_watched = shared.watch.kinds().meets(WatchKinds::EVICTIONS);
         if is_watched {
@@ -219,10 +229,11 @@ fn reload(shared: &Shared) {
     }
 }
 
-fn stop_gracefully(shared: &Shared, workers_left: &AtomicUsize) {
+fn stop_gracefully(shared: &Shared, threads_left: &AtomicUsize) {
+    shared.is_stopping.store(true, Ordering::Relaxed);
     shared.stop.ring();
     let mut waited = Duration::ZERO;
-    while workers_left.load(Ordering::Acquire) > 0 && waited < GRACE {
+    while threads_left.load(Ordering::Acquire) > 0 && waited < GRACE {
         thread::sleep(GRACE_STEP);
         waited += GRACE_STEP;
     }

@@ -63,6 +63,8 @@ pub struct Settings {
     pub preallocate: bool,
     /// Lock all memory.
     pub lock_memory: bool,
+    /// Where items outlive the process, as typed.
+    pub memory_file: Option<PathBuf>,
     /// Whether `cas` works.
     pub cas_enabled: bool,
     /// Whether `flush_all` works.
@@ -199,6 +201,7 @@ impl Settings {
                 as usize,
             preallocate: flags.enable_largepages,
             lock_memory: flags.lock_memory,
+            memory_file: flags.memory_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
             cas_enabled: !flags.disable_cas,
             flush_enabled: !flags.disable_flush_all,
             dump_enabled: !flags.disable_dumping,
@@ -229,8 +232,6 @@ fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
     let absent = &flags.absent;
     let part = if absent.enable_ssl {
         "-Z: TLS"
-    } else if absent.memory_file.is_some() {
-        "-e: keeping items over a restart"
     } else if absent.napi_ids.is_some_and(|n| n != 0) {
         "-N: choosing threads by NAPI id"
     } else {

@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) measures: Vec<Measures>,
     /// What sources of datagrams may be sent.
     pub(crate) budget: Budget,
+    /// Set before `stop` rings, for threads that look rather than wait.
+    pub(crate) is_stopping: AtomicBool,
     /// Rings once when the server stops gracefully: no new connections, finish, go.
     pub(crate) stop: Bell,
 }

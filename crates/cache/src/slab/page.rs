@@ -50,6 +50,12 @@ impl PageState {
         self.held.store(true, Release);
     }
 
+    /// Makes the page one of which `handed_out` chunks have been handed out, none of them free.
+    pub(crate) fn resume(&self, handed_out: u32) {
+        self.begin();
+        self.handed_out.store(handed_out, Relaxed);
+    }
+
     /// No class has the page from here on.
     pub(crate) fn end(&self) {
         self.held.store(false, Relaxed);
@@ -164,6 +170,18 @@ impl Pool {
     /// The page that is moved stays where it is.
     pub(crate) fn stop_moving(&mut self) {
         self.moving = None;
+    }
+
+    /// The pool beside pages of which classes hold some.
+    pub(crate) fn beside(is_held: impl Iterator<Item = bool>) -> Pool {
+        let mut pool = Pool::default();
+        for (page, is_held) in (0..).zip(is_held) {
+            if is_held {
+                pool.returned.extend(pool.next_fresh..page);
+                pool.next_fresh = page + 1;
+            }
+        }
+        pool
     }
 
     /// Pages that classes hold.

@@ -1,13 +1,12 @@
 //! `stats` and `stats guira`: two tables of rows, from which the answers and the metrics derive.
 
-use super::row::{Row, Value, class_counter, counter, number, rows, text, zero};
+use super::row::{Row, Value, View, class_counter, counter, number, rows, text, zero};
 use crate::version::VERSION;
-use guira_cache::START_S;
 
 /// memcached's statistics in its order.
 pub(crate) const STATS: &[Row] = rows! {
     pid, "process id", |_| number(std::process::id());
-    uptime, "seconds since the start", |v| number(v.now - START_S) => counter memcached_uptime_seconds;
+    uptime, "seconds since the start", |v| number(v.now.saturating_sub(v.shared.cache.began_at_s())) => counter memcached_uptime_seconds;
     time, "Unix time by the server's clock", |v| number(v.shared.clock.unix(v.now).unsigned_abs()) => gauge memcached_time_seconds;
     version, "the memcached spoken, and Guira's own version", |_| text(VERSION);
     libevent, "none: Guira has its own event loop", |_| text("none");
@@ -60,7 +59,7 @@ pub(crate) const STATS: &[Row] = rows! {
     time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us);
     threads, "-t", |v| number(v.settings().threads) => gauge guira_threads;
     conn_yields, "connections that had their share of a turn", counter!(ConnYields) => counter memcached_connections_yielded_total;
-    hash_power_level, "log2 of the index's slots", |v| number(v.shared.cache.index_slots().max(1).ilog2());
+    hash_power_level, "log2 of the index's slots, or what memcached's table begins with", |v| number(hash_power(v));
     hash_bytes, "bytes of the index", |v| number(v.shared.cache.index_bytes());
     hash_is_expanding, "0: it grows while it serves", zero;
     #[Reassign] slab_reassign_rescues, "items in one piece that moved with their page", |v| number(v.moves.items);
@@ -139,6 +138,16 @@ pub(crate) const OWN: &[Row] = rows! {
     transient_dropped, "short-lived items for which there was no entry", |v| number(v.shared.cache.transients().dropped) => counter guira_transient_dropped_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.shared.detail.len()) => gauge guira_detail_prefixes;
 };
+
+/// log2 of the index's slots, from memcached's first table (`-o hashpower`, 16 unless given) on.
+fn hash_power(view: &View<'_>) -> u32 {
+    let given = view.settings().extended.hashpower;
+    let first = if given == 0 { HASH_POWER } else { given };
+    view.shared.cache.index_slots().max(1).ilog2().max(first)
+}
+
+/// log2 of the slots that memcached's table begins with.
+const HASH_POWER: u32 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -68,7 +68,7 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     drop_privileges, "-o drop_privileges", |v| Value::Flag(v.settings().extended.drop_privileges);
     slab_automove_freeratio, "-o slab_automove_freeratio", |v| Value::Fraction(v.settings().extended.slab_automove_freeratio, 3);
     num_napi_ids, "-N", zero;
-    memory_file, "-e", |_| text("(null)");
+    memory_file, "-e", |v| path(v.settings().memory_file.as_deref(), "(null)");
     client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
     index, "--index", |v| text(v.settings().index);
     eviction, "--eviction", |v| text(v.settings().eviction);

@@ -1,0 +1,306 @@
+//! Items that outlive the process: a memory file instead of anonymous memory, and what a start trusts of it.
+//!
+//! Facebook's paper (Nishtala et al., NSDI 2013) section 6.4. memcached's `-e` keeps items over a clean stop; this
+//! keeps them over a crash of the process too.
+//!
+//! # Layout
+//! ```text
+//! FILE       | head 2 MiB (head.rs) | page | page | page | …        sparse; as the arena has it
+//! FILE.meta  the mark of a clean stop (mark.rs)
+//! ```
+//! The index is not in the file. Nothing in it is needed that the items don't tell: a start reads the header and key of
+//! each and enters them anew, with another hash secret, under any kind of index ([`rebuild`]).
+//!
+//! # What is trusted
+//! 1. Head and items were written for the same layout, page size, chunk sizes and eviction policy; the head's
+//!    checksum holds. Otherwise the file is emptied, and the log says why.
+//! 2. After a clean stop: the mark belongs to this start of this file, and its checksum of the head holds. Otherwise the
+//!    file is emptied.
+//! 3. After a crash of the process: the memory is as the threads left it when they stopped, since nothing of it was in
+//!    a buffer. So an item is whole if its header is there: the header is written when all else is
+//!    ([`Unpublished::seal`](crate::Unpublished)), and becomes retired or 0 before anything else of the chunk changes
+//!    (item.rs, invariant 1; head.rs, invariant 2). What is replaced is retired while its key is locked, before the new
+//!    item can be found, and what is deleted before its key can be missed: so no item comes back that a later answer
+//!    denied. Of a key whose replacement was cut short two items are there, and neither is kept.
+//! 4. After a crash of the machine, which its boot id tells, nothing: the file is emptied.
+//!
+//! Each item is looked at before it is kept, whatever came before: its parts lie in its chunk, its links are its own.
+//!
+//! # Costs
+//! While it serves: one store a chunk handed out for the first time, and a system call a page. A start: about a
+//! quarter of a microsecond an item and thread.
+
+use crate::cache::Cache;
+use crate::config::{Config, ConfigError};
+use crate::slab::Slab;
+use guira_index::Index;
+use head::{Head, MAGIC, PageNote, Purpose};
+use mark::Mark;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(crate) mod head;
+mod mark;
+mod rebuild;
+
+/// Where a cache's items are to be kept.
+#[derive(Clone, Debug)]
+pub struct MemoryFile {
+    /// The file, on a file system in memory (tmpfs) or a DAX mount. It is made if it isn't there.
+    pub path: PathBuf,
+    /// The Unix time now, in seconds.
+    pub unix_s: i64,
+}
+
+/// What a start found in its memory file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing to keep, and why.
+    Nothing(String),
+    /// The items of a server that stopped cleanly.
+    Stopped(Kept),
+    /// The items of a server that crashed.
+    Crashed(Kept),
+}
+
+/// What was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Items that are in the cache again.
+    pub items: usize,
+    /// Items that were there, and whole, but expired or flushed.
+    pub dead: usize,
+    /// Items that were dropped because a part was missing, or because the key was being replaced.
+    pub dropped: usize,
+}
+
+/// With what a cache starts.
+pub(crate) struct Start {
+    pub(crate) found: Found,
+    /// The second at which its clock goes on.
+    pub(crate) now: u32,
+    /// The second at which the clock stopped.
+    stopped: u32,
+    pub(crate) cas_floor: u64,
+    pub(crate) index_slots: usize,
+}
+
+impl Default for Start {
+    fn default() -> Start {
+        Start {
+            found: Found::Nothing("there is no memory file".to_owned()),
+            now: crate::START_S,
+            stopped: crate::START_S,
+            cas_floor: 1,
+            index_slots: 0,
+        }
+    }
+}
+
+/// Opens the memory file, or makes it, for this process alone.
+///
+/// # Errors
+/// It can't be opened, another process has it, or it is something else's.
+pub(crate) fn open(path: &Path) -> Result<File, ConfigError> {
+    let refuse = |why: String| ConfigError::MemoryFile { path: path.to_owned(), why };
+    // A mark that nobody wrote says that something is wrong here: it is left for a human to look at.
+    Mark::read(path).map_err(|error| {
+        refuse(format!("cannot read {}: {error}; remove both files", mark::path(path).display()))
+    })?;
+    let mut options = File::options();
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = opened.map_err(|error| refuse(error.to_string()))?;
+    let mut first = [0; 4];
+    let is_read = std::os::unix::fs::FileExt::read_exact_at(&file, &mut first, 0).is_ok();
+    if is_read && !matches!(u32::from_le_bytes(first), 0 | MAGIC) {
+        return Err(refuse("it is not a memory file of Guira; give another name".to_owned()));
+    }
+    if !file.metadata().is_ok_and(|m| m.is_file()) {
+        return Err(refuse("it is not a file".to_owned()));
+    }
+    for attempt in 0..LOCK_TRIES {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            // A server that was killed gives its memory back before its lock.
+            Err(_) if attempt + 1 < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
+            Err(_) => {}
+        }
+    }
+    Err(refuse("another server has it; stop that one, or give another name".to_owned()))
+}
+
+/// Judges what is in the slab's file, and marks it as in use. What is not to be kept is gone afterwards.
+///
+/// # Errors
+/// The file system refuses to change the files.
+pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> {
+    let (Some(head), Some(file)) = (Head::of(&slab.arena), &config.memory_file) else {
+        return Ok(Start::default());
+    };
+    let refuse =
+        |e: io::Error| ConfigError::MemoryFile { path: file.path.clone(), why: e.to_string() };
+    let mark = Mark::read(&file.path).map_err(refuse)?;
+    let boot = boot();
+    let purpose = purpose(slab);
+    let judged = judge(head, mark, purpose, boot, slab.pages_reserved());
+    Mark::remove(&file.path).map_err(refuse)?;
+    let start = match judged {
+        Ok(found) => {
+            let (origin, stopped) = head.time();
+            let elapsed = u32::try_from(file.unix_s - i64::from(origin)).unwrap_or(0);
+            Start {
+                now: elapsed.max(stopped).max(crate::START_S),
+                stopped,
+                cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
+                index_slots: head.index_slots(),
+                found,
+            }
+        }
+        Err(why) => {
+            slab.arena.clear().map_err(refuse)?;
+            Start { found: Found::Nothing(why), ..Start::default() }
+        }
+    };
+    head.begin(purpose, head.starts().wrapping_add(1), start.cas_floor, boot);
+    set_time(head, start.now, file.unix_s);
+    Ok(start)
+}
+
+/// Whether what the file holds may be kept; if not, why.
+fn judge(
+    head: Head<'_>,
+    mark: Option<Mark>,
+    purpose: Purpose,
+    boot: [u32; 4],
+    pages: usize,
+) -> Result<Found, String> {
+    let before = head.purpose();
+    let differs = |what: &str, is: u32, was: u32| Err(format!("{what} is {is} now, and was {was}"));
+    if head.magic() != MAGIC {
+        return Err("it is new".to_owned());
+    }
+    if head.layout() != head::LAYOUT {
+        return differs("the layout's version", head::LAYOUT, head.layout());
+    }
+    if !head.is_intact() {
+        return Err("its head is damaged".to_owned());
+    }
+    if before.page_bytes != purpose.page_bytes {
+        return differs(
+            "the size of pages, which follows from -m,",
+            purpose.page_bytes,
+            before.page_bytes,
+        );
+    }
+    if before.classes != purpose.classes {
+        return Err("it has other slab classes: -f or -n changed".to_owned());
+    }
+    if before.eviction != purpose.eviction {
+        return Err("it has another eviction policy".to_owned());
+    }
+    let beyond = u32::try_from(pages).unwrap_or(u32::MAX)
+        ..u32::try_from(Head::PAGES_MAX).unwrap_or(u32::MAX);
+    if beyond.into_iter().any(|page| head.page(page).is_some()) {
+        return Err("it holds more than -m allows for now".to_owned());
+    }
+    match mark {
+        Some(mark) if mark.starts != head.starts() => {
+            Err("the mark of its clean stop is another's".to_owned())
+        }
+        Some(mark) if mark.head_sum != head.sum(pages) => {
+            Err("its head changed since the clean stop".to_owned())
+        }
+        Some(_) => Ok(Found::Stopped(Kept::default())),
+        None if head.boot() != boot => Err("the machine went down while it was in use".to_owned()),
+        None => Ok(Found::Crashed(Kept::default())),
+    }
+}
+
+impl Slab {
+    /// Notes in the file, if there is one, that a class has the page, or none.
+    #[inline]
+    pub(crate) fn note(&self, page: u32, note: Option<PageNote>) {
+        if let Some(head) = Head::of(&self.arena) {
+            head.set_page(page, note);
+        }
+    }
+}
+
+impl<I: Index> Cache<I> {
+    /// What the start found in its memory file.
+    pub fn found(&self) -> &Found {
+        &self.start.found
+    }
+
+    /// The second at which the cache's clock began in this process: later than [`START_S`](crate::START_S) if it goes
+    /// on from where a former process had it.
+    pub fn began_at_s(&self) -> u32 {
+        self.start.now
+    }
+
+    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index is: a
+    /// crash then loses little of them. For a background thread, a few times a second.
+    pub fn keep_time(&self, now: u32, unix_s: i64) {
+        if let Some(head) = Head::of(&self.slab.arena) {
+            set_time(head, now, unix_s);
+            head.set_index_slots(self.index.capacity());
+        }
+    }
+
+    /// Marks the memory file, if there is one, as that of a clean stop. From here on nothing may change: end the
+    /// process, or drop the cache.
+    ///
+    /// # Errors
+    /// A handle is alive, whose thread may still change something; or the mark can't be written. The next start then
+    /// treats the file as after a crash.
+    pub fn stop(&self, now: u32, unix_s: i64) -> io::Result<()> {
+        let (Some(head), Some(path)) = (Head::of(&self.slab.arena), &self.memory_path) else {
+            return Ok(());
+        };
+        if !self.withhold_handles() {
+            return Err(io::Error::other("threads are still at work"));
+        }
+        self.keep_time(now, unix_s);
+        if let Some(file) = self.slab.arena.file() {
+            file.sync_data()?;
+        }
+        Mark {
+            starts: head.starts(),
+            cas: self.stripes.most() + 1,
+            head_sum: head.sum(self.slab.pages_reserved()),
+        }
+        .write(path)
+    }
+}
+
+fn set_time(head: Head<'_>, now: u32, unix_s: i64) {
+    head.set_time(u32::try_from(unix_s - i64::from(now)).unwrap_or(0), now);
+}
+
+fn purpose(slab: &Slab) -> Purpose {
+    let sizes = (0..=slab.classes.largest()).map(|class| slab.classes.bytes(class));
+    let mut hasher = crc32fast::Hasher::new();
+    sizes.for_each(|size| hasher.update(&(size as u64).to_le_bytes()));
+    Purpose {
+        page_bytes: u32::try_from(slab.page_bytes()).unwrap_or(u32::MAX),
+        classes: hasher.finalize(),
+        eviction: crc32fast::hash(slab.eviction.name().as_bytes()),
+    }
+}
+
+/// What tells one boot of the machine from another.
+fn boot() -> [u32; 4] {
+    // Where the system has no such thing, a crash of the machine looks like one of the process.
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, reason = "one word after the other")]
+    [0, 32, 64, 96].map(|shift| (number >> shift) as u32)
+}
+
+/// By how much the counts of cas stripes may have advanced in a process that didn't say: 2^32 changes of one stripe.
+const CAS_OF_A_CRASH: u64 = 1 << 32;
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);

@@ -1,0 +1,200 @@
+//! The words at the start of a memory file: what the items behind them are, page by page.
+//!
+//! # Layout
+//! ```text
+//! word 0   magic         1 layout       2 page bytes   3 checksum of the chunk sizes   4 eviction policy
+//!      5   starts        6, 7 least cas count (low, high)   8 … 11 the boot
+//!      12  checksum of words 1 … 11
+//!      16  flush generation   17 second of a flush to come   18 Unix time of second 0   19 the second   20 index slots
+//!      1024 …   a word a page: held 1 | class 8 | chunks ever handed out 23
+//! ```
+//! # Invariants
+//! 1. Words 1 to 12 change only while nobody serves; the magic is written after them.
+//! 2. A page's word is 0 unless a class has it. A chunk is counted as handed out after its first word became 0, so that
+//!    the first word of every counted chunk says truly whether an item is there.
+//!
+//! Words 16 to 20 are single facts, each of which may be an instant old.
+
+use crate::arena::{Arena, HEAD_BYTES};
+use crate::classes::Class;
+use crc32fast::Hasher;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// The head of an arena's file.
+#[derive(Clone, Copy)]
+pub(crate) struct Head<'a>(&'a Arena);
+
+/// What a file was made for: another server's must be equal to take its items over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    pub(crate) page_bytes: u32,
+    /// Checksum of the chunk sizes.
+    pub(crate) classes: u32,
+    pub(crate) eviction: u32,
+}
+
+/// A page that a class has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageNote {
+    pub(crate) class: Class,
+    /// Chunks that were ever handed out, from the first on.
+    pub(crate) handed_out: u32,
+}
+
+impl PageNote {
+    fn to_word(self) -> u32 {
+        HELD | u32::from(self.class) << CLASS_SHIFT | self.handed_out
+    }
+
+    fn from_word(word: u32) -> Option<PageNote> {
+        let class = Class::try_from(word >> CLASS_SHIFT & 0xff).expect("eight bits");
+        let note = PageNote { class, handed_out: word & ((1 << CLASS_SHIFT) - 1) };
+        (word & HELD != 0).then_some(note)
+    }
+}
+
+impl<'a> Head<'a> {
+    /// The head of the arena's file, if it has one.
+    #[inline]
+    pub(crate) fn of(arena: &'a Arena) -> Option<Head<'a>> {
+        arena.file().map(|_| Head(arena))
+    }
+
+    /// Pages that a head has words for.
+    pub(crate) const PAGES_MAX: usize = HEAD_BYTES / 4 - PAGES;
+
+    #[inline]
+    pub(crate) fn set_page(self, page: u32, note: Option<PageNote>) {
+        self.0.head(PAGES + page as usize).store(note.map_or(0, PageNote::to_word), Release);
+    }
+
+    pub(crate) fn page(self, page: u32) -> Option<PageNote> {
+        PageNote::from_word(self.get(PAGES + page as usize))
+    }
+
+    pub(crate) fn magic(self) -> u32 {
+        self.get(MAGIC_AT)
+    }
+
+    pub(crate) fn layout(self) -> u32 {
+        self.get(LAYOUT_AT)
+    }
+
+    pub(crate) fn purpose(self) -> Purpose {
+        let [page_bytes, classes, eviction] = PURPOSE_AT.map(|at| self.get(at));
+        Purpose { page_bytes, classes, eviction }
+    }
+
+    /// How many servers have used the file.
+    pub(crate) fn starts(self) -> u32 {
+        self.get(STARTS_AT)
+    }
+
+    /// No count of a cas stripe was less when the server started.
+    pub(crate) fn cas_floor(self) -> u64 {
+        u64::from(self.get(CAS_AT)) | u64::from(self.get(CAS_AT + 1)) << 32
+    }
+
+    pub(crate) fn boot(self) -> [u32; 4] {
+        std::array::from_fn(|n| self.get(BOOT_AT + n))
+    }
+
+    /// Whether words 1 to 11 are as they were written.
+    pub(crate) fn is_intact(self) -> bool {
+        self.get(SUM_AT) == self.checksum(LAYOUT_AT..SUM_AT)
+    }
+
+    /// Says what the file is for, and since which start.
+    pub(crate) fn begin(self, purpose: Purpose, starts: u32, cas_floor: u64, boot: [u32; 4]) {
+        self.set(LAYOUT_AT, LAYOUT);
+        let Purpose { page_bytes, classes, eviction } = purpose;
+        for (at, word) in PURPOSE_AT.into_iter().zip([page_bytes, classes, eviction]) {
+            self.set(at, word);
+        }
+        self.set(STARTS_AT, starts);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        for (n, half) in [cas_floor as u32, (cas_floor >> 32) as u32].into_iter().enumerate() {
+            self.set(CAS_AT + n, half);
+        }
+        for (n, word) in boot.into_iter().enumerate() {
+            self.set(BOOT_AT + n, word);
+        }
+        self.set(SUM_AT, self.checksum(LAYOUT_AT..SUM_AT));
+        self.set(MAGIC_AT, MAGIC);
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        self.get(GENERATION_AT) & 1
+    }
+
+    pub(crate) fn set_generation(self, generation: u32) {
+        self.set(GENERATION_AT, generation);
+    }
+
+    pub(crate) fn flush_due(self) -> u32 {
+        self.get(FLUSH_DUE_AT)
+    }
+
+    pub(crate) fn set_flush_due(self, at: u32) {
+        self.set(FLUSH_DUE_AT, at);
+    }
+
+    /// Unix time of second 0 of the cache's clock, and the second that it showed last.
+    pub(crate) fn time(self) -> (u32, u32) {
+        (self.get(ORIGIN_AT), self.get(NOW_AT))
+    }
+
+    pub(crate) fn set_time(self, origin_unix_s: u32, now: u32) {
+        self.set(ORIGIN_AT, origin_unix_s);
+        self.set(NOW_AT, now);
+    }
+
+    pub(crate) fn index_slots(self) -> usize {
+        self.get(SLOTS_AT) as usize
+    }
+
+    pub(crate) fn set_index_slots(self, slots: usize) {
+        self.set(SLOTS_AT, u32::try_from(slots).unwrap_or(u32::MAX));
+    }
+
+    /// Checksum of the head of a file with so many pages, for when nobody changes it.
+    pub(crate) fn sum(self, pages: usize) -> u32 {
+        self.checksum(0..PAGES + pages)
+    }
+
+    fn checksum(self, words: std::ops::Range<usize>) -> u32 {
+        let mut hasher = Hasher::new();
+        words.for_each(|at| hasher.update(&self.get(at).to_le_bytes()));
+        hasher.finalize()
+    }
+
+    fn get(self, at: usize) -> u32 {
+        self.0.head(at).load(Relaxed)
+    }
+
+    fn set(self, at: usize, word: u32) {
+        self.0.head(at).store(word, Release);
+    }
+}
+
+/// "Guir", as bytes in a file of a little-endian machine.
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"Guir");
+/// The layout of head, pages and items. Whoever changes one of them counts on.
+pub(crate) const LAYOUT: u32 = 1;
+
+const MAGIC_AT: usize = 0;
+const LAYOUT_AT: usize = 1;
+const PURPOSE_AT: [usize; 3] = [2, 3, 4];
+const STARTS_AT: usize = 5;
+const CAS_AT: usize = 6;
+const BOOT_AT: usize = 8;
+const SUM_AT: usize = 12;
+const GENERATION_AT: usize = 16;
+const FLUSH_DUE_AT: usize = 17;
+const ORIGIN_AT: usize = 18;
+const NOW_AT: usize = 19;
+const SLOTS_AT: usize = 20;
+const PAGES: usize = 1024;
+
+const HELD: u32 = 1 << 31;
+const CLASS_SHIFT: u32 = 23;

@@ -1,0 +1,115 @@
+//! The mark of a clean stop: a small text file beside the memory file, `FILE.meta`, as memcached has one.
+//!
+//! ```text
+//! guira memory file 1          layout
+//! start 3                      which start of the memory file's has ended
+//! cas 4711                     more than any count of a cas stripe
+//! head 5a0f33c1                checksum of the memory file's head
+//! sum 90ac11d2                 checksum of the lines above
+//! ```
+//! A server removes it when it starts, so that it is there only between a clean stop and the next start. It comes to
+//! be by a rename: whole or not at all.
+
+use super::head::LAYOUT;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// What a clean stop leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) starts: u32,
+    pub(super) cas: u64,
+    pub(super) head_sum: u32,
+}
+
+impl Mark {
+    /// The mark beside `memory`; `None` if there is none.
+    ///
+    /// # Errors
+    /// It can't be read, or no server wrote it.
+    pub(super) fn read(memory: &Path) -> io::Result<Option<Mark>> {
+        let text = match fs::read_to_string(path(memory)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let broken = || io::Error::new(io::ErrorKind::InvalidData, "it is not whole");
+        parse(&text).map(Some).ok_or_else(broken)
+    }
+
+    /// Writes the mark beside `memory`.
+    pub(super) fn write(&self, memory: &Path) -> io::Result<()> {
+        let draft = beside(memory, ".meta.tmp");
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(self.text().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(draft, path(memory))
+    }
+
+    /// Removes the mark beside `memory`, if there is one.
+    pub(super) fn remove(memory: &Path) -> io::Result<()> {
+        match fs::remove_file(path(memory)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Mark { starts, cas, head_sum } = self;
+        let facts = format!("{TITLE} {LAYOUT}\nstart {starts}\ncas {cas}\nhead {head_sum:08x}\n");
+        let sum = crc32fast::hash(facts.as_bytes());
+        format!("{facts}sum {sum:08x}\n")
+    }
+}
+
+fn parse(text: &str) -> Option<Mark> {
+    let (facts, sum) = text.split_at(text.rfind("sum ")?);
+    let sum = u32::from_str_radix(sum.strip_prefix("sum ")?.trim_end(), 16).ok()?;
+    if sum != crc32fast::hash(facts.as_bytes()) {
+        return None;
+    }
+    let mut lines = facts.lines();
+    let mut fact = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+    fact(TITLE)?;
+    Some(Mark {
+        starts: fact("start")?.parse().ok()?,
+        cas: fact("cas")?.parse().ok()?,
+        head_sum: u32::from_str_radix(fact("head")?, 16).ok()?,
+    })
+}
+
+/// Where the mark of the memory file at `memory` is.
+pub(super) fn path(memory: &Path) -> PathBuf {
+    beside(memory, ".meta")
+}
+
+fn beside(memory: &Path, ending: &str) -> PathBuf {
+    let mut path = memory.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+const TITLE: &str = "guira memory file";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_not_with_any_byte_changed() {
+        let mark = Mark { starts: 3, cas: 1 << 40, head_sum: 0xabc };
+        let text = mark.text();
+        assert_eq!(parse(&text), Some(mark));
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            let changed = String::from_utf8(bytes).unwrap();
+            let is_end = at + 1 == text.len();
+            assert!(parse(&changed).is_none() || is_end, "byte {at} of {text}");
+        }
+        assert_eq!(parse(""), None);
+    }
+}
