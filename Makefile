@@ -6,6 +6,7 @@ SHELL := bash
 CARGO ?= cargo
 PORT ?= 11211
 FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 10
 LAB ?= all
 target := $(or $(CARGO_TARGET_DIR),target)
 
@@ -13,7 +14,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
 	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz model miri bench lab dist setup tools clients smoke
+.PHONY: help run test lint fuzz soak model miri bench lab dist setup tools clients smoke
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +52,10 @@ fuzz: ## fuzz each target for FUZZ_SECONDS (60); installs cargo-fuzz the first t
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run "$${name%.rs}" -- -max_total_time=$(FUZZ_SECONDS) \
 			-dict=fuzz/memcached.dict; \
 	done
+
+soak: ## full load and connection churn for SOAK_MINUTES (10): resident memory grows by less than 1 %
+	$(CARGO) build --release --bin guira
+	tests/soak $(target)/release/guira $(SOAK_MINUTES)
 
 model: ## all interleavings of the lock-free parts (loom), and proof that the models catch mistakes
 	@mkdir -p $(target); export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
