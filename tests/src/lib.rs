@@ -5,6 +5,7 @@
 //! client.rs    bytes to a server and back, with a deadline on each read
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
+//! tls.rs       certificates made for a test, a client over TLS
 //! torture.rs   many connections, self-checking values, a checker that knows what each read may say
 //! tidy.rs      what the source tree promises of itself: sizes, edges, words
 //! ```
@@ -21,4 +22,5 @@ pub mod packet;
 pub mod script;
 pub mod server;
 pub mod tidy;
+pub mod tls;
 pub mod torture;

@@ -140,7 +140,7 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
         Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
         Admin::SlabsAutomove(what) => automove(executor, what),
-        Admin::RefreshCerts => fixed::ERROR,
+        Admin::RefreshCerts => return refresh_certs(executor),
         Admin::LruTune { .. } | Admin::LruMode { .. } | Admin::LruTempTtl { .. } => {
             set_queues(executor.turn.shared, command)
         }
@@ -183,6 +183,20 @@ fn set_queues(shared: &Shared, command: &Admin) -> &'static [u8] {
         _ => {}
     });
     fixed::OK
+}
+
+/// Certificates and key for the connections to come.
+fn refresh_certs(executor: &mut Executor<'_>) -> Flow {
+    let now = executor.now();
+    match executor.turn.shared.tls.as_ref().map(|tls| tls.refresh(now)) {
+        None => executor.say(fixed::ERROR),
+        Some(Ok(())) => executor.say(fixed::OK),
+        Some(Err(error)) => {
+            let reply = format!("SERVER_ERROR certificates stay as they were: {error}\r\n");
+            executor.say(reply.as_bytes());
+        }
+    }
+    Flow::Done
 }
 
 /// A command for the crawler: the answer, or `None` if the crawler gives it.

@@ -20,8 +20,11 @@ mod input;
 mod login;
 mod packets;
 mod steps;
+mod stream;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use stream::Stream;
 
 use crate::batch::{Line, Packet, Piece};
 use crate::execute::{Executor, Fed};
@@ -33,7 +36,7 @@ use crate::worker::Turn;
 use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
 use login::LoggedOut;
 use rustix::event::epoll::EventFlags;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -41,7 +44,7 @@ use std::sync::Arc;
 
 /// One client.
 pub(crate) struct Connection {
-    socket: OwnedFd,
+    stream: Stream,
     seat: Arc<Seat>,
     /// `Auto` until the first byte has come.
     protocol: Protocol,
@@ -151,6 +154,8 @@ enum Step {
 #[derive(Default)]
 pub(crate) struct Rooms {
     receive: Vec<u8>,
+    /// Records of TLS on their way in or out.
+    wire: Vec<u8>,
     pub(crate) replies: Vec<u8>,
     pub(crate) batch: Vec<Line<'static>>,
     pub(crate) packets: Vec<Packet<'static>>,
@@ -158,19 +163,14 @@ pub(crate) struct Rooms {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.stream.as_fd()
     }
 }
 
 impl Connection {
-    pub(crate) fn new(
-        socket: OwnedFd,
-        seat: Arc<Seat>,
-        protocol: Protocol,
-        now: u32,
-    ) -> Connection {
+    pub(crate) fn new(stream: Stream, seat: Arc<Seat>, protocol: Protocol, now: u32) -> Connection {
         Connection {
-            socket,
+            stream,
             seat,
             protocol,
             state: State::New,
@@ -214,7 +214,7 @@ impl Connection {
 
     fn try_serve(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> io::Result<Next> {
         if !self.unsent.is_empty() {
-            let sent = self.unsent.send(self.socket.as_fd())?;
+            let sent = self.unsent.send(self.stream.as_fd())?;
             turn.handle.count_many(Counter::BytesWritten, sent as u64);
             if !self.unsent.is_empty() {
                 return Ok(Next::Wait(Interest::Write));
@@ -226,7 +226,7 @@ impl Connection {
         }
         let mut input = self.lend_input(rooms);
         if !self.has_backlog {
-            match self.receive(turn, &mut input) {
+            match self.receive(turn, &mut input, &mut rooms.wire) {
                 Ok(0) | Err(Errno::CONNRESET) => {
                     self.keep_input(input, 0, rooms);
                     return Ok(Next::Close);
@@ -234,7 +234,9 @@ impl Connection {
                 Ok(_) => {}
                 Err(Errno::AGAIN | Errno::INTR) => {
                     self.keep_input(input, 0, rooms);
-                    return Ok(Next::Wait(Interest::Read));
+                    // A handshake may have to say something that the socket didn't take.
+                    let has_all = self.unsent.is_empty();
+                    return Ok(Next::Wait(if has_all { Interest::Read } else { Interest::Write }));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -274,7 +276,7 @@ impl Connection {
                 self.is_broken = true;
                 break Next::Close;
             }
-            let sent = executor.output.send(self.socket.as_fd(), &mut self.unsent)?;
+            let sent = self.stream.send(&mut executor.output, &mut rooms.wire, &mut self.unsent)?;
             turn.handle.count_many(Counter::BytesWritten, sent as u64);
             executor.record_observed();
             self.has_backlog = !matches!(step, Step::Piece(_) | Step::Close);
@@ -356,7 +358,15 @@ impl Connection {
     }
 
     pub(crate) fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.stream.as_fd().as_raw_fd()
+    }
+
+    /// The second in which a handshake must be over, while one is under way.
+    pub(crate) fn handshake_ends_s(&self) -> Option<u32> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(channel) => channel.handshake_ends_s(),
+        }
     }
 
     /// Why it ends, if it isn't the server's wish.
@@ -377,7 +387,10 @@ impl Connection {
     }
 
     /// Ends it; an item in the making gives its memory back, and who feeds it stops.
-    pub(crate) fn close(self, handle: &Handle<'_>) {
+    pub(crate) fn close(mut self, handle: &Handle<'_>) {
+        if let Stream::Tls(channel) = &mut self.stream {
+            channel.say_goodbye(&mut self.unsent);
+        }
         match self.state {
             State::Value(arriving) => handle.discard(arriving.new),
             State::Fed(fed) => fed.feed.abandon(),

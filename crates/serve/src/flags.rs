@@ -167,6 +167,10 @@ pub struct Flags {
     #[arg(short = 'Y', long, value_name = "FILE")]
     pub auth_file: Option<String>,
 
+    /// TLS on every TCP address but those of -l notls:ADDR; certificates are named by -o
+    #[arg(short = 'Z', long)]
+    pub enable_ssl: bool,
+
     /// Parts that this build does not have.
     #[command(flatten)]
     pub absent: AbsentFlags,
@@ -175,10 +179,6 @@ pub struct Flags {
 /// memcached's flags for parts that this build does not have yet.
 #[derive(Args, Clone, Debug, Default)]
 pub struct AbsentFlags {
-    /// TLS
-    #[arg(short = 'Z', long, hide = true)]
-    pub enable_ssl: bool,
-
     /// Threads by NAPI id
     #[arg(short = 'N', long, hide = true, allow_negative_numbers = true)]
     pub napi_ids: Option<i64>,
@@ -209,6 +209,15 @@ Settings for -o, as in memcached:
   track_sizes            count items by size for \"stats sizes\"
   relaxed_privileges     allow \"debugtime\", which shifts the server's clock; for tests only
   no_modern, modern      as memcached's; they change what \"stats settings\" shows
+With -Z:
+  ssl_chain_cert=FILE    the server's certificate and those between it and a root, PEM
+  ssl_key=FILE           its key, if it isn't in that file; ssl_keyformat=1 is PEM, 2 DER
+  ssl_ca_cert=FILE       roots of clients' certificates, PEM
+  ssl_verify_mode=N      of clients: 0 nothing, 1 a certificate if any, 2 or 3 a certificate
+  ssl_min_version=N      2 is TLS 1.2, 3 is TLS 1.3
+  ssl_ciphers=LIST       TLS 1.2's suites in OpenSSL's names, joined by colons
+  ssl_session_cache      let clients resume sessions
+  ssl_wbuf_size=KB       of a reply that are encrypted before they are sent (16)
 Accepted, shown in \"stats settings\", without effect (Guira's index, eviction and memory have no
 such part): hashpower=N no_hashexpand (no_)slab_reassign (no_)slab_automove slab_automove_ratio=F
   slab_automove_window=N slab_automove_freeratio=F tail_repair_time=N hash_algorithm=NAME

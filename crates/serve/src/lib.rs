@@ -45,6 +45,7 @@ mod settings;
 mod shared;
 mod sockets;
 mod stats;
+mod tls;
 mod udp;
 mod version;
 mod warm;
@@ -53,6 +54,9 @@ mod worker;
 
 pub use flags::{AbsentFlags, Flags};
 pub use server::run;
-pub use settings::{Address, Extended, Host, Listen, Protocol, Refusal, Settings};
+pub use settings::{
+    Address, ClientCerts, Extended, Host, KeyFormat, Listen, Protocol, Refusal, Settings,
+    TlsSettings, Verify,
+};
 pub use stats::{Meaning, stat_meanings};
 pub use version::MEMCACHED_VERSION;

@@ -9,6 +9,7 @@
 //! connections wait in the backlog: an epoll that is level-triggered would otherwise spin.
 
 use crate::roster::{Doing, Peer, Seat};
+use crate::settings::ClientCerts;
 use crate::shared::Shared;
 use crate::sockets::Listening;
 use crate::watch::Event;
@@ -25,6 +26,8 @@ use std::sync::Arc;
 pub(crate) struct Arrival {
     pub(crate) socket: OwnedFd,
     pub(crate) seat: Arc<Seat>,
+    /// What TLS asks of the client; `None`: no TLS.
+    pub(crate) tls: Option<ClientCerts>,
 }
 
 /// Accepts until the server stops. The thread's whole life.
@@ -68,7 +71,9 @@ fn accept_some(
     for _ in 0..ACCEPTS_PER_EVENT {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match rustix::net::acceptfrom_with(&listening.socket, flags) {
-            Ok((socket, from)) => admit(socket, from, name, next_worker, shared),
+            Ok((socket, from)) => {
+                admit(Newcomer { socket, from, to: name, tls: listening.tls }, next_worker, shared);
+            }
             Err(Errno::AGAIN) => return Ok(true),
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
             // The client has gone, or the network has; neither concerns the next one.
@@ -90,13 +95,16 @@ fn accept_some(
     Ok(true)
 }
 
-fn admit(
+/// A connection that was accepted.
+struct Newcomer<'l> {
     socket: OwnedFd,
     from: Option<SocketAddrAny>,
-    name: &Arc<str>,
-    next_worker: &mut usize,
-    shared: &Shared,
-) {
+    to: &'l Arc<str>,
+    tls: Option<ClientCerts>,
+}
+
+fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, shared: &Shared) {
+    let Newcomer { socket, from, to, tls } = newcomer;
     let fd = socket.as_raw_fd();
     let limit = shared.settings.connections_max.saturating_sub(1);
     if shared.settings.extended.maxconns_fast && u32::try_from(fd).is_ok_and(|fd| fd >= limit) {
@@ -106,7 +114,7 @@ fn admit(
         shared.log.say(1, format_args!("Too many open connections (-c {})", limit + 1));
         return;
     }
-    let to = Arc::clone(name);
+    let to = Arc::clone(to);
     let peer = match from.and_then(|a| SocketAddr::try_from(a).ok()) {
         Some(from) => Peer::Tcp { from, to },
         None => Peer::Unix { to },
@@ -117,7 +125,7 @@ fn admit(
     if shared.watch.kinds().meets(WatchKinds::CONNEVENTS) {
         shared.watch.tell(&Event::Open { seat: &seat, fd }, &shared.mailboxes);
     }
-    shared.mailboxes[*next_worker].put(Arrival { socket, seat });
+    shared.mailboxes[*next_worker].put(Arrival { socket, seat, tls });
     *next_worker = (*next_worker + 1) % shared.mailboxes.len();
 }
 

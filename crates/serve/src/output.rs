@@ -99,7 +99,7 @@ impl<'h> Output<'h> {
     }
 
     /// All queued bytes in order.
-    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let ends = self.borrowed.iter().map(|&(at, _)| at).chain([self.bytes.len()]);
         let starts = [0].into_iter().chain(self.borrowed.iter().map(|&(at, _)| at));
         let values = self.borrowed.iter().map(|&(_, piece)| piece).chain([&[][..]]);
@@ -120,6 +120,11 @@ impl<'h> Output<'h> {
                 unsent.bytes.extend_from_slice(&slice[skipped..]);
             }
         }
+        self.clear();
+    }
+
+    /// Empties the output.
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.borrowed.clear();
         self.borrowed_bytes = 0;
@@ -168,6 +173,11 @@ impl Unsent {
         *self = Unsent { bytes, sent: 0 };
     }
 
+    /// Keeps `bytes` behind what there is.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Bytes of memory held.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
@@ -191,7 +201,7 @@ impl Unsent {
 }
 
 /// The bytes that the socket took; 0 when it is full.
-fn send_once(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+pub(crate) fn send_once(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     loop {
         let sent = match slices {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | SIGINT, SIGTERM | ends the process at once, exit code 0; with `-e` as SIGUSR1 does |
 //! | SIGUSR1 | no new connections; requests under way are answered; ends when all are, or after [`GRACE`] |
-//! | SIGHUP | reads the users of `-Y` again |
+//! | SIGHUP | reads the users of `-Y` and the certificates again |
 //! | SIGPIPE | ignored |
 
 use crate::allowance::Allowance;
@@ -21,6 +21,7 @@ use crate::roster::{Doing, Peer, Roster};
 use crate::settings::{EXIT_SYSTEM, Refusal, Settings};
 use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
+use crate::tls::Tls;
 use crate::udp::{Budget, Datagrams};
 use crate::watch::Watch;
 use crate::worker::Worker;
@@ -53,6 +54,8 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         daemon::detach();
     }
     rename_process(name);
+    // The key may be for root alone.
+    let tls = Tls::open(&settings)?;
     let lock_memory = privileges::apply(&settings)?;
     say_what_is_missing(&settings);
     // Before the first thread, so that all of them leave the signals to this one's handler.
@@ -61,8 +64,11 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     let auth = Auth::open(&settings)?;
     let sockets = sockets::open(&settings)?;
     let began_ms = monotonic_ms();
-    let shared = Arc::new(share(settings, auth, lock_memory)?);
+    let shared = Arc::new(share(settings, Guards { auth, tls }, lock_memory)?);
     warm::tell(&shared, monotonic_ms() - began_ms);
+    if let Some(tls) = &shared.tls {
+        tls.begin(shared.clock.now());
+    }
     enter_own_sockets(&shared, &sockets);
     say_what_is_open(&shared, &sockets);
     let threads_left = start_threads(&shared, sockets)?;
@@ -88,8 +94,18 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     Ok(0)
 }
 
+/// What keeps strangers out.
+pub(crate) struct Guards {
+    pub(crate) auth: Auth,
+    pub(crate) tls: Option<Tls>,
+}
+
 /// What all threads share.
-pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result<Shared, Refusal> {
+pub(crate) fn share(
+    settings: Settings,
+    guards: Guards,
+    lock_memory: bool,
+) -> Result<Shared, Refusal> {
     let memory = Memory::new(&settings);
     let config = Config {
         memory_bytes: memory.for_cache(),
@@ -119,7 +135,8 @@ pub(crate) fn share(settings: Settings, auth: Auth, lock_memory: bool) -> Result
     });
     let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
     Ok(Shared {
-        auth,
+        auth: guards.auth,
+        tls: guards.tls,
         clock: Clock::start(cache.began_at_s()),
         cache,
         log: Log::new(settings.verbosity),
@@ -223,10 +240,20 @@ fn sweep(shared: &Shared) {
 
 /// Reads again what can be while it serves; what can't be read stays as it was.
 fn reload(shared: &Shared) {
-    match shared.auth.reload() {
-        Ok(()) => shared.log.say(1, format_args!("SIGHUP: reloaded")),
-        Err(error) => eprintln!("guira: SIGHUP: users stay as they were: {error}"),
+    let auth = shared.auth.reload().map_err(|error| format!("users stay as they were: {error}"));
+    let tls = match &shared.tls {
+        None => Ok(()),
+        Some(tls) => tls
+            .refresh(shared.clock.now())
+            .map_err(|error| format!("certificates stay as they were: {error}")),
+    };
+    for result in [auth, tls] {
+        match result {
+            Ok(()) => {}
+            Err(message) => eprintln!("guira: SIGHUP: {message}"),
+        }
     }
+    shared.log.say(1, format_args!("SIGHUP: reloaded"));
 }
 
 fn stop_gracefully(shared: &Shared, threads_left: &AtomicUsize) {
@@ -262,7 +289,10 @@ fn say_what_is_open(shared: &Shared, sockets: &Sockets) {
     if shared.auth.is_on() {
         return;
     }
-    let tcp = sockets.listening.iter().filter_map(|l| Some((&l.name, l.address?)));
+    let wants_certificate =
+        |asked| shared.tls.as_ref().is_some_and(|t| t.demands_certificate(asked));
+    let tcp = sockets.listening.iter().filter(|l| !l.tls.is_some_and(wants_certificate));
+    let tcp = tcp.filter_map(|l| Some((&l.name, l.address?)));
     let udp = sockets.datagram.iter().map(|d| (&d.name, d.address));
     for (name, _) in tcp.chain(udp).filter(|(_, address)| !address.ip().is_loopback()) {
         eprintln!(

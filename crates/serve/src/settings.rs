@@ -11,9 +11,11 @@ mod extended;
 mod listen;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 pub use extended::Extended;
-pub use listen::{Address, Host};
+pub use listen::{Address, ClientCerts, Host};
+pub use tls::{KeyFormat, TlsSettings, Verify};
 
 use crate::flags::Flags;
 use guira_cache::{Eviction, IndexKind, UnknownEviction, UnknownIndex};
@@ -53,6 +55,8 @@ pub struct Settings {
     pub sasl: bool,
     /// The users of text logins; with one, text connections must log in.
     pub auth_file: Option<PathBuf>,
+    /// Whether TCP is under TLS.
+    pub tls_enabled: bool,
     /// Largest item by memcached's account, in bytes.
     pub item_bytes_max: usize,
     /// Growth factor of slab classes, if one was given.
@@ -194,6 +198,7 @@ impl Settings {
                 .map_err(|_| value("The listen backlog (-b) must be a 32-bit number"))?,
             protocol: protocol(flags)?,
             sasl: flags.enable_sasl,
+            tls_enabled: flags.enable_ssl,
             auth_file: flags.auth_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
             item_bytes_max,
             growth_factor: growth_factor(flags.slab_growth_factor)?,
@@ -230,9 +235,7 @@ impl Settings {
 /// Refuses what a later version will bring, so that nobody believes to be protected by it.
 fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
     let absent = &flags.absent;
-    let part = if absent.enable_ssl {
-        "-Z: TLS"
-    } else if absent.napi_ids.is_some_and(|n| n != 0) {
+    let part = if absent.napi_ids.is_some_and(|n| n != 0) {
         "-N: choosing threads by NAPI id"
     } else {
         return Ok(());
@@ -259,11 +262,16 @@ fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
         return Ok(Listen::Unix { path: PathBuf::from(path.trim_start()), mode });
     }
     if typed == 0 {
+        if flags.enable_ssl {
+            let message = "ERROR: You cannot enable SSL without a TCP port.";
+            return Err(Refusal::new(EXIT_USAGE, message));
+        }
         return Ok(Listen::Tcp(Vec::new()));
     }
+    let tls = flags.enable_ssl.then_some(ClientCerts::AsSet);
     Ok(Listen::Tcp(match inter {
-        None => vec![Address { host: Host::Loopback, port }],
-        Some(list) => listen::parse(list, port)?,
+        None => vec![Address { host: Host::Loopback, port, tls }],
+        Some(list) => listen::parse(list, port, tls)?,
     }))
 }
 

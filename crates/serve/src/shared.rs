@@ -12,6 +12,7 @@ use crate::memory::Memory;
 use crate::queues::QueueSettings;
 use crate::roster::Roster;
 use crate::settings::Settings;
+use crate::tls::Tls;
 use crate::udp::Budget;
 use crate::watch::Watch;
 use guira_cache::Cache;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) cache: Cache,
     pub(crate) auth: Auth,
+    /// Only with `-Z`.
+    pub(crate) tls: Option<Tls>,
     pub(crate) clock: Clock,
     pub(crate) log: Log,
     pub(crate) roster: Roster,

@@ -6,7 +6,9 @@
 //! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
 //! accepted connection, which saves two system calls a connection.
 
-use crate::settings::{Address, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, Settings};
+use crate::settings::{
+    Address, ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, Settings,
+};
 use rustix::fs::Mode;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -22,6 +24,8 @@ pub(crate) struct Listening {
     pub(crate) name: String,
     /// The TCP port, for the port file.
     pub(crate) address: Option<SocketAddr>,
+    /// What TLS asks of clients; `None`: no TLS.
+    pub(crate) tls: Option<ClientCerts>,
 }
 
 /// The UDP sockets at one address, one a worker.
@@ -54,7 +58,7 @@ pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
                 refusal(&format!("failed to listen on UNIX socket: {}", path.display()), &error)
             })?;
             let name = format!("unix:{}", path.display());
-            sockets.listening.push(Listening { socket, name, address: None });
+            sockets.listening.push(Listening { socket, name, address: None, tls: None });
         }
         Listen::Tcp(addresses) => {
             for address in addresses {
@@ -83,6 +87,7 @@ fn open_tcp(address: &Address, backlog: i32, sockets: &mut Vec<Listening>) -> Re
                     socket: socket.into(),
                     name: name_of("tcp", bound),
                     address: Some(bound),
+                    tls: address.tls,
                 };
                 sockets.push(listening);
                 opened += 1;
@@ -106,6 +111,10 @@ fn open_udp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Re
     let before = sockets.datagram.len();
     for mut place in resolve(&address.host, port)? {
         place.set_port(port);
+        // Addresses that differ in their TCP ports share the one UDP port.
+        if sockets.datagram.iter().any(|datagram| datagram.address == place) {
+            continue;
+        }
         match bind_udp(place, settings.threads) {
             Ok(datagram) => {
                 port = datagram.address.port();

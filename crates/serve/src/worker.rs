@@ -14,7 +14,7 @@
 //! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
 //! every sixteenth turn a finer one too (measure.rs).
 
-use crate::connection::{Connection, Next, Rooms};
+use crate::connection::{Connection, Next, Rooms, Stream};
 use crate::listener::Arrival;
 use crate::measure::Sample;
 use crate::settings::Settings;
@@ -24,9 +24,11 @@ use crate::watch::{CloseReason, Event};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
 use rustix::event::{Timespec, epoll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::Ordering;
 
 /// One worker thread's state.
 pub(crate) struct Worker<'s> {
@@ -53,6 +55,8 @@ pub(crate) struct Worker<'s> {
     is_stopping: bool,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
+    /// When handshakes must be over, soonest first, and the places of their connections.
+    handshakes: VecDeque<(u32, usize)>,
 }
 
 /// What a connection needs of its worker to be served.
@@ -105,6 +109,7 @@ impl<'s> Worker<'s> {
             sample: None,
             is_stopping: false,
             searched_idle_s: 0,
+            handshakes: VecDeque::new(),
         })
     }
 
@@ -147,6 +152,7 @@ impl<'s> Worker<'s> {
         }
         self.handle.quiesce();
         self.close_idle();
+        self.close_half_open();
         Ok(())
     }
 
@@ -156,7 +162,10 @@ impl<'s> Worker<'s> {
         let timeout = match self.patience {
             Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
             Patience::Moment => Some(Timespec { tv_sec: 0, tv_nsec: 1_000_000 }),
-            Patience::Long if self.shared.settings.extended.idle_timeout_s > 0 => {
+            Patience::Long
+                if self.shared.settings.extended.idle_timeout_s > 0
+                    || !self.handshakes.is_empty() =>
+            {
                 Some(Timespec { tv_sec: 1, tv_nsec: 0 })
             }
             Patience::Long => None,
@@ -248,16 +257,29 @@ impl<'s> Worker<'s> {
 
     /// Takes the connections that the listener left.
     fn welcome(&mut self) -> io::Result<()> {
-        for Arrival { socket, seat } in self.shared.mailboxes[self.number].take() {
+        for Arrival { socket, seat, tls } in self.shared.mailboxes[self.number].take() {
+            let fd = socket.as_raw_fd();
+            let stream = match (tls, &self.shared.tls) {
+                (Some(asked), Some(tls)) => Stream::accept(tls, socket, asked, self.now),
+                _ => Some(Stream::Plain(socket)),
+            };
+            let Some(stream) = stream else {
+                self.shared.roster.leave(fd);
+                self.shared.gauges.closed();
+                continue;
+            };
             let place = self.vacant.pop().unwrap_or_else(|| {
                 self.connections.push(None);
                 self.connections.len() - 1
             });
             let data = epoll::EventData::new_u64(place as u64);
-            epoll::add(&self.queue, &socket, data, epoll::EventFlags::IN)?;
+            epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN)?;
             let protocol = self.shared.settings.protocol;
-            self.connections[place] =
-                Some(Box::new(Connection::new(socket, seat, protocol, self.now)));
+            let connection = Connection::new(stream, seat, protocol, self.now);
+            if let Some(ends_s) = connection.handshake_ends_s() {
+                self.handshakes.push_back((ends_s, place));
+            }
+            self.connections[place] = Some(Box::new(connection));
             if self.is_stopping {
                 self.close(place, CloseReason::Shutdown);
             }
@@ -298,6 +320,20 @@ impl<'s> Worker<'s> {
             }
         }
         Ok(())
+    }
+
+    /// Closes the connections whose handshakes have taken too long.
+    fn close_half_open(&mut self) {
+        while let Some((ends_s, place)) = self.handshakes.pop_front_if(|h| h.0 <= self.now) {
+            let connection = self.connections[place].as_ref();
+            // Another connection may have the place by now.
+            if connection.and_then(|c| c.handshake_ends_s()) == Some(ends_s) {
+                if let Some(tls) = &self.shared.tls {
+                    tls.counts.handshake_errors.fetch_add(1, Ordering::Relaxed);
+                }
+                self.close(place, CloseReason::Error);
+            }
+        }
     }
 
     /// Closes the TCP connections that have asked nothing for longer than `idle_timeout`.

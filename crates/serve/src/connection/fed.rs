@@ -36,7 +36,9 @@ impl Connection {
                 self.seat.set_doing(Doing::Reading);
                 return Next::Again;
             }
-            self.unsent.fill(bytes);
+            if self.stream.queue(bytes, &mut rooms.wire, &mut self.unsent).is_err() {
+                return Next::Close;
+            }
             if !self.send_on(turn) {
                 return Next::Close;
             }
@@ -73,7 +75,7 @@ impl Connection {
 
     /// Sends what waits; `false` if the connection is broken.
     fn send_on(&mut self, turn: &Turn<'_>) -> bool {
-        match self.unsent.send(self.socket.as_fd()) {
+        match self.unsent.send(self.stream.as_fd()) {
             Ok(sent) => {
                 turn.handle.count_many(Counter::BytesWritten, sent as u64);
                 true
@@ -85,7 +87,7 @@ impl Connection {
     /// Receives and forgets; `false` at the end of the stream.
     fn drop_input(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> bool {
         let mut input = self.lend_input(rooms);
-        let received = self.receive(turn, &mut input);
+        let received = self.receive(turn, &mut input, &mut rooms.wire);
         let all = input.len();
         self.keep_input(input, all, rooms);
         matches!(received, Ok(1..) | Err(Errno::AGAIN | Errno::INTR))

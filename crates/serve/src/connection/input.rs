@@ -1,11 +1,11 @@
 //! Receiving: into the worker's buffer, into the connection's own while much is left over, or
 //! straight into the memory of a large item.
 
-use super::{Connection, Rooms, State};
+use super::{Connection, Rooms, State, Stream};
 use crate::worker::Turn;
 use guira_cache::Counter;
 use rustix::buffer::spare_capacity;
-use rustix::fd::AsFd;
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
@@ -27,27 +27,32 @@ impl Connection {
     }
 
     /// Receives once; the bytes received, 0 at the end of the stream.
-    pub(super) fn receive(&mut self, turn: &Turn<'_>, input: &mut Vec<u8>) -> Result<usize, Errno> {
-        let received = match &mut self.state {
-            State::Value(arriving) if input.is_empty() && arriving.new.missing_bytes() > 0 => {
+    pub(super) fn receive(
+        &mut self,
+        turn: &Turn<'_>,
+        input: &mut Vec<u8>,
+        wire: &mut Vec<u8>,
+    ) -> Result<usize, Errno> {
+        let received = match (&mut self.stream, &mut self.state) {
+            (Stream::Tls(channel), _) => {
+                channel.receive(turn.shared, input, wire, &mut self.unsent)?
+            }
+            (Stream::Plain(socket), State::Value(arriving))
+                if input.is_empty() && arriving.new.missing_bytes() > 0 =>
+            {
                 match turn.handle.room(&mut arriving.new, turn.now) {
                     Ok(room) => {
-                        let (_, received) = recv(&self.socket, room, RecvFlags::DONTWAIT)?;
+                        let (_, received) = recv(socket, room, RecvFlags::DONTWAIT)?;
                         arriving.new.advance(received);
                         received
                     }
                     // Whoever takes the value off the input deals with that.
-                    Err(_) => self.receive_into(input)?,
+                    Err(_) => receive_into(socket, input)?,
                 }
             }
-            _ => self.receive_into(input)?,
+            (Stream::Plain(socket), _) => receive_into(socket, input)?,
         };
         turn.handle.count_many(Counter::BytesRead, received as u64);
-        Ok(received)
-    }
-
-    fn receive_into(&self, input: &mut Vec<u8>) -> Result<usize, Errno> {
-        let (_, received) = recv(self.as_fd(), spare_capacity(input), RecvFlags::DONTWAIT)?;
         Ok(received)
     }
 
@@ -67,6 +72,11 @@ impl Connection {
             rooms.receive = input;
         }
     }
+}
+
+fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>) -> Result<usize, Errno> {
+    let (_, received) = recv(socket, spare_capacity(input), RecvFlags::DONTWAIT)?;
+    Ok(received)
 }
 
 /// Bytes received at most in one go.

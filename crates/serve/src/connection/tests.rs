@@ -1,10 +1,10 @@
 //! A connection over a socket pair, served by hand: what is answered, and when it waits.
 
-use super::{Connection, Interest, Next, Rooms};
+use super::{Connection, Interest, Next, Rooms, Stream};
 use crate::auth::Auth;
 use crate::flags::Flags;
 use crate::roster::{Doing, Peer};
-use crate::server::share;
+use crate::server::{Guards, share};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::worker::Turn;
@@ -23,7 +23,8 @@ fn shared(flags: &str) -> Shared {
     let flags = Flags::from_arg_matches(&matches).unwrap();
     let settings = Settings::new(&flags).unwrap();
     let auth = Auth::open(&settings).unwrap();
-    share(settings, auth, false).unwrap()
+    let guards = Guards { auth, tls: None };
+    share(settings, guards, false).unwrap()
 }
 
 /// A connection, its client's end, and what a worker would have.
@@ -41,7 +42,8 @@ impl<'s> Served<'s> {
         client.set_nonblocking(true).unwrap();
         let peer = Peer::Unix { to: "unix:test".into() };
         let seat = shared.roster.enter(3, peer, Doing::Reading, 2);
-        let connection = Connection::new(ours.into(), seat, shared.settings.protocol, 2);
+        let connection =
+            Connection::new(Stream::Plain(ours.into()), seat, shared.settings.protocol, 2);
         Served {
             shared,
             handle: shared.cache.handle(),

@@ -7,7 +7,7 @@
 //! `watcher_logbuf_size`, `read_buf_mem_limit`, the crawler's, and
 //! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
 
-use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
+use super::{EXIT_USAGE, EXIT_VALUE, Refusal, TlsSettings};
 use guira_cache::LeaseTerms;
 
 /// Values of the sub-options, memcached's defaults where none was given.
@@ -79,6 +79,8 @@ pub struct Extended {
     pub read_buf_mem_limit_bytes: u64,
     /// Shown only.
     pub drop_privileges: bool,
+    /// The `ssl_*` sub-options, which `-Z` works with.
+    pub tls: TlsSettings,
     chunk_max_is_given: bool,
 }
 
@@ -118,6 +120,7 @@ impl Default for Extended {
             worker_logbuf_bytes: 64 << 10,
             read_buf_mem_limit_bytes: 0,
             drop_privileges: false,
+            tls: TlsSettings::default(),
             chunk_max_is_given: false,
         }
     }
@@ -138,7 +141,8 @@ impl Extended {
             let option = Sub { name, given };
             if !(extended.take_switch(&option)
                 || extended.take_number(&option)?
-                || extended.take_word(&option)?)
+                || extended.take_word(&option)?
+                || extended.tls.take(&option)?)
             {
                 return Err(unknown(name));
             }
@@ -371,17 +375,17 @@ impl Extended {
 }
 
 /// One sub-option as typed.
-struct Sub<'a> {
-    name: &'a str,
-    given: Option<&'a str>,
+pub(super) struct Sub<'a> {
+    pub(super) name: &'a str,
+    pub(super) given: Option<&'a str>,
 }
 
 impl<'a> Sub<'a> {
-    fn value(&self) -> Result<&'a str, Refusal> {
+    pub(super) fn value(&self) -> Result<&'a str, Refusal> {
         self.given.ok_or_else(|| refusal(&format!("Missing {} argument", self.name)))
     }
 
-    fn number(&self, least: u32, most: u32, message: &str) -> Result<u32, Refusal> {
+    pub(super) fn number(&self, least: u32, most: u32, message: &str) -> Result<u32, Refusal> {
         let number = self.value()?.parse::<u32>().ok();
         number.filter(|n| (least..=most).contains(n)).ok_or_else(|| refusal(message))
     }
@@ -394,7 +398,6 @@ impl<'a> Sub<'a> {
 
 fn unknown(name: &str) -> Refusal {
     let part = match name {
-        n if n.starts_with("ssl_") => "TLS",
         n if n.starts_with("ext_") => "storage outside memory",
         n if n.starts_with("proxy_") => "the proxy",
         _ => return refusal(&format!("Illegal suboption \"{name}\"; --help lists what -o takes")),
@@ -405,7 +408,7 @@ fn unknown(name: &str) -> Refusal {
     )
 }
 
-fn refusal(message: &str) -> Refusal {
+pub(super) fn refusal(message: &str) -> Refusal {
     Refusal::new(EXIT_VALUE, message)
 }
 

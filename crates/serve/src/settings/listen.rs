@@ -9,6 +9,19 @@ pub struct Address {
     pub host: Host,
     /// The port; 0 means any free one.
     pub port: u16,
+    /// What TLS asks of clients; `None`: no TLS.
+    pub tls: Option<ClientCerts>,
+}
+
+/// Whether clients must have a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCerts {
+    /// As `ssl_verify_mode` says.
+    AsSet,
+    /// They needn't: `btls:`.
+    Never,
+    /// They must: `mtls:`.
+    Always,
 }
 
 /// What to bind.
@@ -25,24 +38,23 @@ pub enum Host {
 /// Splits `list` at commas and semicolons; entries without a port get `port`.
 ///
 /// # Errors
-/// A bad port or bracket, or a prefix for a part that this build lacks (TLS, the proxy).
-pub(super) fn parse(list: &str, port: u16) -> Result<Vec<Address>, Refusal> {
+/// A bad port or bracket, or a prefix for TLS without TLS, or for a part that this build lacks (the proxy).
+pub(super) fn parse(
+    list: &str,
+    port: u16,
+    tls: Option<ClientCerts>,
+) -> Result<Vec<Address>, Refusal> {
     list.split([',', ';'])
         .map(str::trim)
         .filter(|entry| !entry.is_empty())
-        .map(|entry| parse_one(entry, port))
+        .map(|entry| parse_one(entry, port, tls))
         .collect()
 }
 
-fn parse_one(entry: &str, port: u16) -> Result<Address, Refusal> {
-    for tls in ["notls:", "btls:", "mtls:"] {
-        if entry.starts_with(tls) {
-            let name = &tls[..tls.len() - 1];
-            return refuse(format!("'{name}' option is valid only when SSL is enabled"));
-        }
-    }
+fn parse_one(entry: &str, port: u16, tls: Option<ClientCerts>) -> Result<Address, Refusal> {
+    let (entry, tls) = without_tls(entry, tls)?;
     let entry = without_protocol(entry)?;
-    place(without_tag(entry)?, port)
+    Ok(Address { tls, ..place(without_tag(entry)?, port)? })
 }
 
 /// Where to serve metrics: a port alone is loopback's, a host alone gets [`HTTP_PORT`].
@@ -52,7 +64,7 @@ fn parse_one(entry: &str, port: u16) -> Result<Address, Refusal> {
 pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
     let text = text.trim();
     match text.strip_prefix(':').unwrap_or(text).parse() {
-        Ok(port) => Ok(Address { host: Host::Loopback, port }),
+        Ok(port) => Ok(Address { host: Host::Loopback, port, tls: None }),
         Err(_) => place(text, HTTP_PORT),
     }
 }
@@ -67,7 +79,25 @@ fn place(entry: &str, port: u16) -> Result<Address, Refusal> {
         },
     };
     let host = if host == "*" { Host::All } else { Host::Named(host.to_owned()) };
-    Ok(Address { host, port })
+    Ok(Address { host, port, tls: None })
+}
+
+/// Takes `notls:`, `btls:` or `mtls:` off; `tls` is what holds without.
+fn without_tls(
+    entry: &str,
+    tls: Option<ClientCerts>,
+) -> Result<(&str, Option<ClientCerts>), Refusal> {
+    let kinds =
+        [("notls", None), ("btls", Some(ClientCerts::Never)), ("mtls", Some(ClientCerts::Always))];
+    for (name, kind) in kinds {
+        if let Some(rest) = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) {
+            return match tls {
+                Some(_) => Ok((rest, kind)),
+                None => refuse(format!("'{name}' option is valid only when SSL is enabled")),
+            };
+        }
+    }
+    Ok((entry, tls))
 }
 
 /// Takes `proto[ascii]:` off; `negotiating` is what we do anyway.

@@ -1,6 +1,7 @@
 //! Command lines as users and memcached's own tests give them, and what comes of them.
 
 use super::{Address, Host, Listen, Protocol, Refusal, Settings};
+use super::{ClientCerts, Verify};
 use crate::flags::Flags;
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Eviction, IndexKind};
@@ -21,7 +22,10 @@ fn accepted(line: &str) -> Settings {
 #[test]
 fn without_flags_the_values_are_memcacheds() {
     let settings = accepted("");
-    assert_eq!(settings.listen, Listen::Tcp(vec![Address { host: Host::Loopback, port: 11211 }]));
+    assert_eq!(
+        settings.listen,
+        Listen::Tcp(vec![Address { host: Host::Loopback, port: 11211, tls: None }])
+    );
     assert_eq!(settings.memory_bytes, 64 << 20);
     assert_eq!(settings.item_bytes_max, 1 << 20);
     assert_eq!((settings.threads, settings.connections_max, settings.backlog), (4, 1024, 1024));
@@ -35,7 +39,7 @@ fn without_flags_the_values_are_memcacheds() {
 fn debians_configuration_file_is_understood() {
     let settings =
         accepted("-m 64 -p 11211 -u memcache -l 127.0.0.1 -l ::1 -P /run/memcached/memcached.pid");
-    let named = |host: &str| Address { host: Host::Named(host.to_owned()), port: 11211 };
+    let named = |host: &str| Address { host: Host::Named(host.to_owned()), port: 11211, tls: None };
     assert_eq!(settings.listen, Listen::Tcp(vec![named("127.0.0.1"), named("::1")]));
     assert_eq!(settings.user.as_deref(), Some("memcache"));
     assert_eq!(settings.pidfile, Some(PathBuf::from("/run/memcached/memcached.pid")));
@@ -75,8 +79,8 @@ fn an_eviction_policy_is_chosen_by_name_and_a_wrong_name_is_told_the_right_ones(
 
 #[test]
 fn addresses_are_read_in_each_of_memcacheds_notations() {
-    let named = |host: &str, port| Address { host: Host::Named(host.to_owned()), port };
-    let all = |port| Address { host: Host::All, port };
+    let named = |host: &str, port| Address { host: Host::Named(host.to_owned()), port, tls: None };
+    let all = |port| Address { host: Host::All, port, tls: None };
     for (list, want) in [
         ("127.0.0.1", vec![named("127.0.0.1", 11211)]),
         ("localhost:123", vec![named("localhost", 123)]),
@@ -116,6 +120,23 @@ fn only_protocols_with_a_login_are_spoken_where_logins_are_demanded() {
 }
 
 #[test]
+fn tls_is_asked_for_as_memcached_is_asked() {
+    let settings = accepted(
+        "-Z -o ssl_chain_cert=a.pem,ssl_key=b.pem,ssl_ca_cert=c.pem,ssl_verify_mode=2,ssl_wbuf_size=64 \
+         -o ssl_session_cache,ssl_min_version=3 -l notls:a,b,btls:c:5,mtls:proto[ascii]:tag_web_:d",
+    );
+    let tls = &settings.extended.tls;
+    assert!(settings.tls_enabled && tls.session_cache && tls.only_tls13);
+    assert_eq!((tls.verify, tls.wbuf_bytes), (Verify::Require, 65_536));
+    assert_eq!(tls.key, Some(PathBuf::from("b.pem")));
+    let Listen::Tcp(addresses) = settings.listen else { panic!("{:?}", settings.listen) };
+    let kinds: Vec<_> = addresses.iter().map(|a| a.tls).collect();
+    let [set, never, always] =
+        [ClientCerts::AsSet, ClientCerts::Never, ClientCerts::Always].map(Some);
+    assert_eq!(kinds, [None, set, never, always]);
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_memcacheds_code() {
     for (line, code, said) in [
         ("-c 0", 1, "Maximum connections must be greater than 0"),
@@ -144,11 +165,16 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-Y f -B auto", 64, "BINARY protocol while using ascii"),
         ("-Y f -U 11211", 64, "UDP"),
         ("-S -U 11211", 64, "UDP"),
-        ("-Z", 64, "not in this build"),
         ("-e f", 64, "not in this build"),
         ("-N 2", 64, "not in this build"),
         ("-o nonsense", 1, "nonsense"),
-        ("-o ssl_key=x", 64, "TLS is not in this build"),
+        ("-Z -p 0", 64, "cannot enable SSL without a TCP port"),
+        ("-o ssl_kernel_tls", 64, "rustls"),
+        ("-o ssl_min_version=1", 64, "TLS 1.0 and 1.1"),
+        ("-o ssl_verify_mode=4", 1, "Invalid ssl_verify_mode"),
+        ("-o ssl_keyformat=3", 1, "1 (PEM) or 2 (DER)"),
+        ("-o ssl_ciphers=RC4-SHA", 64, "rustls has no RC4-SHA"),
+        ("-o ssl_key", 1, "Missing ssl_key argument"),
         ("-o ext_path=/tmp/x:64m", 64, "not in this build"),
         ("-o hashpower=11", 1, "between 12 and 32"),
         ("-o hashpower", 1, "Missing hashpower argument"),
@@ -198,7 +224,7 @@ fn the_help_names_what_there_is_and_no_part_that_there_is_not() {
     let help = format!("{}{}", command.render_help(), command.render_long_help()).to_lowercase();
     assert!(help.contains("unix-socket"));
     // memcached's test suite takes these words for the presence of the part.
-    for absent in ["ext_path", "proxy_config", "enable-ssl", "no_drop_privileges"] {
+    for absent in ["ext_path", "proxy_config", "no_drop_privileges"] {
         assert!(!help.contains(absent), "the help says {absent}");
     }
 }

@@ -1,7 +1,9 @@
 //! `stats` and `stats guira`: two tables of rows, from which the answers and the metrics derive.
 
 use super::row::{Row, Value, View, class_counter, counter, number, rows, text, zero};
+use crate::tls::Tls;
 use crate::version::VERSION;
+use std::sync::atomic::Ordering;
 
 /// memcached's statistics in its order.
 pub(crate) const STATS: &[Row] = rows! {
@@ -80,6 +82,10 @@ pub(crate) const STATS: &[Row] = rows! {
     log_watcher_skipped, "lines that a watcher had no room for", |v| number(v.shared.watch.skipped());
     log_watcher_sent, "lines left for watchers", |v| number(v.shared.watch.sent());
     log_watchers, "watchers", |v| number(v.shared.watch.watchers() as u64) => gauge guira_watchers;
+    #[TlsSessions] ssl_new_sessions, "sessions that clients can resume", |v| tls(v, |t| t.counts.sessions.load(Ordering::Relaxed)) => counter guira_tls_sessions_total;
+    #[Tls] ssl_handshake_errors, "TLS handshakes that failed or took too long", |v| tls(v, |t| t.counts.handshake_errors.load(Ordering::Relaxed)) => counter guira_tls_handshake_errors_total;
+    #[Tls] ssl_proto_errors, "TLS connections that failed later", |v| tls(v, |t| t.counts.proto_errors.load(Ordering::Relaxed)) => counter guira_tls_protocol_errors_total;
+    #[Tls] time_since_server_cert_refresh, "seconds since certificates were read", |v| tls(v, |t| u64::from(v.now.saturating_sub(t.refreshed_s()))) => gauge guira_tls_certificate_age_seconds;
     unexpected_napi_ids, "0", zero;
     round_robin_fallback, "0", zero;
     bytes, "bytes of items", class_counter!(Bytes) => gauge memcached_current_bytes;
@@ -149,6 +155,11 @@ fn hash_power(view: &View<'_>) -> u32 {
 /// log2 of the slots that memcached's table begins with.
 const HASH_POWER: u32 = 16;
 
+/// A figure of TLS; 0 without.
+fn tls(view: &View<'_>, figure: impl FnOnce(&Tls) -> u64) -> Value {
+    number(view.shared.tls.as_ref().map_or(0, figure))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::row::When;
@@ -158,9 +169,11 @@ mod tests {
     fn there_are_as_many_lines_as_memcached_has() {
         // memcached 1.6.45: 93 by default, 84 without crawler and maintainer; idle_kicks on top.
         let count = |hidden: &[When]| STATS.iter().filter(|s| !hidden.contains(&s.when)).count();
-        assert_eq!(count(&[When::IdleTimeout]), 93);
+        let tls = [When::Tls, When::TlsSessions];
+        assert_eq!(count(&[&tls[..], &[When::IdleTimeout]].concat()), 93);
         let flat = [When::IdleTimeout, When::Crawler, When::Maintainer, When::Segmented];
-        assert_eq!(count(&flat), 84);
+        assert_eq!(count(&[&tls[..], &flat].concat()), 84);
+        assert_eq!(count(&[&flat[..], &[When::TlsSessions]].concat()), 87);
     }
 
     #[test]

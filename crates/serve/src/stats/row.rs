@@ -59,6 +59,8 @@ pub(crate) enum When {
     Crawler,
     Maintainer,
     Segmented,
+    Tls,
+    TlsSessions,
 }
 
 /// What values are computed from: one reading of everything that is counted.
@@ -157,6 +159,8 @@ impl<'s> View<'s> {
             When::Crawler => self.shared.crawler.is_enabled(),
             When::Maintainer => extended.lru_maintainer,
             When::Segmented => self.shared.queues.read().is_segmented,
+            When::Tls => self.settings().tls_enabled,
+            When::TlsSessions => self.settings().tls_enabled && extended.tls.session_cache,
         }
     }
 

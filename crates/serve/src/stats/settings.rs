@@ -2,7 +2,7 @@
 
 use super::lines;
 use super::row::{Row, Value, View, number, rows, text, zero};
-use crate::settings::Listen;
+use crate::settings::{Listen, TlsSettings};
 use crate::shared::Shared;
 use std::path::Path;
 
@@ -67,6 +67,17 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     inline_ascii_response, "no", |_| Value::Flag(false);
     drop_privileges, "-o drop_privileges", |v| Value::Flag(v.settings().extended.drop_privileges);
     slab_automove_freeratio, "-o slab_automove_freeratio", |v| Value::Fraction(v.settings().extended.slab_automove_freeratio, 3);
+    #[Tls] ssl_enabled, "-Z", |v| Value::Flag(v.settings().tls_enabled);
+    #[Tls] ssl_chain_cert, "-o ssl_chain_cert", |v| path(tls(v).chain_cert.as_deref(), "(null)");
+    #[Tls] ssl_key, "-o ssl_key", |v| path(tls(v).key.as_deref(), "(null)");
+    #[Tls] ssl_verify_mode, "-o ssl_verify_mode", |v| number(tls(v).verify as u64);
+    #[Tls] ssl_keyformat, "-o ssl_keyformat", |v| number(tls(v).key_format as u64);
+    #[Tls] ssl_ciphers, "-o ssl_ciphers", |v| text(tls(v).ciphers.as_deref().unwrap_or("NULL"));
+    #[Tls] ssl_ca_cert, "-o ssl_ca_cert", |v| path(tls(v).ca_cert.as_deref(), "NULL");
+    #[Tls] ssl_wbuf_size, "-o ssl_wbuf_size, in bytes", |v| number(tls(v).wbuf_bytes);
+    #[Tls] ssl_session_cache, "-o ssl_session_cache", |v| Value::Flag(tls(v).session_cache);
+    #[Tls] ssl_kernel_tls, "no: records are encrypted in the process", |_| Value::Flag(false);
+    #[Tls] ssl_min_version, "-o ssl_min_version", |v| text(tls(v).min_version());
     num_napi_ids, "-N", zero;
     memory_file, "-e", |v| path(v.settings().memory_file.as_deref(), "(null)");
     client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
@@ -80,6 +91,10 @@ fn unix_socket(v: &View<'_>) -> (String, u32) {
         Listen::Unix { path, mode } => (path.display().to_string(), *mode),
         Listen::Tcp(_) => ("NULL".to_owned(), 0o700),
     }
+}
+
+fn tls<'s>(view: &View<'s>) -> &'s TlsSettings {
+    &view.settings().extended.tls
 }
 
 /// A file, or the word for none.

@@ -1,0 +1,203 @@
+//! The `ssl_*` sub-options of `-o`: memcached's names, as far as rustls can do what they say.
+
+use super::extended::{Sub, refusal};
+use super::{EXIT_USAGE, Refusal};
+use rustls::CipherSuite;
+use std::path::PathBuf;
+
+/// What `-Z` works with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlsSettings {
+    /// The server's certificate and those between it and a root, in PEM.
+    pub chain_cert: Option<PathBuf>,
+    /// Its key; without it, it is looked for in `chain_cert`.
+    pub key: Option<PathBuf>,
+    /// How the key is written.
+    pub key_format: KeyFormat,
+    /// What is asked of clients.
+    pub verify: Verify,
+    /// Roots of clients' certificates, in PEM.
+    pub ca_cert: Option<PathBuf>,
+    /// The list of TLS 1.2's cipher suites, as typed.
+    pub ciphers: Option<String>,
+    /// TLS 1.2's cipher suites.
+    pub suites: Vec<CipherSuite>,
+    /// Bytes of a reply that are encrypted before they are sent.
+    pub wbuf_bytes: usize,
+    /// Whether sessions are resumed.
+    pub session_cache: bool,
+    /// Whether TLS 1.2 is refused.
+    pub only_tls13: bool,
+}
+
+/// How a key is written, by memcached's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyFormat {
+    /// PKCS #1, PKCS #8 or SEC 1 in PEM.
+    Pem = 1,
+    /// The same in DER.
+    Der = 2,
+}
+
+/// What is asked of clients, by memcached's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    /// Nothing.
+    None = 0,
+    /// A certificate, which must be good if there is one.
+    Request = 1,
+    /// A good certificate.
+    Require = 2,
+    /// The same; there is no second time without renegotiation.
+    Once = 3,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        TlsSettings {
+            chain_cert: None,
+            key: None,
+            key_format: KeyFormat::Pem,
+            verify: Verify::None,
+            ca_cert: None,
+            ciphers: None,
+            suites: SUITES.map(|(_, suite)| suite).to_vec(),
+            wbuf_bytes: 16 << 10,
+            session_cache: false,
+            only_tls13: false,
+        }
+    }
+}
+
+impl TlsSettings {
+    /// Takes a sub-option, if it is one of these.
+    pub(super) fn take(&mut self, option: &Sub<'_>) -> Result<bool, Refusal> {
+        let path = || option.value().map(|path| Some(PathBuf::from(path)));
+        match option.name {
+            "ssl_chain_cert" => self.chain_cert = path()?,
+            "ssl_key" => self.key = path()?,
+            "ssl_ca_cert" => self.ca_cert = path()?,
+            "ssl_keyformat" => {
+                self.key_format = match option.value()? {
+                    "1" => KeyFormat::Pem,
+                    "2" => KeyFormat::Der,
+                    _ => return Err(refusal("ssl_keyformat must be 1 (PEM) or 2 (DER)")),
+                }
+            }
+            "ssl_verify_mode" => {
+                self.verify = match option.value()? {
+                    "0" => Verify::None,
+                    "1" => Verify::Request,
+                    "2" => Verify::Require,
+                    "3" => Verify::Once,
+                    _ => {
+                        return Err(refusal(
+                            "Invalid ssl_verify_mode. 0 (none), 1 (request), 2 (require) and 3 (once) are valid",
+                        ));
+                    }
+                }
+            }
+            "ssl_ciphers" => {
+                self.suites = suites(option.value()?)?;
+                self.ciphers = option.given.map(str::to_owned);
+            }
+            "ssl_wbuf_size" => {
+                let message = "ssl_wbuf_size must be a number of kilobytes, 1 to 1048576";
+                self.wbuf_bytes = (option.number(1, 1 << 20, message)? as usize) << 10;
+            }
+            "ssl_session_cache" => self.session_cache = true,
+            "ssl_min_version" => self.only_tls13 = is_only_tls13(option.value()?)?,
+            "ssl_kernel_tls" => {
+                return usage(
+                    "ssl_kernel_tls: records are encrypted in this process, by rustls; the kernel's \
+                     TLS is not used. Remove it to start without",
+                );
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The least version, as `stats settings` shows it.
+    pub(crate) fn min_version(&self) -> &'static str {
+        if self.only_tls13 { "tlsv1.3" } else { "tlsv1.2" }
+    }
+}
+
+fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
+    match number {
+        "2" => Ok(false),
+        "3" => Ok(true),
+        "0" | "1" => usage(
+            "ssl_min_version: TLS 1.0 and 1.1 are broken, and rustls does not speak them: 2 (TLS 1.2) \
+             and 3 (TLS 1.3) are valid",
+        ),
+        _ => Err(refusal("Invalid ssl_min_version. 2 (tlsv1.2) and 3 (tlsv1.3) are valid")),
+    }
+}
+
+/// The suites of an OpenSSL cipher list. TLS 1.3's are always on, as with OpenSSL.
+fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
+    let mut chosen = Vec::new();
+    let of_name = |name: &str| SUITES.iter().find(|(n, _)| *n == name).map(|&(_, suite)| suite);
+    for name in list.split([':', ' ']).filter(|name| !name.is_empty()) {
+        let (excluded, name) = match name.strip_prefix('!') {
+            Some(name) => (true, name),
+            None => (false, name),
+        };
+        match of_name(name) {
+            Some(suite) if excluded => chosen.retain(|&other| other != suite),
+            Some(suite) => chosen.push(suite),
+            None if excluded && NEVER_THERE.contains(&name) => {}
+            None if !excluded && ["ALL", "DEFAULT", "HIGH"].contains(&name) => {
+                chosen.extend(SUITES.map(|(_, suite)| suite));
+            }
+            None => {
+                let all = SUITES.map(|(name, _)| name).join(":");
+                return usage(&format!(
+                    "ssl_ciphers: rustls has no {name}; it has {all}, or HIGH for all"
+                ));
+            }
+        }
+    }
+    if chosen.is_empty() {
+        return usage("ssl_ciphers: the list leaves no cipher suite");
+    }
+    Ok(chosen)
+}
+
+fn usage<T>(message: &str) -> Result<T, Refusal> {
+    Err(Refusal::new(EXIT_USAGE, message))
+}
+
+/// rustls's suites for TLS 1.2 under OpenSSL's names, its own order.
+const SUITES: [(&str, CipherSuite); 6] = [
+    ("ECDHE-ECDSA-AES256-GCM-SHA384", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-ECDSA-AES128-GCM-SHA256", CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-ECDSA-CHACHA20-POLY1305", CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("ECDHE-RSA-AES256-GCM-SHA384", CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-RSA-AES128-GCM-SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-RSA-CHACHA20-POLY1305", CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
+];
+/// What lists exclude by habit, and rustls never has.
+const NEVER_THERE: [&str; 17] = [
+    "aNULL", "eNULL", "NULL", "EXPORT", "EXP", "LOW", "MEDIUM", "MD5", "RC4", "DES", "3DES", "PSK",
+    "SRP", "DSS", "kRSA", "CAMELLIA", "SEED",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cipher_lists_choose_what_rustls_has_and_name_what_it_lacks() {
+        assert_eq!(suites("HIGH:!aNULL:!MD5").unwrap().len(), SUITES.len());
+        let one = suites("ECDHE-RSA-AES128-GCM-SHA256").unwrap();
+        assert_eq!(one, [CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]);
+        let without = suites("ALL:!ECDHE-RSA-CHACHA20-POLY1305").unwrap();
+        assert_eq!(without.len(), SUITES.len() - 1);
+        for list in ["AES128-SHA", "HIGH:!AES128", "", "!ECDHE-RSA-AES128-GCM-SHA256"] {
+            assert_eq!(suites(list).expect_err(list).code, EXIT_USAGE);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! TLS: certificates and what is asked of clients, shared by all workers, and exchanged while they serve.
+//!
+//! ```text
+//! listener ─ socket, ClientCerts ─▶ worker ─ accept ─▶ Channel (tls/channel.rs)
+//!                                                        └ an Arc of the configuration of its time
+//! ```
+//! # Invariants
+//! 1. A refresh builds all of the new configuration or changes nothing; connections keep theirs.
+//! 2. Sessions are resumed only by the configuration that made them: what a listener asks of clients
+//!    can't be met at another one, nor by a certificate from before a refresh.
+//!
+//! # Costs
+//! A handshake is about a millisecond of a worker (an RSA signature) in which its other connections wait.
+//! `refresh_certs` reads three small files on the worker that is asked.
+
+mod channel;
+mod files;
+
+pub(crate) use channel::Channel;
+
+use crate::settings::{ClientCerts, EXIT_USAGE, Refusal, Settings, TlsSettings, Verify};
+use files::{Material, TlsError, Wanted};
+use parking_lot::RwLock;
+use rustls::ServerConfig;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The server's side of TLS.
+pub(crate) struct Tls {
+    settings: TlsSettings,
+    configs: RwLock<Configs>,
+    pub(crate) counts: Counts,
+    refreshed_s: AtomicU32,
+}
+
+/// A configuration for each thing that may be asked of clients.
+struct Configs {
+    as_set: Arc<ServerConfig>,
+    never: Arc<ServerConfig>,
+    always: Arc<ServerConfig>,
+}
+
+/// What is counted of TLS.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Sessions that can be resumed.
+    pub(crate) sessions: Arc<AtomicU64>,
+    /// Handshakes that failed.
+    pub(crate) handshake_errors: AtomicU64,
+    /// Connections that failed later.
+    pub(crate) proto_errors: AtomicU64,
+}
+
+impl Tls {
+    /// Reads certificates and key, if `-Z` is given.
+    ///
+    /// # Errors
+    /// They can't be read, or don't belong together.
+    pub(crate) fn open(settings: &Settings) -> Result<Option<Tls>, Refusal> {
+        if !settings.tls_enabled {
+            return Ok(None);
+        }
+        let mut settings = settings.extended.tls.clone();
+        for path in [&mut settings.chain_cert, &mut settings.key, &mut settings.ca_cert] {
+            // The server may change its directory later.
+            *path = path.take().map(|path: PathBuf| std::path::absolute(&path).unwrap_or(path));
+        }
+        let counts = Counts::default();
+        let configs = Configs::read(&settings, &counts)
+            .map_err(|error| Refusal::new(EXIT_USAGE, error.to_string()))?;
+        let (configs, refreshed_s) = (RwLock::new(configs), AtomicU32::new(0));
+        Ok(Some(Tls { settings, configs, counts, refreshed_s }))
+    }
+
+    /// Reads certificates and key again, for connections to come.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); what there was stays in force.
+    pub(crate) fn refresh(&self, now: u32) -> Result<(), TlsError> {
+        let configs = Configs::read(&self.settings, &self.counts)?;
+        *self.configs.write() = configs;
+        self.refreshed_s.store(now, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Says which second it is: at the start there is no clock yet.
+    pub(crate) fn begin(&self, now: u32) {
+        self.refreshed_s.store(now, Ordering::Relaxed);
+    }
+
+    /// The second of the last refresh, or of the start.
+    pub(crate) fn refreshed_s(&self) -> u32 {
+        self.refreshed_s.load(Ordering::Relaxed)
+    }
+
+    /// The configuration of a new connection.
+    fn config(&self, asked: ClientCerts) -> Arc<ServerConfig> {
+        let configs = self.configs.read();
+        Arc::clone(match asked {
+            ClientCerts::AsSet => &configs.as_set,
+            ClientCerts::Never => &configs.never,
+            ClientCerts::Always => &configs.always,
+        })
+    }
+
+    /// Whether a client needs a certificate.
+    pub(crate) fn demands_certificate(&self, asked: ClientCerts) -> bool {
+        match asked {
+            ClientCerts::AsSet => matches!(self.settings.verify, Verify::Require | Verify::Once),
+            ClientCerts::Never => false,
+            ClientCerts::Always => true,
+        }
+    }
+}
+
+impl Configs {
+    fn read(settings: &TlsSettings, counts: &Counts) -> Result<Configs, TlsError> {
+        let material = Material::read(settings)?;
+        let config = |wanted| material.config(settings, wanted, &counts.sessions);
+        Ok(Configs {
+            as_set: config(match settings.verify {
+                Verify::None => Wanted::Nothing,
+                Verify::Request => Wanted::IfAny,
+                Verify::Require | Verify::Once => Wanted::Certificate,
+            })?,
+            never: config(Wanted::Nothing)?,
+            always: config(Wanted::Certificate)?,
+        })
+    }
+}

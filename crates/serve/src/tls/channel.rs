@@ -1,0 +1,223 @@
+//! One connection over TLS: records off the socket into requests, replies into records.
+//!
+//! ```text
+//! recv ─▶ wire (the worker's) ─▶ session ─▶ input             output ─▶ session ─▶ wire ─▶ send
+//!                                   └ a piece of a record, alerts, handshake ┘       └ the rest: unsent
+//! ```
+//! # Invariants
+//! 1. Everything received is taken in at once: between turns the session holds a piece of a record at most.
+//! 2. What the socket doesn't take is in `unsent` as records, in order; so back-pressure works as it does
+//!    without TLS, and nothing can be encrypted twice.
+//! 3. A handshake has an end ([`HANDSHAKE_S`]); rustls refuses to renegotiate.
+//!
+//! # Costs
+//! One `recv` and one `send` a batch, as without TLS, and a copy each way. A connection at rest holds about
+//! 10 KiB. A large value is received through the input, which copies it once more.
+
+use super::Tls;
+use crate::output::{Output, Unsent, send_once};
+use crate::settings::ClientCerts;
+use crate::shared::Shared;
+use rustix::buffer::spare_capacity;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustls::ServerConnection;
+use std::io::{self, BufRead, IoSlice, Write};
+use std::sync::atomic::Ordering;
+
+/// A client's socket with the session over it.
+pub(crate) struct Channel {
+    socket: OwnedFd,
+    session: ServerConnection,
+    handshake_ends_s: u32,
+    /// Bytes encrypted before they are sent.
+    wbuf_bytes: usize,
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Channel {
+    /// Begins the handshake, of which the client has the first word. `None`: rustls can't.
+    pub(crate) fn accept(
+        tls: &Tls,
+        socket: OwnedFd,
+        asked: ClientCerts,
+        now: u32,
+    ) -> Option<Channel> {
+        let mut session = ServerConnection::new(tls.config(asked)).ok()?;
+        // Records leave the session as soon as they are made.
+        session.set_buffer_limit(None);
+        let wbuf_bytes = tls.settings.wbuf_bytes;
+        Some(Channel { socket, session, handshake_ends_s: now + HANDSHAKE_S, wbuf_bytes })
+    }
+
+    /// The second in which the handshake must be over, while it is not.
+    pub(crate) fn handshake_ends_s(&self) -> Option<u32> {
+        self.session.is_handshaking().then_some(self.handshake_ends_s)
+    }
+
+    /// Receives once and appends what was said to `input`; its bytes, 0 at the end of the connection.
+    ///
+    /// # Errors
+    /// [`Errno::AGAIN`]: nothing was said yet. Records that are to go out may be in `unsent`.
+    pub(crate) fn receive(
+        &mut self,
+        shared: &Shared,
+        input: &mut Vec<u8>,
+        wire: &mut Vec<u8>,
+        unsent: &mut Unsent,
+    ) -> Result<usize, Errno> {
+        wire.clear();
+        wire.reserve(RECEIVE_BYTES);
+        let (_, received) = recv(&self.socket, spare_capacity(wire), RecvFlags::DONTWAIT)?;
+        if received == 0 {
+            return Ok(0);
+        }
+        let was_handshaking = self.session.is_handshaking();
+        let taken = self.take_in(wire, input);
+        wire.clear();
+        self.flush(wire, unsent).map_err(|_| Errno::CONNRESET)?;
+        match taken {
+            Err(error) => {
+                self.count(shared, was_handshaking, &error);
+                Ok(0)
+            }
+            Ok(0) if !self.has_ended() => Err(Errno::AGAIN),
+            Ok(said) => Ok(said),
+        }
+    }
+
+    /// Decrypts `wire` onto the end of `input`.
+    fn take_in(&mut self, wire: &[u8], input: &mut Vec<u8>) -> Result<usize, rustls::Error> {
+        let before = input.len();
+        let mut rest = wire;
+        while !rest.is_empty() {
+            let full = |error: io::Error| rustls::Error::General(error.to_string());
+            if self.session.read_tls(&mut rest).map_err(full)? == 0 {
+                break;
+            }
+            let mut plain = self.session.process_new_packets()?.plaintext_bytes_to_read();
+            let mut reader = self.session.reader();
+            while plain > 0 {
+                let chunk = reader.fill_buf().map_err(full)?;
+                let bytes = chunk.len();
+                input.extend_from_slice(chunk);
+                reader.consume(bytes);
+                plain = plain.saturating_sub(bytes.max(1));
+            }
+        }
+        Ok(input.len() - before)
+    }
+
+    /// Whether the client said that it is done.
+    fn has_ended(&mut self) -> bool {
+        self.session.process_new_packets().is_ok_and(|state| state.peer_has_closed())
+    }
+
+    fn count(&self, shared: &Shared, in_handshake: bool, error: &rustls::Error) {
+        let Some(tls) = &shared.tls else { return };
+        let counts = &tls.counts;
+        let count = if in_handshake { &counts.handshake_errors } else { &counts.proto_errors };
+        count.fetch_add(1, Ordering::Relaxed);
+        shared.log.say(1, format_args!("TLS: {error}"));
+    }
+
+    /// Encrypts what is queued and sends it, behind what `unsent` holds from before. The bytes sent.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn send(
+        &mut self,
+        output: &mut Output<'_>,
+        wire: &mut Vec<u8>,
+        unsent: &mut Unsent,
+    ) -> io::Result<usize> {
+        wire.clear();
+        let mut sent = 0;
+        let mut together = Vec::new();
+        let (mut bytes, most) = (0, self.wbuf_bytes);
+        for piece in output.slices().flat_map(|slice| slice.chunks(most)) {
+            if bytes + piece.len() > most {
+                write(&mut self.session, &mut together)?;
+                sent += self.flush(wire, unsent)?;
+                bytes = 0;
+            }
+            together.push(IoSlice::new(piece));
+            bytes += piece.len();
+        }
+        if bytes > 0 {
+            write(&mut self.session, &mut together)?;
+            sent += self.flush(wire, unsent)?;
+        }
+        drop(together);
+        output.clear();
+        Ok(sent)
+    }
+
+    /// Encrypts `bytes` onto the end of `unsent`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn encrypt(
+        &mut self,
+        bytes: &[u8],
+        wire: &mut Vec<u8>,
+        unsent: &mut Unsent,
+    ) -> io::Result<()> {
+        for piece in bytes.chunks(self.wbuf_bytes) {
+            write(&mut self.session, &mut vec![IoSlice::new(piece)])?;
+            wire.clear();
+            self.drain(wire)?;
+            unsent.keep(wire);
+        }
+        wire.clear();
+        Ok(())
+    }
+
+    /// Sends the session's records; what the socket doesn't take goes behind what is unsent.
+    fn flush(&mut self, wire: &mut Vec<u8>, unsent: &mut Unsent) -> io::Result<usize> {
+        self.drain(wire)?;
+        let mut sent = 0;
+        if unsent.is_empty() && !wire.is_empty() {
+            sent = send_once(self.socket.as_fd(), &[IoSlice::new(wire)])?;
+        }
+        unsent.keep(&wire[sent..]);
+        wire.clear();
+        Ok(sent)
+    }
+
+    /// Takes all records out of the session.
+    fn drain(&mut self, wire: &mut Vec<u8>) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(wire)?;
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more will come, if the socket takes it and nothing is under way.
+    pub(crate) fn say_goodbye(&mut self, unsent: &mut Unsent) {
+        if unsent.is_empty() {
+            self.session.send_close_notify();
+            // A client that has gone doesn't hear it.
+            let _ = self.flush(&mut Vec::new(), unsent);
+        }
+    }
+}
+
+/// Makes records of `together`, and empties it.
+fn write(session: &mut ServerConnection, together: &mut Vec<IoSlice<'_>>) -> io::Result<()> {
+    let bytes: usize = together.iter().map(|slice| slice.len()).sum();
+    let taken = session.writer().write_vectored(together)?;
+    together.clear();
+    if taken == bytes { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Bytes received at most in one go.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// How long a handshake may take.
+const HANDSHAKE_S: u32 = 10;

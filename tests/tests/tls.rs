@@ -1,0 +1,262 @@
+//! TLS: what goes over it, who gets in, certificates that change while the server serves.
+
+use guira_tests::server::{Address, Program, Server, free_port, own_directory};
+use guira_tests::tls::{Authority, Client, Connection, Identity};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+
+/// A server with a certificate, its ports, and who signed.
+struct Setup {
+    server: Server,
+    authority: Authority,
+    dir: PathBuf,
+    /// TLS as the flags say, no TLS, TLS without and with certificates of clients.
+    ports: [u16; 4],
+}
+
+impl Setup {
+    fn new(options: &str, flags: &[&str]) -> Setup {
+        let authority = Authority::new("the test's authority");
+        let dir = own_directory();
+        let [chain, key] = authority.identity("server").write(&dir);
+        let roots = dir.join("roots.pem");
+        fs::write(&roots, &authority.pem).expect("a file");
+        let ports = [(); 4].map(|()| free_port());
+        let [set, plain, never, always] = ports;
+        let list = format!(
+            "127.0.0.1:{set},notls:127.0.0.1:{plain},btls:127.0.0.1:{never},mtls:127.0.0.1:{always}"
+        );
+        let files = format!(
+            "ssl_chain_cert={},ssl_key={},ssl_ca_cert={}{options}",
+            chain.display(),
+            key.display(),
+            roots.display()
+        );
+        let own = ["-Z", "-l", &list, "-o", &files];
+        let flags = [&own[..], flags].concat();
+        let server = Server::start_at(Program::Guira, &flags, Address::Tcp(plain));
+        let server = server.unwrap_or_else(|refused| panic!("{refused:?}"));
+        Setup { server, authority, dir, ports }
+    }
+
+    /// A client without a certificate.
+    fn client(&self) -> Client {
+        Client::new(&self.authority, None, true)
+    }
+
+    fn connect(&self) -> Connection {
+        self.client().connect(self.ports[0])
+    }
+}
+
+/// Whether requests are answered there.
+fn is_served(client: &Client, port: u16) -> bool {
+    client.connect(port).try_ask(b"get k\r\n", b"END\r\n").is_ok()
+}
+
+#[test]
+fn what_is_stored_over_tls_comes_back_over_each_version_and_without() {
+    let setup = Setup::new("", &["-m", "64"]);
+    let value = "0123456789abcdef".repeat(40_000);
+    let set = |key: &str| format!("set {key} 0 0 {}\r\n{value}\r\n", value.len());
+    for (speaks_tls13, key) in [(true, "a"), (false, "b")] {
+        let mut client = Client::new(&setup.authority, None, speaks_tls13).connect(setup.ports[0]);
+        assert_eq!(client.ask(&set(key), "\r\n"), "STORED\r\n");
+        let reply = client.ask(&format!("get {key}\r\nget none\r\n"), "END\r\nEND\r\n");
+        assert_eq!(reply, format!("VALUE {key} 0 {}\r\n{value}\r\nEND\r\nEND\r\n", value.len()));
+    }
+    let mut plain = setup.server.connect();
+    assert_eq!(plain.get("a"), Some(value.clone().into_bytes()));
+    // More replies than sockets hold wait until the client reads.
+    let mut slow = setup.connect();
+    let asked = "get a\r\n".repeat(60) + "get end\r\nmn\r\n";
+    let replies = slow.ask(&asked, "END\r\nMN\r\n");
+    assert_eq!(replies.matches(&value).count(), 60);
+}
+
+#[test]
+fn records_and_requests_may_arrive_byte_by_byte() {
+    let setup = Setup::new("", &[]);
+    let mut client = setup.client().connect_in_pieces(setup.ports[0], 1);
+    assert_eq!(client.ask("set k 0 0 5\r\nhello\r\n", "\r\n"), "STORED\r\n");
+    assert_eq!(client.ask("get k\r\n", "END\r\n"), "VALUE k 0 5\r\nhello\r\nEND\r\n");
+}
+
+#[test]
+fn a_listing_and_a_login_go_over_tls_too() {
+    let dir = own_directory();
+    let users = dir.join("users");
+    fs::write(&users, "foo:bar\n").expect("a file");
+    let setup = Setup::new(",ssl_wbuf_size=1", &["-Y", users.to_str().expect("UTF-8")]);
+    let mut client = setup.connect();
+    assert_eq!(client.ask("get k\r\n", "\r\n"), "CLIENT_ERROR unauthenticated\r\n");
+    assert_eq!(client.ask("set k 0 0 7\r\nfoo bar\r\n", "\r\n"), "STORED\r\n");
+    let sets: String = (0..500).map(|n| format!("set key{n} 0 0 1 noreply\r\nx\r\n")).collect();
+    client.ask(&format!("{sets}mn\r\n"), "MN\r\n");
+    let listed = client.ask("lru_crawler metadump all\r\n", "END\r\n");
+    assert_eq!(listed.matches("key=key").count(), 500);
+}
+
+#[test]
+fn certificates_change_for_new_connections_and_a_spoilt_file_changes_nothing() {
+    let setup = Setup::new("", &["-v"]);
+    let shown = || {
+        let mut client = setup.connect();
+        client.ask("get k\r\n", "END\r\n");
+        client.server_certificate()
+    };
+    let mut old = setup.connect();
+    old.ask("get k\r\n", "END\r\n");
+    let first = old.server_certificate();
+    setup.authority.identity("second").write(&setup.dir);
+    assert_eq!(shown(), first, "nobody asked to read it yet");
+    assert_eq!(old.ask("refresh_certs\r\n", "\r\n"), "OK\r\n");
+    let second = shown();
+    assert!(second != first && old.server_certificate() == first);
+    fs::write(setup.dir.join("key.pem"), "no key").expect("a file");
+    let reply = old.ask("refresh_certs\r\n", "\r\n");
+    assert!(reply.starts_with("SERVER_ERROR") && reply.contains("key.pem"), "{reply}");
+    assert_eq!(shown(), second);
+    setup.authority.identity("third").write(&setup.dir);
+    setup.server.signal(Signal::HUP);
+    // Each connection gives the server's main thread time to take the signal.
+    while shown() == second {}
+    assert!(old.stat("time_since_server_cert_refresh") < 60);
+}
+
+#[test]
+fn clients_show_certificates_where_they_are_asked_to() {
+    let setup = Setup::new(",ssl_verify_mode=2,ssl_session_cache", &[]);
+    let stranger = Authority::new("another authority").identity("client");
+    let friend = setup.authority.identity("client");
+    let with = |identity: Option<&Identity>, tls13| Client::new(&setup.authority, identity, tls13);
+    let [set, _, never, always] = setup.ports;
+    for speaks_tls13 in [true, false] {
+        let nobody = with(None, speaks_tls13);
+        let (stranger, friend) =
+            (with(Some(&stranger), speaks_tls13), with(Some(&friend), speaks_tls13));
+        let served = [set, never, always]
+            .map(|port| [&nobody, &stranger, &friend].map(|client| is_served(client, port)));
+        assert_eq!(served[0], [false, false, true], "ssl_verify_mode=2");
+        assert_eq!(served[1], [true, true, true], "btls");
+        assert_eq!(served[2], [false, false, true], "mtls");
+        // The session that nobody got at btls: is no way into the others.
+        assert!(is_served(&nobody, never) && !is_served(&nobody, always));
+    }
+    let mut client = with(Some(&friend), true).connect(set);
+    assert!(client.stat("ssl_handshake_errors") >= 8);
+    let mut one = setup.server.connect();
+    assert_eq!(one.stat_word("stats settings", "ssl_verify_mode"), "2");
+}
+
+#[test]
+fn without_roots_no_client_passes_where_a_certificate_is_demanded() {
+    let authority = Authority::new("the test's authority");
+    let dir = own_directory();
+    let [chain, key] = authority.identity("server").write(&dir);
+    let files = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());
+    let [port, plain] = [free_port(), free_port()];
+    let list = format!("mtls:127.0.0.1:{port},notls:127.0.0.1:{plain}");
+    let flags = ["-Z", "-l", &list, "-o", &files];
+    let server = Server::start_at(Program::Guira, &flags, Address::Tcp(plain)).expect("it starts");
+    let friend = authority.identity("client");
+    for identity in [None, Some(&friend)] {
+        assert!(!is_served(&Client::new(&authority, identity, true), port));
+    }
+    assert_eq!(server.connect().stat("ssl_handshake_errors"), 2);
+}
+
+#[test]
+fn sessions_are_resumed_if_they_are_kept() {
+    for (options, is_kept) in [(",ssl_session_cache", true), ("", false)] {
+        let setup = Setup::new(options, &[]);
+        for speaks_tls13 in [true, false] {
+            let client = Client::new(&setup.authority, None, speaks_tls13);
+            let resumed = [(); 2].map(|()| {
+                let mut connection = client.connect(setup.ports[0]);
+                connection.ask("get k\r\n", "END\r\n");
+                connection.is_resumed()
+            });
+            assert_eq!(resumed, [false, is_kept], "{options} {speaks_tls13}");
+        }
+        let stats = setup.connect().ask("stats\r\n", "END\r\n");
+        assert_eq!(stats.contains("STAT ssl_new_sessions"), is_kept);
+    }
+}
+
+#[test]
+fn old_versions_are_refused_if_that_is_said() {
+    let setup = Setup::new(",ssl_min_version=3", &[]);
+    let [new, old] = [true, false].map(|tls13| Client::new(&setup.authority, None, tls13));
+    assert!(is_served(&new, setup.ports[0]) && !is_served(&old, setup.ports[0]));
+    let mut plain = setup.server.connect();
+    assert_eq!(plain.stat_word("stats settings", "ssl_min_version"), "tlsv1.3");
+}
+
+#[test]
+fn what_is_no_handshake_is_counted_and_closed_and_one_that_stalls_is_too() {
+    let setup = Setup::new("", &["-o", "relaxed_privileges"]);
+    let open = || TcpStream::connect(("127.0.0.1", setup.ports[0])).expect("it accepts");
+    let mut said = Vec::new();
+    let mut liar = open();
+    liar.write_all(b"get k\r\nget k\r\nget k\r\n").expect("it goes out");
+    liar.read_to_end(&mut said).ok();
+    assert!(!said.windows(3).any(|w| w == b"END"), "{}", said.escape_ascii());
+    let mut plain = setup.server.connect();
+    assert_eq!(plain.stat("ssl_handshake_errors"), 1);
+    let mut stalled = open();
+    stalled.write_all(&[0x16, 3, 1, 2]).expect("it goes out");
+    // What was sent before another connection was served has been seen.
+    let mut served = setup.connect();
+    served.ask("get k\r\n", "END\r\n");
+    assert_eq!(plain.ask("debugtime 11"), "OK\r\n");
+    said.clear();
+    stalled.read_to_end(&mut said).ok();
+    assert_eq!(plain.stat("ssl_handshake_errors"), 2);
+    assert_eq!(served.ask("get k\r\n", "END\r\n"), "END\r\n");
+}
+
+#[test]
+fn a_connection_at_rest_holds_little_memory() {
+    let setup = Setup::new("", &["-t", "1"]);
+    let client = setup.client();
+    let value = "x".repeat(60_000);
+    let connect = || {
+        let mut connection = client.connect(setup.ports[0]);
+        connection.ask(&format!("set k 0 0 60000\r\n{value}\r\n"), "STORED\r\n");
+        connection.ask("get k\r\n", "END\r\n");
+        connection
+    };
+    let mut all: Vec<Connection> = (0..50).map(|_| connect()).collect();
+    let before = setup.server.resident_bytes();
+    all.extend((0..200).map(|_| connect()));
+    let bytes = setup.server.resident_bytes().saturating_sub(before) / 200;
+    assert!(bytes < 48 << 10, "{bytes} bytes a connection");
+}
+
+#[test]
+fn what_cannot_encrypt_does_not_start() {
+    let authority = Authority::new("the test's authority");
+    let dir = own_directory();
+    let [chain, _] = authority.identity("server").write(&dir);
+    let other = own_directory();
+    let [_, key] = authority.identity("other").write(&other);
+    let mismatch = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());
+    let no_key = format!("ssl_chain_cert={}", chain.display());
+    let nowhere = "ssl_chain_cert=/nowhere/chain.pem";
+    for (options, said) in [
+        ("", "ssl_chain_cert=FILE"),
+        (nowhere, "/nowhere/chain.pem"),
+        (&no_key, "Error loading the key"),
+        (&mismatch, "Error validating the certificate"),
+    ] {
+        let port = free_port().to_string();
+        let flags = ["-Z", "-p", &port, "-o", options];
+        let refused = Server::start_at(Program::Guira, &flags, Address::Tcp(1)).expect_err(options);
+        assert_eq!(refused.status.and_then(|s| s.code()), Some(64), "{options} {refused:?}");
+        assert!(refused.said.contains(said), "{options} {refused:?}");
+    }
+}
