@@ -25,7 +25,8 @@ use std::sync::atomic::Ordering::Acquire;
 /// A walk, for one thread to do in small steps; see [`Cache::crawl`].
 pub struct Crawl<'c, I: Index = AnyIndex> {
     handle: Handle<'c, I>,
-    _still: Still<'c>,
+    /// Keeps items where they are.
+    still: Option<Still<'c>>,
     place: Place,
     /// Items of the class looked at so far.
     seen: usize,
@@ -57,10 +58,10 @@ impl<I: Index> Cache<I> {
         let exist = |class: usize| Class::try_from(class).ok().filter(|_| class < self.classes());
         let mut classes: Vec<Class> = classes.into_iter().filter_map(exist).collect();
         classes.reverse();
-        let _still = self.mover.hold();
+        let still = Some(self.mover.hold());
         Crawl {
             handle: self.handle(),
-            _still,
+            still,
             place: Place { classes, ..Place::default() },
             seen: 0,
         }
@@ -138,6 +139,11 @@ impl<I: Index> Crawl<'_, I> {
     pub fn is_settled(&mut self) -> bool {
         self.handle.quiesce();
         self.handle.limbo.borrow().is_empty()
+    }
+
+    /// Lets items move, or no longer: while the walk rests for long. Those that move may be seen twice or not at all.
+    pub fn let_move(&mut self, may: bool) {
+        self.still = (!may).then(|| self.handle.cache.mover.hold());
     }
 
     /// Runs `wait` offline: what the walk waits for holds up nobody's memory.

@@ -18,6 +18,7 @@ use guira_proto::{
 };
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// `flush_all`: now, or at a second to come.
 pub(crate) fn flush_all(executor: &mut Executor<'_>, exptime: i32, quiet: bool) -> Flow {
@@ -270,7 +271,7 @@ fn watch(executor: &mut Executor<'_>, kinds: WatchKinds) -> Option<&'static [u8]
         return Some(fixed::WATCH_PIPELINED);
     }
     let feed = Arc::new(Feed::new(shared.settings.extended.watcher_logbuf_bytes as usize));
-    feed.put(&mut fixed::OK.to_vec(), &shared.mailboxes);
+    feed.put(&mut fixed::OK.to_vec(), Duration::ZERO, &shared.mailboxes);
     if shared.watch.add(kinds, Arc::clone(&feed)).is_err() {
         return Some(fixed::WATCHER_TOO_MANY);
     }

@@ -2,10 +2,10 @@
 //!
 //! One walk at a time, as in memcached. It goes in steps of some ten microseconds and sleeps in between as
 //! `lru_crawler sleep` says. A listing waits where its client doesn't read ([`Feed`]), offline, so that it holds up
-//! neither a worker nor memory.
+//! neither a worker nor memory. Slab pages don't move while it goes on, but when it waits for longer than a second.
 
 use crate::dump::Format;
-use crate::feed::Feed;
+use crate::feed::{Feed, Put};
 use crate::settings::Extended;
 use crate::shared::Shared;
 use guira_cache::{Crawl, Crawled};
@@ -190,14 +190,29 @@ fn dump(shared: &Shared, walk: &mut Crawl<'_>, format: Format, feed: &Feed) {
             lines.extend_from_slice(format.end());
         }
         if crawled.is_done || lines.len() >= PIECE_BYTES {
-            let is_heard = walk.asleep(|| feed.put(&mut lines, &shared.mailboxes));
-            if crawled.is_done || !is_heard {
+            let is_taken = hand_over(shared, walk, &mut lines, feed);
+            if crawled.is_done || !is_taken {
                 break;
             }
         }
         pace.keep(shared, walk, crawled);
     }
     feed.end(&shared.mailboxes);
+}
+
+/// Leaves lines for the client; `false` if it has gone, or reads nothing.
+fn hand_over(shared: &Shared, walk: &mut Crawl<'_>, lines: &mut Vec<u8>, feed: &Feed) -> bool {
+    let mailboxes = &shared.mailboxes;
+    let mut put = walk.asleep(|| feed.put(lines, PROMPT, mailboxes));
+    if put == Put::Full {
+        walk.let_move(true);
+        put = walk.asleep(|| feed.put(lines, PATIENCE, mailboxes));
+        walk.let_move(false);
+    }
+    if put == Put::Full {
+        feed.give_up(mailboxes);
+    }
+    put == Put::Taken
 }
 
 /// Sleeps after every so many items.
@@ -221,6 +236,10 @@ impl Pace {
 
 /// Bytes that a listing may hold for a client that doesn't read.
 pub(crate) const FEED_BYTES: usize = 256 << 10;
+/// How long slab pages wait for a client to read what it asked for, and how long the walk does. memcached waits half an
+/// hour.
+const PROMPT: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(600);
 const PIECE_BYTES: usize = 64 << 10;
 const ITEMS_PER_SLEEP: usize = 1000;
 const SETTLE_MAX: u32 = 100;

@@ -52,6 +52,16 @@ pub(crate) enum Phase {
     Gone,
 }
 
+/// What became of bytes to be put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    Taken,
+    /// They are where they were.
+    Full,
+    /// Nobody listens any more.
+    Gone,
+}
+
 /// What became of a line offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
@@ -88,26 +98,36 @@ impl Feed {
         Offered::Taken
     }
 
-    /// Adds all of `bytes` once there is room, and empties it. `false`: the client has gone, or took nothing for
-    /// [`PATIENCE`], upon which its connection is closed.
-    pub(crate) fn put(&self, bytes: &mut Vec<u8>, mailboxes: &[Mailbox]) -> bool {
+    /// Adds all of `bytes` once there is room, and empties it, unless the client takes nothing for so long.
+    pub(crate) fn put(
+        &self,
+        bytes: &mut Vec<u8>,
+        patience: Duration,
+        mailboxes: &[Mailbox],
+    ) -> Put {
         let mut inside = self.inside.lock();
         while inside.phase != Phase::Gone
             && !inside.bytes.is_empty()
             && inside.bytes.len() + bytes.len() > self.room_bytes
         {
-            if self.drained.wait_for(&mut inside, PATIENCE).timed_out() {
-                inside.phase = Phase::Gone;
-                inside.is_called = false;
-                inside.call(mailboxes);
+            if self.drained.wait_for(&mut inside, patience).timed_out() {
+                return Put::Full;
             }
         }
         if inside.phase == Phase::Gone {
-            return false;
+            return Put::Gone;
         }
         inside.bytes.append(bytes);
         inside.call(mailboxes);
-        true
+        Put::Taken
+    }
+
+    /// The client has lost its right to more: its connection is to be closed.
+    pub(crate) fn give_up(&self, mailboxes: &[Mailbox]) {
+        let mut inside = self.inside.lock();
+        inside.phase = Phase::Gone;
+        inside.is_called = false;
+        inside.call(mailboxes);
     }
 
     /// Nothing more will come.
@@ -154,8 +174,6 @@ impl Inside {
     }
 }
 
-/// How long a client may leave what it asked for unread. memcached waits half an hour.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// Bytes of the line that tells how many were skipped.
 const SKIPPED_LINE_MAX: usize = 32;
 
@@ -181,14 +199,16 @@ mod tests {
     #[test]
     fn a_producer_waits_for_room_and_learns_that_the_client_has_gone() {
         let feed = Feed::new(10);
-        assert!(feed.put(&mut vec![1; 30], &[]), "an empty feed takes a piece of any length");
+        let long = Duration::from_secs(60);
+        assert_eq!(feed.put(&mut vec![1; 30], long, &[]), Put::Taken, "empty, it takes any length");
+        assert_eq!(feed.put(&mut vec![2; 5], Duration::ZERO, &[]), Put::Full);
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| feed.put(&mut vec![2; 5], &[]));
+            let second = scope.spawn(|| feed.put(&mut vec![2; 5], long, &[]));
             assert_eq!(feed.take().0.len(), 30);
-            assert!(second.join().unwrap());
-            let third = scope.spawn(|| feed.put(&mut vec![3; 9], &[]));
+            assert_eq!(second.join().unwrap(), Put::Taken);
+            let third = scope.spawn(|| feed.put(&mut vec![3; 9], long, &[]));
             feed.abandon();
-            assert!(!third.join().unwrap());
+            assert_eq!(third.join().unwrap(), Put::Gone);
         });
         assert_eq!(feed.offer(b"x", &[]), Offered::Gone);
         feed.end(&[]);
@@ -207,5 +227,7 @@ mod tests {
         feed.take();
         feed.end(&mailboxes);
         assert_eq!(mailboxes[1].take_calls(), [7]);
+        feed.give_up(&mailboxes);
+        assert_eq!((mailboxes[1].take_calls(), feed.take().1), (vec![7], Phase::Gone));
     }
 }
