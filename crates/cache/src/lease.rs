@@ -139,13 +139,11 @@ impl<I: Index> Handle<'_, I> {
                 return Ok(Stored::Stored { cas, value_bytes, class });
             }
             _ => set.as_mut().is_some_and(|set| {
-                let Some(record) = set.find(key.hash.0) else { return false };
-                // It takes an older stale value's place, and lives no longer than that would have.
-                let until_s = record.stale(key.bytes, now).map(|stale| stale.until_s());
                 let parts = new.parts(&self.cache.slab);
                 let (client_flags, bytes) = (how.client_flags, new.value_bytes());
-                let value = table::Value { client_flags, bytes, parts, until_s };
-                leases.keep(set, (key.hash.0, key.bytes), value, now)
+                let value = table::Value { client_flags, bytes, parts };
+                set.find(key.hash.0).is_some()
+                    && leases.keep(set, (key.hash.0, key.bytes), value, now)
             }),
         };
         drop(set);
@@ -231,7 +229,7 @@ impl<I: Index> Handle<'_, I> {
         let leases = &self.cache.leases;
         let Some(mut set) = leases.lock(key.hash.0) else { return };
         let (client_flags, bytes) = (item.client_flags(), item.value_bytes());
-        let value = table::Value { client_flags, bytes, parts: item.value_parts(), until_s: None };
+        let value = table::Value { client_flags, bytes, parts: item.value_parts() };
         if !leases.keep(&mut set, (key.hash.0, key.bytes), value, now) {
             self.counts.add(Counter::LeaseStaleDropped, 1);
         }

@@ -32,13 +32,16 @@ pub enum Paper {
     Hopscotch,
     /// Mercury: a memcached with a lock in each bucket.
     Mercury,
+    /// Nishtala et al.: Scaling Memcache at Facebook, NSDI 2013.
+    Facebook,
     /// What none of the papers asked.
     Ours,
 }
 
 impl Paper {
     /// All of them, in the order of the lab.
-    pub const ALL: [Self; 4] = [Self::MemC3, Self::Hopscotch, Self::Mercury, Self::Ours];
+    pub const ALL: [Self; 5] =
+        [Self::MemC3, Self::Hopscotch, Self::Mercury, Self::Facebook, Self::Ours];
 
     /// As in `guira lab run PAPER`.
     #[must_use]
@@ -47,6 +50,7 @@ impl Paper {
             Self::MemC3 => "memc3",
             Self::Hopscotch => "hopscotch",
             Self::Mercury => "mercury",
+            Self::Facebook => "facebook",
             Self::Ours => "ours",
         }
     }
@@ -58,6 +62,7 @@ impl Paper {
             Self::MemC3 => "MemC3 (Fan, Andersen, Kaminsky, NSDI 2013)",
             Self::Hopscotch => "Hopscotch memcached (Dharmapuram et al.)",
             Self::Mercury => "Mercury",
+            Self::Facebook => "Scaling Memcache at Facebook (Nishtala et al., NSDI 2013)",
             Self::Ours => "What none of the papers asked",
         }
     }
@@ -106,5 +111,9 @@ pub struct Run<'a> {
 }
 
 /// Every experiment, in the order of the papers.
-pub const EXPERIMENTS: &[&[Experiment]] =
-    &[crate::memc3::EXPERIMENTS, crate::hopscotch::EXPERIMENTS, crate::mercury::EXPERIMENTS];
+pub const EXPERIMENTS: &[&[Experiment]] = &[
+    crate::memc3::EXPERIMENTS,
+    crate::hopscotch::EXPERIMENTS,
+    crate::mercury::EXPERIMENTS,
+    crate::facebook::EXPERIMENTS,
+];

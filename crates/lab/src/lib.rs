@@ -21,6 +21,7 @@ mod args;
 mod baseline;
 mod console;
 mod experiment;
+mod facebook;
 mod hopscotch;
 mod list;
 mod machine;

@@ -74,8 +74,6 @@ pub(crate) struct Value<'p, P: Iterator<Item = &'p [u8]>> {
     pub(crate) client_flags: u32,
     pub(crate) bytes: usize,
     pub(crate) parts: P,
-    /// Until when; `None` for as long as the terms say.
-    pub(crate) until_s: Option<u32>,
 }
 
 /// One key's lease; all zero: none.
@@ -115,7 +113,7 @@ impl Record {
     }
 
     /// The key's stale value; another key's of the same hash is none.
-    pub(crate) fn stale(&self, key: &[u8], now: u32) -> Option<Arc<StaleValue>> {
+    fn stale(&self, key: &[u8], now: u32) -> Option<Arc<StaleValue>> {
         let is_it = |stale: &&Arc<StaleValue>| *stale.key == *key && stale.until_s > now;
         self.stale.as_ref().filter(is_it).map(Arc::clone)
     }
@@ -261,7 +259,7 @@ impl Leases {
         self.forget(record);
         let bytes = key.len() + value.bytes;
         let take = |used: usize| Some(used + bytes).filter(|&n| n <= self.terms.stale_bytes_max);
-        let until_s = value.until_s.unwrap_or(now.saturating_add(self.terms.stale_s));
+        let until_s = now.saturating_add(self.terms.stale_s);
         if until_s <= now || self.stale_bytes.fetch_update(Relaxed, Relaxed, take).is_err() {
             return false;
         }

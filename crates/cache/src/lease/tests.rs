@@ -186,9 +186,7 @@ impl Reference {
         if !self.is_known {
             return Told::NotStored;
         }
-        let until =
-            self.kept.filter(|(_, until)| *until > now).map_or(now + STALE_S, |(_, until)| until);
-        self.kept = Some((fresh, until));
+        self.kept = Some((fresh, now + STALE_S));
         Told::StaleStored
     }
 

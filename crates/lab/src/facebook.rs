@@ -1,0 +1,18 @@
+//! The experiments of Facebook's memcache.
+//!
+//! ```text
+//! lease      one hot key, many clients          herd       clients, a database, time: the simulation of both
+//! stale_set  fills that updates overtake        transient  memory of a short-lived key family
+//! ```
+//! The caches are the real ones; the clients' and the database's time is simulated, so that a run repeats itself.
+
+mod herd;
+mod lease;
+mod stale_set;
+mod transient;
+
+use crate::experiment::Experiment;
+
+/// In the order of the paper.
+pub(crate) const EXPERIMENTS: &[Experiment] =
+    &[lease::EXPERIMENT, stale_set::EXPERIMENT, transient::EXPERIMENT];
