@@ -7,6 +7,7 @@
 use guira_tests::server::{Address, Program, Server, own_directory};
 use guira_tests::torture::mutant::{self, Fault};
 use guira_tests::torture::{Kind, Options, Report, run};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -34,9 +35,12 @@ fn expect_truth(program: Program, flags: &[&str], options: Options) -> u64 {
     evictions
 }
 
+/// Guira's own slab classes, which a small server doesn't have by default.
+const FINE: &[&str] = &["-m", "16", "-t", "4", "--slabs", "fine"];
+
 #[test]
 fn guira_tells_the_truth_while_it_evicts() {
-    let evictions = expect_truth(Program::Guira, &["-m", "16", "-t", "4"], options());
+    let evictions = expect_truth(Program::Guira, FINE, options());
     assert!(evictions > EVICTIONS_MIN, "only {evictions} items were evicted");
 }
 
@@ -44,7 +48,36 @@ fn guira_tells_the_truth_while_it_evicts() {
 fn guira_tells_the_truth_on_few_hot_keys() {
     let few =
         Options { registers: 20, shared: 2, value_bytes_max: 100_000, depth: 16, ..options() };
-    expect_truth(Program::Guira, &["-m", "16", "-t", "4"], few);
+    expect_truth(Program::Guira, FINE, few);
+}
+
+#[test]
+fn guira_tells_the_truth_while_pages_move_between_classes() {
+    for flags in [FINE, &["-m", "16", "-t", "4", "--slabs", "memcached"]] {
+        let mut server = Server::start(Program::Guira, flags);
+        let (mut mover, address) = (server.connect(), server.address());
+        let options = Options { time: Duration::from_secs(3), ..options() };
+        let seed = options.seed;
+        let is_over = AtomicBool::new(false);
+        let report = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // From the class with the most to each in turn, the pool between them.
+                for to in (1..39).flat_map(|class| [class, 0]).cycle() {
+                    mover.ask(&format!("slabs reassign -1 {to}"));
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let report = run(address, options);
+            is_over.store(true, Ordering::Relaxed);
+            report
+        });
+        assert!(server.is_running(), "it died: {}", server.said());
+        assert!(report.violations.is_empty(), "seed {seed}: {report:#?}");
+        let moved = server.connect().stat("slabs_moved");
+        assert!(moved > 5, "only {moved} pages moved");
+    }
 }
 
 #[test]

@@ -15,7 +15,8 @@ fn figure(table: &str, row: &str) -> f64 {
 #[test]
 fn each_eviction_misses_as_the_simulation_says() {
     for eviction in ["s3-clock", "clock", "sieve", "lru"] {
-        let server = Server::start(Program::Guira, &["-m", "4", "-t", "1", "--eviction", eviction]);
+        let flags = ["-m", "4", "-t", "1", "--slabs", "fine", "--eviction", eviction];
+        let server = Server::start(Program::Guira, &flags);
         let Address::Unix(path) = server.address() else { panic!("not on a unix socket") };
         let address = format!("unix:{}", path.display());
         let replayed = Command::new(guira())

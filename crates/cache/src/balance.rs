@@ -53,6 +53,8 @@ impl Default for Automove {
 #[derive(Default)]
 pub(crate) struct Balance {
     looked_at: u32,
+    /// When memory was full first; what is averaged from then on counts after a window.
+    began_at: u32,
     classes: Vec<Seen>,
 }
 
@@ -106,9 +108,15 @@ impl Balance {
         if how.level == 0 || (how.level == 1 && !is_due) || cache.slab.pages_left() > 0 {
             return None;
         }
+        if self.began_at == 0 {
+            self.began_at = now;
+        }
         let standings = self.look(&cache.slab, how, now, is_due);
         if is_due {
             self.looked_at = now;
+        }
+        if now < self.began_at + how.window_s {
+            return None;
         }
         let (from, to) = choose(&standings, how.ratio)?;
         let pages = |class| standings.iter().find(|s| s.class == class).map_or(1, |s| s.pages);

@@ -5,7 +5,10 @@
 //! fractions of the page, so that a page has no unused tail. With a growth factor given (memcached's
 //! `-f`), each class is the one below times the factor.
 //!
-//! The largest chunk is an eighth of a page. Larger items are chained from several (item.rs).
+//! [`Classes::memcacheds`] are memcached's, for who counts on its figures: chunks from 96 bytes on, each a quarter
+//! larger than the one below, and an item is charged what it would weigh there.
+//!
+//! The largest chunk is an eighth of a page, or as memcached's. Larger items are chained from several (item.rs).
 
 /// Index of a slab class: 0 is the smallest.
 pub(crate) type Class = u8;
@@ -17,12 +20,19 @@ const FINE_STEP: usize = 4;
 const FINE_MAX: usize = 256;
 const GROWTH: f64 = 1.06;
 
+/// Bytes of an item of memcached's before its key.
+const MEMCACHED_HEADER: usize = 48;
+const MEMCACHED_STEP: usize = 8;
+const MEMCACHED_CLASSES: usize = 63;
+
 /// The table of classes of one cache.
 pub(crate) struct Classes {
     /// Chunk bytes by class, ascending, multiples of 4.
     sizes: Vec<u32>,
     /// Class by (bytes + 3) / 4, for small items.
     small: [Class; FINE_MAX / FINE_STEP + 1],
+    /// Whether items are charged as in memcached.
+    are_memcacheds: bool,
 }
 
 impl Classes {
@@ -44,13 +54,34 @@ impl Classes {
             };
         }
         sizes.push(largest);
+        Classes::of(sizes, false)
+    }
+
+    /// memcached's classes: the smallest chunk has `room` bytes beside the item's header.
+    pub(crate) fn memcacheds(factor: f64, room: usize, largest: usize) -> Classes {
+        let mut sizes = Vec::new();
+        let mut size = (MEMCACHED_HEADER + room).next_multiple_of(MEMCACHED_STEP);
+        while scaled(size, factor) < largest && sizes.len() < MEMCACHED_CLASSES - 1 {
+            sizes.push(size);
+            size = scaled(size, factor).max(size + 1).next_multiple_of(MEMCACHED_STEP);
+        }
+        sizes.push(largest);
+        Classes::of(sizes, true)
+    }
+
+    fn of(sizes: Vec<usize>, are_memcacheds: bool) -> Classes {
         let sizes: Vec<u32> =
             sizes.into_iter().map(|s| u32::try_from(s).expect("a chunk is below 4 GiB")).collect();
         let mut small = [0; FINE_MAX / FINE_STEP + 1];
         for (quads, class) in small.iter_mut().enumerate() {
             *class = search(&sizes, quads * FINE_STEP).unwrap_or(0);
         }
-        Classes { sizes, small }
+        Classes { sizes, small, are_memcacheds }
+    }
+
+    /// Whether these are memcached's.
+    pub(crate) fn are_memcacheds(&self) -> bool {
+        self.are_memcacheds
     }
 
     /// How many classes there are.

@@ -81,6 +81,11 @@ impl Slab {
         if state.pages.is_empty() || state.used == 0 {
             return 0;
         }
+        let want = if self.classes.are_memcacheds() {
+            want.min(self.reserve(state.pages.len() * self.slots(class) as usize)).max(1)
+        } else {
+            want
+        };
         let wanted = victims.len() + want;
         match self.eviction {
             Eviction::S3Clock => {

@@ -7,6 +7,20 @@ use crate::slab::MEMORY_MAX;
 use guira_index::Kind;
 use std::fmt;
 
+/// How memory is cut into pages and chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slabs {
+    /// Guira's own: many classes in small pages, chunks as large as an item.
+    #[default]
+    Fine,
+    /// memcached's: its classes in pages of 1 MiB, each item charged what it would weigh there. For who counts on
+    /// memcached's figures by class, or on how many items fit.
+    Memcached {
+        /// The largest chunk (memcached's `slab_chunk_max`).
+        chunk_bytes_max: usize,
+    },
+}
+
 /// How a cache is sized and what it may do. `Config::default()` is memcached's default.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -20,6 +34,8 @@ pub struct Config {
     pub evictions: bool,
     /// Which item a full slab class gives up.
     pub eviction: Eviction,
+    /// How memory is cut into pages and chunks.
+    pub slabs: Slabs,
     /// `Some(f)`: each slab class is `f` times the one below (memcached's `-f`); `None`: Guira's own
     /// fine classes, steps of 4 bytes up to 256 and of about 6 % beyond.
     pub growth_factor: Option<f64>,
@@ -53,6 +69,7 @@ impl Default for Config {
             index: Kind::default(),
             evictions: true,
             eviction: Eviction::default(),
+            slabs: Slabs::default(),
             growth_factor: None,
             chunk_bytes_min: 48,
             handles_max: 72,

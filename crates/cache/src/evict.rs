@@ -12,7 +12,7 @@ use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::policy::{Eviction, Order, Victim};
 use crate::s3clock::Shares;
-use crate::slab::{Allocated, Owned, RESERVE_MAX};
+use crate::slab::{Allocated, Owned};
 use crate::stats::ClassCounter;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
@@ -45,7 +45,7 @@ impl<I: Index> Handle<'_, I> {
             return Err(NoRoom::Later);
         };
         // A class with no page to hope for keeps a reserve: free, or in its grace period.
-        let reserve = (chunks / 64).clamp(64.min(chunks / 8), RESERVE_MAX);
+        let reserve = self.cache.slab.reserve(chunks);
         let kept = reserve + self.notes.ahead();
         if self.cache.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);

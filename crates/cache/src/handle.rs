@@ -209,7 +209,11 @@ impl<'c, I: Index> Handle<'c, I> {
     pub(crate) fn account(&self, item: &ItemRef<'_>, header: Header, sign: u64) {
         let class = self.cache.slab.class_of(item.location());
         self.counts.add_class(ClassCounter::Items, class, sign);
-        self.counts.add_class(ClassCounter::Bytes, class, (item.bytes() as u64).wrapping_mul(sign));
+        self.counts.add_class(
+            ClassCounter::Bytes,
+            class,
+            (item.charged_bytes() as u64).wrapping_mul(sign),
+        );
         if header.is_on_probation() {
             self.counts.add_class(ClassCounter::OnProbation, class, sign);
         }

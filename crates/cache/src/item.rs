@@ -257,6 +257,11 @@ impl<'h> ItemRef<'h> {
         self.shape.bytes()
     }
 
+    /// Bytes that the item counts for in statistics: [`ItemRef::bytes`], or memcached's account of it.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.shape.charged(self.slab)
+    }
+
     pub(crate) fn location(&self) -> Location {
         self.location
     }

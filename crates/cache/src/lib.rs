@@ -64,7 +64,7 @@ mod writer;
 
 pub use balance::Automove;
 pub use cache::Cache;
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Slabs};
 pub use crawl::{Crawl, Crawled};
 pub use flush::{FlushAsked, Sweeper};
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};

@@ -24,6 +24,7 @@ use crate::slab::Owned;
 use crate::unpublished::Unpublished;
 use guira_index::{Entry, Index};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -70,7 +71,7 @@ pub(crate) struct Mover {
 
 #[derive(Default)]
 struct State {
-    asked: Option<Route>,
+    asked: VecDeque<Route>,
     automove: Automove,
     is_running: bool,
 }
@@ -130,13 +131,13 @@ impl<I: Index> Cache<I> {
             return Err(Unmoved::Same);
         }
         let mut state = self.mover.state.lock();
-        if state.asked.is_some() {
+        if state.asked.len() + usize::from(state.is_running) >= ASKED_MAX {
             return Err(Unmoved::Busy);
         }
         if self.slab.lock(from).pages.len() < 2 {
             return Err(Unmoved::NoSpare);
         }
-        state.asked = Some(Route { from, to });
+        state.asked.push_back(Route { from, to });
         Ok(())
     }
 
@@ -185,7 +186,7 @@ impl Mover {
     fn next(&self, choose: impl FnOnce(&Automove) -> Option<Route>) -> Option<Route> {
         let (asked, automove) = {
             let mut state = self.state.lock();
-            (state.asked.take(), state.automove)
+            (state.asked.pop_front(), state.automove)
         };
         let route = asked.or_else(|| choose(&automove));
         self.state.lock().is_running = route.is_some();
@@ -247,8 +248,9 @@ impl<I: Index> Handle<'_, I> {
         let slab = &self.cache.slab;
         let moved = &self.cache.mover.moved;
         let class = moving.route.from;
-        let slots = u32::try_from(STEP_BYTES / slab.classes.bytes(class)).unwrap_or(u32::MAX);
-        let end = moving.slot.saturating_add(slots.max(1)).min(slab.slots_used(moving.page));
+        let slots = (STEP_BYTES / slab.classes.bytes(class)).max(1);
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        let end = moving.slot.saturating_add(slots).min(slab.slots_used(moving.page));
         let moment = self.moment(now);
         for item in slab.items_in(class, moving.page, moving.slot..end, true) {
             let key = self.key(item.key());
@@ -338,6 +340,7 @@ impl<I: Index> Handle<'_, I> {
         } else {
             self.arrive(&copy, header);
         }
+        self.expect_end(&copy);
         self.retire(item, header);
         Carried::Moved
     }
@@ -347,6 +350,8 @@ fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Relaxed);
 }
 
+/// Pages that are moved or wait to be.
+const ASKED_MAX: usize = 2;
 /// Bytes of chunks that a step looks at.
 const STEP_BYTES: usize = 32 << 10;
 /// After so many waits, a few seconds, what is left in the page is evicted.

@@ -25,7 +25,7 @@ use crate::ConfigError;
 use crate::arena::Arena;
 use crate::balance::Victims;
 use crate::classes::{CHUNK_MIN, Class, Classes};
-use crate::config::Config;
+use crate::config::{Config, Slabs};
 use crate::persist;
 use crate::persist::head::PageNote;
 use crate::policy::{Eviction, Order};
@@ -47,6 +47,10 @@ const PAGE_MAX: usize = 2 << 20;
 pub(crate) const RESERVE_MAX: usize = 1024;
 /// How many pages a cache should have at least: what keeps the pages of a small one small.
 const PAGES_WANTED: usize = 512;
+const MEMCACHED_PAGE: usize = 1 << 20;
+const MEMCACHED_GROWTH: f64 = 1.25;
+/// Of so many chunks one is kept free: a class of a few large chunks evicts one item for one that comes.
+const MEMCACHED_RESERVE_SHARE: usize = 128;
 
 /// An unpublished chunk: whoever holds the value may write the chunk, and must publish or free it.
 #[derive(Debug)]
@@ -111,6 +115,8 @@ pub(crate) struct ClassState {
     /// What the eviction policy keeps beside the items.
     pub(crate) order: Order,
     pub(crate) used: usize,
+    /// Whether it ever had a page.
+    had_page: bool,
     pub(crate) evicted_idle_s: u32,
     /// What was evicted so far, for the balance between classes.
     pub(crate) victims: Victims,
@@ -132,6 +138,7 @@ impl ClassState {
             hand: crate::clock::Hand::default(),
             order,
             used: 0,
+            had_page: false,
             evicted_idle_s: 0,
             victims: Victims::default(),
         }
@@ -162,11 +169,15 @@ impl Slab {
                 most: MEMORY_MAX,
             });
         }
-        let wanted = (config.memory_bytes / PAGES_WANTED).max(1);
-        let page_bytes = (1 << wanted.ilog2()).clamp(PAGE_MIN, PAGE_MAX);
-        let pages_max = config.memory_bytes.div_ceil(page_bytes).max(1);
+        let (page_bytes, pages_max) = pages(config, config.memory_bytes);
         let pages = config.memory_bytes_reserved().div_ceil(page_bytes).max(pages_max);
-        let classes = Classes::new(page_bytes, config.growth_factor, config.chunk_bytes_min);
+        let classes = match config.slabs {
+            Slabs::Fine => Classes::new(page_bytes, config.growth_factor, config.chunk_bytes_min),
+            Slabs::Memcached { chunk_bytes_max } => {
+                let factor = config.growth_factor.unwrap_or(MEMCACHED_GROWTH);
+                Classes::memcacheds(factor, config.chunk_bytes_min, chunk_bytes_max)
+            }
+        };
         let (lock, full) = (config.lock_memory, config.preallocate);
         let arena = match &config.memory_file {
             Some(file) => Arena::over(persist::open(&file.path)?, pages * page_bytes, lock, full),
@@ -270,7 +281,9 @@ impl Slab {
         let had = held.available(slots);
         held.push(slot);
         state.used -= 1;
-        if had + 1 == slots {
+        // memcached's classes keep the pages that they have.
+        let goes_back = held.is_draining() || !self.classes.are_memcacheds();
+        if had + 1 == slots && goes_back {
             self.give_page_back(state, page);
         } else if had == 0 && !held.is_draining() {
             state.partial.push(page);
@@ -279,7 +292,13 @@ impl Slab {
 
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
-        let page = self.pool.lock().take(self.pages_max.load(Relaxed))?;
+        let mut pool = self.pool.lock();
+        let page = pool.take(self.pages_max.load(Relaxed));
+        // As in memcached a class's first page comes on top of the limit.
+        let has_right = self.classes.are_memcacheds() && !state.had_page;
+        let page =
+            page.or_else(|| has_right.then(|| pool.take_extra(self.pages.len())).flatten())?;
+        drop(pool);
         if self.arena.back(page as usize * self.page_bytes, self.page_bytes).is_err() {
             // The file system is full: what classes hold is all that there is.
             let mut pool = self.pool.lock();
@@ -298,6 +317,7 @@ impl Slab {
         self.note(page, Some(PageNote { class, handed_out: 0 }));
         state.pages.push(page);
         state.partial.push(page);
+        state.had_page = true;
     }
 
     /// Moves a page without a chunk in use to the pool (invariant 3).
@@ -312,7 +332,7 @@ impl Slab {
         self.note(page, None);
         let mut pool = self.pool.lock();
         let pages_max = self.pages_max.load(Relaxed);
-        if pool.held() > pages_max {
+        if pool.is_over(pages_max) {
             self.arena.release(page as usize * self.page_bytes, self.page_bytes);
         }
         pool.give(page, pages_max);
@@ -346,7 +366,7 @@ impl Slab {
 
     /// Whether classes hold more than the limit allows.
     pub(crate) fn is_over(&self) -> bool {
-        self.pool.lock().held() > self.pages_max.load(Relaxed)
+        self.pool.lock().is_over(self.pages_max.load(Relaxed))
     }
 
     /// Takes the page after the hand out of the class's service, to empty it for another class.
@@ -437,6 +457,14 @@ impl Slab {
         self.pool.lock().left(self.pages_max.load(Relaxed))
     }
 
+    /// Free chunks that a class of so many keeps ahead once it evicts: none where few of memcached's are large.
+    pub(crate) fn reserve(&self, chunks: usize) -> usize {
+        if self.classes.are_memcacheds() {
+            return (chunks / MEMCACHED_RESERVE_SHARE).min(RESERVE_MAX);
+        }
+        (chunks / 64).clamp(64.min(chunks / 8), RESERVE_MAX)
+    }
+
     /// Pages that a class gave back and none has taken since.
     pub(crate) fn pages_returned(&self) -> usize {
         self.pool.lock().returned()
@@ -456,6 +484,16 @@ impl Slab {
     pub(crate) fn split(&self, chunk: Location) -> (u32, u32) {
         (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
     }
+}
+
+/// Bytes of a page, and how many there may be.
+fn pages(config: &Config, memory_bytes: usize) -> (usize, usize) {
+    if config.slabs != Slabs::Fine {
+        return (MEMCACHED_PAGE, (memory_bytes / MEMCACHED_PAGE).max(1));
+    }
+    let wanted = (memory_bytes / PAGES_WANTED).max(1);
+    let page_bytes = (1 << wanted.ilog2()).clamp(PAGE_MIN, PAGE_MAX);
+    (page_bytes, memory_bytes.div_ceil(page_bytes).max(1))
 }
 
 /// A relaxed counter that only the holder of a class's lock changes.

@@ -54,8 +54,12 @@ pub struct Flags {
     pub disable_evictions: bool,
 
     /// Which item goes when memory is full: s3-clock, clock, sieve or lru
-    #[arg(long, value_name = "NAME", default_value = "s3-clock")]
-    pub eviction: String,
+    #[arg(long, value_name = "NAME")]
+    pub eviction: Option<String>,
+
+    /// How memory is cut into chunks: fine (dense), memcached (its classes), or auto: memcached's up to 64 MB
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub slabs: String,
 
     /// Which index finds the items: cuckoo (smallest), chained (fastest to write) or hopscotch
     #[arg(long, value_name = "NAME", default_value = "cuckoo")]
@@ -208,7 +212,7 @@ Settings for -o, as in memcached:
   lru_crawler_tocrawl=N  items of a class that its \"crawl\" looks at (0: all)
   track_sizes            count items by size for \"stats sizes\"
   relaxed_privileges     allow \"debugtime\", which shifts the server's clock; for tests only
-  no_modern, modern      as memcached's; they change what \"stats settings\" shows
+  no_modern, modern      memcached of version 1.4: strict LRU, and its slab classes at any -m
 With -Z:
   ssl_chain_cert=FILE    the server's certificate and those between it and a root, PEM
   ssl_key=FILE           its key, if it isn't in that file; ssl_keyformat=1 is PEM, 2 DER

@@ -5,7 +5,7 @@
 //! `T_MEMD_INITIAL_MALLOC` is memcached's hook for tests: so many bytes count as used already. It works together with
 //! `-o relaxed_privileges` only.
 
-use crate::settings::Settings;
+use crate::settings::{Extended, Settings};
 use guira_cache::Cache;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -18,8 +18,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(settings: &Settings) -> Memory {
-        let pretended = std::env::var("T_MEMD_INITIAL_MALLOC").ok().and_then(|n| n.parse().ok());
-        let pretended = pretended.filter(|_| settings.extended.debug_commands).unwrap_or(0);
+        let pretended = pretended_bytes(&settings.extended);
         Memory {
             limit_bytes: AtomicUsize::new(settings.memory_bytes),
             pretended_bytes: pretended.min(settings.memory_bytes),
@@ -48,4 +47,10 @@ impl Memory {
     pub(crate) fn held_bytes(&self, cache: &Cache) -> usize {
         cache.page_bytes_held() + self.pretended_bytes
     }
+}
+
+/// What the environment says to count as used.
+pub(crate) fn pretended_bytes(extended: &Extended) -> usize {
+    let pretended = std::env::var("T_MEMD_INITIAL_MALLOC").ok().and_then(|n| n.parse().ok());
+    pretended.filter(|_| extended.debug_commands).unwrap_or(0)
 }

@@ -18,7 +18,8 @@ pub use listen::{Address, ClientCerts, Host};
 pub use tls::{KeyFormat, TlsSettings, Verify};
 
 use crate::flags::Flags;
-use guira_cache::{Eviction, IndexKind, UnknownEviction, UnknownIndex};
+use crate::memory::pretended_bytes;
+use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -41,6 +42,8 @@ pub struct Settings {
     pub evictions: bool,
     /// Which item it evicts.
     pub eviction: Eviction,
+    /// How memory is cut into chunks.
+    pub slabs: Slabs,
     /// Connections are refused from file descriptor `connections_max - 1` on.
     pub connections_max: u32,
     /// Worker threads.
@@ -184,7 +187,8 @@ impl Settings {
             memory_bytes,
             index: index(&flags.index)?,
             evictions: !flags.disable_evictions,
-            eviction: eviction(&flags.eviction)?,
+            eviction: eviction(flags.eviction.as_deref(), extended.is_modern)?,
+            slabs: slabs(&flags.slabs, (memory_bytes, item_bytes_max), &extended)?,
             connections_max: positive(
                 flags.conn_limit,
                 "Maximum connections must be greater than 0",
@@ -221,6 +225,13 @@ impl Settings {
             verbosity: flags.verbose,
             extended,
         })
+    }
+
+    /// Items that live no longer than this are reclaimed as they expire. Where memory is cut as in memcached, so are by
+    /// default those of up to a minute: its crawler takes them out there.
+    pub(crate) fn transient_s(&self) -> u32 {
+        let otherwise = if self.slabs == Slabs::Fine { 0 } else { TRANSIENT_S };
+        self.extended.transient_s.unwrap_or(otherwise)
     }
 
     /// The TCP port as `stats settings` shows it: the first address's, 0 with a unix socket.
@@ -363,7 +374,30 @@ fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
     u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
 }
 
-fn eviction(name: &str) -> Result<Eviction, Refusal> {
+fn slabs(
+    name: &str,
+    (memory_bytes, item_bytes_max): (usize, usize),
+    extended: &Extended,
+) -> Result<Slabs, Refusal> {
+    // The head of the largest chained item must have room for the locations of its links.
+    let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
+    let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
+    let is_small = memory_bytes <= MEMCACHED_MEMORY;
+    match name {
+        "memcached" => Ok(Slabs::Memcached { chunk_bytes_max }),
+        // memcached's tests of a full server count its pages.
+        "auto" if is_small || !extended.is_modern || pretended_bytes(extended) > 0 => {
+            Ok(Slabs::Memcached { chunk_bytes_max })
+        }
+        "fine" | "auto" => Ok(Slabs::Fine),
+        other => Err(value(&format!("--slabs: {other:?} is none of auto, fine, memcached"))),
+    }
+}
+
+fn eviction(name: Option<&str>, is_modern: bool) -> Result<Eviction, Refusal> {
+    let Some(name) = name else {
+        return Ok(if is_modern { Eviction::default() } else { Eviction::Lru });
+    };
     name.parse().map_err(|error: UnknownEviction| value(&format!("--eviction: {error}")))
 }
 
@@ -375,5 +409,8 @@ fn value(message: &str) -> Refusal {
     Refusal::new(EXIT_VALUE, message)
 }
 
+/// Up to here memory is cut as memcached cuts it, unless `--slabs` says otherwise: memcached's default for `-m`.
+const MEMCACHED_MEMORY: usize = 64 << 20;
+const TRANSIENT_S: u32 = 60;
 /// memcached's port.
 const PORT: i64 = 11211;

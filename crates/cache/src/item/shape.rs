@@ -79,7 +79,7 @@ impl Shape {
             fields: 0,
         };
         shape.fields = shape.count_fields();
-        if let Some(class) = slab.classes.fit(shape.bytes()) {
+        if let Some(class) = slab.classes.fit(shape.charged(slab)) {
             return Ok((shape, class));
         }
         // A chained item keeps its life word, so that a touch never has to copy it.
@@ -195,11 +195,23 @@ impl Shape {
         self.value_at() + self.inline_bytes
     }
 
+    /// Bytes that the item is charged: its own, or what memcached's would have, which are more.
+    pub(crate) fn charged(&self, slab: &Slab) -> usize {
+        if !slab.classes.are_memcacheds() {
+            return self.bytes();
+        }
+        let flags = if self.client_flags == 0 { 0 } else { 4 };
+        MEMCACHED_BYTES + flags + self.key_bytes + self.value_bytes
+    }
+
     /// Bytes of the whole item, without the waste of its chunks.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes_of_head() + (self.value_bytes - self.inline_bytes) + self.links * LINK_WORDS * 4
     }
 }
+
+/// What memcached has beside key, value and flags: header, unique, the key's end, the value's line end.
+const MEMCACHED_BYTES: usize = 48 + 8 + 1 + 2;
 
 /// Value bytes that a link holds.
 pub(crate) fn link_value_bytes(slab: &Slab) -> usize {

@@ -118,6 +118,8 @@ impl PageState {
 pub(crate) struct Pool {
     returned: Vec<u32>,
     next_fresh: u32,
+    /// Pages that were given beyond the limit.
+    extra: usize,
     /// The page that the mover empties for a class: it comes to none but the mover.
     moving: Option<Moving>,
 }
@@ -132,19 +134,32 @@ struct Moving {
 impl Pool {
     /// A page, as long as the classes hold fewer than `max`.
     pub(crate) fn take(&mut self, max: usize) -> Option<u32> {
-        if self.held() >= max {
+        if self.left(max) == 0 {
             return None;
         }
-        Some(self.returned.pop().unwrap_or_else(|| {
+        Some(self.next())
+    }
+
+    /// A page beyond the limit, of `pages` that there are: the limit counts one more from here on.
+    pub(crate) fn take_extra(&mut self, pages: usize) -> Option<u32> {
+        if self.held() >= pages {
+            return None;
+        }
+        self.extra += 1;
+        Some(self.next())
+    }
+
+    fn next(&mut self) -> u32 {
+        self.returned.pop().unwrap_or_else(|| {
             self.next_fresh += 1;
             self.next_fresh - 1
-        }))
+        })
     }
 
     /// Takes a page back; where classes hold more than `max`, also one that was to be moved.
     pub(crate) fn give(&mut self, page: u32, max: usize) {
         if self.is_moving(page) {
-            if self.held() <= max {
+            if !self.is_over(max) {
                 self.moving = Some(Moving { page, is_empty: true });
                 return;
             }
@@ -184,6 +199,12 @@ impl Pool {
         pool
     }
 
+    /// The pool, with what classes hold beyond `max` given as extra, up to `most`.
+    pub(crate) fn with_extra(mut self, max: usize, most: usize) -> Pool {
+        self.extra = self.held().saturating_sub(max).min(most);
+        self
+    }
+
     /// Pages that classes hold.
     pub(crate) fn held(&self) -> usize {
         self.next_fresh as usize - self.returned.len()
@@ -194,8 +215,13 @@ impl Pool {
         self.returned.len()
     }
 
+    /// Whether classes hold more than `max`.
+    pub(crate) fn is_over(&self, max: usize) -> bool {
+        self.held() > max + self.extra
+    }
+
     /// Pages that could still be taken.
     pub(crate) fn left(&self, max: usize) -> usize {
-        max.saturating_sub(self.held())
+        (max + self.extra).saturating_sub(self.held())
     }
 }

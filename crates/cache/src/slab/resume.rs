@@ -13,7 +13,10 @@ impl Slab {
     pub(crate) fn take_pages_over(&self, head: Head<'_>) -> Vec<u32> {
         let pages = u32::try_from(self.pages.len()).expect("locations have 32 bits");
         let held = (0..pages).filter(|&page| self.take_page_over(page, head)).collect();
-        *self.pool.lock() = Pool::beside(self.pages.iter().map(PageState::is_held));
+        let pool = Pool::beside(self.pages.iter().map(PageState::is_held));
+        // The first pages of memcached's classes come on top of the limit.
+        let most = if self.classes.are_memcacheds() { self.classes.len() } else { 0 };
+        *self.pool.lock() = pool.with_extra(self.pages_limit(), most);
         held
     }
 
@@ -28,7 +31,9 @@ impl Slab {
         }
         self.page_class[page as usize].store(note.class, Relaxed);
         self.pages[page as usize].resume(note.handed_out);
-        self.lock(note.class).pages.push(page);
+        let mut state = self.lock(note.class);
+        state.pages.push(page);
+        state.had_page = true;
         true
     }
 

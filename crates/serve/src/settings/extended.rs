@@ -13,6 +13,8 @@ use guira_cache::LeaseTerms;
 /// Values of the sub-options, memcached's defaults where none was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extended {
+    /// Not memcached's 1.4: strict LRU, and its slab classes.
+    pub is_modern: bool,
     /// Refuse connections over the limit with a line instead of letting them wait.
     pub maxconns_fast: bool,
     /// Seconds after which an idle TCP connection is closed; 0 never.
@@ -26,7 +28,7 @@ pub struct Extended {
     /// Reply bytes a second over UDP to a source that holds no TCP connection; 0 no limit.
     pub udp_budget_bytes: u32,
     /// Items that live for no more seconds than this are reclaimed when they expire; 0: none is.
-    pub transient_s: u32,
+    pub transient_s: Option<u32>,
     /// Keys that deletes may hold off at a time.
     pub holdoff_keys: usize,
     /// How leases are given.
@@ -45,7 +47,7 @@ pub struct Extended {
     pub slab_automove_window: u32,
     /// Shown only.
     pub slab_automove_freeratio: f64,
-    /// Shown only, in bytes.
+    /// The largest chunk of memcached's classes, in bytes.
     pub slab_chunk_bytes_max: usize,
     /// Shown only.
     pub tail_repair_time_s: u32,
@@ -87,13 +89,14 @@ pub struct Extended {
 impl Default for Extended {
     fn default() -> Self {
         Extended {
+            is_modern: true,
             maxconns_fast: true,
             idle_timeout_s: 0,
             track_sizes: false,
             debug_commands: false,
             udp_writes: false,
             udp_budget_bytes: 64 << 10,
-            transient_s: 0,
+            transient_s: None,
             holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),
             stale_size_is_given: false,
@@ -254,7 +257,7 @@ impl Extended {
         match option.name {
             "temporary_ttl" => self.temporary_ttl_s = Some(option.number(0, u32::MAX, &message)?),
             "idle_timeout" => self.idle_timeout_s = option.number(0, u32::MAX, &message)?,
-            "transient" => self.transient_s = option.number(0, 3600, &message)?,
+            "transient" => self.transient_s = Some(option.number(0, 3600, &message)?),
             "holdoff_keys" => self.holdoff_keys = option.number(8, 1 << 24, &message)? as usize,
             "lease_interval" => self.leases.interval_s = option.number(0, 3600, &message)?,
             "lease_stale" => self.leases.stale_s = option.number(0, 3600, &message)?,
@@ -318,6 +321,7 @@ impl Extended {
         if !self.chunk_max_is_given {
             self.slab_chunk_bytes_max = PAGE_BYTES;
         }
+        self.is_modern = false;
         self.slab_reassign = false;
         self.slab_automove = 0;
         self.maxconns_fast = false;

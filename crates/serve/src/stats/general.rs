@@ -71,8 +71,8 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Reassign] slab_reassign_busy_deletes, "items evicted as their page took too long", |v| number(v.moves.evicted);
     #[Reassign] slab_reassign_busy_nomem, "times that a move waited for a free chunk", |v| number(v.moves.no_room);
     #[Reassign] slab_reassign_last_busy_status, "none", |_| text("none");
-    #[Reassign] slab_reassign_running, "0", zero;
-    #[Reassign] slabs_moved, "0", zero => counter guira_slab_pages_moved_total;
+    #[Reassign] slab_reassign_running, "whether a page is moving", |v| number(u64::from(v.moves.is_running));
+    #[Reassign] slabs_moved, "pages moved from class to class", |v| number(v.moves.pages) => counter guira_slab_pages_moved_total;
     #[Crawler] lru_crawler_running, "whether the crawler walks now", |v| number(v.shared.crawler.is_running());
     #[Crawler] lru_crawler_starts, "walks of the crawler", |v| number(v.shared.crawler.starts()) => counter memcached_lru_crawler_starts_total;
     #[Maintainer] lru_maintainer_juggles, "0: there are no queues to maintain", zero;
