@@ -3,9 +3,12 @@
 //! ```text
 //! lease      one hot key, many clients          herd       clients, a database, time: the simulation of both
 //! stale_set  fills that updates overtake        transient  memory of a short-lived key family
+//! gets       the whole server: hits, misses, one key and ten, TCP and UDP
 //! ```
-//! The caches are the real ones; the clients' and the database's time is simulated, so that a run repeats itself.
+//! The caches are the real ones. But for `gets` the clients' and the database's time is simulated, so that a run repeats
+//! itself.
 
+mod gets;
 mod herd;
 mod lease;
 mod stale_set;
@@ -14,5 +17,10 @@ mod transient;
 use crate::experiment::Experiment;
 
 /// In the order of the paper.
-pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[lease::EXPERIMENT, stale_set::EXPERIMENT, transient::EXPERIMENT];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    lease::EXPERIMENT,
+    stale_set::EXPERIMENT,
+    transient::EXPERIMENT,
+    gets::HITS_AND_MISSES,
+    gets::TCP_AND_UDP,
+];

@@ -19,7 +19,7 @@ mod f5b;
 mod f6;
 mod f7;
 mod f8;
-mod f9;
+pub(crate) mod f9;
 mod factors;
 pub(crate) mod figures;
 pub(crate) mod gains;

@@ -97,14 +97,15 @@ fn measure(
 }
 
 /// A server of this machine; ended when dropped.
-struct Server {
+pub(crate) struct Server {
     name: &'static str,
-    child: Child,
-    port: u16,
+    pub(crate) child: Child,
+    pub(crate) port: u16,
 }
 
 impl Server {
-    fn start(name: &'static str, command: &mut Command, threads: usize) -> Result<Self> {
+    /// Starts a program with a port and threads of its own, and waits until it accepts.
+    pub(crate) fn start(name: &'static str, command: &mut Command, threads: usize) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let [port_text, threads] = [usize::from(port), threads].map(|n| n.to_string());
         let command = pages::unset(command)
