@@ -22,12 +22,25 @@ fn a_delete_with_a_time_refuses_adds_and_nothing_else_until_then() {
         ("ma k N0 J5", "HD"),
         ("delete k", "DELETED"),
         ("mg k N0", "HD W"),
-        ("set k 0 0 3\nnew", "STORED"),
         ("delete k", "DELETED"),
         ("add k 0 0 3\nold", "NOT_STORED"),
         ("debugtime 3", "OK"),
         ("add k 0 0 3\nnew", "STORED"),
         ("get k", "VALUE k 0 3\nnew\nEND"),
+    ]);
+}
+
+#[test]
+fn a_set_ends_it() {
+    play(&[
+        ("delete k 10", "NOT_FOUND"),
+        ("replace k 0 0 3\nold", "NOT_STORED"),
+        ("add k 0 0 3\nold", "NOT_STORED"),
+        ("set k 0 0 3\nnew", "STORED"),
+        ("delete k", "DELETED"),
+        ("add k 0 0 3\nnew", "STORED"),
+        ("delete k 10", "DELETED"),
+        ("add k 0 0 3\nold", "NOT_STORED"),
     ]);
 }
 

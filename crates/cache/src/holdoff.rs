@@ -69,6 +69,19 @@ impl HoldOff {
         }
     }
 
+    /// Holds the key off no longer.
+    #[inline]
+    pub(crate) fn lift(&self, hash: Hash) {
+        let Some(sets) = self.sets.get() else { return };
+        for stone in &sets[set_of(hash, sets.len())].0 {
+            let old = stone.load(Ordering::Relaxed);
+            if name_of(old) == name(hash) {
+                // If it has changed, then to another delete's, which this isn't to lift.
+                let _ = stone.compare_exchange(old, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Whether the key is held off. Call it with the key's place locked.
     #[inline]
     pub(crate) fn holds(&self, hash: Hash, now: u32) -> bool {
@@ -108,6 +121,19 @@ const _: () = assert!(size_of::<Set>() == 64, "a set is a line");
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tombstone_that_is_lifted_holds_nothing_and_leaves_the_others() {
+        let holdoff = HoldOff::new(8);
+        let (one, other) = (Hash(1 << 40), Hash(2 << 40));
+        holdoff.lift(one);
+        holdoff.lay(one, 110, 100);
+        holdoff.lay(other, 110, 100);
+        holdoff.lift(one);
+        assert!(!holdoff.holds(one, 100) && holdoff.holds(other, 100));
+        holdoff.lay(one, 110, 100);
+        assert!(holdoff.holds(one, 100));
+    }
 
     #[test]
     fn a_key_is_held_off_until_its_second_and_no_other_is() {

@@ -339,8 +339,25 @@ impl<I: Index> Handle<'_, I> {
     /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
     pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
         self.counts.add(Counter::HoldoffDeletes, 1);
-        self.cache.holdoff.lay(key.hash, now.saturating_add(hold_off_s), now);
-        self.delete(key, None, now)
+        let end = now.saturating_add(hold_off_s);
+        self.cache.holdoff.lay(key.hash, end, now);
+        let deleted = self.delete(key, None, now);
+        if self.cache.holdoff.holds(key.hash, now) {
+            return deleted;
+        }
+        // A set that came in between has lifted it, and its item is gone with the delete: the delete was the later.
+        self.cache.holdoff.lay(key.hash, end, now);
+        match self.delete(key, None, now) {
+            Deleted::NotFound => deleted,
+            again => again,
+        }
+    }
+
+    /// Holds a key off no longer: for whoever is about to store a value that is no copy of an older one.
+    /// Cost: a load, and a line where any delete held off.
+    #[inline]
+    pub fn end_hold_off(&self, key: &Key<'_>) {
+        self.cache.holdoff.lift(key.hash);
     }
 
     fn is_held_off(&self, key: &Key<'_>, now: u32) -> bool {

@@ -148,6 +148,7 @@ impl Executor<'_> {
         }
         let how = self.how(command);
         let before = self.before_store(key);
+        self.end_hold_off(command, key);
         let stored = match command.lease_token() {
             None => self.handle().store(key, value, &how, self.now()),
             Some(token) => self.handle().lease_store(key, value, (&how, token), self.now()),
@@ -208,6 +209,7 @@ impl Executor<'_> {
         }
         let how = self.how(command);
         let before = self.before_store(&key);
+        self.end_hold_off(command, &key);
         let stored = match command.lease_token() {
             None => self.handle().publish(&key, new, &how, self.now()),
             Some(token) => self.handle().lease_set(&key, new, (&how, token), self.now()),
@@ -357,6 +359,14 @@ impl Executor<'_> {
                 };
                 self.say_unless(store.quiet, line);
             }
+        }
+    }
+
+    /// A plain `set` says what the key's value is now: an `add` after a later delete is no copy from before.
+    #[inline]
+    fn end_hold_off(&self, command: Command<'_>, key: &Key<'_>) {
+        if command.verb() == Verb::Set && command.lease_token().is_none() {
+            self.handle().end_hold_off(key);
         }
     }
 
