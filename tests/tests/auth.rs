@@ -124,8 +124,8 @@ fn sighup_reads_the_users_again_and_keeps_them_if_the_file_is_spoilt() {
 fn what_cannot_protect_does_not_start() {
     let dir = own_directory();
     let spoilt = write_users(&dir, "no colon\n");
-    for flags in [&["-Y", "/nowhere/users"][..], &["-Y", &spoilt], &["-S"]] {
-        let refused = Server::try_start(Program::Guira, flags).expect_err("no users");
+    for flags in [["-Y", "/nowhere/users"], ["-Y", &spoilt]] {
+        let refused = Server::try_start(Program::Guira, &flags).expect_err("no users");
         assert_eq!(refused.status.and_then(|s| s.code()), Some(1), "{flags:?} {refused:?}");
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! -Y FILE                 text logins; with -S binary ones too
 //! MEMCACHED_SASL_PWDB     binary logins, memcached's own database of users (`user:password` lines)
+//! SASL_CONF_PATH          names saslpasswd2's database, and the mechanisms to offer
 //! ```
 //! # Invariants
 //! 1. Where a login is required, a connection that has none executes nothing (connection/login.rs).
@@ -13,12 +14,15 @@
 //! the database by the worker, where memcached opens and reads it each time, so it belongs on a local
 //! disk. `-Y`'s file is read at the start and on SIGHUP.
 
+mod config;
 mod passwords;
 mod sasl;
+mod sasldb;
 
-pub(crate) use sasl::{Exchange, MECHANISMS, Verdict};
+pub(crate) use sasl::{Exchange, Verdict};
 
 use crate::settings::{EXIT_VALUE, Protocol, Refusal, Settings};
+use config::Config;
 use parking_lot::Mutex;
 use passwords::{Format, Passwords, PasswordsError, Watched};
 use std::path::PathBuf;
@@ -27,7 +31,14 @@ use std::path::PathBuf;
 pub(crate) struct Auth {
     /// `-Y`'s file; kept as it was when a reload fails.
     file: Option<(PathBuf, Mutex<Passwords>)>,
-    sasl: Option<Vec<Watched>>,
+    sasl: Option<Sasl>,
+}
+
+/// Binary logins.
+struct Sasl {
+    sources: Vec<Watched>,
+    /// The names of the mechanisms, by spaces.
+    mechanisms: String,
 }
 
 impl Auth {
@@ -50,7 +61,7 @@ impl Auth {
         };
         let sasl = match settings.sasl {
             false => None,
-            true => Some(sasl_sources(file.is_some())?),
+            true => Some(Sasl::open(file.is_some())?),
         };
         Ok(Auth { file, sasl })
     }
@@ -73,6 +84,11 @@ impl Auth {
         self.sasl.is_some()
     }
 
+    /// The names of the mechanisms of binary logins, by spaces.
+    pub(crate) fn mechanisms(&self) -> &str {
+        self.sasl.as_ref().map_or("", |sasl| &sasl.mechanisms)
+    }
+
     /// Checks a text login.
     pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         self.file.as_ref().is_some_and(|(_, passwords)| passwords.lock().admit(user, password))
@@ -84,7 +100,7 @@ impl Auth {
         if let Some((_, passwords)) = &self.file {
             admitted |= ask(&passwords.lock());
         }
-        for source in self.sasl.iter().flatten() {
+        for source in self.sasl.iter().flat_map(|sasl| &sasl.sources) {
             admitted |= source.with(&ask);
         }
         admitted
@@ -103,17 +119,33 @@ impl Auth {
     }
 }
 
-/// The databases of users for binary logins beside `-Y`'s file.
-fn sasl_sources(has_file: bool) -> Result<Vec<Watched>, Refusal> {
-    let mut sources = Vec::new();
-    if let Some(path) = std::env::var_os("MEMCACHED_SASL_PWDB") {
-        let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
-        sources.push(Watched::new(path, Format::Pwdb));
+impl Sasl {
+    /// Finds the databases of users, beside `-Y`'s file.
+    fn open(has_file: bool) -> Result<Sasl, Refusal> {
+        let config = Config::read()?;
+        let pwdb = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
+        let named = [(pwdb, Format::Pwdb), (config.sasldb, Format::Sasldb)];
+        let sources = named.into_iter().filter_map(|(path, format)| {
+            // The server may change its directory later.
+            let path = path.map(|path| std::path::absolute(&path).unwrap_or(path))?;
+            Some(Watched::new(path, format))
+        });
+        let sources: Vec<Watched> = sources.collect();
+        if sources.is_empty() && !has_file {
+            let message = "-S has no passwords to check against: name a file of user:password \
+                           lines by MEMCACHED_SASL_PWDB in the environment or by -Y, or \
+                           saslpasswd2's database by sasldb_path in SASL_CONF_PATH/memcached.conf";
+            return Err(Refusal::new(EXIT_VALUE, message));
+        }
+        let is_wanted = |name: &&str| match &config.mechanisms {
+            None => true,
+            Some(wanted) => wanted.iter().any(|other| other.eq_ignore_ascii_case(name)),
+        };
+        let mechanisms: Vec<&str> = sasl::MECHANISMS.into_iter().filter(is_wanted).collect();
+        if mechanisms.is_empty() {
+            let message = "-S: mech_list has neither PLAIN nor CRAM-MD5, and there are no others";
+            return Err(Refusal::new(EXIT_VALUE, message));
+        }
+        Ok(Sasl { sources, mechanisms: mechanisms.join(" ") })
     }
-    if sources.is_empty() && !has_file {
-        let message = "-S has no passwords to check against: name a file of user:password lines \
-                       by MEMCACHED_SASL_PWDB in the environment, or by -Y";
-        return Err(Refusal::new(EXIT_VALUE, message));
-    }
-    Ok(sources)
 }

@@ -7,6 +7,7 @@
 //! memcached takes at most eight users from `-Y`'s file and says nothing about the rest; here the file's
 //! size is the limit.
 
+use super::sasldb::{self, Record};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io::{self, Read};
@@ -30,6 +31,8 @@ pub(super) enum Format {
     AuthFile,
     /// memcached's `MEMCACHED_SASL_PWDB`.
     Pwdb,
+    /// `saslpasswd2`'s.
+    Sasldb,
 }
 
 /// Why there are no passwords.
@@ -64,7 +67,24 @@ impl Passwords {
         if text.len() as u64 > FILE_BYTES_MAX {
             return Err(PasswordsError::TooLarge);
         }
-        Self::parse(&text, format)
+        match format {
+            Format::Sasldb => Ok(Self::of_records(sasldb::records(&text).unwrap_or_default())),
+            _ => Self::parse(&text, format),
+        }
+    }
+
+    /// Users are known by `user@realm`; those of this machine's realm without it too.
+    fn of_records(records: Vec<Record>) -> Passwords {
+        let own = rustix::system::uname();
+        let mut entries = Vec::new();
+        for Record { user, realm, password } in records {
+            let full = [&user[..], b"@", &realm].concat();
+            entries.push(Entry { user: full, password: password.clone() });
+            if realm == own.nodename().to_bytes() {
+                entries.push(Entry { user, password });
+            }
+        }
+        Passwords(entries)
     }
 
     fn parse(text: &[u8], format: Format) -> Result<Passwords, PasswordsError> {
@@ -76,7 +96,7 @@ impl Passwords {
             let (Some(colon), format) = (colon, format) else {
                 match format {
                     Format::AuthFile => return Err(PasswordsError::Malformed(at + 1)),
-                    Format::Pwdb => continue,
+                    Format::Pwdb | Format::Sasldb => continue,
                 }
             };
             let (user, rest) = (&line[..colon], &line[colon + 1..]);

@@ -15,7 +15,7 @@ use md5::Md5;
 use std::fmt::Write;
 
 /// The names of the mechanisms.
-pub(crate) const MECHANISMS: &str = "CRAM-MD5 PLAIN";
+pub(super) const MECHANISMS: [&str; 2] = ["CRAM-MD5", "PLAIN"];
 
 /// How far a connection is with its login.
 #[derive(Debug, Default)]
@@ -41,8 +41,11 @@ pub(crate) enum Verdict<'e> {
 impl Exchange {
     /// Begins with the mechanism that the client wants.
     pub(crate) fn begin(&mut self, auth: &Auth, response: &Response<'_>) -> Verdict<'_> {
-        let is_named = |name: &[u8]| response.mechanism.eq_ignore_ascii_case(name);
-        if is_named(b"PLAIN") {
+        let is_named = |name: &str| {
+            response.mechanism.eq_ignore_ascii_case(name.as_bytes())
+                && auth.mechanisms().split(' ').any(|offered| offered == name)
+        };
+        if is_named("PLAIN") {
             *self = Exchange::Plain;
             if !response.bytes.is_empty() {
                 return self.step(auth, response);
@@ -50,7 +53,7 @@ impl Exchange {
             return Verdict::Continue("");
         }
         *self = match challenge() {
-            Some(challenge) if is_named(b"CRAM-MD5") && response.bytes.is_empty() => {
+            Some(challenge) if is_named("CRAM-MD5") && response.bytes.is_empty() => {
                 Exchange::Cram(challenge)
             }
             _ => Exchange::None,

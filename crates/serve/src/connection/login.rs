@@ -3,7 +3,7 @@
 //! Over binary, a connection that logs in again is not logged in until that succeeds, as in memcached.
 
 use super::{Connection, State, Step};
-use crate::auth::{Exchange, MECHANISMS, Verdict};
+use crate::auth::{Exchange, Verdict};
 use crate::batch::Piece;
 use crate::execute::Executor;
 use crate::version::VERSION;
@@ -92,7 +92,7 @@ impl Connection {
         let auth = &executor.turn.shared.auth;
         let verdict = match login {
             login::Login::Mechanisms => {
-                reply::text(&mut executor.output.bytes, echo, MECHANISMS);
+                reply::text(&mut executor.output.bytes, echo, auth.mechanisms());
                 return Step::More;
             }
             login::Login::Version => {
