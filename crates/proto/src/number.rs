@@ -54,7 +54,7 @@ pub(crate) fn parse_client_flags(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// An exptime by C's rules, saturated to 32 bits.
+/// An exptime by C's rules, saturated to 32 bits; 4,294,967,295 is how libmemcached writes -1.
 #[inline]
 pub(crate) fn parse_exptime(text: &[u8]) -> Option<i32> {
     let (negative, digits) = match text {
@@ -63,9 +63,16 @@ pub(crate) fn parse_exptime(text: &[u8]) -> Option<i32> {
         digits => (false, digits),
     };
     let size = i64::try_from(parse_digits(digits)?).unwrap_or(i64::MAX);
-    let value = if negative { -size } else { size };
+    let value = match size {
+        MINUS_ONE if !negative => -1,
+        size if negative => -size,
+        size => size,
+    };
     Some(i32::try_from(value).unwrap_or(if negative { i32::MIN } else { i32::MAX }))
 }
+
+/// -1 as a client with unsigned times sends it.
+const MINUS_ONE: i64 = 0xffff_ffff;
 
 /// A finite decimal fraction.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
@@ -183,7 +190,8 @@ mod tests {
             ("+5", Some(5), Some(5)),
             ("-0", Some(0), Some(0)),
             ("-5", None, Some(-5)),
-            ("4294967295", Some(u32::MAX), Some(i32::MAX)),
+            ("4294967294", Some(u32::MAX - 1), Some(i32::MAX)),
+            ("4294967295", Some(u32::MAX), Some(-1)),
             ("4294967296", None, Some(i32::MAX)),
             ("99999999999999999999999999", None, Some(i32::MAX)),
             ("-99999999999999999999999999", None, Some(i32::MIN)),
