@@ -329,6 +329,8 @@ impl Extended {
         self.hash_algorithm = "jenkins";
         self.lru_crawler = false;
         self.lru_maintainer = false;
+        // There nothing takes an expired item out before somebody asks for it.
+        self.transient_s = self.transient_s.or(Some(0));
     }
 
     fn check_together(&self) -> Result<(), Refusal> {
