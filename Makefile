@@ -14,7 +14,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
 	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz soak model miri bench lab dist setup tools clients smoke
+.PHONY: help run test lint fuzz soak crashes model miri bench lab dist setup tools clients smoke
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,6 +73,10 @@ miri: ## the unit tests of index and cache under Miri: undefined behaviour, data
 	rustup component add --toolchain nightly miri rust-src
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation" RUST_BACKTRACE=0 \
 		$(CARGO) +nightly miri test -p guira-index -p guira-cache --lib
+
+crashes: ## kill -9 under load and restart, 200 times (guira serve -e): never a wrong byte
+	$(CARGO) build --release --bin guira
+	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test restart -- --ignored
 
 bench: ## the index in process, then guira beside memcached over a socket
 	$(CARGO) bench -p guira-index
