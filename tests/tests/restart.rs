@@ -1,12 +1,14 @@
 //! Servers that go on where the one before them stopped, or was killed (`-e`).
 
 use guira_tests::client::Client;
-use guira_tests::server::{Program, Server, own_directory};
+use guira_tests::server::{Address, Program, Server, own_directory};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 /// A memory file that outlives its servers.
@@ -83,6 +85,48 @@ fn a_file_in_use_and_a_mark_that_nobody_wrote_are_refused() {
     fs::write(format!("{path}.meta"), "").expect("written");
     let said = refused(&path);
     assert!(said.contains("remove both files"), "{said}");
+}
+
+/// A client that knocks all the time is never refused, and finds what the old server had.
+#[test]
+fn a_successor_takes_sockets_and_items_over_and_nobody_is_refused() {
+    let memory = Memory::new();
+    let mut old = Server::start_tcp(Program::Guira, &["-e", &memory.path()]);
+    let address = old.address().clone();
+    let Address::Tcp(port) = address else { panic!("TCP was asked for") };
+    assert_eq!(old.connect().set("k", b"v"), "STORED\r\n");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let knocking = scope.spawn(|| {
+            let mut refused = 0;
+            for _ in 0..KNOCKS_MAX {
+                match TcpStream::connect(("127.0.0.1", port)) {
+                    // An answer, or the old one's good-bye.
+                    Ok(mut stream) => {
+                        stream.write_all(b"version\r\n").ok();
+                        stream.read_exact(&mut [0]).ok();
+                    }
+                    Err(_) => refused += 1,
+                }
+                if is_over.load(Relaxed) {
+                    break;
+                }
+            }
+            refused
+        });
+        let port = port.to_string();
+        let path = memory.path();
+        let flags = ["-l", "127.0.0.1", "-p", &port, "-e", &path, "--take-over"];
+        let new = Server::start_at(Program::Guira, &flags, address.clone());
+        let ended = old.ended_within(30);
+        let found = new.as_ref().ok().map(|new| (new.connect().get("k"), new.said()));
+        is_over.store(true, Relaxed);
+        assert!(ended.is_some_and(|status| status.success()), "the old one ends");
+        let (value, said) = found.expect("the new one starts");
+        assert_eq!(value, Some(b"v".to_vec()));
+        assert!(said.contains("1 items kept after a clean stop"), "{said}");
+        assert_eq!(knocking.join().expect("it knocks"), 0, "clients were refused");
+    });
 }
 
 /// What a server says that ends at its start. Its socket listens before it looks at the file.
@@ -246,3 +290,5 @@ const WRITERS: usize = 3;
 const KEYS: usize = 700;
 const DEPTH: usize = 16;
 const BATCHES_A_ROUND: usize = 200;
+/// More than a hand-over lasts, and fewer than there are ports.
+const KNOCKS_MAX: usize = 20_000;

@@ -111,6 +111,10 @@ pub struct Flags {
     #[arg(short = 'e', long, value_name = "FILE")]
     pub memory_file: Option<String>,
 
+    /// Take sockets and memory file over from the server that has them: no client is refused
+    #[arg(long, requires = "memory_file")]
+    pub take_over: bool,
+
     /// Lock memory into RAM
     #[arg(short = 'k', long)]
     pub lock_memory: bool,

@@ -30,6 +30,7 @@ mod dump;
 mod execute;
 mod feed;
 mod flags;
+mod handover;
 mod http;
 mod listener;
 mod log;

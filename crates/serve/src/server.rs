@@ -12,6 +12,7 @@ use crate::auth::Auth;
 use crate::clock::{Clock, monotonic_ms};
 use crate::crawler::{self, Crawler};
 use crate::detail::Detail;
+use crate::handover::{self, Successor};
 use crate::listener;
 use crate::log::Log;
 use crate::measure::Measures;
@@ -62,7 +63,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;
     let auth = Auth::open(&settings)?;
-    let sockets = sockets::open(&settings)?;
+    let sockets = sockets::open(&settings, handover::take_over(&settings)?)?;
     let began_ms = monotonic_ms();
     let shared = Arc::new(share(settings, Guards { auth, tls }, lock_memory)?);
     warm::tell(&shared, monotonic_ms() - began_ms);
@@ -89,6 +90,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         }
     }
     warm::end(&shared);
+    handover::close_door(&shared.settings);
     drop(pidfile);
     // The threads end with the process: nothing of theirs outlives it.
     Ok(0)
@@ -183,6 +185,10 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
     if !http.is_empty() {
         let telling = Arc::clone(shared);
         start("http", move || http::serve(&http, &telling))?;
+    }
+    if let Some(successor) = Successor::expect(&shared.settings, &sockets) {
+        let handing = Arc::clone(shared);
+        start("handover", move || successor.serve(&handing))?;
     }
     let listening = Arc::clone(shared);
     start("listener", move || listener::listen(&sockets, &listening))?;

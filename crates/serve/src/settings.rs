@@ -72,6 +72,8 @@ pub struct Settings {
     pub lock_memory: bool,
     /// Where items outlive the process, as typed.
     pub memory_file: Option<PathBuf>,
+    /// Whether to take over from the server that has the memory file.
+    pub take_over: bool,
     /// Whether `cas` works.
     pub cas_enabled: bool,
     /// Whether `flush_all` works.
@@ -211,6 +213,7 @@ impl Settings {
             preallocate: flags.enable_largepages,
             lock_memory: flags.lock_memory,
             memory_file: flags.memory_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
+            take_over: flags.take_over,
             cas_enabled: !flags.disable_cas,
             flush_enabled: !flags.disable_flush_all,
             dump_enabled: !flags.disable_dumping,

@@ -6,6 +6,7 @@
 //! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
 //! accepted connection, which saves two system calls a connection.
 
+use crate::handover::Inherited;
 use crate::settings::{
     Address, ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, Settings,
 };
@@ -43,26 +44,29 @@ pub(crate) struct Sockets {
     pub(crate) http: Vec<Listening>,
 }
 
-/// Opens what `settings` ask for.
+/// Opens what `settings` ask for, but for what is `inherited`.
 ///
 /// # Errors
 /// A name that doesn't resolve, or an entry of the list of which no address can be bound.
-pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
+pub(crate) fn open(settings: &Settings, mut inherited: Inherited) -> Result<Sockets, Refusal> {
     let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new(), http: Vec::new() };
     if let Some(address) = &settings.http {
-        open_tcp(address, settings.backlog, &mut sockets.http)?;
+        open_tcp(address, settings.backlog, &mut inherited, &mut sockets.http)?;
     }
     match &settings.listen {
         Listen::Unix { path, mode } => {
-            let socket = listen_unix(path, *mode, settings.backlog).map_err(|error| {
-                refusal(&format!("failed to listen on UNIX socket: {}", path.display()), &error)
-            })?;
+            let socket = match inherited.unix(path) {
+                Some(socket) => socket.into(),
+                None => listen_unix(path, *mode, settings.backlog).map_err(|error| {
+                    refusal(&format!("failed to listen on UNIX socket: {}", path.display()), &error)
+                })?,
+            };
             let name = format!("unix:{}", path.display());
             sockets.listening.push(Listening { socket, name, address: None, tls: None });
         }
         Listen::Tcp(addresses) => {
             for address in addresses {
-                open_tcp(address, settings.backlog, &mut sockets.listening)?;
+                open_tcp(address, settings.backlog, &mut inherited, &mut sockets.listening)?;
                 if settings.udp_port != 0 {
                     open_udp(address, settings, &mut sockets)?;
                 }
@@ -72,14 +76,19 @@ pub(crate) fn open(settings: &Settings) -> Result<Sockets, Refusal> {
     Ok(sockets)
 }
 
-fn open_tcp(address: &Address, backlog: i32, sockets: &mut Vec<Listening>) -> Result<(), Refusal> {
+fn open_tcp(
+    address: &Address,
+    backlog: i32,
+    inherited: &mut Inherited,
+    sockets: &mut Vec<Listening>,
+) -> Result<(), Refusal> {
     let mut last = None;
     let mut opened = 0;
     let mut port = address.port;
     for mut place in resolve(&address.host, address.port)? {
         // "Any free port" is the same port for v4 and v6 if it can be.
         place.set_port(port);
-        match listen_tcp(place, backlog) {
+        match inherited.tcp(place).map_or_else(|| listen_tcp(place, backlog), Ok) {
             Ok(socket) => {
                 let bound = bound_address(&socket).unwrap_or(place);
                 port = bound.port();
@@ -190,7 +199,7 @@ fn bound_address(socket: &Socket) -> Option<SocketAddr> {
     socket.local_addr().ok()?.as_socket()
 }
 
-fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<OwnedFd> {
+pub(crate) fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<OwnedFd> {
     // A socket file of a server that has gone is in the way; anything else is left alone.
     if std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket()) {
         std::fs::remove_file(path)?;
