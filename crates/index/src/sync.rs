@@ -62,6 +62,8 @@ pub(crate) enum Mutation {
     BlindMove,
     /// A writer that had to give back its first bucket's lock does not look there again.
     LooseEntry,
+    /// A writer believes that a key is not in its second bucket though it was disturbed as it looked there.
+    UnvalidatedEntry,
     /// Removal does not advance the version.
     StillRemove,
     /// A reader takes the hop word before the version, not after it.

@@ -1,8 +1,11 @@
 //! Locking one key's place.
 //!
 //! A key that is present is locked by its own bucket's lock alone: nobody can move, replace or remove it without.
-//! Only an absent key needs both, so that nobody else enters it. The first bucket is looked at first, so to change a
-//! key in place mostly takes one lock.
+//! An absent one is locked by its first bucket's: whoever enters it, or moves it from one bucket to the other, holds
+//! that. So to enter a key takes one lock while its first bucket has room, if a look at the second as a reader takes
+//! it, without its lock, finds no slot of that tag and is not disturbed. Only otherwise both are locked.
+//!
+//! To guess the bucket of a present key their tags are looked at before any lock is taken.
 
 use super::Cuckoo;
 use super::address::{Probe, Size};
@@ -19,7 +22,7 @@ pub struct CuckooEntry<'a> {
     slot: usize,
     tag: Tag,
     location: Option<Location>,
-    /// Held for an absent key only.
+    /// For an absent key the other bucket, unless the one with room is its first and the second was seen without it.
     _other: Option<Locked<'a>>,
 }
 
@@ -36,12 +39,24 @@ impl Cuckoo {
             let size = self.size();
             let [one, two] = size.addresses(probe);
             prefetch(self.bucket(two));
+            if self.is_likely_second([one, two], probe.tag) {
+                let second = self.bucket(two).lock();
+                let found = second.find(probe.tag, is_key);
+                if let (true, Some((slot, at))) = (self.is_current(size, probe), found) {
+                    return (size, Some(self.place(second, slot, probe.tag, Some(at))));
+                }
+            }
             let first = self.bucket(one).lock();
             if !self.is_current(size, probe) {
                 continue;
             }
             if let Some((slot, at)) = first.find(probe.tag, is_key) {
-                return (size, Some(self.present(first, slot, probe.tag, at)));
+                return (size, Some(self.place(first, slot, probe.tag, Some(at))));
+            }
+            if let Some(slot) = first.tags().free().first()
+                && self.is_surely_absent_from(two, size, probe)
+            {
+                return (size, Some(self.place(first, slot, probe.tag, None)));
             }
             let (first, second) = if one < two {
                 (first, self.bucket(two).lock())
@@ -59,13 +74,34 @@ impl Cuckoo {
             if let Some((slot, at)) = first.find(probe.tag, is_key)
                 && !Mutation::LooseEntry.is_planted()
             {
-                return (size, Some(self.present(first, slot, probe.tag, at)));
+                return (size, Some(self.place(first, slot, probe.tag, Some(at))));
             }
             if let Some((slot, at)) = second.find(probe.tag, is_key) {
-                return (size, Some(self.present(second, slot, probe.tag, at)));
+                return (size, Some(self.place(second, slot, probe.tag, Some(at))));
             }
             return (size, self.absent(first, second, probe.tag));
         }
+    }
+
+    /// A guess where a present key is: its tag is in the second bucket only. Models leave it out: it would multiply
+    /// their states, and what it leads to is checked under the lock.
+    fn is_likely_second(&self, addresses: [u32; 2], tag: Tag) -> bool {
+        if cfg!(loom) {
+            return false;
+        }
+        let [first, second] =
+            addresses.map(|address| !self.bucket(address).tags().matching(tag).is_empty());
+        second && !first
+    }
+
+    /// True if a key is not in its second bucket, for a holder of its first one's lock: then it can't come there
+    /// either. A look that is disturbed says `false`, as one that finds the tag of the key.
+    fn is_surely_absent_from(&self, second: u32, size: Size, probe: Probe) -> bool {
+        let second = self.bucket(second);
+        let tags = second.tags();
+        tags.matching(probe.tag).is_empty()
+            && (second.is_unchanged(tags) || Mutation::UnvalidatedEntry.is_planted())
+            && self.is_current(size, probe)
     }
 
     /// True if the addresses of a key are still those of `size`. Holders of a bucket's lock can rely on it.
@@ -92,14 +128,15 @@ impl Cuckoo {
         Some(CuckooEntry { table: self, bucket, slot, tag, location: None, _other: Some(other) })
     }
 
-    fn present<'a>(
+    /// A place that one lock is enough for.
+    fn place<'a>(
         &'a self,
         bucket: Locked<'a>,
         slot: usize,
         tag: Tag,
-        at: Location,
+        location: Option<Location>,
     ) -> CuckooEntry<'a> {
-        CuckooEntry { table: self, bucket, slot, tag, location: Some(at), _other: None }
+        CuckooEntry { table: self, bucket, slot, tag, location, _other: None }
     }
 }
 

@@ -150,7 +150,7 @@ fn a_key_replaced_under_its_lock_is_never_missed() {
 /// One goes against the order of addresses and meets the other, who is first with the key they both enter.
 #[test]
 fn of_two_who_enter_one_key_the_second_replaces() {
-    holds_but_for(&[Mutation::LooseEntry], 3, || {
+    holds_but_for(&[Mutation::LooseEntry], 2, || {
         let setting = Arc::new(Setting::new(2, 2, &[[1, 0], [0, 1]]));
         let other = spawn(&setting, |setting| {
             assert_eq!(setting.enter(1), Ok(None));
@@ -159,6 +159,40 @@ fn of_two_who_enter_one_key_the_second_replaces() {
         let mine = setting.enter(0).unwrap();
         let theirs = other.join().unwrap();
         assert!(mine.is_some() != theirs.is_some(), "{mine:?} {theirs:?}");
+        setting.check();
+    });
+}
+
+/// Key 0 is in its second bucket, 0, which is split into 0 and 2; its first has room meanwhile.
+#[test]
+fn who_enters_a_key_while_its_second_bucket_is_split_finds_it() {
+    use Mutation::{LatePublish, StaleWriter, UnvalidatedEntry};
+    holds_but_for(&[LatePublish, StaleWriter, UnvalidatedEntry], 3, || {
+        let setting = Arc::new(Setting::new(2, 3, &[[1, 2], [1, 0], [1, 0]]));
+        [1, 2, 0].into_iter().for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        assert!(setting.remove(1));
+        let writer = spawn(&setting, |setting| assert!(setting.table.grow(&setting.keys)));
+        assert_eq!(setting.enter(0), Ok(Some(Location(0))), "entered twice");
+        writer.join().unwrap();
+        setting.check();
+    });
+}
+
+/// Key 0 is in its second bucket, whose lock alone the other writer holds; its first bucket has room.
+#[test]
+fn who_enters_a_key_that_is_just_replaced_waits_for_it() {
+    holds_but_for(&[Mutation::UnvalidatedEntry], 3, || {
+        let setting = Arc::new(Setting::new(2, 2, &[[1, 0], [1, 0], [1, 0]]));
+        [1, 2, 0].into_iter().for_each(|key| assert_eq!(setting.enter(key), Ok(None)));
+        assert!(setting.remove(1));
+        let writer = spawn(&setting, |setting| {
+            let hash = setting.keys.0[0];
+            let mut entry = setting.table.find_entry(hash, |at| at.0 == 0).expect("present");
+            assert_eq!(entry.remove(), Some(Location(0)));
+            assert_eq!(entry.put(Location(0)), None);
+        });
+        assert_eq!(setting.enter(0), Ok(Some(Location(0))), "entered twice");
+        writer.join().unwrap();
         setting.check();
     });
 }
