@@ -44,10 +44,9 @@ pub struct Flags {
     #[arg(short = 'A', long)]
     pub enable_shutdown: bool,
 
-    /// Memory for items, in megabytes
-    #[arg(short = 'm', long, value_name = "NUM", default_value_t = 64)]
-    #[arg(allow_negative_numbers = true)]
-    pub memory_limit: i64,
+    /// Memory for items, in megabytes [default: 64]
+    #[arg(short = 'm', long, value_name = "NUM", allow_negative_numbers = true)]
+    pub memory_limit: Option<i64>,
 
     /// Answer an error when memory is full, instead of evicting
     #[arg(short = 'M', long)]
@@ -57,7 +56,7 @@ pub struct Flags {
     #[arg(long, value_name = "NAME")]
     pub eviction: Option<String>,
 
-    /// How memory is cut into chunks: fine (dense), memcached (its classes), or auto: memcached's up to 64 MB
+    /// How memory is cut into chunks: fine (dense), memcached (its classes), or auto: memcached's below -m 64 and without -m
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub slabs: String,
 

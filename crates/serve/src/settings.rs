@@ -176,7 +176,7 @@ impl Settings {
     pub fn new(flags: &Flags) -> Result<Settings, Refusal> {
         refuse_absent_parts(flags)?;
         let mut extended = Extended::new(&flags.extended)?;
-        let memory_bytes = memory_bytes(flags.memory_limit)?;
+        let memory_bytes = memory_bytes(flags.memory_limit.unwrap_or(MEGABYTES))?;
         let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
         extended.settle_chunk_max(item_bytes_max)?;
         extended.settle_stale_size(memory_bytes);
@@ -190,7 +190,7 @@ impl Settings {
             index: index(&flags.index)?,
             evictions: !flags.disable_evictions,
             eviction: eviction(flags.eviction.as_deref(), extended.is_modern)?,
-            slabs: slabs(&flags.slabs, (memory_bytes, item_bytes_max), &extended)?,
+            slabs: slabs(flags, item_bytes_max, &extended)?,
             connections_max: positive(
                 flags.conn_limit,
                 "Maximum connections must be greater than 0",
@@ -377,16 +377,13 @@ fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
     u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
 }
 
-fn slabs(
-    name: &str,
-    (memory_bytes, item_bytes_max): (usize, usize),
-    extended: &Extended,
-) -> Result<Slabs, Refusal> {
+fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Result<Slabs, Refusal> {
     // The head of the largest chained item must have room for the locations of its links.
     let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
     let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
-    let is_small = memory_bytes <= MEMCACHED_MEMORY;
-    match name {
+    // Who doesn't say how much memory there is, or gives hardly any, tests or counts items.
+    let is_small = flags.memory_limit.is_none_or(|megabytes| megabytes < MEGABYTES);
+    match flags.slabs.as_str() {
         "memcached" => Ok(Slabs::Memcached { chunk_bytes_max }),
         // memcached's tests of a full server count its pages.
         "auto" if is_small || !extended.is_modern || pretended_bytes(extended) > 0 => {
@@ -412,8 +409,8 @@ fn value(message: &str) -> Refusal {
     Refusal::new(EXIT_VALUE, message)
 }
 
-/// Up to here memory is cut as memcached cuts it, unless `--slabs` says otherwise: memcached's default for `-m`.
-const MEMCACHED_MEMORY: usize = 64 << 20;
+/// memcached's default for `-m`.
+const MEGABYTES: i64 = 64;
 const TRANSIENT_S: u32 = 60;
 /// memcached's port.
 const PORT: i64 = 11211;

@@ -4,7 +4,7 @@ use super::{Address, Host, Listen, Protocol, Refusal, Settings};
 use super::{ClientCerts, Verify};
 use crate::flags::Flags;
 use clap::{Args, Command, FromArgMatches};
-use guira_cache::{Eviction, IndexKind};
+use guira_cache::{Eviction, IndexKind, Slabs};
 use std::path::PathBuf;
 
 fn parse(line: &str) -> Result<Settings, Refusal> {
@@ -137,6 +137,21 @@ fn tls_is_asked_for_as_memcached_is_asked() {
 }
 
 #[test]
+fn memory_is_cut_as_in_memcached_where_items_are_counted() {
+    for (line, is_fine) in [
+        ("", false),
+        ("-m 63", false),
+        ("-m 64", true),
+        ("-m 1024", true),
+        ("-m 1024 -o no_modern", false),
+        ("-m 1024 --slabs memcached", false),
+        ("-m 3 --slabs fine", true),
+    ] {
+        assert_eq!(parse(line).expect(line).slabs == Slabs::Fine, is_fine, "{line}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_memcacheds_code() {
     for (line, code, said) in [
         ("-c 0", 1, "Maximum connections must be greater than 0"),
@@ -165,7 +180,6 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-Y f -B auto", 64, "BINARY protocol while using ascii"),
         ("-Y f -U 11211", 64, "UDP"),
         ("-S -U 11211", 64, "UDP"),
-        ("-e f", 64, "not in this build"),
         ("-N 2", 64, "not in this build"),
         ("-o nonsense", 1, "nonsense"),
         ("-Z -p 0", 64, "cannot enable SSL without a TCP port"),
