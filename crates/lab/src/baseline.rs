@@ -9,6 +9,7 @@
 //! single_writer  MemC3's table as the paper has it: one writer, striped version counters; also without tags
 //! linear         linear probing, one thread
 //! recency        which item a full cache gives up: strict LRU by a linked list, CLOCK by a bit
+//! filter         Bloom filters, blocked, counting, d-left counting; the quotient filter
 //! engine         a cache of fixed items over either table with either policy, readers that copy and re-check
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod engine;
+pub(crate) mod filter;
 pub(crate) mod items;
 pub(crate) mod linear;
 pub(crate) mod recency;

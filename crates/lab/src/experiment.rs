@@ -32,6 +32,8 @@ pub enum Paper {
     Hopscotch,
     /// Mercury: a memcached with a lock in each bucket.
     Mercury,
+    /// Fan, Andersen, Kaminsky, Mitzenmacher: Cuckoo Filter, `CoNEXT` 2014; chapter 4 of Fan's thesis.
+    CuckooFilter,
     /// Nishtala et al.: Scaling Memcache at Facebook, NSDI 2013.
     Facebook,
     /// What none of the papers asked.
@@ -40,8 +42,14 @@ pub enum Paper {
 
 impl Paper {
     /// All of them, in the order of the lab.
-    pub const ALL: [Self; 5] =
-        [Self::MemC3, Self::Hopscotch, Self::Mercury, Self::Facebook, Self::Ours];
+    pub const ALL: [Self; 6] = [
+        Self::MemC3,
+        Self::Hopscotch,
+        Self::Mercury,
+        Self::CuckooFilter,
+        Self::Facebook,
+        Self::Ours,
+    ];
 
     /// As in `guira lab run PAPER`.
     #[must_use]
@@ -50,6 +58,7 @@ impl Paper {
             Self::MemC3 => "memc3",
             Self::Hopscotch => "hopscotch",
             Self::Mercury => "mercury",
+            Self::CuckooFilter => "cf",
             Self::Facebook => "facebook",
             Self::Ours => "ours",
         }
@@ -62,6 +71,7 @@ impl Paper {
             Self::MemC3 => "MemC3 (Fan, Andersen, Kaminsky, NSDI 2013)",
             Self::Hopscotch => "Hopscotch memcached (Dharmapuram et al.)",
             Self::Mercury => "Mercury",
+            Self::CuckooFilter => "Cuckoo filter (Fan's thesis, chapter 4; CoNEXT 2014)",
             Self::Facebook => "Scaling Memcache at Facebook (Nishtala et al., NSDI 2013)",
             Self::Ours => "What none of the papers asked",
         }
@@ -115,5 +125,6 @@ pub const EXPERIMENTS: &[&[Experiment]] = &[
     crate::memc3::EXPERIMENTS,
     crate::hopscotch::EXPERIMENTS,
     crate::mercury::EXPERIMENTS,
+    crate::cuckoo_filter::EXPERIMENTS,
     crate::facebook::EXPERIMENTS,
 ];

@@ -20,6 +20,7 @@
 mod args;
 mod baseline;
 mod console;
+mod cuckoo_filter;
 mod experiment;
 mod facebook;
 mod hopscotch;

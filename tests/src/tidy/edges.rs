@@ -12,7 +12,7 @@ pub const EDGES: [(&str, &[&str]); 11] = [
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
-    ("guira-lab", &["guira-bench", "guira-cache", "guira-index", "guira-policy"]),
+    ("guira-lab", &["guira-bench", "guira-cache", "guira-filter", "guira-index", "guira-policy"]),
     ("guira", &["guira-bench", "guira-lab", "guira-serve"]),
     ("guira-tests", &[]),
 ];
