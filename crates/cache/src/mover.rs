@@ -354,7 +354,7 @@ fn add(count: &AtomicU64, n: u64) {
 const ASKED_MAX: usize = 2;
 /// Bytes of chunks that a step looks at.
 const STEP_BYTES: usize = 32 << 10;
-/// After so many waits, a few seconds, what is left in the page is evicted.
-const WAITS_EVICTING: u32 = 200;
+/// After so many waits, half a second, what is left in the page is evicted: writers take the chunks that get free.
+const WAITS_EVICTING: u32 = 25;
 /// After so many the page stays where it is.
 const WAITS_MAX: u32 = 400;

@@ -161,6 +161,7 @@ impl<I: Index> Sweeper<'_, I> {
                 transient.reclaimed.fetch_add(1, Relaxed);
                 let unfetched = u64::from(!item.was_fetched());
                 let class = self.handle.cache.slab.class_of(at);
+                self.handle.counts.add_class(ClassCounter::Reclaimed, class, 1);
                 self.handle.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
             }
         }

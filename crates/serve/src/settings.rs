@@ -233,7 +233,8 @@ impl Settings {
     /// Items that live no longer than this are reclaimed as they expire. Where memory is cut as in memcached, so are by
     /// default those of up to a minute: its crawler takes them out there.
     pub(crate) fn transient_s(&self) -> u32 {
-        let otherwise = if self.slabs == Slabs::Fine { 0 } else { TRANSIENT_S };
+        let is_crawled = self.slabs != Slabs::Fine && self.extended.is_modern;
+        let otherwise = if is_crawled { TRANSIENT_S } else { 0 };
         self.extended.transient_s.unwrap_or(otherwise)
     }
 
