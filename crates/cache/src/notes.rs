@@ -43,7 +43,7 @@ impl Notes {
 }
 
 impl<I: Index> Handle<'_, I> {
-    /// Notes this handle's evictions from now on, at most [`NOTES_MAX`].
+    /// Notes this handle's evictions from now on, 4096 at most.
     pub fn note_evictions(&self, now: u32) {
         self.notes.since.set(now);
     }

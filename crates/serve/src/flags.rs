@@ -22,8 +22,8 @@ pub struct Flags {
     #[arg(short = 'l', long, value_name = "ADDR", action = ArgAction::Append, help = LISTEN_HELP)]
     pub listen: Vec<String>,
 
-    /// Serve /metrics, /livez and /readyz over HTTP: port, host:port, [v6]:port or *:port; a port
-    /// alone is this machine's only
+    /// Serve /metrics, /livez and /readyz over HTTP, at an address as -l takes it; a port alone
+    /// is this machine's only
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
 
