@@ -12,10 +12,11 @@ use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::policy::{Eviction, Order, Victim};
 use crate::s3clock::Shares;
-use crate::slab::{Allocated, Owned};
+use crate::slab::{Allocated, ClassState, Owned};
 use crate::stats::ClassCounter;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
+use parking_lot::MutexGuard;
 
 /// Of so many pages one may be on its way from class to class, and one more.
 const DRAINING_SHARE: usize = 8;
@@ -111,22 +112,48 @@ impl<I: Index> Handle<'_, I> {
     /// Gives the items that this turn published their place in the order of their class.
     pub(crate) fn settle(&self) {
         let slab = &self.cache.slab;
+        self.settle_by(|state, class, at| match &mut state.order {
+            Order::Clock => {}
+            Order::S3Clock(probation) => {
+                let is_live = |at: Location| slab.probationer(class, at).is_some();
+                if is_live(at) {
+                    probation.enter(at, is_live);
+                }
+            }
+            Order::List(list) => {
+                if slab.is_of(class, at) && slab.item_of(at).is_some() {
+                    list.renew(slab, at);
+                }
+            }
+        });
+    }
+
+    /// As [`Handle::settle`], for items that came from a memory file: none of them has a place yet.
+    pub(crate) fn settle_anew(&self) {
+        let slab = &self.cache.slab;
+        self.settle_by(|state, _, at| match &mut state.order {
+            Order::Clock => {}
+            Order::S3Clock(probation) => probation.resume(at),
+            Order::List(list) => {
+                if slab.item_of(at).is_some() {
+                    list.renew(slab, at);
+                }
+            }
+        });
+    }
+
+    /// Shows each arrival to `place`, with one lock for each run of one class.
+    fn settle_by(&self, place: impl Fn(&mut ClassState, Class, Location)) {
+        let slab = &self.cache.slab;
+        let mut held: Option<(Class, MutexGuard<'_, ClassState>)> = None;
         for at in self.arrivals.borrow_mut().drain(..) {
             let class = slab.class_of(at);
-            let mut state = slab.lock(class);
-            match &mut state.order {
-                Order::Clock => {}
-                Order::S3Clock(probation) => {
-                    let is_live = |at: Location| slab.probationer(class, at).is_some();
-                    if is_live(at) {
-                        probation.enter(at, is_live);
-                    }
-                }
-                Order::List(list) => {
-                    if slab.is_of(class, at) && slab.item_of(at).is_some() {
-                        list.renew(slab, at);
-                    }
-                }
+            if held.as_ref().is_none_or(|(of, _)| *of != class) {
+                drop(held.take()); // unlock before the next lock: no two classes at once
+                held = Some((class, slab.lock(class)));
+            }
+            if let Some((_, state)) = &mut held {
+                place(state, class, at);
             }
         }
     }

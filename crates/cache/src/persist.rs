@@ -154,7 +154,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
                 now: elapsed.max(stopped).max(crate::START_S),
                 stopped,
                 cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
-                index_slots: head.index_slots(),
+                index_slots: head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1,
                 found,
             }
         }
@@ -240,12 +240,12 @@ impl<I: Index> Cache<I> {
         self.start.now
     }
 
-    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index is: a
+    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how many keys there are: a
     /// crash then loses little of them. For a background thread, a few times a second.
     pub fn keep_time(&self, now: u32, unix_s: i64) {
         if let Some(head) = Head::of(&self.slab.arena) {
             set_time(head, now, unix_s);
-            head.set_index_slots(self.index.capacity());
+            head.set_keys(self.index.len());
         }
     }
 
@@ -302,5 +302,8 @@ fn boot() -> [u32; 4] {
 
 /// By how much the counts of cas stripes may have advanced in a process that didn't say: 2^32 changes of one stripe.
 const CAS_OF_A_CRASH: u64 = 1 << 32;
+/// For so many keys, first, an index has so many slots, second, when a start enters them: a cuckoo table as full as it
+/// may get would have to move keys about, which took half of the time.
+const KEYS_SHARE: (usize, usize) = (4, 5);
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);

@@ -57,6 +57,12 @@ impl Probation {
         failed.for_each(|hash| self.ghost.remember(hash.0));
     }
 
+    /// Takes in an item from a memory file: the ring doesn't have it yet, and hardly any that is dead, so that to look it
+    /// through, as [`Probation::enter`] does, would be in vain.
+    pub(crate) fn resume(&mut self, at: Location) {
+        self.ring.push_back(at);
+    }
+
     /// Takes a new item in. `is_live` tells which entries are.
     pub(crate) fn enter(&mut self, at: Location, is_live: impl Fn(Location) -> bool) {
         self.ring.push_back(at);

@@ -5,7 +5,7 @@
 //! word 0   magic         1 layout       2 page bytes   3 checksum of the chunk sizes   4 eviction policy
 //!      5   starts        6, 7 least cas count (low, high)   8 … 11 the boot
 //!      12  checksum of words 1 … 11
-//!      16  flush generation   17 second of a flush to come   18 Unix time of second 0   19 the second   20 index slots
+//!      16  flush generation   17 second of a flush to come   18 Unix time of second 0   19 the second   20 keys
 //!      1024 …   a word a page: held 1 | class 8 | chunks ever handed out 23
 //! ```
 //! # Invariants
@@ -149,12 +149,12 @@ impl<'a> Head<'a> {
         self.set(NOW_AT, now);
     }
 
-    pub(crate) fn index_slots(self) -> usize {
-        self.get(SLOTS_AT) as usize
+    pub(crate) fn keys(self) -> usize {
+        self.get(KEYS_AT) as usize
     }
 
-    pub(crate) fn set_index_slots(self, slots: usize) {
-        self.set(SLOTS_AT, u32::try_from(slots).unwrap_or(u32::MAX));
+    pub(crate) fn set_keys(self, keys: usize) {
+        self.set(KEYS_AT, u32::try_from(keys).unwrap_or(u32::MAX));
     }
 
     /// Checksum of the head of a file with so many pages, for when nobody changes it.
@@ -193,7 +193,7 @@ const GENERATION_AT: usize = 16;
 const FLUSH_DUE_AT: usize = 17;
 const ORIGIN_AT: usize = 18;
 const NOW_AT: usize = 19;
-const SLOTS_AT: usize = 20;
+const KEYS_AT: usize = 20;
 const PAGES: usize = 1024;
 
 const HELD: u32 = 1 << 31;

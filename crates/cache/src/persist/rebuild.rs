@@ -37,6 +37,7 @@ impl<I: Index> Cache<I> {
             let mut kept = Kept::default();
             while let Some(page) = pages() {
                 handle.take_items_over(page, &mut kept);
+                handle.settle_anew();
                 handle.quiesce();
             }
             kept
