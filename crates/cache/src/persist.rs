@@ -28,7 +28,7 @@
 //!
 //! # Costs
 //! While it serves: one store a chunk handed out for the first time, and a system call a page. A start: 0.18 to
-//! 0.22 µs of a processor an item of 16 + 32 bytes, shared by a thread a processor, measured as docs/operations.md says
+//! 0.23 µs of a processor an item of 16 + 32 bytes, shared by a thread a processor, measured as docs/operations.md says
 //! among other programs; most of it waits for lines of the index. The index has a fifth of its slots free then, until it
 //! fills up again: 1 byte an item.
 
