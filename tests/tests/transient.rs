@@ -4,7 +4,8 @@ use guira_tests::client::Client;
 use guira_tests::server::{Program, Server};
 
 fn filled(options: &str) -> (Server, Client) {
-    let server = Server::start(Program::Guira, &["-o", &format!("relaxed_privileges{options}")]);
+    let options = format!("relaxed_privileges{options}");
+    let server = Server::start(Program::Guira, &["--slabs", "fine", "-o", &options]);
     let mut client = server.connect();
     let mut request = String::from("set long 0 1000 1\r\nx\r\n");
     for n in 0..500 {

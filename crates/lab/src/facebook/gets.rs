@@ -143,7 +143,7 @@ impl Client {
             sockets: (0..SOCKETS).map(|_| open()).collect::<Result<_>>()?,
             requests: (0..REQUESTS).map(|_| request()).collect(),
             keys: of.keys,
-            _credential: TcpStream::connect(("127.0.0.1", port))?,
+            _credential: credential(port)?,
         })
     }
 
@@ -194,6 +194,14 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+/// A connection over TCP that the server knows of.
+fn credential(port: u16) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(b"mn\r\n")?;
+    stream.read_exact(&mut [0; 4])?;
+    Ok(stream)
 }
 
 /// Seconds of processor time that all threads of a process have used.
