@@ -26,43 +26,56 @@ impl<I: Index> Handle<'_, I> {
     /// Cost: two index lines, one or two item lines, no lock.
     #[inline(always)]
     pub fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
-        let found = match self.peek(key, now) {
-            Ok(item) if item.is_withheld() => Err(Miss::Absent),
-            found => found,
-        };
-        self.found(key, found, now)
+        self.get_if(key, now, |item| !item.is_withheld())
     }
 
     /// As [`Handle::get`], for who knows of leases: also an item that is stale, or has no value yet.
     #[inline(always)]
     pub fn get_withheld(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
-        self.found(key, self.peek(key, now), now)
+        self.get_if(key, now, |_| true)
     }
 
+    /// One way in and one way out for an item: each time that it is handed on as part of a result, it is copied.
     #[inline(always)]
-    fn found<'h>(
-        &'h self,
+    fn get_if(
+        &self,
         key: &Key<'_>,
-        found: Result<ItemRef<'h>, Miss>,
         now: u32,
-    ) -> Result<ItemRef<'h>, Miss> {
-        self.sample(key.hash, now, || if found.is_ok() { Sampled::Hit } else { Sampled::Miss });
-        let item = found?;
-        self.mark_used(&item, now);
-        Ok(item)
+        is_shown: impl FnOnce(&ItemRef<'_>) -> bool,
+    ) -> Result<ItemRef<'_>, Miss> {
+        let slab = &self.cache.slab;
+        let at = self.cache.index.get(key.hash, |at| ItemRef::is_key(slab, at, key.bytes));
+        let miss = if let Some(at) = at {
+            let item = ItemRef::new(slab, at);
+            match self.death(&item, now) {
+                None if is_shown(&item) => {
+                    self.sample(key.hash, now, || Sampled::Hit);
+                    self.mark_used(&item, now);
+                    return Ok(item);
+                }
+                dead => dead.unwrap_or(Miss::Absent),
+            }
+        } else {
+            Miss::Absent
+        };
+        self.sample(key.hash, now, || Sampled::Miss);
+        Err(miss)
     }
 
     /// The item of a key, left as it is.
     #[inline(always)]
     pub fn peek(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         let item = self.lookup(key).ok_or(Miss::Absent)?;
+        self.death(&item, now).map_or(Ok(item), Err)
+    }
+
+    /// Why an item counts as absent, if it does.
+    #[inline(always)]
+    fn death(&self, item: &ItemRef<'_>, now: u32) -> Option<Miss> {
         if item.header().generation() != self.cache.flush.generation() {
-            return Err(Miss::Flushed);
+            return Some(Miss::Flushed);
         }
-        if item.is_expired(now) {
-            return Err(Miss::Expired);
-        }
-        Ok(item)
+        item.is_expired(now).then_some(Miss::Expired)
     }
 
     /// The key's cas unique. Load it *before* the item: see `cas.rs`.

@@ -25,7 +25,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             twelve threads",
     shape: "with 50 % puts Mercury keeps 0.6 of its rate without; with 50 % of writes that enter and remove keys it is 1.5 \
             times as fast as MemC3's table, whose writers wait for one lock, and the product's cuckoo table, which has \
-            many writers, is within 15 % of it where puts replace, and within 30 % where keys come and go",
+            many writers, is within 15 % of it where puts replace, and within 20 % where keys come and go",
     verdict: Verdict::NotTestable(
         "on twelve threads; on two, what shows is that one lock for all writers costs what the paper says it does",
     ),
@@ -137,8 +137,8 @@ fn outcome(measured: &[(f64, Rounds)], churned: &Rounds) -> Outcome {
             check(
                 "50 % enter or remove keys: the product's cuckoo, to Mercury",
                 cuckoo,
-                Bound::AtLeast(0.7),
-                "0.85 was aimed at: but it locks two buckets to enter a key, and moves one now and then",
+                Bound::AtLeast(0.8),
+                "it locks one bucket as well, unless a key's first is full; it moves one now and then, and noise takes 0.05",
             ),
             check(
                 "50 % puts that replace: the product's cuckoo, to Mercury",
