@@ -13,6 +13,7 @@
 //!
 //! memc3 …     an experiment a file       baseline  what the papers compare with
 //! measure     rounds, medians, CPU time  scale     how large
+//! drive       what drives tables         figures   short ways to say what an outcome consists of
 //! ```
 
 #![forbid(unsafe_code)]
@@ -21,8 +22,10 @@ mod args;
 mod baseline;
 mod console;
 mod cuckoo_filter;
+mod drive;
 mod experiment;
 mod facebook;
+mod figures;
 mod hopscotch;
 mod list;
 mod machine;

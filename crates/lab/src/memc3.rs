@@ -6,13 +6,11 @@
 //! t2 f4         tables without items: space, building, inserts by load    appendix  the protocol's interleavings
 //! f5a f5b       look-ups step by step: factors                            t3        what fits, and misses
 //! f6 f7         reads and writes: contest                                 f8        caches in process
-//! drive         what drives tables                                        f9        whole servers
-//! gains         rates against threads, beside what the machine allows
+//! gains         rates against threads, beside what the machine allows      f9        whole servers
 //! ```
 
 mod appendix;
 pub(crate) mod contest;
-pub(crate) mod drive;
 mod f4;
 mod f5a;
 mod f5b;
@@ -21,7 +19,6 @@ mod f7;
 mod f8;
 pub(crate) mod f9;
 mod factors;
-pub(crate) mod figures;
 pub(crate) mod gains;
 pub(crate) mod pages;
 mod t2;

@@ -6,7 +6,7 @@
 //! little; its fingerprints begin at four bits.
 
 use super::items::Items;
-use crate::memc3::figures::{axis, check, series, table};
+use crate::figures::{axis, check, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 use guira_filter::{Filter, Keyed, Lanes, Orbit, Pair, Xor};

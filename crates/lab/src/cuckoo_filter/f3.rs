@@ -3,7 +3,7 @@
 //! Each filter is filled until an insert fails; the rate is counted with items that were never entered.
 
 use super::items::Items;
-use crate::memc3::figures::{axis, check, series, table};
+use crate::figures::{axis, check, series, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;
 use guira_filter::{Filter, Keyed, Lanes, Pair};

@@ -3,7 +3,7 @@
 
 use super::items::Items;
 use crate::baseline::filter::{Bloom, Set};
-use crate::memc3::figures::{axis, check, papers, series, table};
+use crate::figures::{axis, check, papers, series, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 use guira_filter::{Filter, Keyed, Lanes, Layout, Pair, Sorted};

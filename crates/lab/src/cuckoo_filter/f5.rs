@@ -5,8 +5,8 @@
 use super::contest::{BLOCKED, BLOOM, CUCKOO, D_LEFT, KINDS, QUOTIENT, SORTED};
 use super::items::Items;
 use crate::baseline::filter::Set;
+use crate::figures::{axis, check, series, table};
 use crate::measure::Spread;
-use crate::memc3::figures::{axis, check, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 

@@ -7,8 +7,8 @@
 
 use super::contest::{BLOOM, CUCKOO, KINDS, QUOTIENT, SORTED};
 use super::items::Items;
+use crate::figures::{axis, check, series, table};
 use crate::measure::now;
-use crate::memc3::figures::{axis, check, series, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 use std::hint::black_box;

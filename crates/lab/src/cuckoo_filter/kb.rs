@@ -4,7 +4,7 @@
 //! found by addition without carries in base k. Filters are filled until an insert fails.
 
 use super::items::Items;
-use crate::memc3::figures::{check, table};
+use crate::figures::{check, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Run, Table, Verdict};
 use anyhow::Result;
 use guira_filter::{Digits, Filter, Keyed, Lanes, Orbit, Pair, Xor};

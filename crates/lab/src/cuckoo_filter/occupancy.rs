@@ -5,8 +5,8 @@
 
 use super::contest::{BLOOM, CUCKOO, D_LEFT, KINDS, Kind, QUOTIENT};
 use super::items::Items;
+use crate::figures::{axis, check, series, table};
 use crate::measure::Spread;
-use crate::memc3::figures::{axis, check, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Scale, Table, Verdict};
 use anyhow::Result;
 

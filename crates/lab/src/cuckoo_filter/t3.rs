@@ -7,8 +7,8 @@
 
 use super::contest::{BLOCKED, BLOOM, CUCKOO, D_LEFT, KINDS, QUOTIENT, SORTED};
 use super::items::Items;
+use crate::figures::{check, table};
 use crate::measure::Spread;
-use crate::memc3::figures::{check, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Run, Table, Verdict};
 use anyhow::{Result, ensure};
 

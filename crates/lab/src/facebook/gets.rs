@@ -5,9 +5,9 @@
 //! asks as web servers do, without pipelining. What is compared is the server's processor time a key, which is what
 //! bounds its rate where the client doesn't share its machine. Settings take turns, round by round.
 
+use crate::figures::{axis, categories, check, series, table};
 use crate::measure::{Spread, now};
 use crate::memc3::f9::Server;
-use crate::memc3::figures::{axis, categories, check, series, table};
 use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::{Context, Result, ensure};
 use guira_bench::Rng;

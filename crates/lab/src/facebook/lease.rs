@@ -1,7 +1,8 @@
 //! Section 3.2.1: a thundering herd on hot keys, with and without leases.
 
 use super::herd::{Clients, Counts, Herd};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table, Verdict};
+use crate::figures::{axis, check, series, table};
+use crate::{Axis, Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 
 /// The paper's peak rates of queries, 17 K and 1.3 K a second, over the time between two changes of a key.
@@ -34,23 +35,22 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
         (from..EVERY_S.len()).map(|place| ratio(row, place)).fold(f64::INFINITY, f64::min)
     };
     let checks = vec![
-        Check {
-            claim: "leases leave a 13th of the queries where a key changes every 20 s or more"
-                .into(),
-            measured: fewest(1, SLOW),
-            bound: Bound::AtLeast(13.0),
-            reason: "17 K to 1.3 K in the paper; here one query is left of the 20 that a herd makes while one runs",
-        },
-        Check {
-            claim: "with stale values leases leave a 13th at any rate of changes".into(),
-            measured: fewest(2, 0),
-            bound: Bound::AtLeast(13.0),
-            reason: "one token in ten seconds, and nobody else queries",
-        },
+        check(
+            "leases leave a 13th of the queries where a key changes every 20 s or more",
+            fewest(1, SLOW),
+            Bound::AtLeast(13.0),
+            "17 K to 1.3 K in the paper; here one query is left of the 20 that a herd makes while one runs",
+        ),
+        check(
+            "with stale values leases leave a 13th at any rate of changes",
+            fewest(2, 0),
+            Bound::AtLeast(13.0),
+            "one token in ten seconds, and nobody else queries",
+        ),
     ];
     Ok(Outcome {
         plots: vec![plot(&rows, &rate)],
-        tables: vec![table(&rows, &rate)],
+        tables: vec![queries(&rows, &rate)],
         checks,
         reading: format!(
             "Keys that change every 20 s cost {:.0} queries a second without leases and {:.1} with them, {:.0} times \
@@ -83,35 +83,28 @@ fn duration_s(run: &Run<'_>) -> u64 {
     run.scale.pick(80, 800)
 }
 
-fn table(rows: &[&[Counts]], rate: &dyn Fn(&Counts) -> f64) -> Table {
-    let mut header = vec![String::new()];
-    header.extend(EVERY_S.iter().map(|seconds| format!("change every {seconds} s")));
+fn queries(rows: &[&[Counts]], rate: &dyn Fn(&Counts) -> f64) -> Table {
+    let columns = EVERY_S.map(|seconds| format!("change every {seconds} s"));
+    let header: Vec<&str> = std::iter::once("").chain(columns.iter().map(String::as_str)).collect();
     let row = |(&(name, _), counts): (&(&str, Clients), &&[Counts])| {
         let cells = counts.iter().map(|counts| format!("{:.1}", rate(counts)));
         std::iter::once(name.to_owned()).chain(cells).collect()
     };
-    let rows = SYSTEMS.iter().zip(rows).map(row).collect();
-    Table {
-        title: "Queries a second, 4 keys, 800 reads a second, queries of 100 to 200 ms".into(),
-        header,
-        rows,
-    }
+    table(
+        "Queries a second, 4 keys, 800 reads a second, queries of 100 to 200 ms",
+        &header,
+        SYSTEMS.iter().zip(rows).map(row).collect(),
+    )
 }
 
 fn plot(rows: &[&[Counts]], rate: &dyn Fn(&Counts) -> f64) -> Plot {
-    let line = |(&(name, _), counts): (&(&str, Clients), &&[Counts])| Series {
-        name: name.into(),
-        points: EVERY_S.iter().zip(*counts).map(|(&s, counts)| (s as f64, rate(counts))).collect(),
-        is_papers: false,
+    let line = |(&(name, _), counts): (&(&str, Clients), &&[Counts])| {
+        series(name, EVERY_S.iter().zip(*counts).map(|(&s, counts)| (s as f64, rate(counts))))
     };
     Plot {
         title: "Queries to the database for hot keys".into(),
-        x: Axis {
-            label: "seconds between two changes of a key".into(),
-            is_log: true,
-            categories: Vec::new(),
-        },
-        y: Axis { label: "queries a second".into(), is_log: true, categories: Vec::new() },
+        x: Axis { is_log: true, ..axis("seconds between two changes of a key") },
+        y: Axis { is_log: true, ..axis("queries a second") },
         series: SYSTEMS.iter().zip(rows).map(line).collect(),
     }
 }

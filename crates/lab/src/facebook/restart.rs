@@ -1,6 +1,7 @@
 //! Section 6.4: the hit rate across an upgrade, with and without memory that outlives the process.
 
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table, Verdict};
+use crate::figures::{axis, check, series, table};
+use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 use guira_cache::{Cache, Config, Handle, MemoryFile, START_S, Store};
 use std::path::PathBuf;
@@ -50,12 +51,6 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
         rates.push(Rates { name, windows: windows(memory_bytes, end, run.seed)? });
     }
     let points = |rates: &Rates| 100.0 * (rates.before() - rates.after());
-    let check = |claim: &str, measured, bound, reason| Check {
-        claim: claim.into(),
-        measured,
-        bound,
-        reason,
-    };
     let checks = vec![
         check(
             "a restart with a memory file costs no hits, in points",
@@ -86,7 +81,7 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
         100.0 * rates[0].before(),
         100.0 * rates[0].after(),
     );
-    Ok(Outcome { plots: vec![plot(&rates)], tables: vec![table(&rates)], checks, reading })
+    Ok(Outcome { plots: vec![plot(&rates)], tables: vec![shares(&rates)], checks, reading })
 }
 
 /// Reads, and fills what misses; half the time before a restart, half after it.
@@ -161,30 +156,25 @@ impl Drop for Scratch {
     }
 }
 
-fn table(rates: &[Rates]) -> Table {
+fn shares(rates: &[Rates]) -> Table {
     let header = ["", "hits before, %", "hits after, %", "hits at the end, %"];
     let row = |it: &Rates| {
         let last = it.windows[WINDOWS - 1];
         let percent = [it.before(), it.after(), last].map(|share| format!("{:.1}", 100.0 * share));
         std::iter::once(it.name.to_owned()).chain(percent).collect()
     };
-    Table {
-        title: "The hit rate across a restart".into(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: rates.iter().map(row).collect(),
-    }
+    table("The hit rate across a restart", &header, rates.iter().map(row).collect())
 }
 
 fn plot(rates: &[Rates]) -> Plot {
-    let line = |it: &Rates| Series {
-        name: it.name.into(),
-        points: it.windows.iter().enumerate().map(|(n, share)| (n as f64, 100.0 * share)).collect(),
-        is_papers: false,
+    let line = |it: &Rates| {
+        let windows = it.windows.iter().enumerate();
+        series(it.name, windows.map(|(n, share)| (n as f64, 100.0 * share)))
     };
     Plot {
         title: "The hit rate across a restart".into(),
-        x: Axis { label: "window of requests".into(), is_log: false, categories: Vec::new() },
-        y: Axis { label: "hits, %".into(), is_log: false, categories: Vec::new() },
+        x: axis("window of requests"),
+        y: axis("hits, %"),
         series: rates.iter().map(line).collect(),
     }
 }

@@ -8,7 +8,7 @@
 //! page a second to the class that evicts most from the one that evicts least, to one that moves none, and, from the
 //! shift on, to a new cache, which has nothing to move.
 
-use crate::memc3::figures::{axis, check, series, table};
+use crate::figures::{axis, check, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;
 use guira_bench::{Rng, mix};

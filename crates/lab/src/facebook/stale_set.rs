@@ -1,7 +1,8 @@
 //! Section 3.2.1: values that an update overtook on their way into the cache, with and without leases.
 
 use super::herd::{Clients, Counts, Herd};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table, Verdict};
+use crate::figures::{axis, categories, check, series, table};
+use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 
 /// No figure of the paper's: its argument, counted.
@@ -35,12 +36,6 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
     let hits = |places: std::ops::Range<usize>| {
         counts[places].iter().map(|it| (it.stale_left + it.stale_hits) as f64).sum::<f64>()
     };
-    let check = |claim: &str, measured, bound, reason| Check {
-        claim: claim.into(),
-        measured,
-        bound,
-        reason,
-    };
     let checks = vec![
         check(
             "without leases changes leave stale values: how many",
@@ -57,7 +52,7 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
     ];
     Ok(Outcome {
         plots: vec![plot(&counts)],
-        tables: vec![table(&counts)],
+        tables: vec![totals(&counts)],
         checks,
         reading: format!(
             "Of {} changes {} left a value older than itself in the cache when nobody used leases, and {} hits returned \
@@ -67,7 +62,7 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
     })
 }
 
-fn table(counts: &[Counts]) -> Table {
+fn totals(counts: &[Counts]) -> Table {
     let header =
         ["", "changes", "reads", "queries", "stale values left", "stale hits", "taken as stale"];
     let row = |(&(name, _), it): (&(&str, Clients), &Counts)| {
@@ -75,25 +70,20 @@ fn table(counts: &[Counts]) -> Table {
             [it.changes, it.reads, it.queries, it.stale_left, it.stale_hits, it.stale_taken];
         std::iter::once(name.to_owned()).chain(figures.map(|n| n.to_string())).collect()
     };
-    Table {
-        title: "40 keys that change every 1.3 s on the average, queries of 5 to 100 ms, a token a second".into(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: SYSTEMS.iter().zip(counts).map(row).collect(),
-    }
+    table(
+        "40 keys that change every 1.3 s on the average, queries of 5 to 100 ms, a token a second",
+        &header,
+        SYSTEMS.iter().zip(counts).map(row).collect(),
+    )
 }
 
 fn plot(counts: &[Counts]) -> Plot {
-    let names = SYSTEMS.iter().map(|&(name, _)| name.to_owned()).collect();
     let points = counts.iter().enumerate().map(|(n, it)| (n as f64, it.stale_left as f64));
     Plot {
         title: "Stale values left in the cache".into(),
-        x: Axis { label: "clients".into(), is_log: false, categories: names },
-        y: Axis { label: "changes that left one".into(), is_log: false, categories: Vec::new() },
-        series: vec![Series {
-            name: "stale values".into(),
-            points: points.collect(),
-            is_papers: false,
-        }],
+        x: categories("clients", &SYSTEMS.map(|(name, _)| name)),
+        y: axis("changes that left one"),
+        series: vec![series("stale values", points)],
     }
 }
 

@@ -1,6 +1,7 @@
 //! Section 6.3: what a family of short-lived keys holds, with and without the transient item cache.
 
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table, Verdict};
+use crate::figures::{axis, categories, check, papers, series, table};
+use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::{Result, ensure};
 use guira_cache::{Cache, Config, Eviction, Handle, Miss, START_S, Store};
 
@@ -38,12 +39,6 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
         let config = Config { memory_bytes, eviction, transient_s, hash_seed, ..Config::default() };
         held.push(fill(name, &config)?);
     }
-    let check = |claim: &str, measured, bound, reason| Check {
-        claim: claim.into(),
-        measured,
-        bound,
-        reason,
-    };
     let checks = vec![
         check(
             "the transient item cache leaves a tenth of the memory under LRU",
@@ -72,7 +67,7 @@ fn run(run: &Run<'_>) -> Result<Outcome> {
         100.0 * held[2].share,
         100.0 * held[3].share,
     );
-    Ok(Outcome { plots: vec![plot(&held)], tables: vec![table(&held)], checks, reading })
+    Ok(Outcome { plots: vec![plot(&held)], tables: vec![shares(&held)], checks, reading })
 }
 
 /// Stores as many items as fit, twice over; one of [`FAMILY_EVERY`] is of the family.
@@ -138,37 +133,26 @@ fn key(number: usize) -> String {
     format!("{number:016x}")
 }
 
-fn table(held: &[Held]) -> Table {
+fn shares(held: &[Held]) -> Table {
     let header = ["", "family, % of all items", "alive, % of all items", "hits, % of its reads"];
     let row = |it: &Held| {
         let percent = [it.share, it.alive, it.hits].map(|share| format!("{:.2}", 100.0 * share));
         std::iter::once(it.name.to_owned()).chain(percent).collect()
     };
-    Table {
-        title: "A family of short-lived keys, 6 % of the stores, in a full cache".into(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: held.iter().map(row).collect(),
-    }
+    table(
+        "A family of short-lived keys, 6 % of the stores, in a full cache",
+        &header,
+        held.iter().map(row).collect(),
+    )
 }
 
 fn plot(held: &[Held]) -> Plot {
-    let bars = |name: &str, points: Vec<f64>, is_papers| Series {
-        name: name.into(),
-        points: points.into_iter().enumerate().map(|(n, share)| (n as f64, share)).collect(),
-        is_papers,
-    };
+    let ours = held.iter().enumerate().map(|(n, it)| (n as f64, 100.0 * it.share));
     Plot {
         title: "Memory that short-lived items hold".into(),
-        x: Axis {
-            label: "cache".into(),
-            is_log: false,
-            categories: held.iter().map(|it| it.name.to_owned()).collect(),
-        },
-        y: Axis { label: "% of all items".into(), is_log: false, categories: Vec::new() },
-        series: vec![
-            bars("ours", held.iter().map(|it| 100.0 * it.share).collect(), false),
-            bars("the paper", vec![6.0, 0.3], true),
-        ],
+        x: categories("cache", &SYSTEMS.map(|(name, ..)| name)),
+        y: axis("% of all items"),
+        series: vec![series("ours", ours), papers("the paper", [(0.0, 6.0), (1.0, 0.3)])],
     }
 }
 

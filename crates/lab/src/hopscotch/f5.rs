@@ -6,8 +6,8 @@
 use crate::baseline::chain::Chain;
 use crate::baseline::items::Items;
 use crate::baseline::single_writer::{Design, SingleWriter};
+use crate::figures::{axis, check, series, table};
 use crate::measure::{Rounds, Work, rounds};
-use crate::memc3::figures::{axis, check, series, table};
 use crate::ycsb::Ycsb;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;

@@ -7,8 +7,8 @@ use crate::baseline::chain::Chain;
 use crate::baseline::items::{Items, Key};
 use crate::baseline::linear::Linear;
 use crate::baseline::single_writer::{Design, Paths, SingleWriter};
+use crate::figures::{axis, check, series, table};
 use crate::measure::{Spread, cpu_ns};
-use crate::memc3::figures::{axis, check, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
@@ -224,7 +224,7 @@ fn plots(lines: &[Line], failures: &[Failure]) -> Vec<Plot> {
             series: vec![
                 series("H = 32", places(|f| f.h32)),
                 series("H = 64", places(|f| f.h64)),
-                crate::memc3::figures::papers("paper, H = 32: above", paper),
+                crate::figures::papers("paper, H = 32: above", paper),
             ],
         },
     ]

@@ -13,7 +13,7 @@
 //! chunks     key, two words of value; a value is whole if its words agree
 //! ```
 
-use super::figures::{check, table};
+use crate::figures::{check, table};
 use crate::{Bound, Experiment, Outcome, Paper, Run, Table, Verdict};
 use anyhow::Result;
 use std::collections::HashSet;

@@ -1,11 +1,11 @@
 //! Tables that figures 6 and 7 drive with the same mixes of reads and writes.
 
-use super::drive::{Mix, look_up, threads_apart};
 use crate::Scale;
 use crate::baseline::chain::Chain;
 use crate::baseline::engine::LOCKS;
 use crate::baseline::items::Items;
 use crate::baseline::single_writer::{Design, SLOTS, SingleWriter};
+use crate::drive::{Mix, look_up, threads_apart};
 use crate::measure::Work;
 use guira_index::Cuckoo;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 //! Keys are numbers without bytes, as for table 2. Beside the time, the keys moved an insert: that follows from the
 //! algorithm alone, and is the same on any machine.
 
-use super::figures::{axis, check, papers, series};
 use super::t2::Numbers;
 use crate::baseline::single_writer::{Design, Paths, SingleWriter};
+use crate::figures::{axis, check, papers, series};
 use crate::measure::{Spread, cpu_ns};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;

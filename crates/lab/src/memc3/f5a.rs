@@ -1,10 +1,10 @@
 //! MemC3, figure 5a: what each step contributes to a look-up on one thread, for keys present and absent.
 //!
-//! Processor time of look-ups that wait for each other (see [`drive`](super::drive)).
+//! Processor time of look-ups that wait for each other (see [`drive`](crate::drive)).
 
-use super::drive::look_up;
 use super::factors::{Factors, STEPS};
-use super::figures::{axis, categories, check, series, table};
+use crate::drive::look_up;
+use crate::figures::{axis, categories, check, series, table};
 use crate::measure::{Rounds, cpu_ns, rounds};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;

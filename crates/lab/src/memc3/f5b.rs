@@ -4,10 +4,10 @@
 //! other. Rates are by the wall clock, since waiting for a lock takes no processor time. Look-ups of a thread wait for
 //! each other.
 
-use super::drive::{look_up, threads_apart};
 use super::factors::{Factors, STEPS};
-use super::figures::{axis, categories, check, papers, series, table};
 use super::gains::Gains;
+use crate::drive::{look_up, threads_apart};
+use crate::figures::{axis, categories, check, papers, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::Result;
 use std::ops::Range;

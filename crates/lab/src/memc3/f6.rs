@@ -3,8 +3,8 @@
 //! A write enters or removes a key, by turns. Rates are by the wall clock.
 
 use super::contest::{BUCKET_LOCKS, Contest, MEMC3, ONE_LOCK, OURS, TABLES};
-use super::figures::{axis, check, papers};
 use super::gains::Gains;
+use crate::figures::{axis, check, papers};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;
 use std::time::Duration;

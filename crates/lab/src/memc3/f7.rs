@@ -4,8 +4,8 @@
 //! is 90 % full, ours as full as it is when it grows, 95 %; a write enters or removes a key, by turns.
 
 use super::contest::{BUCKET_LOCKS, Contest, MEMC3, ONE_LOCK, OURS, TABLES};
-use super::figures::{axis, check, series};
 use super::gains::Gains;
+use crate::figures::{axis, check, series};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;
 use std::time::Duration;

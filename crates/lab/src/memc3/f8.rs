@@ -3,10 +3,10 @@
 //! Keys are drawn from zipf(0.99). In the big cache everything fits, and one operation in twenty is a set. In the small
 //! one about 15 % of the gets miss, and each miss is followed by a set, as a client would that fills its cache.
 
-use super::drive::{threads_apart, wait};
-use super::figures::{axis, check};
 use super::gains::Gains;
 use crate::baseline::engine::{Engine, Key, Kind};
+use crate::drive::{threads_apart, wait};
+use crate::figures::{axis, check};
 use crate::measure::Work;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;

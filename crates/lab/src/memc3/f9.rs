@@ -5,8 +5,8 @@
 //! installed. One memcached a processor, with the keys dealt out among them, is not run on two processors but reckoned:
 //! what a key costs in gets of half the size, and how many of the keys asked for the busiest of them has to serve.
 
-use super::figures::{axis, check, series, table};
 use super::pages;
+use crate::figures::{axis, check, series, table};
 use crate::measure::now;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::{Context, Result, bail};

@@ -5,7 +5,7 @@
 //! table's *share* is its own gain divided by that. All numbers of threads and all tables take turns in the same rounds.
 
 use super::f5a::in_turns;
-use super::figures::check;
+use crate::figures::check;
 use crate::measure::{Rounds, Spread};
 use crate::{Bound, Check, Series};
 use anyhow::Result;
@@ -39,7 +39,7 @@ impl Gains {
     pub(crate) fn line(&self, name: &str, variant: usize) -> Series {
         let point =
             |(place, &threads): (usize, &usize)| (threads as f64, self.rate(place, variant));
-        super::figures::series(name, self.threads.iter().enumerate().map(point))
+        crate::figures::series(name, self.threads.iter().enumerate().map(point))
     }
 
     /// With the threads at `place`, the rate of one variant to that of another.

@@ -3,9 +3,9 @@
 //! Keys are numbers and have no bytes: what is measured is the table alone. Space is counted as in the paper, with
 //! references of eight bytes: 36 bytes a bucket of four slots, and for chains a pointer a head and one an item.
 
-use super::figures::{check, table};
 use crate::baseline::chain::{Chain, Link};
 use crate::baseline::single_writer::{Design, PAPER_BUCKET_BYTES, Paths, SLOTS, SingleWriter};
+use crate::figures::{check, table};
 use crate::measure::cpu_ns;
 use crate::{Bound, Experiment, Outcome, Paper, Run, Table, Verdict};
 use anyhow::Result;

@@ -5,9 +5,9 @@
 //! background as the server has it. What lies between them is what growth costs whoever waits for answers.
 
 use crate::baseline::items::{Items, Key};
+use crate::drive::pick;
+use crate::figures::{axis, check, papers, series, table};
 use crate::measure::{Spread, thread_cpu};
-use crate::memc3::drive::pick;
-use crate::memc3::figures::{axis, check, papers, series, table};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;
 use guira_bench::{Rng, mix};

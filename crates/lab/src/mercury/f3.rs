@@ -6,7 +6,7 @@
 
 use crate::baseline::chain::Chain;
 use crate::baseline::items::{Items, Key};
-use crate::memc3::figures::{categories, check, papers, series, table};
+use crate::figures::{categories, check, papers, series, table};
 use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Verdict, measure::cpu_ns};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
@@ -127,7 +127,7 @@ fn lines_of_items(index: &impl Index, items: &Items, key: &Key, layout: Layout) 
 /// Nanoseconds of a get that waits for the one before it, on the lab's items of a line each.
 fn ns(index: &impl Index, items: &Items, seed: u64) -> f64 {
     let get = |key: &Key| index.get(key.hash(), |at| items.is_key(at, key));
-    cpu_ns(|| crate::memc3::drive::look_up(seed, COUNTED, 0..items.count(), get))
+    cpu_ns(|| crate::drive::look_up(seed, COUNTED, 0..items.count(), get))
 }
 
 fn outcome(all: &[Lines]) -> Outcome {
@@ -146,7 +146,7 @@ fn outcome(all: &[Lines]) -> Outcome {
         plots: vec![Plot {
             title: "Lines of memory a get".into(),
             x: categories("table", &names),
-            y: crate::memc3::figures::axis("lines; the paper's: misses of the last cache"),
+            y: crate::figures::axis("lines; the paper's: misses of the last cache"),
             series: vec![
                 series("counted", bars(|l| Some(l.all()))),
                 papers("paper", bars(|l| l.papers)),

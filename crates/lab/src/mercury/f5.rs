@@ -6,9 +6,9 @@
 use crate::baseline::chain::Chain;
 use crate::baseline::items::Items;
 use crate::baseline::single_writer::{Design, SingleWriter};
+use crate::drive::Mix;
+use crate::figures::{axis, check, series, table};
 use crate::measure::{Rounds, rounds};
-use crate::memc3::drive::Mix;
-use crate::memc3::figures::{axis, check, series, table};
 use crate::ycsb::Ycsb;
 use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Verdict};
 use anyhow::Result;
