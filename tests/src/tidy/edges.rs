@@ -3,7 +3,7 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 11] = [
+pub const EDGES: [(&str, &[&str]); 13] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
@@ -11,9 +11,11 @@ pub const EDGES: [(&str, &[&str]); 11] = [
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
+    ("guira-client", &["guira-proto"]),
+    ("guira-route", &["guira-client", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
     ("guira-lab", &["guira-bench", "guira-cache", "guira-filter", "guira-index", "guira-policy"]),
-    ("guira", &["guira-bench", "guira-lab", "guira-serve"]),
+    ("guira", &["guira-bench", "guira-lab", "guira-route", "guira-serve"]),
     ("guira-tests", &[]),
 ];
 
