@@ -1,9 +1,18 @@
 //! The router behind `guira route`: mcrouter's configuration and commands, over our client's connections.
 //!
-//! What there is: [`Route`], the node that every tree of routes is made of.
+//! What there is: [`Route`], the node that every tree of routes is made of; what a node may know ([`Context`]); and
+//! [`Destinations`], of which whoever builds a tree asks for its leaves.
 
 #![forbid(unsafe_code)]
 
+pub mod context;
+pub mod counters;
+pub mod destinations;
 pub mod route;
+pub mod server;
 
-pub use route::{BoxFuture, Context, Route};
+pub use context::Context;
+pub use counters::{Counter, Counters};
+pub use destinations::{Destination, Destinations};
+pub use route::{BoxFuture, Route};
+pub use server::Server;

@@ -1,0 +1,34 @@
+//! What a route may know beside its request: who asked, what a parent decided, where to count.
+//!
+//! A copy costs a few counted references: a request that goes on after its reply (a shadow, an upgrade of a cache)
+//! takes one along.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::counters::{Counter, Counters};
+
+/// What a route may know beside its request.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// The client's address, where it has one and the router keeps it.
+    pub client: Option<IpAddr>,
+    /// The name under which a delete that fails is written down to be sent later; none: it just fails.
+    pub asynclog: Option<Rc<str>>,
+    /// The request is a copy whose reply nobody waits for.
+    pub is_shadow: bool,
+    /// How often this request has failed over already.
+    pub failovers: u32,
+    /// The bucket that the key was put into, where the pool has buckets.
+    pub bucket: Option<u64>,
+    /// This proxy thread's counters.
+    pub counters: Arc<Counters>,
+}
+
+impl Context {
+    /// Counts one event.
+    pub fn count(&self, counter: Counter) {
+        self.counters.add(counter, 1);
+    }
+}

@@ -1,0 +1,150 @@
+//! Where a server is and how it's spoken to: what mcrouter's configuration writes as one string.
+//!
+//! ```text
+//! host:port[:protocol[:security[:compression]]]      ascii, caret, thrift · plain, ssl, … · compressed, notcompressed
+//! [v6]:port…                                         an IPv6 address stands in brackets
+//! unix:/path[:protocol…]                             a path has no port
+//! ```
+//! Caret and thrift are mcrouter's own protocols. A server that is said to speak them is asked in text, which every
+//! memcached and every mcrouter speaks too.
+
+use std::fmt;
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// A name, an address without brackets, or a path.
+    pub host: String,
+    /// 0 for a path.
+    pub port: u16,
+    /// The host is the path of a unix socket.
+    pub is_unix: bool,
+    /// The protocol's name as written, for people.
+    pub protocol: String,
+    /// How the connection is secured, as written: `plain` or `ssl`, mostly.
+    pub security: String,
+    /// As written; nothing is compressed in text.
+    pub is_compressed: bool,
+}
+
+impl Server {
+    /// Reads one server; what it leaves out is as `defaults` has it.
+    ///
+    /// # Errors
+    /// In words: what can't be read.
+    pub fn parse(text: &str, defaults: &Server) -> Result<Server, String> {
+        let bad = |what: &str| {
+            format!("{what} in server '{text}': write host:port, [v6]:port or unix:/path")
+        };
+        let is_unix = text.starts_with("unix:");
+        let rest = text.strip_prefix("unix:").unwrap_or(text);
+        let (host, rest) = match rest.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').ok_or_else(|| bad("no ']'"))?,
+            None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+        };
+        if host.is_empty() {
+            return Err(bad("no host"));
+        }
+        let mut parts = match rest.strip_prefix(':') {
+            Some(parts) => parts.split(':'),
+            None if rest.is_empty() => "".split(':'),
+            None => return Err(bad("no ':' after the host")),
+        };
+        let port = match (is_unix, defaults.port) {
+            (true, _) => 0,
+            (false, 0) => {
+                let port = parts.next().unwrap_or_default();
+                port.parse().map_err(|_| bad(&format!("no port number '{port}'")))?
+            }
+            (false, port) => {
+                parts.next();
+                port
+            }
+        };
+        let mut server = Server { host: host.to_owned(), port, is_unix, ..defaults.clone() };
+        if let Some(protocol) = parts.next().filter(|part| !part.is_empty()) {
+            if !["ascii", "caret", "thrift", "meta"].contains(&protocol) {
+                return Err(bad(&format!("no protocol '{protocol}'")));
+            }
+            protocol.clone_into(&mut server.protocol);
+        }
+        if let Some(security) = parts.next() {
+            security.clone_into(&mut server.security);
+        }
+        match parts.next() {
+            Some("compressed") => server.is_compressed = true,
+            Some("notcompressed") => server.is_compressed = false,
+            Some(other) => return Err(bad(&format!("no compression '{other}'"))),
+            None => {}
+        }
+        if parts.next().is_some() {
+            return Err(bad("too many parts"));
+        }
+        Ok(server)
+    }
+
+    /// `host:port`, the name under which the server's state is shared and shown.
+    #[must_use]
+    pub fn host_port(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl Default for Server {
+    /// No host; text, plain, and the port is what the string says. A default with a port overrides the string's.
+    fn default() -> Self {
+        let (protocol, security) = ("ascii".to_owned(), "plain".to_owned());
+        Self {
+            host: String::new(),
+            port: 0,
+            is_unix: false,
+            protocol,
+            security,
+            is_compressed: false,
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    /// `host:port:ascii:plain:notcompressed`, as mcrouter names it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let compression = if self.is_compressed { "compressed" } else { "notcompressed" };
+        write!(f, "{}:{}:{}:{compression}", self.host_port(), self.protocol, self.security)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_read_as_mcrouter_reads_it() {
+        for (text, shown) in [
+            ("localhost:11211", "localhost:11211:ascii:plain:notcompressed"),
+            ("127.0.0.1:1:caret", "127.0.0.1:1:caret:plain:notcompressed"),
+            ("[::1]:5:ascii:ssl", "[::1]:5:ascii:ssl:notcompressed"),
+            ("h:1:ascii:plain:compressed", "h:1:ascii:plain:compressed"),
+            ("unix:/run/a.sock", "/run/a.sock:0:ascii:plain:notcompressed"),
+            ("unix:/run/a.sock:ascii", "/run/a.sock:0:ascii:plain:notcompressed"),
+        ] {
+            let server = Server::parse(text, &Server::default());
+            assert_eq!(server.map(|server| server.to_string()), Ok(shown.to_owned()), "{text}");
+        }
+        for text in
+            ["", ":1", "h", "h:x", "h:99999", "[::1:1", "h:1:http", "h:1:ascii:plain:zip", "[a]1"]
+        {
+            assert!(Server::parse(text, &Server::default()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_given_beforehand_replaces_the_one_in_the_text() {
+        let defaults = Server { port: 7, ..Server::default() };
+        let server = Server::parse("h:1:caret", &defaults).map(|server| server.to_string());
+        assert_eq!(server, Ok("h:7:caret:plain:notcompressed".to_owned()));
+    }
+}
