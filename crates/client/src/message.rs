@@ -129,11 +129,11 @@ pub enum Outcome {
     NotFoundHot,
     /// A condition of the store was not met.
     NotStored,
-    /// No reply within the deadline, over a connection that stood.
+    /// No reply within the deadline, over a connection that stood: it may have been carried out.
     Timeout,
     /// No connection within the deadline.
     ConnectTimeout,
-    /// The connection was refused or broke.
+    /// No connection, so that the server never saw the request.
     ConnectError,
     /// Nothing is sent to this server until it answers a probe.
     Tko,
@@ -153,7 +153,7 @@ pub enum Outcome {
     BadCommand,
     /// The request's own fault otherwise: `CLIENT_ERROR`.
     ClientError,
-    /// The server's fault: `SERVER_ERROR`.
+    /// The server's fault: `SERVER_ERROR`, or the connection broke before the reply.
     RemoteError,
     /// Ours: no route, no memory, nowhere to write.
     LocalError,

@@ -11,7 +11,7 @@ pub const EDGES: [(&str, &[&str]); 13] = [
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-serve", &["guira-cache", "guira-proto"]),
-    ("guira-client", &["guira-proto"]),
+    ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
     ("guira-lab", &["guira-bench", "guira-cache", "guira-filter", "guira-index", "guira-policy"]),

@@ -1,0 +1,271 @@
+//! A pipelined connection to one server, shared by all who ask it.
+//!
+//! ```text
+//! ask ─┐                       ┌─ one write a turn ─▶ server
+//! ask ─┼─▶ queue ─▶ driver task┤
+//! ask ─┘     ▲                 └─ replies in order ◀─ server
+//!            └──── reply, waker ────┘
+//! ```
+//! [`Connection::ask`] turns a request into bytes at once; the driver task sends what a turn of the runtime brought
+//! together in one write, and neighbouring gets as one line. It connects when the first request comes, and again when
+//! one comes after the connection was lost.
+//!
+//! # Invariants
+//! 1. Replies meet their requests by order. Whoever was too late or went away keeps its place, and its reply is
+//!    dropped.
+//! 2. [`Outcome::ConnectError`] and [`Outcome::ConnectTimeout`] mean that the server never saw the request. After
+//!    [`Outcome::Timeout`] and [`Outcome::RemoteError`] it may have.
+//! 3. Bytes that cannot be the answer close the connection, and fail all that is outstanding.
+//! 4. No request waits past its deadline, and what is outstanding is bounded: beyond, [`Outcome::Busy`].
+//!
+//! # Costs
+//! A request takes an uncontended lock three times and allocates for the value that comes back; a turn's requests
+//! share two system calls. One clock read is the caller's: deadlines are instants.
+//!
+//! Bad at: a long value and short ones over the same connection: replies wait for those before them.
+
+mod drive;
+mod output;
+mod queue;
+mod stream;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use guira_proto::KEY_BYTES_MAX;
+use guira_proto::reply::ReplyLimits;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{Address, Op, Outcome, Reply, Request};
+use queue::{Limits, Queue};
+
+/// How a connection behaves.
+#[derive(Clone)]
+pub struct ConnectionOptions {
+    /// Longest wait for a connection, name look-up included.
+    pub connect_timeout: Duration,
+    /// After a failed connect requests fail at once for so long, a little more or less at random, doubled with
+    /// each failure up to the second. `None`: each request may try again.
+    pub backoff: Option<(Duration, Duration)>,
+    /// A connection whose oldest request is overdue by this is given up: the path or the server is gone.
+    pub stall: Duration,
+    /// Longest key; servers other than memcached may take more than its 250. Bytes.
+    pub key_bytes_max: usize,
+    /// Longest reply value; a longer one closes the connection. Bytes.
+    pub value_bytes_max: usize,
+    /// Most requests without a reply.
+    pub outstanding_max: usize,
+    /// Most bytes that wait for the socket; a request may exceed it if it is the only one.
+    pub unsent_bytes_max: usize,
+    /// Most keys that neighbouring gets put on one line; 1: each get has a line of its own.
+    pub keys_per_line_max: u32,
+    /// Called from the driver task when the connection comes and goes.
+    pub observer: Option<Observer>,
+}
+
+/// Told when a connection comes and goes.
+pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What an observer is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Connected.
+    Up,
+    /// Could not connect, or lost the connection: why, as those who asked were told.
+    Down(Reply),
+}
+
+impl Default for ConnectionOptions {
+    /// A second to connect, back-off from 50 ms to 5 s, 64 Ki requests, 64 MiB.
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(1),
+            backoff: Some((Duration::from_millis(50), Duration::from_secs(5))),
+            stall: Duration::from_secs(5),
+            key_bytes_max: KEY_BYTES_MAX,
+            value_bytes_max: ReplyLimits::DEFAULT.value_bytes_max,
+            outstanding_max: 64 << 10,
+            unsent_bytes_max: 64 << 20,
+            keys_per_line_max: 100,
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionOptions")
+            .field("connect_timeout", &self.connect_timeout)
+            .field("backoff", &self.backoff)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A handle to one connection; clones share it, and the last one dropped closes it.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+/// What handles and driver share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    address: Address,
+    options: ConnectionOptions,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: Queue,
+    /// All handles are gone.
+    is_closed: bool,
+    /// The connection is to be given up, if there is one.
+    is_reset: bool,
+    /// Until when requests are refused, and with what.
+    refusal: Option<(Instant, Reply)>,
+}
+
+impl Connection {
+    /// A connection to be, of whatever runtime this is called in.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn new(address: Address, options: ConnectionOptions) -> Self {
+        let limits = Limits {
+            outstanding_max: options.outstanding_max.min(OUTSTANDING_MAX),
+            unsent_bytes_max: options.unsent_bytes_max,
+            keys_per_line_max: options.keys_per_line_max,
+            reply: ReplyLimits { value_bytes_max: options.value_bytes_max, ..ReplyLimits::DEFAULT },
+        };
+        let queue = Queue::new(limits);
+        let state = State { queue, is_closed: false, is_reset: false, refusal: None };
+        let shared = Arc::new(Shared { state: Mutex::new(state), address, options });
+        tokio::spawn(drive::drive(Arc::clone(&shared)));
+        Self { handle: Arc::new(Handle { shared }) }
+    }
+
+    /// Where it leads.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.handle.shared.address
+    }
+
+    /// Queues a request, now, and returns its reply to be. Dropped before, the reply is thrown away; the request
+    /// is sent all the same if a connection stands.
+    ///
+    /// A failure is a reply too: see the [module](self)'s second invariant for what it says.
+    pub fn ask(&self, request: Request, deadline: Instant) -> Ask<'_> {
+        let shared = &*self.handle.shared;
+        let refusal = shared.refusal(&request);
+        let mut state = shared.state.lock();
+        let slot = match refusal {
+            Some(reply) => state.queue.answered(reply),
+            None => match &state.refusal {
+                Some((until, reply)) if deadline_left(*until) => {
+                    let reply = reply.clone();
+                    state.queue.answered(reply)
+                }
+                _ => {
+                    let slot = state.queue.ask(request, deadline);
+                    state.queue.wake();
+                    slot
+                }
+            },
+        };
+        Ask { shared, slot }
+    }
+
+    /// Requests without a reply, and bytes that no socket took yet.
+    #[must_use]
+    pub fn load(&self) -> (usize, usize) {
+        let state = self.handle.shared.state.lock();
+        (state.queue.outstanding(), state.queue.unsent_bytes())
+    }
+
+    /// Gives the connection up if there is one, failing what is outstanding; the next request connects anew.
+    pub fn reset(&self) {
+        let mut state = self.handle.shared.state.lock();
+        state.is_reset = true;
+        state.queue.wake();
+    }
+}
+
+/// Whether `until` is still to come.
+fn deadline_left(until: Instant) -> bool {
+    Instant::now() < until
+}
+
+impl Shared {
+    /// Why a request can't be sent at all.
+    fn refusal(&self, request: &Request) -> Option<Reply> {
+        let key = &request.key[..];
+        let is_keyless = matches!(request.op, Op::FlushAll | Op::Version);
+        let is_key = (1..=self.options.key_bytes_max).contains(&key.len())
+            && key.iter().all(|&b| b > b' ' && b != 0x7f);
+        if !is_key && !is_keyless {
+            return Some(Reply::failure(Outcome::BadKey, &b"not a key"[..]));
+        }
+        let is_too_long = request.value.len() > VALUE_BYTES_MAX;
+        is_too_long.then(|| Reply::failure(Outcome::BadValue, &b"the value is too long"[..]))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.is_closed = true;
+        state.queue.wake();
+    }
+}
+
+/// A reply to be; see [`Connection::ask`].
+#[must_use = "the reply says whether the request was carried out"]
+#[derive(Debug)]
+pub struct Ask<'c> {
+    shared: &'c Shared,
+    slot: u32,
+}
+
+impl Future for Ask<'_> {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
+        assert!(self.slot != DONE, "polled after it was ready");
+        match self.shared.state.lock().queue.poll(self.slot, cx.waker()) {
+            Some(reply) => {
+                self.slot = DONE;
+                Poll::Ready(reply)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Ask<'_> {
+    fn drop(&mut self) {
+        if self.slot != DONE {
+            self.shared.state.lock().queue.abandon(self.slot);
+        }
+    }
+}
+
+/// The slot of an ask that has its reply.
+const DONE: u32 = u32::MAX;
+
+/// What a slot's number leaves room for, by far.
+const OUTSTANDING_MAX: usize = 1 << 30;
+
+/// The longest value that a request line can announce to memcached. Bytes.
+const VALUE_BYTES_MAX: usize = i32::MAX as usize - 2;

@@ -1,0 +1,265 @@
+//! The task behind a connection: connects, writes, reads, and looks after deadlines.
+//!
+//! One turn is one poll: what was queued is written, what came is read and handed out. The wakers of those who got
+//! replies are called after the lock is let go.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::output::Output;
+use super::stream::Stream;
+use super::{Event, Shared, State};
+use crate::{Outcome, Reply};
+
+/// Serves the connection's handles until the last is gone.
+pub(super) async fn drive(shared: Arc<Shared>) {
+    let mut driver = Driver::new(&shared);
+    let mut failures = 0;
+    while driver.wanted().await {
+        let stream = match driver.connected().await {
+            Ok(stream) => stream,
+            Err(reply) => {
+                failures += 1;
+                driver.fail(&reply, failures);
+                continue;
+            }
+        };
+        failures = 0;
+        driver.up();
+        let reply = driver.talk(stream).await;
+        driver.fail(&reply, 0);
+    }
+}
+
+struct Driver<'s> {
+    shared: &'s Shared,
+    /// Taken from the queue and not yet written.
+    output: Output,
+    /// Read and not yet a whole reply.
+    input: BytesMut,
+    /// Below so many bytes `input` holds no whole reply.
+    wanted_bytes: usize,
+    /// To be woken when the lock is free.
+    woken: Vec<Waker>,
+    timer: Pin<Box<Sleep>>,
+    /// When `timer` rings, if anybody is to be told.
+    armed: Option<Instant>,
+}
+
+impl<'s> Driver<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        Self {
+            shared,
+            output: Output::default(),
+            input: BytesMut::with_capacity(READ_BYTES),
+            wanted_bytes: 1,
+            woken: Vec::new(),
+            timer: Box::pin(sleep_until(Instant::now())),
+            armed: None,
+        }
+    }
+
+    /// Waits for the first request; false: all handles are gone, and nobody waits.
+    async fn wanted(&mut self) -> bool {
+        std::future::poll_fn(|cx| {
+            let mut state = self.shared.state.lock();
+            state.queue.park(cx.waker());
+            state.is_reset = false;
+            match (state.queue.outstanding(), state.is_closed) {
+                (0, true) => Poll::Ready(false),
+                (0, false) => Poll::Pending,
+                _ => Poll::Ready(true),
+            }
+        })
+        .await
+    }
+
+    async fn connected(&mut self) -> Result<Stream, Reply> {
+        let shared = self.shared;
+        let limit = shared.options.connect_timeout;
+        let mut connecting = pin!(timeout(limit, Stream::connect(&shared.address)));
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(done) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(match done {
+                    Ok(Ok(stream)) => Ok(stream),
+                    Ok(Err(error)) => Err(broken(Outcome::ConnectError, &error)),
+                    Err(_) => Err(Reply::failure(Outcome::ConnectTimeout, "connect timed out")),
+                });
+            }
+            self.shared.state.lock().queue.park(cx.waker());
+            self.poll_deadlines(cx);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn up(&mut self) {
+        let mut state = self.shared.state.lock();
+        state.queue.connected();
+        state.is_reset = false;
+        drop(state);
+        self.tell(&Event::Up);
+    }
+
+    /// Answers all that is outstanding with `reply`; after so many failures to connect, backs off.
+    fn fail(&mut self, reply: &Reply, failures: u32) {
+        let options = &self.shared.options;
+        let pause = options.backoff.filter(|_| failures > 0).map(|(first, most)| {
+            let grown = first.saturating_mul(1 << (failures - 1).min(20)).min(most);
+            grown.mul_f64(fastrand::f64().mul_add(0.5, 0.75))
+        });
+        let mut state = self.shared.state.lock();
+        state.refusal = pause.map(|pause| (Instant::now() + pause, reply.clone()));
+        state.queue.fail_all(reply, &mut self.woken);
+        drop(state);
+        self.output.clear();
+        self.input.clear();
+        (self.wanted_bytes, self.armed) = (1, None);
+        self.wake();
+        self.tell(&Event::Down(reply.clone()));
+    }
+
+    fn tell(&self, event: &Event) {
+        if let Some(observer) = &self.shared.options.observer {
+            observer(event);
+        }
+    }
+
+    fn wake(&mut self) {
+        for waker in self.woken.drain(..) {
+            waker.wake();
+        }
+    }
+
+    /// Exchanges requests and replies until the connection ends; returns what to tell those still waiting.
+    async fn talk(&mut self, mut stream: Stream) -> Reply {
+        std::future::poll_fn(|cx| self.poll_turn(&mut stream, cx)).await
+    }
+
+    fn poll_turn(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {
+        if let Some(end) = self.take(cx.waker()) {
+            return Poll::Ready(end);
+        }
+        if let Poll::Ready(Err(error)) = self.poll_write(stream, cx) {
+            return Poll::Ready(broken(Outcome::RemoteError, &error));
+        }
+        let end = self.poll_read(stream, cx);
+        self.wake();
+        if end.is_pending() && self.poll_deadlines(cx) {
+            return Poll::Ready(Reply::failure(Outcome::RemoteError, "the server fell silent"));
+        }
+        end
+    }
+
+    /// Takes what is to be written; `Some`: the connection is to end.
+    fn take(&mut self, waker: &Waker) -> Option<Reply> {
+        let mut state = self.shared.state.lock();
+        let State { queue, is_closed, is_reset, .. } = &mut *state;
+        queue.park(waker);
+        let is_done = *is_closed && queue.outstanding() == 0;
+        if is_done || *is_reset {
+            return Some(Reply::failure(Outcome::RemoteError, "the connection was given up"));
+        }
+        if self.output.is_empty() {
+            queue.take_output(&mut self.output);
+        }
+        None
+    }
+
+    /// Writes all of `output`, and what was queued while it waited for the socket.
+    fn poll_write(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.output.is_empty() {
+            let stream = Pin::new(&mut *stream);
+            let n = if let Some(bytes) = self.output.single() {
+                ready!(stream.poll_write(cx, bytes))?
+            } else {
+                let mut slices = [IoSlice::new(b""); SLICES];
+                let used = self.output.slices(&mut slices);
+                ready!(stream.poll_write_vectored(cx, &slices[..used]))?
+            };
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.output.advance(n);
+            if self.output.is_empty() {
+                self.shared.state.lock().queue.take_output(&mut self.output);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads until nothing more is there, handing out replies; ready when the connection is over.
+    fn poll_read(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {
+        loop {
+            if self.input.capacity() - self.input.len() < READ_BYTES_MIN {
+                let missing = self.wanted_bytes.saturating_sub(self.input.len());
+                // What a server announces is believed as far as it has sent.
+                self.input
+                    .reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(READ_BYTES));
+            }
+            let read = pin!(stream.read_buf(&mut self.input));
+            match ready!(read.poll(cx)) {
+                Ok(0) => {
+                    let words = "connection closed by the server";
+                    return Poll::Ready(Reply::failure(Outcome::RemoteError, words));
+                }
+                Err(error) => return Poll::Ready(broken(Outcome::RemoteError, &error)),
+                Ok(_) if self.input.len() < self.wanted_bytes => {}
+                Ok(_) => {
+                    let mut state = self.shared.state.lock();
+                    match state.queue.receive(&mut self.input, &mut self.woken) {
+                        Ok(wanted_bytes) => self.wanted_bytes = wanted_bytes,
+                        Err(error) => {
+                            return Poll::Ready(Reply::failure(Outcome::RemoteError, error.0));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers the late ones and sets the timer for the next; true: the server has been silent for too long.
+    fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> bool {
+        let stall = self.shared.options.stall;
+        loop {
+            let earliest = self.shared.state.lock().queue.earliest();
+            if let Some(at) = earliest
+                && self.armed.is_none_or(|armed| at < armed)
+            {
+                self.armed = Some(at);
+                self.timer.as_mut().reset(at);
+            }
+            if self.armed.is_none() || self.timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            self.armed = None;
+            let mut state = self.shared.state.lock();
+            let is_stalled = state.queue.expire(Instant::now(), stall, &mut self.woken);
+            drop(state);
+            self.wake();
+            if is_stalled {
+                return true;
+            }
+        }
+    }
+}
+
+fn broken(outcome: Outcome, error: &io::Error) -> Reply {
+    Reply::failure(outcome, Bytes::from(error.to_string()))
+}
+
+/// Room for a read.
+const READ_BYTES: usize = 16 << 10;
+/// Less room is made more before a read.
+const READ_BYTES_MIN: usize = 4 << 10;
+/// A value's announced length is made room for at once up to this.
+const TRUSTED_BYTES: usize = 1 << 20;
+/// Stretches of one vectored write.
+const SLICES: usize = 32;

@@ -1,0 +1,430 @@
+//! What one connection has been asked and not yet answered: no I/O, no clock.
+//!
+//! ```text
+//! ask ─▶ waiting (no connection yet) ─▶ out (bytes) ─▶ driver ─▶ socket
+//!                                        │
+//!                      order: entries, the oldest first ─▶ slots ─▶ the caller
+//! ```
+//! # Invariants
+//! 1. `order` has an entry for each request in `out` or on the wire, in their order.
+//! 2. A slot is freed once: by its caller when it was answered, by the queue when its caller went away.
+//! 3. An entry that was too late stays until its reply comes, so that replies keep meeting their requests.
+//! 4. Neighbouring gets share a line: an entry `ends_line` if `END` follows its value, or stands for it.
+//!
+//! # Costs
+//! A request: one entry and one slot, reused; its bytes copied once. Looking for late ones walks `order`, when the
+//! earliest deadline has passed.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
+use tokio::time::Instant;
+
+use super::output::Output;
+use crate::wire::{OutOfStep, copy, text};
+use crate::{Op, Outcome, Reply, Request};
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) out: Output,
+    waiting: VecDeque<(Entry, Request)>,
+    waiting_bytes: usize,
+    order: VecDeque<Entry>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The get line at the end of `out` that lacks its `\r\n`, and its keys.
+    open: Option<(Op, u32)>,
+    /// The value of a line's last key came, its `END` not yet.
+    is_end_due: bool,
+    is_connected: bool,
+    /// No deadline is earlier than this.
+    earliest: Option<Instant>,
+    limits: Limits,
+    driver: Option<Waker>,
+    is_driver_parked: bool,
+}
+
+/// What the queue may hold, and how it writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) outstanding_max: usize,
+    pub(crate) unsent_bytes_max: usize,
+    pub(crate) keys_per_line_max: u32,
+    pub(crate) reply: ReplyLimits,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Bytes,
+    deadline: Instant,
+    slot: u32,
+    op: Op,
+    ends_line: bool,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    Asked(Option<Waker>),
+    Answered(Reply),
+    Abandoned,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            out: Output::default(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            order: VecDeque::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            open: None,
+            is_end_due: false,
+            is_connected: false,
+            earliest: None,
+            limits,
+            driver: None,
+            is_driver_parked: false,
+        }
+    }
+
+    /// Requests that have no reply yet.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.order.len() + self.waiting.len()
+    }
+
+    /// Bytes that no socket took yet.
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.out.left() + self.waiting_bytes
+    }
+
+    /// Takes a request whose key was checked; the slot is where its reply will be.
+    pub(crate) fn ask(&mut self, request: Request, deadline: Instant) -> u32 {
+        let unsent = self.unsent_bytes() + request.value.len();
+        if self.outstanding() >= self.limits.outstanding_max
+            || unsent > self.limits.unsent_bytes_max
+        {
+            return self
+                .answered(Reply::failure(Outcome::Busy, &b"too many requests outstanding"[..]));
+        }
+        let slot = self.new_slot(Slot::Asked(None));
+        let (op, key) = (request.op, Bytes::new());
+        let entry = Entry { key, deadline, slot, op, ends_line: true };
+        self.earliest = Some(self.earliest.map_or(deadline, |earliest| earliest.min(deadline)));
+        if self.is_connected {
+            self.send(entry, request);
+        } else {
+            self.waiting_bytes += request.value.len();
+            self.waiting.push_back((entry, request));
+        }
+        slot
+    }
+
+    /// A slot that holds its reply already.
+    pub(crate) fn answered(&mut self, reply: Reply) -> u32 {
+        self.new_slot(Slot::Answered(reply))
+    }
+
+    fn new_slot(&mut self, slot: Slot) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.slots[at as usize] = slot;
+            return at;
+        }
+        self.slots.push(slot);
+        u32::try_from(self.slots.len() - 1).expect("outstanding_max is less than 2^32")
+    }
+
+    fn send(&mut self, mut entry: Entry, request: Request) {
+        let is_mergeable = matches!(entry.op, Op::Get | Op::Gets);
+        match &mut self.open {
+            Some((op, keys)) if *op == entry.op && *keys < self.limits.keys_per_line_max => {
+                *keys += 1;
+                if let Some(last) = self.order.back_mut() {
+                    last.ends_line = false;
+                }
+                self.out.bytes.push(b' ');
+                self.out.bytes.extend_from_slice(&request.key);
+            }
+            _ => {
+                self.close_line();
+                if is_mergeable {
+                    let word = if entry.op == Op::Get { &b"get "[..] } else { b"gets " };
+                    self.out.bytes.extend_from_slice(word);
+                    self.out.bytes.extend_from_slice(&request.key);
+                    self.open = Some((entry.op, 1));
+                } else {
+                    text::encode(&request, &mut self.out.bytes);
+                    if entry.op.is_update() {
+                        self.out.append_value(&request.value);
+                        self.out.bytes.extend_from_slice(b"\r\n");
+                    }
+                }
+            }
+        }
+        entry.key = request.key;
+        self.order.push_back(entry);
+    }
+
+    fn close_line(&mut self) {
+        if self.open.take().is_some() {
+            self.out.bytes.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Swaps what there is to send with `spare`, which is empty.
+    pub(crate) fn take_output(&mut self, spare: &mut Output) {
+        self.close_line();
+        std::mem::swap(&mut self.out, spare);
+    }
+
+    /// From now on requests become bytes at once; those whose deadline passed meanwhile never do.
+    pub(crate) fn connected(&mut self) {
+        self.is_connected = true;
+        self.waiting_bytes = 0;
+        for (entry, request) in std::mem::take(&mut self.waiting) {
+            match self.slots.get(entry.slot as usize) {
+                Some(Slot::Asked(_)) => self.send(entry, request),
+                Some(_) => self.release(entry.slot),
+                None => {}
+            }
+        }
+    }
+
+    /// The connection is gone, or never came about: all is answered with `reply`.
+    pub(crate) fn fail_all(&mut self, reply: &Reply, woken: &mut Vec<Waker>) {
+        (self.is_connected, self.is_end_due, self.open) = (false, false, None);
+        (self.earliest, self.waiting_bytes) = (None, 0);
+        self.out.clear();
+        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(entry, _)| entry);
+        for entry in std::mem::take(&mut self.order).into_iter().chain(waiting) {
+            self.answer(entry.slot, reply.clone(), woken);
+        }
+    }
+
+    /// When to call [`expire`](Self::expire) next.
+    pub(crate) fn earliest(&self) -> Option<Instant> {
+        self.earliest
+    }
+
+    /// Answers those whose deadline has passed. True: the oldest request is overdue by `stall` and the server
+    /// still silent.
+    pub(crate) fn expire(&mut self, now: Instant, stall: Duration, woken: &mut Vec<Waker>) -> bool {
+        let Queue { order, waiting, slots, free, .. } = self;
+        let mut earliest = None::<Instant>;
+        let mut look_again = |at: Instant| earliest = Some(earliest.map_or(at, |e| e.min(at)));
+        let sent = order.iter_mut().map(|entry| (entry, Outcome::Timeout));
+        let waiting = waiting.iter_mut().map(|(entry, _)| (entry, Outcome::ConnectTimeout));
+        for (entry, outcome) in sent.chain(waiting).filter(|(entry, _)| entry.slot != NONE) {
+            if entry.deadline > now {
+                look_again(entry.deadline);
+                continue;
+            }
+            settle(slots, free, entry.slot, Reply::new(outcome), woken);
+            entry.slot = NONE;
+        }
+        let overdue = order.front().filter(|entry| entry.slot == NONE);
+        let is_stalled = overdue.is_some_and(|entry| entry.deadline + stall <= now);
+        if let Some(entry) = overdue {
+            look_again(entry.deadline + stall);
+        }
+        self.earliest = earliest;
+        is_stalled
+    }
+
+    /// Reads all whole replies off the front of `input`; returns below how many bytes it needn't be called again.
+    pub(crate) fn receive(
+        &mut self,
+        input: &mut BytesMut,
+        woken: &mut Vec<Waker>,
+    ) -> Result<usize, OutOfStep> {
+        loop {
+            if input.is_empty() {
+                return Ok(1);
+            }
+            let (line, used) = match parse(input, &self.limits.reply) {
+                Ok(ReplyParsed::Reply { reply, used }) => (reply, used),
+                Ok(ReplyParsed::Incomplete { at_least }) => return Ok(at_least),
+                Err(error) => return Err(OutOfStep(error.to_string())),
+            };
+            match line {
+                Line::Value { key, flags, cas, value } if value.len() >= SHARED_BYTES_MIN => {
+                    let (key, value_bytes) = (copy(key), value.len());
+                    let whole = input.split_to(used).freeze();
+                    let value = whole.slice(used - 2 - value_bytes..used - 2);
+                    let found = Reply { value, flags, token: cas.unwrap_or(0), ..FOUND };
+                    self.value(&key, found, woken)?;
+                    continue;
+                }
+                Line::Value { key, flags, cas, value } => {
+                    let token = cas.unwrap_or(0);
+                    self.value(key, Reply { value: copy(value), flags, token, ..FOUND }, woken)?;
+                }
+                Line::LeaseValue { key, token, flags, value } => {
+                    let outcome = text::lease_outcome(token, value.len());
+                    let value = copy(value);
+                    self.value(key, Reply { outcome, value, flags, token, ..FOUND }, woken)?;
+                }
+                Line::End => self.end(&Reply::new(Outcome::NotFound), woken)?,
+                line => self.line(line, woken)?,
+            }
+            input.advance(used);
+        }
+    }
+
+    /// A value answers the first entry of its line that has its key; those before it are misses.
+    fn value(&mut self, key: &[u8], reply: Reply, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
+        while let Some(entry) = self.order.front().filter(|e| e.op.is_get() && !self.is_end_due) {
+            let (slot, ends_line, is_it) = (entry.slot, entry.ends_line, entry.key == key);
+            if ends_line && !is_it {
+                break;
+            }
+            self.order.pop_front();
+            if is_it {
+                self.is_end_due = ends_line;
+                self.answer(slot, reply, woken);
+                return Ok(());
+            }
+            self.answer(slot, Reply::new(Outcome::NotFound), woken);
+        }
+        Err(OutOfStep("a value came that nobody asked for".into()))
+    }
+
+    /// The end of a get line: what is left of the line is answered with `reply`.
+    fn end(&mut self, reply: &Reply, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
+        if std::mem::take(&mut self.is_end_due) {
+            return Ok(());
+        }
+        loop {
+            let entry = self.order.pop_front().filter(|entry| entry.op.is_get());
+            let Some(Entry { slot, ends_line, .. }) = entry else {
+                return Err(OutOfStep("an END came that nobody waits for".into()));
+            };
+            self.answer(slot, reply.clone(), woken);
+            if ends_line {
+                return Ok(());
+            }
+        }
+    }
+
+    fn line(&mut self, line: Line<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
+        let Some(Entry { op, slot, .. }) = self.order.front() else {
+            return Err(OutOfStep(format!("nobody asked for {line:?}")));
+        };
+        let (op, slot) = (*op, *slot);
+        if let (Op::MetaGet, Line::Line(whole)) = (op, line) {
+            let key = &self.order[0].key;
+            let Some(message) = text::meta_text(whole, key).map(copy) else {
+                return Err(OutOfStep(format!("{op:?} was answered with {line:?}")));
+            };
+            (self.is_end_due, _) = (true, self.order.pop_front());
+            self.answer(slot, Reply { message, ..FOUND }, woken);
+            return Ok(());
+        }
+        let reply = text::decode(op, line)?;
+        if op.is_get() {
+            return self.end(&reply, woken);
+        }
+        let is_unread_body = op.is_update() && reply.outcome == Outcome::BadCommand;
+        self.order.pop_front();
+        self.answer(slot, reply, woken);
+        if is_unread_body {
+            return Err(OutOfStep(format!(
+                "the server has no {op:?} and read its value as commands"
+            )));
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, slot: u32, reply: Reply, woken: &mut Vec<Waker>) {
+        if slot != NONE {
+            settle(&mut self.slots, &mut self.free, slot, reply, woken);
+        }
+    }
+
+    /// The reply in `slot`, which is free then; else `waker` is kept until it comes.
+    pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<Reply> {
+        let at = &mut self.slots[slot as usize];
+        if let Slot::Asked(kept) = at {
+            if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+                *kept = Some(waker.clone());
+            }
+            return None;
+        }
+        let Slot::Answered(reply) = std::mem::replace(at, Slot::Free) else {
+            return None;
+        };
+        self.free.push(slot);
+        Some(reply)
+    }
+
+    /// Nobody waits for `slot` any more.
+    pub(crate) fn abandon(&mut self, slot: u32) {
+        let at = &mut self.slots[slot as usize];
+        if let Slot::Asked(_) = at {
+            *at = Slot::Abandoned;
+        } else {
+            self.release(slot);
+        }
+    }
+
+    fn release(&mut self, slot: u32) {
+        self.slots[slot as usize] = Slot::Free;
+        self.free.push(slot);
+    }
+
+    /// Has the driver woken by the next [`wake`](Self::wake).
+    pub(crate) fn park(&mut self, waker: &Waker) {
+        self.is_driver_parked = true;
+        if !self.driver.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+            self.driver = Some(waker.clone());
+        }
+    }
+
+    /// Wakes the driver, once until it parks again.
+    pub(crate) fn wake(&mut self) {
+        if std::mem::take(&mut self.is_driver_parked)
+            && let Some(driver) = &self.driver
+        {
+            driver.wake_by_ref();
+        }
+    }
+}
+
+/// Leaves `reply` in its slot, unless the caller went away.
+fn settle(
+    slots: &mut [Slot],
+    free: &mut Vec<u32>,
+    slot: u32,
+    reply: Reply,
+    woken: &mut Vec<Waker>,
+) {
+    match std::mem::replace(&mut slots[slot as usize], Slot::Free) {
+        Slot::Asked(waker) => {
+            slots[slot as usize] = Slot::Answered(reply);
+            woken.extend(waker);
+        }
+        _ => free.push(slot),
+    }
+}
+
+/// The slot of an entry that was too late.
+const NONE: u32 = u32::MAX;
+
+/// Values from here on share the memory that they were read into. Bytes.
+const SHARED_BYTES_MIN: usize = 4 << 10;
+
+const FOUND: Reply = Reply {
+    outcome: Outcome::Found,
+    value: Bytes::new(),
+    flags: 0,
+    token: 0,
+    number: 0,
+    message: Bytes::new(),
+};
+
+#[cfg(test)]
+mod tests;

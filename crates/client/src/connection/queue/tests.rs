@@ -1,0 +1,252 @@
+//! Replies meet their requests, however many share a line and however the stream is cut.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use guira_proto::reply::ReplyLimits;
+use tokio::time::Instant;
+
+use super::{Limits, Output, Queue};
+use crate::{Op, Outcome, Reply, Request};
+
+const LIMITS: Limits = Limits {
+    outstanding_max: 100,
+    unsent_bytes_max: 1 << 20,
+    keys_per_line_max: 3,
+    reply: ReplyLimits::DEFAULT,
+};
+
+struct Wakes(AtomicU32);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn connected() -> Queue {
+    let mut queue = Queue::new(LIMITS);
+    queue.connected();
+    queue
+}
+
+fn later() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+fn sent(queue: &mut Queue) -> String {
+    let mut output = Output::default();
+    queue.take_output(&mut output);
+    String::from_utf8(output.bytes.clone()).unwrap()
+}
+
+fn ask(queue: &mut Queue, op: Op, key: &'static str) -> u32 {
+    let value = if op.is_update() { &b"abc"[..] } else { b"" };
+    let request = Request { value: value.into(), delta: 1, ..Request::new(op, key) };
+    queue.ask(request, later())
+}
+
+fn take(queue: &mut Queue, slot: u32) -> Option<Reply> {
+    queue.poll(slot, Waker::noop())
+}
+
+/// What a server says to the requests of `talk`, in order.
+const REPLIES: &str = "VALUE b 7 2\r\nbb\r\nEND\r\nVALUE c 0 0 99\r\n\r\nEND\r\nSTORED\r\nEND\r\n\
+    LVALUE l 17 0 3\r\nold\r\nEND\r\nMETA m age: 1; exptime: 2\r\nEND\r\nDELETED\r\n8\r\n\
+    SERVER_ERROR 307 too much\r\nVERSION 1.6\r\n";
+
+fn talk(queue: &mut Queue) -> Vec<u32> {
+    let mut slots: Vec<u32> = [
+        (Op::Get, "a"),
+        (Op::Get, "b"),
+        (Op::Gets, "c"),
+        (Op::Set, "d"),
+        (Op::Get, "e"),
+        (Op::LeaseGet, "l"),
+        (Op::MetaGet, "m"),
+        (Op::Delete, "f"),
+        (Op::Incr, "g"),
+        (Op::Get, "h"),
+    ]
+    .into_iter()
+    .map(|(op, key)| ask(queue, op, key))
+    .collect();
+    slots.push(queue.ask(Request::new(Op::Version, ""), later()));
+    slots
+}
+
+#[test]
+fn neighbouring_gets_share_a_line_and_nothing_else_does() {
+    let mut queue = connected();
+    talk(&mut queue);
+    assert_eq!(
+        sent(&mut queue),
+        "get a b\r\ngets c\r\nset d 0 0 3\r\nabc\r\nget e\r\nlease-get l\r\nmetaget m\r\n\
+         delete f\r\nincr g 1\r\nget h\r\nversion\r\n"
+    );
+    for key in ["a", "b", "c", "d"] {
+        ask(&mut queue, Op::Get, key);
+    }
+    assert_eq!(sent(&mut queue), "get a b c\r\nget d\r\n", "three keys a line");
+    ask(&mut queue, Op::Get, "e");
+    assert_eq!(sent(&mut queue), "get e\r\n", "a line that was taken is not continued");
+}
+
+#[test]
+fn replies_cut_at_each_byte_answer_the_same() {
+    for cut in 0..=REPLIES.len() {
+        let mut queue = connected();
+        let slots = talk(&mut queue);
+        let (mut input, mut woken) = (BytesMut::new(), Vec::new());
+        for piece in [&REPLIES[..cut], &REPLIES[cut..]] {
+            input.extend_from_slice(piece.as_bytes());
+            let wanted = queue.receive(&mut input, &mut woken).unwrap();
+            assert!(wanted > input.len(), "cut {cut}");
+        }
+        assert_eq!((input.len(), queue.outstanding()), (0, 0), "cut {cut}");
+        let replies: Vec<Reply> =
+            slots.iter().map(|&slot| take(&mut queue, slot).unwrap()).collect();
+        let outcomes: Vec<Outcome> = replies.iter().map(|reply| reply.outcome).collect();
+        use Outcome::{Busy, Deleted, Found, NotFound, Ok, Stored};
+        let expected =
+            [NotFound, Found, Found, Stored, NotFound, NotFound, Found, Deleted, Found, Busy, Ok];
+        assert_eq!(outcomes, expected, "cut {cut}");
+        assert_eq!((&replies[1].value[..], replies[1].flags), (&b"bb"[..], 7));
+        assert_eq!(replies[2].token, 99);
+        assert_eq!((replies[5].token, &replies[5].value[..]), (17, &b"old"[..]));
+        assert_eq!(replies[6].message, "age: 1; exptime: 2");
+        assert_eq!(replies[8].number, 8);
+        assert_eq!(replies[9].message, "too much");
+        assert_eq!(replies[10].message, "1.6");
+    }
+}
+
+#[test]
+fn an_error_on_a_shared_line_answers_all_of_its_keys_and_no_others() {
+    let mut queue = connected();
+    let first: Vec<u32> = ["a", "b"].map(|key| ask(&mut queue, Op::Get, key)).into();
+    let _ = sent(&mut queue);
+    let next = ask(&mut queue, Op::Get, "c");
+    let mut input = BytesMut::from("SERVER_ERROR out of memory\r\nVALUE c 0 1\r\nx\r\nEND\r\n");
+    queue.receive(&mut input, &mut Vec::new()).unwrap();
+    for slot in first {
+        let reply = take(&mut queue, slot).unwrap();
+        assert_eq!(
+            (reply.outcome, &reply.message[..]),
+            (Outcome::RemoteError, &b"out of memory"[..])
+        );
+    }
+    assert_eq!(take(&mut queue, next).unwrap().outcome, Outcome::Found);
+}
+
+#[test]
+fn the_same_key_twice_on_a_line_is_answered_twice() {
+    let mut queue = connected();
+    let slots = ["a", "a"].map(|key| ask(&mut queue, Op::Get, key));
+    let mut input = BytesMut::from("VALUE a 0 1\r\nx\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    queue.receive(&mut input, &mut Vec::new()).unwrap();
+    assert!(slots.map(|slot| take(&mut queue, slot).unwrap().value == "x").iter().all(|&x| x));
+}
+
+#[test]
+fn what_is_no_answer_ends_the_connection() {
+    for (op, stray) in [
+        (Op::Get, "VALUE other 0 1\r\nx\r\n"),
+        (Op::Get, "STORED\r\n"),
+        (Op::Set, "END\r\n"),
+        (Op::Set, "DELETED\r\n"),
+        (Op::Delete, "VALUE k 0 1\r\nx\r\n"),
+        (Op::MetaGet, "META other age: 1\r\n"),
+        (Op::Get, "END\r\nEND\r\n"),
+        (Op::Set, "ERROR\r\n"),
+        (Op::Get, "HTTP/1.1 400 Bad Request\r\n"),
+    ] {
+        let mut queue = connected();
+        ask(&mut queue, op, "k");
+        let mut input = BytesMut::from(stray);
+        assert!(queue.receive(&mut input, &mut Vec::new()).is_err(), "{op:?} {stray:?}");
+    }
+}
+
+#[test]
+fn a_late_reply_is_dropped_and_the_next_one_still_meets_its_request() {
+    let mut queue = connected();
+    let (now, stall) = (Instant::now(), Duration::from_secs(5));
+    let early = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1));
+    let late = queue.ask(Request::new(Op::Delete, "b"), now + Duration::from_secs(9));
+    assert_eq!(queue.earliest(), Some(now + Duration::from_secs(1)));
+    let mut woken = Vec::new();
+    assert!(!queue.expire(now + Duration::from_secs(2), stall, &mut woken));
+    assert_eq!(take(&mut queue, early).unwrap().outcome, Outcome::Timeout);
+    let third = ask(&mut queue, Op::Get, "c");
+    assert_eq!(third, early, "the slot is used again while its first reply is still to come");
+    let mut input = BytesMut::from("VALUE a 0 1\r\nx\r\nEND\r\nDELETED\r\nEND\r\n");
+    queue.receive(&mut input, &mut woken).unwrap();
+    assert_eq!(take(&mut queue, late).unwrap().outcome, Outcome::Deleted);
+    assert_eq!(take(&mut queue, third).unwrap().outcome, Outcome::NotFound);
+}
+
+#[test]
+fn a_server_that_is_silent_for_too_long_is_given_up() {
+    let mut queue = connected();
+    let (now, stall) = (Instant::now(), Duration::from_secs(5));
+    let _ = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1));
+    assert!(!queue.expire(now + Duration::from_secs(1), stall, &mut Vec::new()));
+    assert_eq!(queue.earliest(), Some(now + Duration::from_secs(6)));
+    assert!(queue.expire(now + Duration::from_secs(6), stall, &mut Vec::new()));
+}
+
+#[test]
+fn a_request_that_was_too_late_for_the_connection_is_never_sent() {
+    let mut queue = Queue::new(LIMITS);
+    let now = Instant::now();
+    let late = queue.ask(Request::new(Op::Set, "late"), now);
+    let given_up = ask(&mut queue, Op::Set, "given-up");
+    let _ = ask(&mut queue, Op::Delete, "k");
+    queue.expire(now, Duration::ZERO, &mut Vec::new());
+    queue.abandon(given_up);
+    queue.connected();
+    assert_eq!(take(&mut queue, late).unwrap().outcome, Outcome::ConnectTimeout);
+    assert_eq!(sent(&mut queue), "delete k\r\n");
+    assert_eq!(queue.unsent_bytes(), 0);
+}
+
+#[test]
+fn what_is_outstanding_is_bounded_and_all_of_it_fails_with_the_connection() {
+    let mut queue = connected();
+    let slots: Vec<u32> = (0..100).map(|_| ask(&mut queue, Op::Get, "k")).collect();
+    let one_more = ask(&mut queue, Op::Get, "k");
+    assert_eq!(take(&mut queue, one_more).unwrap().outcome, Outcome::Busy);
+    queue.abandon(slots[0]);
+    let wakes = Arc::new(Wakes(AtomicU32::new(0)));
+    assert!(queue.poll(slots[1], &Waker::from(Arc::clone(&wakes))).is_none());
+    let mut woken = Vec::new();
+    queue.fail_all(&Reply::new(Outcome::RemoteError), &mut woken);
+    woken.into_iter().for_each(Waker::wake);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    for &slot in &slots[1..] {
+        assert_eq!(take(&mut queue, slot).unwrap().outcome, Outcome::RemoteError);
+    }
+    assert_eq!((queue.outstanding(), queue.free.len()), (0, queue.slots.len()), "no slot is lost");
+    let again = ask(&mut queue, Op::Set, "k");
+    queue.connected();
+    assert_eq!(sent(&mut queue), "set k 0 0 3\r\nabc\r\n");
+    queue.abandon(again);
+}
+
+#[test]
+fn a_long_value_shares_the_buffer_and_arrives_whole() {
+    let mut queue = connected();
+    let slot = ask(&mut queue, Op::Get, "k");
+    let value = vec![b'v'; super::SHARED_BYTES_MIN];
+    let mut input = BytesMut::from(format!("VALUE k 5 {}\r\n", value.len()).as_bytes());
+    input.extend_from_slice(&value);
+    assert_eq!(queue.receive(&mut input, &mut Vec::new()).unwrap(), input.len() + 2);
+    input.extend_from_slice(b"\r\nEND\r\n");
+    queue.receive(&mut input, &mut Vec::new()).unwrap();
+    let reply = take(&mut queue, slot).unwrap();
+    assert_eq!((&reply.value[..], reply.flags), (&value[..], 5));
+}

@@ -1,0 +1,246 @@
+//! A connection against real servers: order under load, lost and late servers, and what is never sent.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use guira_client::{Address, Connection, ConnectionOptions, Op, Outcome, Reply, Request};
+use guira_tests::server::{self, Program, Server};
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+const PROGRAMS: [Program; 2] = [Program::Memcached, Program::Guira];
+
+fn address(server: &Server) -> Address {
+    match server.address() {
+        server::Address::Unix(path) => Address::Unix(path.clone()),
+        server::Address::Tcp(port) => Address::Tcp { host: "127.0.0.1".into(), port: *port },
+    }
+}
+
+fn connection(server: &Server) -> Connection {
+    Connection::new(address(server), ConnectionOptions::default())
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(30)
+}
+
+fn set(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Request {
+    Request { value: value.into(), ..Request::new(Op::Set, key) }
+}
+
+async fn get(connection: &Connection, key: &str) -> Reply {
+    connection.ask(Request::new(Op::Get, key.to_owned()), soon()).await
+}
+
+/// Stops the server, and returns when each of its threads has.
+async fn freeze(server: &Server) {
+    server.signal(Signal::STOP);
+    let patience = soon();
+    while runs(server.pid()).expect("it is there") {
+        assert!(Instant::now() < patience, "it runs on");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether any thread of a process is not stopped.
+fn runs(pid: u32) -> std::io::Result<bool> {
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stat = std::fs::read_to_string(task?.path().join("stat"))?;
+        if !stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T')) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn check_operations(c: &Connection) {
+    let ask = async |request: Request| c.ask(request, soon()).await;
+    let base = Request { value: "5".into(), flags: 9, ..Request::new(Op::Set, "n") };
+    let of = |op| Request { op, ..base.clone() };
+    let outcome = async |request: Request| ask(request).await.outcome;
+    assert_eq!(outcome(of(Op::Replace)).await, Outcome::NotStored);
+    assert_eq!(outcome(of(Op::Add)).await, Outcome::Stored);
+    assert_eq!(outcome(of(Op::Add)).await, Outcome::NotStored);
+    let found = ask(of(Op::Gets)).await;
+    assert_eq!((found.outcome, &found.value[..], found.flags), (Outcome::Found, &b"5"[..], 9));
+    let cas = Request { token: found.token, ..of(Op::Cas) };
+    assert_eq!(outcome(cas.clone()).await, Outcome::Stored);
+    assert_eq!(outcome(cas).await, Outcome::Exists);
+    let incr = ask(Request { delta: 7, ..of(Op::Incr) }).await;
+    assert_eq!((incr.outcome, incr.number), (Outcome::Found, 12));
+    assert_eq!(ask(Request { delta: 2, ..of(Op::Decr) }).await.number, 10);
+    assert_eq!(outcome(of(Op::Append)).await, Outcome::Stored);
+    assert_eq!(outcome(of(Op::Prepend)).await, Outcome::Stored);
+    assert_eq!(ask(of(Op::Get)).await.value, "5105");
+    let long = Request { exptime: 1000, ..of(Op::Touch) };
+    assert_eq!(outcome(long.clone()).await, Outcome::Touched);
+    assert_eq!(ask(Request { op: Op::Gat, ..long.clone() }).await.value, "5105");
+    assert_eq!(ask(Request { op: Op::Gats, ..long }).await.flags, 9);
+    assert_eq!(outcome(of(Op::Delete)).await, Outcome::Deleted);
+    assert_eq!(outcome(of(Op::Delete)).await, Outcome::NotFound);
+    assert_eq!(outcome(of(Op::Get)).await, Outcome::NotFound);
+    assert_eq!(outcome(of(Op::Incr)).await, Outcome::NotFound);
+    assert_eq!(outcome(Request::new(Op::FlushAll, "")).await, Outcome::Ok);
+    assert!(!ask(Request::new(Op::Version, "")).await.message.is_empty());
+}
+
+#[tokio::test]
+async fn every_operation_is_answered_as_the_servers_answer_it() {
+    for program in PROGRAMS {
+        for server in [Server::start(program, &[]), Server::start_tcp(program, &[])] {
+            check_operations(&connection(&server)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_requests_in_flight_each_get_their_own_reply() {
+    for program in PROGRAMS {
+        let server = Server::start(program, &[]);
+        let c = connection(&server);
+        let sets: Vec<_> = (0..1000)
+            .filter(|n| n % 3 != 0)
+            .map(|n| {
+                let value = format!("{n}-").repeat(if n % 50 == 1 { 20_000 } else { 3 });
+                c.ask(Request { flags: n, ..set(format!("key{n}"), value) }, soon())
+            })
+            .collect();
+        for ask in sets {
+            assert_eq!(ask.await.outcome, Outcome::Stored);
+        }
+        let gets: Vec<_> = (0..1000)
+            .map(|n| {
+                let op = if n % 7 == 0 { Op::Gets } else { Op::Get };
+                c.ask(Request::new(op, format!("key{n}")), soon())
+            })
+            .collect();
+        for (n, ask) in gets.into_iter().enumerate() {
+            let reply = ask.await;
+            if n % 3 == 0 {
+                assert_eq!(reply.outcome, Outcome::NotFound, "{n}");
+            } else {
+                assert_eq!((reply.outcome, reply.flags as usize), (Outcome::Found, n));
+                assert!(reply.value.starts_with(format!("{n}-").as_bytes()));
+            }
+        }
+        assert_eq!(c.load(), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_of_several_threads_share_a_connection() {
+    let server = Server::start(Program::Guira, &[]);
+    let c = connection(&server);
+    let tasks: Vec<_> = (0..20)
+        .map(|task| {
+            let c = c.clone();
+            tokio::spawn(async move {
+                for n in 0..200 {
+                    let (key, value) = (format!("{task}-{n}"), format!("value {task} {n}"));
+                    let stored = c.ask(set(key.clone(), value.clone()), soon()).await;
+                    assert_eq!(stored.outcome, Outcome::Stored);
+                    assert_eq!(get(&c, &key).await.value, value);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_key_cannot_smuggle_a_command() {
+    let server = Server::start(Program::Memcached, &[]);
+    let c = connection(&server);
+    for key in ["", "a b", "a\r\nflush_all", "a\0", "a\x7f", &"k".repeat(251)] {
+        assert_eq!(get(&c, key).await.outcome, Outcome::BadKey, "{key:?}");
+    }
+    assert_eq!(get(&c, &"k".repeat(250)).await.outcome, Outcome::NotFound);
+}
+
+#[tokio::test]
+async fn a_server_without_leases_costs_the_connection_and_not_the_order() {
+    let server = Server::start(Program::Memcached, &[]);
+    let c = connection(&server);
+    assert_eq!(c.ask(set("k", "v"), soon()).await.outcome, Outcome::Stored);
+    let lease = Request { op: Op::LeaseSet, token: 7, ..set("k", "read as a command") };
+    assert_eq!(c.ask(lease, soon()).await.outcome, Outcome::BadCommand);
+    assert_eq!(get(&c, "k").await.value, "v");
+}
+
+#[tokio::test]
+async fn a_frozen_server_times_out_and_answers_in_order_when_it_thaws() {
+    let server = Server::start(Program::Memcached, &[]);
+    let c = connection(&server);
+    assert_eq!(c.ask(set("a", "1"), soon()).await.outcome, Outcome::Stored);
+    assert_eq!(c.ask(set("b", "2"), soon()).await.outcome, Outcome::Stored);
+    freeze(&server).await;
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let late = c.ask(Request::new(Op::Get, "a"), deadline).await;
+    assert_eq!(late.outcome, Outcome::Timeout);
+    assert_eq!(c.load().0, 1, "its place in the order is kept");
+    let next = c.ask(Request::new(Op::Get, "b"), soon());
+    server.signal(Signal::CONT);
+    assert_eq!(next.await.value, "2");
+}
+
+#[tokio::test]
+async fn a_silent_server_is_left_and_the_next_request_connects_anew() {
+    let server = Server::start(Program::Memcached, &[]);
+    let options = ConnectionOptions { stall: Duration::from_millis(20), ..Default::default() };
+    let c = Connection::new(address(&server), options);
+    assert_eq!(c.ask(set("a", "1"), soon()).await.outcome, Outcome::Stored);
+    freeze(&server).await;
+    let deadline = Instant::now() + Duration::from_millis(20);
+    let late = c.ask(Request::new(Op::Get, "a"), deadline);
+    let next = c.ask(Request::new(Op::Get, "a"), soon());
+    assert_eq!(late.await.outcome, Outcome::Timeout);
+    assert_eq!(next.await.message, "the server fell silent");
+    server.signal(Signal::CONT);
+    assert_eq!(get(&c, "a").await.value, "1");
+}
+
+#[tokio::test]
+async fn a_killed_server_fails_what_is_in_flight_and_is_asked_again_when_it_is_back() {
+    let port = server::free_port();
+    let flags = ["-p", &port.to_string(), "-l", "127.0.0.1", "-U", "0"];
+    let start = || Server::start_at(Program::Memcached, &flags, server::Address::Tcp(port));
+    let first = start().unwrap();
+    let backoff = Some((Duration::from_millis(5), Duration::from_millis(20)));
+    let options = ConnectionOptions { backoff, ..Default::default() };
+    let c = Connection::new(address(&first), options);
+    assert_eq!(c.ask(set("a", "1"), soon()).await.outcome, Outcome::Stored);
+    freeze(&first).await;
+    let in_flight = c.ask(Request::new(Op::Get, "a"), soon());
+    tokio::task::yield_now().await;
+    drop(first);
+    assert_eq!(in_flight.await.outcome, Outcome::RemoteError);
+    assert_eq!(get(&c, "a").await.outcome, Outcome::ConnectError);
+    assert_eq!(get(&c, "a").await.outcome, Outcome::ConnectError, "refused at once, or again");
+    let _second = start().unwrap();
+    let patience = soon();
+    while get(&c, "a").await.outcome != Outcome::NotFound {
+        assert!(Instant::now() < patience, "it never came back");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_last_handle_dropped_closes_the_connection() {
+    let server = Server::start(Program::Memcached, &[]);
+    let mut other = server.connect();
+    let before = other.stat("curr_connections");
+    let c = connection(&server);
+    let clone = c.clone();
+    assert_eq!(get(&clone, "k").await.outcome, Outcome::NotFound);
+    drop(c);
+    assert_eq!(other.stat("curr_connections"), before + 1);
+    drop(clone);
+    let patience = soon();
+    while other.stat("curr_connections") != before {
+        assert!(Instant::now() < patience, "it stays open");
+        tokio::task::yield_now().await;
+    }
+}
