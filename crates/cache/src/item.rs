@@ -42,14 +42,18 @@ pub(crate) const EXPTIME_MAX: u32 = ItemRef::STALE - 1;
 pub(crate) const LINK_WORDS: usize = 2;
 
 /// A published item, readable until its reader ends the turn.
+///
+/// Three words, as it is handed on in results all the way out of a look-up: what its header doesn't say of its shape is
+/// read when it is asked for.
 #[derive(Clone, Copy)]
 pub struct ItemRef<'h> {
     slab: &'h Slab,
-    location: Location,
     word: usize,
+    location: Location,
     header: Header,
-    shape: Shape,
 }
+
+const _: () = assert!(size_of::<ItemRef<'_>>() == 24, "three words");
 
 /// What became of an attempt to win the right to refresh an item (memcached's `W` and `Z`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,14 +75,14 @@ impl<'h> ItemRef<'h> {
     pub(crate) fn new(slab: &'h Slab, location: Location) -> ItemRef<'h> {
         let word = slab.word_of(location);
         let header = Header(slab.arena.word(word).load(Acquire));
-        let at = |index: usize| slab.arena.word(word + index).load(Relaxed);
-        ItemRef { slab, location, word, header, shape: Shape::read(header, at) }
+        ItemRef { slab, word, location, header }
     }
 
     /// The key, 1 to 250 bytes.
     #[inline]
     pub fn key(&self) -> &'h [u8] {
-        self.slab.arena.bytes(self.word * 4 + self.shape.key_at(), self.shape.key_bytes)
+        let shape = self.shape();
+        self.slab.arena.bytes(self.word * 4 + shape.key_at(), shape.key_bytes)
     }
 
     /// Whether this is the item of `key`, given its location: the index's question.
@@ -97,46 +101,49 @@ impl<'h> ItemRef<'h> {
     /// Length of the value, in bytes.
     #[inline]
     pub fn value_bytes(&self) -> usize {
-        self.shape.value_bytes
+        self.shape().value_bytes
     }
 
     /// The value, if it is in one piece (see [`ItemRef::value_parts`]).
     #[inline]
     pub fn value(&self) -> Option<&'h [u8]> {
-        (!self.shape.extras.chained).then(|| self.inline_value())
+        let shape = self.shape();
+        (!shape.extras.chained).then(|| self.inline_value(&shape))
     }
 
     /// The value's pieces in order: one, or several for a value beyond the largest chunk.
     pub fn value_parts(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
-        let (slab, shape) = (self.slab, self.shape);
+        let (slab, shape) = (self.slab, self.shape());
         let links = self.links();
         let link_bytes = shape::link_value_bytes(slab);
         let mut left = shape.value_bytes - shape.inline_bytes;
-        std::iter::once(self.inline_value()).chain(links.map(move |link| {
+        std::iter::once(self.inline_value(&shape)).chain(links.map(move |link| {
             let len = left.min(link_bytes);
             left -= len;
             slab.arena.bytes((slab.word_of(link) + LINK_WORDS) * 4, len)
         }))
     }
 
-    fn inline_value(&self) -> &'h [u8] {
-        self.slab.arena.bytes(self.word * 4 + self.shape.value_at(), self.shape.inline_bytes)
+    #[inline(always)]
+    fn inline_value(&self, shape: &Shape) -> &'h [u8] {
+        self.slab.arena.bytes(self.word * 4 + shape.value_at(), shape.inline_bytes)
     }
 
     /// The locations of the chunks that follow the head.
     pub(crate) fn links(&self) -> impl Iterator<Item = Location> + use<'h> {
-        let (slab, first) = (self.slab, self.word + self.shape.links_at());
-        (0..self.shape.links).map(move |n| Location(slab.arena.word(first + n).load(Relaxed)))
+        let shape = self.shape();
+        let (slab, first) = (self.slab, self.word + shape.links_at());
+        (0..shape.links).map(move |n| Location(slab.arena.word(first + n).load(Relaxed)))
     }
 
     /// The client's flags.
     pub fn client_flags(&self) -> u32 {
-        self.shape.client_flags
+        self.shape().client_flags
     }
 
     /// The cas unique that the item itself holds, when it was stored with an explicit one.
     pub(crate) fn explicit_cas(&self) -> Option<u64> {
-        self.shape.cas_at().map(|at| {
+        self.shape().cas_at().map(|at| {
             let half = |n: usize| u64::from(self.slab.arena.word(self.word + at + n).load(Relaxed));
             half(0) | (half(1) << 32)
         })
@@ -144,7 +151,7 @@ impl<'h> ItemRef<'h> {
 
     /// Whether the key was given in base64 (the `b` flag of the meta commands).
     pub fn is_key_binary(&self) -> bool {
-        self.shape.extras.key_binary
+        self.shape().extras.key_binary
     }
 
     /// The second at which the item expires; 0 for never.
@@ -167,13 +174,13 @@ impl<'h> ItemRef<'h> {
 
     /// Whether the item has no value yet: a meta get with `N` made it, to say that its client fetches one.
     pub fn is_unfilled(&self) -> bool {
-        self.shape.extras.unfilled
+        self.shape().extras.unfilled
     }
 
     /// Whether only those may see the item who know of leases: it is stale, or has no value yet.
     #[inline(always)]
     pub fn is_withheld(&self) -> bool {
-        self.shape.has_life && (self.shape.extras.unfilled || self.is_stale())
+        self.header.has_life() && (self.shape().extras.unfilled || self.is_stale())
     }
 
     /// Whether somebody holds the right to refresh the item.
@@ -184,7 +191,7 @@ impl<'h> ItemRef<'h> {
     /// Tries to win the right to refresh the item. One caller wins. An item stored without an
     /// expiry can be claimed only where [`ItemRef::can_be_claimed`].
     pub fn claim(&self) -> Claim {
-        match self.shape.life_at() {
+        match self.shape().life_at() {
             Some(at) => {
                 let before = self.slab.arena.word(self.word + at).fetch_or(Self::WON, Relaxed);
                 if before & Self::WON == 0 { Claim::Won } else { Claim::Taken }
@@ -195,7 +202,7 @@ impl<'h> ItemRef<'h> {
 
     /// Whether the item has the field that a claim, a new expiry or a stale mark is kept in.
     pub fn can_be_claimed(&self) -> bool {
-        self.shape.life_at().is_some()
+        self.shape().life_at().is_some()
     }
 
     /// Sets the expiry in place; `false` if the item has no field for it.
@@ -209,7 +216,7 @@ impl<'h> ItemRef<'h> {
     }
 
     fn update_life(&self, new: impl Fn(u32) -> u32) -> bool {
-        let Some(at) = self.shape.life_at() else { return false };
+        let Some(at) = self.shape().life_at() else { return false };
         let word = self.slab.arena.word(self.word + at);
         word.fetch_update(AcqRel, Relaxed, |life| Some(new(life))).is_ok()
     }
@@ -220,14 +227,18 @@ impl<'h> ItemRef<'h> {
     }
 
     /// Expiry, stale and won in one word; 0 if the item has no such field.
+    #[inline(always)]
     pub(crate) fn life_word(&self) -> u32 {
-        self.shape.life_at().map_or(0, |at| self.slab.arena.word(self.word + at).load(Relaxed))
+        if !self.header.has_life() {
+            return 0;
+        }
+        self.shape().life_at().map_or(0, |at| self.slab.arena.word(self.word + at).load(Relaxed))
     }
 
     /// The life word for a copy that takes this item's place. The caller has marked the item as retired: who changes
     /// its life later sees that, and turns to the copy ([`ItemRef::is_retired`]). Nobody wins the old one any more.
     pub(crate) fn hand_over_life(&self) -> u32 {
-        let life = self.shape.life_at().map(|at| self.slab.arena.word(self.word + at));
+        let life = self.shape().life_at().map(|at| self.slab.arena.word(self.word + at));
         life.map_or(0, |life| life.fetch_or(Self::WON, AcqRel))
     }
 
@@ -254,12 +265,12 @@ impl<'h> ItemRef<'h> {
 
     /// Bytes of item memory that the item fills: header, fields, key and value.
     pub fn bytes(&self) -> usize {
-        self.shape.bytes()
+        self.shape().bytes()
     }
 
     /// Bytes that the item counts for in statistics: [`ItemRef::bytes`], or memcached's account of it.
     pub(crate) fn charged_bytes(&self) -> usize {
-        self.shape.charged(self.slab)
+        self.shape().charged(self.slab)
     }
 
     pub(crate) fn location(&self) -> Location {
@@ -270,8 +281,11 @@ impl<'h> ItemRef<'h> {
         self.header
     }
 
+    /// Lengths and places of the item's parts.
+    #[inline(always)]
     pub(crate) fn shape(&self) -> Shape {
-        self.shape
+        let at = |index: usize| self.slab.arena.word(self.word + index).load(Relaxed);
+        Shape::read(self.header, at)
     }
 
     /// The header as it is now.
@@ -282,11 +296,11 @@ impl<'h> ItemRef<'h> {
     /// The item's fields, for a copy of it.
     pub(crate) fn fields(&self) -> Fields {
         Fields {
-            client_flags: self.shape.client_flags,
-            life: self.shape.has_life,
-            cas: self.shape.extras.cas,
-            key_binary: self.shape.extras.key_binary,
-            unfilled: self.shape.extras.unfilled,
+            client_flags: self.shape().client_flags,
+            life: self.shape().has_life,
+            cas: self.shape().extras.cas,
+            key_binary: self.shape().extras.key_binary,
+            unfilled: self.shape().extras.unfilled,
         }
     }
 
