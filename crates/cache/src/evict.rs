@@ -11,7 +11,8 @@ use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::policy::{Eviction, Order, Victim};
-use crate::s3clock::Shares;
+use crate::ring::Places;
+use crate::s3clock::{Probationers, Shares};
 use crate::slab::{Allocated, ClassState, Owned};
 use crate::stats::ClassCounter;
 use crate::writer::NoRoom;
@@ -115,9 +116,10 @@ impl<I: Index> Handle<'_, I> {
         self.settle_by(|state, class, at| match &mut state.order {
             Order::Clock => {}
             Order::S3Clock(probation) => {
-                let is_live = |at: Location| slab.probationer(class, at).is_some();
-                if is_live(at) {
-                    probation.enter(at, is_live);
+                let places = Probationers { slab, class };
+                if places.is_live(at) {
+                    let gauge = || self.cache.stats.gauge(ClassCounter::OnProbation, class);
+                    probation.enter(at, &places, gauge);
                 }
             }
             Order::List(list) => {

@@ -187,33 +187,34 @@ impl<'c, I: Index> Handle<'c, I> {
     /// as retired, which was before the key was unlocked: after a crash it is not taken for the key's item
     /// (persist.rs).
     pub(crate) fn retire(&self, item: &ItemRef<'_>, header: Header) {
-        self.account(item, header, u64::MAX); // minus one
+        let slab = &self.cache.slab;
+        let class = slab.class_of(item.location());
+        self.account(class, item.charged_bytes(), header, u64::MAX); // minus one
         let mut limbo = self.limbo.borrow_mut();
-        for chunk in std::iter::once(item.location()).chain(item.links()) {
-            limbo.waiting[usize::from(self.cache.slab.class_of(chunk))] += 1;
-            limbo.open.push(chunk);
+        limbo.waiting[usize::from(class)] += 1;
+        limbo.open.push(item.location());
+        for link in item.links() {
+            limbo.waiting[usize::from(slab.class_of(link))] += 1;
+            limbo.open.push(link);
         }
     }
 
     /// Notes an item just published for the order of its class; a chained one for that of its links too.
-    pub(crate) fn arrive(&self, item: &ItemRef<'_>, header: Header) {
+    #[inline]
+    pub(crate) fn arrive(&self, at: Location, first_link: Option<Location>, header: Header) {
         if self.cache.slab.eviction.orders(header) {
             let mut arrivals = self.arrivals.borrow_mut();
-            arrivals.push(item.location());
-            arrivals.extend(item.links().next());
+            arrivals.push(at);
+            arrivals.extend(first_link);
         }
-        self.expect_end(item);
     }
 
-    /// Adds an item with this header to the gauges, `sign` times (1 or wrapped -1).
-    pub(crate) fn account(&self, item: &ItemRef<'_>, header: Header, sign: u64) {
-        let class = self.cache.slab.class_of(item.location());
+    /// Adds an item with this header to the gauges of its class, `sign` times (1 or wrapped -1).
+    #[inline]
+    pub(crate) fn account(&self, class: Class, charged_bytes: usize, header: Header, sign: u64) {
         self.counts.add_class(ClassCounter::Items, class, sign);
-        self.counts.add_class(
-            ClassCounter::Bytes,
-            class,
-            (item.charged_bytes() as u64).wrapping_mul(sign),
-        );
+        let bytes = (charged_bytes as u64).wrapping_mul(sign);
+        self.counts.add_class(ClassCounter::Bytes, class, bytes);
         if header.is_on_probation() {
             self.counts.add_class(ClassCounter::OnProbation, class, sign);
         }

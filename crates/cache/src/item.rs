@@ -130,6 +130,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// The locations of the chunks that follow the head.
+    #[inline]
     pub(crate) fn links(&self) -> impl Iterator<Item = Location> + use<'h> {
         let shape = self.shape();
         let (slab, first) = (self.slab, self.word + shape.links_at());
@@ -321,6 +322,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// Sets the retired bit of the head and of the links (invariant 3); the header from before.
+    #[inline]
     pub(crate) fn mark_retired(&self) -> Header {
         let before = self.slab.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
         for link in self.links() {

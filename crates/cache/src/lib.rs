@@ -53,6 +53,7 @@ mod persist;
 mod policy;
 mod reader;
 mod reclaim;
+mod ring;
 mod s3clock;
 mod slab;
 mod stats;

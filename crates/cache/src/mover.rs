@@ -330,7 +330,7 @@ impl<I: Index> Handle<'_, I> {
         new.seal(slab, header.0);
         let copy = ItemRef::new(slab, new.into_published());
         entry.put(copy.location());
-        self.account(&copy, header, 1);
+        self.account(slab.class_of(copy.location()), copy.charged_bytes(), header, 1);
         drop(entry);
         if slab.eviction.keeps_list() {
             slab.inherit(at, copy.location());
@@ -338,9 +338,9 @@ impl<I: Index> Handle<'_, I> {
                 slab.inherit(old, new);
             }
         } else {
-            self.arrive(&copy, header);
+            self.arrive(copy.location(), copy.links().next(), header);
         }
-        self.expect_end(&copy);
+        self.expect_end(copy.exptime(), copy.location());
         self.retire(item, header);
         Carried::Moved
     }

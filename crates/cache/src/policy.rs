@@ -71,12 +71,20 @@ impl Eviction {
         }
     }
 
-    /// What a new item begins with, in place of `live`, if that was there.
-    pub(crate) fn admitted(self, new: Header, on_probation: bool, live: Option<Header>) -> Header {
+    /// What a new item begins with, in place of `live`, if that was there. `evicts` says whether any class did so far.
+    #[inline]
+    pub(crate) fn admitted(
+        self,
+        new: Header,
+        on_probation: bool,
+        live: Option<Header>,
+        evicts: bool,
+    ) -> Header {
         match (self, live) {
-            // Who replaces a value says nothing about who will ask for it: the item keeps its standing.
+            // Who replaces a value says nothing about who will ask for it: the item keeps its standing. While there is
+            // room for all it leaves probation, which then serves nobody and costs another entry in the ring.
             (Self::S3Clock, Some(live)) => {
-                new.with_hits(live.hits()).with_probation(live.is_on_probation())
+                new.with_hits(live.hits()).with_probation(live.is_on_probation() && evicts)
             }
             (Self::S3Clock, None) => new.with_probation(on_probation),
             _ => new,

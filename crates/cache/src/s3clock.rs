@@ -10,7 +10,7 @@
 //!    comes to it.
 //! 2. An entry of the ring is live if its page is the class's and the item there is on probation. Others are dead, and
 //!    skipped: the item was deleted or replaced. Where the chunk has another probationer by now, that is judged early.
-//! 3. The ring is at most twice as long as there are probationers, and a few.
+//! 3. The ring is at most four to five times as long as there are probationers (ring.rs).
 //!
 //! # Costs
 //! 4 bytes an item on probation, 1.5 an item for the ghost. An eviction examines one or two items on the average. Bad
@@ -20,15 +20,15 @@ use crate::classes::Class;
 use crate::clock::{Moment, PATIENCE};
 use crate::item::ItemRef;
 use crate::policy::{Order, Victim};
+use crate::ring::{BLOCK, Places, Ring};
 use crate::slab::{ClassState, Slab};
 use guira_index::{Hash, Location};
 use guira_policy::{Ghost, Tuning};
-use std::collections::{HashSet, VecDeque};
 
 /// What a class keeps: see the module's head.
 #[derive(Default)]
 pub(crate) struct Probation {
-    ring: VecDeque<Location>,
+    ring: Ring,
     ghost: Ghost,
 }
 
@@ -57,31 +57,45 @@ impl Probation {
         failed.for_each(|hash| self.ghost.remember(hash.0));
     }
 
-    /// Takes in an item from a memory file: the ring doesn't have it yet, and hardly any that is dead, so that to look it
-    /// through, as [`Probation::enter`] does, would be in vain.
+    /// Takes in an item from a memory file: none of the ring is dead yet.
     pub(crate) fn resume(&mut self, at: Location) {
-        self.ring.push_back(at);
+        self.ring.push(at);
     }
 
-    /// Takes a new item in. `is_live` tells which entries are.
-    pub(crate) fn enter(&mut self, at: Location, is_live: impl Fn(Location) -> bool) {
-        self.ring.push_back(at);
-        if self.ring.len() >= RING_MIN.max(self.ring.capacity()) {
-            // As long as its memory: either it grows, or half of it and more is dead.
-            let mut seen = HashSet::new();
-            let mut live: VecDeque<_> = self
-                .ring
-                .iter()
-                .rev()
-                .copied()
-                .filter(|&at| is_live(at) && seen.insert(at))
-                .collect();
-            live.make_contiguous().reverse();
-            if live.len() * 2 <= self.ring.len() {
-                live.reserve(self.ring.len() / 2);
-                self.ring = live;
-            }
+    /// Takes a new item in. `on_probation` tells how many of the class are on probation, in all.
+    pub(crate) fn enter(
+        &mut self,
+        at: Location,
+        places: &impl Places,
+        on_probation: impl FnOnce() -> usize,
+    ) {
+        if !self.ring.push(at) {
+            return;
         }
+        if !self.ring.is_swept() && self.ring.len() > SPARSE * on_probation() + BLOCK {
+            self.ring.begin_sweep();
+        }
+        self.ring.sweep(SWEPT, places);
+    }
+}
+
+/// The chunks of a class whose lock the caller holds.
+pub(crate) struct Probationers<'s> {
+    pub(crate) slab: &'s Slab,
+    pub(crate) class: Class,
+}
+
+impl Places for Probationers<'_> {
+    fn prefetch(&self, at: Location) {
+        self.slab.arena.prefetch(self.slab.word_of(at));
+    }
+
+    fn is_live(&self, at: Location) -> bool {
+        self.slab.probationer(self.class, at).is_some()
+    }
+
+    fn split(&self, at: Location) -> (u32, u32) {
+        self.slab.split(at)
     }
 }
 
@@ -138,7 +152,7 @@ impl Slab {
     fn oldest_on_probation(&self, state: &mut ClassState, class: Class) -> Option<ItemRef<'_>> {
         let Order::S3Clock(probation) = &mut state.order else { return None };
         loop {
-            let at = probation.ring.pop_front()?;
+            let at = probation.ring.pop()?;
             if let Some(item) = self.probationer(class, at) {
                 return Some(item);
             }
@@ -152,5 +166,7 @@ impl Slab {
     }
 }
 
-/// A ring that is not looked through for dead entries.
-const RING_MIN: usize = 64;
+/// The ring is swept from so many entries an item on probation on.
+const SPARSE: usize = 3;
+/// Blocks of the ring that are looked through each time that one is full.
+const SWEPT: usize = 2;

@@ -134,12 +134,11 @@ impl Ring {
 }
 
 impl<I: Index> Handle<'_, I> {
-    /// Notes an item that will expire soon.
+    /// Notes an item, if it will expire soon.
     #[inline]
-    pub(crate) fn expect_end(&self, item: &ItemRef<'_>) {
-        let exptime = item.exptime();
+    pub(crate) fn expect_end(&self, exptime: u32, at: Location) {
         if self.cache.transient.takes(exptime) {
-            self.ending.borrow_mut().push((exptime, item.location()));
+            self.ending.borrow_mut().push((exptime, at));
         }
     }
 }

@@ -95,6 +95,12 @@ impl Tune {
         Tuned { small, promote, switches: self.switches.load(Relaxed) }
     }
 
+    /// Whether any class evicted so far.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Relaxed)
+    }
+
     /// A class evicts: from here on there is something to choose.
     pub(crate) fn want(&self) {
         if !self.is_wanted.load(Relaxed) {

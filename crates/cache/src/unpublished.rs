@@ -37,7 +37,7 @@ pub(crate) struct Fields {
 
 impl Unpublished {
     /// An item of these chunks, the links as far as they are taken already: the key is written, the value to come.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(
         slab: &Slab,
         key: &[u8],
@@ -45,11 +45,13 @@ impl Unpublished {
         (mut head, links): (Owned, Vec<Owned>),
     ) -> Unpublished {
         let word = slab.word_of(head.location());
-        for (at, value) in shape.fields() {
-            slab.arena.word(word + at).store(value, Relaxed);
-        }
-        if let Some(at) = shape.life_at() {
-            slab.arena.word(word + at).store(0, Relaxed);
+        if shape.has_fields() {
+            for (at, value) in shape.fields() {
+                slab.arena.word(word + at).store(value, Relaxed);
+            }
+            if let Some(at) = shape.life_at() {
+                slab.arena.word(word + at).store(0, Relaxed);
+            }
         }
         let room = slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.len());
         room.copy_from_slice(key);
@@ -110,7 +112,13 @@ impl Unpublished {
         }
     }
 
+    /// The first chunk behind the head, of a chained item.
+    pub(crate) fn first_link(&self) -> Option<Location> {
+        self.links.first().map(Owned::location)
+    }
+
     /// Gives the chunks over to the index.
+    #[inline]
     pub(crate) fn into_published(self) -> Location {
         for link in self.links {
             link.into_location();
@@ -121,6 +129,7 @@ impl Unpublished {
 
 impl<I: Index> Handle<'_, I> {
     /// An item to be filled: its first chunk is taken, and the key written.
+    #[inline]
     pub(crate) fn begin_with(
         &self,
         key: &Key<'_>,
@@ -141,8 +150,9 @@ impl<I: Index> Handle<'_, I> {
         )
         .map_err(|()| NoRoom::TooLarge)?;
         let (head, on_probation) = self.allocate(class, Some(key.hash), now)?;
-        let new = Unpublished::new(slab, key.bytes, shape, (head, Vec::new()));
-        Ok(Unpublished { on_probation, ..new })
+        let mut new = Unpublished::new(slab, key.bytes, shape, (head, Vec::new()));
+        new.on_probation = on_probation;
+        Ok(new)
     }
 
     /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
@@ -184,7 +194,20 @@ impl<I: Index> Handle<'_, I> {
 
     /// Copies all of `bytes` into the item; on [`NoRoom::Later`] some may have been copied.
     #[inline]
-    fn fill(&self, new: &mut Unpublished, mut bytes: &[u8], now: u32) -> Result<(), NoRoom> {
+    pub(crate) fn fill(
+        &self,
+        new: &mut Unpublished,
+        mut bytes: &[u8],
+        now: u32,
+    ) -> Result<(), NoRoom> {
+        if bytes.len() == new.shape.inline_bytes && new.filled == 0 {
+            // The usual case: all of it fits into the first chunk.
+            let slab = &self.cache.slab;
+            let at = new.word(slab) * 4 + new.shape.value_at();
+            slab.arena.bytes_mut(&mut new.head, at, bytes.len()).copy_from_slice(bytes);
+            new.filled = bytes.len();
+            return Ok(());
+        }
         while !bytes.is_empty() {
             let room = self.room(new, now)?;
             let n = room.len().min(bytes.len());

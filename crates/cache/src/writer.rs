@@ -146,8 +146,10 @@ impl<I: Index> Handle<'_, I> {
         how: &Store,
         now: u32,
     ) -> Result<Stored, NoRoom> {
-        let new = self.begin(key, value.len(), how, now)?;
-        let new = self.filled(new, std::iter::once(value), now)?;
+        let mut new = self.begin(key, value.len(), how, now)?;
+        if let Err(no_room) = self.fill(&mut new, value, now) {
+            return Err(self.discarded((no_room, new)));
+        }
         self.publish(key, new, how, now).map_err(|refused| self.discarded(refused))
     }
 
@@ -155,6 +157,7 @@ impl<I: Index> Handle<'_, I> {
     ///
     /// # Errors
     /// [`NoRoom`].
+    #[inline]
     pub fn begin(
         &self,
         key: &Key<'_>,
@@ -177,6 +180,7 @@ impl<I: Index> Handle<'_, I> {
     ///
     /// # Errors
     /// [`NoRoom`] and the item: publish it again next turn, or discard it.
+    #[inline]
     pub fn publish(
         &self,
         key: &Key<'_>,
@@ -289,23 +293,24 @@ impl<I: Index> Handle<'_, I> {
         };
         self.write_fields(&new, life, swap.explicit_cas);
         let replaced = live.as_ref().map(|item| item.current_header());
-        let header = self
-            .cache
-            .slab
+        let evicts = self.cache.tune.is_wanted();
+        let header = slab
             .eviction
-            .admitted(new.shape.header(), new.on_probation, replaced)
+            .admitted(new.shape.header(), new.on_probation, replaced, evicts)
             .accessed(now)
             .of_generation(moment.generation);
         new.seal(slab, header.0);
         let old = old.map(|item| (item, item.mark_retired()));
+        let (charged_bytes, first_link) = (new.shape.charged(slab), new.first_link());
         let at = new.into_published();
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
             if swap.advances { self.cache.stripes.advance(key.hash) } else { self.cas_unique(key) }
         });
-        self.account(&ItemRef::new(slab, at), header, 1);
+        self.account(slab.class_of(at), charged_bytes, header, 1);
         drop(entry);
-        self.arrive(&ItemRef::new(slab, at), header);
+        self.arrive(at, first_link, header);
+        self.expect_end(life & EXPTIME_MAX, at);
         self.sample(key.hash, now, || Sampled::Stored { expires: life & EXPTIME_MAX });
         self.counts.add(Counter::TotalItems, 1);
         if let Some((old, header)) = old {

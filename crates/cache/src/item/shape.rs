@@ -150,6 +150,11 @@ impl Shape {
         )
     }
 
+    /// Whether anything stands between the header and the key.
+    pub(crate) fn has_fields(&self) -> bool {
+        self.fields > 1
+    }
+
     /// The fixed fields in order, but for life and cas, as (word, value).
     pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, u32)> + use<> {
         let length = (self.value_bytes >= VALUE_EXTENDED).then_some(count(self.value_bytes));

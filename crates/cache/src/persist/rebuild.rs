@@ -114,13 +114,15 @@ impl<I: Index> Handle<'_, I> {
             if let Some(twin) = entry.remove().map(|twin| ItemRef::new(slab, twin)) {
                 forget(&item);
                 forget(&twin);
-                self.account(&twin, twin.header(), u64::MAX); // minus one
+                let class = slab.class_of(twin.location());
+                self.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
                 kept.dropped += 2;
             } else {
                 entry.put(at);
-                self.account(&item, item.header(), 1);
+                self.account(slab.class_of(at), item.charged_bytes(), item.header(), 1);
                 drop(entry);
-                self.arrive(&item, item.header());
+                self.arrive(at, item.links().next(), item.header());
+                self.expect_end(item.exptime(), at);
             }
         }
     }

@@ -65,7 +65,7 @@ impl<I: Index> Handle<'_, I> {
                     // Moved or replaced meanwhile: the copy may not have it.
                     continue;
                 }
-                self.expect_end(&item);
+                self.expect_end(item.exptime(), item.location());
                 return Touched::Touched(item);
             }
             if exptime == 0 {
