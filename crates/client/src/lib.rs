@@ -9,6 +9,7 @@
 mod address;
 pub mod connection;
 pub mod message;
+pub mod ring;
 mod wire;
 
 pub use address::{Address, BadAddress};
