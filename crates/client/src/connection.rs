@@ -44,9 +44,13 @@ use tokio::time::Instant;
 use crate::{Address, Op, Outcome, Reply, Request};
 use queue::{Limits, Queue};
 
+pub(crate) use stream::Stream;
+
 /// How a connection behaves.
 #[derive(Clone)]
 pub struct ConnectionOptions {
+    /// Text, or meta where there is a command for it.
+    pub protocol: Protocol,
     /// Longest wait for a connection, name look-up included.
     pub connect_timeout: Duration,
     /// After a failed connect requests fail at once for so long, a little more or less at random, doubled with
@@ -68,6 +72,16 @@ pub struct ConnectionOptions {
     pub observer: Option<Observer>,
 }
 
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// memcached's text protocol, with mcrouter's `lease-get` and `lease-set`.
+    #[default]
+    Text,
+    /// Meta commands: leases on stock memcached from 1.6 on.
+    Meta,
+}
+
 /// Told when a connection comes and goes.
 pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -84,6 +98,7 @@ impl Default for ConnectionOptions {
     /// A second to connect, back-off from 50 ms to 5 s, 64 Ki requests, 64 MiB.
     fn default() -> Self {
         Self {
+            protocol: Protocol::Text,
             connect_timeout: Duration::from_secs(1),
             backoff: Some((Duration::from_millis(50), Duration::from_secs(5))),
             stall: Duration::from_secs(5),
@@ -144,6 +159,7 @@ impl Connection {
     #[must_use]
     pub fn new(address: Address, options: ConnectionOptions) -> Self {
         let limits = Limits {
+            protocol: options.protocol,
             outstanding_max: options.outstanding_max.min(OUTSTANDING_MAX),
             unsent_bytes_max: options.unsent_bytes_max,
             keys_per_line_max: options.keys_per_line_max,

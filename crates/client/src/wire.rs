@@ -2,6 +2,7 @@
 //!
 //! Pure functions over `guira-proto`; what is in flight, and which reply belongs to whom, is the queue's.
 
+pub(crate) mod meta;
 pub(crate) mod text;
 
 use crate::{Outcome, Reply};

@@ -20,12 +20,13 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
+use guira_proto::MetaFlags;
+use guira_proto::reply::{MetaStatus, Reply as Line, ReplyLimits, ReplyParsed, parse};
 use tokio::time::Instant;
 
 use super::output::Output;
-use crate::wire::{OutOfStep, copy, text};
-use crate::{Op, Outcome, Reply, Request};
+use crate::wire::{OutOfStep, copy, meta, text};
+use crate::{Op, Outcome, Protocol, Reply, Request};
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -50,6 +51,7 @@ pub(crate) struct Queue {
 /// What the queue may hold, and how it writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    pub(crate) protocol: Protocol,
     pub(crate) outstanding_max: usize,
     pub(crate) unsent_bytes_max: usize,
     pub(crate) keys_per_line_max: u32,
@@ -139,7 +141,8 @@ impl Queue {
     }
 
     fn send(&mut self, mut entry: Entry, request: Request) {
-        let is_mergeable = matches!(entry.op, Op::Get | Op::Gets);
+        let is_meta = self.limits.protocol == Protocol::Meta;
+        let is_mergeable = matches!(entry.op, Op::Get | Op::Gets) && !is_meta;
         match &mut self.open {
             Some((op, keys)) if *op == entry.op && *keys < self.limits.keys_per_line_max => {
                 *keys += 1;
@@ -157,7 +160,9 @@ impl Queue {
                     self.out.bytes.extend_from_slice(&request.key);
                     self.open = Some((entry.op, 1));
                 } else {
-                    text::encode(&request, &mut self.out.bytes);
+                    if !(is_meta && meta::encode(&request, &mut self.out.bytes)) {
+                        text::encode(&request, &mut self.out.bytes);
+                    }
                     if entry.op.is_update() {
                         self.out.append_value(&request.value);
                         self.out.bytes.extend_from_slice(b"\r\n");
@@ -263,6 +268,18 @@ impl Queue {
                     let token = cas.unwrap_or(0);
                     self.value(key, Reply { value: copy(value), flags, token, ..FOUND }, woken)?;
                 }
+                Line::MetaValue { value, .. } if value.len() >= SHARED_BYTES_MIN => {
+                    let value_bytes = value.len();
+                    let whole = input.split_to(used).freeze();
+                    let start = used - 2 - value_bytes;
+                    let flags = meta::flags_of(&whole[..start]);
+                    self.meta(None, flags, whole.slice(start..used - 2), woken)?;
+                    continue;
+                }
+                Line::MetaValue { flags, value } => self.meta(None, flags, copy(value), woken)?,
+                Line::Meta { status, flags } => {
+                    self.meta(Some(status), flags, Bytes::new(), woken)?;
+                }
                 Line::LeaseValue { key, token, flags, value } => {
                     let outcome = text::lease_outcome(token, value.len());
                     let value = copy(value);
@@ -299,15 +316,34 @@ impl Queue {
             return Ok(());
         }
         loop {
-            let entry = self.order.pop_front().filter(|entry| entry.op.is_get());
-            let Some(Entry { slot, ends_line, .. }) = entry else {
+            let entry = self.order.front().filter(|entry| entry.op.is_get());
+            let Some(&Entry { slot, ends_line, .. }) = entry else {
                 return Err(OutOfStep("an END came that nobody waits for".into()));
             };
+            self.order.pop_front();
             self.answer(slot, reply.clone(), woken);
             if ends_line {
                 return Ok(());
             }
         }
+    }
+
+    /// A meta reply answers the oldest request.
+    fn meta(
+        &mut self,
+        status: Option<MetaStatus>,
+        flags: MetaFlags<'_>,
+        value: Bytes,
+        woken: &mut Vec<Waker>,
+    ) -> Result<(), OutOfStep> {
+        let front = self.order.front().filter(|_| self.limits.protocol == Protocol::Meta);
+        let Some(&Entry { op, slot, .. }) = front else {
+            return Err(OutOfStep("a meta reply came that nobody asked for".into()));
+        };
+        let reply = meta::decode(op, status, flags, value)?;
+        self.order.pop_front();
+        self.answer(slot, reply, woken);
+        Ok(())
     }
 
     fn line(&mut self, line: Line<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {

@@ -10,9 +10,10 @@ use guira_proto::reply::ReplyLimits;
 use tokio::time::Instant;
 
 use super::{Limits, Output, Queue};
-use crate::{Op, Outcome, Reply, Request};
+use crate::{Op, Outcome, Protocol, Reply, Request};
 
 const LIMITS: Limits = Limits {
+    protocol: Protocol::Text,
     outstanding_max: 100,
     unsent_bytes_max: 1 << 20,
     keys_per_line_max: 3,
@@ -165,9 +166,11 @@ fn what_is_no_answer_ends_the_connection() {
         (Op::Get, "HTTP/1.1 400 Bad Request\r\n"),
     ] {
         let mut queue = connected();
-        ask(&mut queue, op, "k");
+        let slot = ask(&mut queue, op, "k");
         let mut input = BytesMut::from(stray);
         assert!(queue.receive(&mut input, &mut Vec::new()).is_err(), "{op:?} {stray:?}");
+        queue.fail_all(&Reply::new(Outcome::RemoteError), &mut Vec::new());
+        assert!(take(&mut queue, slot).is_some(), "{op:?} {stray:?} leaves nobody waiting");
     }
 }
 

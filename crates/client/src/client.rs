@@ -1,0 +1,405 @@
+//! One cache out of many servers: each key has its own, and all are asked at once.
+//!
+//! # Invariants
+//! 1. A get that fails is not a miss: [`Got::Failed`] must not be filled.
+//! 2. A request goes to the ring's server and to no other: a fleet that fails over does so in a router.
+//!
+//! # Costs
+//! A request costs what its [`Connection`] costs, and the ring's choice. A multiget is one line for each server that
+//! has some of the keys, and all of them are on their way before the first reply is awaited.
+
+mod builder;
+mod lease;
+mod stats;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::Ask;
+use crate::ring::Ring;
+use crate::window::Permit;
+use crate::{
+    Address, Cas, Connection, Expiry, Failure, Got, Item, Op, Outcome, Reply, Request, Window,
+};
+
+pub use builder::{BuildError, Builder, RingKind};
+pub use lease::{Lease, LeaseToken};
+pub use stats::Stat;
+
+/// A client of a fleet of servers; clones share its connections.
+///
+/// ```no_run
+/// use guira_client::{Client, Expiry};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cache = Client::builder().server("cache-1:11211")?.server("cache-2:11211")?.build()?;
+/// cache.set("greeting", "hello", Expiry::Never).await?;
+/// let greeting = cache.get("greeting").await.hit().map(|item| item.value);
+/// assert_eq!(greeting.as_deref(), Some(&b"hello"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    servers: Vec<Server>,
+    ring: Ring,
+    deadline: Duration,
+    window: Option<Window>,
+}
+
+#[derive(Debug)]
+struct Server {
+    connections: Vec<Connection>,
+    turn: AtomicUsize,
+}
+
+impl Server {
+    fn connection(&self) -> &Connection {
+        if let [only] = &self.connections[..] {
+            return only;
+        }
+        &self.connections[self.turn.fetch_add(1, Ordering::Relaxed) % self.connections.len()]
+    }
+}
+
+/// Requests of one multiget that went to one server.
+struct Group<'c> {
+    permit: Option<Permit>,
+    asks: Vec<(usize, Ask<'c>)>,
+}
+
+impl Client {
+    /// Begins a client: add servers, then [`build`](Builder::build).
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The server that has `key`.
+    #[must_use]
+    pub fn server_of(&self, key: &[u8]) -> &Address {
+        self.server(key).connections[0].address()
+    }
+
+    /// Sends any request to the server of its key; what the other functions are made of.
+    pub async fn ask(&self, request: Request) -> Reply {
+        let server = self.server(&request.key);
+        self.ask_server(server, request).await
+    }
+
+    /// The item of `key`.
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Got {
+        Got::of(self.ask(keyed(Op::Get, key)).await)
+    }
+
+    /// The item of `key`, with what [`cas`](Self::cas) compares.
+    pub async fn gets(&self, key: impl AsRef<[u8]>) -> Got {
+        Got::of(self.ask(keyed(Op::Gets, key)).await)
+    }
+
+    /// The item of `key`, which from now on expires at `expiry`.
+    pub async fn gat(&self, key: impl AsRef<[u8]>, expiry: impl Into<Expiry>) -> Got {
+        let exptime = expiry.into().wire();
+        Got::of(self.ask(Request { exptime, ..keyed(Op::Gat, key) }).await)
+    }
+
+    /// The items of many keys, in the order of the keys.
+    ///
+    /// # Cost
+    /// One line a server, up to [`keys_per_line_max`](crate::ConnectionOptions::keys_per_line_max) keys. In a
+    /// [`Window`] each server's share counts as one request.
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Got> {
+        let deadline = Instant::now() + self.inner.deadline;
+        let mut shares = vec![Vec::new(); self.inner.servers.len()];
+        for (at, key) in keys.iter().enumerate() {
+            shares[self.inner.ring.choose(key.as_ref())].push(at);
+        }
+        let mut found = vec![Got::Miss; keys.len()];
+        let mut out = VecDeque::new();
+        for (server, share) in self.inner.servers.iter().zip(&shares) {
+            if share.is_empty() {
+                continue;
+            }
+            let Ok(permit) = self.enter_beside(&mut out, &mut found, deadline).await else {
+                for &at in share {
+                    found[at] = Got::Failed(Failure::of(&too_late()));
+                }
+                continue;
+            };
+            let connection = server.connection();
+            let ask =
+                |&at: &usize| (at, connection.ask(keyed(Op::Get, keys[at].as_ref()), deadline));
+            out.push_back(Group { permit, asks: share.iter().map(ask).collect() });
+        }
+        while let Some(group) = out.pop_front() {
+            settle(group, &mut found).await;
+        }
+        found
+    }
+
+    /// Stores an item, whatever was there.
+    ///
+    /// # Errors
+    /// Here and below: see [`Failure`].
+    pub async fn set(
+        &self,
+        key: impl AsRef<[u8]>,
+        item: impl Into<Item>,
+        expiry: impl Into<Expiry>,
+    ) -> Result<(), Failure> {
+        self.store(Op::Set, key, item.into(), expiry.into()).await.map(drop)
+    }
+
+    /// Stores an item if there is none; false if there is.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn add(
+        &self,
+        key: impl AsRef<[u8]>,
+        item: impl Into<Item>,
+        expiry: impl Into<Expiry>,
+    ) -> Result<bool, Failure> {
+        self.store(Op::Add, key, item.into(), expiry.into()).await
+    }
+
+    /// Stores an item if there is one; false if there is none.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn replace(
+        &self,
+        key: impl AsRef<[u8]>,
+        item: impl Into<Item>,
+        expiry: impl Into<Expiry>,
+    ) -> Result<bool, Failure> {
+        self.store(Op::Replace, key, item.into(), expiry.into()).await
+    }
+
+    /// Adds bytes behind a value; false if there is none.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn append(
+        &self,
+        key: impl AsRef<[u8]>,
+        bytes: impl Into<Bytes>,
+    ) -> Result<bool, Failure> {
+        self.store(Op::Append, key, Item::from(bytes), Expiry::Never).await
+    }
+
+    /// Adds bytes before a value; false if there is none.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn prepend(
+        &self,
+        key: impl AsRef<[u8]>,
+        bytes: impl Into<Bytes>,
+    ) -> Result<bool, Failure> {
+        self.store(Op::Prepend, key, Item::from(bytes), Expiry::Never).await
+    }
+
+    /// Stores an item if nobody stored since [`gets`](Self::gets) gave `token`.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn cas(
+        &self,
+        key: impl AsRef<[u8]>,
+        item: impl Into<Item>,
+        expiry: impl Into<Expiry>,
+        token: u64,
+    ) -> Result<Cas, Failure> {
+        let (Item { value, flags, .. }, exptime) = (item.into(), expiry.into().wire());
+        let request = Request { value, flags, exptime, token, ..keyed(Op::Cas, key) };
+        let reply = self.ask(request).await;
+        match reply.outcome {
+            Outcome::Stored => Ok(Cas::Stored),
+            Outcome::Exists => Ok(Cas::Exists),
+            Outcome::NotFound => Ok(Cas::NotFound),
+            _ => Err(Failure::of(&reply)),
+        }
+    }
+
+    /// Deletes an item; false if there was none.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Failure> {
+        done(&self.ask(keyed(Op::Delete, key)).await, Outcome::Deleted)
+    }
+
+    /// Sets when an item expires; false if there is none.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn touch(
+        &self,
+        key: impl AsRef<[u8]>,
+        expiry: impl Into<Expiry>,
+    ) -> Result<bool, Failure> {
+        let exptime = expiry.into().wire();
+        done(&self.ask(Request { exptime, ..keyed(Op::Touch, key) }).await, Outcome::Touched)
+    }
+
+    /// Counts up, around 2^64; the new number, or `None` if there is no item.
+    ///
+    /// # Errors
+    /// See [`Failure`]; a value that is no number is a [`Outcome::ClientError`].
+    pub async fn incr(&self, key: impl AsRef<[u8]>, delta: u64) -> Result<Option<u64>, Failure> {
+        self.count(Op::Incr, key, delta).await
+    }
+
+    /// Counts down, to 0 at least; the new number, or `None` if there is no item.
+    ///
+    /// # Errors
+    /// See [`Failure`]; a value that is no number is a [`Outcome::ClientError`].
+    pub async fn decr(&self, key: impl AsRef<[u8]>, delta: u64) -> Result<Option<u64>, Failure> {
+        self.count(Op::Decr, key, delta).await
+    }
+
+    /// Makes every server forget all items.
+    ///
+    /// # Errors
+    /// The first server's that failed; the others were asked all the same.
+    pub async fn flush_all(&self) -> Result<(), Failure> {
+        let mut result = Ok(());
+        for server in &self.inner.servers {
+            let reply = self.ask_server(server, Request::new(Op::FlushAll, "")).await;
+            result = result.and(done(&reply, Outcome::Ok).map(drop));
+        }
+        result
+    }
+
+    /// Each server's version.
+    pub async fn version(&self) -> Vec<(Address, Result<String, Failure>)> {
+        let mut versions = Vec::new();
+        for server in &self.inner.servers {
+            let reply = self.ask_server(server, Request::new(Op::Version, "")).await;
+            let version = match reply.outcome {
+                Outcome::Ok => Ok(String::from_utf8_lossy(&reply.message).into_owned()),
+                _ => Err(Failure::of(&reply)),
+            };
+            versions.push((server.connections[0].address().clone(), version));
+        }
+        versions
+    }
+
+    fn server(&self, key: &[u8]) -> &Server {
+        &self.inner.servers[self.inner.ring.choose(key)]
+    }
+
+    async fn ask_server(&self, server: &Server, request: Request) -> Reply {
+        let deadline = Instant::now() + self.inner.deadline;
+        let Some(window) = &self.inner.window else {
+            return server.connection().ask(request, deadline).await;
+        };
+        let Ok(permit) = timeout_at(deadline, window.enter()).await else {
+            return too_late();
+        };
+        let reply = server.connection().ask(request, deadline).await;
+        settle_permit(permit, reply.outcome);
+        reply
+    }
+
+    /// Room in the window; while there is none, what this multiget has out is settled, which makes some.
+    async fn enter_beside(
+        &self,
+        out: &mut VecDeque<Group<'_>>,
+        found: &mut [Got],
+        deadline: Instant,
+    ) -> Result<Option<Permit>, TooLate> {
+        let Some(window) = &self.inner.window else {
+            return Ok(None);
+        };
+        loop {
+            if let Some(permit) = window.try_enter() {
+                return Ok(Some(permit));
+            }
+            let Some(group) = out.pop_front() else {
+                let entered = timeout_at(deadline, window.enter()).await;
+                return entered.map(Some).map_err(|_| TooLate);
+            };
+            settle(group, found).await;
+        }
+    }
+
+    async fn store(
+        &self,
+        op: Op,
+        key: impl AsRef<[u8]>,
+        item: Item,
+        expiry: Expiry,
+    ) -> Result<bool, Failure> {
+        let Item { value, flags, .. } = item;
+        let request = Request { value, flags, exptime: expiry.wire(), ..keyed(op, key) };
+        done(&self.ask(request).await, Outcome::Stored)
+    }
+
+    async fn count(
+        &self,
+        op: Op,
+        key: impl AsRef<[u8]>,
+        delta: u64,
+    ) -> Result<Option<u64>, Failure> {
+        let reply = self.ask(Request { delta, ..keyed(op, key) }).await;
+        match reply.outcome {
+            Outcome::Found => Ok(Some(reply.number)),
+            Outcome::NotFound => Ok(None),
+            _ => Err(Failure::of(&reply)),
+        }
+    }
+}
+
+/// The deadline passed while waiting for the window.
+struct TooLate;
+
+fn keyed(op: Op, key: impl AsRef<[u8]>) -> Request {
+    Request::new(op, Bytes::copy_from_slice(key.as_ref()))
+}
+
+fn done(reply: &Reply, wanted: Outcome) -> Result<bool, Failure> {
+    match reply.outcome {
+        outcome if outcome == wanted => Ok(true),
+        Outcome::NotStored | Outcome::NotFound | Outcome::Exists => Ok(false),
+        _ => Err(Failure::of(reply)),
+    }
+}
+
+fn too_late() -> Reply {
+    Reply::failure(Outcome::DeadlineExceeded, &b"the window had no room"[..])
+}
+
+/// A server that answered, whatever it said, makes the window grow.
+fn settle_permit(permit: Permit, outcome: Outcome) {
+    match outcome {
+        Outcome::Timeout | Outcome::RemoteError => drop(permit),
+        Outcome::ConnectError | Outcome::ConnectTimeout | Outcome::Busy => permit.unused(),
+        _ => permit.answered(),
+    }
+}
+
+async fn settle(group: Group<'_>, found: &mut [Got]) {
+    let mut worst = Outcome::NotFound;
+    for (at, ask) in group.asks {
+        let reply = ask.await;
+        if !matches!(reply.outcome, Outcome::Found | Outcome::NotFound) {
+            worst = reply.outcome;
+        }
+        found[at] = Got::of(reply);
+    }
+    if let Some(permit) = group.permit {
+        settle_permit(permit, worst);
+    }
+}

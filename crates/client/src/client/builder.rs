@@ -1,0 +1,183 @@
+//! A client's servers and how it speaks with them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use super::{Client, Inner, Server};
+use crate::ring::{Ketama, KeyHash, Rendezvous, Ring, server_name};
+use crate::{Address, BadAddress, Connection, ConnectionOptions, Window};
+
+/// Which ring a client makes of its servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RingKind {
+    /// As libmemcached with `KETAMA_WEIGHTED`; takes weights.
+    #[default]
+    Ketama,
+    /// As mcrouter, the tag being `host:port`; takes weights.
+    Rendezvous,
+    /// As mcrouter's default; takes no weights.
+    Ch3,
+    /// Jump, over the servers in their order; takes no weights.
+    Jump,
+    /// As mcrouter's `Crc32`; takes no weights.
+    Crc32,
+    /// As libmemcached without ketama; takes no weights.
+    Modula(KeyHash),
+}
+
+/// Collects what a [`Client`] is made of.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    servers: Vec<(Address, u32)>,
+    ring: RingKind,
+    connections: usize,
+    deadline: Duration,
+    window: Option<Window>,
+    options: ConnectionOptions,
+}
+
+/// Why no client can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// A server's address can't be read.
+    Address(BadAddress),
+    /// There is no server.
+    NoServer,
+    /// The ring takes no weights, and there are some.
+    Weights(RingKind),
+    /// No server has a weight.
+    NoWeight,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Address(error) => error.fmt(f),
+            BuildError::NoServer => f.write_str("a client needs a server: call server(address)"),
+            BuildError::Weights(ring) => {
+                write!(f, "{ring:?} takes no weights: leave them out, or take Ketama")
+            }
+            BuildError::NoWeight => f.write_str("all weights are 0: give one server more"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            servers: Vec::new(),
+            ring: RingKind::default(),
+            connections: 1,
+            deadline: Duration::from_secs(1),
+            window: None,
+            options: ConnectionOptions::default(),
+        }
+    }
+
+    /// Adds a server; the order matters to every ring but [`RingKind::Ketama`] and [`RingKind::Rendezvous`].
+    ///
+    /// # Errors
+    /// The address can't be read.
+    pub fn server(self, address: &str) -> Result<Self, BuildError> {
+        self.weighted_server(address, 1)
+    }
+
+    /// Adds a server that gets keys in proportion to its weight.
+    ///
+    /// # Errors
+    /// The address can't be read.
+    pub fn weighted_server(mut self, address: &str, weight: u32) -> Result<Self, BuildError> {
+        self.servers.push((address.parse().map_err(BuildError::Address)?, weight));
+        Ok(self)
+    }
+
+    /// The ring; all who share the servers must agree on it.
+    pub fn ring(mut self, ring: RingKind) -> Self {
+        self.ring = ring;
+        self
+    }
+
+    /// Connections to each server, taken in turn; one is best but for long values. Default 1.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// How long each request may take, connecting included. Default 1 s.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// A [window](Window) over all requests; clients may share one.
+    pub fn window(mut self, window: Window) -> Self {
+        self.window = Some(window);
+        self
+    }
+
+    /// How each connection behaves: protocol, back-off, bounds.
+    pub fn options(mut self, options: ConnectionOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The client. It connects when it is first asked.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn build(self) -> Result<Client, BuildError> {
+        let ring = self.make_ring()?;
+        let servers = self.servers.iter().map(|(address, _)| Server {
+            connections: (0..self.connections)
+                .map(|_| Connection::new(address.clone(), self.options.clone()))
+                .collect(),
+            turn: AtomicUsize::new(0),
+        });
+        let servers = servers.collect();
+        let inner = Inner { servers, ring, deadline: self.deadline, window: self.window };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+
+    fn make_ring(&self) -> Result<Ring, BuildError> {
+        let servers = self.servers.len();
+        if servers == 0 {
+            return Err(BuildError::NoServer);
+        }
+        let takes_weights = matches!(self.ring, RingKind::Ketama | RingKind::Rendezvous);
+        if !takes_weights && self.servers.iter().any(|&(_, weight)| weight != 1) {
+            return Err(BuildError::Weights(self.ring));
+        }
+        if self.servers.iter().all(|&(_, weight)| weight == 0) {
+            return Err(BuildError::NoWeight);
+        }
+        let named = |name: &dyn Fn(&Address) -> String| -> Vec<(String, u32)> {
+            self.servers.iter().map(|(address, weight)| (name(address), *weight)).collect()
+        };
+        Ok(match self.ring {
+            RingKind::Ketama => Ring::Ketama(Ketama::new(&named(&server_name))),
+            RingKind::Rendezvous => {
+                let named = named(&ToString::to_string);
+                if named.iter().all(|&(_, weight)| weight == named[0].1) {
+                    let tags: Vec<String> = named.into_iter().map(|(tag, _)| tag).collect();
+                    Ring::Rendezvous(Rendezvous::new(&tags))
+                } else {
+                    let weighted: Vec<(String, f64)> =
+                        named.into_iter().map(|(tag, weight)| (tag, weight.into())).collect();
+                    Ring::Rendezvous(Rendezvous::weighted(&weighted))
+                }
+            }
+            RingKind::Ch3 => Ring::Ch3(servers),
+            RingKind::Jump => Ring::Jump(servers),
+            RingKind::Crc32 => Ring::Crc32(servers),
+            RingKind::Modula(hash) => Ring::Modula(hash, servers),
+        })
+    }
+}
