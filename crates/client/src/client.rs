@@ -9,10 +9,10 @@
 //! has some of the keys, and all of them are on their way before the first reply is awaited.
 
 mod builder;
+mod gets;
 mod lease;
 mod stats;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,11 +20,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::Ask;
 use crate::ring::Ring;
 use crate::window::Permit;
 use crate::{
-    Address, Cas, Connection, Expiry, Failure, Got, Item, Op, Outcome, Reply, Request, Window,
+    Address, Cas, Connection, Expiry, Failure, Got, Item, Op, Outcome, Reply, Request, Udp, Window,
 };
 
 pub use builder::{BuildError, Builder, RingKind};
@@ -62,6 +61,7 @@ struct Inner {
 struct Server {
     connections: Vec<Connection>,
     turn: AtomicUsize,
+    udp: Option<Udp>,
 }
 
 impl Server {
@@ -71,12 +71,6 @@ impl Server {
         }
         &self.connections[self.turn.fetch_add(1, Ordering::Relaxed) % self.connections.len()]
     }
-}
-
-/// Requests of one multiget that went to one server.
-struct Group<'c> {
-    permit: Option<Permit>,
-    asks: Vec<(usize, Ask<'c>)>,
 }
 
 impl Client {
@@ -99,7 +93,12 @@ impl Client {
 
     /// The item of `key`.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Got {
-        Got::of(self.ask(keyed(Op::Get, key)).await)
+        let request = keyed(Op::Get, key);
+        let server = self.server(&request.key);
+        match &server.udp {
+            Some(udp) => self.get_by_udp(udp, request.key).await,
+            None => Got::of(self.ask_server(server, request).await),
+        }
     }
 
     /// The item of `key`, with what [`cas`](Self::cas) compares.
@@ -111,40 +110,6 @@ impl Client {
     pub async fn gat(&self, key: impl AsRef<[u8]>, expiry: impl Into<Expiry>) -> Got {
         let exptime = expiry.into().wire();
         Got::of(self.ask(Request { exptime, ..keyed(Op::Gat, key) }).await)
-    }
-
-    /// The items of many keys, in the order of the keys.
-    ///
-    /// # Cost
-    /// One line a server, up to [`keys_per_line_max`](crate::ConnectionOptions::keys_per_line_max) keys. In a
-    /// [`Window`] each server's share counts as one request.
-    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Got> {
-        let deadline = Instant::now() + self.inner.deadline;
-        let mut shares = vec![Vec::new(); self.inner.servers.len()];
-        for (at, key) in keys.iter().enumerate() {
-            shares[self.inner.ring.choose(key.as_ref())].push(at);
-        }
-        let mut found = vec![Got::Miss; keys.len()];
-        let mut out = VecDeque::new();
-        for (server, share) in self.inner.servers.iter().zip(&shares) {
-            if share.is_empty() {
-                continue;
-            }
-            let Ok(permit) = self.enter_beside(&mut out, &mut found, deadline).await else {
-                for &at in share {
-                    found[at] = Got::Failed(Failure::of(&too_late()));
-                }
-                continue;
-            };
-            let connection = server.connection();
-            let ask =
-                |&at: &usize| (at, connection.ask(keyed(Op::Get, keys[at].as_ref()), deadline));
-            out.push_back(Group { permit, asks: share.iter().map(ask).collect() });
-        }
-        while let Some(group) = out.pop_front() {
-            settle(group, &mut found).await;
-        }
-        found
     }
 
     /// Stores an item, whatever was there.
@@ -313,28 +278,6 @@ impl Client {
         reply
     }
 
-    /// Room in the window; while there is none, what this multiget has out is settled, which makes some.
-    async fn enter_beside(
-        &self,
-        out: &mut VecDeque<Group<'_>>,
-        found: &mut [Got],
-        deadline: Instant,
-    ) -> Result<Option<Permit>, TooLate> {
-        let Some(window) = &self.inner.window else {
-            return Ok(None);
-        };
-        loop {
-            if let Some(permit) = window.try_enter() {
-                return Ok(Some(permit));
-            }
-            let Some(group) = out.pop_front() else {
-                let entered = timeout_at(deadline, window.enter()).await;
-                return entered.map(Some).map_err(|_| TooLate);
-            };
-            settle(group, found).await;
-        }
-    }
-
     async fn store(
         &self,
         op: Op,
@@ -362,9 +305,6 @@ impl Client {
     }
 }
 
-/// The deadline passed while waiting for the window.
-struct TooLate;
-
 fn keyed(op: Op, key: impl AsRef<[u8]>) -> Request {
     Request::new(op, Bytes::copy_from_slice(key.as_ref()))
 }
@@ -387,19 +327,5 @@ fn settle_permit(permit: Permit, outcome: Outcome) {
         Outcome::Timeout | Outcome::RemoteError => drop(permit),
         Outcome::ConnectError | Outcome::ConnectTimeout | Outcome::Busy => permit.unused(),
         _ => permit.answered(),
-    }
-}
-
-async fn settle(group: Group<'_>, found: &mut [Got]) {
-    let mut worst = Outcome::NotFound;
-    for (at, ask) in group.asks {
-        let reply = ask.await;
-        if !matches!(reply.outcome, Outcome::Found | Outcome::NotFound) {
-            worst = reply.outcome;
-        }
-        found[at] = Got::of(reply);
-    }
-    if let Some(permit) = group.permit {
-        settle_permit(permit, worst);
     }
 }

@@ -41,7 +41,7 @@ use guira_proto::reply::ReplyLimits;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::{Address, Op, Outcome, Reply, Request};
+use crate::{Address, Login, Op, Outcome, Reply, Request, Tls};
 use queue::{Limits, Queue};
 
 pub(crate) use stream::Stream;
@@ -51,7 +51,11 @@ pub(crate) use stream::Stream;
 pub struct ConnectionOptions {
     /// Text, or meta where there is a command for it.
     pub protocol: Protocol,
-    /// Longest wait for a connection, name look-up included.
+    /// Encrypts, over TCP.
+    pub tls: Option<Tls>,
+    /// Logs in before anything else.
+    pub login: Option<Login>,
+    /// Longest wait for a connection, name look-up, handshake and login included.
     pub connect_timeout: Duration,
     /// After a failed connect requests fail at once for so long, a little more or less at random, doubled with
     /// each failure up to the second. `None`: each request may try again.
@@ -99,6 +103,8 @@ impl Default for ConnectionOptions {
     fn default() -> Self {
         Self {
             protocol: Protocol::Text,
+            tls: None,
+            login: None,
             connect_timeout: Duration::from_secs(1),
             backoff: Some((Duration::from_millis(50), Duration::from_secs(5))),
             stall: Duration::from_secs(5),
@@ -176,6 +182,10 @@ impl Connection {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.handle.shared.address
+    }
+
+    pub(crate) fn options(&self) -> &ConnectionOptions {
+        &self.handle.shared.options
     }
 
     /// Queues a request, now, and returns its reply to be. Dropped before, the reply is thrown away; the request

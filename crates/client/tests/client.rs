@@ -236,3 +236,48 @@ async fn a_window_holds_a_multiget_back_and_lets_all_of_it_through() {
     tokio::join!(all(), all(), all());
     assert_eq!(window.out(), 0);
 }
+
+#[tokio::test]
+async fn gets_over_udp_find_what_was_set_over_tcp() {
+    for program in PROGRAMS {
+        let servers: Vec<Server> = (0..2)
+            .map(|_| {
+                let port = guira_tests::server::free_port();
+                let word = port.to_string();
+                let flags = ["-l", "127.0.0.1", "-p", &word, "-U", &word];
+                Server::start_at(program, &flags, Address::Tcp(port)).expect("it starts")
+            })
+            .collect();
+        let window = Window::new(2, 10);
+        let c = builder(&servers, Protocol::Text).udp(true).window(window.clone());
+        let c = c.build().expect("there are servers");
+        let long = "l".repeat(5000);
+        let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+        for (n, key) in keys.iter().enumerate() {
+            if n % 4 != 0 {
+                let value = if n % 4 == 1 { long.clone() } else { format!("value {n}") };
+                assert_eq!(c.set(key, value, Expiry::Never).await, Ok(()));
+            }
+        }
+        assert_eq!(value(&c, "k1").await.as_deref(), Some(&long[..]));
+        assert_eq!(value(&c, "k2").await.as_deref(), Some("value 2"));
+        assert_eq!(c.get("k4").await, Got::Miss);
+        for (n, got) in c.get_many(&keys).await.into_iter().enumerate() {
+            match n % 4 {
+                0 => assert_eq!(got, Got::Miss),
+                1 => assert_eq!(got.hit().map(|item| item.value), Some(long.clone().into())),
+                _ => assert_eq!(got.hit().map(|i| i.value), Some(format!("value {n}").into())),
+            }
+        }
+        assert!(!c.get("a b").await.may_fill());
+        assert_eq!(window.out(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_get_over_udp_that_nobody_answers_must_not_be_filled() {
+    let nobody = format!("127.0.0.1:{}", guira_tests::server::free_port());
+    let c = Client::builder().server(&nobody).expect("an address").udp(true);
+    let c = c.deadline(Duration::from_millis(20)).build().expect("a server");
+    assert!(!c.get("k").await.may_fill());
+}

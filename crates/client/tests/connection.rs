@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use guira_client::{Address, Connection, ConnectionOptions, Op, Outcome, Reply, Request};
+use guira_client::{
+    Address, Connection, ConnectionOptions, Login, Op, Outcome, Reply, Request, Tls,
+};
 use guira_tests::server::{self, Program, Server};
+use guira_tests::tls::Authority;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
@@ -243,4 +246,52 @@ async fn the_last_handle_dropped_closes_the_connection() {
         assert!(Instant::now() < patience, "it stays open");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_connection_over_tls_carries_long_values_and_trusts_whom_it_was_told_to() {
+    let authority = Authority::new("client test");
+    let dir = server::own_directory();
+    let [chain, key] = authority.identity("server").write(&dir).map(|p| p.display().to_string());
+    let paths = [format!("ssl_chain_cert={chain}"), format!("ssl_key={key}")];
+    let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &paths.join(",")]);
+    let tls = Tls::trusting(authority.pem.as_bytes()).and_then(|tls| tls.named("localhost"));
+    let with = |tls| ConnectionOptions { tls: Some(tls), ..Default::default() };
+    let c = Connection::new(address(&server), with(tls.unwrap()));
+    let long = vec![b'l'; 1_000_000];
+    for n in 0..5 {
+        assert_eq!(
+            c.ask(set(format!("k{n}"), long.clone()), soon()).await.outcome,
+            Outcome::Stored
+        );
+    }
+    let gets: Vec<_> =
+        (0..5).map(|n| c.ask(Request::new(Op::Get, format!("k{n}")), soon())).collect();
+    for get in gets {
+        assert!(get.await.value == long);
+    }
+    let stranger = Tls::trusting(Authority::new("other").pem.as_bytes()).unwrap();
+    let refused = Connection::new(address(&server), with(stranger.named("localhost").unwrap()));
+    assert_eq!(get(&refused, "k").await.outcome, Outcome::ConnectError);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[tokio::test]
+async fn a_login_comes_before_anything_else() {
+    let dir = server::own_directory();
+    let users = dir.join("users");
+    std::fs::write(&users, "ann:secret\n").unwrap();
+    for program in PROGRAMS {
+        let server = Server::start(program, &["-Y", &users.display().to_string()]);
+        let with = |password: &str| {
+            let login = Some(Login::new("ann", password));
+            Connection::new(address(&server), ConnectionOptions { login, ..Default::default() })
+        };
+        assert_eq!(with("secret").ask(set("k", "v"), soon()).await.outcome, Outcome::Stored);
+        let refused = get(&with("wrong"), "k").await;
+        assert_eq!(refused.outcome, Outcome::ConnectError);
+        assert!(refused.message.starts_with(b"login refused: CLIENT_ERROR"), "{refused:?}");
+        assert_eq!(get(&connection(&server), "k").await.outcome, Outcome::ClientError);
+    }
+    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Client, Inner, Server};
 use crate::ring::{Ketama, KeyHash, Rendezvous, Ring, server_name};
-use crate::{Address, BadAddress, Connection, ConnectionOptions, Window};
+use crate::{Address, BadAddress, Connection, ConnectionOptions, Udp, Window};
 
 /// Which ring a client makes of its servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct Builder {
     connections: usize,
     deadline: Duration,
     window: Option<Window>,
+    has_udp: bool,
     options: ConnectionOptions,
 }
 
@@ -75,6 +76,7 @@ impl Builder {
             connections: 1,
             deadline: Duration::from_secs(1),
             window: None,
+            has_udp: false,
             options: ConnectionOptions::default(),
         }
     }
@@ -120,6 +122,12 @@ impl Builder {
         self
     }
 
+    /// Sends plain gets over UDP, to the port that the server has for TCP; servers on unix sockets are left out.
+    pub fn udp(mut self, has_udp: bool) -> Self {
+        self.has_udp = has_udp;
+        self
+    }
+
     /// How each connection behaves: protocol, back-off, bounds.
     pub fn options(mut self, options: ConnectionOptions) -> Self {
         self.options = options;
@@ -140,6 +148,10 @@ impl Builder {
                 .map(|_| Connection::new(address.clone(), self.options.clone()))
                 .collect(),
             turn: AtomicUsize::new(0),
+            udp: match address {
+                Address::Tcp { host, port } if self.has_udp => Some(Udp::new(host, *port)),
+                _ => None,
+            },
         });
         let servers = servers.collect();
         let inner = Inner { servers, ring, deadline: self.deadline, window: self.window };

@@ -39,7 +39,7 @@ async fn ask(connection: &crate::Connection, group: &str) -> io::Result<Vec<Stat
     if group.bytes().any(|b| b.is_ascii_control()) {
         return Err(bad("a group of statistics is a word"));
     }
-    let mut stream = Stream::connect(connection.address()).await?;
+    let mut stream = Stream::connect(connection.address(), connection.options()).await?;
     stream.write_all(format!("stats {group}\r\n").as_bytes()).await?;
     let (mut input, mut stats, mut start) = (Vec::new(), Vec::new(), 0);
     loop {

@@ -84,7 +84,8 @@ impl<'s> Driver<'s> {
     async fn connected(&mut self) -> Result<Stream, Reply> {
         let shared = self.shared;
         let limit = shared.options.connect_timeout;
-        let mut connecting = pin!(timeout(limit, Stream::connect(&shared.address)));
+        let mut connecting =
+            pin!(timeout(limit, Stream::connect(&shared.address, &shared.options)));
         std::future::poll_fn(|cx| {
             if let Poll::Ready(done) = connecting.as_mut().poll(cx) {
                 return Poll::Ready(match done {
@@ -148,6 +149,10 @@ impl<'s> Driver<'s> {
             return Poll::Ready(end);
         }
         if let Poll::Ready(Err(error)) = self.poll_write(stream, cx) {
+            return Poll::Ready(broken(Outcome::RemoteError, &error));
+        }
+        // TLS may hold back what the socket had no room for.
+        if let Poll::Ready(Err(error)) = Pin::new(&mut *stream).poll_flush(cx) {
             return Poll::Ready(broken(Outcome::RemoteError, &error));
         }
         let end = self.poll_read(stream, cx);

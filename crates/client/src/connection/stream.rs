@@ -1,41 +1,92 @@
-//! The byte streams that a connection can run over.
+//! The byte streams that a connection can run over, from name to login.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio_rustls::client::TlsStream;
 
-use crate::Address;
+use super::ConnectionOptions;
+use crate::login::Login;
+use crate::{Address, Tls};
 
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// As each kind of stream does it.
+macro_rules! each {
+    ($self:expr, $stream:ident => $does:expr) => {
+        match $self.get_mut() {
+            Stream::Tcp($stream) => $does,
+            Stream::Unix($stream) => $does,
+            Stream::Tls($stream) => $does,
+        }
+    };
 }
 
 impl Stream {
-    /// Connects; a name is looked up each time, and its addresses tried in turn.
-    pub(crate) async fn connect(address: &Address) -> io::Result<Stream> {
-        match address {
-            Address::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
-            Address::Tcp { host, port } => {
-                let mut last = None;
-                for address in lookup_host((host.as_str(), *port)).await? {
-                    match TcpStream::connect(address).await {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            return Ok(Stream::Tcp(stream));
-                        }
-                        Err(error) => last = Some(error),
-                    }
-                }
-                let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-                Err(last.unwrap_or_else(unknown))
+    /// Connects, shakes hands and logs in. A name is looked up each time, and its addresses tried in turn.
+    pub(crate) async fn connect(
+        address: &Address,
+        options: &ConnectionOptions,
+    ) -> io::Result<Stream> {
+        let mut stream = match (address, &options.tls) {
+            (Address::Unix(path), None) => Stream::Unix(UnixStream::connect(path).await?),
+            (Address::Tcp { host, port }, None) => Stream::Tcp(connect_tcp(host, *port).await?),
+            (Address::Tcp { host, port }, Some(tls)) => {
+                let tcp = connect_tcp(host, *port).await?;
+                Stream::Tls(Box::new(tls.shake_hands(host, tcp).await?))
+            }
+            (Address::Unix(_), Some(Tls { .. })) => {
+                let words = "a unix socket takes no TLS: leave one of them out";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+            }
+        };
+        if let Some(login) = &options.login {
+            stream.log_in(login).await?;
+        }
+        Ok(stream)
+    }
+
+    /// memcached's login for the text protocol: a `set` whose value is name and password.
+    async fn log_in(&mut self, login: &Login) -> io::Result<()> {
+        self.write_all(&login.to_bytes()).await?;
+        self.flush().await?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\n") {
+            let byte = self.read_u8().await?;
+            answer.push(byte);
+            if answer.len() > ANSWER_BYTES_MAX {
+                break;
             }
         }
+        if answer == b"STORED\r\n" {
+            return Ok(());
+        }
+        let words = format!("login refused: {}", answer.trim_ascii_end().escape_ascii());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, words))
     }
+}
+
+async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut last = None;
+    for address in lookup_host((host, port)).await? {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    Err(last.unwrap_or_else(unknown))
 }
 
 impl AsyncRead for Stream {
@@ -44,10 +95,7 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
-            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, into),
-        }
+        each!(self, stream => Pin::new(stream).poll_read(cx, into))
     }
 }
 
@@ -57,10 +105,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        each!(self, stream => Pin::new(stream).poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -68,23 +113,17 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
+        each!(self, stream => Pin::new(stream).poll_write_vectored(cx, slices))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        each!(self, stream => Pin::new(stream).poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        each!(self, stream => Pin::new(stream).poll_shutdown(cx))
     }
 }
+
+/// No answer to a login is longer.
+const ANSWER_BYTES_MAX: usize = 512;

@@ -1,0 +1,156 @@
+//! Gets of many keys at once, and gets over UDP.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Client, Server, keyed, settle_permit, too_late};
+use crate::connection::Ask;
+use crate::window::Permit;
+use crate::{Failure, Got, Op, Outcome, Udp};
+
+/// What one server was asked for a multiget.
+struct Group<'c> {
+    permit: Option<Permit>,
+    /// Where in the multiget each of its keys stands.
+    places: Vec<usize>,
+    asks: Asks<'c>,
+}
+
+enum Asks<'c> {
+    Connection(Vec<Ask<'c>>),
+    Udp(JoinHandle<Vec<Got>>),
+}
+
+/// The deadline passed while waiting for the window.
+struct TooLate;
+
+impl Client {
+    /// The items of many keys, in the order of the keys.
+    ///
+    /// # Cost
+    /// One line a server, up to [`keys_per_line_max`](crate::ConnectionOptions::keys_per_line_max) keys. In a
+    /// [`Window`](crate::Window) each server's share counts as one request.
+    pub async fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Got> {
+        let deadline = Instant::now() + self.inner.deadline;
+        let mut shares = vec![Vec::new(); self.inner.servers.len()];
+        for (at, key) in keys.iter().enumerate() {
+            shares[self.inner.ring.choose(key.as_ref())].push(at);
+        }
+        let mut found = vec![Got::Miss; keys.len()];
+        let mut out = VecDeque::new();
+        for (server, places) in self.inner.servers.iter().zip(shares) {
+            if places.is_empty() {
+                continue;
+            }
+            let Ok(permit) = self.enter_beside(&mut out, &mut found, deadline).await else {
+                for at in places {
+                    found[at] = Got::Failed(Failure::of(&too_late()));
+                }
+                continue;
+            };
+            let asks = ask_for(server, keys, &places, deadline);
+            out.push_back(Group { permit, places, asks });
+        }
+        while let Some(group) = out.pop_front() {
+            group.settle(&mut found).await;
+        }
+        found
+    }
+
+    /// One get over UDP.
+    pub(super) async fn get_by_udp(&self, udp: &Udp, key: Bytes) -> Got {
+        let deadline = Instant::now() + self.inner.deadline;
+        let permit = match &self.inner.window {
+            None => None,
+            Some(window) => match timeout_at(deadline, window.enter()).await {
+                Ok(permit) => Some(permit),
+                Err(_) => return Got::Failed(Failure::of(&too_late())),
+            },
+        };
+        let got = udp.get(&[key], deadline).await.pop().unwrap_or(Got::Miss);
+        if let Some(permit) = permit {
+            settle_permit(permit, outcome(&got));
+        }
+        got
+    }
+
+    /// Room in the window; while there is none, what this multiget has out is settled, which makes some.
+    async fn enter_beside(
+        &self,
+        out: &mut VecDeque<Group<'_>>,
+        found: &mut [Got],
+        deadline: Instant,
+    ) -> Result<Option<Permit>, TooLate> {
+        let Some(window) = &self.inner.window else {
+            return Ok(None);
+        };
+        loop {
+            if let Some(permit) = window.try_enter() {
+                return Ok(Some(permit));
+            }
+            let Some(group) = out.pop_front() else {
+                let entered = timeout_at(deadline, window.enter()).await;
+                return entered.map(Some).map_err(|_| TooLate);
+            };
+            group.settle(found).await;
+        }
+    }
+}
+
+fn ask_for<'c, K: AsRef<[u8]>>(
+    server: &'c Server,
+    keys: &[K],
+    places: &[usize],
+    deadline: Instant,
+) -> Asks<'c> {
+    if let Some(udp) = server.udp.clone() {
+        let keys: Vec<Bytes> =
+            places.iter().map(|&at| Bytes::copy_from_slice(keys[at].as_ref())).collect();
+        return Asks::Udp(tokio::spawn(async move { udp.get(&keys, deadline).await }));
+    }
+    let connection = server.connection();
+    let ask = |&at: &usize| connection.ask(keyed(Op::Get, keys[at].as_ref()), deadline);
+    Asks::Connection(places.iter().map(ask).collect())
+}
+
+impl Group<'_> {
+    /// Waits for what was asked, and puts it in its places.
+    async fn settle(self, found: &mut [Got]) {
+        match self.asks {
+            Asks::Connection(asks) => {
+                for (&at, ask) in self.places.iter().zip(asks) {
+                    found[at] = Got::of(ask.await);
+                }
+            }
+            Asks::Udp(task) => match task.await {
+                Ok(all) => {
+                    for (&at, got) in self.places.iter().zip(all) {
+                        found[at] = got;
+                    }
+                }
+                Err(error) => {
+                    let (outcome, message) = (Outcome::LocalError, error.to_string());
+                    for &at in &self.places {
+                        found[at] = Got::Failed(Failure { outcome, message: message.clone() });
+                    }
+                }
+            },
+        }
+        if let Some(permit) = self.permit {
+            let outcomes = self.places.iter().map(|&at| outcome(&found[at]));
+            let worst = outcomes.reduce(|a, b| if a == Outcome::Found { b } else { a });
+            settle_permit(permit, worst.unwrap_or(Outcome::Found));
+        }
+    }
+}
+
+/// As a reply would have it; misses count as found: they were answered.
+fn outcome(got: &Got) -> Outcome {
+    match got {
+        Got::Hit(_) | Got::Miss => Outcome::Found,
+        Got::Failed(failure) => failure.outcome,
+    }
+}

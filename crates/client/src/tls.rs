@@ -1,0 +1,117 @@
+//! TLS towards servers, by rustls.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// How a connection is encrypted, and whom it trusts.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    /// In the server's certificate, if it isn't the address's host.
+    name: Option<ServerName<'static>>,
+}
+
+/// Why certificates, a key or a name can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsError(String);
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// As `config` says.
+    #[must_use]
+    pub fn new(config: Arc<ClientConfig>) -> Self {
+        Self { config, name: None }
+    }
+
+    /// Trusts servers whose certificates were signed by one of `authorities`, in PEM.
+    ///
+    /// # Errors
+    /// There is no certificate in it, or one that can't be read.
+    pub fn trusting(authorities: &[u8]) -> Result<Self, TlsError> {
+        let roots = roots(authorities)?;
+        Ok(Self::new(Arc::new(config().with_root_certificates(roots).with_no_client_auth())))
+    }
+
+    /// As [`trusting`](Self::trusting), and shows a certificate of its own: chain and key in PEM.
+    ///
+    /// # Errors
+    /// Any of the three can't be read, or key and certificate don't belong together.
+    pub fn trusting_as(authorities: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+        let key = PrivateKeyDer::from_pem_slice(key);
+        let key = key.map_err(|error| TlsError(format!("the key can't be read: {error}")))?;
+        let config = config()
+            .with_root_certificates(roots(authorities)?)
+            .with_client_auth_cert(certificates(chain)?, key)
+            .map_err(|error| TlsError(format!("the certificate can't be used: {error}")))?;
+        Ok(Self::new(Arc::new(config)))
+    }
+
+    /// Expects `name` in the server's certificate instead of the address's host.
+    ///
+    /// # Errors
+    /// It is neither a host's name nor an address.
+    pub fn named(mut self, name: &str) -> Result<Self, TlsError> {
+        let parsed = ServerName::try_from(name.to_owned());
+        self.name = Some(parsed.map_err(|_| TlsError(format!("{name:?} is no host's name")))?);
+        Ok(self)
+    }
+
+    pub(crate) async fn shake_hands(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let bad = |_| io::Error::new(io::ErrorKind::InvalidInput, "the host is no name for TLS");
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.to_owned()).map_err(bad)?,
+        };
+        TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await
+    }
+}
+
+fn config() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has the suites of TLS 1.2 and 1.3")
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = read.map_err(|error| TlsError(format!("a certificate can't be read: {error}")))?;
+    if found.is_empty() {
+        return Err(TlsError("there is no certificate in the PEM".into()));
+    }
+    Ok(found)
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| TlsError(format!("an authority can't be used: {error}")))?;
+    }
+    Ok(roots)
+}
