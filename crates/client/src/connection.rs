@@ -20,7 +20,14 @@
 //!
 //! # Costs
 //! A request takes an uncontended lock three times and allocates for the value that comes back; a turn's requests
-//! share two system calls. One clock read is the caller's: deadlines are instants.
+//! share two system calls. One clock read is the caller's: deadlines are instants. Measured beside memcached 1.6.18 on a
+//! loaded machine, three runs each, processor time of the client's thread a get of 100 bytes:
+//!
+//! | `cargo run --release -p guira-client --example cost 127.0.0.1:11211 …` | us a get |
+//! |---|---|
+//! | `1 16 2`: sixteen outstanding on one connection | 0.85 – 0.94 |
+//! | `50 800 2`: sixteen outstanding on each of fifty | 1.07 – 1.17 |
+//! | `50 50 2`: one outstanding on each of fifty | 4.3 – 5.7 |
 //!
 //! Bad at: a long value and short ones over the same connection: replies wait for those before them.
 
