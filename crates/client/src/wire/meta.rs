@@ -135,3 +135,102 @@ const LEASE_S: u32 = 10;
 
 /// Tokens 0 and 1 mean something else, and a cas unique may be either.
 const TOKENS_RESERVED: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::{decode, encode, flags_of};
+    use crate::{Op, Outcome, Reply, Request};
+    use bytes::Bytes;
+    use guira_proto::MetaFlags;
+    use guira_proto::reply::MetaStatus;
+
+    fn value(op: Op, flags: &str, value: &'static str) -> Reply {
+        decode(op, None, MetaFlags::new(flags.as_bytes()), Bytes::from(value)).unwrap()
+    }
+
+    #[test]
+    fn each_operation_is_the_line_that_memcached_reads() {
+        let base = Request {
+            value: b"abc"[..].into(),
+            flags: 7,
+            exptime: 30,
+            token: 99,
+            delta: 5,
+            ..Request::new(Op::Get, "k")
+        };
+        for (op, expected) in [
+            (Op::Get, "mg k v f\r\n"),
+            (Op::Gets, "mg k v f c\r\n"),
+            (Op::Gat, "mg k v f T30\r\n"),
+            (Op::Gats, "mg k v f c T30\r\n"),
+            (Op::LeaseGet, "mg k v f c N10\r\n"),
+            (Op::MetaGet, "mg k h l s t\r\n"),
+            (Op::Touch, "mg k T30\r\n"),
+            (Op::Set, "ms k 3 F7 T30\r\n"),
+            (Op::Add, "ms k 3 F7 T30 ME\r\n"),
+            (Op::Replace, "ms k 3 F7 T30 MR\r\n"),
+            (Op::Append, "ms k 3 MA\r\n"),
+            (Op::Prepend, "ms k 3 MP\r\n"),
+            (Op::Cas, "ms k 3 F7 T30 C99\r\n"),
+            (Op::LeaseSet, "ms k 3 F7 T30 C97\r\n"),
+            (Op::Incr, "ma k v D5\r\n"),
+            (Op::Decr, "ma k v MD D5\r\n"),
+        ] {
+            let mut out = Vec::new();
+            assert!(encode(&Request { op, ..base.clone() }, &mut out), "{op:?}");
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+        let mut out = Vec::new();
+        assert!(encode(&Request::new(Op::Delete, "k"), &mut out));
+        assert_eq!(out, b"md k\r\n");
+        for op in [Op::Delete, Op::FlushAll, Op::Version] {
+            assert!(!encode(&Request { op, ..base.clone() }, &mut out), "{op:?} is for text");
+        }
+    }
+
+    #[test]
+    fn a_stub_and_a_stale_value_are_misses_for_all_but_a_lease_get() {
+        for op in [Op::Get, Op::Gets, Op::Gat, Op::Gats] {
+            assert_eq!(value(op, "f0 c7 Z", "").outcome, Outcome::NotFound);
+            assert_eq!(value(op, "f0 c7 W", "").outcome, Outcome::NotFound);
+            assert_eq!(value(op, "f0 c7 X Z", "old").outcome, Outcome::NotFound);
+            assert_eq!(value(op, "f0 c7", "").outcome, Outcome::Found, "an empty value is one");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_won_waited_for_or_not_needed() {
+        let won = value(Op::LeaseGet, "f0 c1 W", "");
+        assert_eq!((won.outcome, won.token), (Outcome::NotFound, 3), "never 0 or 1");
+        let waits = value(Op::LeaseGet, "f0 c7 Z", "");
+        assert_eq!((waits.outcome, waits.token), (Outcome::NotFoundHot, 1));
+        let won = value(Op::LeaseGet, "f5 c7 X W", "old");
+        assert_eq!((won.outcome, won.flags, &won.value[..]), (Outcome::NotFound, 5, &b"old"[..]));
+        let waits = value(Op::LeaseGet, "f5 c7 X Z", "old");
+        assert_eq!((waits.outcome, waits.token), (Outcome::FoundStale, 1));
+        assert_eq!(value(Op::LeaseGet, "f5 c7", "v").outcome, Outcome::Found);
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_the_answer_is_out_of_step() {
+        let no_flags = || MetaFlags::new(b"");
+        for (op, status) in [
+            (Op::Get, MetaStatus::Done),
+            (Op::Get, MetaStatus::NotFound),
+            (Op::Delete, MetaStatus::Exists),
+            (Op::Incr, MetaStatus::Done),
+        ] {
+            assert!(decode(op, Some(status), no_flags(), Bytes::new()).is_err(), "{op:?}");
+        }
+        assert!(decode(Op::Set, None, no_flags(), Bytes::new()).is_err());
+        assert!(decode(Op::Incr, None, no_flags(), Bytes::from("x")).is_err());
+    }
+
+    #[test]
+    fn the_flags_of_a_header_begin_behind_its_length() {
+        for (header, expected) in [("VA 5000 f7 c9\r\n", "f7 c9"), ("VA 5000\r\n", "")] {
+            let found: Vec<_> = flags_of(header.as_bytes()).map(|flag| flag.text()).collect();
+            assert_eq!(found.join(&b" "[..]), expected.as_bytes());
+        }
+    }
+}

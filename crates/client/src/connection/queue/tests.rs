@@ -253,3 +253,27 @@ fn a_long_value_shares_the_buffer_and_arrives_whole() {
     let reply = take(&mut queue, slot).unwrap();
     assert_eq!((&reply.value[..], reply.flags), (&value[..], 5));
 }
+
+#[test]
+fn meta_replies_cut_at_each_byte_answer_the_same() {
+    let long = "l".repeat(super::SHARED_BYTES_MIN);
+    let replies = format!("EN\r\nVA 2 f7\r\nbb\r\nHD\r\nVA {} f5\r\n{long}\r\nNF\r\n", long.len());
+    for cut in 0..=replies.len() {
+        let mut queue = Queue::new(Limits { protocol: Protocol::Meta, ..LIMITS });
+        queue.connected();
+        let asked =
+            [(Op::Get, "a"), (Op::Get, "b"), (Op::Set, "c"), (Op::Get, "d"), (Op::Delete, "e")];
+        let slots = asked.map(|(op, key)| ask(&mut queue, op, key));
+        let (mut input, mut woken) = (BytesMut::new(), Vec::new());
+        for piece in [&replies[..cut], &replies[cut..]] {
+            input.extend_from_slice(piece.as_bytes());
+            assert!(queue.receive(&mut input, &mut woken).unwrap() > input.len(), "cut {cut}");
+        }
+        let replies = slots.map(|slot| take(&mut queue, slot).unwrap());
+        use Outcome::{Found, NotFound, Stored};
+        let outcomes = replies.each_ref().map(|reply| reply.outcome);
+        assert_eq!(outcomes, [NotFound, Found, Stored, Found, NotFound], "cut {cut}");
+        assert_eq!((&replies[1].value[..], replies[1].flags), (&b"bb"[..], 7));
+        assert_eq!((&replies[3].value[..], replies[3].flags), (long.as_bytes(), 5));
+    }
+}
