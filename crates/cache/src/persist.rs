@@ -156,7 +156,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
                 now: elapsed.max(stopped).max(crate::START_S),
                 stopped,
                 cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
-                index_slots: head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1,
+                index_slots: (head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1).max(head.index_slots()),
                 found,
             }
         }
@@ -242,12 +242,13 @@ impl<I: Index> Cache<I> {
         self.start.now
     }
 
-    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how many keys there are: a
-    /// crash then loses little of them. For a background thread, a few times a second.
+    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
+    /// is: a crash then loses little of them. For a background thread, a few times a second.
     pub fn keep_time(&self, now: u32, unix_s: i64) {
         if let Some(head) = Head::of(&self.slab.arena) {
             set_time(head, now, unix_s);
             head.set_keys(self.index.len());
+            head.set_index_slots(self.index.capacity());
         }
     }
 

@@ -161,6 +161,26 @@ fn memory_that_was_free_is_used_again_and_nothing_leaks_over_many_restarts() {
 }
 
 #[test]
+fn an_index_that_grew_is_as_large_after_a_restart_though_its_keys_are_gone() {
+    for crashes in [false, true] {
+        let place = Place::new();
+        let cache = place.cache(0, &small());
+        let keys: Vec<_> = (0..20_000).map(|n| format!("key-{n}").into_bytes()).collect();
+        for key in &keys {
+            assert!(matches!(set(&cache, key, b"x", &Store::default()), Stored::Stored { .. }));
+        }
+        for key in &keys {
+            assert!(matches!(delete(&cache, key), Deleted::Deleted { .. }));
+        }
+        let slots = cache.index_slots();
+        assert!(slots > keys.len());
+        cache.keep_time(cache.began_at_s(), UNIX_S);
+        if crashes { drop(cache) } else { stop(cache, 1) }
+        assert_eq!(place.cache(1, &small()).index_slots(), slots);
+    }
+}
+
+#[test]
 fn time_goes_on_while_nobody_serves() {
     let (place, config) = (Place::new(), small());
     let cache = place.cache(0, &config);

@@ -6,6 +6,7 @@
 //!      5   starts        6, 7 least cas count (low, high)   8 … 11 the boot
 //!      12  checksum of words 1 … 11
 //!      16  flush generation   17 second of a flush to come   18 Unix time of second 0   19 the second   20 keys
+//!      21  slots of the index, 0 where a version noted none
 //!      1024 …   a word a page: held 1 | class 8 | chunks ever handed out 23
 //! ```
 //! # Invariants
@@ -13,7 +14,7 @@
 //! 2. A page's word is 0 unless a class has it. A chunk is counted as handed out after its first word became 0, so that
 //!    the first word of every counted chunk says truly whether an item is there.
 //!
-//! Words 16 to 20 are single facts, each of which may be an instant old.
+//! Words 16 to 21 are single facts, each of which may be an instant old.
 
 use crate::arena::{Arena, HEAD_BYTES};
 use crate::classes::Class;
@@ -157,6 +158,14 @@ impl<'a> Head<'a> {
         self.set(KEYS_AT, u32::try_from(keys).unwrap_or(u32::MAX));
     }
 
+    pub(crate) fn index_slots(self) -> usize {
+        self.get(SLOTS_AT) as usize
+    }
+
+    pub(crate) fn set_index_slots(self, slots: usize) {
+        self.set(SLOTS_AT, u32::try_from(slots).unwrap_or(u32::MAX));
+    }
+
     /// Checksum of the head of a file with so many pages, for when nobody changes it.
     pub(crate) fn sum(self, pages: usize) -> u32 {
         self.checksum(0..PAGES + pages)
@@ -194,6 +203,7 @@ const FLUSH_DUE_AT: usize = 17;
 const ORIGIN_AT: usize = 18;
 const NOW_AT: usize = 19;
 const KEYS_AT: usize = 20;
+const SLOTS_AT: usize = 21;
 const PAGES: usize = 1024;
 
 const HELD: u32 = 1 << 31;
