@@ -5,7 +5,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import net.spy.memcached.CASResponse;
@@ -14,17 +13,11 @@ import net.spy.memcached.ConnectionFactoryBuilder;
 import net.spy.memcached.ConnectionFactoryBuilder.Protocol;
 import net.spy.memcached.MemcachedClient;
 
-public final class Checks {
-    private static int passed;
-    private static int failed;
+public final class Spymemcached {
+    private static final Answers ANSWERS = new Answers("spymemcached");
 
     private static void check(String what, Object got, Object want) {
-        if (Objects.deepEquals(got, want)) {
-            passed++;
-            return;
-        }
-        failed++;
-        System.out.println("  spymemcached: " + what + ": got " + got + ", want " + want);
+        ANSWERS.check(what, got, want);
     }
 
     private static <T> T of(Future<T> future) throws Exception {
@@ -32,16 +25,10 @@ public final class Checks {
     }
 
     public static void main(String[] args) {
-        try {
+        ANSWERS.finish(() -> {
             run(args, Protocol.TEXT);
             run(args, Protocol.BINARY);
-        } catch (Exception error) {
-            // The client's threads would keep the process for ever.
-            System.out.println("spymemcached: " + error);
-            failed++;
-        }
-        System.out.println("spymemcached: " + passed + " passed, " + failed + " failed");
-        System.exit(failed == 0 ? 0 : 1);
+        });
     }
 
     private static void run(String[] args, Protocol protocol) throws Exception {
