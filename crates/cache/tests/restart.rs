@@ -175,7 +175,11 @@ fn an_index_that_grew_is_as_large_after_a_restart_though_its_keys_are_gone() {
         let slots = cache.index_slots();
         assert!(slots > keys.len());
         cache.keep_time(cache.began_at_s(), UNIX_S);
-        if crashes { drop(cache) } else { stop(cache, 1) }
+        if crashes {
+            drop(cache);
+        } else {
+            stop(cache, 1);
+        }
         assert_eq!(place.cache(1, &small()).index_slots(), slots);
     }
 }

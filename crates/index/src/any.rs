@@ -188,6 +188,16 @@ impl Index for AnyIndex {
     }
 
     #[inline]
+    fn enter_absent(&self, hash: Hash, at: Location, items: &impl Items) -> Result<(), Full> {
+        each!(self, index => index.enter_absent(hash, at, items))
+    }
+
+    #[inline]
+    fn prefetch_absent(&self, hash: Hash) {
+        each!(self, index => index.prefetch_absent(hash));
+    }
+
+    #[inline]
     fn find_entry(&self, hash: Hash, is_key: impl FnMut(Location) -> bool) -> Option<AnyEntry<'_>> {
         entry_of!(self, index => index.find_entry(hash, is_key))
     }

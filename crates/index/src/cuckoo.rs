@@ -191,6 +191,22 @@ impl Index for Cuckoo {
         }
     }
 
+    /// One line while the first bucket has room: nobody looks for the key in the second.
+    #[inline]
+    fn enter_absent(&self, hash: Hash, at: Location, items: &impl Items) -> Result<(), Full> {
+        use crate::Entry as _;
+        if self.enter_first(Probe::new(hash), at) {
+            return Ok(());
+        }
+        self.entry(hash, items, |_| false)?.put(at);
+        Ok(())
+    }
+
+    #[inline]
+    fn prefetch_absent(&self, hash: Hash) {
+        prefetch(self.bucket(self.size().address(Probe::new(hash).first)));
+    }
+
     fn find_entry(
         &self,
         hash: Hash,

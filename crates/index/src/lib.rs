@@ -188,6 +188,21 @@ pub trait Index: Sync {
         is_key: impl FnMut(Location) -> bool,
     ) -> Result<Self::Entry<'_>, Full>;
 
+    /// Links the item of a key that is known to be absent and that nobody else enters meanwhile, as when an index is
+    /// filled anew: no item is compared.
+    ///
+    /// # Errors
+    /// [`Full`] if no slot can be made free.
+    fn enter_absent(&self, hash: Hash, at: Location, items: &impl Items) -> Result<(), Full> {
+        self.entry(hash, items, |_| false)?.put(at);
+        Ok(())
+    }
+
+    /// Starts to fetch the lines that [`enter_absent`](Index::enter_absent) is likely to need.
+    fn prefetch_absent(&self, hash: Hash) {
+        self.prefetch(hash);
+    }
+
     /// Locks the place of a key that is present; `None`, with nothing locked, if it is absent.
     fn find_entry(
         &self,

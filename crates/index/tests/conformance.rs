@@ -68,6 +68,8 @@ fn key_of(at: Location) -> u16 {
 #[derive(Clone, Debug)]
 enum Step {
     Put(u16),
+    /// Entered without a look, if it is absent.
+    Enter(u16),
     Remove(u16),
     /// Removed and put again under one lock.
     Renew(u16),
@@ -80,7 +82,8 @@ enum Step {
 fn step(keys: u16) -> impl Strategy<Value = Step> {
     let key = move || 0..keys;
     prop_oneof![
-        6 => key().prop_map(Step::Put),
+        5 => key().prop_map(Step::Put),
+        2 => key().prop_map(Step::Enter),
         3 => key().prop_map(Step::Remove),
         1 => key().prop_map(Step::Renew),
         1 => key().prop_map(Step::Touch),
@@ -106,6 +109,7 @@ impl<I: Index> Pair<I> {
     fn take(&mut self, step: &Step) {
         match *step {
             Step::Put(key) => self.put(key),
+            Step::Enter(key) => self.enter(key),
             Step::Remove(key) => {
                 let entry = self.index.find_entry(self.mixing.hash(key), |at| key_of(at) == key);
                 assert_eq!(
@@ -152,13 +156,28 @@ impl<I: Index> Pair<I> {
             }
             Err(Full) => {
                 assert!(!self.model.contains_key(&key), "a present key needs no room");
-                assert!(
-                    self.model.len() >= self.mixing.room(self.room),
-                    "full with {}",
-                    self.model.len()
-                );
+                self.is_rightly_full();
             }
         }
+    }
+
+    fn enter(&mut self, key: u16) {
+        if self.model.contains_key(&key) {
+            return;
+        }
+        self.generation += 1;
+        let new = Location((self.generation & 0xffff) << 16 | u32::from(key));
+        self.index.prefetch_absent(self.mixing.hash(key));
+        match self.index.enter_absent(self.mixing.hash(key), new, &self.mixing) {
+            Ok(()) => assert_eq!(self.model.insert(key, new), None),
+            Err(Full) => self.is_rightly_full(),
+        }
+        assert_eq!(self.get(key), self.model.get(&key).copied());
+    }
+
+    fn is_rightly_full(&self) {
+        let held = self.model.len();
+        assert!(held >= self.mixing.room(self.room), "full with {held}");
     }
 
     fn renew(&mut self, key: u16) {

@@ -6,16 +6,21 @@
 //!    becomes 0
 //! 3  each chunk without an item, or a link without its item: onto the free list of its page
 //! ```
-//! Step 3 begins when step 2 has ended everywhere, since an item may have links on another page. Steps 1 and 3 are the
-//! slab's (slab/resume.rs).
+//! Step 3 begins when step 2 has ended everywhere, since an item may have links on another page, and leaves out pages
+//! that are full of items. Steps 1 and 3 are the slab's (slab/resume.rs).
+//!
+//! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
+//! items have one key, and each goes where there is room.
 
 use super::head::Head;
 use super::{Found, Kept};
 use crate::cache::Cache;
+use crate::classes::Class;
 use crate::clock::Moment;
 use crate::handle::Handle;
 use crate::item::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
 use crate::slab::Slab;
+use crate::stats::ClassCounter;
 use guira_index::{Entry, Hash, Index, Location};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,15 +39,18 @@ impl<I: Index> Cache<I> {
         let threads = threads.min(self.stats.handles_max());
         let kept = share_out(&held, threads, |pages| {
             let mut handle = self.handle();
-            let mut kept = Kept::default();
+            let (mut kept, mut gaps) = (Kept::default(), Vec::new());
             while let Some(page) = pages() {
-                handle.take_items_over(page, &mut kept);
+                if !handle.take_items_over(page, &mut kept) {
+                    gaps.push(page);
+                }
                 handle.settle_anew();
                 handle.quiesce();
             }
-            kept
+            (kept, gaps)
         });
-        share_out(&held, threads, |pages| {
+        let (kept, gaps): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+        share_out(&gaps.concat(), threads, |pages| {
             while let Some(page) = pages() {
                 self.slab.list_free_chunks(page);
             }
@@ -61,69 +69,141 @@ impl<I: Index> Cache<I> {
 }
 
 impl<I: Index> Handle<'_, I> {
-    /// Step 2 for a page.
-    fn take_items_over(&self, page: u32, kept: &mut Kept) {
+    /// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
+    fn take_items_over(&self, page: u32, kept: &mut Kept) -> bool {
         let slab = &self.cache.slab;
-        let start = &self.cache.start;
         slab.fetch_page(page);
-        let moment = Moment { now: start.now, generation: self.cache.flush.generation() };
+        let is_clean = matches!(self.cache.start.found, Found::Stopped(_));
+        let mut taking =
+            Taking { handle: self, is_clean, items: 0, bytes: 0, on_probation: 0, kept };
         let mut batch = Vec::with_capacity(BATCH);
-        for slot in 0..slab.slots_used(page) {
-            let at = slab.location(page, slot);
-            let word = slab.arena.word(slab.word_of(at));
-            let header = Header(word.load(Relaxed));
-            if !header.is_published() {
-                continue;
-            }
-            let item = whole_item(slab, at, header);
-            if let Some(item) = item.filter(|item| !moment.is_past(item)) {
-                // The field goes round: by now it would tell another time.
-                let idle_s = header.idle_s(start.stopped).saturating_add(start.now - start.stopped);
-                if idle_s >= IDLE_MAX_S {
-                    item.mark(header.idle_for_long());
-                }
-                let key = self.key(item.key());
-                self.prefetch(&key);
-                batch.push((at, key.hash));
-            } else {
-                word.store(0, Relaxed);
-                *if item.is_some() { &mut kept.dead } else { &mut kept.dropped } += 1;
+        let slots = slab.slots_used(page);
+        for slot in 0..slots {
+            if let Some(entering) = taking.look_at(slab.location(page, slot)) {
+                batch.push(entering);
             }
             if batch.len() == BATCH {
-                self.enter(&mut batch, kept);
+                taking.enter(&mut batch);
             }
         }
-        self.enter(&mut batch, kept);
+        taking.enter(&mut batch);
+        taking.count(slab.class_of(slab.location(page, 0)));
+        // Another thread may forget an item of this page yet, for its twin, after a crash.
+        is_clean && taking.items == u64::from(slots)
+    }
+}
+
+/// An item on its way into the index.
+struct Entering {
+    at: Location,
+    hash: Hash,
+    header: Header,
+    bytes: u64,
+    /// Whether it has a place in an order, or an entry among the short-lived.
+    arrives: bool,
+}
+
+/// Items of one page being taken over, and what the class's gauges gain by them.
+struct Taking<'t, 'c, I: Index> {
+    handle: &'t Handle<'c, I>,
+    is_clean: bool,
+    items: u64,
+    bytes: u64,
+    on_probation: u64,
+    kept: &'t mut Kept,
+}
+
+impl<I: Index> Taking<'_, '_, I> {
+    /// What is at `at`, if it is an item to be kept; its index lines are on their way.
+    #[inline]
+    fn look_at(&mut self, at: Location) -> Option<Entering> {
+        let cache = self.handle.cache;
+        let (slab, start) = (&cache.slab, &cache.start);
+        let word = slab.arena.word(slab.word_of(at));
+        let header = Header(word.load(Relaxed));
+        if !header.is_published() {
+            return None;
+        }
+        let moment = Moment { now: start.now, generation: cache.flush.generation() };
+        let item = whole_item(slab, at, header);
+        let Some(item) = item.filter(|item| !moment.is_past(item)) else {
+            word.store(0, Relaxed);
+            *if item.is_some() { &mut self.kept.dead } else { &mut self.kept.dropped } += 1;
+            return None;
+        };
+        // The field goes round: by now it would tell another time.
+        let idle_s = header.idle_s(start.stopped).saturating_add(start.now - start.stopped);
+        if idle_s >= IDLE_MAX_S {
+            item.mark(header.idle_for_long());
+        }
+        let hash = self.handle.key(item.key()).hash;
+        if self.is_clean {
+            cache.index.prefetch_absent(hash);
+        } else {
+            cache.index.prefetch(hash);
+        }
+        let arrives = slab.eviction.orders(header) || cache.transient.takes(item.exptime());
+        Some(Entering { at, hash, header, bytes: item.charged_bytes() as u64, arrives })
     }
 
-    /// Enters items into the index. Of a key that is there twice, which of them is the latter can't be told, and neither
-    /// is kept.
-    fn enter(&self, batch: &mut Vec<(Location, Hash)>, kept: &mut Kept) {
-        let slab = &self.cache.slab;
-        let forget = |item: &ItemRef<'_>| {
-            slab.arena.word(slab.word_of(item.location())).store(0, Relaxed);
-        };
-        for (at, hash) in batch.drain(..) {
-            let item = ItemRef::new(slab, at);
-            let is_key = |other| ItemRef::is_key(slab, other, item.key());
-            let Ok(mut entry) = self.cache.index.entry(hash, &self.owner(), is_key) else {
-                forget(&item);
-                kept.dropped += 1;
-                continue;
-            };
-            if let Some(twin) = entry.remove().map(|twin| ItemRef::new(slab, twin)) {
-                forget(&item);
-                forget(&twin);
-                let class = slab.class_of(twin.location());
-                self.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
-                kept.dropped += 2;
+    fn enter(&mut self, batch: &mut Vec<Entering>) {
+        let cache = self.handle.cache;
+        for item in batch.drain(..) {
+            let is_in = if self.is_clean {
+                cache.index.enter_absent(item.hash, item.at, &self.handle.owner()).is_ok()
             } else {
-                entry.put(at);
-                self.account(slab.class_of(at), item.charged_bytes(), item.header(), 1);
-                drop(entry);
-                self.arrive(at, item.links().next(), item.header());
-                self.expect_end(item.exptime(), at);
+                self.enter_alone(&item)
+            };
+            if is_in {
+                self.items += 1;
+                self.bytes += item.bytes;
+                self.on_probation += u64::from(item.header.is_on_probation());
+                if item.arrives {
+                    let item = ItemRef::new(&cache.slab, item.at);
+                    self.handle.arrive(item.location(), item.links().next(), item.header());
+                    self.handle.expect_end(item.exptime(), item.location());
+                }
+            } else {
+                self.forget(item.at);
             }
+        }
+    }
+
+    /// Enters an item into the index unless its key is there: which of the two is the latter can't be told, and neither
+    /// is kept.
+    fn enter_alone(&mut self, item: &Entering) -> bool {
+        let Handle { cache, .. } = self.handle;
+        let key = ItemRef::new(&cache.slab, item.at).key();
+        let is_key = |other| ItemRef::is_key(&cache.slab, other, key);
+        let Ok(mut entry) = cache.index.entry(item.hash, &self.handle.owner(), is_key) else {
+            return false;
+        };
+        let Some(twin) = entry.remove() else {
+            entry.put(item.at);
+            return true;
+        };
+        let twin = ItemRef::new(&cache.slab, twin);
+        let class = cache.slab.class_of(twin.location());
+        self.handle.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
+        self.forget(twin.location());
+        false
+    }
+
+    fn forget(&mut self, at: Location) {
+        let slab = &self.handle.cache.slab;
+        slab.arena.word(slab.word_of(at)).store(0, Relaxed);
+        self.kept.dropped += 1;
+    }
+
+    /// Adds what was entered to the gauges of the page's class.
+    fn count(&self, class: Class) {
+        let gains = [
+            (ClassCounter::Items, self.items),
+            (ClassCounter::Bytes, self.bytes),
+            (ClassCounter::OnProbation, self.on_probation),
+        ];
+        for (counter, n) in gains {
+            self.handle.counts.add_class(counter, class, n);
         }
     }
 }

@@ -83,6 +83,19 @@ impl Cuckoo {
         }
     }
 
+    /// Fills a slot of the first bucket of a key that is absent; `false` if it has none free.
+    pub(super) fn enter_first(&self, probe: Probe, at: Location) -> bool {
+        let size = self.size();
+        let mut first = self.bucket(size.address(probe.first)).lock();
+        if !self.is_current(size, probe) {
+            return false;
+        }
+        let Some(slot) = first.tags().free().first() else { return false };
+        first.fill(slot, probe.tag, at);
+        self.count.add(1);
+        true
+    }
+
     /// A guess where a present key is: its tag is in the second bucket only. Models leave it out: it would multiply
     /// their states, and what it leads to is checked under the lock.
     fn is_likely_second(&self, addresses: [u32; 2], tag: Tag) -> bool {
