@@ -21,7 +21,7 @@ impl Connection {
         }
         let mut room = std::mem::take(&mut rooms.receive);
         room.clear();
-        room.reserve(RECEIVE_BYTES);
+        room.reserve_exact(ROOM_BYTES);
         room.extend_from_slice(&own);
         room
     }
@@ -65,9 +65,13 @@ impl Connection {
             return;
         }
         if left > 0 {
-            self.input = input[consumed..].to_vec();
+            let mut piece = Vec::with_capacity(left.next_multiple_of(PIECE_STEP_BYTES));
+            piece.extend_from_slice(&input[consumed..]);
+            self.input = piece;
         }
-        if rooms.receive.capacity() == 0 && input.capacity() < 2 * RECEIVE_BYTES {
+        if rooms.receive.capacity() == 0
+            && (ROOM_BYTES..2 * RECEIVE_BYTES).contains(&input.capacity())
+        {
             input.clear();
             rooms.receive = input;
         }
@@ -81,5 +85,11 @@ fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>) -> Result<usize, Errno> {
 
 /// Bytes received at most in one go.
 const RECEIVE_BYTES: usize = 64 << 10;
+/// Room for what one connection left over and what it then receives. Always the same, so that it is never given back and
+/// asked for again.
+const ROOM_BYTES: usize = KEEP_BYTES + RECEIVE_BYTES;
+/// Pieces have room in steps of this, so that the next one fits where the last one was: memory that is asked for in all
+/// sizes falls to bits that nobody can use.
+const PIECE_STEP_BYTES: usize = 2 << 10;
 /// More than this left over stays where it is; less is copied, so that the worker keeps its buffer.
 const KEEP_BYTES: usize = 20 << 10;
