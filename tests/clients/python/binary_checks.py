@@ -5,25 +5,9 @@ import sys
 import bmemcached
 import pylibmc
 
+from answers import Checks
+
 host, port = sys.argv[1], int(sys.argv[2])
-
-
-class Checks:
-    """Counts what holds and says what doesn't."""
-
-    def __init__(self, name):
-        self.name, self.passed, self.failed = name, 0, 0
-
-    def equal(self, what, got, want):
-        if got == want:
-            self.passed += 1
-        else:
-            self.failed += 1
-            print(f"  {self.name}: {what}: got {got!r}, want {want!r}")
-
-    def finish(self):
-        print(f"{self.name}: {self.passed} passed, {self.failed} failed")
-        return self.failed
 
 
 def bmemcached_checks():

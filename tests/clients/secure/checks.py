@@ -6,17 +6,11 @@ import sys
 import bmemcached
 from pymemcache.client.base import Client
 
+from answers import Checks
+
 kind, port, work = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-passed = failed = 0
-
-
-def check(what, got, want):
-    global passed, failed
-    if got == want:
-        passed += 1
-    else:
-        failed += 1
-        print(f"  {kind}: {what}: got {got!r}, want {want!r}")
+checks = Checks(f"secure, {kind}")
+check = checks.equal
 
 
 def context(certified=False):
@@ -81,5 +75,4 @@ if kind.startswith("sasl"):
     check("a wrong password", is_closed(tls, username="user", password="wrong"), True)
     check("a wrong user", is_closed(tls, username="nobody", password="secret"), True)
     check("no login", is_closed(tls), True)
-print(f"secure, {kind}: {passed} passed, {failed} failed")
-sys.exit(1 if failed else 0)
+sys.exit(1 if checks.finish() else 0)
