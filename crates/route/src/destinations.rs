@@ -27,6 +27,10 @@ pub struct Destination {
     pub dscp: u8,
     /// When too many of the pool's servers fail, go on using them: above the first number, until below the second.
     pub fail_open: Option<(usize, usize)>,
+    /// Servers of one domain fail together, and its leaf says so by [`Route::failure_domain`]; 0: unknown.
+    pub failure_domain: u32,
+    /// Connections a proxy thread to the server, at least one.
+    pub connections: u32,
 }
 
 /// Gives leaves.

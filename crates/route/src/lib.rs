@@ -5,14 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod context;
 pub mod counters;
 pub mod destinations;
 pub mod route;
 pub mod server;
+pub mod settings;
 
 pub use context::Context;
 pub use counters::{Counter, Counters};
 pub use destinations::{Destination, Destinations};
 pub use route::{BoxFuture, Route};
 pub use server::Server;
+pub use settings::Settings;

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. A route sees its request and its [`Context`], and nothing ambient.
-//! 2. [`Route::visit`] names what [`Route::route`] would reach if nothing failed, and sends nothing.
+//! 2. [`Route::visit`] names what [`Route::route`] may reach, nearest first, and sends nothing.
 //! 3. A tree lives on one proxy thread: nothing in it locks, and nothing in it needs to be `Send`.
 //! 4. Where [`Route::next`] names a child, passing the request to that child *is* what [`Route::route`] does.
 //!
@@ -29,7 +29,7 @@ pub trait Route: fmt::Debug {
     /// What the node is called where a tree is shown, as mcrouter calls it: `root`, `hash:furc`, `asynclog:A`.
     fn name(&self) -> Cow<'_, str>;
 
-    /// Shows `visitor` each child that the request would reach, in order, with the request as the child would get it.
+    /// Shows `visitor` each child that the request may reach, in the order of asking, with the request as it would get it.
     /// Going on from there to the child's children is the visitor's.
     fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request));
 
@@ -37,6 +37,16 @@ pub trait Route: fmt::Debug {
     /// and its reply is this node's.
     fn next(&self, _request: &Request, _context: &Context) -> Option<&dyn Route> {
         None
+    }
+
+    /// Which of its children the node chooses by hashing alone, for those who fail over past that child.
+    fn choice(&self, _request: &Request) -> Option<usize> {
+        None
+    }
+
+    /// The failure domain of a leaf, 0 where nothing is known.
+    fn failure_domain(&self) -> u32 {
+        0
     }
 
     /// The server behind a leaf.
@@ -55,7 +65,7 @@ pub fn last<'a>(route: &'a dyn Route, request: &Request, context: &Context) -> &
     at
 }
 
-/// The servers that a request would reach if nothing failed, in order.
+/// The servers that a request may reach, in the order of asking.
 #[must_use]
 pub fn servers(route: &dyn Route, request: &Request) -> Vec<Server> {
     fn collect(route: &dyn Route, request: &Request, found: &mut Vec<Server>) {
@@ -67,7 +77,7 @@ pub fn servers(route: &dyn Route, request: &Request) -> Vec<Server> {
     found
 }
 
-/// The nodes that a request would reach if nothing failed: one a line, each a blank deeper than its parent.
+/// The nodes that a request may reach: one a line, each a blank deeper than its parent.
 #[must_use]
 pub fn outline(route: &dyn Route, request: &Request) -> String {
     fn append(route: &dyn Route, request: &Request, depth: usize, text: &mut String) {

@@ -1,0 +1,58 @@
+//! From the text of a configuration to a tree of routes.
+//!
+//! ```text
+//! text ─ json::parse ─▶ Json with lines ─ macros ─▶ Json without macros ─ build ─▶ tree of routes
+//! ```
+//! Each step is a function of its input, and the result of each can be printed. [`Sources`] is all that the text may
+//! ask for beside itself.
+
+use std::fmt;
+
+pub mod json;
+
+pub use json::{Json, Object, Value};
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The line, from 1; 0 where none can be named.
+    pub line: u32,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl ConfigError {
+    /// An error that a line of the text is to blame for.
+    pub fn at(line: u32, message: impl Into<String>) -> Self {
+        Self { line, message: message.into() }
+    }
+
+    /// An error that no line is to blame for.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::at(0, message)
+    }
+
+    /// Says around what the error happened.
+    #[must_use]
+    pub fn within(self, what: impl fmt::Display) -> Self {
+        Self { line: self.line, message: format!("{what}: {}", self.message) }
+    }
+}
+
+/// Where `@import` and pools of other files are read from.
+pub trait Sources {
+    /// The text at a path: `file:/etc/x.json`, or a bare path. Whoever reads remembers the path, to watch it.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    fn read(&mut self, path: &str) -> Result<String, String>;
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if self.line > 0 { write!(f, " line: {}", self.line) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for ConfigError {}
