@@ -8,7 +8,13 @@
 
 use std::fmt;
 
+use crate::build::build;
+use crate::{Destinations, Settings, Tree};
+
+pub(crate) mod fields;
 pub mod json;
+pub mod macros;
+pub(crate) mod pools;
 
 pub use json::{Json, Object, Value};
 
@@ -46,6 +52,45 @@ pub trait Sources {
     /// # Errors
     /// Why it can't be read.
     fn read(&mut self, path: &str) -> Result<String, String>;
+}
+
+/// A configuration that was read and expanded: the same for each proxy thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    json: Json,
+}
+
+impl Config {
+    /// Reads and expands a text. What it imports comes from `sources`.
+    ///
+    /// # Errors
+    /// What can't be read or expanded.
+    pub fn read(
+        text: &str,
+        settings: &Settings,
+        sources: &mut dyn Sources,
+    ) -> Result<Self, ConfigError> {
+        let json = macros::preprocess(text, settings.constants(), sources)?;
+        Ok(Self { json })
+    }
+
+    /// Builds one thread's tree over leaves of `destinations`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn build(
+        &self,
+        settings: &Settings,
+        destinations: &dyn Destinations,
+    ) -> Result<Tree, ConfigError> {
+        build(&self.json, settings, destinations)
+    }
+
+    /// The configuration without macros.
+    #[must_use]
+    pub fn expanded(&self) -> &Json {
+        &self.json
+    }
 }
 
 impl fmt::Display for ConfigError {

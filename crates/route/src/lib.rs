@@ -5,17 +5,26 @@
 
 #![forbid(unsafe_code)]
 
+mod build;
+#[cfg(test)]
+mod canned;
 pub mod config;
 pub mod context;
 pub mod counters;
 pub mod destinations;
+mod hash;
+pub mod key;
+pub mod outcome;
 pub mod route;
 pub mod server;
 pub mod settings;
 
+pub use build::Tree;
+pub use config::{Config, ConfigError, Sources};
 pub use context::Context;
 pub use counters::{Counter, Counters};
 pub use destinations::{Destination, Destinations};
+pub use route::failover::LeaseTokens;
 pub use route::{BoxFuture, Route};
 pub use server::Server;
 pub use settings::Settings;

@@ -13,10 +13,61 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 
-use guira_client::{Reply, Request};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use guira_client::{Op, Reply, Request};
 
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
 use crate::{Context, Server};
+
+mod all_async;
+mod all_fastest;
+mod all_majority;
+mod all_sync;
+mod asynclog;
+mod choice;
+mod error;
+pub(crate) mod failover;
+mod hash;
+mod miss_failover;
+mod modify_exptime;
+mod null;
+mod operation;
+mod pool;
+pub(crate) mod prefix;
+pub(crate) mod root;
+
+/// A shared node.
+pub(crate) type Node = Rc<dyn Route>;
+
+/// Makes routes of what a configuration says.
+type Make = fn(&Json, &mut Builder<'_>) -> Result<Vec<Node>, ConfigError>;
+
+/// Each type that a configuration may name.
+pub(crate) const KINDS: &[(&str, Make)] = &[
+    ("AllAsyncRoute", all_async::build),
+    ("AllFastestRoute", all_fastest::build),
+    ("AllInitialRoute", all_async::build_initial),
+    ("AllMajorityRoute", all_majority::build),
+    ("AllSyncRoute", all_sync::build),
+    ("DevNullRoute", null::build_dev_null),
+    ("ErrorRoute", error::build),
+    ("FailoverRoute", failover::build),
+    ("FailoverWithExptimeRoute", failover::build_with_exptime),
+    ("HashRoute", hash::build),
+    ("HostIdRoute", choice::build_host_id),
+    ("MissFailoverRoute", miss_failover::build),
+    ("ModifyExptimeRoute", modify_exptime::build),
+    ("NullRoute", null::build),
+    ("OperationSelectorRoute", operation::build),
+    ("PoolRoute", pool::build),
+    ("PrefixPolicyRoute", operation::build),
+    ("RandomRoute", choice::build_random),
+    ("SaltedFailoverRoute", failover::build_salted),
+];
 
 /// A future on a proxy's own thread.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -55,6 +106,56 @@ pub trait Route: fmt::Debug {
     }
 }
 
+/// What configurations and logs call a command.
+#[must_use]
+pub fn op_name(op: Op) -> &'static str {
+    let named = operation::OPS.iter().find(|(_, known)| *known == op);
+    named.map_or("version", |(name, _)| name)
+}
+
+/// The command that goes by a name.
+#[must_use]
+pub fn op_named(name: &str) -> Option<Op> {
+    operation::OPS.iter().find(|(known, _)| *known == name).map(|(_, op)| *op)
+}
+
+/// Sends a request whose reply nobody waits for.
+fn detach(route: &Node, request: Request, context: &Context) {
+    let reply = owned(route, request, context);
+    tokio::task::spawn_local(async move { drop(reply.await) });
+}
+
+/// A reply that needs nothing but itself.
+fn owned(route: &Node, request: Request, context: &Context) -> BoxFuture<'static, Reply> {
+    let (route, context) = (Rc::clone(route), context.clone());
+    Box::pin(async move { route.route(&request, &context).await })
+}
+
+/// Replies in the order in which they come. Those that nobody waits for any more are still waited for, behind the scenes:
+/// their requests are under way, and a set or delete must arrive.
+struct Race {
+    replies: FuturesUnordered<BoxFuture<'static, Reply>>,
+}
+
+impl Race {
+    fn start(children: &[Node], request: &Request, context: &Context) -> Self {
+        let replies = children.iter().map(|child| owned(child, request.clone(), context)).collect();
+        Self { replies }
+    }
+}
+
+impl Drop for Race {
+    fn drop(&mut self) {
+        let rest = std::mem::take(&mut self.replies);
+        if !rest.is_empty() {
+            tokio::task::spawn_local(rest.for_each(|reply| {
+                drop(reply);
+                std::future::ready(())
+            }));
+        }
+    }
+}
+
 /// The node that answers a request, past all those that only choose.
 #[must_use]
 pub fn last<'a>(route: &'a dyn Route, request: &Request, context: &Context) -> &'a dyn Route {
@@ -90,3 +191,6 @@ pub fn outline(route: &dyn Route, request: &Request) -> String {
     append(route, request, 0, &mut text);
     text
 }
+
+#[cfg(test)]
+mod tests;

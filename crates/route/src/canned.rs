@@ -1,0 +1,205 @@
+//! A tree over leaves that answer what a test tells them, and remember what they were asked.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use guira_client::{Op, Outcome, Reply, Request};
+
+use crate::route::{BoxFuture, Node};
+use crate::{
+    Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings, Sources, Tree,
+};
+
+/// What leaves know in common.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    /// By the server's host; a host without one answers that nothing was there.
+    replies: RefCell<BTreeMap<String, Vec<Reply>>>,
+    delays: RefCell<BTreeMap<String, Duration>>,
+    asked: RefCell<Vec<String>>,
+    requests: RefCell<Vec<Request>>,
+}
+
+/// A tree, its script, and time that passes as soon as nobody has anything to do.
+pub(crate) struct Canned {
+    pub(crate) tree: Tree,
+    pub(crate) script: Rc<Script>,
+    pub(crate) context: Context,
+    runtime: tokio::runtime::Runtime,
+    tasks: tokio::task::LocalSet,
+}
+
+impl Canned {
+    pub(crate) fn new(config: &str) -> Self {
+        Self::with(config, &Settings::default()).unwrap()
+    }
+
+    pub(crate) fn with(config: &str, settings: &Settings) -> Result<Self, ConfigError> {
+        let script = Rc::new(Script::default());
+        let config = Config::read(config, settings, &mut NoSources)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let tree = config.build(settings, &Leaves(Rc::clone(&script)))?;
+        let (context, tasks) = (Context::default(), tokio::task::LocalSet::new());
+        Ok(Self { tree, script, context, runtime, tasks })
+    }
+
+    /// What a host answers from now on; the last of several again and again.
+    pub(crate) fn answer(&self, host: &str, replies: impl IntoIterator<Item = Reply>) {
+        self.script.replies.borrow_mut().insert(host.to_owned(), replies.into_iter().collect());
+    }
+
+    /// What hosts answer: `a=timeout b=found:value`.
+    pub(crate) fn answers(&self, text: &str) {
+        for word in text.split_whitespace() {
+            let (host, reply) = word.split_once('=').unwrap();
+            let replies = reply.split(',').map(|reply| {
+                let (outcome, value) = reply.split_once(':').unwrap_or((reply, ""));
+                let outcome = outcome_named(outcome);
+                Reply { value: value.as_bytes().to_vec().into(), ..Reply::new(outcome) }
+            });
+            self.answer(host, replies);
+        }
+    }
+
+    /// How long a host takes.
+    pub(crate) fn delay(&self, host: &str, delay: Duration) {
+        self.script.delays.borrow_mut().insert(host.to_owned(), delay);
+    }
+
+    /// Asks, and waits for what comes after the reply too.
+    pub(crate) fn ask(&self, request: &Request) -> Reply {
+        self.timed(request).0
+    }
+
+    /// As [`Self::ask`], and how long the reply took.
+    pub(crate) fn timed(&self, request: &Request) -> (Reply, Duration) {
+        self.runtime.block_on(self.tasks.run_until(async {
+            let start = tokio::time::Instant::now();
+            let reply = self.tree.root.route(request, &self.context).await;
+            let took = start.elapsed();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            (reply, took)
+        }))
+    }
+
+    /// Asks, and says the outcome.
+    pub(crate) fn outcome(&self, op: Op, key: &str) -> Outcome {
+        self.ask(&Request::new(op, key.as_bytes().to_vec())).outcome
+    }
+
+    /// What leaves were asked since the last time: `host op key`.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.script.requests.take();
+        self.script.asked.take()
+    }
+
+    /// The requests that leaves got since the last time.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.script.asked.take();
+        self.script.requests.take()
+    }
+
+    /// Hosts that a request may reach.
+    pub(crate) fn reachable(&self, request: &Request) -> Vec<String> {
+        crate::route::servers(&*self.tree.root, request)
+            .into_iter()
+            .map(|server| server.host)
+            .collect()
+    }
+}
+
+/// The outcome that goes by a name of mcrouter's.
+pub(crate) fn outcome_named(name: &str) -> Outcome {
+    let others = [
+        Outcome::Ok,
+        Outcome::Found,
+        Outcome::FoundStale,
+        Outcome::Stored,
+        Outcome::StaleStored,
+        Outcome::Deleted,
+        Outcome::Touched,
+        Outcome::Exists,
+        Outcome::NotFound,
+        Outcome::NotFoundHot,
+        Outcome::NotStored,
+    ];
+    let found = others.into_iter().find(|outcome| crate::outcome::name(*outcome) == name);
+    found.or_else(|| crate::outcome::error_named(name)).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// A configuration of pools named after their hosts, `"pools": {…}` without braces: `a b,c` is a pool of one, one of two.
+pub(crate) fn pools(text: &str) -> String {
+    let pools = text.split_whitespace().map(|hosts| {
+        let servers: Vec<String> = hosts.split(',').map(|host| format!("\"{host}:1\"")).collect();
+        format!("\"{}\": {{\"servers\": [{}]}}", hosts.replace(',', ""), servers.join(", "))
+    });
+    format!("\"pools\": {{{}}}", pools.collect::<Vec<_>>().join(", "))
+}
+
+struct NoSources;
+
+impl Sources for NoSources {
+    fn read(&mut self, path: &str) -> Result<String, String> {
+        Err(format!("no file {path}"))
+    }
+}
+
+struct Leaves(Rc<Script>);
+
+impl Destinations for Leaves {
+    fn destination(&self, wanted: &Destination) -> Node {
+        Rc::new(Leaf { wanted: wanted.clone(), script: Rc::clone(&self.0) })
+    }
+}
+
+#[derive(Debug)]
+struct Leaf {
+    wanted: Destination,
+    script: Rc<Script>,
+}
+
+impl Route for Leaf {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        let host = &self.wanted.server.host;
+        Box::pin(async move {
+            let name = crate::route::op_name(request.op);
+            let key =
+                String::from_utf8_lossy(crate::key::without_prefix(&request.key)).into_owned();
+            let log =
+                context.asynclog.as_ref().map_or_else(String::new, |log| format!(" log={log}"));
+            let shadow = if context.is_shadow { " shadow" } else { "" };
+            self.script.asked.borrow_mut().push(format!("{host} {name} {key}{log}{shadow}"));
+            self.script.requests.borrow_mut().push(request.clone());
+            let delay = self.script.delays.borrow().get(host).copied();
+            if let Some(delay) = delay {
+                tokio::time::sleep(delay).await;
+            }
+            match self.script.replies.borrow_mut().get_mut(host) {
+                None => crate::outcome::default_reply(request),
+                Some(replies) if replies.len() > 1 => replies.remove(0),
+                Some(replies) => replies[0].clone(),
+            }
+        })
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        format!("host|{}", self.wanted.server.host).into()
+    }
+
+    fn visit(&self, _: &Request, _: &mut dyn FnMut(&dyn Route, &Request)) {}
+
+    fn failure_domain(&self) -> u32 {
+        self.wanted.failure_domain
+    }
+
+    fn server(&self) -> Option<&Server> {
+        Some(&self.wanted.server)
+    }
+}

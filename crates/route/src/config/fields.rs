@@ -1,0 +1,125 @@
+//! Members of an object that must be of a type, and errors that say whose they are.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{ConfigError, Json};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// The members of what a route is made from. A string or nothing has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'j> {
+    json: &'j Json,
+    of: &'j str,
+}
+
+impl<'j> Fields<'j> {
+    /// The members of `json`; `of` is whose they are, for errors.
+    #[must_use]
+    pub(crate) fn new(json: &'j Json, of: &'j str) -> Self {
+        Self { json, of }
+    }
+
+    /// An error about the object.
+    pub(crate) fn error(&self, message: impl AsRef<str>) -> ConfigError {
+        ConfigError::at(self.json.line, format!("{}: {}", self.of, message.as_ref()))
+    }
+
+    fn wrong(&self, name: &str, value: &Json, expected: &str) -> ConfigError {
+        let message = format!("{}: {name} is {}, expected {expected}", self.of, value.type_name());
+        ConfigError::at(value.line, message)
+    }
+
+    /// A member of any type.
+    #[must_use]
+    pub(crate) fn any(&self, name: &str) -> Option<&'j Json> {
+        self.json.get(name)
+    }
+
+    /// A member that must be there.
+    ///
+    /// # Errors
+    /// It isn't.
+    pub(crate) fn required(&self, name: &str) -> Result<&'j Json> {
+        self.any(name).ok_or_else(|| self.error(format!("{name} not found")))
+    }
+
+    /// A string.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn string(&self, name: &str) -> Result<Option<&'j str>> {
+        let of_type =
+            |json: &'j Json| json.as_str().ok_or_else(|| self.wrong(name, json, "string"));
+        self.any(name).map(of_type).transpose()
+    }
+
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>> {
+        let of_type = |json: &Json| json.as_bool().ok_or_else(|| self.wrong(name, json, "bool"));
+        self.any(name).map(of_type).transpose()
+    }
+
+    /// A number.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
+        let of_type =
+            |json: &Json| json.as_number().ok_or_else(|| self.wrong(name, json, "number"));
+        self.any(name).map(of_type).transpose()
+    }
+
+    /// A whole number within bounds.
+    ///
+    /// # Errors
+    /// It is something else, or out of bounds.
+    pub(crate) fn integer<T: TryFrom<i64>>(
+        &self,
+        name: &str,
+        bounds: RangeInclusive<i64>,
+    ) -> Result<Option<T>> {
+        let Some(json) = self.any(name) else { return Ok(None) };
+        let number = json.as_int().ok_or_else(|| self.wrong(name, json, "integer"))?;
+        let within = Some(number).filter(|number| bounds.contains(number));
+        let within = within.and_then(|number| T::try_from(number).ok());
+        let message = || {
+            let (from, to) = (bounds.start(), bounds.end());
+            format!("{}: {name} is {number}, expected {from} to {to}", self.of)
+        };
+        within.map(Some).ok_or_else(|| ConfigError::at(json.line, message()))
+    }
+
+    /// Milliseconds, at least one.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn milliseconds(&self, name: &str) -> Result<Option<Duration>> {
+        Ok(self.integer(name, 1..=i64::from(u32::MAX))?.map(Duration::from_millis))
+    }
+
+    /// An array.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn array(&self, name: &str) -> Result<Option<&'j [Json]>> {
+        let of_type =
+            |json: &'j Json| json.as_array().ok_or_else(|| self.wrong(name, json, "array"));
+        self.any(name).map(of_type).transpose()
+    }
+
+    /// An object.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub(crate) fn object(&self, name: &str) -> Result<Option<&'j Json>> {
+        let of_type = |json: &'j Json| {
+            json.as_object().map(|_| json).ok_or_else(|| self.wrong(name, json, "object"))
+        };
+        self.any(name).map(of_type).transpose()
+    }
+}

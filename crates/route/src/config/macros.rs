@@ -1,0 +1,344 @@
+//! The preprocessor: a configuration with macros becomes one without.
+//!
+//! ```text
+//! "%name%"              a constant, a parameter or a variable; alone in its string it may be any value
+//! "@name(a,b)"          a call; also {"type": "name", "a": …, "b": …}
+//! "vars": {…}           variables for the object that it stands in
+//! "macros": {…}         {"type": "macroDef", "params": […], "result": …}, {"type": "constDef", "result": …}
+//! ```
+//! Names are mcrouter's, and so is what each function means: its operators' configurations work as they are.
+//!
+//! # Invariants
+//! 1. The result depends on text, constants and sources alone, but for `@shuffle` without a seed and `@isLocalIp`.
+//! 2. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and not the end of the stack.
+
+use std::collections::BTreeMap;
+
+use super::{ConfigError, Json, Object, Sources, Value, json};
+
+mod calls;
+mod functions;
+mod params;
+mod scope;
+mod text;
+
+use functions::{Call, FUNCTIONS, Function};
+use params::Param;
+use scope::{Local, Scope};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// Deeper than any configuration, shallower than the stack.
+const NESTED_MAX: u32 = 250;
+
+/// Expands each macro of `text`; `constants` are what the process knows by name.
+///
+/// # Errors
+/// What can't be read or expanded, from the outermost to the innermost.
+pub fn preprocess(
+    text: &str,
+    constants: BTreeMap<String, Json>,
+    sources: &mut dyn Sources,
+) -> Result<Json> {
+    let mut config = json::parse(text)?;
+    let Value::Object(members) = &mut config.value else {
+        return Err(ConfigError::at(config.line, "config is not an object"));
+    };
+    let definitions = members.remove("macros");
+    let mut macros = Macros::new(constants, sources);
+    if let Some(definitions) = definitions {
+        macros.define_all(definitions)?;
+    }
+    macros.expand(config, &Scope::base())
+}
+
+/// What names mean while a configuration is expanded.
+struct Macros<'s> {
+    constants: BTreeMap<String, Constant>,
+    defined: BTreeMap<String, Macro>,
+    imported: BTreeMap<String, Json>,
+    sources: &'s mut dyn Sources,
+    nested: u32,
+}
+
+enum Constant {
+    Raw(Json),
+    Expanded(Json),
+}
+
+#[derive(Clone)]
+enum Macro {
+    Function(&'static Function),
+    Defined { params: Vec<Param>, result: Json },
+}
+
+/// Arguments of a call before expansion, and where they stand.
+struct Args<'a> {
+    values: Vec<Option<Json>>,
+    scope: &'a Scope<'a>,
+}
+
+impl<'s> Macros<'s> {
+    fn new(constants: BTreeMap<String, Json>, sources: &'s mut dyn Sources) -> Self {
+        let raw = |(name, value)| (name, Constant::Raw(value));
+        let defined = FUNCTIONS
+            .iter()
+            .map(|function| (function.name.to_owned(), Macro::Function(function)))
+            .collect();
+        let constants = constants.into_iter().map(raw).collect();
+        Self { constants, defined, imported: BTreeMap::new(), sources, nested: 0 }
+    }
+
+    fn define_all(&mut self, definitions: Json) -> Result<()> {
+        let line = definitions.line;
+        match self.expand(definitions, &Scope::base())?.value {
+            Value::Object(object) => {
+                for (name, definition) in object {
+                    self.define(&name, &definition)
+                        .map_err(|error| error.within(format!("macro '{name}'")))?;
+                }
+                Ok(())
+            }
+            Value::Array(array) => array.into_iter().try_for_each(|inner| self.define_all(inner)),
+            _ => Err(ConfigError::at(line, "config macros is not an array/object")),
+        }
+    }
+
+    fn define(&mut self, name: &str, definition: &Json) -> Result<()> {
+        let fail = |message: String| Err(ConfigError::at(definition.line, message));
+        let Some(result) = definition.get("result").cloned() else {
+            return fail("'result' not found".to_owned());
+        };
+        match definition.get("type").and_then(Json::as_str) {
+            Some("constDef") => {
+                self.constants.insert(name.to_owned(), Constant::Raw(result));
+            }
+            Some("macroDef") => {
+                let params = params::read(definition.get("params"), name)?;
+                self.defined.insert(name.to_owned(), Macro::Defined { params, result });
+            }
+            Some(other) => return fail(format!("Unknown macro definition type: {other}")),
+            None => return fail("'type' is not a string".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Expands whatever `json` contains.
+    fn expand(&mut self, json: Json, scope: &Scope<'_>) -> Result<Json> {
+        self.nested += 1;
+        let result = if self.nested > NESTED_MAX {
+            Err(ConfigError::at(json.line, "Too many nested macros. Check for cycles."))
+        } else {
+            self.expand_one(json, scope)
+        };
+        self.nested -= 1;
+        result
+    }
+
+    fn expand_one(&mut self, json: Json, scope: &Scope<'_>) -> Result<Json> {
+        let line = json.line;
+        match json.value {
+            Value::String(string) => {
+                let mut expanded = self.expand_string(&string, line, scope)?;
+                expanded.line = if expanded.line == 0 { line } else { expanded.line };
+                Ok(expanded)
+            }
+            Value::Object(object) => self.expand_object(object, line, scope),
+            Value::Array(array) => {
+                let expand = |(index, element)| {
+                    self.expand(element, scope)
+                        .map_err(|error| error.within(format!("Array element #{index}")))
+                };
+                let array: Result<Vec<Json>> = array.into_iter().enumerate().map(expand).collect();
+                Ok(Json { line, value: Value::Array(array?) })
+            }
+            value => Ok(Json { line, value }),
+        }
+    }
+
+    fn expand_object(&mut self, mut object: Object, line: u32, scope: &Scope<'_>) -> Result<Json> {
+        let Some(variables) = object.remove("vars") else {
+            return self.expand_members(object, line, scope);
+        };
+        let Value::Object(variables) = variables.value else {
+            return Err(ConfigError::at(variables.line, "vars is not an object"));
+        };
+        let inner = Scope::inside(scope);
+        for (name, value) in variables.iter() {
+            inner.add(name, Local::Raw(value.clone()))?;
+        }
+        for (name, _) in variables.iter() {
+            self.find(name, &inner)?;
+        }
+        self.expand_members(object, line, &inner)
+    }
+
+    /// Expands an object whose variables are in `scope`: a call, if its type names one.
+    fn expand_members(&mut self, object: Object, line: u32, scope: &Scope<'_>) -> Result<Json> {
+        if let Some(kind) = object.get("type") {
+            let kind = self.expand(kind.clone(), scope)?;
+            let name = kind.as_str().unwrap_or_default();
+            if let Some(call) = calls::find(name) {
+                return call(self, object, scope)
+                    .map_err(|error| error.within(format!("Built-in '{name}'")));
+            }
+            if let Some(definition) = self.defined.get(name).cloned() {
+                let values = params::by_name(&definition.params(), object);
+                return values
+                    .and_then(|values| self.call(&definition, Args { values, scope }))
+                    .map_err(|error| error.within(format!("Macro '{name}'")));
+            }
+        }
+        let mut expanded = Object::default();
+        for (name, value) in object {
+            let within = |error: ConfigError| error.within(format!("Raw object property '{name}'"));
+            let new_name = self.expand(name.as_str().into(), scope).map_err(within)?;
+            let Value::String(new_name) = new_name.value else {
+                return Err(within(ConfigError::at(value.line, "Expanded key is not a string")));
+            };
+            let value = self.expand(value, scope).map_err(within)?;
+            expanded.insert(new_name, value);
+        }
+        Ok(Json { line, value: Value::Object(expanded) })
+    }
+
+    fn expand_string(&mut self, string: &str, line: u32, scope: &Scope<'_>) -> Result<Json> {
+        let Some(call) = string.strip_prefix('@') else {
+            return self.replace_params(string, scope);
+        };
+        let (name, arguments) = match text::find_unescaped(call, b'(') {
+            None => (call, Vec::new()),
+            Some(open) => {
+                let inner = call[open + 1..].strip_suffix(')').ok_or_else(|| {
+                    ConfigError::at(line, format!("No closing bracket for call '{string}'"))
+                })?;
+                (&call[..open], text::arguments(inner)?)
+            }
+        };
+        let name = self.replace_params(name, scope)?;
+        let not_a_name = || ConfigError::at(line, format!("Macro name is {}", name.type_name()));
+        let name = name.as_str().ok_or_else(not_a_name)?;
+        let not_found = || ConfigError::at(line, format!("Macro: '{name}' not found"));
+        let definition = self.defined.get(name).cloned().ok_or_else(not_found)?;
+        params::by_place(&definition.params(), &arguments)
+            .and_then(|values| self.call(&definition, Args { values, scope }))
+            .map_err(|error| error.within(format!("Macro in string '{name}'")))
+    }
+
+    /// Puts values in the place of their names between percent signs.
+    fn replace_params(&mut self, string: &str, scope: &Scope<'_>) -> Result<Json> {
+        let mut built = String::new();
+        let mut rest = string;
+        while let Some(start) = text::unescape_until(rest, &mut built, b'%') {
+            rest = &rest[start + 1..];
+            let mut name = String::new();
+            let Some(end) = text::unescape_until(rest, &mut name, b'%') else {
+                let message = format!("Odd number of percent signs in string around '{rest}'");
+                return Err(ConfigError::new(message));
+            };
+            rest = &rest[end + 1..];
+            let value = match self.find(&name, scope)? {
+                Some(value) => value,
+                None => self.constant(&name)?,
+            };
+            if built.is_empty() && rest.is_empty() {
+                return Ok(value);
+            }
+            let Value::String(value) = value.value else {
+                let message = format!("Param in string '{name}' is not a string");
+                return Err(ConfigError::new(message));
+            };
+            built.push_str(&value);
+        }
+        Ok(built.into())
+    }
+
+    /// What a name means in a scope.
+    fn find(&mut self, name: &str, scope: &Scope<'_>) -> Result<Option<Json>> {
+        match scope.local(name) {
+            Some(Local::Expanded(value)) => Ok(Some(value)),
+            Some(Local::Raw(value)) => {
+                scope.set(name, Local::Expanding);
+                let value = self.expand(value, scope);
+                let value = value.map_err(|error| error.within(format!("Variable '{name}'")))?;
+                scope.set(name, Local::Expanded(value.clone()));
+                Ok(Some(value))
+            }
+            Some(Local::Expanding) => {
+                Err(ConfigError::new(format!("variable '{name}' needs its own value")))
+            }
+            None => match scope.outer() {
+                Some(outer) => self.find(name, outer),
+                None => Ok(None),
+            },
+        }
+    }
+
+    fn constant(&mut self, name: &str) -> Result<Json> {
+        let raw = match self.constants.get(name) {
+            Some(Constant::Expanded(value)) => return Ok(value.clone()),
+            Some(Constant::Raw(value)) => value.clone(),
+            None => return Err(ConfigError::new(format!("Param in string: '{name}' not found"))),
+        };
+        let value = self.expand(raw, &Scope::base());
+        let value = value.map_err(|error| error.within(format!("Const '{name}'")))?;
+        self.constants.insert(name.to_owned(), Constant::Expanded(value.clone()));
+        Ok(value)
+    }
+
+    fn call(&mut self, definition: &Macro, mut args: Args<'_>) -> Result<Json> {
+        match definition {
+            Macro::Function(Function { call: Call::Lazy(call), .. }) => call(self, &mut args),
+            Macro::Function(Function { call: Call::Eager(call), .. }) => {
+                let values = args.values.into_iter().flatten();
+                let values: Result<Vec<Json>> =
+                    values.map(|value| self.expand(value, args.scope)).collect();
+                call(values?)
+            }
+            Macro::Defined { params, result } => {
+                let inner = Scope::base();
+                for (param, value) in params.iter().zip(args.values) {
+                    let value = match value {
+                        Some(value) => Some(self.expand(value, args.scope)?),
+                        None => param.default.clone().filter(|default| !default.is_null()),
+                    };
+                    if let Some(value) = value {
+                        inner.add(&param.name, Local::Expanded(value))?;
+                    }
+                }
+                self.expand(result.clone(), &inner)
+            }
+        }
+    }
+}
+
+impl Args<'_> {
+    /// Expands an argument that must be there.
+    fn take(&mut self, macros: &mut Macros<'_>, index: usize) -> Result<Json> {
+        self.try_take(macros, index)?.ok_or_else(|| ConfigError::new("too few arguments"))
+    }
+
+    /// Expands an argument, if it was given.
+    fn try_take(&mut self, macros: &mut Macros<'_>, index: usize) -> Result<Option<Json>> {
+        let value = self.values.get_mut(index).and_then(Option::take);
+        value.map(|value| macros.expand(value, self.scope)).transpose()
+    }
+}
+
+impl Macro {
+    /// Name and whether it must be given, of each parameter.
+    fn params(&self) -> Vec<(&str, bool)> {
+        match self {
+            Self::Function(function) => {
+                let names = function.params.iter().enumerate();
+                names.map(|(index, name)| (*name, index < function.required)).collect()
+            }
+            Self::Defined { params, .. } => {
+                params.iter().map(|param| (param.name.as_str(), param.is_required)).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

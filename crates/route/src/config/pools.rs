@@ -1,0 +1,232 @@
+//! Pools: servers by name, one pool's fields on top of another's.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::fields::Fields;
+use super::{ConfigError, Json, Object, Value};
+use crate::{Destination, Server, Settings};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// Pools by name, their fields complete once somebody has asked for them.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    pools: BTreeMap<String, State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Raw(Json),
+    Inheriting,
+    Complete(Rc<Json>),
+}
+
+impl Pools {
+    /// The pools of a configuration.
+    pub(crate) fn new(config: &Json) -> Result<Self> {
+        let Some(pools) = Fields::new(config, "config").object("pools")? else {
+            return Ok(Self::default());
+        };
+        let members = pools.as_object().into_iter().flat_map(Object::iter);
+        let raw = members.map(|(name, pool)| (name.to_owned(), State::Raw(pool.clone())));
+        Ok(Self { pools: raw.collect() })
+    }
+
+    /// Name and fields of a pool: of that name, or written where it is used.
+    pub(crate) fn get(&mut self, pool: &Json) -> Result<(Rc<str>, Rc<Json>)> {
+        if let Some(name) = pool.as_str() {
+            return Ok((name.into(), self.named(name, pool.line)?));
+        }
+        let name = Fields::new(pool, "Pool").string("name")?;
+        let name =
+            name.ok_or_else(|| ConfigError::at(pool.line, "Pool should have string 'name'"))?;
+        self.pools.entry(name.to_owned()).or_insert_with(|| State::Raw(pool.clone()));
+        Ok((name.into(), self.named(name, pool.line)?))
+    }
+
+    fn named(&mut self, name: &str, line: u32) -> Result<Rc<Json>> {
+        let Some(state) = self.pools.get_mut(name) else {
+            return Err(ConfigError::at(line, format!("Can not read pool: {name}")));
+        };
+        let mut pool = match std::mem::replace(state, State::Inheriting) {
+            State::Complete(pool) => {
+                *state = State::Complete(Rc::clone(&pool));
+                return Ok(pool);
+            }
+            State::Inheriting => {
+                return Err(ConfigError::at(line, format!("Cycle in pool inheritance: {name}")));
+            }
+            State::Raw(pool) => pool,
+        };
+        if let Some(parent) = Fields::new(&pool, name).string("inherit")? {
+            let parent = self.named(parent, pool.line)?;
+            if let (Value::Object(own), Some(inherited)) = (&mut pool.value, parent.as_object()) {
+                own.remove("inherit");
+                for (field, value) in inherited.iter() {
+                    if own.get(field).is_none() {
+                        own.insert(field, value.clone());
+                    }
+                }
+            }
+        }
+        let pool = Rc::new(pool);
+        self.pools.insert(name.to_owned(), State::Complete(Rc::clone(&pool)));
+        Ok(pool)
+    }
+}
+
+/// A place of a pool: a server, or a route that stands in its place.
+pub(crate) enum Place<'j> {
+    Server(Destination),
+    Route(&'j Json),
+}
+
+/// What stands at each place of a pool.
+pub(crate) fn places<'j>(
+    name: &Rc<str>,
+    pool: &'j Json,
+    settings: &Settings,
+) -> Result<Vec<Place<'j>>> {
+    let of = format!("Pool {name}");
+    let fields = Fields::new(pool, &of);
+    let servers = fields.array("servers")?.and(pool.get("servers")).and_then(Json::as_array);
+    let servers = servers.ok_or_else(|| fields.error("servers not found"))?;
+    let domains = fields.array("failure_domains")?;
+    for (array, field) in [(domains, "failure_domains"), (fields.array("hostnames")?, "hostnames")]
+    {
+        if array.is_some_and(|array| array.len() != servers.len()) {
+            return Err(fields.error(format!("{field} expected to be of the same size as servers")));
+        }
+    }
+    let (timeout, connect_timeout) = timeouts(fields, settings)?;
+    let wanted = Destination {
+        server: defaults(fields, settings)?,
+        timeout,
+        connect_timeout,
+        keep_routing_prefix: fields.boolean("keep_routing_prefix")?.unwrap_or(false),
+        pool: Rc::clone(name),
+        index: 0,
+        dscp: dscp(fields, settings)?,
+        fail_open: fail_open(fields, servers.len())?,
+        failure_domain: 0,
+        connections: 1 + fields.integer("additional_fanout", 0..=256)?.unwrap_or(0),
+    };
+    let place = |(index, json): (usize, &'j Json)| {
+        let Some(text) = json.as_str() else {
+            let message = format!("server #{index} is not a string/object");
+            return json
+                .as_object()
+                .map(|_| Place::Route(json))
+                .ok_or_else(|| fields.error(message));
+        };
+        let server = Server::parse(text, &wanted.server);
+        let server =
+            server.map_err(|message| ConfigError::at(json.line, format!("{of}: {message}")))?;
+        let failure_domain = domains.map_or(0, |domains| domain(&domains[index]));
+        Ok(Place::Server(Destination { server, index, failure_domain, ..wanted.clone() }))
+    };
+    servers.iter().enumerate().map(place).collect()
+}
+
+/// For a reply, and for a connection.
+fn timeouts(fields: Fields<'_>, settings: &Settings) -> Result<(Duration, Duration)> {
+    let mut timeout = fields.milliseconds("server_timeout")?.unwrap_or(settings.server_timeout);
+    let connect_timeout = fields.milliseconds("connect_timeout")?.unwrap_or(timeout);
+    let flag = match locality(fields, settings)? {
+        Some((true, true)) => settings.within_cluster_timeout,
+        Some((true, false)) => settings.cross_cluster_timeout,
+        Some((false, _)) => settings.cross_region_timeout,
+        None => Duration::ZERO,
+    };
+    if !flag.is_zero() {
+        timeout = flag;
+    }
+    Ok((timeout, connect_timeout))
+}
+
+/// Whether the pool is of our region, and of our cluster, where it says so.
+fn locality(fields: Fields<'_>, settings: &Settings) -> Result<Option<(bool, bool)>> {
+    let (Some(region), Some(cluster)) = (fields.string("region")?, fields.string("cluster")?)
+    else {
+        return Ok(None);
+    };
+    let (our_region, our_cluster) = settings.region_and_cluster();
+    Ok(Some((region == our_region, cluster == our_cluster)))
+}
+
+/// What servers of the pool have in common.
+fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
+    let mut server = Server::default();
+    if let Some(protocol) = fields.string("protocol")? {
+        if !["ascii", "caret", "thrift", "meta"].contains(&protocol) {
+            return Err(fields.error(format!("Unknown protocol '{protocol}'")));
+        }
+        protocol.clone_into(&mut server.protocol);
+    }
+    let is_local = fields.string("region")?.map(|region| region == settings.region_and_cluster().0);
+    let suffix = match is_local {
+        Some(true) => "_within_dc",
+        Some(false) => "_cross_dc",
+        None => "",
+    };
+    if fields.boolean("use_ssl")?.unwrap_or(false) {
+        "ssl".clone_into(&mut server.security);
+    }
+    for name in ["security_mech".to_owned(), format!("security_mech{suffix}")] {
+        if let Some(security) = fields.string(&name)? {
+            security.clone_into(&mut server.security);
+        }
+    }
+    for name in ["port_override".to_owned(), format!("port_override{suffix}")] {
+        server.port = fields.integer(&name, 1..=65535)?.unwrap_or(server.port);
+    }
+    server.is_compressed = fields.boolean("enable_compression")?.unwrap_or(false);
+    Ok(server)
+}
+
+/// Class and path as the byte that marks packets: 0x20 a class, 4 a path.
+fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
+    let (mut class, mut path) = settings.default_qos;
+    if let Some(qos) = fields.object("qos")? {
+        let qos = Fields::new(qos, "qos");
+        class = qos.integer("class", 0..=4)?.unwrap_or(class);
+        path = qos.integer("path", 0..=3)?.unwrap_or(path);
+    }
+    Ok(class << 5 | path << 2)
+}
+
+fn fail_open(fields: Fields<'_>, servers: usize) -> Result<Option<(usize, usize)>> {
+    let Some(tracker) = fields.object("tko_tracker")? else { return Ok(None) };
+    let tracker = Fields::new(tracker, "tko_tracker");
+    let threshold = |end: &str| -> Result<usize> {
+        let number =
+            tracker.integer(&format!("num_tko_threshold_{end}"), 0..=i64::from(u32::MAX))?;
+        let percent: Option<usize> =
+            tracker.integer(&format!("percent_tko_threshold_{end}"), 0..=100)?;
+        Ok(number.or(percent.map(|percent| percent * servers / 100)).unwrap_or(0))
+    };
+    let (upper, lower) = (threshold("upper")?, threshold("lower")?);
+    if upper == 0 || lower == 0 {
+        return Err(tracker.error("Both tko threshold upper and lower must be configured"));
+    }
+    if lower > upper {
+        return Err(tracker.error("tko upper threshold must be greater than or equal to lower"));
+    }
+    Ok(Some((upper, lower)))
+}
+
+/// Domains by number, or by a name of which the number is made.
+fn domain(json: &Json) -> u32 {
+    match &json.value {
+        Value::Int(number) => u32::try_from(*number).unwrap_or(0),
+        Value::String(name) => {
+            let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+                (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+            });
+            hash.max(1)
+        }
+        _ => 0,
+    }
+}

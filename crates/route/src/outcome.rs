@@ -1,0 +1,206 @@
+//! What routes decide by: which outcomes are errors, which are worth another try, which of two is worse.
+//!
+//! Names and classes are mcrouter's, since configurations and logs spell them.
+
+use guira_client::{Outcome, Reply, Request};
+
+/// What a route answers for a request that it never meant to send: nothing was there, nothing was done.
+#[must_use]
+pub fn default_reply(request: &Request) -> Reply {
+    Reply::new(if request.op.is_update() { Outcome::NotStored } else { Outcome::NotFound })
+}
+
+/// Whether the request failed, for whatever reason.
+#[must_use]
+pub const fn is_error(outcome: Outcome) -> bool {
+    use Outcome::{
+        BadCommand, BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout,
+        DeadlineExceeded, LocalError, RemoteError, Shutdown, Timeout, Tko, TryAgain,
+    };
+    matches!(
+        outcome,
+        Timeout
+            | ConnectTimeout
+            | ConnectError
+            | Tko
+            | Busy
+            | TryAgain
+            | Shutdown
+            | DeadlineExceeded
+            | BadKey
+            | BadValue
+            | BadCommand
+            | ClientError
+            | RemoteError
+            | LocalError
+    )
+}
+
+/// Whether another server may do better, where a configuration doesn't say otherwise.
+#[must_use]
+pub const fn is_failover_error(outcome: Outcome) -> bool {
+    is_error(outcome)
+        && !matches!(
+            outcome,
+            Outcome::BadKey | Outcome::BadValue | Outcome::BadCommand | Outcome::ClientError
+        )
+}
+
+/// Whether nothing was sent, or could be: no work is done for such a request.
+#[must_use]
+pub const fn is_tko(outcome: Outcome) -> bool {
+    use Outcome::{ConnectError, ConnectTimeout, Shutdown, Tko};
+    matches!(outcome, Tko | ConnectError | ConnectTimeout | Shutdown)
+}
+
+/// Whether there was something.
+#[must_use]
+pub const fn is_hit(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Found | Outcome::Deleted | Outcome::Touched)
+}
+
+/// Whether nothing was there, and nobody else is about to fill it.
+#[must_use]
+pub const fn is_miss(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::NotFound)
+}
+
+/// Whether somebody else holds the lease.
+#[must_use]
+pub const fn is_hot_miss(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::FoundStale | Outcome::NotFoundHot)
+}
+
+/// Whether something was stored.
+#[must_use]
+pub const fn is_stored(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Stored | Outcome::StaleStored)
+}
+
+/// How bad an outcome is beside another.
+#[must_use]
+pub const fn severity(outcome: Outcome) -> u8 {
+    use Outcome::{
+        BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout, DeadlineExceeded,
+        Deleted, Exists, Found, LocalError, NotFound, NotStored, Ok, RemoteError, Shutdown,
+        StaleStored, Stored, Timeout, Tko, TryAgain,
+    };
+    match outcome {
+        Ok | Stored | StaleStored | Exists | Deleted | Found => 1,
+        NotFound | NotStored => 4,
+        Timeout | ConnectTimeout | ConnectError | Busy | Shutdown | TryAgain | Tko => 5,
+        BadKey | BadValue | DeadlineExceeded => 6,
+        RemoteError => 7,
+        LocalError => 8,
+        ClientError => 9,
+        _ => 10,
+    }
+}
+
+/// mcrouter's name, without `mc_res_`.
+#[must_use]
+pub const fn name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "ok",
+        Outcome::Found => "found",
+        Outcome::FoundStale => "foundstale",
+        Outcome::Stored => "stored",
+        Outcome::StaleStored => "stalestored",
+        Outcome::Deleted => "deleted",
+        Outcome::Touched => "touched",
+        Outcome::Exists => "exists",
+        Outcome::NotFound => "notfound",
+        Outcome::NotFoundHot => "notfoundhot",
+        Outcome::NotStored => "notstored",
+        Outcome::Timeout => "timeout",
+        Outcome::ConnectTimeout => "connect_timeout",
+        Outcome::ConnectError => "connect_error",
+        Outcome::Tko => "tko",
+        Outcome::Busy => "busy",
+        Outcome::TryAgain => "try_again",
+        Outcome::Shutdown => "shutdown",
+        Outcome::DeadlineExceeded => "deadline_exceeded",
+        Outcome::BadKey => "bad_key",
+        Outcome::BadValue => "bad_value",
+        Outcome::BadCommand => "bad_command",
+        Outcome::ClientError => "client_error",
+        Outcome::RemoteError => "remote_error",
+        Outcome::LocalError => "local_error",
+    }
+}
+
+/// The error of that name. Errors that only mcrouter's own protocols tell apart are the nearest that text has.
+#[must_use]
+pub fn error_named(text: &str) -> Option<Outcome> {
+    let text = text.strip_prefix("mc_res_").unwrap_or(text);
+    match text {
+        "bad_flags" | "bad_exptime" | "bad_lease_id" | "bad_cas_id" => Some(Outcome::ClientError),
+        "ooo" | "aborted" | "permission_denied" | "hot_key" | "overloaded" => {
+            Some(Outcome::RemoteError)
+        }
+        _ => ERRORS.into_iter().find(|outcome| name(*outcome) == text),
+    }
+}
+
+/// A set of errors, as configurations list them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorSet {
+    bits: u32,
+}
+
+impl ErrorSet {
+    /// Those that are worth another try where nothing is configured.
+    #[must_use]
+    pub fn failover() -> Self {
+        ERRORS.into_iter().filter(|outcome| is_failover_error(*outcome)).collect()
+    }
+
+    /// Whether the outcome is one of them.
+    #[must_use]
+    pub const fn contains(self, outcome: Outcome) -> bool {
+        self.bits >> (outcome as u32) & 1 == 1
+    }
+}
+
+impl FromIterator<Outcome> for ErrorSet {
+    fn from_iter<T: IntoIterator<Item = Outcome>>(outcomes: T) -> Self {
+        Self { bits: outcomes.into_iter().fold(0, |bits, outcome| bits | 1 << (outcome as u32)) }
+    }
+}
+
+const ERRORS: [Outcome; 14] = [
+    Outcome::Timeout,
+    Outcome::ConnectTimeout,
+    Outcome::ConnectError,
+    Outcome::Tko,
+    Outcome::Busy,
+    Outcome::TryAgain,
+    Outcome::Shutdown,
+    Outcome::DeadlineExceeded,
+    Outcome::BadKey,
+    Outcome::BadValue,
+    Outcome::BadCommand,
+    Outcome::ClientError,
+    Outcome::RemoteError,
+    Outcome::LocalError,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_name_and_failover_is_for_those_that_another_server_may_not_have() {
+        for outcome in ERRORS {
+            assert!(is_error(outcome));
+            assert_eq!(error_named(name(outcome)), Some(outcome));
+            assert_eq!(ErrorSet::failover().contains(outcome), is_failover_error(outcome));
+        }
+        let names: Vec<&str> =
+            ERRORS.into_iter().filter(|outcome| is_failover_error(*outcome)).map(name).collect();
+        let expected = "timeout connect_timeout connect_error tko busy try_again shutdown \
+                        deadline_exceeded remote_error local_error";
+        assert_eq!(names.join(" "), expected);
+        assert_eq!(error_named("mc_res_found"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Routes that choose one child for a request and do nothing else: no future of their own.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+
+use guira_client::{Reply, Request};
+
+use super::{BoxFuture, Node, null};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::{Context, Route};
+
+/// Chooses a child. The child answers in its place.
+pub(crate) trait Chooser: fmt::Debug {
+    /// As [`Route::name`].
+    fn name(&self) -> Cow<'_, str>;
+
+    /// The child for this request.
+    fn choose(&self, request: &Request, context: &Context) -> &Node;
+
+    /// As [`Route::choice`].
+    fn index(&self, _request: &Request) -> Option<usize> {
+        None
+    }
+}
+
+impl<T: Chooser> Route for T {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        self.choose(request, context).route(request, context)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Chooser::name(self)
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&**self.choose(request, &Context::default()), request);
+    }
+
+    fn next(&self, request: &Request, context: &Context) -> Option<&dyn Route> {
+        Some(&**self.choose(request, context))
+    }
+
+    fn choice(&self, request: &Request) -> Option<usize> {
+        self.index(request)
+    }
+}
+
+/// Each child as likely as another.
+#[derive(Debug)]
+struct Random {
+    children: Vec<Node>,
+    random: Randomness,
+}
+
+impl Chooser for Random {
+    fn name(&self) -> Cow<'_, str> {
+        "random".into()
+    }
+
+    fn choose(&self, _: &Request, _: &Context) -> &Node {
+        &self.children[self.random.below(self.children.len())]
+    }
+}
+
+/// Random numbers of a thread's own, good enough to spread load.
+#[derive(Debug)]
+pub(crate) struct Randomness {
+    state: Cell<u64>,
+}
+
+impl Randomness {
+    /// Another row of numbers each time.
+    pub(crate) fn new() -> Self {
+        Self { state: Cell::new(RandomState::new().hash_one(0_u8)) }
+    }
+
+    /// 64 bits: `SplitMix64`.
+    pub(crate) fn next(&self) -> u64 {
+        let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state.set(state);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// From 0 to less than `end`, which is not 0.
+    pub(crate) fn below(&self, end: usize) -> usize {
+        usize::try_from((u128::from(self.next()) * end as u128) >> 64).unwrap_or(0)
+    }
+}
+
+/// `RandomRoute`: a uniform choice.
+pub(super) fn build_random(
+    json: &Json,
+    builder: &mut Builder<'_>,
+) -> Result<Vec<Node>, ConfigError> {
+    let mut children = builder.children(json)?;
+    Ok(vec![match children.len() {
+        0 => null::node(),
+        1 => children.remove(0),
+        _ => Rc::new(Random { children, random: Randomness::new() }),
+    }])
+}
+
+/// `HostIdRoute`: the same child for all requests of this host, chosen when the tree is built.
+pub(super) fn build_host_id(
+    json: &Json,
+    builder: &mut Builder<'_>,
+) -> Result<Vec<Node>, ConfigError> {
+    let mut children = builder.children(json)?;
+    if children.is_empty() {
+        return Ok(vec![null::node()]);
+    }
+    let salt = Fields::new(json, "HostIdRoute").string("salt")?.unwrap_or_default();
+    let id = host_hash(builder.settings.host_id, salt);
+    Ok(vec![children.swap_remove(id % children.len())])
+}
+
+/// The host's number, or a hash of it with a salt.
+pub(super) fn host_hash(host_id: u32, salt: &str) -> usize {
+    let id = host_id as usize;
+    if salt.is_empty() {
+        return id;
+    }
+    let salted = [&host_id.to_le_bytes(), salt.as_bytes()].concat();
+    crate::hash::ch3(&salted, 1 << 23)
+}

@@ -1,0 +1,299 @@
+//! `FailoverRoute`: asks the first child, and where that fails others, in an order that a policy knows.
+//!
+//! # Invariants
+//! 1. The reply is that of the child asked last.
+//! 2. A server that isn't asked at all (TKO, no connection) costs neither a try nor a token of the limit.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use guira_client::{Op, Outcome, Reply, Request};
+
+use super::{BoxFuture, Node, modify_exptime, null};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json, Object};
+use crate::counters::Counter;
+use crate::outcome::{ErrorSet, is_error, is_tko};
+use crate::{Context, Route};
+
+mod lease;
+mod limit;
+mod policy;
+
+pub use lease::LeaseTokens;
+use limit::Limit;
+use policy::{Order, Policy};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// One child after the other until one doesn't fail.
+#[derive(Debug)]
+struct Failover {
+    /// At least two.
+    children: Vec<Node>,
+    name: String,
+    errors: Errors,
+    policy: Policy,
+    limit: Option<Limit>,
+    lease_tokens: Option<Arc<LeaseTokens>>,
+}
+
+/// Which outcomes are worth another try, by the kind of command.
+#[derive(Clone, Copy, Debug)]
+struct Errors {
+    gets: ErrorSet,
+    updates: ErrorSet,
+    deletes: ErrorSet,
+    others: ErrorSet,
+}
+
+impl Errors {
+    fn contain(&self, op: Op, outcome: Outcome) -> bool {
+        let set = match op {
+            Op::Delete => self.deletes,
+            _ if op.is_get() => self.gets,
+            _ if op.is_update() => self.updates,
+            _ => self.others,
+        };
+        set.contains(outcome)
+    }
+
+    fn read(fields: Fields<'_>) -> Result<Self> {
+        let default = ErrorSet::failover();
+        let all = Self { gets: default, updates: default, deletes: default, others: default };
+        let Some(json) = fields.any("failover_errors") else { return Ok(all) };
+        if json.as_array().is_some() {
+            let listed = policy::error_set(fields, "failover_errors")?.unwrap_or(default);
+            return Ok(Self { gets: listed, updates: listed, deletes: listed, ..all });
+        }
+        if json.as_object().is_none() {
+            return Err(fields.error("failover_errors must be either an array or an object"));
+        }
+        let of = Fields::new(json, "failover_errors");
+        let listed = |name| Ok::<_, ConfigError>(policy::error_set(of, name)?.unwrap_or(default));
+        Ok(Self {
+            gets: listed("gets")?,
+            updates: listed("updates")?,
+            deletes: listed("deletes")?,
+            ..all
+        })
+    }
+}
+
+/// One request's way through the children.
+struct Attempt<'a> {
+    request: &'a Request,
+    context: &'a Context,
+    order: Order<'a>,
+    tries: usize,
+}
+
+impl Failover {
+    async fn ask(&self, child: usize, request: &Request, context: &Context) -> Reply {
+        let reply = self.children[child].route(request, context).await;
+        self.policy.note(child, is_error(reply.outcome));
+        reply
+    }
+
+    /// The reply, and the child it comes from.
+    async fn find(&self, request: &Request, context: &Context) -> (Reply, usize) {
+        let normal = self.ask(0, request, context).await;
+        if let Some(limit) = &self.limit {
+            limit.count_request();
+        }
+        let order = self.policy.order(request, &self.children);
+        let mut attempt = Attempt { request, context, order, tries: 0 };
+        if !self.goes_on(&normal, &mut attempt) {
+            return (normal, 0);
+        }
+        let Some(child) = attempt.order.next() else {
+            self.count_all_failed(&normal, context);
+            return (normal, 0);
+        };
+        context.count(Counter::Failover);
+        context.count(self.policy.counters().0);
+        self.find_further(normal, child, attempt).await
+    }
+
+    async fn find_further(
+        &self,
+        normal: Reply,
+        mut child: usize,
+        mut attempt: Attempt<'_>,
+    ) -> (Reply, usize) {
+        let failovers = attempt.context.failovers + 1;
+        let context = Context { failovers, ..attempt.context.clone() };
+        let mut reply = normal;
+        while attempt.tries < self.policy.error_tries_max() {
+            reply = self.ask(child, attempt.request, &context).await;
+            let is_last = attempt.order.is_last();
+            if is_last {
+                self.count_all_failed(&reply, &context);
+            }
+            if is_last || !self.goes_on(&reply, &mut attempt) {
+                if !is_last {
+                    return (reply, child);
+                }
+                break;
+            }
+            match attempt.order.next() {
+                Some(next) => child = next,
+                None => break,
+            }
+        }
+        let (collisions, domain_collisions) = attempt.order.collisions();
+        context.counters.add(Counter::FailoverCollisions, collisions);
+        context.counters.add(Counter::FailoverFailedDomainCollisions, domain_collisions);
+        (reply, child)
+    }
+
+    /// Whether a reply is worth another try, and the limit allows one.
+    fn goes_on(&self, reply: &Reply, attempt: &mut Attempt<'_>) -> bool {
+        if !self.errors.contain(attempt.request.op, reply.outcome) {
+            return false;
+        }
+        let context = attempt.context;
+        if is_tko(reply.outcome) {
+            context.count(Counter::FailoverTkoError);
+            attempt.order.avoid_domain();
+            return true;
+        }
+        if is_error(reply.outcome) {
+            context.count(Counter::FailoverResultError);
+        }
+        if self.limit.as_ref().is_some_and(|limit| !limit.allows()) {
+            context.count(Counter::FailoverLimited);
+            return false;
+        }
+        if !self.policy.excludes(reply.outcome) {
+            attempt.tries += 1;
+        }
+        true
+    }
+
+    fn count_all_failed(&self, reply: &Reply, context: &Context) {
+        if is_error(reply.outcome) {
+            context.count(Counter::FailoverAllFailed);
+            context.count(self.policy.counters().1);
+        }
+    }
+
+    /// A set under a lease goes where the lease came from, and to no other child.
+    async fn set_under_lease(
+        &self,
+        tokens: &LeaseTokens,
+        request: &Request,
+        context: &Context,
+    ) -> Reply {
+        let Some((token, child)) = tokens.take(&self.name, request.token) else {
+            return self.ask(0, request, context).await;
+        };
+        context.count(Counter::RedirectedLeaseSets);
+        match self.children.get(child) {
+            Some(child) => child.route(&Request { token, ..request.clone() }, context).await,
+            None => {
+                let message = "LeaseSet failover destination out-of-range.";
+                Reply::failure(Outcome::LocalError, message)
+            }
+        }
+    }
+}
+
+impl Route for Failover {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let Some(tokens) = &self.lease_tokens else {
+                return self.find(request, context).await.0;
+            };
+            if request.op == Op::LeaseSet {
+                return self.set_under_lease(tokens, request, context).await;
+            }
+            let (mut reply, child) = self.find(request, context).await;
+            let is_lease = request.op == Op::LeaseGet && reply.token > 1;
+            if is_lease && (child > 0 || LeaseTokens::is_ours(reply.token)) {
+                reply.token = tokens.insert(&self.name, reply.token, child);
+            }
+            reply
+        })
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        if self.name.is_empty() {
+            return "failover".into();
+        }
+        format!("failover:{}", self.name).into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.children[0], request);
+        let mut order = self.policy.order(request, &self.children);
+        while let Some(child) = order.next() {
+            visitor(&*self.children[child], request);
+        }
+    }
+}
+
+/// A failover over `children` as `json` has it.
+fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
+    if children.len() <= 1 {
+        return Ok(children.pop().unwrap_or_else(null::node));
+    }
+    let fields = Fields::new(json, "Failover");
+    let name = fields.string("name")?.unwrap_or_default();
+    let is_pairing = fields.boolean("enable_lease_pairing")?.unwrap_or(false);
+    if is_pairing && name.is_empty() {
+        return Err(fields.error("name is required when lease pairing is enabled"));
+    }
+    fields.boolean("failover_tag")?;
+    let name = match name {
+        "" => String::new(),
+        name => format!("{name}:failover_targets={}", children.len()),
+    };
+    Ok(Rc::new(Failover {
+        name,
+        errors: Errors::read(fields)?,
+        policy: Policy::read(fields, children.len())?,
+        limit: fields.object("failover_limit")?.map(Limit::read).transpose()?,
+        lease_tokens: is_pairing.then(|| Arc::clone(&builder.settings.lease_tokens)),
+        children,
+    }))
+}
+
+/// `FailoverRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let children = builder.children(json)?;
+    Ok(vec![node(json, children, builder)?])
+}
+
+/// `FailoverWithExptimeRoute`, the paper's gutter: what is stored away from its own server doesn't live long.
+pub(super) fn build_with_exptime(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let fields = Fields::new(json, "FailoverWithExptimeRoute");
+    let mut children = vec![builder.one(fields.required("normal")?)?];
+    let exptime = fields.integer("failover_exptime", 0..=i64::from(i32::MAX))?.unwrap_or(60);
+    if let Some(failover) = fields.any("failover") {
+        let failover = builder.list(failover)?;
+        children.extend(failover.into_iter().map(|child| modify_exptime::at_most(child, exptime)));
+    }
+    Ok(vec![node(json, children, builder)?])
+}
+
+/// `SaltedFailoverRoute`: over the servers of one pool, first the hash's choice, then as the policy says.
+pub(super) fn build_salted(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let fields = Fields::new(json, "SaltedFailoverRoute");
+    let pool = fields.required("pool")?;
+    let mut normal = Object::default();
+    normal.insert("type", "PoolRoute".into());
+    for name in ["pool", "hash", "shadows", "shadow_policy"] {
+        if let Some(value) = fields.any(name) {
+            normal.insert(name, value.clone());
+        }
+    }
+    let mut children = vec![builder.one_of(normal)?];
+    children.extend(builder.pool(pool)?.destinations);
+    Ok(vec![node(json, children, builder)?])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! In which order children are asked once the first has failed.
+
+use std::cell::Cell;
+
+use guira_client::{Outcome, Request};
+
+use super::Result;
+use crate::Route;
+use crate::config::fields::Fields;
+use crate::counters::Counter;
+use crate::outcome::{self, ErrorSet};
+use crate::route::Node;
+use crate::{hash, key};
+
+/// An order, and how far it is followed.
+#[derive(Debug)]
+pub(super) struct Policy {
+    kind: Kind,
+    /// Children asked, the first included.
+    children_max: usize,
+    /// Failures after which no more are asked, but for the excluded ones.
+    error_tries_max: usize,
+    excluded: ErrorSet,
+}
+
+#[derive(Debug)]
+enum Kind {
+    InOrder,
+    /// Errors in a row, of each child.
+    LeastFailures(Vec<Cell<u64>>),
+    Deterministic {
+        uses_domains: bool,
+        ignores_choice: bool,
+    },
+}
+
+/// The children after the first, as one request asks them.
+pub(super) struct Order<'a> {
+    policy: &'a Policy,
+    children: &'a [Node],
+    request: &'a Request,
+    asked: usize,
+    child: usize,
+    state: State,
+}
+
+enum State {
+    InOrder,
+    Sorted(Vec<usize>),
+    Drawn(Draw),
+}
+
+/// What a deterministic order has drawn so far.
+#[derive(Default)]
+struct Draw {
+    salt: u32,
+    is_used: Vec<bool>,
+    failed_domains: Vec<u32>,
+    draws: u64,
+    chosen: u64,
+    domain_collisions: u64,
+}
+
+impl Policy {
+    /// From `failover_policy`.
+    pub(super) fn read(fields: Fields<'_>, children: usize) -> Result<Self> {
+        let in_order = Self {
+            kind: Kind::InOrder,
+            children_max: children,
+            error_tries_max: usize::MAX,
+            excluded: ErrorSet::default(),
+        };
+        let Some(json) = fields.object("failover_policy")? else { return Ok(in_order) };
+        let policy = Fields::new(json, "failover_policy");
+        let kind = policy.string("type")?;
+        let kind = kind.ok_or_else(|| policy.error("'type' not found"))?;
+        let excluded = error_set(policy, "exclude_errors")?.unwrap_or_default();
+        let tries = |name| -> Result<Option<usize>> {
+            Ok(policy
+                .integer(name, 1..=i64::from(u32::MAX))?
+                .map(|tries: usize| tries.min(children)))
+        };
+        let required = |name: &str, tries: Option<usize>| {
+            tries.ok_or_else(|| policy.error(format!("{kind} must specify '{name}'")))
+        };
+        match kind {
+            "LeastFailuresPolicy" => {
+                let failures = (0..children).map(|_| Cell::default()).collect();
+                let children_max = required("max_tries", tries("max_tries")?)?;
+                Ok(Self { kind: Kind::LeastFailures(failures), children_max, ..in_order })
+            }
+            "DeterministicOrderPolicy" => {
+                let children_max = required("max_tries", tries("max_tries")?)?;
+                let error_tries_max = required("max_error_tries", tries("max_error_tries")?)?;
+                let uses_domains = policy.boolean("enable_failure_domains")?.unwrap_or(false);
+                let ignores_choice = policy.boolean("ignore_normal_reply_index")?.unwrap_or(false);
+                let kind = Kind::Deterministic { uses_domains, ignores_choice };
+                let error_tries_max = error_tries_max.min(children_max);
+                Ok(Self { kind, children_max, error_tries_max, excluded })
+            }
+            _ => {
+                let error_tries_max = tries("max_tries")?.unwrap_or(usize::MAX);
+                Ok(Self { error_tries_max, excluded, ..in_order })
+            }
+        }
+    }
+
+    /// The order of one request.
+    pub(super) fn order<'a>(&'a self, request: &'a Request, children: &'a [Node]) -> Order<'a> {
+        let state = match &self.kind {
+            Kind::InOrder => State::InOrder,
+            Kind::LeastFailures(failures) => {
+                let mut sorted: Vec<usize> = (0..children.len()).collect();
+                sorted[1..].sort_by_key(|child| failures[*child].get());
+                State::Sorted(sorted)
+            }
+            Kind::Deterministic { .. } => State::Drawn(Draw::default()),
+        };
+        Order { policy: self, children, request, asked: 1, child: 0, state }
+    }
+
+    /// Failures after which no more children are asked.
+    pub(super) fn error_tries_max(&self) -> usize {
+        self.error_tries_max
+    }
+
+    /// Whether an error doesn't count as a failure.
+    pub(super) fn excludes(&self, outcome: Outcome) -> bool {
+        self.excluded.contains(outcome)
+    }
+
+    /// Remembers how a child did.
+    pub(super) fn note(&self, child: usize, has_failed: bool) {
+        if let Kind::LeastFailures(failures) = &self.kind {
+            let count = &failures[child];
+            count.set(if has_failed { count.get() + 1 } else { 0 });
+        }
+    }
+
+    /// What counts a failover, and one without a good end.
+    pub(super) fn counters(&self) -> (Counter, Counter) {
+        match self.kind {
+            Kind::InOrder => (Counter::FailoverInOrder, Counter::FailoverInOrderFailed),
+            Kind::LeastFailures(_) => {
+                (Counter::FailoverLeastFailures, Counter::FailoverLeastFailuresFailed)
+            }
+            Kind::Deterministic { .. } => {
+                (Counter::FailoverDeterministic, Counter::FailoverDeterministicFailed)
+            }
+        }
+    }
+}
+
+impl Order<'_> {
+    /// The child to ask next.
+    pub(super) fn next(&mut self) -> Option<usize> {
+        if self.is_last() {
+            return None;
+        }
+        self.child = match &mut self.state {
+            State::InOrder => self.asked,
+            State::Sorted(sorted) => sorted[self.asked],
+            State::Drawn(draw) => draw.next(&self.policy.kind, self.request, self.children),
+        };
+        self.asked += 1;
+        Some(self.child)
+    }
+
+    /// Whether no child is left.
+    pub(super) fn is_last(&self) -> bool {
+        self.asked >= self.policy.children_max
+    }
+
+    /// The child asked last couldn't be reached: its neighbours in the failure domain are asked last.
+    pub(super) fn avoid_domain(&mut self) {
+        let uses_domains =
+            matches!(self.policy.kind, Kind::Deterministic { uses_domains: true, .. });
+        if let State::Drawn(draw) = &mut self.state
+            && uses_domains
+        {
+            let domain = failure_domain(&*self.children[self.child], self.request);
+            if domain != 0 && !draw.failed_domains.contains(&domain) {
+                draw.failed_domains.push(domain);
+            }
+        }
+    }
+
+    /// Children drawn twice, and children skipped for their domain.
+    pub(super) fn collisions(&self) -> (u64, u64) {
+        match &self.state {
+            State::Drawn(draw) => (draw.draws.saturating_sub(draw.chosen), draw.domain_collisions),
+            _ => (0, 0),
+        }
+    }
+}
+
+impl Draw {
+    /// Draws by the key and one salt after the other, until a child comes that wasn't asked yet.
+    fn next(&mut self, kind: &Kind, request: &Request, children: &[Node]) -> usize {
+        let Kind::Deterministic { uses_domains, ignores_choice } = *kind else { return 0 };
+        if self.is_used.is_empty() {
+            self.salt = 1;
+            self.is_used.resize(children.len(), false);
+            self.is_used[0] = true;
+            let choice = children[0].choice(request).filter(|_| !ignores_choice);
+            if let Some(used) = choice.and_then(|choice| self.is_used.get_mut(choice + 1)) {
+                *used = true;
+            }
+        }
+        let mut attempts = 0;
+        loop {
+            self.salt += 1;
+            let salt = self.salt.to_string();
+            let salted = [key::routing_key(&request.key), salt.as_bytes()].concat();
+            let child = hash::ch3(&salted, children.len());
+            let domain = failure_domain(&*children[child], request);
+            let has_failed = uses_domains && self.failed_domains.contains(&domain);
+            let is_avoided = has_failed && attempts <= DOMAIN_ATTEMPTS_MAX;
+            if is_avoided {
+                self.domain_collisions += 1;
+            } else {
+                self.draws += 1;
+            }
+            if (!self.is_used[child] && !is_avoided) || attempts >= ATTEMPTS_MAX {
+                self.chosen += 1;
+                self.is_used[child] = true;
+                return child;
+            }
+            attempts += 1;
+        }
+    }
+}
+
+/// Draws for one child, after which any is good enough; after three quarters of them its domain doesn't matter.
+const ATTEMPTS_MAX: u32 = 100;
+const DOMAIN_ATTEMPTS_MAX: u32 = 75;
+
+/// The domain of the first server that a request would reach by a route.
+fn failure_domain(route: &dyn Route, request: &Request) -> u32 {
+    let mut domain = route.failure_domain();
+    route.visit(request, &mut |child, request| {
+        if domain == 0 {
+            domain = failure_domain(child, request);
+        }
+    });
+    domain
+}
+
+/// A list of errors by their names.
+pub(super) fn error_set(fields: Fields<'_>, name: &str) -> Result<Option<ErrorSet>> {
+    let Some(array) = fields.array(name)? else { return Ok(None) };
+    let error = |json: &crate::config::Json| {
+        let found = json.as_str().and_then(outcome::error_named);
+        found.ok_or_else(|| fields.error(format!("{name}: {json} is not a valid error type")))
+    };
+    array.iter().map(error).collect::<Result<ErrorSet>>().map(Some)
+}

@@ -1,0 +1,72 @@
+//! `MissFailoverRoute`: gets and deletes go on to the next child until one of them has the key.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use guira_client::{Op, Outcome, Reply, Request};
+
+use super::{BoxFuture, Node, null};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{is_hit, severity};
+use crate::{Context, Route};
+
+/// Child after child until a hit; what neither gets nor deletes goes to the first child.
+#[derive(Debug)]
+struct MissFailover {
+    children: Vec<Node>,
+    /// Without a hit, answer with the reply that is least bad instead of the last.
+    return_best: bool,
+}
+
+impl MissFailover {
+    fn goes_on(op: Op) -> bool {
+        op.is_get() || op == Op::Delete
+    }
+}
+
+impl Route for MissFailover {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        let first = self.children[0].route(request, context);
+        if !Self::goes_on(request.op) {
+            return first;
+        }
+        Box::pin(async move {
+            let mut best = first.await;
+            for child in &self.children[1..] {
+                if is_hit(best.outcome) || best.outcome == Outcome::Ok {
+                    return best;
+                }
+                let context = Context { failovers: context.failovers + 1, ..context.clone() };
+                let reply = child.route(request, &context).await;
+                let is_worse = severity(reply.outcome) > severity(best.outcome);
+                if !(self.return_best && is_worse) {
+                    best = reply;
+                }
+            }
+            best
+        })
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "miss-failover".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        let reached = if Self::goes_on(request.op) { self.children.len() } else { 1 };
+        self.children[..reached].iter().for_each(|child| visitor(&**child, request));
+    }
+}
+
+/// `MissFailoverRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let mut children = builder.children(json)?;
+    let fields = Fields::new(json, "MissFailoverRoute");
+    let return_best = fields.boolean("return_best_on_error")?.unwrap_or(false);
+    Ok(vec![match children.len() {
+        0 => null::node(),
+        1 => children.remove(0),
+        _ => Rc::new(MissFailover { children, return_best }),
+    }])
+}

@@ -1,0 +1,88 @@
+//! `OperationSelectorRoute`, once called `PrefixPolicyRoute`: another child for each command.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use guira_client::{Op, Request};
+
+use super::choice::Chooser;
+use super::{Node, null};
+use crate::Context;
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+
+/// A child by the request's command.
+#[derive(Debug)]
+struct ByOperation {
+    policies: Vec<(Op, Node)>,
+    default: Node,
+}
+
+impl Chooser for ByOperation {
+    fn name(&self) -> Cow<'_, str> {
+        "operation-selector".into()
+    }
+
+    fn choose(&self, request: &Request, _: &Context) -> &Node {
+        let found = self.policies.iter().find(|(op, _)| *op == request.op);
+        found.map_or(&self.default, |(_, node)| node)
+    }
+}
+
+/// `OperationSelectorRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    if json.as_object().is_none() {
+        return Ok(vec![builder.one(json)?]);
+    }
+    let fields = Fields::new(json, "OperationSelectorRoute");
+    let default = fields.any("default_policy").map(|json| builder.one(json)).transpose()?;
+    let Some(policies) = fields.object("operation_policies")?.and_then(Json::as_object) else {
+        let message = "needs either 'default_policy' or 'operation_policies'";
+        return Ok(vec![default.ok_or_else(|| fields.error(message))?]);
+    };
+    // In the order of names, so that a name given in one policy may be used in those behind it.
+    let mut policies: Vec<(&str, &Json)> = policies.iter().collect();
+    policies.sort_by_key(|(name, _)| *name);
+    let mut chosen = Vec::new();
+    for (name, json) in policies {
+        let node = builder.one(json)?;
+        match OPS.iter().find(|(known, _)| *known == name) {
+            Some((_, op)) => chosen.push((*op, node)),
+            None if UNROUTED.contains(&name) => {}
+            None => {
+                let valid: Vec<&str> = OPS.iter().map(|(name, _)| *name).collect();
+                let message =
+                    format!("Unknown operation: {name}, valid operations: {}", valid.join(","));
+                return Err(ConfigError::at(json.line, message));
+            }
+        }
+    }
+    let default = default.unwrap_or_else(null::node);
+    Ok(vec![Rc::new(ByOperation { policies: chosen, default })])
+}
+
+/// Commands by the names that configurations have for them.
+pub(crate) const OPS: &[(&str, Op)] = &[
+    ("get", Op::Get),
+    ("gets", Op::Gets),
+    ("gat", Op::Gat),
+    ("gats", Op::Gats),
+    ("lease-get", Op::LeaseGet),
+    ("metaget", Op::MetaGet),
+    ("set", Op::Set),
+    ("add", Op::Add),
+    ("replace", Op::Replace),
+    ("append", Op::Append),
+    ("prepend", Op::Prepend),
+    ("cas", Op::Cas),
+    ("lease-set", Op::LeaseSet),
+    ("delete", Op::Delete),
+    ("touch", Op::Touch),
+    ("incr", Op::Incr),
+    ("decr", Op::Decr),
+    ("flushall", Op::FlushAll),
+];
+
+/// Commands that a configuration may name and that no route sees.
+const UNROUTED: &[&str] = &["exec", "flushre", "quit", "shutdown", "stats", "version"];

@@ -1,0 +1,94 @@
+//! Which route a key belongs to by how it begins: `PrefixSelectorRoute`, at the root of a routing prefix only.
+
+use super::Node;
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+
+/// Routes by prefixes of keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Selector {
+    pub(crate) policies: Vec<(Vec<u8>, Node)>,
+    /// For keys that begin like no policy.
+    pub(crate) wildcard: Option<Node>,
+}
+
+/// What stands at the root of a routing prefix; anything but a `PrefixSelectorRoute` is for all keys.
+pub(crate) fn selector(json: &Json, builder: &mut Builder<'_>) -> Result<Selector, ConfigError> {
+    let fields = Fields::new(json, "PrefixSelectorRoute");
+    if fields.any("type").and_then(Json::as_str) != Some("PrefixSelectorRoute") {
+        return Ok(Selector { policies: Vec::new(), wildcard: Some(builder.one(json)?) });
+    }
+    let policies = fields.object("policies")?.and_then(Json::as_object);
+    if policies.is_none() && fields.any("wildcard").is_none() {
+        return Err(fields.error("no policies/wildcard"));
+    }
+    // In the order of prefixes, so that a name given in one policy may be used in those behind it.
+    let mut sorted: Vec<(&str, &Json)> = policies.into_iter().flat_map(|all| all.iter()).collect();
+    sorted.sort_by_key(|(prefix, _)| *prefix);
+    let mut policies = Vec::with_capacity(sorted.len());
+    for (prefix, json) in sorted {
+        policies.push((prefix.as_bytes().to_vec(), builder.one(json)?));
+    }
+    let wildcard = fields.any("wildcard").map(|json| builder.one(json)).transpose()?;
+    Ok(Selector { policies, wildcard })
+}
+
+/// Values by prefix; a key has that of its longest one.
+#[derive(Clone, Debug)]
+pub(crate) struct PrefixMap<T> {
+    /// Sorted; each with the index of its own longest proper prefix.
+    entries: Vec<(Vec<u8>, Option<usize>, T)>,
+}
+
+impl<T> PrefixMap<T> {
+    /// Of each prefix one value; the first of several counts.
+    pub(crate) fn new(mut values: Vec<(Vec<u8>, T)>) -> Self {
+        values.sort_by(|(a, _), (b, _)| a.cmp(b));
+        values.dedup_by(|(b, _), (a, _)| a == b);
+        let mut entries: Vec<(Vec<u8>, Option<usize>, T)> = Vec::with_capacity(values.len());
+        for (prefix, value) in values {
+            let mut parent = entries.len().checked_sub(1);
+            while let Some(index) = parent.filter(|index| !prefix.starts_with(&entries[*index].0)) {
+                parent = entries[index].1;
+            }
+            entries.push((prefix, parent, value));
+        }
+        Self { entries }
+    }
+
+    /// The value of the key's longest prefix.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&T> {
+        let after = self.entries.partition_point(|(prefix, _, _)| prefix.as_slice() <= key);
+        let mut at = after.checked_sub(1);
+        while let Some(index) = at {
+            let (prefix, parent, value) = &self.entries[index];
+            if key.starts_with(prefix) {
+                return Some(value);
+            }
+            at = *parent;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_key_has_the_value_of_its_longest_prefix(
+            prefixes in proptest::collection::btree_set("[ab]{0,4}", 0..12),
+            key in "[ab]{0,6}",
+        ) {
+            let expected =
+                prefixes.iter().filter(|prefix| key.starts_with(*prefix)).max_by_key(|prefix| prefix.len());
+            let values = prefixes.iter().map(|prefix| (prefix.clone().into_bytes(), prefix.clone()));
+            let map = PrefixMap::new(values.collect());
+            prop_assert_eq!(map.get(key.as_bytes()), expected);
+        }
+    }
+}
