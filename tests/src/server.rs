@@ -27,6 +27,8 @@ pub enum Program {
     Guira,
     /// memcached, the reference.
     Memcached,
+    /// `guira route` of this workspace: to be started by [`Server::start_at`], its flags say all.
+    Router,
 }
 
 /// Where a server listens.
@@ -235,8 +237,13 @@ pub fn command(program: Program) -> Command {
             command
         }
         Program::Memcached => Command::new(memcached()),
+        Program::Router => {
+            let mut command = Command::new(guira());
+            command.args(["route", "--config-dump-root", ""]);
+            command
+        }
     };
-    if geteuid().is_root() {
+    if geteuid().is_root() && program != Program::Router {
         command.args(["-u", "root"]);
     }
     command

@@ -12,6 +12,8 @@ pub(crate) fn guira() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve())
+        .subcommand(guira_route::command("route"))
+        .subcommand(guira_route::replay_command())
         .subcommand(bench())
         .subcommand(lab())
         .subcommand(crate::generate::command())
@@ -51,6 +53,8 @@ Examples:
   guira serve                          serve on 127.0.0.1:11211 with 64 MB
   guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
   guira serve -s /run/guira.sock       on a unix socket
+  guira route -p 5000 -f route.json    many servers as one cache, by mcrouter's configuration
   guira bench                          put load on 127.0.0.1:11211
   guira lab list                       the papers' experiments; guira lab run ID runs one
-  ln -s guira memcached; ./memcached   memcached's command line as it is";
+  ln -s guira memcached; ./memcached   memcached's command line as it is
+  ln -s guira mcrouter; ./mcrouter     mcrouter's command line as it is";

@@ -1,7 +1,7 @@
 //! `guira`: one program, a subcommand for each thing that it can be.
 //!
-//! Started under the name `memcached` it takes memcached's command line as it is and serves: unit files,
-//! container commands and scripts need no other change than what the name points to.
+//! Started under the name `memcached` it takes memcached's command line as it is and serves, under the name `mcrouter`
+//! mcrouter's, and routes: unit files, container commands and scripts need no other change than what the name points to.
 
 #![forbid(unsafe_code)]
 
@@ -24,12 +24,17 @@ fn main() -> ExitCode {
     if name == "memcached" || name == "memcached-debug" {
         return as_memcached(&arguments, &name);
     }
+    if name == "mcrouter" {
+        return as_mcrouter(&arguments);
+    }
     let matches = match commands::guira().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error),
     };
     let done = match matches.subcommand() {
         Some(("serve", matches)) => return serve(matches, &name),
+        Some(("route", matches)) => return guira_route::run(matches),
+        Some(("replay", matches)) => return guira_route::replay(matches),
         Some(("bench", matches)) => bench(matches),
         Some(("lab", matches)) => lab(matches),
         Some(("generate", matches)) => generate::run(matches),
@@ -48,6 +53,14 @@ fn main() -> ExitCode {
 fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
     match commands::memcached().try_get_matches_from(arguments) {
         Ok(matches) => serve(&matches, name),
+        Err(error) => usage(&error),
+    }
+}
+
+/// mcrouter's own way to be started: no subcommand.
+fn as_mcrouter(arguments: &[OsString]) -> ExitCode {
+    match guira_route::command("mcrouter").try_get_matches_from(arguments) {
+        Ok(matches) => guira_route::run(&matches),
         Err(error) => usage(&error),
     }
 }

@@ -3,10 +3,12 @@
 //! A copy costs a few counted references: a request that goes on after its reply (a shadow, an upgrade of a cache)
 //! takes one along.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::Server;
 use crate::counters::{Counter, Counters};
 
 /// What a route may know beside its request.
@@ -22,6 +24,8 @@ pub struct Context {
     pub failovers: u32,
     /// The bucket that the key was put into, where the pool has buckets.
     pub bucket: Option<u64>,
+    /// Where leaves note themselves instead of sending: they answer as if they held nothing.
+    pub record: Option<Rc<RefCell<Vec<Server>>>>,
     /// This proxy thread's counters.
     pub counters: Arc<Counters>,
 }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! 1. One thread writes: an addition is a load and a store, without a locked instruction.
 
+use guira_client::{Op, Outcome};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
@@ -22,6 +23,12 @@ macro_rules! counters {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Counter::$name => $text,)* }
+            }
+
+            /// What it counts, in a sentence.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Counter::$name => concat!($($doc),*),)* }
             }
         }
     };
@@ -70,12 +77,154 @@ counters! {
     RedirectedLeaseSets = "redirected_lease_set_count";
     /// Deletes written down to be sent later.
     Spooled = "asynclog_requests";
+    /// Keys that clients asked `get` for.
+    CmdGet = "cmd_get_count";
+    /// Keys that clients asked `gets` for.
+    CmdGets = "cmd_gets_count";
+    /// Keys that clients asked `gat` for.
+    CmdGat = "cmd_gat_count";
+    /// Keys that clients asked `gats` for.
+    CmdGats = "cmd_gats_count";
+    /// Keys that clients asked `lease-get` for.
+    CmdLeaseGet = "cmd_lease_get_count";
+    /// Keys that clients asked `metaget` for.
+    CmdMetaGet = "cmd_metaget_count";
+    /// Keys that clients asked `set` for.
+    CmdSet = "cmd_set_count";
+    /// Keys that clients asked `add` for.
+    CmdAdd = "cmd_add_count";
+    /// Keys that clients asked `replace` for.
+    CmdReplace = "cmd_replace_count";
+    /// Keys that clients asked `append` for.
+    CmdAppend = "cmd_append_count";
+    /// Keys that clients asked `prepend` for.
+    CmdPrepend = "cmd_prepend_count";
+    /// Keys that clients asked `cas` for.
+    CmdCas = "cmd_cas_count";
+    /// Keys that clients asked `lease-set` for.
+    CmdLeaseSet = "cmd_lease_set_count";
+    /// Keys that clients asked `delete` for.
+    CmdDelete = "cmd_delete_count";
+    /// Keys that clients asked `touch` for.
+    CmdTouch = "cmd_touch_count";
+    /// Keys that clients asked `incr` for.
+    CmdIncr = "cmd_incr_count";
+    /// Keys that clients asked `decr` for.
+    CmdDecr = "cmd_decr_count";
+    /// Keys that clients asked `flushall` for.
+    CmdFlushAll = "cmd_flushall_count";
+    /// Keys that clients asked `version` for.
+    CmdVersion = "cmd_version_count";
+    /// Requests of clients, a key each.
+    RequestSent = "request_sent_count";
+    /// Those that were answered.
+    RequestReplied = "request_replied_count";
+    /// Those that were answered without an error.
+    RequestSuccess = "request_success_count";
+    /// Those that were answered with an error.
+    RequestError = "request_error_count";
+    /// Replies of servers to requests: errors of all kinds.
+    ResultAny = "result_error_count";
+    /// As above, shadows included.
+    ResultAnyAll = "result_error_all_count";
+    /// Replies of servers to requests: connections that failed.
+    ResultConnectError = "result_connect_error_count";
+    /// As above, shadows included.
+    ResultConnectErrorAll = "result_connect_error_all_count";
+    /// Replies of servers to requests: connections that took too long.
+    ResultConnectTimeout = "result_connect_timeout_count";
+    /// As above, shadows included.
+    ResultConnectTimeoutAll = "result_connect_timeout_all_count";
+    /// Replies of servers to requests: replies that took too long.
+    ResultTimeout = "result_data_timeout_count";
+    /// As above, shadows included.
+    ResultTimeoutAll = "result_data_timeout_all_count";
+    /// Replies of servers to requests: servers that were busy.
+    ResultBusy = "result_busy_count";
+    /// As above, shadows included.
+    ResultBusyAll = "result_busy_all_count";
+    /// Replies of servers to requests: servers that weren't asked.
+    ResultTko = "result_tko_count";
+    /// As above, shadows included.
+    ResultTkoAll = "result_tko_all_count";
+    /// Replies of servers to requests: requests at fault.
+    ResultClientError = "result_client_error_count";
+    /// As above, shadows included.
+    ResultClientErrorAll = "result_client_error_all_count";
+    /// Replies of servers to requests: errors of the router's own.
+    ResultLocalError = "result_local_error_count";
+    /// As above, shadows included.
+    ResultLocalErrorAll = "result_local_error_all_count";
+    /// Replies of servers to requests: errors of other kinds.
+    ResultRemoteError = "result_remote_error_count";
+    /// As above, shadows included.
+    ResultRemoteErrorAll = "result_remote_error_all_count";
+    /// Replies of servers to requests: requests that were late.
+    ResultDeadlineExceeded = "result_deadline_exceeded_error_count";
+    /// As above, shadows included.
+    ResultDeadlineExceededAll = "result_deadline_exceeded_error_all_count";
+}
+
+impl Counter {
+    /// What counts a client's requests of a kind.
+    #[must_use]
+    pub const fn of(op: Op) -> Counter {
+        match op {
+            Op::Get => Counter::CmdGet,
+            Op::Gets => Counter::CmdGets,
+            Op::Gat => Counter::CmdGat,
+            Op::Gats => Counter::CmdGats,
+            Op::LeaseGet => Counter::CmdLeaseGet,
+            Op::MetaGet => Counter::CmdMetaGet,
+            Op::Set => Counter::CmdSet,
+            Op::Add => Counter::CmdAdd,
+            Op::Replace => Counter::CmdReplace,
+            Op::Append => Counter::CmdAppend,
+            Op::Prepend => Counter::CmdPrepend,
+            Op::Cas => Counter::CmdCas,
+            Op::LeaseSet => Counter::CmdLeaseSet,
+            Op::Delete => Counter::CmdDelete,
+            Op::Touch => Counter::CmdTouch,
+            Op::Incr => Counter::CmdIncr,
+            Op::Decr => Counter::CmdDecr,
+            Op::FlushAll => Counter::CmdFlushAll,
+            Op::Version => Counter::CmdVersion,
+        }
+    }
+
+    /// What counts a server's error of a kind: without shadows, and with them.
+    #[must_use]
+    pub const fn of_error(outcome: Outcome) -> (Counter, Counter) {
+        match outcome {
+            Outcome::ConnectError => (Counter::ResultConnectError, Counter::ResultConnectErrorAll),
+            Outcome::ConnectTimeout => {
+                (Counter::ResultConnectTimeout, Counter::ResultConnectTimeoutAll)
+            }
+            Outcome::Timeout => (Counter::ResultTimeout, Counter::ResultTimeoutAll),
+            Outcome::Busy => (Counter::ResultBusy, Counter::ResultBusyAll),
+            Outcome::Tko => (Counter::ResultTko, Counter::ResultTkoAll),
+            Outcome::LocalError => (Counter::ResultLocalError, Counter::ResultLocalErrorAll),
+            Outcome::DeadlineExceeded => {
+                (Counter::ResultDeadlineExceeded, Counter::ResultDeadlineExceededAll)
+            }
+            Outcome::ClientError | Outcome::BadKey | Outcome::BadValue | Outcome::BadCommand => {
+                (Counter::ResultClientError, Counter::ResultClientErrorAll)
+            }
+            _ => (Counter::ResultRemoteError, Counter::ResultRemoteErrorAll),
+        }
+    }
 }
 
 /// One thread's counters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { cells: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
 }
 
 impl Counters {

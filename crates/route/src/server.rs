@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use guira_client::Address;
+
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
@@ -81,6 +83,16 @@ impl Server {
             return Err(bad("too many parts"));
         }
         Ok(server)
+    }
+
+    /// Where a connection to it goes.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        if self.is_unix {
+            Address::Unix(self.host.clone().into())
+        } else {
+            Address::Tcp { host: self.host.clone(), port: self.port }
+        }
     }
 
     /// `host:port`, the name under which the server's state is shared and shown.

@@ -1,0 +1,200 @@
+//! The router as a process: its command line, its threads, its clients, its servers.
+//!
+//! ```text
+//! main thread   accepts clients, watches the configuration, waits for signals
+//!    │ clients in turn, configurations to all
+//!    ▼
+//! proxy 0 … n   a tree of routes each, sessions with clients, links to servers      one event loop each
+//!    │ deletes that failed                                    ▲ who is TKO, counters
+//!    ▼                                                        ▼
+//! spool         writes them down                           Shared
+//! ```
+//! Proxies share no tree, no connection and no lock on the way of a request.
+
+mod admin;
+mod answer;
+mod calendar;
+mod configuration;
+mod explain;
+mod flags;
+mod fleet;
+mod histogram;
+mod http;
+mod line;
+mod link;
+mod listener;
+mod log;
+mod meta;
+mod metrics;
+mod options;
+mod proxy;
+mod replay;
+mod session;
+mod shared;
+mod spool;
+mod statfiles;
+mod stats;
+mod stream;
+mod tko;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{ArgMatches, Command};
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+pub use replay::command::{command as replay_command, run as replay};
+
+use configuration::{Loaded, Refusal, adopt};
+use flags::{Typed, Validate};
+use listener::{Dealer, Listening};
+use log::Log;
+use options::Options;
+use proxy::Thread;
+use shared::Shared;
+use spool::Spool;
+
+/// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
+#[must_use]
+pub fn command(name: &'static str) -> Command {
+    let command = flags::augment(Command::new(name)).version(session::VERSION).about(
+        "Route memcached requests to many servers: takes mcrouter's flags and configurations",
+    );
+    if name == "mcrouter" { command } else { command.subcommand(explain::command()) }
+}
+
+/// Does what a command line asks, until the process is told to end.
+#[must_use]
+pub fn run(matches: &ArgMatches) -> ExitCode {
+    if let Some(("explain", matches)) = matches.subcommand() {
+        return explain::run(matches);
+    }
+    let typed = Typed::new(matches.clone());
+    let options = match Options::new(&typed) {
+        Ok(options) => options,
+        Err(words) => return refuse(&words, UNRECOVERABLE),
+    };
+    let (loaded, is_from_disk) = match load(&options) {
+        Ok(loaded) => loaded,
+        Err(code) => return code,
+    };
+    if options.validates == Some(Validate::Exit) {
+        for long in &options.without_effect {
+            eprintln!("--{long} has no effect here");
+        }
+        println!("the configuration is good");
+        return ExitCode::SUCCESS;
+    }
+    match serve(options, loaded, is_from_disk) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(words) => refuse(&words, UNRECOVERABLE),
+    }
+}
+
+fn refuse(words: &str, code: u8) -> ExitCode {
+    eprintln!("guira route: {words}");
+    ExitCode::from(code)
+}
+
+/// The configuration, or the last good one if it is bad.
+fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
+    let refusal = match Loaded::read(options) {
+        Ok(loaded) => return Ok((loaded, false)),
+        Err(refusal) => refusal,
+    };
+    let kept = if options.validates.is_none() { Loaded::kept(options) } else { None };
+    if let Some(kept) = kept {
+        eprintln!("guira route: {refusal}; the last good configuration is used instead");
+        return Ok((kept, true));
+    }
+    let code = if matches!(refusal, Refusal::Unread(_)) { TRANSIENT } else { UNRECOVERABLE };
+    Err(refuse(&refusal.to_string(), code))
+}
+
+fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
+    let log = Log::open(options.log_file.as_deref()).map_err(|e| format!("the log file: {e}"))?;
+    raise_descriptor_limit();
+    let sockets = listener::open(&options.listen)?;
+    let spool = options.spool.clone().map(|dir| Spool::start(dir, &options));
+    let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
+    let shared = Arc::new(Shared::new(options, log, spool));
+    let loaded = Arc::new(loaded);
+    let threads: Result<Vec<Thread>, _> =
+        (0..shared.options.proxies).map(|n| proxy::start(&shared, n, &loaded)).collect();
+    let threads = threads.map_err(|e| format!("no thread: {e}"))?;
+    shared.log.say(format_args!("configured with {}", loaded.digest));
+    adopt(&shared, loaded, is_from_disk);
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
+    let served = runtime.block_on(until_told(&shared, sockets, &threads));
+    // The sockets and their tasks go first, and with them the orders' last senders: then the threads end.
+    drop(runtime);
+    for Thread { orders, handle } in threads {
+        drop(orders);
+        // A thread that panicked has said so.
+        let _ = handle.join();
+    }
+    if let Some(path) = &shared.options.listen.unix {
+        let _ = std::fs::remove_file(path);
+    }
+    served
+}
+
+/// Serves until a signal or a client says that it's enough.
+async fn until_told(
+    shared: &Arc<Shared>,
+    sockets: Vec<Listening>,
+    threads: &[Thread],
+) -> Result<(), String> {
+    let signals = || -> std::io::Result<_> {
+        let [interrupt, terminate, hang_up] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        Ok((interrupt?, terminate?, hang_up?))
+    };
+    let (mut interrupt, mut terminate, mut hang_up) =
+        signals().map_err(|e| format!("signals: {e}"))?;
+    let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
+    let dealer = Arc::new(Dealer::new(Arc::clone(shared), orders.clone()));
+    for socket in sockets {
+        let (dealer, shared) = (Arc::clone(&dealer), Arc::clone(shared));
+        tokio::spawn(async move {
+            if let Err(error) = listener::accept(socket, dealer).await {
+                shared.log.say(format_args!("a socket can't be listened on: {error}"));
+                shared.stop.notify_one();
+            }
+        });
+    }
+    if let Some(address) = &shared.options.http {
+        let address = http::address(address)?;
+        let bound = tokio::net::TcpListener::bind(address).await;
+        let listener = bound.map_err(|e| format!("can't listen on {address}: {e}"))?;
+        tokio::spawn(http::serve(listener, Arc::clone(shared)));
+    }
+    let reload = Arc::new(Notify::new());
+    tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));
+    tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+            () = shared.stop.notified() => return Ok(()),
+            _ = hang_up.recv() => reload.notify_one(),
+        }
+    }
+}
+
+/// As many descriptors as the system lets this process have.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If not, there are fewer connections.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// The configuration's file couldn't be read.
+const TRANSIENT: u8 = 2;
+/// The same command line won't do next time either.
+const UNRECOVERABLE: u8 = 3;

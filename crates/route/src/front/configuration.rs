@@ -1,0 +1,287 @@
+//! The configuration in use: read, kept for a bad day, watched, replaced.
+//!
+//! ```text
+//! files ─ read ─▶ Loaded ─ tried on this thread ─▶ sent to each proxy ─▶ kept on disk
+//!   ▲                └─ bad: a line in the log, and the old one stays
+//!   └── looked at each --file-observer-poll-period-ms
+//! ```
+//! # Invariants
+//! 1. Each thread builds its tree from the same [`Loaded`]: files are read once.
+//! 2. A configuration that can't be built never replaces one that could.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use guira_client::{Reply, Request};
+use md5::{Digest, Md5};
+
+use super::options::{From, Options, Source};
+use super::proxy::Order;
+use super::shared::Shared;
+use crate::outcome::default_reply;
+use crate::{
+    BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Sources,
+    Tree,
+};
+
+/// A configuration that was read and can be built.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) text: String,
+    pub(crate) config: Config,
+    /// The files that it was read from, with the digest of what they held.
+    pub(crate) files: BTreeMap<PathBuf, String>,
+    /// The digest of its text.
+    pub(crate) digest: String,
+}
+
+/// Why there is no configuration.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The file can't be read: perhaps not yet.
+    Unread(String),
+    /// What it says can't be built.
+    Bad(ConfigError),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Unread(words) => write!(f, "Can not read config: {words}"),
+            Refusal::Bad(error) => write!(f, "Failed to configure: {error}"),
+        }
+    }
+}
+
+/// What is in use since when, and what became of changes.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    pub(crate) loaded: Option<Arc<Loaded>>,
+    /// Seconds since 1970.
+    pub(crate) last_attempt: u64,
+    pub(crate) last_success: u64,
+    pub(crate) failures: u64,
+    pub(crate) is_from_disk: bool,
+}
+
+impl Loaded {
+    /// Reads the configuration and tries to build it.
+    pub(crate) fn read(options: &Options) -> Result<Self, Refusal> {
+        let mut files = Files::default();
+        let text = match &options.config.from {
+            From::Text(text) => text.clone(),
+            From::File(path) => files.read_path(path).map_err(Refusal::Unread)?,
+        };
+        Self::of_text(text, options, files).map_err(Refusal::Bad)
+    }
+
+    fn of_text(text: String, options: &Options, mut files: Files) -> Result<Self, ConfigError> {
+        let config = Config::read(&text, &options.settings, &mut files)?;
+        config.build(&options.settings, &Nowhere)?;
+        let digest = digest(text.as_bytes());
+        Ok(Self { text, config, files: files.digests, digest })
+    }
+
+    /// The configuration that was last good, if it is young enough.
+    pub(crate) fn kept(options: &Options) -> Option<Self> {
+        let path = options.config.kept.as_ref()?.join(KEPT_NAME);
+        let modified = fs::metadata(&path).and_then(|file| file.modified()).ok()?;
+        let age = SystemTime::now().duration_since(modified).unwrap_or_default();
+        if age > options.config.kept_age_max {
+            return None;
+        }
+        let text = fs::read_to_string(path).ok()?;
+        Self::of_text(text, options, Files::default()).ok()
+    }
+
+    /// Keeps the text for a start with a bad one.
+    pub(crate) fn keep(&self, source: &Source) -> std::io::Result<()> {
+        let Some(dir) = &source.kept else { return Ok(()) };
+        fs::create_dir_all(dir)?;
+        // Replaced at once: a reader finds the old text or the new.
+        let fresh = dir.with_extension("new");
+        fs::write(&fresh, &self.text)?;
+        fs::rename(fresh, dir.join(KEPT_NAME))
+    }
+
+    /// Each source's name and digest, as a JSON object.
+    pub(crate) fn sources(&self) -> serde_json::Value {
+        let named = self.files.iter().filter(|(_, digest)| **digest != self.digest);
+        let mut sources: serde_json::Map<_, _> = named
+            .map(|(path, digest)| (path.display().to_string(), digest.clone().into()))
+            .collect();
+        sources.insert(KEPT_NAME.to_owned(), self.digest.clone().into());
+        sources.into()
+    }
+
+    /// Builds a thread's tree.
+    pub(crate) fn grow(
+        &self,
+        options: &Options,
+        destinations: &dyn Destinations,
+    ) -> Result<Tree, ConfigError> {
+        self.config.build(&options.settings, destinations)
+    }
+}
+
+/// Notes that a configuration is in use.
+pub(crate) fn adopt(shared: &Shared, loaded: Arc<Loaded>, is_from_disk: bool) {
+    if !is_from_disk && let Err(error) = loaded.keep(&shared.options.config) {
+        shared.log.say(format_args!("the configuration can't be kept for later: {error}"));
+    }
+    let now = seconds_now();
+    let mut standing = shared.standing.lock();
+    (standing.last_attempt, standing.last_success) = (now, now);
+    (standing.loaded, standing.is_from_disk) = (Some(loaded), is_from_disk);
+}
+
+/// Looks after the files for ever, and sends what changes to the threads. A message on `now` is a look at once.
+pub(crate) async fn watch(
+    shared: Arc<Shared>,
+    threads: Vec<tokio::sync::mpsc::UnboundedSender<Order>>,
+    now: Arc<tokio::sync::Notify>,
+) {
+    let source = shared.options.config.clone();
+    loop {
+        let is_due = tokio::select! {
+            () = now.notified() => true,
+            () = tokio::time::sleep(source.poll), if source.is_watched => false,
+        };
+        let current = shared.standing.lock().loaded.clone();
+        let Some(current) = current else { continue };
+        if !is_due && !has_changed(&current, &source) {
+            continue;
+        }
+        if !is_due {
+            let jitter = source.jitter.mul_f64(fastrand::f64());
+            tokio::time::sleep(source.delay + jitter).await;
+        }
+        match Loaded::read(&shared.options) {
+            Ok(loaded) => {
+                let loaded = Arc::new(loaded);
+                for thread in &threads {
+                    // A thread that has ended routes nothing any more.
+                    let _ = thread.send(Order::Configuration(Arc::clone(&loaded)));
+                }
+                shared.log.say(format_args!("reconfigured with {}", loaded.digest));
+                adopt(&shared, loaded, false);
+            }
+            Err(refusal) => {
+                shared.log.say(format_args!("{refusal}; the configuration in use stays"));
+                note_failure(&shared);
+                wait_for_change(&source, &current).await;
+            }
+        }
+    }
+}
+
+fn note_failure(shared: &Shared) {
+    let mut standing = shared.standing.lock();
+    standing.last_attempt = seconds_now();
+    standing.failures += 1;
+}
+
+/// After a bad text: waits until the files are other than what they are now.
+async fn wait_for_change(source: &Source, current: &Loaded) {
+    let state = |source: &Source| -> Vec<Option<String>> {
+        let main = if let From::File(path) = &source.from { Some(path) } else { None };
+        main.into_iter().chain(current.files.keys()).map(|path| file_digest(path)).collect()
+    };
+    let before = state(source);
+    while before == state(source) {
+        tokio::time::sleep(source.poll).await;
+    }
+}
+
+fn has_changed(current: &Loaded, source: &Source) -> bool {
+    let is_other =
+        |path: &PathBuf, digest: &String| file_digest(path).is_some_and(|now| now != *digest);
+    let main_changed = match &source.from {
+        From::File(path) => is_other(path, &current.digest),
+        From::Text(_) => false,
+    };
+    main_changed || current.files.iter().any(|(path, digest)| is_other(path, digest))
+}
+
+fn file_digest(path: &Path) -> Option<String> {
+    fs::read(path).ok().map(|bytes| digest(&bytes))
+}
+
+/// Reads files, and remembers them.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    digests: BTreeMap<PathBuf, String>,
+}
+
+impl Files {
+    fn read_path(&mut self, path: &Path) -> Result<String, String> {
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        self.digests.insert(path.to_owned(), digest(text.as_bytes()));
+        Ok(text)
+    }
+}
+
+impl Sources for Files {
+    fn read(&mut self, path: &str) -> Result<String, String> {
+        self.read_path(Path::new(path.strip_prefix("file:").unwrap_or(path)))
+    }
+}
+
+/// MD5, as mcrouter shows it: it tells configurations apart, and guards nothing.
+fn digest(bytes: &[u8]) -> String {
+    Md5::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string doesn't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+pub(crate) fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+}
+
+/// Leaves that send nothing: for a configuration that is only to be tried.
+#[derive(Debug)]
+pub(crate) struct Nowhere;
+
+/// Such a leaf.
+#[derive(Debug)]
+struct Silent(Server, u32);
+
+impl Destinations for Nowhere {
+    fn destination(&self, wanted: &Destination) -> Rc<dyn Route> {
+        Rc::new(Silent(wanted.server.clone(), wanted.failure_domain))
+    }
+}
+
+impl Route for Silent {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        if let Some(record) = &context.record {
+            record.borrow_mut().push(self.0.clone());
+        }
+        Box::pin(std::future::ready(default_reply(request)))
+    }
+
+    fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.0.to_string().into()
+    }
+
+    fn visit(&self, _request: &Request, _visitor: &mut dyn FnMut(&dyn Route, &Request)) {}
+
+    fn server(&self) -> Option<&Server> {
+        Some(&self.0)
+    }
+
+    fn failure_domain(&self) -> u32 {
+        self.1
+    }
+}
+
+/// A kept configuration's name.
+const KEPT_NAME: &str = "mcrouter_config";

@@ -1,0 +1,73 @@
+//! `guira route explain`: where would this key go, and through which routes.
+//!
+//! Nothing is sent: each leaf answers as if it held nothing.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use clap::{Arg, ArgMatches, Command};
+use guira_client::Request;
+use tokio::runtime;
+
+use super::admin::op_named;
+use super::configuration::{Loaded, Nowhere};
+use super::flags::Typed;
+use super::options::Options;
+use super::{UNRECOVERABLE, flags, refuse};
+use crate::{Context, outcome, route};
+
+/// The subcommand.
+pub(crate) fn command() -> Command {
+    flags::augment_quietly(Command::new("explain"))
+        .about("Say where a request for a key would go, and by which routes, without sending it")
+        .arg(Arg::new("op").required(true).help("get, set, delete, …"))
+        .arg(Arg::new("key").required(true).help("The key, with its routing prefix if it has one"))
+}
+
+/// Explains.
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    match explain(matches) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(words) => refuse(&words, UNRECOVERABLE),
+    }
+}
+
+fn explain(matches: &ArgMatches) -> Result<String, String> {
+    let options = Options::new(&Typed::new(matches.clone()))?;
+    let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let op = op_named(&text("op"))
+        .ok_or_else(|| format!("'{}' is no operation on a key", text("op")))?;
+    let request = Request::new(op, text("key"));
+    let loaded = Loaded::read(&options).map_err(|refusal| refusal.to_string())?;
+    let tree = loaded.grow(&options, &Nowhere).map_err(|error| error.to_string())?;
+    let record = Rc::new(RefCell::new(Vec::new()));
+    let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("no event queue: {error}"))?;
+    let local = tokio::task::LocalSet::new();
+    let reply = local.block_on(&runtime, tree.root.route(&request, &context));
+    let reached: Vec<_> = record.borrow().iter().map(|server| format!("  {server}\n")).collect();
+    let possible: Vec<_> = route::servers(&*tree.root, &request)
+        .iter()
+        .map(|server| format!("  {server}\n"))
+        .collect();
+    let outline = route::outline(&*tree.root, &request);
+    let outline: String = outline.lines().map(|line| format!("  {line}\n")).collect();
+    Ok(format!(
+        "sent to, if each server answers:\n{}\
+         may be sent to, if servers fail or miss, nearest first:\n{}\
+         routes on the way, children below their parents:\n{outline}\
+         the answer if nothing is stored anywhere: {}\n",
+        or_nobody(&reached),
+        or_nobody(&possible),
+        outcome::name(reply.outcome)
+    ))
+}
+
+fn or_nobody(lines: &[String]) -> String {
+    if lines.is_empty() { "  nobody\n".to_owned() } else { lines.concat() }
+}

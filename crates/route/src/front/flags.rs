@@ -1,0 +1,165 @@
+//! The router's flags: each is declared once, here, and the command line, its help, the start-up options that
+//! statistics show and the constants that a configuration sees follow from the declaration.
+//!
+//! Names, short names and defaults are mcrouter's, so that its command lines and unit files work as they are. Flags
+//! of parts that this router does without (fibers, thrift, Meta's own services) are accepted and have no effect;
+//! `--validate-config` lists them.
+
+mod table;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+pub(crate) use table::FLAGS;
+use table::{NUMBERS_IGNORED, SWITCHES_IGNORED, TEXTS_IGNORED};
+
+/// What a flag takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing: it is on when given.
+    Switch,
+    /// A whole number.
+    Number,
+    /// Text.
+    Text,
+}
+
+/// What follows a good configuration under `--validate-config`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Validate {
+    /// The end.
+    Exit,
+    /// Service.
+    Run,
+}
+
+/// A flag's declaration.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// As statistics, configurations (`mcr_opts-NAME`) and `__mcrouter__.options` name it.
+    pub(crate) name: &'static str,
+    long: &'static str,
+    /// One, or none.
+    short: &'static [char],
+    kind: Kind,
+    /// As typed; empty: none.
+    default: &'static str,
+    help: &'static str,
+    group: &'static str,
+}
+
+/// Adds the flags to a command.
+pub(crate) fn augment(command: Command) -> Command {
+    command
+        .args_override_self(true)
+        .args(FLAGS.iter().map(argument))
+        .arg(validate())
+        .args(ignored())
+        .arg(Arg::new("flavor").hide(true).num_args(0..))
+        .after_help(EXAMPLES)
+}
+
+/// Flags without an effect: parsed, and not shown.
+fn ignored() -> impl Iterator<Item = Arg> {
+    let hidden = |long: &&'static str| Arg::new(*long).long(*long).hide(true);
+    let switches = SWITCHES_IGNORED.iter().map(move |long| hidden(long).action(ArgAction::SetTrue));
+    let others = NUMBERS_IGNORED.iter().chain(TEXTS_IGNORED);
+    switches.chain(others.map(move |long| hidden(long).allow_hyphen_values(true)))
+}
+
+/// As [`augment`], for a command whose help shows its own arguments only.
+pub(crate) fn augment_quietly(command: Command) -> Command {
+    let command = command.args_override_self(true).arg(validate().hide(true));
+    let shown = ["config", "config_file", "config_str", "default_route", "config_params"];
+    command
+        .args(FLAGS.iter().map(|flag| argument(flag).hide(!shown.contains(&flag.name))))
+        .args(ignored())
+}
+
+fn argument(flag: &'static Flag) -> Arg {
+    let mut arg = Arg::new(flag.name).long(flag.long).help(flag.help).help_heading(flag.group);
+    if let [short] = flag.short {
+        arg = arg.short(*short);
+    }
+    if flag.name == "num_proxies" {
+        arg = arg.visible_alias("proxy-threads");
+    }
+    if !flag.default.is_empty() {
+        arg = arg.default_value(flag.default);
+    }
+    match flag.kind {
+        Kind::Switch => arg.action(ArgAction::SetTrue),
+        Kind::Number => {
+            let number = clap::value_parser!(i64);
+            arg.value_name("NUM").allow_negative_numbers(true).value_parser(number)
+        }
+        Kind::Text => arg.value_name("TEXT").allow_hyphen_values(true),
+    }
+}
+
+fn validate() -> Arg {
+    Arg::new("validate_config")
+        .long("validate-config")
+        .value_name("exit|run")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("exit")
+        .value_parser(["exit", "run"])
+        .help("Read the configuration, say what is wrong with it, and exit; or run if it is good")
+        .help_heading("Configuration")
+}
+
+/// What was typed, by the flags' names.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed(ArgMatches);
+
+impl Typed {
+    pub(crate) fn new(matches: ArgMatches) -> Self {
+        Self(matches)
+    }
+
+    pub(crate) fn switch(&self, name: &str) -> bool {
+        self.0.get_flag(name)
+    }
+
+    /// Empty if it wasn't given and has no default.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.0.get_one::<String>(name).cloned().unwrap_or_default()
+    }
+
+    /// `None`: not given, and no default.
+    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+        self.0.get_one::<i64>(name).copied()
+    }
+
+    /// A flag's value as text: `1` and `0` for switches.
+    pub(crate) fn shown(&self, flag: &Flag) -> String {
+        match flag.kind {
+            Kind::Switch => u8::from(self.switch(flag.name)).to_string(),
+            Kind::Number => self.number(flag.name).map(|n| n.to_string()).unwrap_or_default(),
+            Kind::Text => self.text(flag.name),
+        }
+    }
+
+    /// What `--validate-config` wants, if it was given.
+    pub(crate) fn validates(&self) -> Option<Validate> {
+        let word = self.0.get_one::<String>("validate_config")?;
+        Some(if word == "run" { Validate::Run } else { Validate::Exit })
+    }
+
+    /// The flags that were given though they have no effect.
+    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
+        let all = [SWITCHES_IGNORED, NUMBERS_IGNORED, TEXTS_IGNORED];
+        let all = all.into_iter().flatten().copied();
+        all.filter(|long| self.0.value_source(long) == Some(ValueSource::CommandLine)).collect()
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  guira route -p 5000 -f /etc/guira/route.json                 listen on 5000, route as the file says
+  guira route -f route.json --validate-config                  is the configuration good?
+  guira route explain --config route.json get user:1           where would this key go, and why?
+  guira route -p 5000 --config '{\"pools\":{\"A\":{\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}},
+                                \"route\":\"PoolRoute|A\"}'
+  ln -s guira mcrouter; ./mcrouter …                           mcrouter's command line as it is";

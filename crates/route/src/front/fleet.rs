@@ -1,0 +1,240 @@
+//! A proxy thread's servers: the leaves that a tree is given, and the links behind them.
+//!
+//! # Invariants
+//! 1. A leaf holds its link; the fleet only knows it. A link ends with the last tree that reaches it.
+//!
+//! # Costs
+//! A request that reaches a leaf allocates one future, or none if the caller calls [`Leaf::ask`] itself.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use guira_client::{Op, Outcome, Reply, Request};
+use tokio::time::Instant;
+
+use super::histogram::Histogram;
+use super::link::Link;
+use super::shared::Shared;
+use crate::outcome::{default_reply, is_error, is_failover_error};
+use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server};
+
+/// The links of one proxy thread.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    shared: Arc<Shared>,
+    links: RefCell<HashMap<String, Weak<Link>>>,
+}
+
+impl Fleet {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, links: RefCell::default() }
+    }
+
+    fn link(&self, wanted: &Destination, number: u32) -> Arc<Link> {
+        let timeout = wanted.timeout.as_millis();
+        let name = format!("{}-{timeout}", wanted.server);
+        let key = if number == 0 { name.clone() } else { format!("{name}-{number}") };
+        let mut links = self.links.borrow_mut();
+        if let Some(link) = links.get(&key).and_then(Weak::upgrade) {
+            return link;
+        }
+        let address = wanted.server.host_port();
+        let tko = self.shared.tko(&address, &wanted.pool, wanted.fail_open);
+        let shared = Arc::clone(&self.shared);
+        let link = Link::new(name, wanted.server.clone(), tko, wanted.connect_timeout, shared);
+        links.retain(|_, link| link.strong_count() > 0);
+        links.insert(key, Arc::downgrade(&link));
+        self.shared.enter_link(&link);
+        link
+    }
+
+    /// The links that a tree holds.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        self.links.borrow().values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Closes, from now on and each `interval`, connections that were idle since the last look.
+    pub(crate) async fn close_idle(self: Rc<Self>, interval: Duration) {
+        let mut sent: HashMap<String, u64> = HashMap::new();
+        loop {
+            tokio::time::sleep(interval).await;
+            let links = self.links();
+            for link in &links {
+                let now = link.stats.sent.load(Relaxed);
+                if sent.get(&link.name) == Some(&now) {
+                    link.close_if_idle();
+                }
+            }
+            sent = links.iter().map(|l| (l.name.clone(), l.stats.sent.load(Relaxed))).collect();
+        }
+    }
+}
+
+impl Destinations for Fleet {
+    fn destination(&self, wanted: &Destination) -> Rc<dyn Route> {
+        let links: Vec<_> = (0..wanted.connections.max(1)).map(|n| self.link(wanted, n)).collect();
+        let stats = Arc::new(LeafStats::default());
+        self.shared.enter_leaf(&wanted.pool, &wanted.server.host_port(), &stats);
+        let shadows_max = self.shared.options.shadows_max;
+        let (turn, shadows, wanted) = (Cell::new(0), Cell::new(0), wanted.clone());
+        let shared = Arc::clone(&self.shared);
+        Rc::new(Leaf { links, turn, stats, wanted, shadows, shadows_max, shared })
+    }
+}
+
+/// A place in a pool.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    /// At least one.
+    links: Vec<Arc<Link>>,
+    turn: Cell<usize>,
+    stats: Arc<LeafStats>,
+    wanted: Destination,
+    /// Under way.
+    shadows: Cell<usize>,
+    shadows_max: usize,
+    shared: Arc<Shared>,
+}
+
+/// What happened at a place in a pool, on one thread.
+#[derive(Debug, Default)]
+pub(crate) struct LeafStats {
+    pub(crate) took: Histogram,
+    pub(crate) errors: AtomicU64,
+}
+
+impl Leaf {
+    /// Sends the request and waits for its reply.
+    pub(crate) async fn ask(&self, request: &Request, context: &Context) -> Reply {
+        if let Some(record) = &context.record {
+            record.borrow_mut().push(self.wanted.server.clone());
+            return default_reply(request);
+        }
+        if context.is_shadow {
+            return self.shadow(request, context).await;
+        }
+        let reply = self.send(request, context).await;
+        self.count(&reply, context);
+        match &context.asynclog {
+            Some(pool) if request.op == Op::Delete && is_failover_error(reply.outcome) => {
+                self.write_down(request, pool, context, reply).await
+            }
+            _ => reply,
+        }
+    }
+
+    async fn shadow(&self, request: &Request, context: &Context) -> Reply {
+        if self.shadows.get() >= self.shadows_max {
+            return Reply::failure(Outcome::LocalError, "too many shadow requests");
+        }
+        self.shadows.set(self.shadows.get() + 1);
+        let reply = self.send(request, context).await;
+        self.shadows.set(self.shadows.get() - 1);
+        self.count(&reply, context);
+        reply
+    }
+
+    async fn send(&self, request: &Request, _context: &Context) -> Reply {
+        let link = match &self.links[..] {
+            [link] => link,
+            links => {
+                self.turn.set((self.turn.get() + 1) % links.len());
+                &links[self.turn.get()]
+            }
+        };
+        let began = Instant::now();
+        let mut request = request.clone();
+        request.key = self.key(&request.key);
+        let reply = link.ask(request, self.wanted.timeout).await;
+        self.stats.took.add(began.elapsed());
+        reply
+    }
+
+    /// The key as it travels.
+    fn key(&self, key: &Bytes) -> Bytes {
+        if self.wanted.keep_routing_prefix {
+            return key.clone();
+        }
+        key.slice(prefix_bytes(key)..)
+    }
+
+    fn count(&self, reply: &Reply, context: &Context) {
+        if !is_error(reply.outcome) {
+            return;
+        }
+        self.stats.errors.store(self.stats.errors.load(Relaxed) + 1, Relaxed);
+        let (counter, with_shadows) = Counter::of_error(reply.outcome);
+        context.count(with_shadows);
+        context.count(Counter::ResultAnyAll);
+        if !context.is_shadow {
+            context.count(counter);
+            context.count(Counter::ResultAny);
+        }
+    }
+
+    /// Writes a delete down to be sent when the server is back; then the client may believe it done.
+    async fn write_down(
+        &self,
+        request: &Request,
+        pool: &str,
+        context: &Context,
+        reply: Reply,
+    ) -> Reply {
+        let Some(spool) = &self.shared.spool else { return reply };
+        let key = self.key(&request.key);
+        if !spool.write_down(&self.wanted.server, &key, pool).await {
+            self.shared.log.say(format_args!(
+                "can't write the delete of {} for {} down",
+                key.escape_ascii(),
+                self.wanted.server.host_port()
+            ));
+            return reply;
+        }
+        context.count(Counter::Spooled);
+        Reply::new(Outcome::NotFound)
+    }
+}
+
+impl Route for Leaf {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        Box::pin(self.ask(request, context))
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        let Destination {
+            server, pool, index, timeout, keep_routing_prefix, failure_domain, ..
+        } = &self.wanted;
+        let timeout = timeout.as_millis();
+        format!(
+            "host|pool={pool}|id={index}|ap={server}|timeout={timeout}ms|\
+             keep_routing_prefix={keep_routing_prefix}|msb={failure_domain}"
+        )
+        .into()
+    }
+
+    fn visit(&self, _request: &Request, _visitor: &mut dyn FnMut(&dyn Route, &Request)) {}
+
+    fn server(&self) -> Option<&Server> {
+        Some(&self.wanted.server)
+    }
+
+    fn failure_domain(&self) -> u32 {
+        self.wanted.failure_domain
+    }
+}
+
+/// Bytes of the routing prefix `/region/cluster/` that a key begins with.
+pub(crate) fn prefix_bytes(key: &[u8]) -> usize {
+    let Some(rest) = key.strip_prefix(b"/") else { return 0 };
+    let mut slashes = memchr::memchr_iter(b'/', rest);
+    match (slashes.next(), slashes.next()) {
+        (Some(_), Some(second)) => second + 2,
+        _ => 0,
+    }
+}

@@ -1,0 +1,284 @@
+//! What a client's line asks of the router.
+//!
+//! `guira-proto` reads the line; here it becomes owned requests, whose keys and values are stretches of the buffer
+//! that was read.
+
+use bytes::Bytes;
+use guira_client::{Op, Request};
+use guira_proto::{
+    Admin, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, Request as Line, Store, Verb, Words,
+    fixed, parse,
+};
+
+use super::meta::{self, Wanted};
+
+/// What is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A get of one kind, for several keys.
+    Get { op: Op, exptime: i64, keys: Vec<Bytes> },
+    /// Anything else for one key.
+    One { request: Request, is_quiet: bool },
+    /// A meta command for one key.
+    Meta { request: Request, wanted: Wanted },
+    /// `flush_all`.
+    Flush { delay: i64, is_quiet: bool },
+    /// `stats`, and what follows.
+    Stats(String),
+    /// `version`.
+    Version,
+    /// `shutdown`.
+    Shutdown,
+    /// `quit`.
+    Quit,
+    /// A line to answer at once; afterwards the connection may have to be closed.
+    Refused { line: &'static [u8], closes: bool },
+}
+
+/// What the front of a buffer holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// A request of so many bytes.
+    Whole(Asked, usize),
+    /// Not yet; at least so many bytes are needed in all.
+    Partial(usize),
+    /// Bytes to throw away: the body of a refused request.
+    Skip { line: &'static [u8], used: usize, swallow: u64 },
+}
+
+/// Takes one request from the front of `chunk`, past `at`.
+pub(crate) fn take(chunk: &Bytes, at: usize) -> Taken {
+    let input = &chunk[at..];
+    match parse(input, &LIMITS) {
+        Ok(Parsed::Request { request, used }) => whole(chunk, at, request, used),
+        Ok(Parsed::Incomplete { at_least }) => Taken::Partial(at_least),
+        Err(error) => {
+            let line = &input[..error.used.min(input.len())];
+            if let Some(taken) = metaget(chunk, line) {
+                return taken;
+            }
+            if has_long_key(line) {
+                return match error.swallow {
+                    0 => Taken::Whole(Asked::Refused { line: BAD_KEY, closes: false }, error.used),
+                    swallow => Taken::Skip { line: BAD_KEY, used: error.used, swallow },
+                };
+            }
+            if is_meta(line) && !error.close {
+                let reply = error.reply;
+                return match error.swallow {
+                    0 => Taken::Whole(Asked::Refused { line: reply, closes: false }, error.used),
+                    swallow => Taken::Skip { line: reply, used: error.used, swallow },
+                };
+            }
+            // What follows can't be trusted to begin with a command.
+            Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, error.used)
+        }
+    }
+}
+
+fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
+    let one = |request, is_quiet| Asked::One { request, is_quiet };
+    let keyed = |op, key: &[u8]| Request::new(op, chunk.slice_ref(key));
+    let asked = match line {
+        Line::Get(get) => {
+            let op = match (get.lease, get.touch.is_some(), get.cas) {
+                (true, ..) => Op::LeaseGet,
+                (_, false, false) => Op::Get,
+                (_, false, true) => Op::Gets,
+                (_, true, false) => Op::Gat,
+                (_, true, true) => Op::Gats,
+            };
+            let keys = get.keys.map(|key| chunk.slice_ref(key)).collect();
+            Asked::Get { op, exptime: get.touch.unwrap_or_default().into(), keys }
+        }
+        Line::Store(store) => return stored(chunk, at, store, used),
+        Line::Delete { key, hold_off_s, quiet } => {
+            one(Request { exptime: hold_off_s.into(), ..keyed(Op::Delete, key) }, quiet)
+        }
+        Line::Arithmetic(a) => {
+            let op = if a.decrement { Op::Decr } else { Op::Incr };
+            one(Request { delta: a.delta, ..keyed(op, a.key) }, a.quiet)
+        }
+        Line::Touch { key, exptime, quiet } => {
+            one(Request { exptime: exptime.into(), ..keyed(Op::Touch, key) }, quiet)
+        }
+        Line::FlushAll { exptime, quiet } => {
+            Asked::Flush { delay: exptime.into(), is_quiet: quiet }
+        }
+        Line::Version => Asked::Version,
+        Line::Quit => Asked::Quit,
+        Line::Stats(words) => {
+            let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+            Asked::Stats(words.join(" "))
+        }
+        Line::Admin { command: Admin::Shutdown(_), .. } => Asked::Shutdown,
+        Line::MetaGet(meta) => metas(chunk, at, MetaVerb::Get, &meta),
+        Line::MetaDelete(meta) => metas(chunk, at, MetaVerb::Delete, &meta),
+        Line::MetaArithmetic(meta) => metas(chunk, at, MetaVerb::Arithmetic, &meta),
+        Line::MetaSet(meta) => return meta_stored(chunk, at, &meta, used),
+        Line::MetaNoop => Asked::Refused { line: fixed::META_NOOP, closes: false },
+        Line::MetaDebug { .. } | Line::Verbosity { .. } | Line::Admin { .. } => {
+            Asked::Refused { line: fixed::ERROR, closes: false }
+        }
+    };
+    Taken::Whole(asked, used)
+}
+
+fn stored(chunk: &Bytes, at: usize, store: Store<'_>, used: usize) -> Taken {
+    let value_bytes = store.value_bytes as usize;
+    let end = used + value_bytes + 2;
+    let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };
+    let Some(value) = body.strip_suffix(b"\r\n") else {
+        return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, end);
+    };
+    let op = match store.verb {
+        Verb::Set => Op::Set,
+        Verb::Add => Op::Add,
+        Verb::Replace => Op::Replace,
+        Verb::Append => Op::Append,
+        Verb::Prepend => Op::Prepend,
+        Verb::Cas => Op::Cas,
+        Verb::Lease => Op::LeaseSet,
+    };
+    let request = Request {
+        value: chunk.slice_ref(value),
+        flags: store.flags,
+        exptime: store.exptime.into(),
+        token: store.cas,
+        ..Request::new(op, chunk.slice_ref(store.key))
+    };
+    Taken::Whole(Asked::One { request, is_quiet: store.quiet }, end)
+}
+
+/// The flags of a meta command: what follows its key, or its value's length, on its line.
+fn flags_of(chunk: &Bytes, at: usize, verb: MetaVerb) -> &[u8] {
+    let line = chunk[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let mut words = Words::new(line.strip_suffix(b"\r").unwrap_or(line));
+    let before = if verb == MetaVerb::Set { 3 } else { 2 };
+    words.nth(before - 1);
+    words.rest()
+}
+
+fn metas(chunk: &Bytes, at: usize, verb: MetaVerb, command: &Meta<'_>) -> Asked {
+    match meta::routed(chunk, verb, command, flags_of(chunk, at, verb)) {
+        Ok((request, wanted)) => Asked::Meta { request, wanted },
+        Err(line) => Asked::Refused { line, closes: false },
+    }
+}
+
+fn meta_stored(chunk: &Bytes, at: usize, command: &Meta<'_>, used: usize) -> Taken {
+    let end = used + command.value_bytes() as usize + 2;
+    let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };
+    let Some(value) = body.strip_suffix(b"\r\n") else {
+        return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, end);
+    };
+    let mut asked = metas(chunk, at, MetaVerb::Set, command);
+    if let Asked::Meta { request, .. } = &mut asked {
+        request.value = chunk.slice_ref(value);
+    }
+    Taken::Whole(asked, end)
+}
+
+/// mcrouter's `metaget KEY …`, which no memcached knows.
+fn metaget(chunk: &Bytes, line: &[u8]) -> Option<Taken> {
+    let keys = line.strip_prefix(b"metaget ")?.trim_ascii_end();
+    let keys: Vec<_> = Words::new(keys).collect();
+    if keys.is_empty() || keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
+        return None;
+    }
+    let keys = keys.into_iter().map(|key| chunk.slice_ref(key)).collect();
+    Some(Taken::Whole(Asked::Get { op: Op::MetaGet, exptime: 0, keys }, line.len()))
+}
+
+/// Whether it's a meta command, whose clients know memcached's errors.
+fn is_meta(line: &[u8]) -> bool {
+    matches!(Words::new(line).next(), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me" | b"mn"))
+}
+
+/// Whether it's a key that a line was refused for.
+fn has_long_key(line: &[u8]) -> bool {
+    let mut words = Words::new(line.trim_ascii_end());
+    match words.next() {
+        Some(b"get" | b"gets" | b"lease-get" | b"metaget" | b"gat" | b"gats") => {
+            words.any(|word| word.len() > KEY_BYTES_MAX)
+        }
+        Some(_) => words.next().is_some_and(|word| word.len() > KEY_BYTES_MAX),
+        None => false,
+    }
+}
+
+/// A line may be long enough to be told that its key is too long.
+const LIMITS: Limits = Limits { line_bytes_max: 64 << 10, multiget_line_bytes_max: 8 << 20 };
+const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
+const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take_all(text: &'static str) -> Taken {
+        take(&Bytes::from(text), 0)
+    }
+
+    #[test]
+    fn a_line_becomes_requests_with_the_keys_that_it_named() {
+        let Taken::Whole(Asked::Get { op, exptime, keys }, used) = take_all("gats 9 a b\r\n")
+        else {
+            panic!("a get");
+        };
+        assert_eq!((op, exptime, keys.len(), used), (Op::Gats, 9, 2, 12));
+        let Taken::Whole(Asked::One { request, is_quiet }, 26) =
+            take_all("lease-set k 5 1 2 3\r\nabc\r\nget")
+        else {
+            panic!("a lease-set: {:?}", take_all("lease-set k 5 1 2 3\r\nabc\r\nget"));
+        };
+        assert!(!is_quiet);
+        assert_eq!(
+            (request.token, request.flags, request.exptime, &request.value[..]),
+            (5, 1, 2, &b"abc"[..])
+        );
+        let Taken::Whole(Asked::Get { op: Op::MetaGet, keys, .. }, _) = take_all("metaget k\r\n")
+        else {
+            panic!("a metaget");
+        };
+        assert_eq!(keys, ["k"]);
+    }
+
+    #[test]
+    fn a_meta_line_becomes_a_request_and_what_its_answer_needs() {
+        let Taken::Whole(Asked::Meta { request, .. }, used) =
+            take_all("ms k 3 T9 F5 MA\r\nabc\r\n")
+        else {
+            panic!("a meta set");
+        };
+        assert_eq!((request.op, request.exptime, request.flags, used), (Op::Append, 9, 5, 22));
+        assert_eq!(request.value, "abc");
+        let Taken::Whole(Asked::Meta { request, .. }, _) = take_all("mg a2V5 b v c T30\r\n") else {
+            panic!("a meta get");
+        };
+        assert_eq!((request.op, &request.key[..], request.exptime), (Op::Gats, &b"key"[..], 30));
+        let Taken::Whole(refused, _) = take_all("mg k v N30\r\n") else { panic!("a refusal") };
+        assert_eq!(refused, Asked::Refused { line: meta::NOT_ROUTED, closes: false });
+    }
+
+    #[test]
+    fn what_cannot_be_read_closes_the_connection_and_a_long_key_does_not() {
+        assert_eq!(
+            take_all("get\r\n"),
+            Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, 5)
+        );
+        let long = "x".repeat(251);
+        let line = Bytes::from(format!("get {long}\r\n"));
+        let refused = Asked::Refused { line: BAD_KEY, closes: false };
+        assert_eq!(take(&line, 0), Taken::Whole(refused, line.len()));
+        let line = Bytes::from(format!("set {long} 0 0 3\r\nabc\r\n"));
+        let skip = Taken::Skip { line: BAD_KEY, used: line.len() - 5, swallow: 5 };
+        assert_eq!(take(&line, 0), skip);
+    }
+
+    #[test]
+    fn a_storage_request_says_how_many_bytes_it_waits_for() {
+        assert_eq!(take_all("set k 0 0 3\r\nab"), Taken::Partial(18));
+        assert_eq!(take_all("set k 0 0"), Taken::Partial(10));
+    }
+}

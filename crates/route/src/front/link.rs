@@ -1,0 +1,261 @@
+//! A proxy thread's connection to one server, and what is known of that server.
+//!
+//! Leaves of the same address and timeout share a link, over trees: a new configuration finds the links of the old.
+//!
+//! # Invariants
+//! 1. Whoever marks a server TKO on a link probes it over that link until a probe succeeds or the link is gone; a link
+//!    that goes takes its mark off.
+//! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use guira_client::{Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request};
+use tokio::time::{Instant, sleep};
+
+use super::shared::Shared;
+use super::tko::Tko;
+use crate::Server;
+
+/// One thread's way to one server.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// As `stats servers` names it: address, protocol, timeout.
+    pub(crate) name: String,
+    pub(crate) server: Server,
+    pub(crate) tko: Arc<Tko>,
+    pub(crate) stats: LinkStats,
+    connection: Connection,
+    connect_timeout: Duration,
+    shared: Arc<Shared>,
+    /// This link's thread is to probe.
+    is_responsible: AtomicBool,
+}
+
+/// What happened on a link: written by its thread, but for `is_up`.
+#[derive(Debug, Default)]
+pub(crate) struct LinkStats {
+    pub(crate) outstanding: AtomicUsize,
+    pub(crate) results: [AtomicU64; OUTCOMES],
+    pub(crate) sent: AtomicU64,
+    /// Replies, and how long they took in all.
+    pub(crate) answered: AtomicU64,
+    pub(crate) took_us: AtomicU64,
+    pub(crate) is_up: AtomicBool,
+    pub(crate) opened: AtomicU64,
+    pub(crate) closed: AtomicU64,
+    pub(crate) probes: AtomicU64,
+}
+
+impl Link {
+    /// A link that connects when the first request comes. The thread must be in a tokio runtime.
+    pub(crate) fn new(
+        name: String,
+        server: Server,
+        tko: Arc<Tko>,
+        connect_timeout: Duration,
+        shared: Arc<Shared>,
+    ) -> Arc<Self> {
+        let address = server.address();
+        Arc::new_cyclic(|link: &Weak<Self>| {
+            let link = link.clone();
+            let observer = move |event: &Event| {
+                if let Some(link) = link.upgrade() {
+                    link.observe(event);
+                }
+            };
+            let options = ConnectionOptions {
+                connect_timeout,
+                // TKO is the back-off.
+                backoff: None,
+                observer: Some(Arc::new(observer)),
+                ..ConnectionOptions::default()
+            };
+            let connection = Connection::new(address, options);
+            let (stats, is_responsible) = (LinkStats::default(), AtomicBool::new(false));
+            Self { name, server, tko, stats, connection, connect_timeout, shared, is_responsible }
+        })
+    }
+
+    fn observe(self: &Arc<Self>, event: &Event) {
+        match event {
+            Event::Up => {
+                self.stats.is_up.store(true, Relaxed);
+                self.stats.opened.fetch_add(1, Relaxed);
+            }
+            Event::Down(reply) => {
+                if self.stats.is_up.swap(false, Relaxed) {
+                    self.stats.closed.fetch_add(1, Relaxed);
+                }
+                let was_asked = self.stats.outstanding.load(Relaxed) > 0;
+                match reply.outcome {
+                    Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(reply.outcome),
+                    // An idle connection may be closed by either side: the next request shows what that meant.
+                    _ if was_asked => self.failed(Outcome::ConnectError),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Sends a request, unless the server is marked or has enough to do.
+    pub(crate) async fn ask(self: &Arc<Self>, request: Request, timeout: Duration) -> Reply {
+        let options = &self.shared.options.tko;
+        if self.tko.is_marked() && options.is_tracked {
+            let words = format!("Server unavailable. Reason: {}", self.tko.reason());
+            return self.noted(Reply::failure(Outcome::Tko, words));
+        }
+        let limit = options.outstanding_max;
+        if limit > 0 && self.stats.outstanding.load(Relaxed) >= limit {
+            return self.noted(Reply::new(Outcome::Busy));
+        }
+        add(&self.stats.sent, 1);
+        let began = Instant::now();
+        let reply = {
+            let _outstanding = Outstanding::new(&self.stats.outstanding);
+            self.connection.ask(request, began + self.patience(timeout)).await
+        };
+        match reply.outcome {
+            Outcome::Timeout
+            | Outcome::ConnectError
+            | Outcome::ConnectTimeout
+            | Outcome::Shutdown => {
+                self.failed(reply.outcome);
+            }
+            _ => {
+                let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                add(&self.stats.took_us, took_us);
+                add(&self.stats.answered, 1);
+                self.tko.succeeded();
+            }
+        }
+        self.noted(in_mcrouters_words(reply))
+    }
+
+    /// How long a reply may take. Where no connection stands, its failure comes before the request's.
+    fn patience(&self, timeout: Duration) -> Duration {
+        let is_up = self.stats.is_up.load(Relaxed);
+        if is_up { timeout } else { timeout.max(self.connect_timeout) + CONNECT_SLACK }
+    }
+
+    fn noted(&self, reply: Reply) -> Reply {
+        add(&self.stats.results[reply.outcome as usize], 1);
+        reply
+    }
+
+    fn failed(self: &Arc<Self>, outcome: Outcome) {
+        if !self.shared.options.tko.is_tracked || !self.tko.failed(outcome) {
+            return;
+        }
+        let kind = if self.tko.is_hard() { "hard" } else { "soft" };
+        let (name, standing) = (&self.tko.name, self.tko.standing());
+        self.shared.log.say(format_args!("{name} marked {kind} TKO. {standing}"));
+        self.is_responsible.store(true, Relaxed);
+        // The task holds no link, so that a configuration without this server ends it.
+        tokio::spawn(probe(Arc::downgrade(self), self.shared.options.tko.probe_first));
+    }
+
+    /// Closes the connection if nothing is under way.
+    pub(crate) fn close_if_idle(&self) {
+        if self.stats.outstanding.load(Relaxed) == 0 && self.stats.is_up.load(Relaxed) {
+            self.connection.reset();
+        }
+    }
+
+    /// Requests that wait for the socket, and those that wait for replies.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let outstanding = self.connection.load().0;
+        if self.stats.is_up.load(Relaxed) { (0, outstanding) } else { (outstanding, 0) }
+    }
+
+    async fn probe(&self) -> bool {
+        self.stats.probes.fetch_add(1, Relaxed);
+        let deadline = Instant::now() + self.connect_timeout + PROBE_TIMEOUT;
+        let reply = self.connection.ask(Request::new(Op::Version, ""), deadline).await;
+        reply.outcome == Outcome::Ok
+    }
+
+    /// Past the mark: for deletes that are sent again before the server counts as returned.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+/// Probes until the server answers or nobody wants it any more.
+async fn probe(link: Weak<Link>, first: Duration) {
+    let mut pause = first;
+    loop {
+        // Spread, so that routers which lost a server together don't probe it together.
+        sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
+        let Some(link) = link.upgrade() else { return };
+        if link.probe().await {
+            link.returned().await;
+            return;
+        }
+        pause = pause.mul_f64(1.5).min(link.shared.options.tko.probe_most);
+    }
+}
+
+impl Link {
+    async fn returned(self: &Arc<Self>) {
+        super::replay::on_return(self, &self.shared).await;
+        self.is_responsible.store(false, Relaxed);
+        let standing = self.tko.standing();
+        self.tko.clear();
+        self.shared.log.say(format_args!("{} unmarked TKO. {standing}", self.tko.name));
+        super::replay::on_return(self, &self.shared).await;
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.is_responsible.load(Relaxed) {
+            let standing = self.tko.standing();
+            self.tko.clear();
+            let name = &self.tko.name;
+            self.shared.log.say(format_args!("{name} was TKO, removed from config. {standing}"));
+        }
+    }
+}
+
+/// One request under way, until dropped.
+struct Outstanding<'l>(&'l AtomicUsize);
+
+impl<'l> Outstanding<'l> {
+    fn new(count: &'l AtomicUsize) -> Self {
+        count.store(count.load(Relaxed) + 1, Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Outstanding<'_> {
+    fn drop(&mut self) {
+        self.0.store(self.0.load(Relaxed) - 1, Relaxed);
+    }
+}
+
+/// Adds to a number that only this thread writes.
+fn add(cell: &AtomicU64, n: u64) {
+    cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+/// Failures of our own making, as mcrouter's clients know them.
+fn in_mcrouters_words(reply: Reply) -> Reply {
+    match reply.outcome {
+        Outcome::Timeout => Reply::failure(Outcome::Timeout, "Reply timeout"),
+        Outcome::ConnectTimeout | Outcome::BadKey => Reply::new(reply.outcome),
+        Outcome::ConnectError => {
+            let words = [b"AsyncSocketException: connect failed: ", &reply.message[..]].concat();
+            Reply::failure(Outcome::ConnectError, words)
+        }
+        _ => reply,
+    }
+}
+
+/// By so much a connect that takes too long is known before the requests that wait for it fail.
+const CONNECT_SLACK: Duration = Duration::from_millis(20);
+/// How long the answer to a probe may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Kinds of outcomes.
+pub(crate) const OUTCOMES: usize = Outcome::LocalError as usize + 1;

@@ -1,0 +1,191 @@
+//! The sockets that clients come in by, and the task that deals clients to the proxy threads in turn.
+//!
+//! One accepting task and a round robin spread connections exactly evenly; threads that all accept don't.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::options::Listen;
+use super::proxy::Order;
+use super::shared::Shared;
+use super::stream::Arrival;
+
+/// A socket that clients come in by.
+#[derive(Debug)]
+pub(crate) enum Listening {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Opens all sockets that the flags name.
+///
+/// # Errors
+/// In a sentence: which can't be opened, and what to do.
+pub(crate) fn open(listen: &Listen) -> Result<Vec<Listening>, String> {
+    let mut sockets = Vec::new();
+    if let Some(fd) = listen.inherited {
+        let taken = take_over(fd).map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
+        sockets.push(Listening::Tcp(taken));
+    }
+    for &port in &listen.ports {
+        for address in addresses(listen, port)? {
+            let opened = bind(address, listen.backlog);
+            sockets.push(Listening::Tcp(
+                opened.map_err(|e| format!("can't listen on {address}: {e}"))?,
+            ));
+        }
+    }
+    if let Some(path) = &listen.unix {
+        let shown = path.display();
+        // A socket that nobody listens on any more is in the way.
+        if std::os::unix::net::UnixStream::connect(path).is_err() {
+            let _ = fs::remove_file(path);
+        }
+        let opened = UnixListener::bind(path).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        sockets.push(Listening::Unix(opened.map_err(|e| format!("can't listen on {shown}: {e}"))?));
+    }
+    if sockets.is_empty() {
+        return Err(
+            "nothing to listen on: give -p PORT, --unix-domain-sock PATH or --listen-sock-fd FD"
+                .to_owned(),
+        );
+    }
+    Ok(sockets)
+}
+
+fn addresses(listen: &Listen, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if listen.addresses.is_empty() {
+        let any: IpAddr =
+            if has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        return Ok(vec![SocketAddr::new(any, port)]);
+    }
+    let parsed = listen.addresses.iter().map(|text| {
+        let ip = text.trim().trim_start_matches('[').trim_end_matches(']').parse();
+        ip.map(|ip| SocketAddr::new(ip, port))
+            .map_err(|_| format!("--listen-addresses {text}: write IP addresses"))
+    });
+    parsed.collect()
+}
+
+fn has_ipv6() -> bool {
+    Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP)).is_ok()
+}
+
+fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(address.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED))?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// A copy of a descriptor that the process was started with. The kernel copies it, which needs no trust in the number.
+fn take_over(fd: i32) -> io::Result<TcpListener> {
+    let this = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let socket = Socket::from(pidfd_getfd(this, fd, PidfdGetfdFlags::empty())?);
+    if !socket.is_listener()? {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the descriptor is no listening socket",
+        ));
+    }
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Accepts until the task is dropped.
+pub(crate) async fn accept(socket: Listening, dealer: Arc<Dealer>) -> io::Result<()> {
+    match socket {
+        Listening::Tcp(socket) => {
+            let socket = tokio::net::TcpListener::from_std(socket)?;
+            loop {
+                match socket.accept().await {
+                    Ok((stream, _)) => {
+                        // A socket that can't be told to be prompt is one that has gone already.
+                        let _ = stream.set_nodelay(true);
+                        if let Ok(stream) = stream.into_std() {
+                            dealer.deal(Arrival::Tcp(stream));
+                        }
+                    }
+                    Err(error) => dealer.pause(&error).await,
+                }
+            }
+        }
+        Listening::Unix(socket) => {
+            let socket = tokio::net::UnixListener::from_std(socket)?;
+            loop {
+                match socket.accept().await {
+                    Ok((stream, _)) => {
+                        if let Ok(stream) = stream.into_std() {
+                            dealer.deal(Arrival::Unix(stream));
+                        }
+                    }
+                    Err(error) => dealer.pause(&error).await,
+                }
+            }
+        }
+    }
+}
+
+/// Deals clients to threads in turn.
+#[derive(Debug)]
+pub(crate) struct Dealer {
+    shared: Arc<Shared>,
+    threads: Vec<UnboundedSender<Order>>,
+    next: AtomicUsize,
+    keepalive: Option<socket2::TcpKeepalive>,
+}
+
+impl Dealer {
+    pub(crate) fn new(shared: Arc<Shared>, threads: Vec<UnboundedSender<Order>>) -> Self {
+        let keepalive = shared.options.listen.keepalive.clone();
+        Self { shared, threads, next: AtomicUsize::new(0), keepalive }
+    }
+
+    fn deal(&self, arrival: Arrival) {
+        if !self.shared.admit() {
+            return;
+        }
+        if let (Arrival::Tcp(stream), Some(keepalive)) = (&arrival, &self.keepalive) {
+            // As above: a socket that can't be told has gone.
+            let _ = SockRef::from(stream).set_tcp_keepalive(keepalive);
+        }
+        let next = self.next.fetch_add(1, Relaxed) % self.threads.len();
+        if self.threads[next].send(Order::Client(arrival)).is_err() {
+            self.shared.leave();
+        }
+    }
+
+    /// Out of descriptors or memory: the connections wait in the backlog meanwhile.
+    async fn pause(&self, error: &io::Error) {
+        let is_clients = matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::Interrupted
+        );
+        if !is_clients {
+            self.shared.log.say(format_args!("accepting pauses: {error}"));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// How long accepting pauses when the system is out of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,197 @@
+//! The meta commands: requests like any other towards the tree, answers as memcached words them.
+//!
+//! What a text command can ask a server for is routed: values, flags, cas, touching, storing under conditions, deleting,
+//! counting. Flags that only a server can carry out (leases by `N` and `R`, staleness by `I`, times of an item) are
+//! refused by name, rather than answered wrongly.
+
+use bytes::Bytes;
+use guira_client::{Op, Outcome, Reply, Request};
+use guira_proto::reply::{MetaReply, MetaStatus};
+use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, Verb, decode_base64};
+
+use super::answer::append_error;
+use crate::outcome::is_error;
+
+/// What of a meta command its answer needs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    verb: MetaVerb,
+    /// As sent.
+    flags: Bytes,
+    is_base64: bool,
+    is_quiet: bool,
+    has_value: bool,
+}
+
+/// A meta command that is routed, or the line that refuses it.
+pub(crate) fn routed(
+    chunk: &Bytes,
+    verb: MetaVerb,
+    meta: &Meta<'_>,
+    flags: &[u8],
+) -> Result<(Request, Wanted), &'static [u8]> {
+    let routable: &[u8] = match verb {
+        MetaVerb::Get => b"bcfkqsvOTPL",
+        MetaVerb::Set => b"bkqsCFMTOPL",
+        MetaVerb::Delete => b"bkqOPL",
+        MetaVerb::Arithmetic => b"bkqvDMOPL",
+    };
+    if meta.flags().any(|flag| !routable.contains(&flag.letter())) {
+        return Err(NOT_ROUTED);
+    }
+    let mut decoded = [0; KEY_BYTES_MAX];
+    let key = if meta.is_base64() {
+        Bytes::copy_from_slice(decode_base64(meta.key(), &mut decoded).ok_or(BAD_KEY)?)
+    } else {
+        chunk.slice_ref(meta.key())
+    };
+    let mut request = Request::new(op(verb, meta), key);
+    request.exptime = meta.ttl().unwrap_or_default().into();
+    request.flags = meta.client_flags();
+    request.token = meta.compare_cas().unwrap_or_default();
+    request.delta = meta.delta();
+    let wanted = Wanted {
+        verb,
+        flags: chunk.slice_ref(flags),
+        is_base64: meta.is_base64(),
+        is_quiet: meta.quiet(),
+        has_value: meta.has(b'v'),
+    };
+    Ok((request, wanted))
+}
+
+fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
+    match verb {
+        MetaVerb::Get => match (meta.ttl().is_some(), meta.has(b'c')) {
+            (false, false) => Op::Get,
+            (false, true) => Op::Gets,
+            (true, false) => Op::Gat,
+            (true, true) => Op::Gats,
+        },
+        MetaVerb::Set => match meta.verb() {
+            Verb::Set => Op::Set,
+            Verb::Add => Op::Add,
+            Verb::Replace => Op::Replace,
+            Verb::Append => Op::Append,
+            Verb::Prepend => Op::Prepend,
+            Verb::Cas => Op::Cas,
+            Verb::Lease => Op::LeaseSet,
+        },
+        MetaVerb::Delete => Op::Delete,
+        MetaVerb::Arithmetic if meta.is_decrement() => Op::Decr,
+        MetaVerb::Arithmetic => Op::Incr,
+    }
+}
+
+/// Appends the answer.
+pub(crate) fn append(out: &mut Vec<u8>, wanted: &Wanted, key: &[u8], reply: &Reply) {
+    if is_error(reply.outcome) {
+        return append_error(out, reply);
+    }
+    let status = match (wanted.verb, reply.outcome) {
+        (MetaVerb::Get, Outcome::Found) if wanted.has_value => {
+            let answer = MetaReply::value(out, reply.value.len());
+            append_flags(answer, wanted, key, reply);
+            return append_value(out, &reply.value);
+        }
+        (MetaVerb::Arithmetic, Outcome::Found) if wanted.is_quiet => return,
+        (MetaVerb::Arithmetic, Outcome::Found) if wanted.has_value => {
+            let digits = reply.number.to_string();
+            append_flags(MetaReply::value(out, digits.len()), wanted, key, reply);
+            return append_value(out, digits.as_bytes());
+        }
+        (MetaVerb::Get | MetaVerb::Arithmetic, Outcome::Found) => MetaStatus::Done,
+        (MetaVerb::Get, _) => {
+            if !wanted.is_quiet {
+                out.extend_from_slice(b"EN\r\n");
+            }
+            return;
+        }
+        (_, Outcome::NotFound | Outcome::NotFoundHot) => MetaStatus::NotFound,
+        (_, Outcome::NotStored) => MetaStatus::NotStored,
+        (_, Outcome::Exists) => MetaStatus::Exists,
+        _ => MetaStatus::Done,
+    };
+    let is_expected = match wanted.verb {
+        MetaVerb::Get => false,
+        MetaVerb::Set => status == MetaStatus::Done,
+        MetaVerb::Delete | MetaVerb::Arithmetic => {
+            matches!(status, MetaStatus::Done | MetaStatus::NotFound)
+        }
+    };
+    if !(wanted.is_quiet && is_expected) {
+        append_flags(MetaReply::status(out, status), wanted, key, reply);
+    }
+}
+
+fn append_flags(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8], reply: &Reply) {
+    for flag in MetaFlags::new(&wanted.flags) {
+        match flag.letter() {
+            b'c' => answer.number(b'c', reply.token),
+            b'f' => answer.number(b'f', reply.flags.into()),
+            b'k' => answer.key(key, wanted.is_base64),
+            b's' => answer.number(b's', reply.value.len() as u64),
+            b'O' => answer.echo(flag.text()),
+            _ => {}
+        }
+    }
+    answer.end();
+}
+
+fn append_value(out: &mut Vec<u8>, value: &[u8]) {
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A flag that no text command stands for.
+pub(crate) const NOT_ROUTED: &[u8] = b"CLIENT_ERROR a flag that the router can't route\r\n";
+const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(verb: MetaVerb, flags: &'static str, reply: &Reply) -> String {
+        let has = |letter| flags.split(' ').any(|flag| flag.starts_with(letter));
+        let wanted = Wanted {
+            verb,
+            flags: flags.into(),
+            is_base64: has('b'),
+            is_quiet: has('q'),
+            has_value: has('v'),
+        };
+        let mut out = Vec::new();
+        append(&mut out, &wanted, b"key", reply);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    #[test]
+    fn answers_are_worded_as_memcacheds() {
+        let hit = Reply {
+            value: "abc".into(),
+            flags: 7,
+            token: 9,
+            number: 12,
+            ..Reply::new(Outcome::Found)
+        };
+        let miss = Reply::new(Outcome::NotFound);
+        for (verb, flags, reply, line) in [
+            (MetaVerb::Get, "s v f c k Ox1", &hit, "VA 3 s3 f7 c9 kkey Ox1\r\nabc\r\n"),
+            (MetaVerb::Get, "f", &hit, "HD f7\r\n"),
+            (MetaVerb::Get, "v k", &miss, "EN\r\n"),
+            (MetaVerb::Get, "v q", &miss, ""),
+            (MetaVerb::Get, "k b", &hit, "HD ka2V5 b\r\n"),
+            (MetaVerb::Set, "k", &Reply::new(Outcome::Stored), "HD kkey\r\n"),
+            (MetaVerb::Set, "q", &Reply::new(Outcome::Stored), ""),
+            (MetaVerb::Set, "q", &Reply::new(Outcome::NotStored), "NS\r\n"),
+            (MetaVerb::Set, "", &Reply::new(Outcome::Exists), "EX\r\n"),
+            (MetaVerb::Delete, "O5", &Reply::new(Outcome::Deleted), "HD O5\r\n"),
+            (MetaVerb::Delete, "q", &miss, ""),
+            (MetaVerb::Arithmetic, "v", &hit, "VA 2\r\n12\r\n"),
+            (MetaVerb::Arithmetic, "", &miss, "NF\r\n"),
+            (MetaVerb::Get, "v", &Reply::new(Outcome::Tko), "SERVER_ERROR unavailable\r\n"),
+        ] {
+            assert_eq!(answered(verb, flags, reply), line, "{verb:?} {flags}");
+        }
+    }
+}

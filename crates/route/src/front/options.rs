@@ -1,0 +1,278 @@
+//! What the flags mean: numbers in their units, paths, and the settings that a tree is built with.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use socket2::TcpKeepalive;
+
+use super::flags::{FLAGS, Typed, Validate};
+use crate::Settings;
+
+/// What the process does.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) listen: Listen,
+    /// At least one.
+    pub(crate) proxies: usize,
+    pub(crate) client: Client,
+    pub(crate) config: Source,
+    pub(crate) tko: TkoOptions,
+    pub(crate) spool: Option<PathBuf>,
+    pub(crate) is_spool_version_2: bool,
+    pub(crate) is_flush_enabled: bool,
+    /// Requests under way at once whose replies nobody waits for, a leaf.
+    pub(crate) shadows_max: usize,
+    pub(crate) log_file: Option<PathBuf>,
+    pub(crate) stats_root: PathBuf,
+    pub(crate) stats_interval: Duration,
+    pub(crate) http: Option<String>,
+    pub(crate) verbosity: i64,
+    pub(crate) validates: Option<Validate>,
+    /// What the tree of routes depends on.
+    pub(crate) settings: Settings,
+    /// Each flag and its value, as text.
+    pub(crate) shown: Vec<(&'static str, String)>,
+    /// Given, without effect.
+    pub(crate) without_effect: Vec<&'static str>,
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug)]
+pub(crate) struct Listen {
+    pub(crate) ports: Vec<u16>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) inherited: Option<i32>,
+    pub(crate) unix: Option<PathBuf>,
+    pub(crate) backlog: i32,
+    pub(crate) keepalive: Option<TcpKeepalive>,
+}
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Client {
+    /// Lines under way at once.
+    pub(crate) outstanding_max: usize,
+    /// How long it may take no replies; zero: for ever.
+    pub(crate) timeout: Duration,
+    pub(crate) keeps_address: bool,
+    /// Clients at once; `usize::MAX`: no limit.
+    pub(crate) connections_max: usize,
+}
+
+/// Where the configuration comes from, and when it is looked at again.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    /// A path, or the text itself.
+    pub(crate) from: From,
+    /// Where the last good one is kept.
+    pub(crate) kept: Option<PathBuf>,
+    pub(crate) kept_age_max: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) delay: Duration,
+    pub(crate) jitter: Duration,
+    pub(crate) is_watched: bool,
+}
+
+/// A file or a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    File(PathBuf),
+    Text(String),
+}
+
+/// When a server is taken for failed, and when it's tried again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TkoOptions {
+    pub(crate) is_tracked: bool,
+    /// Timeouts in a row.
+    pub(crate) timeouts: u32,
+    pub(crate) probe_first: Duration,
+    pub(crate) probe_most: Duration,
+    /// How long a connection may be idle; zero: for ever.
+    pub(crate) idle_max: Duration,
+    /// Requests under way at once for one server; 0: no limit.
+    pub(crate) outstanding_max: usize,
+}
+
+impl Options {
+    /// Gives the flags their meaning.
+    ///
+    /// # Errors
+    /// In a sentence: which flag can't mean what it says.
+    pub(crate) fn new(typed: &Typed) -> Result<Self, String> {
+        let proxies = match typed.number("num_proxies") {
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+            Some(n) => usize::try_from(n)
+                .ok()
+                .filter(|n| (1..=1024).contains(n))
+                .ok_or_else(|| format!("--num-proxies {n}: there may be 1 to 1024 threads"))?,
+        };
+        let default_route = typed.text("default_route");
+        let parts: Vec<&str> = default_route.split('/').collect();
+        if !matches!(parts[..], ["", region, cluster, ""] if !region.is_empty() && !cluster.is_empty())
+        {
+            return Err(format!("--route-prefix {default_route}: write /region/cluster/"));
+        }
+        let mut settings = Settings { default_route, ..settings(typed)? };
+        settings.num_proxies = u32::try_from(proxies).unwrap_or(u32::MAX);
+        let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
+        Ok(Self {
+            listen: listen(typed)?,
+            proxies,
+            client: Client {
+                outstanding_max: at_most(typed, "max_client_outstanding_reqs")?,
+                timeout: milliseconds(typed, "client_timeout_ms")?,
+                keeps_address: typed.switch("retain_source_ip"),
+                connections_max: at_most(typed, "max_conns")?,
+            },
+            config: source(typed)?,
+            tko: TkoOptions {
+                is_tracked: !typed.switch("disable_tko_tracking"),
+                timeouts: u32::try_from(count(typed, "failures_until_tko")?.max(1))
+                    .unwrap_or(u32::MAX),
+                probe_first: milliseconds(typed, "probe_delay_initial_ms")?,
+                probe_most: milliseconds(typed, "probe_delay_max_ms")?,
+                idle_max: milliseconds(typed, "reset_inactive_connection_interval")?,
+                outstanding_max: count(typed, "target_max_inflight_requests")?,
+            },
+            spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
+            is_spool_version_2: typed.switch("use_asynclog_version2"),
+            is_flush_enabled: typed.switch("enable_flush_cmd"),
+            shadows_max: at_most(typed, "target_max_shadow_requests")?,
+            log_file: path("log_file"),
+            stats_root: PathBuf::from(typed.text("stats_root")),
+            stats_interval: milliseconds(typed, "stats_logging_interval")?,
+            verbosity: typed.number("verbosity").unwrap_or_default(),
+            validates: typed.validates(),
+            http: Some(typed.text("http")).filter(|text| !text.is_empty()),
+            shown: FLAGS.iter().map(|flag| (flag.name, typed.shown(flag))).collect(),
+            settings,
+            without_effect: typed.without_effect(),
+        })
+    }
+}
+
+fn settings(typed: &Typed) -> Result<Settings, String> {
+    let params = typed.text("config_params");
+    let params = params.split(',').filter(|part| !part.is_empty()).map(|part| {
+        let (name, value) = part
+            .split_once(':')
+            .ok_or_else(|| format!("--config-params {part}: write name:value,name:value"))?;
+        Ok((name.to_owned(), value.to_owned()))
+    });
+    let config_params = params.collect::<Result<BTreeMap<_, _>, String>>()?;
+    let options = FLAGS.iter().map(|flag| (flag.name.to_owned(), typed.shown(flag)));
+    let server_timeout = milliseconds(typed, "server_timeout_ms")?;
+    if server_timeout.is_zero() {
+        return Err("--server-timeout: a reply takes more than 0 milliseconds".to_owned());
+    }
+    Ok(Settings {
+        host_id: host_id(),
+        router_name: typed.text("router_name"),
+        service_name: typed.text("service_name"),
+        config_params,
+        options: options.collect(),
+        server_timeout,
+        within_cluster_timeout: milliseconds(typed, "within_cluster_timeout_ms")?,
+        cross_cluster_timeout: milliseconds(typed, "cross_cluster_timeout_ms")?,
+        cross_region_timeout: milliseconds(typed, "cross_region_timeout_ms")?,
+        is_asynclog_enabled: !typed.switch("asynclog_disable"),
+        send_invalid_route_to_default: typed.switch("send_invalid_route_to_default"),
+        allow_only_gets: typed.switch("allow_only_gets"),
+        group_remote_errors: typed.switch("group_remote_errors"),
+        is_logging_route_enabled: typed.switch("enable_logging_route"),
+        big_value_split_threshold: count(typed, "big_value_split_threshold")?,
+        big_value_batch_size: count(typed, "big_value_batch_size")?,
+        ..Settings::default()
+    })
+}
+
+fn listen(typed: &Typed) -> Result<Listen, String> {
+    let ports = typed.text("ports");
+    let ports = ports.split(',').filter(|port| !port.is_empty()).map(|port| {
+        port.trim().parse().map_err(|_| format!("-p {port}: a port is a number up to 65535"))
+    });
+    let addresses = typed.text("listen_addresses");
+    Ok(Listen {
+        ports: ports.collect::<Result<_, String>>()?,
+        addresses: addresses.split(',').filter(|a| !a.is_empty()).map(str::to_owned).collect(),
+        inherited: typed
+            .number("listen_sock_fd")
+            .and_then(|fd| i32::try_from(fd).ok())
+            .filter(|&fd| fd >= 0),
+        unix: Some(typed.text("unix_domain_sock")).filter(|p| !p.is_empty()).map(PathBuf::from),
+        backlog: i32::try_from(count(typed, "tcp_listen_backlog")?).unwrap_or(i32::MAX),
+        keepalive: keepalive(typed)?,
+    })
+}
+
+fn keepalive(typed: &Typed) -> Result<Option<TcpKeepalive>, String> {
+    let probes = u32::try_from(count(typed, "keepalive_cnt")?).unwrap_or(u32::MAX);
+    if probes == 0 {
+        return Ok(None);
+    }
+    let idle = Duration::from_secs(count(typed, "keepalive_idle_s")? as u64);
+    let interval = Duration::from_secs(count(typed, "keepalive_interval_s")? as u64);
+    Ok(Some(TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(probes)))
+}
+
+fn source(typed: &Typed) -> Result<Source, String> {
+    let (config, file, text) =
+        (typed.text("config"), typed.text("config_file"), typed.text("config_str"));
+    let from = if let Some(path) = config.strip_prefix("file:") {
+        From::File(path.into())
+    } else if !config.is_empty() {
+        From::Text(config)
+    } else if !text.is_empty() {
+        From::Text(text)
+    } else if !file.is_empty() {
+        From::File(file.into())
+    } else {
+        return Err(
+            "no configuration: give --config file:PATH, --config TEXT or -f PATH".to_owned()
+        );
+    };
+    let root = typed.text("config_dump_root");
+    let kept = Some(root).filter(|root| !root.is_empty()).map(|root| {
+        let (service, router) = (typed.text("service_name"), typed.text("router_name"));
+        PathBuf::from(root).join(service).join(router)
+    });
+    Ok(Source {
+        from,
+        kept,
+        kept_age_max: Duration::from_secs(count(typed, "max_dumped_config_age")? as u64),
+        poll: milliseconds(typed, "file_observer_poll_period_ms")?.max(Duration::from_millis(10)),
+        delay: milliseconds(typed, "reconfiguration_delay_ms")?,
+        jitter: milliseconds(typed, "reconfiguration_jitter_ms")?,
+        is_watched: !typed.switch("disable_reload_configs"),
+    })
+}
+
+/// The same number for this host each time: its name, hashed.
+fn host_id() -> u32 {
+    let name = rustix::system::uname();
+    let mut hasher = DefaultHasher::new();
+    name.nodename().to_bytes().hash(&mut hasher);
+    // Folded to 32 bits, of which mcrouter's users see the decimal digits.
+    let hash = hasher.finish();
+    u32::try_from((hash >> 32) ^ (hash & 0xffff_ffff)).unwrap_or_default()
+}
+
+fn count(typed: &Typed, name: &str) -> Result<usize, String> {
+    let n = typed.number(name).unwrap_or_default();
+    usize::try_from(n).map_err(|_| format!("{name} {n}: not below 0"))
+}
+
+/// A limit of which 0 says that there is none.
+fn at_most(typed: &Typed, name: &str) -> Result<usize, String> {
+    Ok(match count(typed, name)? {
+        0 => usize::MAX,
+        n => n,
+    })
+}
+
+fn milliseconds(typed: &Typed, name: &str) -> Result<Duration, String> {
+    Ok(Duration::from_millis(count(typed, name)? as u64))
+}

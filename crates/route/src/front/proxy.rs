@@ -1,0 +1,142 @@
+//! A proxy thread: its clients, its tree of routes, its connections to servers.
+//!
+//! Nothing of one thread is another's, but for what [`Shared`] holds. A client stays on the thread that it was dealt
+//! to.
+//!
+//! # Invariants
+//! 1. A request runs to its end on the tree that it began on: a new configuration replaces the tree for what comes.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use guira_client::{Reply, Request};
+use tokio::runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+
+use super::configuration::Loaded;
+use super::fleet::Fleet;
+use super::session::Session;
+use super::shared::Shared;
+use super::stream::Arrival;
+use crate::{Context, Counters, Tree, route};
+
+/// What a thread is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Serve this client.
+    Client(Arrival),
+    /// Route by this from now on.
+    Configuration(Arc<Loaded>),
+}
+
+/// A thread that was started. When the sender is dropped, the thread ends.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) orders: UnboundedSender<Order>,
+    pub(crate) handle: JoinHandle<()>,
+}
+
+/// What is one thread's own.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub(crate) shared: Arc<Shared>,
+    number: usize,
+    fleet: Rc<Fleet>,
+    tree: RefCell<Rc<Tree>>,
+}
+
+/// Starts a thread that routes by `loaded`.
+///
+/// # Errors
+/// The system has no thread or no event queue for it.
+pub(crate) fn start(
+    shared: &Arc<Shared>,
+    number: usize,
+    loaded: &Arc<Loaded>,
+) -> io::Result<Thread> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let (orders, received) = unbounded_channel();
+    let (shared, loaded) = (Arc::clone(shared), Arc::clone(loaded));
+    let run = move || {
+        let proxies = LocalSet::new();
+        proxies.block_on(&runtime, run(shared, number, loaded, received));
+    };
+    let handle = thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?;
+    Ok(Thread { orders, handle })
+}
+
+async fn run(
+    shared: Arc<Shared>,
+    number: usize,
+    loaded: Arc<Loaded>,
+    mut orders: UnboundedReceiver<Order>,
+) {
+    let fleet = Rc::new(Fleet::new(Arc::clone(&shared)));
+    let tree = match loaded.grow(&shared.options, &*fleet) {
+        Ok(tree) => RefCell::new(Rc::new(tree)),
+        Err(error) => return shared.log.say(format_args!("proxy {number} has no routes: {error}")),
+    };
+    let idle = shared.options.tko.idle_max;
+    if !idle.is_zero() {
+        tokio::task::spawn_local(Rc::clone(&fleet).close_idle(idle));
+    }
+    let proxy = Rc::new(Proxy { shared, number, fleet, tree });
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Client(arrival) => match arrival.into_stream() {
+                Ok(stream) => {
+                    tokio::task::spawn_local(Session::new(Rc::clone(&proxy), stream).serve());
+                }
+                Err(error) => {
+                    proxy.shared.leave();
+                    proxy.shared.log.say(format_args!("a client can't be served: {error}"));
+                }
+            },
+            Order::Configuration(loaded) => proxy.reconfigure(&loaded),
+        }
+    }
+}
+
+impl Proxy {
+    /// Answers a request by the tree.
+    pub(crate) async fn route(&self, request: &Request, context: &Context) -> Reply {
+        let tree = self.tree();
+        route::last(&*tree.root, request, context).route(request, context).await
+    }
+
+    pub(crate) fn tree(&self) -> Rc<Tree> {
+        Rc::clone(&self.tree.borrow())
+    }
+
+    /// The servers that a request reaches when each answers as if it held nothing.
+    pub(crate) async fn record(&self, request: &Request) -> Vec<crate::Server> {
+        let record = Rc::new(RefCell::new(Vec::new()));
+        let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
+        self.route(request, &context).await;
+        record.take()
+    }
+
+    fn reconfigure(&self, loaded: &Loaded) {
+        match loaded.grow(&self.shared.options, &*self.fleet) {
+            // The old tree goes with the last request that runs on it.
+            Ok(tree) => drop(self.tree.replace(Rc::new(tree))),
+            Err(error) => {
+                let number = self.number;
+                self.shared.log.say(format_args!("proxy {number} keeps its routes: {error}"));
+            }
+        }
+    }
+
+    /// This thread's counters.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(self.counters_ref())
+    }
+
+    pub(crate) fn counters_ref(&self) -> &Arc<Counters> {
+        &self.shared.counters[self.number]
+    }
+}

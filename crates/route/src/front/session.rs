@@ -1,0 +1,402 @@
+//! One client's connection: requests in, replies out, in order.
+//!
+//! A turn is one poll of the session's task: what the client sent is read and each request begun; what is answered,
+//! from the front, goes out in one write. Requests of one turn reach a server's connection together, so that they
+//! share a write there too.
+//!
+//! # Invariants
+//! 1. Replies leave in the order of their requests, however many are under way.
+//! 2. A client that has as many requests under way as it may, or doesn't take its replies, isn't read from.
+//! 3. The memory of a session is bounded by what it may have under way, and one value.
+//!
+//! # Costs
+//! A request is one future on the heap. A turn polls each request that is under way: bad at thousands of them on one
+//! connection whose replies come one by one.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use guira_client::{Op, Outcome, Reply, Request};
+use tokio::time::{Instant, Sleep};
+
+use super::answer;
+use super::line::{Asked, Taken, take};
+use super::meta::{self, Wanted};
+use super::proxy::Proxy;
+use super::stream::Stream;
+use super::{admin, stats};
+use crate::outcome::is_error;
+use crate::{Context, Counter};
+
+/// A client's connection.
+pub(crate) struct Session {
+    proxy: Rc<Proxy>,
+    context: Rc<Context>,
+    stream: Stream,
+    /// Read, and not yet a whole request.
+    input: BytesMut,
+    /// With fewer bytes `input` holds no whole request.
+    wanted: usize,
+    /// Bytes to throw away before the next request.
+    swallow: u64,
+    lines: VecDeque<Line>,
+    /// Requests in `lines`.
+    outstanding: usize,
+    output: Vec<u8>,
+    sent: usize,
+    /// No more is read: the client has gone, or is to.
+    is_ending: bool,
+    /// Runs while the client takes no replies.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+/// A request line that is not answered yet.
+enum Line {
+    /// Said already.
+    Said(Vec<u8>),
+    /// For one key.
+    One { op: Op, is_quiet: bool, part: Part },
+    /// A get.
+    Get { op: Op, parts: Vec<Part> },
+    /// A meta command.
+    Meta { wanted: Wanted, part: Part },
+    /// To end the process, once all before it is answered.
+    Shutdown,
+}
+
+/// One key's part of a line.
+struct Part {
+    key: Bytes,
+    state: State,
+}
+
+enum State {
+    Waiting(Pin<Box<dyn Future<Output = Reply>>>),
+    Done(Reply),
+}
+
+impl Part {
+    /// Polls; true once the reply is there.
+    fn is_done(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        if let State::Waiting(future) = &mut self.state {
+            let Poll::Ready(reply) = future.as_mut().poll(cx) else { return false };
+            self.state = State::Done(reply);
+        }
+        true
+    }
+
+    /// The reply, once it is there.
+    fn reply(&self) -> Option<&Reply> {
+        if let State::Done(reply) = &self.state { Some(reply) } else { None }
+    }
+}
+
+impl Line {
+    fn is_done(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        match self {
+            Line::Said(_) | Line::Shutdown => true,
+            Line::One { part, .. } | Line::Meta { part, .. } => part.is_done(cx),
+            // Each is polled, so that each is under way.
+            Line::Get { parts, .. } => {
+                parts.iter_mut().filter_map(|part| (!part.is_done(cx)).then_some(())).count() == 0
+            }
+        }
+    }
+
+    fn requests(&self) -> usize {
+        match self {
+            Line::Said(_) | Line::Shutdown => 0,
+            Line::One { .. } | Line::Meta { .. } => 1,
+            Line::Get { parts, .. } => parts.len(),
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream) -> Self {
+        let client = stream.peer().filter(|_| proxy.shared.options.client.keeps_address);
+        let counters = proxy.counters();
+        let context = Rc::new(Context { client, counters, ..Context::default() });
+        Self {
+            proxy,
+            context,
+            stream,
+            input: BytesMut::with_capacity(READ_BYTES),
+            wanted: 1,
+            swallow: 0,
+            lines: VecDeque::new(),
+            outstanding: 0,
+            output: Vec::new(),
+            sent: 0,
+            is_ending: false,
+            patience: None,
+        }
+    }
+
+    /// Serves the client until it goes.
+    pub(crate) async fn serve(mut self) {
+        // Whatever went wrong with the connection, it is over, and nobody is left to tell.
+        let _ = std::future::poll_fn(|cx| self.poll_turn(cx)).await;
+        self.proxy.shared.leave();
+    }
+
+    fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_lines(cx);
+        loop {
+            self.flush(cx)?;
+            if self.is_ending && self.lines.is_empty() && self.output.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.is_ending || !self.has_room() {
+                break;
+            }
+            match self.poll_read(cx)? {
+                Poll::Ready(()) => self.begin_all(cx),
+                Poll::Pending => break,
+            }
+        }
+        self.poll_patience(cx)
+    }
+
+    /// Whether more may be read.
+    fn has_room(&self) -> bool {
+        self.outstanding < self.proxy.shared.options.client.outstanding_max
+            && self.output.len() - self.sent < OUTPUT_BYTES_MAX
+    }
+
+    /// Polls all that is under way, and says what is answered.
+    fn poll_lines(&mut self, cx: &mut std::task::Context<'_>) {
+        let mut is_front = true;
+        let mut done = 0;
+        for line in &mut self.lines {
+            is_front = line.is_done(cx) && is_front;
+            done += usize::from(is_front);
+        }
+        for line in self.lines.drain(..done) {
+            self.outstanding -= line.requests();
+            self.proxy.say(line, &mut self.output);
+        }
+    }
+
+    /// Writes what there is to write, as far as the socket takes it.
+    fn flush(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
+        while self.sent < self.output.len() {
+            match self.stream.poll_write(cx, &self.output[self.sent..])? {
+                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(n) => {
+                    self.sent += n;
+                    self.patience = None;
+                }
+                Poll::Pending => return Ok(()),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        if self.output.capacity() > OUTPUT_KEPT_BYTES {
+            self.output.shrink_to(OUTPUT_KEPT_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Reads until a whole request may be there; ready too when the client has gone.
+    fn poll_read(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<Poll<()>> {
+        loop {
+            let missing = self.wanted.saturating_sub(self.input.len());
+            // What a client announces is believed as far as it has sent.
+            self.input
+                .reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(READ_BYTES_MIN));
+            match self.stream.poll_read(cx, &mut self.input)? {
+                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Ready(0) => {
+                    self.is_ending = true;
+                    return Ok(Poll::Ready(()));
+                }
+                Poll::Ready(_) if self.input.len() >= self.wanted => return Ok(Poll::Ready(())),
+                Poll::Ready(_) => {}
+            }
+        }
+    }
+
+    /// Begins each whole request that was read, and polls it once.
+    fn begin_all(&mut self, cx: &mut std::task::Context<'_>) {
+        let chunk = self.input.split().freeze();
+        let mut at = self.swallowed(chunk.len());
+        self.wanted = 1;
+        while at < chunk.len() && !self.is_ending {
+            match take(&chunk, at) {
+                Taken::Whole(asked, used) => {
+                    at += used;
+                    self.begin(asked, cx);
+                }
+                Taken::Skip { line, used, swallow } => {
+                    self.lines.push_back(Line::Said(line.to_vec()));
+                    self.swallow = swallow;
+                    at += used;
+                    at += self.swallowed(chunk.len() - at);
+                }
+                Taken::Partial(wanted) => {
+                    self.wanted = wanted;
+                    break;
+                }
+            }
+        }
+        self.input.extend_from_slice(&chunk[at..]);
+        drop(chunk);
+        self.poll_lines(cx);
+    }
+
+    /// How many of the next bytes are thrown away.
+    fn swallowed(&mut self, bytes: usize) -> usize {
+        let n = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(bytes);
+        self.swallow -= n as u64;
+        n
+    }
+
+    fn begin(&mut self, asked: Asked, cx: &mut std::task::Context<'_>) {
+        let line = match asked {
+            Asked::Get { op, exptime, keys } => {
+                self.count(op, keys.len());
+                let ask = |key: Bytes| self.proxy.clone().ask_key(op, exptime, key, &self.context);
+                Line::Get { op, parts: keys.into_iter().map(ask).collect() }
+            }
+            Asked::One { request, is_quiet } => {
+                self.count(request.op, 1);
+                let op = request.op;
+                let part = Rc::clone(&self.proxy).ask(request, &self.context);
+                Line::One { op, is_quiet, part }
+            }
+            Asked::Meta { request, wanted } => {
+                self.count(request.op, 1);
+                let part = Rc::clone(&self.proxy).ask(request, &self.context);
+                Line::Meta { wanted, part }
+            }
+            Asked::Flush { delay, is_quiet } => {
+                let op = Op::FlushAll;
+                let request = Request { exptime: delay, ..Request::new(op, "") };
+                self.count(op, 1);
+                let part = if self.proxy.shared.options.is_flush_enabled {
+                    Rc::clone(&self.proxy).ask(request, &self.context)
+                } else {
+                    let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
+                    Part { key: Bytes::new(), state: State::Done(refusal) }
+                };
+                Line::One { op, is_quiet, part }
+            }
+            Asked::Stats(group) => Line::Said(stats::answer(&self.proxy.shared, &group)),
+            Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
+            Asked::Shutdown => Line::Shutdown,
+            Asked::Quit => {
+                self.is_ending = true;
+                return;
+            }
+            Asked::Refused { line, closes } => {
+                self.is_ending = closes;
+                Line::Said(line.to_vec())
+            }
+        };
+        self.outstanding += line.requests();
+        self.lines.push_back(line);
+        if let Some(line) = self.lines.back_mut() {
+            // Begun at once: requests reach a server in the order in which they were sent.
+            let _ = line.is_done(cx);
+        }
+    }
+
+    fn count(&self, op: Op, n: usize) {
+        self.context.counters.add(Counter::of(op), n as u64);
+        self.context.counters.add(Counter::RequestSent, n as u64);
+    }
+
+    /// Closes a client that takes no replies for too long.
+    fn poll_patience(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+        let limit = self.proxy.shared.options.client.timeout;
+        if self.output.is_empty() || limit.is_zero() {
+            self.patience = None;
+            return Poll::Pending;
+        }
+        let start = || Box::pin(tokio::time::sleep_until(Instant::now() + limit));
+        let patience = self.patience.get_or_insert_with(start);
+        ready!(patience.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Proxy {
+    /// Begins a get of one key.
+    fn ask_key(self: Rc<Self>, op: Op, exptime: i64, key: Bytes, context: &Rc<Context>) -> Part {
+        if op == Op::Get
+            && let Some(command) = key.strip_prefix(admin::PREFIX)
+        {
+            let state = State::Waiting(admin::answer(&self, command));
+            return Part { key, state };
+        }
+        self.ask(Request { exptime, ..Request::new(op, key) }, context)
+    }
+
+    /// Begins a request.
+    fn ask(self: Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
+        let key = request.key.clone();
+        let context = Rc::clone(context);
+        let future = async move { self.route(&request, &context).await };
+        Part { key, state: State::Waiting(Box::pin(future)) }
+    }
+
+    /// Appends the answer to a line that is done.
+    fn say(&self, line: Line, out: &mut Vec<u8>) {
+        match line {
+            Line::Said(text) => out.extend_from_slice(&text),
+            Line::One { op, is_quiet, part } => {
+                if let (false, Some(reply)) = (is_quiet, part.reply()) {
+                    self.note(reply);
+                    answer::append(out, op, reply);
+                }
+            }
+            Line::Get { op, parts } => {
+                let replies = || parts.iter().filter_map(|part| Some((&part.key, part.reply()?)));
+                replies().for_each(|(_, reply)| self.note(reply));
+                if let Some((_, failed)) = replies().find(|(_, reply)| is_error(reply.outcome)) {
+                    return answer::append_error(out, failed);
+                }
+                replies().for_each(|(key, reply)| answer::append_value(out, op, key, reply));
+                out.extend_from_slice(b"END\r\n");
+            }
+            Line::Meta { wanted, part } => {
+                if let Some(reply) = part.reply() {
+                    self.note(reply);
+                    meta::append(out, &wanted, &part.key, reply);
+                }
+            }
+            Line::Shutdown => {
+                out.extend_from_slice(b"OK\r\n");
+                self.shared.stop.notify_one();
+            }
+        }
+    }
+
+    /// Counts what a client was told.
+    fn note(&self, reply: &Reply) {
+        let counters = self.counters_ref();
+        counters.add(Counter::RequestReplied, 1);
+        let is_good = !is_error(reply.outcome);
+        counters.add(if is_good { Counter::RequestSuccess } else { Counter::RequestError }, 1);
+    }
+}
+
+/// What `version` says after `VERSION`.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " guira route");
+
+/// Room for a first read.
+const READ_BYTES: usize = 16 << 10;
+/// Less room is made more before a read.
+const READ_BYTES_MIN: usize = 4 << 10;
+/// A body's announced length is made room for at once up to this.
+const TRUSTED_BYTES: usize = 1 << 20;
+/// With so much unsent, no more is read.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Room for replies that is kept from turn to turn.
+const OUTPUT_KEPT_BYTES: usize = 64 << 10;

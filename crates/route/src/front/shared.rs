@@ -1,0 +1,140 @@
+//! What the process's threads share: options, the log, servers' states, everybody's counters.
+//!
+//! Nothing here is touched while a request is served, but for relaxed atomics; locks are for those who start, reload
+//! and show statistics.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::configuration::Standing;
+use super::fleet::LeafStats;
+use super::link::Link;
+use super::log::Log;
+use super::options::Options;
+use super::spool::Spool;
+use super::tko::{FailOpen, Tko, Totals};
+use crate::Counters;
+
+/// A pool's name, and a server's address.
+pub(crate) type Place = (String, String);
+
+/// What all threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) log: Log,
+    pub(crate) started: Instant,
+    /// One a proxy thread.
+    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) totals: Arc<Totals>,
+    /// Clients' connections.
+    pub(crate) clients: AtomicUsize,
+    /// Where failed deletes are written down.
+    pub(crate) spool: Option<Spool>,
+    /// What configuration is in use, and what became of the last change.
+    pub(crate) standing: Mutex<Standing>,
+    /// Somebody wants the process to end.
+    pub(crate) stop: Notify,
+    tkos: Mutex<HashMap<String, Weak<Tko>>>,
+    pools: Mutex<HashMap<String, Arc<FailOpen>>>,
+    links: Mutex<Vec<Weak<Link>>>,
+    leaves: Mutex<BTreeMap<Place, Vec<Weak<LeafStats>>>>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options, log: Log, spool: Option<Spool>) -> Self {
+        Self {
+            counters: (0..options.proxies).map(|_| Arc::default()).collect(),
+            options,
+            log,
+            started: Instant::now(),
+            totals: Arc::default(),
+            clients: AtomicUsize::new(0),
+            spool,
+            standing: Mutex::default(),
+            stop: Notify::new(),
+            tkos: Mutex::default(),
+            pools: Mutex::default(),
+            links: Mutex::default(),
+            leaves: Mutex::default(),
+        }
+    }
+
+    /// The state of a server, by its address. The first pool that names the server decides whether it fails open.
+    pub(crate) fn tko(
+        &self,
+        name: &str,
+        pool: &str,
+        fail_open: Option<(usize, usize)>,
+    ) -> Arc<Tko> {
+        let mut tkos = self.tkos.lock();
+        if let Some(tko) = tkos.get(name).and_then(Weak::upgrade) {
+            return tko;
+        }
+        let pool = fail_open.map(|limits| {
+            let mut pools = self.pools.lock();
+            let pool = pools.entry(pool.to_owned());
+            Arc::clone(pool.or_insert_with(|| Arc::new(FailOpen::new(limits))))
+        });
+        let timeouts = self.options.tko.timeouts;
+        let tko = Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals), pool));
+        tkos.retain(|_, tko| tko.strong_count() > 0);
+        tkos.insert(name.to_owned(), Arc::downgrade(&tko));
+        tko
+    }
+
+    /// Servers that failed last time they were asked.
+    pub(crate) fn suspects(&self) -> Vec<Arc<Tko>> {
+        let tkos = self.tkos.lock();
+        let mut suspects: Vec<_> = tkos.values().filter_map(Weak::upgrade).collect();
+        suspects.retain(|tko| tko.failures() > 0);
+        suspects.sort_by(|a, b| a.name.cmp(&b.name));
+        suspects
+    }
+
+    /// Makes a link known to those who show statistics.
+    pub(crate) fn enter_link(&self, link: &Arc<Link>) {
+        let mut links = self.links.lock();
+        links.retain(|link| link.strong_count() > 0);
+        links.push(Arc::downgrade(link));
+    }
+
+    /// The links of all threads.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        self.links.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// As [`Self::enter_link`], for a place in a pool.
+    pub(crate) fn enter_leaf(&self, pool: &str, server: &str, stats: &Arc<LeafStats>) {
+        let mut leaves = self.leaves.lock();
+        let threads = leaves.entry((pool.to_owned(), server.to_owned())).or_default();
+        threads.retain(|stats| stats.strong_count() > 0);
+        threads.push(Arc::downgrade(stats));
+    }
+
+    /// Each pool's servers, with what each thread counted.
+    pub(crate) fn leaves(&self) -> Vec<(Place, Vec<Arc<LeafStats>>)> {
+        let leaves = self.leaves.lock();
+        let upgraded = leaves.iter().map(|(name, threads)| {
+            (name.clone(), threads.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
+        });
+        upgraded.filter(|(_, threads)| !threads.is_empty()).collect()
+    }
+
+    /// One more client; false: there are as many as may be.
+    pub(crate) fn admit(&self) -> bool {
+        let most = self.options.client.connections_max;
+        let more = |clients| (clients < most).then_some(clients + 1);
+        self.clients.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    /// One client fewer.
+    pub(crate) fn leave(&self) {
+        self.clients.fetch_sub(1, Relaxed);
+    }
+}

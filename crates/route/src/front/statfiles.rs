@@ -1,0 +1,68 @@
+//! Statistics as files, for monitors that read mcrouter's.
+//!
+//! ```text
+//! <stats-root>/libmcrouter.<service>.<router>.stats                 each number, its name behind the files' prefix
+//!                                            .startup_options      each flag
+//!                                            .config_sources_info  each file of the configuration, and its digest
+//! ```
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::shared::Shared;
+use super::stats;
+
+/// Writes the files, again and again; not at all if their directory isn't there.
+pub(crate) async fn write_forever(shared: Arc<Shared>) {
+    let interval = shared.options.stats_interval;
+    if interval.is_zero() || !shared.options.stats_root.is_dir() {
+        return;
+    }
+    loop {
+        tokio::time::sleep(interval).await;
+        if let Err(error) = write(&shared) {
+            let root = shared.options.stats_root.display();
+            shared.log.say(format_args!("statistics can't be written to {root}: {error}"));
+        }
+    }
+}
+
+fn write(shared: &Shared) -> io::Result<()> {
+    let settings = &shared.options.settings;
+    let prefix = format!("libmcrouter.{}.{}.", settings.service_name, settings.router_name);
+    let put = |name: &str, value: &Value| {
+        let path = shared.options.stats_root.join(format!("{prefix}{name}"));
+        replace(&path, &format!("{value:#}\n"))
+    };
+    let rows = stats::all(shared).into_iter();
+    let numbers: Map<_, _> =
+        rows.map(|(name, value)| (format!("{prefix}{name}"), as_json(value))).collect();
+    put("stats", &numbers.into())?;
+    let flags: Map<_, _> = shared
+        .options
+        .shown
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone().into()))
+        .collect();
+    put("startup_options", &flags.into())?;
+    let sources = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.sources());
+    put("config_sources_info", &sources.unwrap_or_default())
+}
+
+/// A number where the text is one.
+fn as_json(text: String) -> Value {
+    let whole = text.parse::<i64>().map(Value::from);
+    let number = whole.or_else(|_| text.parse::<f64>().map(Value::from));
+    number.unwrap_or_else(|_| text.into())
+}
+
+/// A reader finds the old text or the new.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let fresh = path.with_extension("new");
+    fs::write(&fresh, text)?;
+    fs::rename(fresh, path)
+}

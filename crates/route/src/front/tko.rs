@@ -1,0 +1,257 @@
+//! Whether a server is asked at all: shared by all proxy threads, by address.
+//!
+//! ```text
+//!            timeouts in a row                 a probe succeeds
+//! asked ──────────────────────────▶ soft TKO ────────────────────▶ asked
+//!   └─── no connection, or lost ──▶ hard TKO ────────────────────────┘
+//! ```
+//! TKO is "technical knock-out": requests fail at once, and whoever marked the server probes it.
+//!
+//! # Invariants
+//! 1. Of those who find a server failed, one gets `true` from [`Tko::failed`]: that one probes and, in the end, calls
+//!    [`Tko::clear`].
+//! 2. A reply to a request never clears the mark: only the prober does.
+//!
+//! # Costs
+//! One relaxed load a request, and one more a success, while nothing fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+use guira_client::Outcome;
+
+/// How many servers are marked, in all.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) hard: AtomicUsize,
+    pub(crate) soft: AtomicUsize,
+}
+
+/// A pool that goes on using its servers when too many of them fail.
+#[derive(Debug)]
+pub(crate) struct FailOpen {
+    marked: AtomicUsize,
+    is_open: AtomicBool,
+    /// So many marked servers: no more are marked.
+    enter: usize,
+    /// Down to so many: servers are marked again.
+    leave: usize,
+}
+
+impl FailOpen {
+    pub(crate) fn new((enter, leave): (usize, usize)) -> Self {
+        Self { marked: AtomicUsize::new(0), is_open: AtomicBool::new(false), enter, leave }
+    }
+
+    /// Whether one more server may be marked; counts it if so.
+    fn admits(&self) -> bool {
+        let admit = |marked| (marked < self.enter).then_some(marked + 1);
+        let admitted = !self.is_open.load(Relaxed)
+            && self.marked.fetch_update(Relaxed, Relaxed, admit).is_ok();
+        if !admitted {
+            self.is_open.store(true, Relaxed);
+        }
+        admitted
+    }
+
+    fn returned(&self) {
+        let left = self.marked.fetch_sub(1, Relaxed) - 1;
+        if left <= self.leave {
+            self.is_open.store(false, Relaxed);
+        }
+    }
+}
+
+/// One server's state.
+#[derive(Debug)]
+pub(crate) struct Tko {
+    /// `host:port`.
+    pub(crate) name: String,
+    /// Timeouts in a row that mark it.
+    timeouts_max: u32,
+    timeouts: AtomicU32,
+    /// In a row, of all kinds.
+    failures: AtomicU32,
+    mark: AtomicU8,
+    reason: AtomicU8,
+    totals: Arc<Totals>,
+    fail_open: Option<Arc<FailOpen>>,
+}
+
+const ASKED: u8 = 0;
+const SOFT: u8 = 1;
+const HARD: u8 = 2;
+
+impl Tko {
+    pub(crate) fn new(
+        name: String,
+        timeouts_max: u32,
+        totals: Arc<Totals>,
+        fail_open: Option<Arc<FailOpen>>,
+    ) -> Self {
+        let (timeouts, failures) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (mark, reason) = (AtomicU8::new(ASKED), AtomicU8::new(0));
+        Self { name, timeouts_max, timeouts, failures, mark, reason, totals, fail_open }
+    }
+
+    /// Whether requests are to fail at once.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.mark.load(Relaxed) != ASKED
+    }
+
+    pub(crate) fn is_hard(&self) -> bool {
+        self.mark.load(Relaxed) == HARD
+    }
+
+    /// Failures in a row.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures.load(Relaxed)
+    }
+
+    /// What it was marked for, in mcrouter's words.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.reason.load(Relaxed) {
+            REASON_TIMEOUT => "mc_res_timeout",
+            REASON_CONNECT_TIMEOUT => "mc_res_connect_timeout",
+            REASON_SHUTDOWN => "mc_res_shutdown",
+            _ => "mc_res_connect_error",
+        }
+    }
+
+    /// Notes a failure; true: the server is marked now, and the caller is to probe it.
+    pub(crate) fn failed(&self, outcome: Outcome) -> bool {
+        let (mark, reason) = match outcome {
+            Outcome::Timeout => (SOFT, REASON_TIMEOUT),
+            Outcome::ConnectTimeout => (HARD, REASON_CONNECT_TIMEOUT),
+            Outcome::Shutdown => (HARD, REASON_SHUTDOWN),
+            Outcome::ConnectError => (HARD, REASON_CONNECT_ERROR),
+            _ => return false,
+        };
+        self.failures.fetch_add(1, Relaxed);
+        if mark == SOFT && self.timeouts.fetch_add(1, Relaxed) + 1 < self.timeouts_max {
+            return false;
+        }
+        if self.is_marked() {
+            self.harden(mark);
+            return false;
+        }
+        if !self.fail_open.as_ref().is_none_or(|pool| pool.admits()) {
+            return false;
+        }
+        if self.mark.compare_exchange(ASKED, mark, Relaxed, Relaxed).is_err() {
+            // Another thread was first.
+            if let Some(pool) = &self.fail_open {
+                pool.returned();
+            }
+            return false;
+        }
+        self.reason.store(reason, Relaxed);
+        self.total(mark).fetch_add(1, Relaxed);
+        true
+    }
+
+    /// A soft mark turns hard when the connection goes too.
+    fn harden(&self, mark: u8) {
+        if mark == HARD && self.mark.compare_exchange(SOFT, HARD, Relaxed, Relaxed).is_ok() {
+            self.totals.soft.fetch_sub(1, Relaxed);
+            self.totals.hard.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes a reply. While nothing fails this is a load.
+    pub(crate) fn succeeded(&self) {
+        if self.failures.load(Relaxed) != 0 && !self.is_marked() {
+            self.failures.store(0, Relaxed);
+            self.timeouts.store(0, Relaxed);
+        }
+    }
+
+    /// Takes the mark off: a probe succeeded, or the server is no longer configured.
+    pub(crate) fn clear(&self) {
+        self.failures.store(0, Relaxed);
+        self.timeouts.store(0, Relaxed);
+        let mark = self.mark.swap(ASKED, Relaxed);
+        if mark != ASKED {
+            self.total(mark).fetch_sub(1, Relaxed);
+            if let Some(pool) = &self.fail_open {
+                pool.returned();
+            }
+        }
+    }
+
+    fn total(&self, mark: u8) -> &AtomicUsize {
+        if mark == SOFT { &self.totals.soft } else { &self.totals.hard }
+    }
+
+    /// How many servers are marked in all, and why this one: the end of a log line.
+    pub(crate) fn standing(&self) -> String {
+        let (hard, soft) = (self.totals.hard.load(Relaxed), self.totals.soft.load(Relaxed));
+        format!("Total hard TKOs: {hard}; soft TKOs: {soft}. Reply: {}", self.reason())
+    }
+}
+
+const REASON_CONNECT_ERROR: u8 = 0;
+const REASON_CONNECT_TIMEOUT: u8 = 1;
+const REASON_TIMEOUT: u8 = 2;
+const REASON_SHUTDOWN: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tko(timeouts_max: u32, fail_open: Option<(usize, usize)>) -> Tko {
+        let pool = fail_open.map(|limits| Arc::new(FailOpen::new(limits)));
+        Tko::new("h:1".to_owned(), timeouts_max, Arc::default(), pool)
+    }
+
+    #[test]
+    fn timeouts_mark_a_server_only_when_they_come_in_a_row() {
+        let tko = tko(3, None);
+        for _ in 0..2 {
+            assert!(!tko.failed(Outcome::Timeout));
+            assert!(!tko.failed(Outcome::Timeout));
+            tko.succeeded();
+        }
+        assert!(!tko.failed(Outcome::Timeout));
+        assert!(!tko.failed(Outcome::Timeout));
+        assert!(tko.failed(Outcome::Timeout), "the third in a row marks it");
+        assert!(tko.is_marked() && !tko.is_hard());
+        assert_eq!(tko.reason(), "mc_res_timeout");
+    }
+
+    #[test]
+    fn of_all_who_find_a_server_down_one_is_to_probe_it() {
+        let tko = tko(3, None);
+        assert!(tko.failed(Outcome::ConnectError));
+        assert!(!tko.failed(Outcome::ConnectError));
+        assert!(tko.is_hard());
+        assert_eq!(tko.failures(), 2);
+        tko.succeeded();
+        assert!(tko.is_marked(), "only the prober clears the mark");
+        tko.clear();
+        assert!(!tko.is_marked());
+        assert_eq!((tko.failures(), tko.totals.hard.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_soft_mark_turns_hard_and_the_totals_follow() {
+        let tko = tko(1, None);
+        assert!(tko.failed(Outcome::Timeout));
+        assert!(!tko.failed(Outcome::ConnectError));
+        assert_eq!((tko.totals.soft.load(Relaxed), tko.totals.hard.load(Relaxed)), (0, 1));
+        tko.clear();
+        assert_eq!((tko.totals.soft.load(Relaxed), tko.totals.hard.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_pool_that_fails_open_marks_no_more_than_it_may() {
+        let pool = Arc::new(FailOpen::new((1, 0)));
+        let tkos =
+            [0, 1].map(|n| Tko::new(format!("h:{n}"), 1, Arc::default(), Some(Arc::clone(&pool))));
+        assert!(tkos[0].failed(Outcome::ConnectError));
+        assert!(!tkos[1].failed(Outcome::ConnectError), "one is the most");
+        assert!(!tkos[1].is_marked());
+        tkos[0].clear();
+        assert!(tkos[1].failed(Outcome::ConnectError), "and again when the first is back");
+    }
+}

@@ -1,0 +1,298 @@
+//! `guira route` as clients and operators meet it: the real binary in front of real memcacheds.
+
+use guira_tests::client::Client;
+use guira_tests::metrics::Scrape;
+use guira_tests::server::{Address, Program, Server, free_port, guira, own_directory};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+/// A router in front of pool `A`.
+fn router(ports: &[u16], flags: &[&str]) -> Server {
+    let servers: Vec<_> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [{}]}}}}, \"route\": \"PoolRoute|A\"}}",
+        servers.join(",")
+    );
+    routed(&["--config", &config], flags)
+}
+
+fn routed(config: &[&str], flags: &[&str]) -> Server {
+    for _ in 0..3 {
+        let port = free_port();
+        let text = port.to_string();
+        let mut all = vec!["-p", &text, "--listen-addresses", "127.0.0.1"];
+        all.extend_from_slice(config);
+        all.extend_from_slice(flags);
+        if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(port)) {
+            return server;
+        }
+    }
+    panic!("no router came up in three tries");
+}
+
+fn memcached() -> (Server, u16) {
+    let server = Server::start_tcp(Program::Memcached, &[]);
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    (server, port)
+}
+
+/// A memcached on a port of the test's choice.
+fn memcached_at(port: u16) -> Server {
+    let text = port.to_string();
+    let flags = ["-l", "127.0.0.1", "-p", &text];
+    Server::start_at(Program::Memcached, &flags, Address::Tcp(port)).expect("memcached comes up")
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("not within 20 seconds: {what}");
+}
+
+fn talk(client: &mut Client, send: &str, expect: &str) {
+    let reply = client.exchange(send.replace('\n', "\r\n").as_bytes());
+    let reply = String::from_utf8_lossy(&reply.bytes).replace("\r\n", "\n");
+    assert_eq!(reply, expect, "{send}");
+}
+
+#[test]
+fn a_get_of_many_keys_gathers_the_values_of_all_servers_in_the_order_asked() {
+    let servers: Vec<_> = (0..3).map(|_| memcached()).collect();
+    let ports: Vec<_> = servers.iter().map(|(_, port)| *port).collect();
+    let router = router(&ports, &[]);
+    let mut client = router.connect();
+    let mut expect = String::new();
+    let mut ask = "get".to_owned();
+    for n in 0..50 {
+        assert_eq!(client.set(&format!("key{n}"), format!("value{n}").as_bytes()), "STORED\r\n");
+        ask += &format!(" key{n} missing{n}");
+        let value = format!("value{n}");
+        expect += &format!("VALUE key{n} 0 {}\n{value}\n", value.len());
+    }
+    talk(&mut client, &(ask + "\n"), &(expect + "END\n"));
+    let items: Vec<_> = servers.iter().map(|(s, _)| s.connect().stat("curr_items")).collect();
+    assert_eq!(items.iter().sum::<u64>(), 50, "each key on one server: {items:?}");
+    assert!(items.iter().all(|&n| n > 0), "and each server has some: {items:?}");
+}
+
+#[test]
+fn each_command_is_answered_as_memcached_answers_it() {
+    let (_memcached, port) = memcached();
+    let router = router(&[port], &["--enable-flush-cmd"]);
+    let mut client = router.connect();
+    for (send, expect) in [
+        ("set k 5 0 3\nabc\n", "STORED\n"),
+        ("add k 0 0 1\nx\n", "NOT_STORED\n"),
+        ("append k 0 0 1\nd\n", "STORED\n"),
+        ("prepend k 0 0 1\n_\n", "STORED\n"),
+        ("get k\n", "VALUE k 5 5\n_abcd\nEND\n"),
+        ("gat 100 k nothing\n", "VALUE k 5 5\n_abcd\nEND\n"),
+        ("touch k 100\n", "TOUCHED\n"),
+        ("touch nothing 100\n", "NOT_FOUND\n"),
+        ("cas nothing 0 0 1 5\nx\n", "NOT_FOUND\n"),
+        ("set n 0 0 2\n10\n", "STORED\n"),
+        ("incr n 5\n", "15\n"),
+        ("decr n 20\n", "0\n"),
+        ("set q 0 0 1 noreply\nx\nget q\n", "VALUE q 0 1\nx\nEND\n"),
+        ("delete q noreply\nget q\n", "END\n"),
+        ("delete q\n", "NOT_FOUND\n"),
+        ("mg k v f s O1\n", "VA 5 f5 s5 O1\n_abcd\n"),
+        ("ms m 2 T100 F7 c\nhi\n", "CLIENT_ERROR a flag that the router can't route\n"),
+        ("ms m 2 T100 F7\nhi\nmg m f v q\nmg none v q\n", "HD\nVA 2 f7\nhi\n"),
+        ("ma n v\n", "VA 1\n1\n"),
+        ("md m q\nmg m v k\n", "EN\n"),
+        ("flush_all\n", "OK\n"),
+        ("get k n\n", "END\n"),
+        ("set k 0 0 3\ntoolong\n", ""),
+    ] {
+        if expect.is_empty() {
+            client.send(send.replace('\n', "\r\n").as_bytes());
+            assert_eq!(client.read_to_end(), b"CLIENT_ERROR malformed request\r\n");
+        } else {
+            talk(&mut client, send, expect);
+        }
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order_whichever_server_is_quicker() {
+    let servers: Vec<_> = (0..3).map(|_| memcached()).collect();
+    let ports: Vec<_> = servers.iter().map(|(_, port)| *port).collect();
+    let router = router(&ports, &[]);
+    let mut client = router.connect();
+    let (mut send, mut expect) = (String::new(), String::new());
+    for n in 0..500 {
+        let value = "x".repeat(n * 7 % 3000);
+        send += &format!("set k{n} 0 0 {}\n{value}\nget k{n}\n", value.len());
+        expect += &format!("STORED\nVALUE k{n} 0 {}\n{value}\nEND\n", value.len());
+    }
+    talk(&mut client, &send, &expect);
+}
+
+#[test]
+fn one_key_that_fails_makes_the_whole_answer_one_line() {
+    let (_alive, port) = memcached();
+    let router = router(&[port, free_port()], &[]);
+    let mut client = router.connect();
+    let keys: Vec<_> = (0..40).map(|n| format!("key{n}")).collect();
+    let reply = client.ask(&format!("get {}", keys.join(" ")));
+    assert!(reply.starts_with("SERVER_ERROR "), "{reply}");
+    assert_eq!(reply.lines().count(), 1, "{reply}");
+    let answered = keys.iter().filter(|key| client.ask(&format!("get {key}")) == "END\r\n").count();
+    assert!((1..40).contains(&answered), "keys of the other server are served: {answered}");
+}
+
+#[test]
+fn a_server_that_returns_has_its_deletes_before_anybody_is_served() {
+    let port = free_port();
+    let spool = own_directory();
+    let spool_flag = spool.to_str().expect("a path in UTF-8").to_owned();
+    let flags = ["-a", &spool_flag, "--probe-timeout-initial", "100", "--probe-timeout-max", "100"];
+    let router = router(&[port], &flags);
+    let mut client = router.connect();
+    for n in 0..200 {
+        assert_eq!(client.ask(&format!("delete k{n}")), "NOT_FOUND\r\n", "it is written down");
+    }
+    assert!(client.ask("get k1").contains("Server unavailable. Reason: mc_res_connect_error"));
+    let returned = memcached_at(port);
+    let mut behind = returned.connect();
+    for n in 0..200 {
+        behind.send(format!("set k{n} 0 0 5 noreply\r\nstale\r\n").as_bytes());
+    }
+    behind.send(b"version\r\n");
+    eventually("the router asks the server again", || {
+        let reply = client.ask("get k1 k50 k199");
+        assert!(!reply.contains("stale"), "{reply}");
+        reply == "END\r\n"
+    });
+    fs::remove_dir_all(spool).expect("the spool was written");
+}
+
+#[test]
+fn guira_replay_sends_what_a_router_left_behind_and_no_more() {
+    let port = free_port();
+    let spool = own_directory();
+    let spool_flag = spool.to_str().expect("a path in UTF-8").to_owned();
+    let left = router(&[port], &["-a", &spool_flag]);
+    let mut client = left.connect();
+    for key in ["a", "b"] {
+        assert_eq!(client.ask(&format!("delete {key}")), "NOT_FOUND\r\n");
+    }
+    drop(left);
+    let replay = |flags: &[&str]| {
+        let mut command = Command::new(guira());
+        let done = command.args(["replay", "-a", &spool_flag]).args(flags).output();
+        let done = done.expect("guira runs");
+        (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let waiting = format!("127.0.0.1:{port}: 2 deletes wait\n");
+    assert_eq!(replay(&["--dry-run"]), (true, waiting));
+    assert!(!replay(&[]).0, "the server is away");
+    let server = memcached_at(port);
+    let mut behind = server.connect();
+    for key in ["a", "b", "c"] {
+        behind.set(key, b"x");
+    }
+    assert_eq!(replay(&[]), (true, format!("127.0.0.1:{port}: 2 deletes sent\n")));
+    assert_eq!(behind.get("a").or(behind.get("b")), None);
+    assert!(behind.get("c").is_some());
+    behind.set("a", b"newer");
+    assert_eq!(replay(&[]), (true, String::new()), "what was sent is not sent again");
+    assert!(behind.get("a").is_some());
+    fs::remove_dir_all(spool).expect("the spool was written");
+}
+
+fn pool_of(path: &Path, port: u16) {
+    let text = format!(
+        "{{ // one server\n\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}},\n\"route\": \"PoolRoute|A\"}}"
+    );
+    fs::write(path, text).expect("the test's directory can be written");
+}
+
+#[test]
+fn a_changed_configuration_is_used_and_a_bad_one_is_not_while_clients_stay() {
+    let ((one, first), (two, second)) = (memcached(), memcached());
+    one.connect().set("k", b"one");
+    two.connect().set("k", b"two");
+    let dir = own_directory();
+    let path = dir.join("route.json");
+    pool_of(&path, first);
+    let config = format!("file:{}", path.display());
+    let flags = ["--reconfiguration-delay-ms", "10", "--file-observer-poll-period-ms", "20"];
+    let router = routed(&["--config", &config], &flags);
+    let mut client = router.connect();
+    assert_eq!(client.get("k").as_deref(), Some(&b"one"[..]));
+    fs::write(&path, "{\"route\": \"NoSuchRoute\"}").expect("written");
+    eventually("the bad configuration is refused", || {
+        client.stat_word("stats all", "config_failures") != "0"
+    });
+    assert_eq!(client.get("k").as_deref(), Some(&b"one"[..]));
+    pool_of(&path, second);
+    eventually("the good one is used", || client.get("k").as_deref() == Some(b"two"));
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn validate_config_names_the_line_and_exits() {
+    let run = |config: &str| {
+        let mut command = Command::new(guira());
+        let flags = ["route", "--config", config, "--validate-config", "--use-thrift"];
+        command.args(flags).output().expect("guira runs")
+    };
+    let good = run("{\"route\": \"NullRoute\"}");
+    assert!(good.status.success());
+    let said = String::from_utf8_lossy(&good.stderr);
+    assert!(said.contains("--use-thrift has no effect"), "{said}");
+    let bad = run("{\n// a comment\n\"route\": {\"type\": \"XyzRoute\"}\n}");
+    assert_eq!(bad.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&bad.stderr);
+    assert!(said.contains("Unknown RouteHandle: XyzRoute line: 3"), "{said}");
+    assert_eq!(run("file:/nowhere/route.json").status.code(), Some(2));
+}
+
+#[test]
+fn explain_says_where_a_key_would_go_without_sending_it() {
+    let config = "{\"pools\": {\"A\": {\"servers\": [\"10.0.0.1:1\"]}, \"B\": {\"servers\": [\"10.0.0.2:2\"]}}, \
+                  \"route\": {\"type\": \"FailoverRoute\", \"children\": [\"PoolRoute|A\", \"PoolRoute|B\"]}}";
+    let mut command = Command::new(guira());
+    let done = command.args(["route", "explain", "--config", config, "get", "user:1"]).output();
+    let said = String::from_utf8_lossy(&done.expect("guira runs").stdout).into_owned();
+    let expect = "sent to, if each server answers:\n  10.0.0.1:1:ascii:plain:notcompressed\n\
+                  may be sent to, if servers fail or miss, nearest first:\n  \
+                  10.0.0.1:1:ascii:plain:notcompressed\n  10.0.0.2:2:ascii:plain:notcompressed\n";
+    assert!(said.starts_with(expect), "{said}");
+}
+
+#[test]
+fn metrics_have_a_histogram_for_each_pool_and_server() {
+    let (_memcached, port) = memcached();
+    let http = free_port();
+    let text = http.to_string();
+    let router = router(&[port], &["--http", &text]);
+    let mut client = router.connect();
+    for _ in 0..10 {
+        assert_eq!(client.get("k"), None);
+    }
+    let scrape = Scrape::of(http);
+    let labels = format!("{{pool=\"A\",server=\"127.0.0.1:{port}\"}}");
+    let count = format!("guira_route_request_duration_seconds_count{labels}");
+    assert_eq!(scrape.series.get(&count), Some(&10.0), "{:?}", scrape.series);
+    let commands = "guira_route_commands_total{command=\"get\"}";
+    assert_eq!(scrape.series.get(commands), Some(&10.0));
+}
+
+#[test]
+fn a_client_that_asks_for_shutdown_is_answered_and_the_router_ends_well() {
+    let mut router = router(&[free_port()], &[]);
+    let mut client = router.connect();
+    client.send(b"shutdown\r\n");
+    assert_eq!(client.read_to_end(), b"OK\r\n");
+    assert!(router.ended_within(10).is_some_and(|status| status.success()));
+}
