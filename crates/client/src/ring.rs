@@ -27,7 +27,7 @@ pub use ketama::{Ketama, server_name};
 pub use modula::{KeyHash, modula};
 pub use murmur::murmur64a;
 pub use rendezvous::Rendezvous;
-pub use spooky::spooky32;
+pub use spooky::{spooky32, spooky64};
 pub use weighted_ch3::{TRIES as WEIGHTED_CH3_TRIES, weighted_ch3};
 
 /// How a client chooses a server.

@@ -45,7 +45,8 @@ impl Canned {
             .start_paused(true)
             .build()
             .unwrap();
-        let tree = config.build(settings, &Leaves(Rc::clone(&script)))?;
+        let tree =
+            runtime.block_on(async { config.build(settings, &Leaves(Rc::clone(&script))) })?;
         let (context, tasks) = (Context::default(), tokio::task::LocalSet::new());
         Ok(Self { tree, script, context, runtime, tasks })
     }
@@ -86,6 +87,28 @@ impl Canned {
             let took = start.elapsed();
             tokio::time::sleep(Duration::from_secs(60)).await;
             (reply, took)
+        }))
+    }
+
+    /// The outcome, and time stands still.
+    pub(crate) fn outcome_now(&self, request: &Request) -> Outcome {
+        let reply = self.tree.root.route(request, &self.context);
+        self.runtime.block_on(self.tasks.run_until(reply)).outcome
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        self.runtime.block_on(async { tokio::time::sleep(time).await });
+    }
+
+    /// How long it takes until all are answered.
+    pub(crate) fn all_at_once(&self, requests: &[Request]) -> Duration {
+        self.runtime.block_on(self.tasks.run_until(async {
+            let start = tokio::time::Instant::now();
+            let replies =
+                requests.iter().map(|request| self.tree.root.route(request, &self.context));
+            futures_util::future::join_all(replies).await;
+            start.elapsed()
         }))
     }
 

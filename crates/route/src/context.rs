@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::Server;
 use crate::counters::{Counter, Counters};
 
@@ -26,6 +28,8 @@ pub struct Context {
     pub bucket: Option<u64>,
     /// Where leaves note themselves instead of sending: they answer as if they held nothing.
     pub record: Option<Rc<RefCell<Vec<Server>>>>,
+    /// What buckets are chosen by, where that isn't the key up to its hash stop.
+    pub routing_key: Option<Bytes>,
     /// This proxy thread's counters.
     pub counters: Arc<Counters>,
 }

@@ -28,17 +28,36 @@ mod all_fastest;
 mod all_majority;
 mod all_sync;
 mod asynclog;
+mod big_value;
+mod bucket;
 mod choice;
 mod error;
 pub(crate) mod failover;
+mod guards;
 mod hash;
+mod key_split;
+mod l1l2_cache;
+mod l1l2_size_split;
+mod latency;
+mod latest;
+mod logging;
+mod migrate;
 mod miss_failover;
 mod modify_exptime;
+mod modify_key;
 mod null;
 mod operation;
+mod outstanding;
 mod pool;
 pub(crate) mod prefix;
+mod rate_limit;
 pub(crate) mod root;
+mod routing_group;
+pub(crate) mod shadow;
+mod shard_split;
+mod slow_warm_up;
+mod staging;
+mod warm_up;
 
 /// A shared node.
 pub(crate) type Node = Rc<dyn Route>;
@@ -53,20 +72,40 @@ pub(crate) const KINDS: &[(&str, Make)] = &[
     ("AllInitialRoute", all_async::build_initial),
     ("AllMajorityRoute", all_majority::build),
     ("AllSyncRoute", all_sync::build),
+    ("BigValueRoute", big_value::build),
+    ("BlackholeRoute", guards::build_blackhole),
     ("DevNullRoute", null::build_dev_null),
     ("ErrorRoute", error::build),
     ("FailoverRoute", failover::build),
     ("FailoverWithExptimeRoute", failover::build_with_exptime),
     ("HashRoute", hash::build),
+    ("HashStopAllowListRoute", guards::build_hash_stops),
     ("HostIdRoute", choice::build_host_id),
+    ("KeyParseRoute", guards::build_key_parse),
+    ("KeySplitRoute", key_split::build),
+    ("L1L2CacheRoute", l1l2_cache::build),
+    ("L1L2SizeSplitRoute", l1l2_size_split::build),
+    ("LatencyInjectionRoute", latency::build),
+    ("LatestRoute", latest::build),
+    ("LoadBalancerRoute", choice::build_random),
+    ("LoggingRoute", logging::build),
+    ("MigrateRoute", migrate::build),
     ("MissFailoverRoute", miss_failover::build),
     ("ModifyExptimeRoute", modify_exptime::build),
+    ("ModifyKeyRoute", modify_key::build),
     ("NullRoute", null::build),
     ("OperationSelectorRoute", operation::build),
+    ("OriginalClientHashRoute", guards::build_by_client),
     ("PoolRoute", pool::build),
     ("PrefixPolicyRoute", operation::build),
     ("RandomRoute", choice::build_random),
+    ("RateLimitRoute", rate_limit::build),
+    ("RoutingGroupRoute", routing_group::build),
     ("SaltedFailoverRoute", failover::build_salted),
+    ("ShadowRoute", shadow::build),
+    ("ShardSplitRoute", shard_split::build),
+    ("StagingRoute", staging::build),
+    ("WarmUpRoute", warm_up::build),
 ];
 
 /// A future on a proxy's own thread.
@@ -100,10 +139,20 @@ pub trait Route: fmt::Debug {
         0
     }
 
+    /// The bucket that a key is put into here, and the key space of the buckets.
+    fn bucket(&self, _request: &Request, _context: &Context) -> Option<(u64, &str)> {
+        None
+    }
+
     /// The server behind a leaf.
     fn server(&self) -> Option<&Server> {
         None
     }
+}
+
+/// Each type of route that a configuration may name, but `Pool`, a list, and `PrefixSelectorRoute`, for the root only.
+pub fn types() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(name, _)| *name)
 }
 
 /// What configurations and logs call a command.
@@ -192,5 +241,7 @@ pub fn outline(route: &dyn Route, request: &Request) -> String {
     text
 }
 
+#[cfg(test)]
+mod handles;
 #[cfg(test)]
 mod tests;

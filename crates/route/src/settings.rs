@@ -1,11 +1,15 @@
 //! What a tree depends on beside its configuration: flags, and what is shared by the process.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::RwLock;
 
 use crate::config::Json;
 use crate::route::failover::LeaseTokens;
+use crate::route::shadow::ShadowTokens;
 
 /// Flags that the tree of routes looks at. Times of zero mean "as the pool says".
 #[derive(Clone, Debug)]
@@ -45,7 +49,17 @@ pub struct Settings {
     pub send_invalid_route_to_default: bool,
     /// Leases that were taken on other servers than a key's own. One for all threads and configurations.
     pub lease_tokens: Arc<LeaseTokens>,
-    /// Without it a `LoggingRoute` stands aside.
+    /// Leases of shadows by those of clients. One for all threads and configurations.
+    pub shadow_tokens: Arc<ShadowTokens>,
+    /// What the runtime variables' file says now.
+    pub runtime_variables: RuntimeVariables,
+    /// The time of day.
+    pub clock: Clock,
+    /// Where a `LoggingRoute` writes.
+    pub log: Log,
+    /// This proxy thread's number.
+    pub proxy_index: u32,
+    /// A `LoggingRoute` stands above the root.
     pub is_logging_route_enabled: bool,
     /// Values longer than this many bytes are cut into chunks; 0: none.
     pub big_value_split_threshold: usize,
@@ -73,6 +87,11 @@ impl Default for Settings {
             group_remote_errors: false,
             send_invalid_route_to_default: false,
             lease_tokens: Arc::default(),
+            shadow_tokens: Arc::default(),
+            runtime_variables: RuntimeVariables::default(),
+            clock: Clock::default(),
+            log: Log::default(),
+            proxy_index: 0,
             is_logging_route_enabled: false,
             big_value_split_threshold: 0,
             big_value_batch_size: 10,
@@ -111,5 +130,82 @@ impl Settings {
     pub fn region_and_cluster(&self) -> (&str, &str) {
         let route = self.default_route.trim_matches('/');
         route.split_once('/').unwrap_or((route, ""))
+    }
+}
+
+/// Variables that change while the router runs, by name: mcrouter's `--runtime-vars-file`.
+#[derive(Clone, Debug, Default)]
+pub struct RuntimeVariables {
+    values: Arc<RwLock<Option<Json>>>,
+}
+
+impl RuntimeVariables {
+    /// Replaces all variables by the members of an object.
+    pub fn set(&self, values: Json) {
+        *self.values.write() = Some(values);
+    }
+
+    /// A variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Json> {
+        self.values.read().as_ref()?.get(name).cloned()
+    }
+}
+
+/// Tells the time of day, for routes that change with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    now: fn() -> SystemTime,
+}
+
+impl Clock {
+    /// A clock that shows what `now` says.
+    #[must_use]
+    pub const fn new(now: fn() -> SystemTime) -> Self {
+        Self { now }
+    }
+
+    /// Seconds since 1970.
+    #[must_use]
+    pub fn unix_s(&self) -> i64 {
+        let since = (self.now)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new(SystemTime::now)
+    }
+}
+
+/// Takes lines for the log.
+#[derive(Clone)]
+pub struct Log {
+    write: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Log {
+    /// A log that hands each line to `write`.
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { write: Arc::new(write) }
+    }
+
+    /// Writes a line.
+    pub fn write(&self, line: &str) {
+        (self.write)(line);
+    }
+}
+
+/// Forgets what it is told.
+impl Default for Log {
+    fn default() -> Self {
+        Self::new(|_| {})
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
     }
 }

@@ -9,9 +9,13 @@
 /// Some fifty operations for a key of up to 31 bytes, without a multiplication.
 #[must_use]
 pub fn spooky32(key: &[u8], seed: u32) -> u32 {
-    let seed = u64::from(seed);
-    let hash = if key.len() < SHORT_BYTES { short(key, seed) } else { long(key, seed) };
-    (hash & 0xffff_ffff) as u32
+    (spooky64(key, u64::from(seed)) & 0xffff_ffff) as u32
+}
+
+/// The 64-bit form, of which [`spooky32`] is the lower half.
+#[must_use]
+pub fn spooky64(key: &[u8], seed: u64) -> u64 {
+    if key.len() < SHORT_BYTES { short(key, seed) } else { long(key, seed) }
 }
 
 fn short(key: &[u8], seed: u64) -> u64 {

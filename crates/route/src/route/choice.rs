@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
+use guira_client::ring::{SERVERS_MAX, ch3};
 use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node, null};
@@ -94,17 +95,21 @@ impl Randomness {
     }
 }
 
-/// `RandomRoute`: a uniform choice.
+/// `RandomRoute`: a uniform choice. `LoadBalancerRoute` is the same here: servers that speak text don't tell their load.
 pub(super) fn build_random(
     json: &Json,
     builder: &mut Builder<'_>,
 ) -> Result<Vec<Node>, ConfigError> {
-    let mut children = builder.children(json)?;
-    Ok(vec![match children.len() {
+    Ok(vec![node_random(builder.children(json)?)])
+}
+
+/// Any of `children`.
+pub(super) fn node_random(mut children: Vec<Node>) -> Node {
+    match children.len() {
         0 => null::node(),
         1 => children.remove(0),
         _ => Rc::new(Random { children, random: Randomness::new() }),
-    }])
+    }
 }
 
 /// `HostIdRoute`: the same child for all requests of this host, chosen when the tree is built.
@@ -128,5 +133,5 @@ pub(super) fn host_hash(host_id: u32, salt: &str) -> usize {
         return id;
     }
     let salted = [&host_id.to_le_bytes(), salt.as_bytes()].concat();
-    crate::hash::ch3(&salted, 1 << 23)
+    ch3(&salted, SERVERS_MAX)
 }

@@ -236,7 +236,7 @@ impl Route for Failover {
 }
 
 /// A failover over `children` as `json` has it.
-fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
+pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
     if children.len() <= 1 {
         return Ok(children.pop().unwrap_or_else(null::node));
     }
@@ -254,7 +254,7 @@ fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<N
     Ok(Rc::new(Failover {
         name,
         errors: Errors::read(fields)?,
-        policy: Policy::read(fields, children.len())?,
+        policy: Policy::read(fields, children.len(), builder)?,
         limit: fields.object("failover_limit")?.map(Limit::read).transpose()?,
         lease_tokens: is_pairing.then(|| Arc::clone(&builder.settings.lease_tokens)),
         children,

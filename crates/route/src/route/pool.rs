@@ -5,34 +5,75 @@
 
 use std::rc::Rc;
 
-use super::{Node, asynclog, hash};
-use crate::build::Builder;
+use super::{
+    Node, asynclog, bucket, hash, outstanding, rate_limit, shadow, shard_split, slow_warm_up,
+};
+use crate::build::{Builder, Pool};
 use crate::config::fields::Fields;
 use crate::config::{ConfigError, Json, Object};
 
+type Result<T> = std::result::Result<T, ConfigError>;
+
 /// `PoolRoute`, `PoolRoute|name`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, "PoolRoute");
     let which = if json.as_object().is_some() { fields.required("pool")? } else { json };
     let pool = builder.pool(which)?;
     let within = |error: ConfigError| error.within(format!("PoolRoute {}", pool.name));
-    let hashing = hashing(fields, &pool.fields, &pool.name).map_err(within)?;
-    let mut route = hash::node(&hashing, pool.destinations.clone()).map_err(within)?;
-    let asynclog_name = match (fields.string("asynclog_name")?, fields.string("name")?) {
-        (Some(name), _) | (None, Some(name)) => Rc::from(name),
-        (None, None) => Rc::clone(&pool.name),
-    };
-    if fields.boolean("asynclog")?.unwrap_or(true) {
-        if builder.settings.is_asynclog_enabled {
-            route = asynclog::node(route, Rc::clone(&asynclog_name));
-        }
-        builder.asynclog_routes.insert(asynclog_name.to_string(), Rc::clone(&route));
-    }
+    let route = over(fields, &pool, builder).map_err(within)?;
     Ok(vec![route])
 }
 
+fn over(fields: Fields<'_>, pool: &Pool, builder: &mut Builder<'_>) -> Result<Node> {
+    let destinations = destinations(fields, pool.destinations.clone(), builder)?;
+    let hashing = hashing(fields, &pool.fields, &pool.name)?;
+    let mut route = hash::node(&hashing, destinations, builder)?;
+    if let Some(rates) = fields.any("rates") {
+        route = rate_limit::node(route, rates, None)?;
+    }
+    if let Some(splits) = fields.any("shard_splits") {
+        route = shard_split::node(route, splits, builder)?;
+    }
+    let name = match (fields.string("asynclog_name")?, fields.string("name")?) {
+        (Some(name), _) | (None, Some(name)) => Rc::from(name),
+        (None, None) => Rc::clone(&pool.name),
+    };
+    let is_logged = fields.boolean("asynclog")?.unwrap_or(true);
+    if is_logged && builder.settings.is_asynclog_enabled {
+        route = asynclog::node(route, Rc::clone(&name));
+    }
+    if fields.boolean("bucketize")?.unwrap_or(false) {
+        route = bucket::node(route, fields)?;
+    }
+    if is_logged {
+        builder.asynclog_routes.insert(name.to_string(), Rc::clone(&route));
+    }
+    Ok(route)
+}
+
+/// A pool's destinations, each with what the route puts around it.
+fn destinations(
+    fields: Fields<'_>,
+    mut nodes: Vec<Node>,
+    builder: &mut Builder<'_>,
+) -> Result<Vec<Node>> {
+    let limit = fields.integer("max_outstanding", 0..=1_000_000)?.filter(|limit| *limit > 0);
+    if let Some(limit) = limit {
+        nodes = nodes.into_iter().map(|node| outstanding::node(node, limit)).collect();
+    }
+    if let Some(slow) = fields.object("slow_warmup")? {
+        let slow = Fields::new(slow, "slow_warmup");
+        let elsewhere = builder.one(slow.required("failoverTarget")?)?;
+        let settings = slow.object("settings")?.map(|json| Fields::new(json, "SlowWarmUpSettings"));
+        let settings = slow_warm_up::Settings::read(settings)?;
+        let wrap = |node| slow_warm_up::node(node, Rc::clone(&elsewhere), settings);
+        nodes = nodes.into_iter().map(wrap).collect();
+    }
+    shadow::wrap(fields, nodes, builder)
+}
+
 /// The fields of the hash: those of the pool, and over them those of the route.
-fn hashing(fields: Fields<'_>, pool: &Json, name: &str) -> Result<Json, ConfigError> {
+fn hashing(fields: Fields<'_>, pool: &Json, name: &str) -> Result<Json> {
     let mut hashing = Object::default();
     if let Some(weights) = pool.get("weights") {
         hashing.insert("hash_func", "WeightedCh3".into());
@@ -50,6 +91,11 @@ fn hashing(fields: Fields<'_>, pool: &Json, name: &str) -> Result<Json, ConfigEr
             (None, Some(_)) => hashing.insert("hash_func", hash.clone()),
             _ => return Err(fields.error("hash is not object/string")),
         },
+    }
+    for name in ["bucketize", "useBucketHashSelector"] {
+        if fields.boolean(name)?.unwrap_or(false) {
+            hashing.insert("bucketize", true.into());
+        }
     }
     if let Some(error_on_empty) = pool.get("error_on_empty") {
         hashing.insert("error_on_empty", error_on_empty.clone());

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::prefix::{PrefixMap, Selector};
-use super::{BoxFuture, Node, all_sync, detach};
+use super::{BoxFuture, Node, all_sync, big_value, detach, logging};
 use crate::config::ConfigError;
 use crate::outcome::{default_reply, is_error};
 use crate::{Context, Route, Settings, key};
@@ -197,7 +197,12 @@ pub(crate) fn build(
         allow_only_gets: settings.allow_only_gets,
         group_remote_errors: settings.group_remote_errors,
     };
-    Ok(Rc::new(Top { root: Rc::new(root), everywhere: all_sync::node(destinations) }))
+    let (threshold, batch) = (settings.big_value_split_threshold, settings.big_value_batch_size);
+    let mut root = big_value::node(Rc::new(root), threshold, batch, false);
+    if settings.is_logging_route_enabled {
+        root = logging::node(root, settings.log.clone());
+    }
+    Ok(Rc::new(Top { root, everywhere: all_sync::node(destinations) }))
 }
 
 /// For each beginning of a key that any selector knows, what each of the selectors has for it.
@@ -229,7 +234,7 @@ fn push_new(found: &mut Vec<Node>, more: &[Node]) {
 }
 
 /// `/region/cluster/`, whichever slashes were left out.
-fn normal(prefix: &str) -> Result<String, ConfigError> {
+pub(super) fn normal(prefix: &str) -> Result<String, ConfigError> {
     let inner = prefix.strip_prefix('/').unwrap_or(prefix);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     match inner.split('/').collect::<Vec<_>>()[..] {

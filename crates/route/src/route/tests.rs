@@ -1,3 +1,5 @@
+//! Fan-outs, prefixes, names and errors of whole trees, and the laws that trees obey.
+
 use std::time::Duration;
 
 use guira_client::{Op, Outcome, Request};

@@ -5,6 +5,8 @@
 use std::cmp::Ordering;
 use std::net::{IpAddr, UdpSocket};
 
+use guira_client::ring::spooky64;
+
 use super::{Args, ConfigError, Json, Macros, Result, Scope, Value, json};
 
 mod casts;
@@ -21,16 +23,15 @@ pub(super) struct Function {
 /// How a function wants its arguments.
 pub(super) enum Call {
     /// All of them, expanded.
-    Eager(fn(Vec<Json>) -> Result<Json>),
+    Eager(EagerCall),
     /// As they stand.
-    Lazy(fn(&mut Macros<'_>, &mut Args<'_>) -> Result<Json>),
+    Lazy(LazyCall),
 }
 
-const fn eager(
-    name: &'static str,
-    params: &'static [&'static str],
-    call: fn(Vec<Json>) -> Result<Json>,
-) -> Function {
+type EagerCall = fn(Vec<Json>) -> Result<Json>;
+type LazyCall = fn(&mut Macros<'_>, &mut Args<'_>) -> Result<Json>;
+
+const fn eager(name: &'static str, params: &'static [&'static str], call: EagerCall) -> Function {
     Function { name, params, required: params.len(), call: Call::Eager(call) }
 }
 
@@ -38,7 +39,7 @@ const fn lazy(
     name: &'static str,
     params: &'static [&'static str],
     required: usize,
-    call: fn(&mut Macros<'_>, &mut Args<'_>) -> Result<Json>,
+    call: LazyCall,
 ) -> Function {
     Function { name, params, required, call: Call::Lazy(call) }
 }
@@ -52,6 +53,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     lazy("defined", &["name"], 1, defined),
     lazy("select", &["dictionary", "key", "default"], 2, containers::select),
     lazy("shuffle", &["dictionary", "seed"], 1, containers::shuffle),
+    eager("hash", &["value"], |args| Ok(hash(&args[0])?.cast_signed().into())),
+    eager("weightedHash", &["dictionary", "key"], |args| weighted_hash(&args[0], &args[1])),
     eager("int", &["value"], |args| casts::int(&args[0])),
     eager("double", &["value"], |args| casts::double(&args[0])),
     eager("str", &["value"], |args| casts::string(&args[0])),
@@ -204,6 +207,18 @@ fn is_local_ip(ip: &Json) -> Result<Json> {
     Ok(is_local.into())
 }
 
+/// The same on each host and in each version.
+fn hash(value: &Json) -> Result<u64> {
+    match &value.value {
+        Value::Int(number) => Ok(twang_mix64(number.cast_unsigned())),
+        Value::String(string) => Ok(spooky64(string.as_bytes(), 0)),
+        _ => {
+            let message = format!("Hash: can not cast {} to int or string", value.type_name());
+            Err(ConfigError::at(value.line, message))
+        }
+    }
+}
+
 /// Thomas Wang's mix, in the variant that folly calls by this name.
 fn twang_mix64(key: u64) -> u64 {
     let mut key = (!key).wrapping_add(key << 21);
@@ -213,4 +228,42 @@ fn twang_mix64(key: u64) -> u64 {
     key = key.wrapping_add(key << 2).wrapping_add(key << 4);
     key ^= key >> 28;
     key.wrapping_add(key << 31)
+}
+
+/// Rendezvous hashing: the name with the largest hash^(1/weight), hashes taken as numbers from 0 to 1.
+fn weighted_hash(dictionary: &Json, key: &Json) -> Result<Json> {
+    let fail = |message: &str| ConfigError::new(format!("WeightedHash: {message}"));
+    let choices = dictionary.as_object().filter(|object| !object.is_empty());
+    let choices = choices.ok_or_else(|| fail("dictionary is not an object with members"))?;
+    let key = match key.as_int() {
+        Some(number) => number.cast_unsigned(),
+        None => hash(key)?,
+    };
+    let mut weights = Vec::with_capacity(choices.len());
+    for (name, weight) in choices.iter() {
+        let weight = weight.as_number().filter(|weight| *weight >= -0.01);
+        let weight = weight.ok_or_else(|| fail(&format!("{name} is not a number from 0")))?;
+        weights.push((name, weight.max(0.0)));
+    }
+    let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    if sum < f64::EPSILON {
+        return Err(fail("sum of weights is 0"));
+    }
+    let mut best = (-1.0, "");
+    for (name, weight) in weights {
+        let weight = weight / sum;
+        let uniform = casts::unit(twang_mix64(fnv64(name.as_bytes()).wrapping_add(key)));
+        let score = if weight > f64::EPSILON { uniform.powf(1.0 / weight) } else { 0.0 };
+        if score > best.0 {
+            best = (score, name);
+        }
+    }
+    Ok(best.1.into())
+}
+
+/// FNV-1 over signed bytes, as folly has it.
+fn fnv64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        hash.wrapping_mul(0x100_0000_01b3) ^ i64::from(byte.cast_signed()).cast_unsigned()
+    })
 }

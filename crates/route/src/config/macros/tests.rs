@@ -1,3 +1,5 @@
+//! What each function, loop and definition expands to, and what errors say.
+
 use std::collections::BTreeMap;
 
 use super::preprocess;

@@ -2,15 +2,18 @@
 
 use std::cell::Cell;
 
+use guira_client::ring::Rendezvous;
 use guira_client::{Outcome, Request};
 
 use super::Result;
 use crate::Route;
+use crate::build::Builder;
 use crate::config::fields::Fields;
 use crate::counters::Counter;
+use crate::key;
 use crate::outcome::{self, ErrorSet};
 use crate::route::Node;
-use crate::{hash, key};
+use crate::route::hash::{self, Function};
 
 /// An order, and how far it is followed.
 #[derive(Debug)]
@@ -29,9 +32,12 @@ enum Kind {
     /// Errors in a row, of each child.
     LeastFailures(Vec<Cell<u64>>),
     Deterministic {
+        function: Function,
         uses_domains: bool,
         ignores_choice: bool,
     },
+    /// Of the children but the first.
+    Rendezvous(Rendezvous),
 }
 
 /// The children after the first, as one request asks them.
@@ -63,7 +69,7 @@ struct Draw {
 
 impl Policy {
     /// From `failover_policy`.
-    pub(super) fn read(fields: Fields<'_>, children: usize) -> Result<Self> {
+    pub(super) fn read(fields: Fields<'_>, children: usize, builder: &Builder<'_>) -> Result<Self> {
         let in_order = Self {
             kind: Kind::InOrder,
             children_max: children,
@@ -94,9 +100,31 @@ impl Policy {
                 let error_tries_max = required("max_error_tries", tries("max_error_tries")?)?;
                 let uses_domains = policy.boolean("enable_failure_domains")?.unwrap_or(false);
                 let ignores_choice = policy.boolean("ignore_normal_reply_index")?.unwrap_or(false);
-                let kind = Kind::Deterministic { uses_domains, ignores_choice };
+                let function = match fields.object("hash")? {
+                    Some(json) => Function::read(
+                        Fields::new(json, "DeterministicOrderPolicy"),
+                        children,
+                        builder,
+                    )?,
+                    None => Function::Ch3,
+                };
+                let kind = Kind::Deterministic { function, uses_domains, ignores_choice };
                 let error_tries_max = error_tries_max.min(children_max);
                 Ok(Self { kind, children_max, error_tries_max, excluded })
+            }
+            "RendezvousPolicy" => {
+                // The tags stand beside the policy, or in it.
+                let of = if fields.any("tags").is_some() { fields } else { policy };
+                let tags = hash::tags(of, children - 1)?;
+                let is_weighted =
+                    fields.string("hash").is_ok_and(|name| name == Some("WeightedRendezvous"));
+                let ring = if is_weighted {
+                    let weights = hash::weights(of, children - 1)?;
+                    Rendezvous::weighted(&tags.into_iter().zip(weights).collect::<Vec<_>>())
+                } else {
+                    Rendezvous::new(&tags)
+                };
+                Ok(Self { kind: Kind::Rendezvous(ring), ..in_order })
             }
             _ => {
                 let error_tries_max = tries("max_tries")?.unwrap_or(usize::MAX);
@@ -115,6 +143,12 @@ impl Policy {
                 State::Sorted(sorted)
             }
             Kind::Deterministic { .. } => State::Drawn(Draw::default()),
+            Kind::Rendezvous(ring) => {
+                let chosen = children[0].choice(request).unwrap_or(0);
+                let ranking = ring.ranking(key::routing_key(&request.key)).into_iter();
+                let others = ranking.filter(|child| *child != chosen).map(|child| child + 1);
+                State::Sorted([0].into_iter().chain(others).collect())
+            }
         };
         Order { policy: self, children, request, asked: 1, child: 0, state }
     }
@@ -147,6 +181,7 @@ impl Policy {
             Kind::Deterministic { .. } => {
                 (Counter::FailoverDeterministic, Counter::FailoverDeterministicFailed)
             }
+            Kind::Rendezvous(_) => (Counter::FailoverRendezvous, Counter::FailoverRendezvousFailed),
         }
     }
 }
@@ -159,7 +194,7 @@ impl Order<'_> {
         }
         self.child = match &mut self.state {
             State::InOrder => self.asked,
-            State::Sorted(sorted) => sorted[self.asked],
+            State::Sorted(sorted) => *sorted.get(self.asked)?,
             State::Drawn(draw) => draw.next(&self.policy.kind, self.request, self.children),
         };
         self.asked += 1;
@@ -168,7 +203,9 @@ impl Order<'_> {
 
     /// Whether no child is left.
     pub(super) fn is_last(&self) -> bool {
-        self.asked >= self.policy.children_max
+        let is_sorted_out =
+            matches!(&self.state, State::Sorted(sorted) if self.asked >= sorted.len());
+        is_sorted_out || self.asked >= self.policy.children_max
     }
 
     /// The child asked last couldn't be reached: its neighbours in the failure domain are asked last.
@@ -197,7 +234,8 @@ impl Order<'_> {
 impl Draw {
     /// Draws by the key and one salt after the other, until a child comes that wasn't asked yet.
     fn next(&mut self, kind: &Kind, request: &Request, children: &[Node]) -> usize {
-        let Kind::Deterministic { uses_domains, ignores_choice } = *kind else { return 0 };
+        let Kind::Deterministic { function, uses_domains, ignores_choice } = kind else { return 0 };
+        let (uses_domains, ignores_choice) = (*uses_domains, *ignores_choice);
         if self.is_used.is_empty() {
             self.salt = 1;
             self.is_used.resize(children.len(), false);
@@ -212,7 +250,7 @@ impl Draw {
             self.salt += 1;
             let salt = self.salt.to_string();
             let salted = [key::routing_key(&request.key), salt.as_bytes()].concat();
-            let child = hash::ch3(&salted, children.len());
+            let child = function.index(&salted, children.len());
             let domain = failure_domain(&*children[child], request);
             let has_failed = uses_domains && self.failed_domains.contains(&domain);
             let is_avoided = has_failed && attempts <= DOMAIN_ATTEMPTS_MAX;

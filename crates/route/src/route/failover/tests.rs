@@ -1,3 +1,5 @@
+//! In which order children are asked, for which errors, how often, and where leases go.
+
 use guira_client::{Op, Outcome, Reply, Request};
 
 use crate::canned::{Canned, pools};

@@ -55,3 +55,9 @@ pub(super) fn boolean(json: &Json) -> Result<Json> {
     };
     truth.map(Json::from).ok_or_else(|| fail(json, "boolean"))
 }
+
+/// A hash as a number from 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "53 of 64 bits are plenty")]
+pub(super) fn unit(hash: u64) -> f64 {
+    hash as f64 / u64::MAX as f64
+}

@@ -1,0 +1,184 @@
+//! `L1L2SizeSplitRoute`: large values stand in a second pool, and a sentinel in the first says so.
+//!
+//! A set under a lease gives the large value a key of its own, `key|==|number`, and the sentinel the number: two
+//! clients' values never mix.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use guira_client::{Op, Outcome, Reply, Request};
+
+use super::choice::Randomness;
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{is_error, is_failover_error, is_hit, is_stored};
+use crate::{Context, Route, key};
+
+/// Values by size.
+#[derive(Debug)]
+struct SizeSplit {
+    l1: Node,
+    l2: Node,
+    /// From so many bytes on a value is large; 0: none is.
+    threshold: usize,
+    /// What lives shorter than this stays in the first pool; 0: no such bound.
+    ttl_threshold: i64,
+    /// How long a large value lives in the first pool if the second fails.
+    failure_ttl: i64,
+    /// Store large values in both, and no sentinel.
+    is_in_both: bool,
+    retries: u32,
+    random: Randomness,
+}
+
+/// The flag of a sentinel.
+const IS_SENTINEL: u32 = 0x20;
+/// mcrouter's bound, and room for `|==|` and a number.
+const SPLIT_KEY_BYTES_MAX: usize = 255 - 4 - 20;
+
+impl SizeSplit {
+    fn stays_in_l1(&self, request: &Request) -> bool {
+        self.threshold == 0
+            || request.value.len() < self.threshold
+            || (self.ttl_threshold != 0 && request.exptime < self.ttl_threshold)
+            || request.key.len() > SPLIT_KEY_BYTES_MAX
+    }
+
+    async fn get(&self, request: &Request, context: &Context) -> Reply {
+        let mut retries = self.retries;
+        loop {
+            let sentinel = self.l1.route(request, context).await;
+            if sentinel.flags & IS_SENTINEL == 0 {
+                return sentinel;
+            }
+            if request.op == Op::LeaseGet && sentinel.token >= 1 {
+                return Reply { token: sentinel.token, ..Reply::new(Outcome::NotFound) };
+            }
+            if !is_hit(sentinel.outcome) {
+                return sentinel;
+            }
+            let is_named = !sentinel.value.is_empty();
+            if request.op == Op::Get && !is_named {
+                return self.l2.route(request, context).await;
+            }
+            let large = Request::new(Op::Get, large_key(&request.key, &sentinel.value));
+            let reply = self.l2.route(&large, context).await;
+            if is_hit(reply.outcome) {
+                return Reply { token: sentinel.token, ..reply };
+            }
+            if !is_error(reply.outcome) || is_failover_error(reply.outcome) {
+                self.delete_sentinel(request, &sentinel.value, context).await;
+            }
+            if is_error(reply.outcome) {
+                return Reply::new(reply.outcome);
+            }
+            if request.op == Op::Get || retries == 0 {
+                return Reply::new(Outcome::LocalError);
+            }
+            retries -= 1;
+        }
+    }
+
+    /// Ends the sentinel's life, if it is still the one that was seen.
+    async fn delete_sentinel(&self, request: &Request, seen: &Bytes, context: &Context) {
+        let now = self.l1.route(&Request::new(Op::Gets, request.key.clone()), context).await;
+        if is_hit(now.outcome) && now.value == *seen {
+            let end = Request {
+                token: now.token,
+                exptime: -1,
+                ..Request::new(Op::Cas, request.key.clone())
+            };
+            self.l1.route(&end, context).await;
+        }
+    }
+
+    async fn set(&self, request: &Request, context: &Context) -> Reply {
+        if self.is_in_both {
+            let reply = self.l1.route(request, context).await;
+            if is_stored(reply.outcome) {
+                detach(&self.l2, request.clone(), context);
+            }
+            return reply;
+        }
+        let reply = self.l2.route(request, context).await;
+        if !is_stored(reply.outcome) {
+            return reply;
+        }
+        self.l1.route(&sentinel(request, Bytes::new()), context).await
+    }
+
+    async fn set_under_lease(&self, request: &Request, context: &Context) -> Reply {
+        let number: Bytes = (self.random.next() >> 32).to_string().into();
+        let key = large_key(&request.key, &number);
+        let large = Request { op: Op::Set, key: key.clone(), token: 0, ..request.clone() };
+        if self.is_in_both {
+            let reply = self.l1.route(&Request { key, ..request.clone() }, context).await;
+            if is_stored(reply.outcome) {
+                detach(&self.l2, large, context);
+            }
+            return reply;
+        }
+        let stored = self.l2.route(&large, context).await;
+        if is_stored(stored.outcome) {
+            return self.l1.route(&sentinel(request, number), context).await;
+        }
+        let mut request = request.clone();
+        if request.exptime > self.failure_ttl || request.exptime == 0 {
+            request.exptime = self.failure_ttl;
+        }
+        self.l1.route(&request, context).await
+    }
+}
+
+fn sentinel(request: &Request, value: Bytes) -> Request {
+    Request { value, flags: request.flags | IS_SENTINEL, ..request.clone() }
+}
+
+fn large_key(whole: &Bytes, number: &[u8]) -> Bytes {
+    if number.is_empty() {
+        return whole.clone();
+    }
+    key::concat(&[whole, b"|==|", number])
+}
+
+impl Route for SizeSplit {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        match request.op {
+            Op::Get | Op::Gets | Op::LeaseGet => Box::pin(self.get(request, context)),
+            Op::Set if !self.stays_in_l1(request) => Box::pin(self.set(request, context)),
+            Op::LeaseSet if !self.stays_in_l1(request) => {
+                Box::pin(self.set_under_lease(request, context))
+            }
+            _ => self.l1.route(request, context),
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "l1l2-sizesplit".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.l1, request);
+        visitor(&*self.l2, request);
+    }
+}
+
+/// `L1L2SizeSplitRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "L1L2SizeSplitRoute");
+    let (l1, l2) = (builder.one(fields.required("l1")?)?, builder.one(fields.required("l2")?)?);
+    let threshold = fields.integer("threshold", 0..=i64::from(u32::MAX))?;
+    Ok(vec![Rc::new(SizeSplit {
+        l1,
+        l2,
+        threshold: threshold.ok_or_else(|| fields.error("no threshold"))?,
+        ttl_threshold: fields.integer("ttl_threshold", 0..=i64::from(i32::MAX))?.unwrap_or(0),
+        failure_ttl: fields.integer("failure_ttl", 1..=i64::from(i32::MAX))?.unwrap_or(60),
+        is_in_both: fields.boolean("both_full_set")?.unwrap_or(false),
+        retries: fields.integer("retries", 1..=10)?.unwrap_or(1),
+        random: Randomness::new(),
+    })])
+}

@@ -1,0 +1,59 @@
+//! `LatencyInjectionRoute`: a slower child, for tests of what is above it.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Duration;
+
+use guira_client::{Reply, Request};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{BoxFuture, Node};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::{Context, Route};
+
+/// Waits before, after, and until a total.
+#[derive(Debug)]
+struct Slow {
+    child: Node,
+    before: Duration,
+    after: Duration,
+    total: Duration,
+}
+
+impl Route for Slow {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let end = Instant::now() + self.total;
+            sleep(self.before).await;
+            let reply = self.child.route(request, context).await;
+            sleep(self.after).await;
+            sleep_until(end).await;
+            reply
+        })
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        let [before, after, total] =
+            [self.before, self.after, self.total].map(|wait| wait.as_millis());
+        format!("latency-injection|before:{before}ms|after:{after}ms|total:{total}ms").into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.child, request);
+    }
+}
+
+/// `LatencyInjectionRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "LatencyInjectionRoute");
+    let child = builder.one(fields.required("child")?)?;
+    let wait = |name| -> Result<Duration, ConfigError> {
+        let wait = fields.integer(name, 0..=3_600_000)?;
+        Ok(wait.map_or(Duration::ZERO, Duration::from_millis))
+    };
+    let (before, after) = (wait("before_latency_ms")?, wait("after_latency_ms")?);
+    let total = wait("total_latency_ms")?;
+    Ok(vec![Rc::new(Slow { child, before, after, total })])
+}

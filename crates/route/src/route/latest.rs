@@ -1,0 +1,43 @@
+//! `LatestRoute`: a few children in an order that is this host's own, the first of them as long as it answers.
+
+use guira_client::ring::{WEIGHTED_CH3_TRIES, weighted_ch3};
+
+use super::{Node, failover, hash};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+
+/// `LatestRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let children = builder.children(json)?;
+    Ok(vec![node(json, children, builder)?])
+}
+
+/// A failover over `failover_count` of `children`, drawn by the host's number, thread if wanted, salt and weights.
+pub(super) fn node(
+    json: &Json,
+    mut children: Vec<Node>,
+    builder: &Builder<'_>,
+) -> Result<Node, ConfigError> {
+    let fields = Fields::new(json, "LatestRoute");
+    let count = fields.integer("failover_count", 0..=i64::from(u32::MAX))?.unwrap_or(5);
+    let salt = fields.string("salt")?.unwrap_or_default();
+    let is_by_thread = fields.boolean("thread_local_failover")?.unwrap_or(false);
+    let mut weights = match fields.any("weights") {
+        Some(_) => hash::weights(fields, children.len())?,
+        None => vec![1.0; children.len()],
+    };
+    if children.len() > 1 {
+        let thread = if is_by_thread { builder.settings.proxy_index } else { 0 };
+        let mut key = format!("{}:{thread}:{salt}", builder.settings.host_id);
+        let mut drawn = Vec::new();
+        for round in 0..count.min(children.len()) {
+            let child = weighted_ch3(key.as_bytes(), &weights, WEIGHTED_CH3_TRIES);
+            drawn.push(children.swap_remove(child));
+            weights.swap_remove(child);
+            key = format!("{key}:{round}");
+        }
+        children = drawn;
+    }
+    failover::node(json, children, builder)
+}

@@ -1,0 +1,61 @@
+//! `LoggingRoute`: tells the log of each value that was found or stored, and for whom.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use guira_client::{Reply, Request};
+
+use super::{BoxFuture, Node, null, op_name};
+use crate::build::Builder;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{self, is_hit, is_stored};
+use crate::settings::Log;
+use crate::{Context, Route};
+
+/// Logs what its child did.
+#[derive(Debug)]
+struct Logging {
+    child: Node,
+    log: Log,
+}
+
+impl Route for Logging {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        Box::pin(async move {
+            let reply = self.child.route(request, context).await;
+            if is_hit(reply.outcome) || is_stored(reply.outcome) {
+                let client = context.client.map_or_else(|| "N/A".to_owned(), |ip| ip.to_string());
+                let key = String::from_utf8_lossy(&request.key);
+                let (op, outcome) = (op_name(request.op), outcome::name(reply.outcome));
+                let bytes = request.value.len().max(reply.value.len());
+                self.log.write(&format!(
+                    "Key: {key} request name: {op} reply: mc_res_{outcome} bytes: {bytes} user ip: {client}"
+                ));
+            }
+            reply
+        })
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "logging".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.child, request);
+    }
+}
+
+/// `child`, whose hits and stores are logged.
+pub(super) fn node(child: Node, log: Log) -> Node {
+    Rc::new(Logging { child, log })
+}
+
+/// `LoggingRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let child = match (json.as_str(), json.get("target")) {
+        (Some(_), _) => builder.one(json)?,
+        (None, Some(target)) => builder.one(target)?,
+        (None, None) => null::node(),
+    };
+    Ok(vec![node(child, builder.settings.log.clone())])
+}

@@ -1,0 +1,106 @@
+//! `MigrateRoute`: keys move from one route to another, each at a time of its own.
+//!
+//! ```text
+//! start            start + interval             start + 2·interval
+//!   │ deletes to both │ each key moves at its own time │
+//! ```
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use futures_util::future::join;
+use guira_client::ring::spooky32;
+use guira_client::{Op, Outcome, Reply, Request};
+
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::outcome::severity;
+use crate::settings::Clock;
+use crate::{Context, Route, key};
+
+/// From one route to another.
+#[derive(Debug)]
+struct Migrate {
+    from: Node,
+    to: Node,
+    start_s: i64,
+    interval_s: i64,
+    clock: Clock,
+}
+
+/// After a key has moved, leases of the old servers are worth nothing and are given back for so long.
+const LEASES_GIVEN_BACK_S: i64 = 10;
+
+impl Migrate {
+    fn key_moves_at(&self, request: &Request) -> i64 {
+        let hash = i64::from(spooky32(key::routing_key(&request.key), 0));
+        self.start_s + self.interval_s + hash % self.interval_s
+    }
+
+    /// Whether the request goes to the old and to the new route.
+    fn goes(&self, request: &Request, now: i64) -> (bool, bool) {
+        if request.op == Op::Delete {
+            return (now < self.start_s + 2 * self.interval_s, now >= self.start_s);
+        }
+        let has_moved = now >= self.key_moves_at(request);
+        (!has_moved, has_moved)
+    }
+
+    async fn both(&self, request: &Request, context: &Context) -> Reply {
+        let (from, to) =
+            join(self.from.route(request, context), self.to.route(request, context)).await;
+        if severity(to.outcome) > severity(from.outcome) { to } else { from }
+    }
+
+    async fn set_under_lease(&self, request: &Request, context: &Context, now: i64) -> Reply {
+        let reply = self.to.route(request, context).await;
+        let is_recent = now < self.key_moves_at(request) + LEASES_GIVEN_BACK_S;
+        if reply.outcome != Outcome::Stored && is_recent {
+            let key = request.key.clone();
+            let back =
+                Request { exptime: -1, token: request.token, ..Request::new(Op::LeaseSet, key) };
+            detach(&self.from, back, context);
+        }
+        reply
+    }
+}
+
+impl Route for Migrate {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        let now = self.clock.unix_s();
+        match self.goes(request, now) {
+            (true, true) => Box::pin(self.both(request, context)),
+            (true, false) => self.from.route(request, context),
+            _ if request.op == Op::LeaseSet => {
+                Box::pin(self.set_under_lease(request, context, now))
+            }
+            _ => self.to.route(request, context),
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "migrate".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        let (from, to) = self.goes(request, self.clock.unix_s());
+        if from {
+            visitor(&*self.from, request);
+        }
+        if to {
+            visitor(&*self.to, request);
+        }
+    }
+}
+
+/// `MigrateRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "MigrateRoute");
+    let start_s = fields.integer("start_time", 0..=i64::MAX / 4)?;
+    let start_s = start_s.ok_or_else(|| fields.error("no start_time"))?;
+    let interval_s = fields.integer("interval", 1..=i64::from(u32::MAX))?.unwrap_or(3600);
+    let (from, to) = (builder.one(fields.required("from")?)?, builder.one(fields.required("to")?)?);
+    Ok(vec![Rc::new(Migrate { from, to, start_s, interval_s, clock: builder.settings.clock })])
+}

@@ -1,0 +1,90 @@
+//! `ModifyKeyRoute`: another routing prefix, a key that begins or ends as it should.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use guira_client::{Outcome, Reply, Request};
+
+use super::{BoxFuture, Node};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::{Context, Route, key};
+
+/// Changes the key on the way to its target.
+#[derive(Debug)]
+struct ModifyKey {
+    target: Node,
+    routing_prefix: Option<String>,
+    /// What each key begins with, behind the routing prefix.
+    beginning: String,
+    /// Put the beginning over as many bytes of the key, instead of before it.
+    is_inplace: bool,
+    /// What the beginning takes the place of.
+    replaced: Option<String>,
+    suffix: String,
+}
+
+impl ModifyKey {
+    /// The key that the target gets, where it differs.
+    fn changed(&self, whole: &[u8]) -> Option<Bytes> {
+        let old_prefix = key::prefix(whole);
+        let rest = key::without_prefix(whole);
+        let prefix = self.routing_prefix.as_deref().map_or(old_prefix, str::as_bytes);
+        let (beginning, suffix) = (self.beginning.as_bytes(), self.suffix.as_bytes());
+        let replaced = self.replaced.as_deref().and_then(|old| rest.strip_prefix(old.as_bytes()));
+        if let Some(rest) = replaced {
+            return Some(key::concat(&[prefix, beginning, rest, suffix]));
+        }
+        if !rest.starts_with(beginning) {
+            let covered = if self.is_inplace { rest.get(beginning.len()..) } else { None };
+            return Some(key::concat(&[prefix, beginning, covered.unwrap_or(rest), suffix]));
+        }
+        (prefix != old_prefix || !suffix.is_empty()).then(|| key::concat(&[prefix, rest, suffix]))
+    }
+}
+
+impl Route for ModifyKey {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        let Some(key) = self.changed(&request.key) else {
+            return self.target.route(request, context);
+        };
+        if key::without_prefix(&key).len() > KEY_BYTES_MAX {
+            let message = "ModifyKeyRoute: invalid key: length of key is too long";
+            return Box::pin(std::future::ready(Reply::failure(Outcome::LocalError, message)));
+        }
+        let request = Request { key, ..request.clone() };
+        Box::pin(async move { self.target.route(&request, context).await })
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "modify-key".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        match self.changed(&request.key) {
+            Some(key) => visitor(&*self.target, &Request { key, ..request.clone() }),
+            None => visitor(&*self.target, request),
+        }
+    }
+}
+
+/// What servers take.
+pub(super) const KEY_BYTES_MAX: usize = 250;
+
+/// `ModifyKeyRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "ModifyKeyRoute");
+    let target = builder.one(fields.required("target")?)?;
+    let routing_prefix = match fields.string("set_routing_prefix")? {
+        None | Some("") => fields.string("set_routing_prefix")?.map(str::to_owned),
+        Some(prefix) => Some(super::root::normal(prefix)?),
+    };
+    let text = |name| Ok::<_, ConfigError>(fields.string(name)?.map(str::to_owned));
+    let beginning = text("ensure_key_prefix")?.unwrap_or_default();
+    let is_inplace = fields.boolean("modify_inplace")?.unwrap_or(false);
+    let (replaced, suffix) =
+        (text("replace_key_prefix")?, text("set_key_suffix")?.unwrap_or_default());
+    Ok(vec![Rc::new(ModifyKey { target, routing_prefix, beginning, is_inplace, replaced, suffix })])
+}

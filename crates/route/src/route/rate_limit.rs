@@ -1,0 +1,131 @@
+//! `RateLimitRoute` (`rates` of a pool): so many gets, sets and deletes a second, and no more.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::rc::Rc;
+
+use guira_client::{Op, Reply, Request};
+use tokio::time::Instant;
+
+use super::{BoxFuture, Node};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::counters::Counter;
+use crate::outcome::default_reply;
+use crate::{Context, Route};
+
+/// Lets pass what its buckets allow; the rest goes to another route, or nowhere.
+#[derive(Debug)]
+struct RateLimit {
+    target: Node,
+    fallback: Option<Node>,
+    gets: Option<Bucket>,
+    sets: Option<Bucket>,
+    deletes: Option<Bucket>,
+}
+
+/// Tokens that come at a rate, at most `burst` of them; empty at first.
+#[derive(Debug)]
+struct Bucket {
+    rate: f64,
+    burst: f64,
+    start: Instant,
+    /// Seconds since the start at which the bucket would have been empty.
+    empty_at: Cell<f64>,
+}
+
+impl Bucket {
+    fn read(fields: Fields<'_>, kind: &str) -> Result<Option<Self>, ConfigError> {
+        let positive = |name: &str| {
+            let number = fields.number(name)?;
+            match number {
+                Some(number) if number <= 0.0 => {
+                    Err(fields.error(format!("{name} is nonpositive")))
+                }
+                number => Ok(number),
+            }
+        };
+        let Some(rate) = positive(&format!("{kind}_rate"))? else { return Ok(None) };
+        let burst = positive(&format!("{kind}_burst"))?.unwrap_or(rate);
+        Ok(Some(Self { rate, burst, start: Instant::now(), empty_at: Cell::new(0.0) }))
+    }
+
+    fn allows(&self) -> bool {
+        let now = self.start.elapsed().as_secs_f64();
+        let tokens = ((now - self.empty_at.get()) * self.rate).min(self.burst);
+        if tokens < 1.0 {
+            return false;
+        }
+        self.empty_at.set(now - (tokens - 1.0) / self.rate);
+        true
+    }
+}
+
+impl RateLimit {
+    fn allows(&self, op: Op) -> bool {
+        let bucket = match op {
+            Op::Delete => &self.deletes,
+            _ if op.is_get() => &self.gets,
+            _ if op.is_update() => &self.sets,
+            _ => &None,
+        };
+        bucket.as_ref().is_none_or(Bucket::allows)
+    }
+}
+
+impl Route for RateLimit {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        if self.allows(request.op) {
+            return self.target.route(request, context);
+        }
+        context.count(Counter::RateLimited);
+        match &self.fallback {
+            Some(fallback) => fallback.route(request, context),
+            None => Box::pin(std::future::ready(default_reply(request))),
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        let buckets = [("gets", &self.gets), ("sets", &self.sets), ("deletes", &self.deletes)];
+        let mut name = "rate-limit".to_owned();
+        for (kind, bucket) in buckets {
+            if let Some(Bucket { rate, burst, .. }) = bucket {
+                name.push_str(&format!("|{kind}_rate={rate}|{kind}_burst={burst}"));
+            }
+        }
+        name.into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.target, request);
+    }
+
+    fn choice(&self, request: &Request) -> Option<usize> {
+        self.target.choice(request)
+    }
+}
+
+/// `target` behind the limits of `rates`.
+pub(super) fn node(
+    target: Node,
+    rates: &Json,
+    fallback: Option<Node>,
+) -> Result<Node, ConfigError> {
+    let fields = Fields::new(rates, "RateLimiter");
+    Ok(Rc::new(RateLimit {
+        target,
+        fallback,
+        gets: Bucket::read(fields, "gets")?,
+        sets: Bucket::read(fields, "sets")?,
+        deletes: Bucket::read(fields, "deletes")?,
+    }))
+}
+
+/// `RateLimitRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "RateLimitRoute");
+    let target = builder.one(fields.required("target")?)?;
+    let fallback = fields.any("fallback").map(|json| builder.one(json)).transpose()?;
+    Ok(vec![node(target, fields.required("rates")?, fallback)?])
+}

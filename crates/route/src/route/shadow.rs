@@ -1,0 +1,268 @@
+//! Shadows: a copy of some requests goes to another route too, and nobody waits for what it answers.
+//!
+//! Which requests: those of the children in `index_range`, whose keys' hash lies in `key_fraction_range`, and of those
+//! a random share. A lease that the shadow gave is remembered under the token that the client got, so that the
+//! client's set finds its lease there as well.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use guira_client::ring::spooky32;
+use guira_client::{Op, Outcome, Reply, Request};
+use parking_lot::Mutex;
+
+use super::choice::Randomness;
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::settings::RuntimeVariables;
+use crate::{Context, Route, key};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// A child and who gets copies of its requests.
+#[derive(Debug)]
+struct Shadowed {
+    normal: Node,
+    shadows: Vec<Rc<Shadow>>,
+    tokens: Arc<ShadowTokens>,
+    random: Randomness,
+}
+
+/// Who gets copies, and of what.
+#[derive(Debug)]
+struct Shadow {
+    target: Node,
+    /// From the first child to before the second.
+    children: (usize, usize),
+    keys: Keys,
+    /// Share of the requests from 0 to 1.
+    share: f64,
+}
+
+#[derive(Debug)]
+enum Keys {
+    Listed(Vec<Vec<u8>>),
+    Fraction(f64, f64),
+    /// A fraction that a runtime variable gives.
+    Variable(RuntimeVariables, String),
+}
+
+impl Shadow {
+    fn read(json: &Json, builder: &mut Builder<'_>) -> Result<Self> {
+        let fields = Fields::new(json, "ShadowRoute");
+        let target = builder.one(fields.required("target")?)?;
+        let children = match pair(fields, "index_range")? {
+            Some([from, to]) => (whole(from), whole(to)),
+            None => (0, 0),
+        };
+        if children.0 > children.1 {
+            return Err(fields.error("index_range start > end"));
+        }
+        let fraction = pair(fields, "key_fraction_range")?.unwrap_or([0.0, 0.0]);
+        if !(0.0 <= fraction[0] && fraction[0] <= fraction[1] && fraction[1] <= 1.0) {
+            return Err(fields.error("invalid key_fraction_range"));
+        }
+        let keys = match (fields.array("keys_to_shadow")?, fields.string("key_fraction_range_rv")?)
+        {
+            (Some(listed), _) if !listed.is_empty() => {
+                let key = |json: &Json| json.as_str().map(|key| key.as_bytes().to_vec());
+                Keys::Listed(listed.iter().filter_map(key).collect())
+            }
+            (_, Some(name)) => {
+                Keys::Variable(builder.settings.runtime_variables.clone(), name.to_owned())
+            }
+            _ => Keys::Fraction(fraction[0], fraction[1]),
+        };
+        let share = fields.number("requests_fraction")?.unwrap_or(1.0);
+        Ok(Self { target, children, keys, share })
+    }
+
+    fn is_for_child(&self, index: usize) -> bool {
+        (self.children.0..self.children.1).contains(&index) || matches!(self.keys, Keys::Listed(_))
+    }
+
+    fn wants(&self, request: &Request, random: &Randomness) -> bool {
+        let key = key::routing_key(&request.key);
+        let is_wanted = match &self.keys {
+            Keys::Listed(listed) => listed.iter().any(|listed| listed == key),
+            Keys::Fraction(from, to) => is_within(key, *from, *to),
+            Keys::Variable(variables, name) => {
+                fraction(variables, name).is_some_and(|(from, to)| is_within(key, from, to))
+            }
+        };
+        is_wanted
+            && (self.share >= 0.99999 || random.below(1 << 20) < whole(self.share * 1_048_576.0))
+    }
+}
+
+/// Whether a key's hash lies in a share of all hashes, both ends included.
+fn is_within(key: &[u8], from: f64, to: f64) -> bool {
+    let bound = |fraction: f64| (fraction * f64::from(u32::MAX)).trunc();
+    (bound(from)..=bound(to)).contains(&f64::from(spooky32(key, 0)))
+}
+
+/// A variable's range: a pair, or the upper end by the rest of its name in `key_fractions`.
+fn fraction(variables: &RuntimeVariables, name: &str) -> Option<(f64, f64)> {
+    if let Some(fractions) = variables.get("key_fractions").filter(|all| all.as_object().is_some())
+    {
+        let tier = name.strip_prefix("key_fraction_range_").unwrap_or(name);
+        return Some((0.0, fractions.get(tier)?.as_number()?));
+    }
+    match variables.get(name)?.as_array()? {
+        [from, to] => Some((from.as_number()?, to.as_number()?)),
+        _ => None,
+    }
+}
+
+fn pair(fields: Fields<'_>, name: &str) -> Result<Option<[f64; 2]>> {
+    let Some(array) = fields.array(name)? else { return Ok(None) };
+    match array {
+        [from, to] => match (from.as_number(), to.as_number()) {
+            (Some(from), Some(to)) => Ok(Some([from, to])),
+            _ => Err(fields.error(format!("{name} is not of numbers"))),
+        },
+        _ => Err(fields.error(format!("{name} size is not 2"))),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an `as` saturates, which is meant"
+)]
+fn whole(number: f64) -> usize {
+    number as usize
+}
+
+/// Tokens of shadows' leases by the tokens that clients got; the latest [`TOKENS_MAX`].
+#[derive(Debug, Default)]
+pub struct ShadowTokens {
+    /// Oldest first.
+    tokens: Mutex<std::collections::VecDeque<(u64, u64)>>,
+}
+
+/// As many leases as may be under way.
+const TOKENS_MAX: usize = 1024;
+
+impl ShadowTokens {
+    fn insert(&self, normal: u64, shadow: u64) {
+        let mut tokens = self.tokens.lock();
+        tokens.retain(|(known, _)| *known != normal);
+        if tokens.len() == TOKENS_MAX {
+            tokens.pop_front();
+        }
+        tokens.push_back((normal, shadow));
+    }
+
+    /// 0, which is nobody's token, if there is none.
+    fn get(&self, normal: u64) -> u64 {
+        let tokens = self.tokens.lock();
+        tokens.iter().rev().find(|(known, _)| *known == normal).map_or(0, |(_, shadow)| *shadow)
+    }
+}
+
+impl Shadowed {
+    /// A shadow's lease-get goes out once it is known which token the client has.
+    async fn get_leases(
+        &self,
+        wanted: Vec<Rc<Shadow>>,
+        request: &Request,
+        context: &Context,
+    ) -> Reply {
+        let reply = self.normal.route(request, context).await;
+        let normal = is_lease(&reply).then_some(reply.token);
+        for shadow in wanted {
+            let (request, context, tokens) =
+                (request.clone(), of_shadow(context), Arc::clone(&self.tokens));
+            tokio::task::spawn_local(async move {
+                let reply = shadow.target.route(&request, &context).await;
+                if let Some(normal) = normal.filter(|_| is_lease(&reply)) {
+                    tokens.insert(normal, reply.token);
+                }
+            });
+        }
+        reply
+    }
+}
+
+fn is_lease(reply: &Reply) -> bool {
+    reply.outcome == Outcome::NotFound && reply.token > 1
+}
+
+fn of_shadow(context: &Context) -> Context {
+    Context { is_shadow: true, ..context.clone() }
+}
+
+impl Route for Shadowed {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        let wanted = self.shadows.iter().filter(|shadow| shadow.wants(request, &self.random));
+        if request.op == Op::LeaseGet {
+            let wanted: Vec<Rc<Shadow>> = wanted.cloned().collect();
+            if !wanted.is_empty() {
+                return Box::pin(self.get_leases(wanted, request, context));
+            }
+            return self.normal.route(request, context);
+        }
+        for shadow in wanted {
+            let mut copy = request.clone();
+            if request.op == Op::LeaseSet {
+                copy.token = self.tokens.get(request.token);
+            }
+            detach(&shadow.target, copy, &of_shadow(context));
+        }
+        self.normal.route(request, context)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "shadow".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.normal, request);
+        self.shadows.iter().for_each(|shadow| visitor(&*shadow.target, request));
+    }
+
+    fn choice(&self, request: &Request) -> Option<usize> {
+        self.normal.choice(request)
+    }
+
+    fn failure_domain(&self) -> u32 {
+        self.normal.failure_domain()
+    }
+}
+
+/// `ShadowRoute`: its children, each with its shadows.
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let fields = Fields::new(json, "ShadowRoute");
+    fields.required("children")?;
+    let children = builder.children(json)?;
+    wrap(fields, children, builder)
+}
+
+/// Each of `children` with those of `shadows` that are for it.
+pub(super) fn wrap(
+    fields: Fields<'_>,
+    children: Vec<Node>,
+    builder: &mut Builder<'_>,
+) -> Result<Vec<Node>> {
+    let Some(shadows) = fields.array("shadows")? else { return Ok(children) };
+    if let Some(policy) = fields.string("shadow_policy")?.filter(|policy| *policy != "default") {
+        return Err(fields.error(format!("Invalid shadow policy: {policy}")));
+    }
+    let shadows: Result<Vec<Rc<Shadow>>> =
+        shadows.iter().map(|json| Shadow::read(json, builder).map(Rc::new)).collect();
+    let shadows = shadows?;
+    let wrap = |(index, normal): (usize, Node)| {
+        let of_child = shadows.iter().filter(|shadow| shadow.is_for_child(index));
+        let shadows: Vec<Rc<Shadow>> = of_child.cloned().collect();
+        if shadows.is_empty() {
+            return normal;
+        }
+        let tokens = Arc::clone(&builder.settings.shadow_tokens);
+        Rc::new(Shadowed { normal, shadows, tokens, random: Randomness::new() })
+    };
+    Ok(children.into_iter().enumerate().map(wrap).collect())
+}

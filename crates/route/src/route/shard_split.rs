@@ -1,0 +1,155 @@
+//! Shard splits: hosts read different copies of a hot shard, `p:SHARD:…` under `p:SHARDaa:…`, `p:SHARDba:…` and so on.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use guira_client::{Op, Reply, Request};
+
+use super::hash::shard;
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json, Object};
+use crate::settings::Clock;
+use crate::{Context, Route, key};
+
+/// Chooses this host's copy; deletes go to all copies.
+#[derive(Debug)]
+struct ShardSplit {
+    target: Node,
+    splits: BTreeMap<Vec<u8>, Split>,
+    host_id: u32,
+    clock: Clock,
+}
+
+/// How many copies a shard has, before and after a migration.
+#[derive(Clone, Copy, Debug)]
+struct Split {
+    old: usize,
+    new: usize,
+    start_s: i64,
+    period_s: i64,
+    fans_out_deletes: bool,
+}
+
+/// Two letters, and none.
+const SPLITS_MAX: i64 = 26 * 26 + 1;
+/// A migration takes hosts over in so many steps.
+const HOST_STEPS: u32 = 16384;
+
+impl Split {
+    fn read(json: &Json, name: &str) -> Result<Self, ConfigError> {
+        if let Some(number) = json.as_int() {
+            let copies = usize::try_from(number.min(SPLITS_MAX)).ok().filter(|copies| *copies > 0);
+            let message = format!("shard_splits value is <= 0 for {name}");
+            let new = copies.ok_or_else(|| ConfigError::at(json.line, message))?;
+            return Ok(Self { old: new, new, start_s: 0, period_s: 0, fans_out_deletes: true });
+        }
+        let fields = Fields::new(json, "ShardSplitter");
+        let copies = |field| -> Result<usize, ConfigError> {
+            let copies: Option<i64> = fields.integer(field, 1..=i64::from(u32::MAX))?;
+            Ok(usize::try_from(copies.unwrap_or(1).min(SPLITS_MAX)).unwrap_or(1))
+        };
+        let seconds = |field| fields.integer(field, 0..=i64::MAX);
+        Ok(Self {
+            old: copies("old_split_size")?,
+            new: copies("new_split_size")?,
+            start_s: seconds("split_start")?.unwrap_or(0),
+            period_s: seconds("migration_period")?.unwrap_or(0),
+            fans_out_deletes: fields.boolean("fanout_deletes")?.unwrap_or(false),
+        })
+    }
+
+    /// As many as this host uses now.
+    fn copies(&self, host_id: u32, now_s: i64) -> usize {
+        let since = now_s - self.start_s;
+        if since < 0 {
+            return self.old;
+        }
+        let taken_over = i64::from(host_id % HOST_STEPS).saturating_mul(self.period_s)
+            < since.saturating_mul(i64::from(HOST_STEPS));
+        if since > self.period_s || taken_over { self.new } else { self.old }
+    }
+}
+
+impl ShardSplit {
+    /// The shard's split, how many copies it has now, and what stands before and behind the end of its name.
+    fn split<'k>(&self, whole: &'k [u8]) -> Option<(Split, usize, &'k [u8], &'k [u8])> {
+        let routing_key = key::routing_key(whole);
+        let shard = shard(routing_key)?;
+        let split = *self.splits.get(shard)?;
+        let copies = split.copies(self.host_id, self.clock.unix_s());
+        let colon = routing_key.iter().position(|byte| *byte == b':')?;
+        let (before, behind) = whole.split_at(key::prefix(whole).len() + colon + 1 + shard.len());
+        (copies > 1).then_some((split, copies, before, behind))
+    }
+}
+
+/// The key of a copy; copy 0 is the key itself.
+fn copy_key(before: &[u8], behind: &[u8], copy: usize) -> Bytes {
+    let letter = |number: usize| b'a' + u8::try_from(number % 26).unwrap_or(0);
+    let suffix = [letter(copy - 1), letter((copy - 1) / 26)];
+    key::concat(&[before, &suffix, behind])
+}
+
+impl Route for ShardSplit {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        let Some((split, copies, before, behind)) = self.split(&request.key) else {
+            return self.target.route(request, context);
+        };
+        let copied = |copy| Request { key: copy_key(before, behind, copy), ..request.clone() };
+        if request.op == Op::Delete && split.fans_out_deletes {
+            (1..copies).for_each(|copy| detach(&self.target, copied(copy), context));
+            return self.target.route(request, context);
+        }
+        match self.host_id as usize % copies {
+            0 => self.target.route(request, context),
+            copy => {
+                let request = copied(copy);
+                Box::pin(async move { self.target.route(&request, context).await })
+            }
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "shard-split".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        let Some((split, copies, before, behind)) = self.split(&request.key) else {
+            return visitor(&*self.target, request);
+        };
+        let own = self.host_id as usize % copies;
+        let is_all = request.op == Op::Delete && split.fans_out_deletes;
+        for copy in (0..copies).filter(|copy| is_all || *copy == own) {
+            match copy {
+                0 => visitor(&*self.target, request),
+                _ => {
+                    let key = copy_key(before, behind, copy);
+                    visitor(&*self.target, &Request { key, ..request.clone() });
+                }
+            }
+        }
+    }
+}
+
+/// `target` with the splits of `json`.
+pub(super) fn node(target: Node, json: &Json, builder: &Builder<'_>) -> Result<Node, ConfigError> {
+    let splits = json.as_object();
+    let message = "ShardSplitter: config is not an object";
+    let splits = splits.ok_or_else(|| ConfigError::at(json.line, message))?;
+    let read =
+        |(name, json): (&str, &Json)| Ok((name.as_bytes().to_vec(), Split::read(json, name)?));
+    let splits: Result<_, ConfigError> = Object::iter(splits).map(read).collect();
+    let (host_id, clock) = (builder.settings.host_id, builder.settings.clock);
+    Ok(Rc::new(ShardSplit { target, splits: splits?, host_id, clock }))
+}
+
+/// `ShardSplitRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "ShardSplitRoute");
+    let target = builder.one(fields.required("destination")?)?;
+    Ok(vec![node(target, fields.required("shard_splits")?, builder)?])
+}

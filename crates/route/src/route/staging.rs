@@ -1,0 +1,104 @@
+//! `StagingRoute`: a copy of a live pool, kept like it by what clients read and write. Clients only ever see the live one.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use futures_util::future::join;
+use guira_client::{Op, Outcome, Reply, Request};
+
+use super::warm_up::{carrying, rest_of_life};
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{is_error, is_hit, is_stored, severity};
+use crate::settings::Clock;
+use crate::{Context, Route};
+
+/// Asks the live pool, and has the copy follow.
+#[derive(Debug)]
+struct Staging {
+    warm: Node,
+    staging: Node,
+    clock: Clock,
+}
+
+impl Staging {
+    /// The copy follows a reply of the live pool.
+    fn follow(&self, request: &Request, reply: &Reply, context: &Context) {
+        match request.op {
+            Op::Get | Op::LeaseGet if is_hit(reply.outcome) => self.fill(request, reply, context),
+            Op::Gets if is_hit(reply.outcome) => {
+                detach(&self.staging, Request::new(Op::MetaGet, request.key.clone()), context);
+            }
+            Op::Set | Op::LeaseSet | Op::Cas if is_stored(reply.outcome) => {
+                detach(
+                    &self.staging,
+                    Request { op: Op::Set, token: 0, ..request.clone() },
+                    context,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds what was found to the copy, unless it is there or the server is busy.
+    fn fill(&self, request: &Request, reply: &Reply, context: &Context) {
+        let (warm, staging, clock) = (Rc::clone(&self.warm), Rc::clone(&self.staging), self.clock);
+        let (request, reply, context) = (request.clone(), reply.clone(), context.clone());
+        tokio::task::spawn_local(async move {
+            let meta = Request::new(Op::MetaGet, request.key.clone());
+            let there = staging.route(&meta, &context).await.outcome;
+            if is_hit(there) || there == Outcome::Busy {
+                return;
+            }
+            if let Some(exptime) = rest_of_life(&warm, &request, &context, &clock).await {
+                staging.route(&carrying(Op::Add, &request, &reply, exptime), &context).await;
+            }
+        });
+    }
+}
+
+impl Route for Staging {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        match request.op {
+            Op::Get | Op::LeaseGet | Op::Gets | Op::Set | Op::LeaseSet | Op::Cas => {
+                Box::pin(async move {
+                    let reply = self.warm.route(request, context).await;
+                    self.follow(request, &reply, context);
+                    reply
+                })
+            }
+            Op::Delete => Box::pin(async move {
+                let routes = [&self.warm, &self.staging];
+                let [warm, staging] = routes.map(|route| route.route(request, context));
+                let (warm, staging) = join(warm, staging).await;
+                if severity(staging.outcome) > severity(warm.outcome) { staging } else { warm }
+            }),
+            _ => Box::pin(async move {
+                let reply = self.warm.route(request, context).await;
+                if !is_error(reply.outcome) {
+                    detach(&self.staging, request.clone(), context);
+                }
+                reply
+            }),
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "staging".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.warm, request);
+        visitor(&*self.staging, request);
+    }
+}
+
+/// `StagingRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "StagingRoute");
+    let warm = builder.one(fields.required("warm")?)?;
+    let staging = builder.one(fields.required("staging")?)?;
+    Ok(vec![Rc::new(Staging { warm, staging, clock: builder.settings.clock })])
+}

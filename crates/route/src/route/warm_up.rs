@@ -1,0 +1,154 @@
+//! `WarmUpRoute`: a cold cluster fills itself from a warm one.
+//!
+//! Scaling Memcache at Facebook, section 4.3. A value that the cold cluster lacks comes from the warm one and is
+//! *added* to the cold one. Where the add is refused, somebody has stored or deleted the key meanwhile, and the value
+//! may be stale: then the answer is a miss, so that the client reads the database. mcrouter answers with the warm value
+//! before it knows; `"strict": false` does so too, and saves the wait for the add.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use guira_client::{Op, Outcome, Reply, Request};
+
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{default_reply, is_hit, is_hot_miss};
+use crate::settings::Clock;
+use crate::{Context, Route};
+
+/// Gets go on from cold to warm; anything else is cold's.
+#[derive(Debug)]
+struct WarmUp {
+    cold: Node,
+    warm: Node,
+    /// How long a value from warm lives in cold; none: as long as it would in warm.
+    exptime: Option<i64>,
+    is_strict: bool,
+    clock: Clock,
+}
+
+impl WarmUp {
+    async fn get(&self, request: &Request, context: &Context) -> Reply {
+        let cold = self.cold.route(request, context).await;
+        if is_hit(cold.outcome) {
+            return cold;
+        }
+        let warm = self.warm.route(request, context).await;
+        if !is_hit(warm.outcome) || request.op == Op::MetaGet {
+            return warm;
+        }
+        let Some(exptime) = self.exptime_for_cold(request, context).await else { return warm };
+        let add = carrying(Op::Add, request, &warm, exptime);
+        if !self.is_strict || cold.outcome != Outcome::NotFound {
+            detach(&self.cold, add, context);
+            return warm;
+        }
+        let added = self.cold.route(&add, context).await;
+        if added.outcome == Outcome::NotStored { default_reply(request) } else { warm }
+    }
+
+    /// Of gets that need something of the cold cluster's own: the value is put there and asked for again.
+    async fn get_again(&self, request: &Request, context: &Context) -> Reply {
+        let cold = self.cold.route(request, context).await;
+        if is_hit(cold.outcome) {
+            return cold;
+        }
+        let warm = self.warm.route(&Request::new(Op::Get, request.key.clone()), context).await;
+        if !is_hit(warm.outcome) {
+            return cold;
+        }
+        let exptime = match request.op {
+            Op::Gat | Op::Gats => Some(request.exptime),
+            _ => self.exptime_for_cold(request, context).await,
+        };
+        let Some(exptime) = exptime else { return cold };
+        self.cold.route(&carrying(Op::Add, request, &warm, exptime), context).await;
+        self.cold.route(request, context).await
+    }
+
+    async fn get_lease(&self, request: &Request, context: &Context) -> Reply {
+        let cold = self.cold.route(request, context).await;
+        if is_hit(cold.outcome) || is_hot_miss(cold.outcome) {
+            return cold;
+        }
+        let warm = self.warm.route(&Request::new(Op::Get, request.key.clone()), context).await;
+        if !is_hit(warm.outcome) {
+            return cold;
+        }
+        let Some(exptime) = self.exptime_for_cold(request, context).await else { return cold };
+        let set = carrying(Op::LeaseSet, request, &warm, exptime);
+        detach(&self.cold, Request { token: cold.token, ..set }, context);
+        Reply { token: 0, ..warm }
+    }
+
+    async fn exptime_for_cold(&self, request: &Request, context: &Context) -> Option<i64> {
+        match self.exptime {
+            Some(exptime) => Some(exptime),
+            None => rest_of_life(&self.warm, request, context, &self.clock).await,
+        }
+    }
+}
+
+/// How many seconds an item has left, 0 for ever; none if it is gone.
+pub(super) async fn rest_of_life(
+    route: &Node,
+    request: &Request,
+    context: &Context,
+    clock: &Clock,
+) -> Option<i64> {
+    let meta = route.route(&Request::new(Op::MetaGet, request.key.clone()), context).await;
+    if !is_hit(meta.outcome) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(&meta.message).into_owned();
+    let exptime = text.split_once("exptime:").map_or("", |(_, rest)| rest.trim_start());
+    let end = exptime.find(|character: char| !character.is_ascii_digit() && character != '-');
+    match exptime[..end.unwrap_or(exptime.len())].parse::<i64>() {
+        Ok(exptime) if exptime > 0 => Some(exptime - clock.unix_s()).filter(|rest| *rest > 0),
+        Ok(0) | Err(_) => Some(0),
+        Ok(_) => None,
+    }
+}
+
+/// A request that stores what a reply found.
+pub(super) fn carrying(op: Op, request: &Request, found: &Reply, exptime: i64) -> Request {
+    let value = found.value.clone();
+    Request { value, flags: found.flags, exptime, ..Request::new(op, request.key.clone()) }
+}
+
+impl Route for WarmUp {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        match request.op {
+            Op::Get | Op::MetaGet => Box::pin(self.get(request, context)),
+            Op::Gets | Op::Gat | Op::Gats => Box::pin(self.get_again(request, context)),
+            Op::LeaseGet => Box::pin(self.get_lease(request, context)),
+            _ => self.cold.route(request, context),
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "warm-up".into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.cold, request);
+        if request.op.is_get() {
+            visitor(&*self.warm, request);
+        }
+    }
+}
+
+/// `WarmUpRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "WarmUpRoute");
+    let warm = builder.one(fields.required("warm")?)?;
+    let cold = builder.one(fields.required("cold")?)?;
+    let uses_metaget = fields.boolean("enable_metaget")?.unwrap_or(true);
+    let exptime = fields.integer("exptime", 0..=i64::from(u32::MAX))?;
+    let exptime = exptime.or(if uses_metaget { None } else { Some(0) });
+    let is_strict = fields.boolean("strict")?.unwrap_or(true);
+    let clock = builder.settings.clock;
+    Ok(vec![Rc::new(WarmUp { cold, warm, exptime, is_strict, clock })])
+}

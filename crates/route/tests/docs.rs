@@ -1,0 +1,60 @@
+//! The examples of `docs/route-types.md` are configurations that can be built.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use guira_client::{Outcome, Reply, Request};
+use guira_route::{
+    BoxFuture, Config, Context, Destination, Destinations, Route, Settings, Sources,
+};
+
+const DOCS: &str = include_str!("../../../docs/route-types.md");
+
+#[derive(Debug)]
+struct Leaf;
+
+impl Route for Leaf {
+    fn route<'a>(&'a self, _: &'a Request, _: &'a Context) -> BoxFuture<'a, Reply> {
+        Box::pin(std::future::ready(Reply::new(Outcome::NotFound)))
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "leaf".into()
+    }
+
+    fn visit(&self, _: &Request, _: &mut dyn FnMut(&dyn Route, &Request)) {}
+}
+
+struct Leaves;
+
+impl Destinations for Leaves {
+    fn destination(&self, _: &Destination) -> Rc<dyn Route> {
+        Rc::new(Leaf)
+    }
+}
+
+impl Sources for Leaves {
+    fn read(&mut self, path: &str) -> Result<String, String> {
+        Err(format!("no file {path}"))
+    }
+}
+
+#[tokio::test]
+async fn each_example_is_a_configuration_and_each_type_has_one() {
+    let mut examples =
+        DOCS.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let examples: Vec<&str> = examples.by_ref().collect();
+    for example in &examples {
+        let pool = r#"{"servers": ["a:1", "b:1"]}"#;
+        let text = format!(
+            r#"{{"pools": {{"A": {pool}, "B": {pool}, "C": {pool}}}, "route": {example} }}"#
+        );
+        let built = Config::read(&text, &Settings::default(), &mut Leaves)
+            .and_then(|config| config.build(&Settings::default(), &Leaves));
+        assert!(built.is_ok(), "{example}: {}", built.unwrap_err());
+    }
+    let missing: Vec<&str> = guira_route::route::types()
+        .filter(|name| !examples.iter().any(|example| example.contains(&format!("\"{name}\""))))
+        .collect();
+    assert!(missing.is_empty(), "without an example: {missing:?}");
+}
