@@ -60,7 +60,7 @@ soak: ## full load and connection churn for SOAK_MINUTES (10): resident memory g
 model: ## all interleavings of the lock-free parts (loom), and proof that the models catch mistakes
 	@mkdir -p $(target); export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
 		CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16; \
-	$(CARGO) test --release -p guira-cache -p guira-index --lib models -- --nocapture \
+	$(CARGO) test --release -p guira-cache -p guira-index -p guira-filter --lib models -- --nocapture \
 		> $(target)/models.txt 2> $(target)/models.err \
 		|| { tail -60 $(target)/models.err; cat $(target)/models.txt; exit 1; }; \
 	grep -E '^test |executions|caught' $(target)/models.txt; \
@@ -69,10 +69,10 @@ model: ## all interleavings of the lock-free parts (loom), and proof that the mo
 
 # Weak-memory emulation is off: with it Miri itself fails on memory that is plain bytes in one life and an
 # atomic in the next, which is what a reused chunk is. Loom covers the orderings.
-miri: ## the unit tests of index and cache under Miri: undefined behaviour, data races (nightly)
+miri: ## the unit tests of index, cache and filter under Miri: undefined behaviour, data races (nightly)
 	rustup component add --toolchain nightly miri rust-src
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation" RUST_BACKTRACE=0 \
-		$(CARGO) +nightly miri test -p guira-index -p guira-cache --lib
+		$(CARGO) +nightly miri test -p guira-index -p guira-cache -p guira-filter --lib
 
 crashes: ## kill -9 under load and restart, 200 times (guira serve -e): never a wrong byte
 	$(CARGO) build --release --bin guira

@@ -201,13 +201,20 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
 
     #[inline(always)]
     pub(crate) fn holds(&self, home: u64, fingerprint: u64) -> bool {
-        let mut found = self.layout.has(&self.table, home, fingerprint);
+        self.holds_in(home, self.orbit.other(home, fingerprint, 1), fingerprint)
+    }
+
+    /// As [`Filter::holds`], where the second bucket of the orbit is known.
+    #[inline(always)]
+    fn holds_in(&self, home: u64, second: u64, fingerprint: u64) -> bool {
         // No early end: the loads don't wait for each other, and no branch has to be guessed.
-        for n in 1..self.orbit.ways() {
+        let mut found = self.layout.marks(&self.table, home, fingerprint);
+        found |= self.layout.marks(&self.table, second, fingerprint);
+        for n in 2..self.orbit.ways() {
             let other = self.orbit.other(home, fingerprint, n);
-            found |= self.layout.has(&self.table, other, fingerprint);
+            found |= self.layout.marks(&self.table, other, fingerprint);
         }
-        found
+        found & self.layout.marked() != 0
     }
 
     #[inline]
@@ -369,10 +376,11 @@ impl<L: Layout + PartialEq, O: Orbit + PartialEq, H: PartialEq> PartialEq for Fi
     }
 }
 
-/// The low half of a hash, as one of 2^bits - 1 fingerprints that are not 0.
+/// The low half of a hash, as one of 2^bits - 1 fingerprints that are not 0. Counted from the greatest down, since a
+/// look-up wants the complement.
 #[inline(always)]
 pub(crate) fn fingerprint(hash: u64, bits: u32) -> u64 {
-    (((hash & mask(32)) * mask(bits)) >> 32) + 1
+    mask(bits) ^ ((hash & mask(32)) * mask(bits)) >> 32
 }
 
 /// Bytes of a table without its padding, if it fits the address space.

@@ -146,6 +146,12 @@ pub(crate) const fn scramble(n: u64) -> u64 {
     (n ^ n >> 32).wrapping_mul(ODD)
 }
 
+/// As [`scramble`], to 32 bits: a third of the work. Squares are not linear either.
+#[inline]
+pub(crate) const fn scramble_short(n: u64) -> u64 {
+    (n * n).wrapping_mul(GOLDEN) & 0xffff_ffff
+}
+
 /// The `range`-th part in which a well mixed `n` falls: below `range`.
 #[inline]
 pub(crate) const fn reduce(n: u64, range: u64) -> u64 {

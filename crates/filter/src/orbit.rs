@@ -6,7 +6,7 @@
 //! # Invariants
 //! 1. The orbit of a fingerprint from any of its buckets is the same set, and has exactly k buckets.
 
-use crate::hash::{reduce, scramble};
+use crate::hash::{reduce, scramble, scramble_short};
 
 /// A rule for the k buckets of a fingerprint. It can't be implemented outside of this crate.
 pub trait Orbit: Rule {}
@@ -38,7 +38,8 @@ pub trait Rule: Copy {
 /// `CuckooFilterStable` in `FastFilter`; the thesis (§4.2) takes the exclusive or, which needs a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    buckets: u64,
+    /// Half of the buckets. In 32 bits the compiler sees that no address of a bucket overflows.
+    half: u32,
 }
 
 impl Pair {
@@ -49,7 +50,7 @@ impl Pair {
     #[must_use]
     pub fn at_least(buckets: u64) -> Self {
         assert!(buckets <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");
-        Self { buckets: buckets.next_multiple_of(2).max(2) }
+        Self { half: u32::try_from(buckets.div_ceil(2).max(1)).expect("at most 2^31") }
     }
 }
 
@@ -65,14 +66,17 @@ impl Rule for Pair {
 
     #[inline(always)]
     fn buckets(&self) -> u64 {
-        self.buckets
+        2 * u64::from(self.half)
     }
 
+    /// Modulo 2^32, where the largest table needs nothing added when the difference is below 0.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "bucket and sum are below 2^32")]
     fn other(&self, bucket: u64, fingerprint: u64, _n: u32) -> u64 {
-        let sum = 2 * reduce(scramble(fingerprint), self.buckets / 2) + 1;
-        let (other, below) = sum.overflowing_sub(bucket);
-        other.wrapping_add(if below { self.buckets } else { 0 })
+        let sum = ((scramble_short(fingerprint) * u64::from(self.half)) >> 31) as u32 | 1;
+        let (other, below) = sum.overflowing_sub(bucket as u32);
+        let added = if below { self.half.wrapping_mul(2) } else { 0 };
+        other.wrapping_add(added).into()
     }
 
     fn parameter(&self) -> u8 {
@@ -82,7 +86,7 @@ impl Rule for Pair {
     fn restore(parameter: u8, buckets: u64) -> Option<Self> {
         let fits =
             parameter == 0 && buckets.is_multiple_of(2) && (2..=BUCKETS_MAX).contains(&buckets);
-        fits.then_some(Self { buckets })
+        fits.then(|| Self::at_least(buckets))
     }
 }
 

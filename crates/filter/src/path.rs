@@ -56,24 +56,24 @@ pub(crate) fn search(
     let nodes_max = (SLOTS_SEEN / u64::from(slots).min(4)).min(VISITS_MAX * buckets);
     nodes.clear();
     nodes.extend(roots.map(|bucket| Node { bucket: short(bucket), from: ROOT, content: 0 }));
-    let mut at = 0;
-    while let Some(&node) = nodes.get(at) {
-        let bucket = u64::from(node.bucket);
-        if table.is_open(bucket) {
-            return Some(at);
-        }
-        if (nodes.len() as u64) < nodes_max {
-            table.exits(bucket, |content, other| {
-                if !is_on_path(nodes, at, short(other)) {
+    let (mut tested, mut expanded) = (0, 0);
+    loop {
+        let fetched = nodes.len() - tested;
+        if expanded < tested && fetched < FETCHED && (nodes.len() as u64) < nodes_max {
+            table.exits(nodes[expanded].bucket.into(), |content, other| {
+                if !is_on_path(nodes, expanded, short(other)) {
                     table.prefetch(other);
-                    let from = u32::try_from(at).expect("few nodes");
+                    let from = u32::try_from(expanded).expect("few nodes");
                     nodes.push(Node { bucket: short(other), from, content });
                 }
             });
+            expanded += 1;
+        } else if table.is_open(nodes.get(tested)?.bucket.into()) {
+            return Some(tested);
+        } else {
+            tested += 1;
         }
-        at += 1;
     }
-    None
 }
 
 /// What the path to `leaf` means for the table when `content` is entered at its start.
@@ -110,6 +110,8 @@ fn short(bucket: u64) -> u32 {
 }
 
 const ROOT: u32 = u32::MAX;
+/// Buckets are under way until so many are left to be tested: fewer would be waited for, more would be for nothing.
+const FETCHED: usize = 4;
 /// After so many slots no more buckets are taken in: 2048 buckets of four. The longest searches decide which load a
 /// large table reaches; few are long.
 const SLOTS_SEEN: u64 = 8192;

@@ -41,6 +41,18 @@ impl Swar {
         word.wrapping_sub(self.ones) & !word & self.highs
     }
 
+    /// As [`Swar::zeroes`], for lanes that are all ones; bits other than the lanes' highest mean nothing.
+    #[inline(always)]
+    pub(crate) const fn full(self, word: u64) -> u64 {
+        word & !word.wrapping_add(self.ones)
+    }
+
+    /// The highest bit of each lane.
+    #[inline(always)]
+    pub(crate) const fn highs(self) -> u64 {
+        self.highs
+    }
+
     /// The lowest bit of the lowest lane that equals `value`.
     #[inline(always)]
     pub(crate) const fn position(self, word: u64, value: u64) -> Option<u32> {
@@ -90,6 +102,8 @@ mod tests {
             let first = (0..lanes).find(|&lane| swar.lane(word, lane) == value);
             prop_assert_eq!(swar.position(word, value), first.map(|lane| lane * width));
             prop_assert_eq!(swar.zeroes(word ^ swar.spread(value)) != 0, first.is_some());
+            let full = swar.full(word ^ !swar.spread(value)) & swar.highs();
+            prop_assert_eq!(full != 0, first.is_some());
         }
     }
 }

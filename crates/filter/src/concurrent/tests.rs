@@ -59,7 +59,8 @@ proptest! {
                 match filter.insert_hash(hash) {
                     Ok(()) => *copies += 1,
                     Err(full) => {
-                        prop_assert!(full.is_of_copies() || 2 * full.len > full.slots, "{full}");
+                        // By chance all may share the item's two buckets, which are full at least.
+                        prop_assert!(full.len >= full.copies_max as usize, "{full}");
                     }
                 }
             }

@@ -33,7 +33,7 @@ impl core::error::Error for FullAt {}
 impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
     /// [`Filter::contains`] for each item: `found[n]` tells of `items[n]`.
     ///
-    /// 1.4 times as fast as one by one if the table is beyond the caches, 1.9 times if it is semi-sorted.
+    /// 1.6 times as fast as one by one if the table is beyond the caches, 1.7 times if it is semi-sorted.
     ///
     /// # Panics
     /// If `found` is shorter than `items`.
@@ -96,12 +96,13 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     #[inline]
     fn contains_each<T>(&self, items: &[T], found: &mut [bool], hash: impl Fn(&T) -> u64) {
         let found = &mut found[..items.len()];
-        let mut wanted = [(0, 0); AHEAD];
+        let mut wanted = [(0, 0, 0); AHEAD];
         let ask = |item| {
             let hash = hash(item);
             let (home, fingerprint) = (self.home(hash), self.fingerprint(hash));
+            let second = self.orbit.other(home, fingerprint, 1);
             self.orbit(home, fingerprint).for_each(|bucket| self.prefetch_bucket(bucket));
-            (home, fingerprint)
+            (home, second, fingerprint)
         };
         for (wanted, item) in wanted.iter_mut().zip(items) {
             *wanted = ask(item);
@@ -110,11 +111,11 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
         let mut ahead = items.iter().skip(AHEAD);
         for (number, found) in found.iter_mut().enumerate() {
             let wanted = &mut wanted[number % AHEAD];
-            let (home, fingerprint) = *wanted;
+            let (home, second, fingerprint) = *wanted;
             if let Some(item) = ahead.next() {
                 *wanted = ask(item);
             }
-            *found = self.holds(home, fingerprint);
+            *found = self.holds_in(home, second, fingerprint);
         }
     }
 

@@ -189,7 +189,8 @@ fn integer(header: &[u8; HEADER_BYTES], at: usize) -> u64 {
 
 /// 64 bits that change with any byte. Four chains, so that a table is read as fast as memory gives it.
 pub(crate) fn checksum(header: &[u8], table: &[u8]) -> u64 {
-    let mut chains = [0; 4].map(|_: u8| Keyed::from_key([0; 2]).build_hasher());
+    // Any key but 1 and 0, by which a product is what was multiplied, or nothing.
+    let mut chains = [0; 4].map(|seed| Keyed::from_seed(seed).build_hasher());
     let (blocks, tail) = table.as_chunks::<32>();
     for block in blocks {
         for (chain, word) in chains.iter_mut().zip(block.as_chunks::<8>().0) {

@@ -13,7 +13,7 @@
 //! 1. The stored fingerprints ascend: one multiset has one form.
 //!
 //! # Costs
-//! A look-up decodes both buckets through a table of 8 KiB, without a branch. A change sorts and encodes again.
+//! A look-up decodes both buckets through a table of 16 KiB, without a branch. A change sorts and encodes again.
 //! Bad at: changes: inserts take twice as long as in lanes, removals four times.
 
 use super::{Contents, Layout, SLOTS_MAX, Slots, change, load};
@@ -71,17 +71,15 @@ impl Sorted {
 #[inline(always)]
 fn spread_nibbles(word: u64) -> u64 {
     let nibbles = u64::from(NIBBLES[address(word & mask(RANK_BITS))]);
-    let pairs = (nibbles | nibbles << 24) & 0x0000_00ff_0000_00ff;
-    (pairs | pairs << 12) & 0x000f_000f_000f_000f
+    (nibbles | nibbles << 28) & 0x000f_000f_000f_000f
 }
 
-/// Four numbers of so many bits, 16 bits apart.
+/// The four lowest numbers of so many bits, 16 bits apart.
 #[inline(always)]
 const fn spread_direct(word: u64, bits: u32) -> u64 {
-    let two = mask(2 * bits);
-    let pairs = word & two | (word >> (2 * bits) & two) << 32;
+    let pairs = word & mask(2 * bits) | word >> (2 * bits) << 32;
     let one = mask(bits) << 32 | mask(bits);
-    pairs & one | (pairs >> bits & one) << 16
+    pairs & one | (pairs << (16 - bits)) & one << 16
 }
 
 impl Layout for Sorted {}
@@ -109,10 +107,16 @@ impl Slots for Sorted {
         4 * (self.fingerprint_bits - 1)
     }
 
+    /// A difference is less than 2^13: only what has none keeps that bit.
     #[inline(always)]
-    fn has(&self, table: &[u8], bucket: u64, fingerprint: u64) -> bool {
-        let differences = self.differences(self.word(table, bucket), fingerprint);
-        differences.wrapping_sub(LANES) & !differences & LANES << 15 != 0
+    fn marks(&self, table: &[u8], bucket: u64, fingerprint: u64) -> u64 {
+        let word = load(table, bucket * u64::from(self.bucket_bits()));
+        (LANES << 13) - self.differences(word, fingerprint)
+    }
+
+    #[inline(always)]
+    fn marked(&self) -> u64 {
+        LANES << 13
     }
 
     #[inline]
@@ -198,8 +202,13 @@ impl<const BITS: u32> Slots for FixedSorted<BITS> {
     }
 
     #[inline(always)]
-    fn has(&self, table: &[u8], bucket: u64, fingerprint: u64) -> bool {
-        Self::SORTED.has(table, bucket, fingerprint)
+    fn marks(&self, table: &[u8], bucket: u64, fingerprint: u64) -> u64 {
+        Self::SORTED.marks(table, bucket, fingerprint)
+    }
+
+    #[inline(always)]
+    fn marked(&self) -> u64 {
+        Self::SORTED.marked()
     }
 
     #[inline]
@@ -235,8 +244,9 @@ const LANES: u64 = 0x0001_0001_0001_0001;
 
 /// `CHOICES[n][a]` is a + n over n + 1: the ranks before those whose n-th least nibble is a (combinatorial number system).
 const CHOICES: [[u16; 16]; 4] = choices();
-/// The nibbles of each rank, the least in the lowest bits. Ranks that no multiset has are 0.
-static NIBBLES: [u16; 1 << RANK_BITS] = nibbles();
+/// The nibbles of each rank, in ascending order from the bits 0, 16, 4, and 20 on: as [`spread_nibbles`] wants them.
+/// Ranks that no multiset has are 0.
+static NIBBLES: [u32; 1 << RANK_BITS] = nibbles();
 
 const fn choices() -> [[u16; 16]; 4] {
     let mut table = [[0; 16]; 4];
@@ -253,7 +263,7 @@ const fn choices() -> [[u16; 16]; 4] {
     table
 }
 
-const fn nibbles() -> [u16; 1 << RANK_BITS] {
+const fn nibbles() -> [u32; 1 << RANK_BITS] {
     let mut table = [0; 1 << RANK_BITS];
     let mut packed = 0_u16;
     loop {
@@ -263,7 +273,7 @@ const fn nibbles() -> [u16; 1 << RANK_BITS] {
                 + CHOICES[1][b as usize]
                 + CHOICES[2][c as usize]
                 + CHOICES[3][d as usize];
-            table[rank as usize] = packed;
+            table[rank as usize] = (a | c << 4) as u32 | ((b | d << 4) as u32) << 16;
         }
         if packed == u16::MAX {
             return table;
