@@ -16,6 +16,7 @@ pub(crate) fn guira() -> Command {
         .subcommand(guira_route::replay_command())
         .subcommand(bench())
         .subcommand(lab())
+        .subcommand(plan())
         .subcommand(crate::generate::command())
 }
 
@@ -41,6 +42,12 @@ fn lab() -> Command {
     guira_lab::Args::augment_args(command)
 }
 
+fn plan() -> Command {
+    let command = Command::new("plan")
+        .about("Tell how large a small cache must be so that no choice of keys overloads a server");
+    guira_route::plan::command::Args::augment_args(command)
+}
+
 /// `memcached`: the flags of `guira serve` without the subcommand.
 pub(crate) fn memcached() -> Command {
     with_flags(Command::new("memcached"))
@@ -55,6 +62,7 @@ Examples:
   guira serve -s /run/guira.sock       on a unix socket
   guira route -p 5000 -f route.json    many servers as one cache, by mcrouter's configuration
   guira bench                          put load on 127.0.0.1:11211
+  guira plan --servers 85              entries that a router's hot cache needs
   guira lab list                       the papers' experiments; guira lab run ID runs one
   ln -s guira memcached; ./memcached   memcached's command line as it is
   ln -s guira mcrouter; ./mcrouter     mcrouter's command line as it is";

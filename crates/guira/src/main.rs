@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Some(("replay", matches)) => return guira_route::replay(matches),
         Some(("bench", matches)) => bench(matches),
         Some(("lab", matches)) => lab(matches),
+        Some(("plan", matches)) => plan(matches),
         Some(("generate", matches)) => generate::run(matches),
         _ => Ok(()),
     };
@@ -103,6 +104,12 @@ fn bench(matches: &ArgMatches) -> anyhow::Result<()> {
 
 fn lab(matches: &ArgMatches) -> anyhow::Result<()> {
     guira_lab::run(&guira_lab::Args::from_arg_matches(matches)?)
+}
+
+fn plan(matches: &ArgMatches) -> anyhow::Result<()> {
+    let plan = guira_route::plan::command::plan(&FromArgMatches::from_arg_matches(matches)?)?;
+    println!("{plan}");
+    Ok(())
 }
 
 /// The subcommand tree, for whoever documents it.

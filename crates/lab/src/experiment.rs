@@ -36,18 +36,21 @@ pub enum Paper {
     CuckooFilter,
     /// Nishtala et al.: Scaling Memcache at Facebook, NSDI 2013.
     Facebook,
+    /// Fan, Lim, Andersen, Kaminsky: Small Cache, Big Effect, `SoCC` 2011; chapter 2 of Fan's thesis.
+    Fawn,
     /// What none of the papers asked.
     Ours,
 }
 
 impl Paper {
     /// All of them, in the order of the lab.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::MemC3,
         Self::Hopscotch,
         Self::Mercury,
         Self::CuckooFilter,
         Self::Facebook,
+        Self::Fawn,
         Self::Ours,
     ];
 
@@ -60,6 +63,7 @@ impl Paper {
             Self::Mercury => "mercury",
             Self::CuckooFilter => "cf",
             Self::Facebook => "facebook",
+            Self::Fawn => "fawn",
             Self::Ours => "ours",
         }
     }
@@ -72,6 +76,7 @@ impl Paper {
             Self::Hopscotch => "Hopscotch memcached (Dharmapuram et al.)",
             Self::Mercury => "Mercury",
             Self::CuckooFilter => "Cuckoo filter (Fan's thesis, chapter 4; CoNEXT 2014)",
+            Self::Fawn => "A small cache before many servers (Fan's thesis, chapter 2; SoCC 2011)",
             Self::Facebook => "Scaling Memcache at Facebook (Nishtala et al., NSDI 2013)",
             Self::Ours => "What none of the papers asked",
         }
@@ -127,4 +132,5 @@ pub const EXPERIMENTS: &[&[Experiment]] = &[
     crate::mercury::EXPERIMENTS,
     crate::cuckoo_filter::EXPERIMENTS,
     crate::facebook::EXPERIMENTS,
+    crate::fawn::EXPERIMENTS,
 ];

@@ -25,6 +25,7 @@ mod cuckoo_filter;
 mod drive;
 mod experiment;
 mod facebook;
+mod fawn;
 mod figures;
 mod hopscotch;
 mod list;

@@ -15,6 +15,7 @@ pub mod destinations;
 mod front;
 pub mod key;
 pub mod outcome;
+pub mod plan;
 pub mod route;
 pub mod server;
 pub mod settings;

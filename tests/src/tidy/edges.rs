@@ -14,7 +14,17 @@ pub const EDGES: [(&str, &[&str]); 13] = [
     ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
-    ("guira-lab", &["guira-bench", "guira-cache", "guira-filter", "guira-index", "guira-policy"]),
+    (
+        "guira-lab",
+        &[
+            "guira-bench",
+            "guira-cache",
+            "guira-filter",
+            "guira-index",
+            "guira-policy",
+            "guira-route",
+        ],
+    ),
     ("guira", &["guira-bench", "guira-lab", "guira-route", "guira-serve"]),
     ("guira-tests", &[]),
 ];

@@ -1,0 +1,36 @@
+//! The experiments of a small cache in front of many servers: chapter 2 of Fan's thesis (FAWN-KV), the paper of `SoCC` 2011.
+//!
+//! Keys asked equally often fall on servers like balls into bins, drawn anew in each trial (`balls.rs`). Loads are
+//! *normalised*: 1 is a server's share if all got the same of all queries. A server takes 10,000 queries a second, as in
+//! the thesis, and the system as much as its fullest server allows. The bounds are those that `guira plan` goes by
+//! (`guira_route::plan`).
+
+mod balls;
+mod bounds;
+mod max_load;
+mod nodes;
+mod sizes;
+mod sweep;
+
+use crate::experiment::Experiment;
+
+/// In the order of the thesis.
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    max_load::EXPERIMENT,
+    bounds::EXPERIMENT,
+    nodes::SNAPSHOT,
+    nodes::THROUGHPUT,
+    sweep::EXPERIMENT,
+    sizes::EXPERIMENT,
+];
+
+/// The thesis' cluster.
+const SERVERS: usize = 85;
+/// Queries a second that a server takes, in thousands.
+const RATE: f64 = 10.0;
+
+/// A number of entries or keys.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of things")]
+fn count(number: f64) -> usize {
+    number.ceil() as usize
+}
