@@ -36,6 +36,7 @@ mod statfiles;
 mod stats;
 mod stream;
 mod tko;
+mod variables;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -119,6 +120,8 @@ fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), Str
     let sockets = listener::open(&options.listen)?;
     let spool = options.spool.clone().map(|dir| Spool::start(dir, &options));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
+    let variables = &options.settings.runtime_variables;
+    drop(variables::read(&options.runtime_variables_path, variables));
     let shared = Arc::new(Shared::new(options, log, spool));
     let loaded = Arc::new(loaded);
     let threads: Result<Vec<Thread>, _> =
@@ -175,6 +178,7 @@ async fn until_told(
     let reload = Arc::new(Notify::new());
     tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));
     tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
+    tokio::spawn(variables::watch(Arc::clone(shared)));
     loop {
         tokio::select! {
             _ = interrupt.recv() => return Ok(()),

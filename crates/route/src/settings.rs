@@ -65,6 +65,8 @@ pub struct Settings {
     pub big_value_split_threshold: usize,
     /// How many chunks are under way at once; 0: all.
     pub big_value_batch_size: usize,
+    /// Clients don't see the flag of a value that stood in chunks.
+    pub hides_big_value_flag: bool,
 }
 
 impl Default for Settings {
@@ -95,6 +97,7 @@ impl Default for Settings {
             is_logging_route_enabled: false,
             big_value_split_threshold: 0,
             big_value_batch_size: 10,
+            hides_big_value_flag: false,
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) validates: Option<Validate>,
     /// What the tree of routes depends on.
     pub(crate) settings: Settings,
+    /// Where runtime variables are read from.
+    pub(crate) runtime_variables_path: String,
     /// Each flag and its value, as text.
     pub(crate) shown: Vec<(&'static str, String)>,
     /// Given, without effect.
@@ -149,6 +151,7 @@ impl Options {
             http: Some(typed.text("http")).filter(|text| !text.is_empty()),
             shown: FLAGS.iter().map(|flag| (flag.name, typed.shown(flag))).collect(),
             settings,
+            runtime_variables_path: typed.text("runtime_vars_file"),
             without_effect: typed.without_effect(),
         })
     }
@@ -185,6 +188,7 @@ fn settings(typed: &Typed) -> Result<Settings, String> {
         is_logging_route_enabled: typed.switch("enable_logging_route"),
         big_value_split_threshold: count(typed, "big_value_split_threshold")?,
         big_value_batch_size: count(typed, "big_value_batch_size")?,
+        hides_big_value_flag: typed.switch("big_value_hide_reply_flag"),
         ..Settings::default()
     })
 }

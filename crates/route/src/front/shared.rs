@@ -27,7 +27,7 @@ pub(crate) type Place = (String, String);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) log: Log,
+    pub(crate) log: Arc<Log>,
     pub(crate) started: Instant,
     /// One a proxy thread.
     pub(crate) counters: Vec<Arc<Counters>>,
@@ -47,7 +47,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, log: Log, spool: Option<Spool>) -> Self {
+    pub(crate) fn new(mut options: Options, log: Log, spool: Option<Spool>) -> Self {
+        let log = Arc::new(log);
+        let of_routes = Arc::clone(&log);
+        options.settings.log =
+            crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
         Self {
             counters: (0..options.proxies).map(|_| Arc::default()).collect(),
             options,

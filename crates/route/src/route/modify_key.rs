@@ -50,8 +50,10 @@ impl Route for ModifyKey {
         let Some(key) = self.changed(&request.key) else {
             return self.target.route(request, context);
         };
-        if key::without_prefix(&key).len() > KEY_BYTES_MAX {
-            let message = "ModifyKeyRoute: invalid key: length of key is too long";
+        let bytes = key::without_prefix(&key).len();
+        if bytes == 0 || bytes > KEY_BYTES_MAX {
+            let what = if bytes == 0 { "missing" } else { "too long" };
+            let message = format!("ModifyKeyRoute: invalid key: invalid key: {what}");
             return Box::pin(std::future::ready(Reply::failure(Outcome::LocalError, message)));
         }
         let request = Request { key, ..request.clone() };

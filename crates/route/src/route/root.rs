@@ -198,7 +198,7 @@ pub(crate) fn build(
         group_remote_errors: settings.group_remote_errors,
     };
     let (threshold, batch) = (settings.big_value_split_threshold, settings.big_value_batch_size);
-    let mut root = big_value::node(Rc::new(root), threshold, batch, false);
+    let mut root = big_value::node(Rc::new(root), threshold, batch, settings.hides_big_value_flag);
     if settings.is_logging_route_enabled {
         root = logging::node(root, settings.log.clone());
     }

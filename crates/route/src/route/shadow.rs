@@ -137,7 +137,7 @@ fn whole(number: f64) -> usize {
     number as usize
 }
 
-/// Tokens of shadows' leases by the tokens that clients got; the latest [`TOKENS_MAX`].
+/// Tokens of shadows' leases by the tokens that clients got; the latest 1024.
 #[derive(Debug, Default)]
 pub struct ShadowTokens {
     /// Oldest first.
@@ -252,9 +252,15 @@ pub(super) fn wrap(
     if let Some(policy) = fields.string("shadow_policy")?.filter(|policy| *policy != "default") {
         return Err(fields.error(format!("Invalid shadow policy: {policy}")));
     }
-    let shadows: Result<Vec<Rc<Shadow>>> =
-        shadows.iter().map(|json| Shadow::read(json, builder).map(Rc::new)).collect();
-    let shadows = shadows?;
+    // A shadow that can't be made is passed over: the clients' own requests don't depend on it.
+    let mut read = Vec::with_capacity(shadows.len());
+    for json in shadows {
+        match Shadow::read(json, builder) {
+            Ok(shadow) => read.push(Rc::new(shadow)),
+            Err(error) => builder.settings.log.write(&format!("passed over: {error}")),
+        }
+    }
+    let shadows = read;
     let wrap = |(index, normal): (usize, Node)| {
         let of_child = shadows.iter().filter(|shadow| shadow.is_for_child(index));
         let shadows: Vec<Rc<Shadow>> = of_child.cloned().collect();
