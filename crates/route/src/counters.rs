@@ -35,6 +35,10 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Gets that a `HotCacheRoute` answered.
+    HotCacheHits = "hot_cache_hits";
+    /// Gets that a `HotCacheRoute` passed on.
+    HotCacheMisses = "hot_cache_misses";
     /// Requests that a `DevNullRoute` swallowed.
     DevNull = "dev_null_requests";
     /// Requests that a rate limit turned away.

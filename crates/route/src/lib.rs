@@ -13,6 +13,7 @@ pub mod context;
 pub mod counters;
 pub mod destinations;
 mod front;
+mod hot_cache;
 pub mod key;
 pub mod outcome;
 pub mod plan;

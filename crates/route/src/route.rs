@@ -35,6 +35,7 @@ mod error;
 pub(crate) mod failover;
 mod guards;
 mod hash;
+mod hot_cache;
 mod key_split;
 mod l1l2_cache;
 mod l1l2_size_split;
@@ -80,6 +81,7 @@ pub(crate) const KINDS: &[(&str, Make)] = &[
     ("FailoverWithExptimeRoute", failover::build_with_exptime),
     ("HashRoute", hash::build),
     ("HashStopAllowListRoute", guards::build_hash_stops),
+    ("HotCacheRoute", hot_cache::build),
     ("HostIdRoute", choice::build_host_id),
     ("KeyParseRoute", guards::build_key_parse),
     ("KeySplitRoute", key_split::build),

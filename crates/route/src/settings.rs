@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::RwLock;
 
 use crate::config::Json;
+use crate::hot_cache::Stripes;
 use crate::route::failover::LeaseTokens;
 use crate::route::shadow::ShadowTokens;
 
@@ -51,6 +52,8 @@ pub struct Settings {
     pub lease_tokens: Arc<LeaseTokens>,
     /// Leases of shadows by those of clients. One for all threads and configurations.
     pub shadow_tokens: Arc<ShadowTokens>,
+    /// Which keys were written when, for hot caches. One for all threads and configurations.
+    pub(crate) stripes: Stripes,
     /// What the runtime variables' file says now.
     pub runtime_variables: RuntimeVariables,
     /// The time of day.
@@ -90,6 +93,7 @@ impl Default for Settings {
             send_invalid_route_to_default: false,
             lease_tokens: Arc::default(),
             shadow_tokens: Arc::default(),
+            stripes: Stripes::new(),
             runtime_variables: RuntimeVariables::default(),
             clock: Clock::default(),
             log: Log::default(),

@@ -19,6 +19,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::prefix::{PrefixMap, Selector};
 use super::{BoxFuture, Node, all_sync, big_value, detach, logging};
 use crate::config::ConfigError;
+use crate::hot_cache::Stripes;
 use crate::outcome::{default_reply, is_error};
 use crate::{Context, Route, Settings, key};
 
@@ -136,12 +137,21 @@ impl Route for Root {
 struct Top {
     root: Node,
     everywhere: Node,
+    stripes: Stripes,
 }
 
 impl Route for Top {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
-        let target = if request.op == Op::FlushAll { &self.everywhere } else { &self.root };
-        target.route(request, context)
+        if request.op != Op::FlushAll {
+            return self.root.route(request, context);
+        }
+        Box::pin(async move {
+            // Hot caches hold nothing from before a flush that was answered.
+            self.stripes.write_all();
+            let reply = self.everywhere.route(request, context).await;
+            self.stripes.write_all();
+            reply
+        })
     }
 
     fn name(&self) -> Cow<'_, str> {
@@ -153,7 +163,7 @@ impl Route for Top {
     }
 
     fn next(&self, request: &Request, _: &Context) -> Option<&dyn Route> {
-        Some(if request.op == Op::FlushAll { &*self.everywhere } else { &*self.root })
+        (request.op != Op::FlushAll).then_some(&*self.root)
     }
 }
 
@@ -202,7 +212,8 @@ pub(crate) fn build(
     if settings.is_logging_route_enabled {
         root = logging::node(root, settings.log.clone());
     }
-    Ok(Rc::new(Top { root, everywhere: all_sync::node(destinations) }))
+    let stripes = settings.stripes.clone();
+    Ok(Rc::new(Top { root, everywhere: all_sync::node(destinations), stripes }))
 }
 
 /// For each beginning of a key that any selector knows, what each of the selectors has for it.

@@ -1,0 +1,229 @@
+//! A small cache of whole replies in front of servers: the few keys that all clients ask for never reach them.
+//!
+//! ```text
+//! get ─▶ detector: is the key chosen? ─▶ an entry, fresh, its key not written since ─▶ reply
+//!                                     └▶ servers ─▶ reply, kept if no write came in between
+//! write ─▶ stripe: begun ─▶ servers ─▶ stripe: ended
+//! ```
+//! Fan's thesis (CMU 2013), chapter 2: with k·n·ln n + 1 of the most popular keys here no choice of keys loads one of n
+//! servers much beyond the others ([`crate::plan`] has the figures).
+//!
+//! # Invariants
+//! 1. An entry answers only while its stripe's word is as it was when its get was sent, and no write was under way then.
+//!    So no get that begins after a write through this process was answered sees the value from before.
+//! 2. At most `entries` keys are held, none for longer than `fresh`, none with a value above `value_bytes_max`.
+//!
+//! # Bad at
+//! Writes that go around this process: another router's, or an item that expires. They are seen when the entry is no
+//! longer fresh, a second by default.
+
+mod detector;
+mod sketch;
+mod stripes;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use bytes::Bytes;
+use guira_client::Reply;
+use tokio::time::Instant;
+
+use detector::Detector;
+pub(crate) use stripes::{Stamp, Stripes};
+
+/// A proxy thread's cache.
+pub(crate) struct HotCache {
+    detector: Detector,
+    entries: HashMap<u64, Entry>,
+    hashes: RandomState,
+    window_ends: Option<Instant>,
+    /// Gets in this window.
+    gets: usize,
+    limits: Limits,
+}
+
+/// How large, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Keys held.
+    pub(crate) entries: usize,
+    /// How long a reply answers.
+    pub(crate) fresh: Duration,
+    /// Longer values are left to the servers. Bytes.
+    pub(crate) value_bytes_max: usize,
+}
+
+struct Entry {
+    key: Bytes,
+    reply: Reply,
+    stamp: Stamp,
+    ends: Instant,
+}
+
+/// What a get is to do.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Answer with this.
+    Reply(Reply),
+    /// Ask the servers, and offer the reply by this, if there is one: the key is worth keeping.
+    Ask(Option<Asked>),
+}
+
+/// A get on its way to the servers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    hash: u64,
+    stamp: Stamp,
+}
+
+impl HotCache {
+    pub(crate) fn new(limits: Limits) -> HotCache {
+        HotCache {
+            detector: Detector::new(limits.entries),
+            entries: HashMap::new(),
+            hashes: RandomState::new(),
+            window_ends: None,
+            gets: 0,
+            limits,
+        }
+    }
+
+    /// Counts a get and looks for its reply.
+    pub(crate) fn get(&mut self, key: &[u8], stripes: &Stripes, now: Instant) -> Found {
+        self.turn_window(now);
+        let hash = self.hashes.hash_one(key);
+        if !self.detector.count(hash) {
+            return Found::Ask(None);
+        }
+        let stamp = stripes.stamp(key);
+        match self.entries.get(&hash) {
+            Some(entry) if entry.key == key && now < entry.ends && stamp == Some(entry.stamp) => {
+                Found::Reply(entry.reply.clone())
+            }
+            _ => Found::Ask(stamp.map(|stamp| Asked { hash, stamp })),
+        }
+    }
+
+    /// Keeps a reply with a value, unless its key was written since it was asked for.
+    pub(crate) fn offer(
+        &mut self,
+        (key, asked): (&Bytes, Asked),
+        reply: &Reply,
+        stripes: &Stripes,
+        now: Instant,
+    ) {
+        let Asked { hash, stamp } = asked;
+        let is_kept = reply.value.len() <= self.limits.value_bytes_max
+            && stripes.stamp(key) == Some(stamp)
+            && (self.entries.len() < self.limits.entries || self.entries.contains_key(&hash));
+        if is_kept {
+            let (key, reply, ends) = (key.clone(), reply.clone(), now + self.limits.fresh);
+            self.entries.insert(hash, Entry { key, reply, stamp, ends });
+        }
+    }
+
+    /// Ends the detector's window when it is time, and enough was asked to tell who is hot.
+    fn turn_window(&mut self, now: Instant) {
+        self.gets += 1;
+        let ends = *self.window_ends.get_or_insert(now + WINDOW);
+        if now < ends || self.gets < GETS_AN_ENTRY * self.limits.entries {
+            return;
+        }
+        self.window_ends = Some(now + WINDOW);
+        self.gets = 0;
+        let Self { detector, entries, .. } = self;
+        detector.end_window(|hash| drop(entries.remove(&hash)));
+        entries.retain(|_, entry| now < entry.ends);
+    }
+}
+
+impl std::fmt::Debug for HotCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HotCache").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// The detector's window.
+const WINDOW: Duration = Duration::from_secs(1);
+/// Gets that a window has at least, for each entry.
+const GETS_AN_ENTRY: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use guira_client::Outcome;
+
+    fn cache(entries: usize) -> HotCache {
+        let fresh = Duration::from_secs(1);
+        HotCache::new(Limits { entries, fresh, value_bytes_max: 100 })
+    }
+
+    fn found(value: &'static str) -> Reply {
+        Reply { value: value.into(), ..Reply::new(Outcome::Found) }
+    }
+
+    fn asked(found: Found) -> Option<Asked> {
+        match found {
+            Found::Ask(asked) => asked,
+            Found::Reply(reply) => panic!("{reply:?} was kept"),
+        }
+    }
+
+    fn kept(cache: &mut HotCache, stripes: &Stripes, key: &str, now: Instant) -> Option<Bytes> {
+        match cache.get(key.as_bytes(), stripes, now) {
+            Found::Reply(reply) => Some(reply.value),
+            Found::Ask(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_reply_is_kept_until_it_is_no_longer_fresh() {
+        let (mut cache, stripes, now) = (cache(2), Stripes::new(), Instant::now());
+        let key = Bytes::from("k");
+        let first = asked(cache.get(&key, &stripes, now)).unwrap();
+        cache.offer((&key, first), &found("v"), &stripes, now);
+        assert_eq!(kept(&mut cache, &stripes, "k", now), Some("v".into()));
+        assert_eq!(kept(&mut cache, &stripes, "other", now), None);
+        assert_eq!(kept(&mut cache, &stripes, "k", now + Duration::from_secs(1)), None);
+    }
+
+    #[test]
+    fn no_get_after_a_write_sees_what_was_there_before() {
+        let (mut cache, stripes, now) = (cache(2), Stripes::new(), Instant::now());
+        let key = Bytes::from("k");
+        let first = asked(cache.get(&key, &stripes, now)).unwrap();
+        cache.offer((&key, first), &found("old"), &stripes, now);
+        let write = stripes.write(&key);
+        assert!(asked(cache.get(&key, &stripes, now)).is_none(), "a write is under way");
+        drop(write);
+        let second = asked(cache.get(&key, &stripes, now)).unwrap();
+        // A get that was under way during a write may have either value.
+        drop(stripes.write(&key));
+        cache.offer((&key, second), &found("old"), &stripes, now);
+        assert_eq!(kept(&mut cache, &stripes, "k", now), None);
+        let third = asked(cache.get(&key, &stripes, now)).unwrap();
+        cache.offer((&key, third), &found("new"), &stripes, now);
+        assert_eq!(kept(&mut cache, &stripes, "k", now), Some("new".into()));
+        stripes.write_all();
+        assert_eq!(kept(&mut cache, &stripes, "k", now), None);
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_in_number_and_size() {
+        let (mut cache, stripes, now) = (cache(8), Stripes::new(), Instant::now());
+        for n in 0..1000 {
+            let key = Bytes::from(format!("k{n}"));
+            if let Some(asked) = asked(cache.get(&key, &stripes, now)) {
+                cache.offer((&key, asked), &found("v"), &stripes, now);
+            }
+        }
+        assert_eq!(cache.entries.len(), 8);
+        let long = Reply { value: vec![0; 101].into(), ..Reply::new(Outcome::Found) };
+        let key = Bytes::from("k1");
+        let again = now + Duration::from_secs(2);
+        let asked = asked(cache.get(&key, &stripes, again)).unwrap();
+        cache.offer((&key, asked), &long, &stripes, again);
+        assert_eq!(kept(&mut cache, &stripes, "k1", again), None);
+    }
+}

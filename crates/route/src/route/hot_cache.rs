@@ -1,0 +1,178 @@
+//! `HotCacheRoute`: the few keys that everybody asks for are answered here, and their servers are left to the others.
+//!
+//! A cache a proxy thread ([`crate::hot_cache`]), and stripes for the whole process by which each learns of the others'
+//! writes.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use guira_client::{Op, Outcome, Reply, Request};
+use tokio::time::Instant;
+
+use super::{BoxFuture, Node};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::counters::Counter;
+use crate::hot_cache::{Found, HotCache, Limits, Stripes};
+use crate::{Context, Route, plan};
+
+/// Answers gets from a cache, before its target.
+#[derive(Debug)]
+struct HotCacheRoute {
+    target: Node,
+    entries: usize,
+    cache: RefCell<HotCache>,
+    stripes: Stripes,
+}
+
+impl HotCacheRoute {
+    async fn get(&self, request: &Request, context: &Context) -> Reply {
+        // Not borrowed while the servers are asked.
+        let found = self.cache.borrow_mut().get(&request.key, &self.stripes, Instant::now());
+        let asked = match found {
+            Found::Reply(reply) => {
+                context.count(Counter::HotCacheHits);
+                return reply;
+            }
+            Found::Ask(asked) => asked,
+        };
+        context.count(Counter::HotCacheMisses);
+        let reply = self.target.route(request, context).await;
+        if let (Some(asked), Outcome::Found) = (asked, reply.outcome) {
+            let (key, now) = (&request.key, Instant::now());
+            self.cache.borrow_mut().offer((key, asked), &reply, &self.stripes, now);
+        }
+        reply
+    }
+
+    async fn write(&self, request: &Request, context: &Context) -> Reply {
+        let _under_way = self.stripes.write(&request.key);
+        self.target.route(request, context).await
+    }
+}
+
+impl Route for HotCacheRoute {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        match request.op {
+            Op::Get => Box::pin(self.get(request, context)),
+            op if op.is_update() || op.is_arithmetic() || op == Op::Delete => {
+                Box::pin(self.write(request, context))
+            }
+            _ => self.target.route(request, context),
+        }
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        format!("hot-cache|{}", self.entries).into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        visitor(&*self.target, request);
+    }
+
+    fn choice(&self, request: &Request) -> Option<usize> {
+        self.target.choice(request)
+    }
+}
+
+/// `HotCacheRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+    let fields = Fields::new(json, "HotCacheRoute");
+    let target = builder.one(fields.required("target")?)?;
+    let servers: Option<u32> = fields.integer("servers", 2..=1_000_000)?;
+    let entries = match (fields.integer("entries", 1..=ENTRIES_MAX)?, servers) {
+        (Some(entries), _) => entries,
+        (None, Some(servers)) => {
+            let k = fields.number("k")?.unwrap_or(K);
+            if !(k > 0.0 && k <= 1000.0) {
+                return Err(fields.error("k should be above 0 and at most 1000"));
+            }
+            let entries = plan::entries(f64::from(servers), k).ceil();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+            let entries = entries.min(ENTRIES_MAX as f64) as usize;
+            entries
+        }
+        (None, None) => {
+            let message = "give `servers`, how many the keys are spread over, or `entries`; \
+                           `guira plan` tells what entries promise";
+            return Err(fields.error(message));
+        }
+    };
+    let limits = Limits {
+        entries,
+        fresh: fields.milliseconds("fresh_ms")?.unwrap_or(FRESH),
+        value_bytes_max: fields.integer("value_bytes_max", 0..=1 << 30)?.unwrap_or(VALUE_BYTES_MAX),
+    };
+    let (cache, stripes) = (RefCell::new(HotCache::new(limits)), builder.settings.stripes.clone());
+    Ok(vec![Rc::new(HotCacheRoute { target, entries, cache, stripes })])
+}
+
+/// c = k·n·ln n + 1: the fullest server then has at most 1.21 of an equal share.
+const K: f64 = 8.0;
+const FRESH: Duration = Duration::from_secs(1);
+const VALUE_BYTES_MAX: usize = 64 << 10;
+const ENTRIES_MAX: i64 = 1 << 22;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canned::{Canned, pools};
+
+    fn canned(fields: &str) -> Canned {
+        let target = r#""type": "HotCacheRoute", "target": "PoolRoute|a""#;
+        Canned::new(&format!("{{ {}, \"route\": {{{target}, {fields}}} }}", pools("a")))
+    }
+
+    fn of(op: Op) -> Request {
+        Request { value: "v".into(), delta: 1, ..Request::new(op, "k") }
+    }
+
+    #[test]
+    fn a_key_that_is_held_does_not_reach_its_server_until_it_is_written() {
+        let canned = canned(r#""entries": 4, "fresh_ms": 36000000"#);
+        canned.answers("a=found:x");
+        for (op, reaches) in [
+            (Op::Get, true),
+            (Op::Get, false),
+            (Op::Gets, true),
+            (Op::Get, false),
+            (Op::Set, true),
+            (Op::Get, true),
+            (Op::Get, false),
+            (Op::Delete, true),
+            (Op::Get, true),
+            (Op::Incr, true),
+            (Op::Get, true),
+            (Op::FlushAll, true),
+            (Op::Get, true),
+            (Op::Touch, true),
+            (Op::Get, false),
+        ] {
+            let reply = canned.ask(&of(op));
+            assert_eq!(reply.value, "x", "{op:?}");
+            assert_eq!(!canned.asked().is_empty(), reaches, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn misses_and_failures_are_not_held_and_what_is_held_grows_old() {
+        let canned = canned(r#""servers": 3"#);
+        for answer in ["a=notfound", "a=timeout", "a=found:x", "a=found:x"] {
+            canned.answers(answer);
+            canned.ask(&of(Op::Get));
+            // A minute has passed since.
+            assert_eq!(canned.asked().len(), 1, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_without_a_size_says_what_to_give() {
+        let target = r#"{"type": "HotCacheRoute", "target": "PoolRoute|a"}"#;
+        let config = format!("{{ {}, \"route\": {target} }}", pools("a"));
+        let refused = Canned::with(&config, &crate::Settings::default()).err().unwrap();
+        assert!(refused.to_string().contains("guira plan"), "{refused}");
+    }
+}
