@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
-use tokio::time::Instant;
 
 use super::histogram::Histogram;
 use super::link::Link;
@@ -119,7 +118,7 @@ impl Leaf {
         if context.is_shadow {
             return self.shadow(request, context).await;
         }
-        let reply = self.send(request, context).await;
+        let reply = self.send(request).await;
         self.count(&reply, context);
         match &context.asynclog {
             Some(pool) if request.op == Op::Delete && is_failover_error(reply.outcome) => {
@@ -134,13 +133,13 @@ impl Leaf {
             return Reply::failure(Outcome::LocalError, "too many shadow requests");
         }
         self.shadows.set(self.shadows.get() + 1);
-        let reply = self.send(request, context).await;
+        let reply = self.send(request).await;
         self.shadows.set(self.shadows.get() - 1);
         self.count(&reply, context);
         reply
     }
 
-    async fn send(&self, request: &Request, _context: &Context) -> Reply {
+    async fn send(&self, request: &Request) -> Reply {
         let link = match &self.links[..] {
             [link] => link,
             links => {
@@ -148,11 +147,9 @@ impl Leaf {
                 &links[self.turn.get()]
             }
         };
-        let began = Instant::now();
-        let mut request = request.clone();
-        request.key = self.key(&request.key);
-        let reply = link.ask(request, self.wanted.timeout).await;
-        self.stats.took.add(began.elapsed());
+        let request = Request { key: self.key(&request.key), ..request.clone() };
+        let (reply, took) = link.ask(request, self.wanted.timeout).await;
+        self.stats.took.add(took);
         reply
     }
 

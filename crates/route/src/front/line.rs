@@ -17,6 +17,8 @@ use super::meta::{self, Wanted};
 pub(crate) enum Asked {
     /// A get of one kind, for several keys.
     Get { op: Op, exptime: i64, keys: Vec<Bytes> },
+    /// The same for one key, which is most of them.
+    GetOne(Request),
     /// Anything else for one key.
     One { request: Request, is_quiet: bool },
     /// A meta command for one key.
@@ -88,8 +90,15 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
                 (_, true, false) => Op::Gat,
                 (_, true, true) => Op::Gats,
             };
-            let keys = get.keys.map(|key| chunk.slice_ref(key)).collect();
-            Asked::Get { op, exptime: get.touch.unwrap_or_default().into(), keys }
+            let exptime = get.touch.unwrap_or_default().into();
+            let mut keys = get.keys.map(|key| chunk.slice_ref(key));
+            match (keys.next(), keys.next()) {
+                (Some(key), None) => Asked::GetOne(Request { exptime, ..Request::new(op, key) }),
+                (first, second) => {
+                    let keys = first.into_iter().chain(second).chain(keys).collect();
+                    Asked::Get { op, exptime, keys }
+                }
+            }
         }
         Line::Store(store) => return stored(chunk, at, store, used),
         Line::Delete { key, hold_off_s, quiet } => {

@@ -99,16 +99,20 @@ impl Link {
         }
     }
 
-    /// Sends a request, unless the server is marked or has enough to do.
-    pub(crate) async fn ask(self: &Arc<Self>, request: Request, timeout: Duration) -> Reply {
+    /// Sends a request, unless the server is marked or has enough to do; also says how long the reply took.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        request: Request,
+        timeout: Duration,
+    ) -> (Reply, Duration) {
         let options = &self.shared.options.tko;
         if self.tko.is_marked() && options.is_tracked {
             let words = format!("Server unavailable. Reason: {}", self.tko.reason());
-            return self.noted(Reply::failure(Outcome::Tko, words));
+            return (self.noted(Reply::failure(Outcome::Tko, words)), Duration::ZERO);
         }
         let limit = options.outstanding_max;
         if limit > 0 && self.stats.outstanding.load(Relaxed) >= limit {
-            return self.noted(Reply::new(Outcome::Busy));
+            return (self.noted(Reply::new(Outcome::Busy)), Duration::ZERO);
         }
         add(&self.stats.sent, 1);
         let began = Instant::now();
@@ -116,6 +120,7 @@ impl Link {
             let _outstanding = Outstanding::new(&self.stats.outstanding);
             self.connection.ask(request, began + self.patience(timeout)).await
         };
+        let took = began.elapsed();
         match reply.outcome {
             Outcome::Timeout
             | Outcome::ConnectError
@@ -124,13 +129,13 @@ impl Link {
                 self.failed(reply.outcome);
             }
             _ => {
-                let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
                 add(&self.stats.took_us, took_us);
                 add(&self.stats.answered, 1);
                 self.tko.succeeded();
             }
         }
-        self.noted(in_mcrouters_words(reply))
+        (self.noted(in_mcrouters_words(reply)), took)
     }
 
     /// How long a reply may take. Where no connection stands, its failure comes before the request's.

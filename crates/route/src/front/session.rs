@@ -63,6 +63,8 @@ enum Line {
     One { op: Op, is_quiet: bool, part: Part },
     /// A get.
     Get { op: Op, parts: Vec<Part> },
+    /// A get of one key.
+    GetOne { op: Op, part: Part },
     /// A meta command.
     Meta { wanted: Wanted, part: Part },
     /// To end the process, once all before it is answered.
@@ -100,7 +102,9 @@ impl Line {
     fn is_done(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         match self {
             Line::Said(_) | Line::Shutdown => true,
-            Line::One { part, .. } | Line::Meta { part, .. } => part.is_done(cx),
+            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
+                part.is_done(cx)
+            }
             // Each is polled, so that each is under way.
             Line::Get { parts, .. } => {
                 parts.iter_mut().filter_map(|part| (!part.is_done(cx)).then_some(())).count() == 0
@@ -111,7 +115,7 @@ impl Line {
     fn requests(&self) -> usize {
         match self {
             Line::Said(_) | Line::Shutdown => 0,
-            Line::One { .. } | Line::Meta { .. } => 1,
+            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } => 1,
             Line::Get { parts, .. } => parts.len(),
         }
     }
@@ -261,8 +265,16 @@ impl Session {
         let line = match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
-                let ask = |key: Bytes| self.proxy.clone().ask_key(op, exptime, key, &self.context);
+                let ask = |key: Bytes| {
+                    let request = Request { exptime, ..Request::new(op, key) };
+                    Rc::clone(&self.proxy).get(request, &self.context)
+                };
                 Line::Get { op, parts: keys.into_iter().map(ask).collect() }
+            }
+            Asked::GetOne(request) => {
+                self.count(request.op, 1);
+                let op = request.op;
+                Line::GetOne { op, part: Rc::clone(&self.proxy).get(request, &self.context) }
             }
             Asked::One { request, is_quiet } => {
                 self.count(request.op, 1);
@@ -327,15 +339,15 @@ impl Session {
 }
 
 impl Proxy {
-    /// Begins a get of one key.
-    fn ask_key(self: Rc<Self>, op: Op, exptime: i64, key: Bytes, context: &Rc<Context>) -> Part {
-        if op == Op::Get
-            && let Some(command) = key.strip_prefix(admin::PREFIX)
+    /// Begins a get of one key, which may be a question to the router itself.
+    fn get(self: Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
+        if request.op == Op::Get
+            && let Some(command) = request.key.strip_prefix(admin::PREFIX)
         {
             let state = State::Waiting(admin::answer(&self, command));
-            return Part { key, state };
+            return Part { key: request.key, state };
         }
-        self.ask(Request { exptime, ..Request::new(op, key) }, context)
+        self.ask(request, context)
     }
 
     /// Begins a request.
@@ -354,6 +366,16 @@ impl Proxy {
                 if let (false, Some(reply)) = (is_quiet, part.reply()) {
                     self.note(reply);
                     answer::append(out, op, reply);
+                }
+            }
+            Line::GetOne { op, part } => {
+                if let Some(reply) = part.reply() {
+                    self.note(reply);
+                    if is_error(reply.outcome) {
+                        return answer::append_error(out, reply);
+                    }
+                    answer::append_value(out, op, &part.key, reply);
+                    out.extend_from_slice(b"END\r\n");
                 }
             }
             Line::Get { op, parts } => {
