@@ -100,7 +100,8 @@ impl Policy {
                 let error_tries_max = required("max_error_tries", tries("max_error_tries")?)?;
                 let uses_domains = policy.boolean("enable_failure_domains")?.unwrap_or(false);
                 let ignores_choice = policy.boolean("ignore_normal_reply_index")?.unwrap_or(false);
-                let function = match fields.object("hash")? {
+                let hash = fields.object("hash")?.or(policy.object("hash")?);
+                let function = match hash {
                     Some(json) => Function::read(
                         Fields::new(json, "DeterministicOrderPolicy"),
                         children,
