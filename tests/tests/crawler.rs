@@ -90,7 +90,7 @@ fn a_metadump_line_has_memcacheds_words_in_its_order() {
 
 #[test]
 fn a_walk_takes_out_the_dead_of_the_classes_named_and_leaves_the_living() {
-    let server = serve(&["-o", "relaxed_privileges"]);
+    let server = serve(&["-o", "relaxed_privileges,transient=0"]);
     let mut client = server.connect();
     for n in 0..100 {
         let exptime = if n % 4 == 0 { 5 } else { 0 };

@@ -31,6 +31,8 @@ pub(crate) struct Link {
     shared: Arc<Shared>,
     /// This link's thread is to probe.
     is_responsible: AtomicBool,
+    /// We close the connection ourselves, because it is idle.
+    is_resetting: AtomicBool,
 }
 
 /// What happened on a link: written by its thread, but for `is_up`.
@@ -73,8 +75,17 @@ impl Link {
                 ..ConnectionOptions::default()
             };
             let connection = Connection::new(address, options);
-            let (stats, is_responsible) = (LinkStats::default(), AtomicBool::new(false));
-            Self { name, server, tko, stats, connection, connect_timeout, shared, is_responsible }
+            Self {
+                name,
+                server,
+                tko,
+                stats: LinkStats::default(),
+                connection,
+                connect_timeout,
+                shared,
+                is_responsible: AtomicBool::new(false),
+                is_resetting: AtomicBool::new(false),
+            }
         })
     }
 
@@ -91,9 +102,18 @@ impl Link {
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
                 match reply.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(reply.outcome),
-                    // An idle connection may be closed by either side: the next request shows what that meant.
                     _ if was_asked => self.failed(Outcome::ConnectError),
-                    _ => {}
+                    _ if self.is_resetting.swap(false, Relaxed) => {}
+                    // The server closed an idle connection: it has ended, or just tidies up. A connection that fails
+                    // marks it before a client's request has to.
+                    _ => {
+                        let link = Arc::downgrade(self);
+                        tokio::spawn(async move {
+                            if let Some(link) = link.upgrade() {
+                                link.probe().await;
+                            }
+                        });
+                    }
                 }
             }
         }
@@ -164,6 +184,7 @@ impl Link {
     /// Closes the connection if nothing is under way.
     pub(crate) fn close_if_idle(&self) {
         if self.stats.outstanding.load(Relaxed) == 0 && self.stats.is_up.load(Relaxed) {
+            self.is_resetting.store(true, Relaxed);
             self.connection.reset();
         }
     }

@@ -269,6 +269,12 @@ fn shadows_get_copies_of_their_share_and_nobody_waits() {
         ),
         (r#""index_range": [1, 2], "key_fraction_range": [0, 1]"#, 0, 0),
         (r#""keys_to_shadow": ["k1", "k2"]"#, 2, 2),
+        // What the configuration says holds until the variable has been read.
+        (
+            r#""index_range": [0, 1], "key_fraction_range": [0, 1], "key_fraction_range_rv": "none""#,
+            1000,
+            1000,
+        ),
     ] {
         let canned = tree("a s", &route(shadow));
         (0..1000).for_each(|number| drop(canned.ask(&get(&format!("k{number}")))));

@@ -46,8 +46,8 @@ struct Shadow {
 enum Keys {
     Listed(Vec<Vec<u8>>),
     Fraction(f64, f64),
-    /// A fraction that a runtime variable gives.
-    Variable(RuntimeVariables, String),
+    /// A fraction that a runtime variable gives, and what holds until it does.
+    Variable(RuntimeVariables, String, (f64, f64)),
 }
 
 impl Shadow {
@@ -72,7 +72,8 @@ impl Shadow {
                 Keys::Listed(listed.iter().filter_map(key).collect())
             }
             (_, Some(name)) => {
-                Keys::Variable(builder.settings.runtime_variables.clone(), name.to_owned())
+                let variables = builder.settings.runtime_variables.clone();
+                Keys::Variable(variables, name.to_owned(), (fraction[0], fraction[1]))
             }
             _ => Keys::Fraction(fraction[0], fraction[1]),
         };
@@ -89,8 +90,9 @@ impl Shadow {
         let is_wanted = match &self.keys {
             Keys::Listed(listed) => listed.iter().any(|listed| listed == key),
             Keys::Fraction(from, to) => is_within(key, *from, *to),
-            Keys::Variable(variables, name) => {
-                fraction(variables, name).is_some_and(|(from, to)| is_within(key, from, to))
+            Keys::Variable(variables, name, until_then) => {
+                let (from, to) = fraction(variables, name).unwrap_or(*until_then);
+                is_within(key, from, to)
             }
         };
         is_wanted
