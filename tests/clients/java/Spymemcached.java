@@ -15,6 +15,8 @@ import net.spy.memcached.MemcachedClient;
 
 public final class Spymemcached {
     private static final Answers ANSWERS = new Answers("spymemcached");
+    /** It has no items of its own, and speaks no binary. */
+    private static final boolean IS_ROUTER = System.getenv("ROUTER") != null;
 
     private static void check(String what, Object got, Object want) {
         ANSWERS.check(what, got, want);
@@ -27,7 +29,9 @@ public final class Spymemcached {
     public static void main(String[] args) {
         ANSWERS.finish(() -> {
             run(args, Protocol.TEXT);
-            run(args, Protocol.BINARY);
+            if (!IS_ROUTER) {
+                run(args, Protocol.BINARY);
+            }
         });
     }
 
@@ -40,7 +44,7 @@ public final class Spymemcached {
         storing(client);
         counting(client);
         many(client);
-        check("stats", client.getStats().get(address).containsKey("curr_items"), true);
+        check("stats", client.getStats().get(address).containsKey(IS_ROUTER ? "cmd_get_count" : "curr_items"), true);
         check("versions", client.getVersions().size(), 1);
         client.shutdown(5, TimeUnit.SECONDS);
     }

@@ -13,6 +13,8 @@ import net.rubyeye.xmemcached.command.TextCommandFactory;
 
 public final class Xmemcached {
     private static final Answers ANSWERS = new Answers("xmemcached");
+    /** It has no items of its own, and speaks no binary. */
+    private static final boolean IS_ROUTER = System.getenv("ROUTER") != null;
 
     private static void check(String what, Object got, Object want) {
         ANSWERS.check(what, got, want);
@@ -21,7 +23,9 @@ public final class Xmemcached {
     public static void main(String[] args) {
         ANSWERS.finish(() -> {
             run(args, false);
-            run(args, true);
+            if (!IS_ROUTER) {
+                run(args, true);
+            }
         });
     }
 
@@ -35,7 +39,7 @@ public final class Xmemcached {
         storing(client);
         counting(client);
         many(client);
-        check("stats", client.stats(address).containsKey("curr_items"), true);
+        check("stats", client.stats(address).containsKey(IS_ROUTER ? "cmd_get_count" : "curr_items"), true);
         check("versions", client.getVersions().size(), 1);
         if (binary) {
             check("get and touch", client.getAndTouch("x:b", 100), "w");

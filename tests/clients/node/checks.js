@@ -54,11 +54,15 @@ async function main() {
   const version = await call('version');
   check('version', typeof version[0].version, 'string');
   const stats = await call('stats');
-  check('stats', stats[0].curr_items >= 3, true);
-  const settings = await call('settings');
-  check('settings', settings[0].maxconns > 0, true);
-  check('slabs', Object.keys((await call('slabs'))[0]).length > 1, true);
-  check('items', Array.isArray(await call('items')), true);
+  if (process.env.ROUTER) {
+    check('stats of a router', stats[0].cmd_get_count >= 3, true);
+  } else {
+    check('stats', stats[0].curr_items >= 3, true);
+    const settings = await call('settings');
+    check('settings', settings[0].maxconns > 0, true);
+    check('slabs', Object.keys((await call('slabs'))[0]).length > 1, true);
+    check('items', Array.isArray(await call('items')), true);
+  }
   const sets = Array.from({ length: 500 }, (_, n) => call('set', `n:m${n}`, `v${n}`, 100));
   check('500 sets at once', (await Promise.all(sets)).every((ok) => ok === true), true);
   const many = await call('getMulti', Array.from({ length: 500 }, (_, n) => `n:m${n}`));

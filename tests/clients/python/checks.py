@@ -1,5 +1,6 @@
 """The usual operations of pymemcache and python-memcached, each with the answer that it must give."""
 
+import os
 import sys
 import time
 
@@ -10,6 +11,7 @@ from pymemcache.exceptions import MemcacheServerError
 from answers import Checks
 
 host, port = sys.argv[1], int(sys.argv[2])
+is_router = "ROUTER" in os.environ
 
 
 def pymemcache_checks():
@@ -52,8 +54,11 @@ def pymemcache_checks():
     check.equal("expiry", client.get("p:ttl"), None)
     check.equal("version", client.version().count(b".") >= 1, True)
     stats = client.stats()
-    check.equal("stats", stats[b"curr_items"] > 200, True)
-    check.equal("stats settings", b"maxbytes" in client.stats("settings"), True)
+    if is_router:
+        check.equal("stats of a router", int(stats[b"cmd_get_count"]) > 20, True)
+    else:
+        check.equal("stats", stats[b"curr_items"] > 200, True)
+        check.equal("stats settings", b"maxbytes" in client.stats("settings"), True)
     large = bytes(range(256)) * 3000
     check.equal("large set", client.set("p:large", large), True)
     check.equal("large get", client.get("p:large"), large)
@@ -63,7 +68,8 @@ def pymemcache_checks():
         answer = str(error)
     check.equal("too large", "object too large for cache" in str(answer), True)
     check.equal("in step after it", client.get("p:b"), b"2")
-    check.equal("cache_memlimit", client.cache_memlimit(256), True)
+    if not is_router:
+        check.equal("cache_memlimit", client.cache_memlimit(256), True)
     pool = PooledClient((host, port), max_pool_size=4, timeout=10)
     check.equal("pooled set", pool.set("p:pool", b"x", noreply=False), True)
     check.equal("pooled get", pool.get("p:pool"), b"x")
@@ -101,7 +107,8 @@ def python_memcached_checks():
     check.equal("touch", bool(client.touch("q:i", 100)), True)
     check.equal("delete", bool(client.delete("q:i")), True)
     check.equal("get_stats", len(client.get_stats()) == 1, True)
-    check.equal("get_slab_stats", len(client.get_slab_stats()) == 1, True)
+    if not is_router:
+        check.equal("get_slab_stats", len(client.get_slab_stats()) == 1, True)
     client.disconnect_all()
     return check.finish()
 

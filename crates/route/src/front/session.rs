@@ -409,8 +409,8 @@ impl Proxy {
     }
 }
 
-/// What `version` says after `VERSION`.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " guira route");
+/// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there, and refuse a version 0.
+pub(crate) const VERSION: &str = concat!("1.6.45-guira-route-", env!("CARGO_PKG_VERSION"));
 
 /// Room for a first read.
 const READ_BYTES: usize = 16 << 10;
