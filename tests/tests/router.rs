@@ -3,6 +3,7 @@
 use guira_tests::client::Client;
 use guira_tests::metrics::Scrape;
 use guira_tests::server::{Address, Program, Server, free_port, guira, own_directory};
+use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -173,6 +174,55 @@ fn a_server_that_returns_has_its_deletes_before_anybody_is_served() {
         reply == "END\r\n"
     });
     fs::remove_dir_all(spool).expect("the spool was written");
+}
+
+/// Flags of a router that marks a server soon, probes it soon, and writes its deletes down in `spool`.
+fn quick_to_mark(spool: &str) -> [&str; 8] {
+    let probes = ["--probe-timeout-initial", "100", "--probe-timeout-max", "100"];
+    [probes[0], probes[1], probes[2], probes[3], "--server-timeout", "100", "-a", spool]
+}
+
+#[test]
+fn a_server_that_froze_has_its_deletes_before_it_answers_a_get() {
+    let (server, port) = memcached();
+    let spool = own_directory();
+    let router = router(&[port], &quick_to_mark(spool.to_str().expect("a path in UTF-8")));
+    let mut client = router.connect();
+    for n in 0..100 {
+        assert_eq!(client.set(&format!("k{n}"), b"stale"), "STORED\r\n");
+    }
+    server.signal(Signal::STOP);
+    for n in 0..100 {
+        assert_eq!(client.ask(&format!("delete k{n}")), "NOT_FOUND\r\n", "it is written down");
+    }
+    server.signal(Signal::CONT);
+    eventually("the router asks the server again", || {
+        let reply = client.ask("get k0 k1 k50 k99");
+        assert!(!reply.contains("stale"), "{reply}");
+        reply == "END\r\n"
+    });
+    fs::remove_dir_all(spool).expect("the spool was written");
+}
+
+#[test]
+fn a_delete_that_timed_out_is_sent_again_though_its_server_was_never_marked() {
+    let (server, port) = memcached();
+    let dir = own_directory();
+    let (spool, log) = (dir.join("spool"), dir.join("log"));
+    let path = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
+    let (spool, log) = (path(&spool), path(&log));
+    let mut flags = quick_to_mark(&spool).to_vec();
+    flags.extend(["-L", &log, "--timeouts-until-tko", "1000"]);
+    let router = router(&[port], &flags);
+    let mut client = router.connect();
+    client.set("k", b"stale");
+    server.signal(Signal::STOP);
+    assert_eq!(client.ask("delete k"), "NOT_FOUND\r\n", "it is written down");
+    server.signal(Signal::CONT);
+    let again = format!("127.0.0.1:{port}: 1 deletes sent again");
+    eventually("it is sent", || fs::read_to_string(&log).expect("the log").contains(&again));
+    assert_eq!(client.get("k"), None);
+    fs::remove_dir_all(dir).expect("the spool was written");
 }
 
 #[test]

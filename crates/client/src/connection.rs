@@ -16,7 +16,8 @@
 //! 2. [`Outcome::ConnectError`] and [`Outcome::ConnectTimeout`] mean that the server never saw the request. After
 //!    [`Outcome::Timeout`] and [`Outcome::RemoteError`] it may have.
 //! 3. Bytes that cannot be the answer close the connection, and fail all that is outstanding.
-//! 4. No request waits past its deadline, and what is outstanding is bounded: beyond, [`Outcome::Busy`].
+//! 4. What was asked of a connection that is given up doesn't reach the server later, unless it was there already.
+//! 5. No request waits past its deadline, and what is outstanding is bounded: beyond, [`Outcome::Busy`].
 //!
 //! # Costs
 //! A request takes an uncontended lock three times and allocates for the value that comes back; a turn's requests
@@ -227,7 +228,8 @@ impl Connection {
         (state.queue.outstanding(), state.queue.unsent_bytes())
     }
 
-    /// Gives the connection up if there is one, failing what is outstanding; the next request connects anew.
+    /// Gives the connection up if there is one, failing what is outstanding; the next request connects anew. What is
+    /// still on its way to the server is thrown away.
     pub fn reset(&self) {
         let mut state = self.handle.shared.state.lock();
         state.is_reset = true;

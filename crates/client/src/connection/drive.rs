@@ -146,6 +146,9 @@ impl<'s> Driver<'s> {
 
     fn poll_turn(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {
         if let Some(end) = self.take(cx.waker()) {
+            if self.shared.state.lock().queue.outstanding() > 0 {
+                stream.forget_unsent();
+            }
             return Poll::Ready(end);
         }
         if let Poll::Ready(Err(error)) = self.poll_write(stream, cx) {
@@ -158,6 +161,7 @@ impl<'s> Driver<'s> {
         let end = self.poll_read(stream, cx);
         self.wake();
         if end.is_pending() && self.poll_deadlines(cx) {
+            stream.forget_unsent();
             return Poll::Ready(Reply::failure(Outcome::RemoteError, "the server fell silent"));
         }
         end

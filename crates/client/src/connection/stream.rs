@@ -54,6 +54,17 @@ impl Stream {
         Ok(stream)
     }
 
+    /// When it is dropped, what the server hasn't got yet is thrown away, instead of sent when the path is whole again.
+    pub(crate) fn forget_unsent(&self) {
+        let tcp = match self {
+            Self::Tcp(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+            Self::Unix(_) => return,
+        };
+        // Refused only for a socket that is gone, and has nothing to send.
+        let _ = tcp.set_zero_linger();
+    }
+
     /// memcached's login for the text protocol: a `set` whose value is name and password.
     async fn log_in(&mut self, login: &Login) -> io::Result<()> {
         self.write_all(&login.to_bytes()).await?;

@@ -19,6 +19,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 
 use super::histogram::Histogram;
 use super::link::Link;
+use super::replay::on_return;
 use super::shared::Shared;
 use crate::outcome::{default_reply, is_error, is_failover_error};
 use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server};
@@ -46,7 +47,8 @@ impl Fleet {
         let address = wanted.server.host_port();
         let tko = self.shared.tko(&address, &wanted.pool, wanted.fail_open);
         let shared = Arc::clone(&self.shared);
-        let link = Link::new(name, wanted.server.clone(), tko, wanted.connect_timeout, shared);
+        let timeouts = (wanted.timeout, wanted.connect_timeout);
+        let link = Link::new(name, wanted.server.clone(), tko, timeouts, shared);
         links.retain(|_, link| link.strong_count() > 0);
         links.insert(key, Arc::downgrade(&link));
         self.shared.enter_link(&link);
@@ -194,6 +196,18 @@ impl Leaf {
             return reply;
         }
         context.count(Counter::Spooled);
+        let link = &self.links[0];
+        if link.tko.takes_deletes() {
+            // Whoever sends deletes again when the server returns may have passed this one by.
+            if reply.outcome == Outcome::Tko {
+                let request = Request { key, ..request.clone() };
+                let (again, _) = link.ask(request, self.wanted.timeout).await;
+                if !is_failover_error(again.outcome) {
+                    return again;
+                }
+            }
+            on_return::send_later(link, &self.shared);
+        }
         Reply::new(Outcome::NotFound)
     }
 }

@@ -6,6 +6,7 @@
 //! 1. Whoever marks a server TKO on a link probes it over that link until a probe succeeds or the link is gone; a link
 //!    that goes takes its mark off.
 //! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
+//! 3. A server that returns is asked again once its deletes are sent ([`replay::on_return`](super::replay)).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -28,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) stats: LinkStats,
     connection: Connection,
     connect_timeout: Duration,
+    /// A reply that takes longer is late, a probe's too.
+    timeout: Duration,
     shared: Arc<Shared>,
     /// This link's thread is to probe.
     is_responsible: AtomicBool,
@@ -56,7 +59,7 @@ impl Link {
         name: String,
         server: Server,
         tko: Arc<Tko>,
-        connect_timeout: Duration,
+        (timeout, connect_timeout): (Duration, Duration),
         shared: Arc<Shared>,
     ) -> Arc<Self> {
         let address = server.address();
@@ -82,6 +85,7 @@ impl Link {
                 stats: LinkStats::default(),
                 connection,
                 connect_timeout,
+                timeout,
                 shared,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
@@ -102,8 +106,8 @@ impl Link {
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
                 match reply.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(reply.outcome),
-                    _ if was_asked => self.failed(Outcome::ConnectError),
                     _ if self.is_resetting.swap(false, Relaxed) => {}
+                    _ if was_asked => self.failed(Outcome::ConnectError),
                     // The server closed an idle connection: it has ended, or just tidies up. A connection that fails
                     // marks it before a client's request has to.
                     _ => {
@@ -126,7 +130,8 @@ impl Link {
         timeout: Duration,
     ) -> (Reply, Duration) {
         let options = &self.shared.options.tko;
-        if self.tko.is_marked() && options.is_tracked {
+        let is_out = self.tko.is_marked() && options.is_tracked;
+        if is_out && !(request.op == Op::Delete && self.tko.takes_deletes()) {
             let words = format!("Server unavailable. Reason: {}", self.tko.reason());
             return (self.noted(Reply::failure(Outcome::Tko, words)), Duration::ZERO);
         }
@@ -183,7 +188,14 @@ impl Link {
 
     /// Closes the connection if nothing is under way.
     pub(crate) fn close_if_idle(&self) {
-        if self.stats.outstanding.load(Relaxed) == 0 && self.stats.is_up.load(Relaxed) {
+        if self.stats.outstanding.load(Relaxed) == 0 {
+            self.give_up();
+        }
+    }
+
+    /// Closes the connection, without a word about the server; what didn't reach it never will.
+    pub(crate) fn give_up(&self) {
+        if self.stats.is_up.load(Relaxed) {
             self.is_resetting.store(true, Relaxed);
             self.connection.reset();
         }
@@ -195,9 +207,10 @@ impl Link {
         if self.stats.is_up.load(Relaxed) { (0, outstanding) } else { (outstanding, 0) }
     }
 
-    async fn probe(&self) -> bool {
+    /// Whether the server answers in the time that a request has.
+    pub(crate) async fn probe(&self) -> bool {
         self.stats.probes.fetch_add(1, Relaxed);
-        let deadline = Instant::now() + self.connect_timeout + PROBE_TIMEOUT;
+        let deadline = Instant::now() + self.patience(self.timeout);
         let reply = self.connection.ask(Request::new(Op::Version, ""), deadline).await;
         reply.outcome == Outcome::Ok
     }
@@ -215,8 +228,7 @@ async fn probe(link: Weak<Link>, first: Duration) {
         // Spread, so that routers which lost a server together don't probe it together.
         sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
         let Some(link) = link.upgrade() else { return };
-        if link.probe().await {
-            link.returned().await;
+        if link.probe().await && link.returned().await {
             return;
         }
         pause = pause.mul_f64(1.5).min(link.shared.options.tko.probe_most);
@@ -224,13 +236,16 @@ async fn probe(link: Weak<Link>, first: Duration) {
 }
 
 impl Link {
-    async fn returned(self: &Arc<Self>) {
-        super::replay::on_return(self, &self.shared).await;
+    /// False: the server failed again before it had its deletes.
+    async fn returned(self: &Arc<Self>) -> bool {
+        if !super::replay::on_return::send_all(self, &self.shared).await {
+            return false;
+        }
         self.is_responsible.store(false, Relaxed);
         let standing = self.tko.standing();
         self.tko.clear();
         self.shared.log.say(format_args!("{} unmarked TKO. {standing}", self.tko.name));
-        super::replay::on_return(self, &self.shared).await;
+        true
     }
 }
 
@@ -281,7 +296,5 @@ fn in_mcrouters_words(reply: Reply) -> Reply {
 
 /// By so much a connect that takes too long is known before the requests that wait for it fail.
 const CONNECT_SLACK: Duration = Duration::from_millis(20);
-/// How long the answer to a probe may take.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Kinds of outcomes.
 pub(crate) const OUTCOMES: usize = Outcome::LocalError as usize + 1;

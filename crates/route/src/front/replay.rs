@@ -13,19 +13,19 @@
 //! 3. A file goes when each of its lines is sent, and nobody writes to it any more.
 
 pub(crate) mod command;
+pub(crate) mod on_return;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use guira_client::{Connection, Op, Request};
+use guira_client::{Connection, Op, Outcome, Request};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::link::Link;
-use super::shared::Shared;
 use crate::outcome::is_failover_error;
 
 /// A delete as it was written down.
@@ -37,25 +37,26 @@ pub(crate) struct Delete {
     pub(crate) end: u64,
 }
 
-/// Sends the deletes that this process wrote down for a link's server.
-pub(crate) async fn on_return(link: &Link, shared: &Shared) {
-    let Some(spool) = &shared.spool else { return };
-    let name = link.server.host_port();
-    for file in spool.files_for(&name) {
-        match send_again(link.connection(), &name, &file, None).await {
-            Ok(sent) => {
-                if sent > 0 {
-                    shared.log.say(format_args!("{name}: {sent} deletes sent again"));
-                }
-                if !spool.is_current(&file) {
-                    spool.forget(&name, &file);
-                    remove_if_done(&file);
-                }
-            }
-            Err(error) => {
-                shared.log.say(format_args!("{name}: deletes of {} wait: {error}", file.display()));
-                return;
-            }
+/// Why deletes wait.
+#[derive(Debug)]
+pub(crate) enum Wait {
+    /// The file can't be read, or not be marked.
+    File(io::Error),
+    /// What the server answered to which delete, if it answered.
+    Server(Outcome, String),
+}
+
+impl From<io::Error> for Wait {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Server(outcome, key) => write!(f, "{outcome:?} for the delete of {key}"),
         }
     }
 }
@@ -69,7 +70,7 @@ pub(crate) async fn send_again(
     name: &str,
     file: &Path,
     rate: Option<u32>,
-) -> io::Result<usize> {
+) -> Result<usize, Wait> {
     let deletes = pending(file, name)?;
     for batch in deletes.chunks(BATCH) {
         let deadline = Instant::now() + REPLY_TIMEOUT;
@@ -80,10 +81,7 @@ pub(crate) async fn send_again(
         for (ask, delete) in asks.into_iter().zip(batch) {
             let reply = ask.await;
             if is_failover_error(reply.outcome) {
-                return Err(io::Error::other(format!(
-                    "{:?} for the delete of {}",
-                    reply.outcome, delete.key
-                )));
+                return Err(Wait::Server(reply.outcome, delete.key.clone()));
             }
         }
         if let Some(last) = batch.last() {

@@ -11,12 +11,15 @@
 //! 1. Of those who find a server failed, one gets `true` from [`Tko::failed`]: that one probes and, in the end, calls
 //!    [`Tko::clear`].
 //! 2. A reply to a request never clears the mark: only the prober does.
+//! 3. From [`Tko::take_deletes`] on deletes go to a marked server, so that none is written down behind the back of the
+//!    prober, who sends again what was.
 //!
 //! # Costs
 //! One relaxed load a request, and one more a success, while nothing fails.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize};
 
 use guira_client::Outcome;
 
@@ -74,8 +77,13 @@ pub(crate) struct Tko {
     failures: AtomicU32,
     mark: AtomicU8,
     reason: AtomicU8,
+    takes_deletes: AtomicBool,
     totals: Arc<Totals>,
     fail_open: Option<Arc<FailOpen>>,
+    /// Held by whoever sends its deletes again.
+    pub(crate) replaying: tokio::sync::Mutex<()>,
+    /// Deletes were written down though the server wasn't marked, and somebody will send them.
+    pub(crate) is_owed: AtomicBool,
 }
 
 const ASKED: u8 = 0;
@@ -91,7 +99,30 @@ impl Tko {
     ) -> Self {
         let (timeouts, failures) = (AtomicU32::new(0), AtomicU32::new(0));
         let (mark, reason) = (AtomicU8::new(ASKED), AtomicU8::new(0));
-        Self { name, timeouts_max, timeouts, failures, mark, reason, totals, fail_open }
+        Self {
+            name,
+            timeouts_max,
+            timeouts,
+            failures,
+            mark,
+            reason,
+            takes_deletes: AtomicBool::new(false),
+            totals,
+            fail_open,
+            replaying: tokio::sync::Mutex::default(),
+            is_owed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether deletes are to be sent: the server serves, or is about to.
+    pub(crate) fn takes_deletes(&self) -> bool {
+        // In one order with the writing down of deletes and the reading of what was written.
+        !self.is_marked() || self.takes_deletes.load(SeqCst)
+    }
+
+    /// Deletes are sent from now on, or no longer.
+    pub(crate) fn take_deletes(&self, do_take: bool) {
+        self.takes_deletes.store(do_take, SeqCst);
     }
 
     /// Whether requests are to fail at once.
@@ -171,6 +202,7 @@ impl Tko {
         self.failures.store(0, Relaxed);
         self.timeouts.store(0, Relaxed);
         let mark = self.mark.swap(ASKED, Relaxed);
+        self.take_deletes(false);
         if mark != ASKED {
             self.total(mark).fetch_sub(1, Relaxed);
             if let Some(pool) = &self.fail_open {

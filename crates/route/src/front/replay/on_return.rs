@@ -1,0 +1,95 @@
+//! What a server that returns gets before anybody asks it again: the deletes that this process wrote down for it.
+//!
+//! ```text
+//! a probe succeeds ─▶ deletes are sent again, not written down ─▶ what others had on their way is carried out, or thrown
+//!                     away ─▶ the written-down deletes are sent ─▶ the mark comes off
+//! ```
+//! # Invariants
+//! 1. A delete that was answered before a get was asked is carried out before that get. So a delete that fails while
+//!    the server returns is either in the file when that is read, or tried once more before it is answered.
+//! 2. No set from before the outage is carried out after a delete from during it, as far as it reached the server over
+//!    one of our connections: each thread's connection with anything overdue answers a probe first, or is given up.
+//! 3. A server that fails meanwhile stays marked. Deletes that it refuses, and files that can't be read, hold nobody up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use guira_client::Outcome;
+use tokio::time::sleep;
+
+use super::{Wait, remove_if_done, send_again};
+use crate::front::link::Link;
+use crate::front::shared::Shared;
+
+/// Sends a returning server its deletes; false: it fails again.
+pub(crate) async fn send_all(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
+    link.tko.take_deletes(true);
+    let others = shared.links().into_iter().filter(|other| {
+        let is_same = Arc::ptr_eq(&other.tko, &link.tko);
+        is_same && !Arc::ptr_eq(other, link) && other.load().1 > 0
+    });
+    for other in others {
+        if !other.probe().await {
+            other.give_up();
+        }
+    }
+    match send_written(link, shared).await {
+        Err(Wait::Server(outcome, _)) if outcome != Outcome::RemoteError => {
+            link.tko.take_deletes(false);
+            false
+        }
+        Err(_) => {
+            send_later(link, shared);
+            true
+        }
+        Ok(()) => true,
+    }
+}
+
+/// Deletes were written down for a server that isn't marked: sends them in a while, again and again until it takes them
+/// or is marked.
+pub(crate) fn send_later(link: &Arc<Link>, shared: &Arc<Shared>) {
+    if link.tko.is_owed.swap(true, Relaxed) {
+        return;
+    }
+    let (link, shared) = (Arc::downgrade(link), Arc::clone(shared));
+    let mut pause = shared.options.tko.probe_first;
+    tokio::spawn(async move {
+        loop {
+            sleep(pause).await;
+            let Some(link) = link.upgrade() else { return };
+            // What is written down from now on may come too late for this time.
+            link.tko.is_owed.store(false, Relaxed);
+            let is_over = link.tko.is_marked() || send_written(&link, &shared).await.is_ok();
+            if is_over || link.tko.is_owed.swap(true, Relaxed) {
+                return;
+            }
+            pause = pause.mul_f64(1.5).min(shared.options.tko.probe_most);
+        }
+    });
+}
+
+/// Sends the deletes that this process wrote down for a link's server.
+async fn send_written(link: &Link, shared: &Shared) -> Result<(), Wait> {
+    let Some(spool) = &shared.spool else { return Ok(()) };
+    let _alone = link.tko.replaying.lock().await;
+    let name = link.server.host_port();
+    for file in spool.files_for(&name) {
+        match send_again(link.connection(), &name, &file, None).await {
+            Ok(sent) => {
+                if sent > 0 {
+                    shared.log.say(format_args!("{name}: {sent} deletes sent again"));
+                }
+                if !spool.is_current(&file) {
+                    spool.forget(&name, &file);
+                    remove_if_done(&file);
+                }
+            }
+            Err(wait) => {
+                shared.log.say(format_args!("{name}: deletes of {} wait: {wait}", file.display()));
+                return Err(wait);
+            }
+        }
+    }
+    Ok(())
+}
