@@ -14,7 +14,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
 	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz soak crashes model miri bench lab dist setup tools clients smoke
+.PHONY: help run test lint fuzz soak faults crashes model miri bench lab dist setup tools clients smoke
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,10 @@ fuzz: ## fuzz each target for FUZZ_SECONDS (60); installs cargo-fuzz the first t
 soak: ## full load and connection churn for SOAK_MINUTES (10): resident memory grows by less than 1 %
 	$(CARGO) build --release --bin guira
 	tests/soak $(target)/release/guira $(SOAK_MINUTES)
+
+faults: ## kill, freeze, cut off and delay one of five servers behind guira route (4 minutes, as root)
+	$(CARGO) build --release --bin guira
+	tests/faults/run $(target)/release/guira || [ $$? = 77 ]
 
 model: ## all interleavings of the lock-free parts (loom), and proof that the models catch mistakes
 	@mkdir -p $(target); export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
