@@ -44,6 +44,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use guira_proto::KEY_BYTES_MAX;
 use guira_proto::reply::ReplyLimits;
 use parking_lot::Mutex;
@@ -200,25 +201,40 @@ impl Connection {
     /// is sent all the same if a connection stands.
     ///
     /// A failure is a reply too: see the [module](self)'s second invariant for what it says.
-    pub fn ask(&self, request: Request, deadline: Instant) -> Ask<'_> {
-        let shared = &*self.handle.shared;
+    pub fn ask(&self, request: Request, deadline: Instant) -> Ask {
+        let shared = Arc::clone(&self.handle.shared);
         let refusal = shared.refusal(&request);
         let mut state = shared.state.lock();
-        let slot = match refusal {
+        let slot = match refusal.or_else(|| state.refused()) {
             Some(reply) => state.queue.answered(reply),
-            None => match &state.refusal {
-                Some((until, reply)) if deadline_left(*until) => {
-                    let reply = reply.clone();
-                    state.queue.answered(reply)
-                }
-                _ => {
-                    let slot = state.queue.ask(request, deadline);
-                    state.queue.wake();
-                    slot
-                }
-            },
+            None => {
+                let slot = state.queue.ask(request, deadline);
+                state.queue.wake();
+                slot
+            }
         };
-        Ask { shared, slot }
+        drop(state);
+        Ask(Place { shared, slot })
+    }
+
+    /// Queues a get of several keys, now, and returns their replies to be, in the keys' order. One slot, one waking and
+    /// one future for all: what a multiget costs less than as many [`ask`](Self::ask)s.
+    ///
+    /// A key that is none, and keys beyond what may be outstanding, fail by themselves.
+    pub fn ask_keys(&self, op: Op, keys: Vec<Bytes>, deadline: Instant) -> AskKeys {
+        let shared = Arc::clone(&self.handle.shared);
+        let mut state = shared.state.lock();
+        let slot = match state.refused() {
+            Some(reply) => state.queue.answered_all(vec![reply; keys.len()]),
+            None => {
+                let longest = shared.options.key_bytes_max;
+                let slot = state.queue.ask_keys(op, keys, deadline, |key| is_key(key, longest));
+                state.queue.wake();
+                slot
+            }
+        };
+        drop(state);
+        AskKeys(Place { shared, slot })
     }
 
     /// Requests without a reply, and bytes that no socket took yet.
@@ -237,9 +253,12 @@ impl Connection {
     }
 }
 
-/// Whether `until` is still to come.
-fn deadline_left(until: Instant) -> bool {
-    Instant::now() < until
+impl State {
+    /// What requests are told while the connection backs off.
+    fn refused(&self) -> Option<Reply> {
+        let (until, reply) = self.refusal.as_ref()?;
+        (Instant::now() < *until).then(|| reply.clone())
+    }
 }
 
 impl Shared {
@@ -247,14 +266,16 @@ impl Shared {
     fn refusal(&self, request: &Request) -> Option<Reply> {
         let key = &request.key[..];
         let is_keyless = matches!(request.op, Op::FlushAll | Op::Version);
-        let is_key = (1..=self.options.key_bytes_max).contains(&key.len())
-            && key.iter().all(|&b| b > b' ' && b != 0x7f);
-        if !is_key && !is_keyless {
-            return Some(Reply::failure(Outcome::BadKey, &b"not a key"[..]));
+        if !is_keyless && !is_key(key, self.options.key_bytes_max) {
+            return Some(Reply::failure(Outcome::BadKey, queue::NOT_A_KEY));
         }
         let is_too_long = request.value.len() > VALUE_BYTES_MAX;
         is_too_long.then(|| Reply::failure(Outcome::BadValue, &b"the value is too long"[..]))
     }
+}
+
+fn is_key(key: &[u8], longest: usize) -> bool {
+    (1..=longest).contains(&key.len()) && key.iter().all(|&b| b > b' ' && b != 0x7f)
 }
 
 impl Drop for Handle {
@@ -268,27 +289,48 @@ impl Drop for Handle {
 /// A reply to be; see [`Connection::ask`].
 #[must_use = "the reply says whether the request was carried out"]
 #[derive(Debug)]
-pub struct Ask<'c> {
-    shared: &'c Shared,
-    slot: u32,
-}
+pub struct Ask(Place);
 
-impl Future for Ask<'_> {
+impl Future for Ask {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        assert!(self.slot != DONE, "polled after it was ready");
-        match self.shared.state.lock().queue.poll(self.slot, cx.waker()) {
-            Some(reply) => {
-                self.slot = DONE;
-                Poll::Ready(reply)
-            }
-            None => Poll::Pending,
-        }
+        self.0.poll(|queue, slot| queue.poll(slot, cx.waker()))
     }
 }
 
-impl Drop for Ask<'_> {
+/// The replies to be of several keys; see [`Connection::ask_keys`].
+#[must_use = "the replies say what was found"]
+#[derive(Debug)]
+pub struct AskKeys(Place);
+
+impl Future for AskKeys {
+    type Output = Vec<Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<Reply>> {
+        self.0.poll(|queue, slot| queue.poll_keys(slot, cx.waker()))
+    }
+}
+
+/// Where what was asked will be answered; dropped before, nobody waits for it any more.
+#[derive(Debug)]
+struct Place {
+    shared: Arc<Shared>,
+    slot: u32,
+}
+
+impl Place {
+    fn poll<T>(&mut self, take: impl FnOnce(&mut Queue, u32) -> Option<T>) -> Poll<T> {
+        assert!(self.slot != DONE, "polled after it was ready");
+        let taken = take(&mut self.shared.state.lock().queue, self.slot);
+        taken.map_or(Poll::Pending, |taken| {
+            self.slot = DONE;
+            Poll::Ready(taken)
+        })
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
         if self.slot != DONE {
             self.shared.state.lock().queue.abandon(self.slot);

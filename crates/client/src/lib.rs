@@ -53,7 +53,7 @@ mod wire;
 
 pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Lease, LeaseToken, RingKind, Stat};
-pub use connection::{Ask, Connection, ConnectionOptions, Event, Observer, Protocol};
+pub use connection::{Ask, AskKeys, Connection, ConnectionOptions, Event, Observer, Protocol};
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Login;
 pub use marker::{Markers, Source};

@@ -9,6 +9,7 @@
 //! # Costs
 //! A future a node and request, on the heap; none for nodes that [`Route::next`] walks past, which are most.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
@@ -148,6 +149,11 @@ pub trait Route: fmt::Debug {
 
     /// The server behind a leaf.
     fn server(&self) -> Option<&Server> {
+        None
+    }
+
+    /// A leaf as those know it who made it: they may have ways to ask it that cost less than a future.
+    fn leaf(&self) -> Option<&dyn Any> {
         None
     }
 }

@@ -6,21 +6,21 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Client, Server, keyed, settle_permit, too_late};
-use crate::connection::Ask;
+use super::{Client, Server, settle_permit, too_late};
+use crate::connection::AskKeys;
 use crate::window::Permit;
 use crate::{Failure, Got, Op, Outcome, Udp};
 
 /// What one server was asked for a multiget.
-struct Group<'c> {
+struct Group {
     permit: Option<Permit>,
     /// Where in the multiget each of its keys stands.
     places: Vec<usize>,
-    asks: Asks<'c>,
+    asks: Asks,
 }
 
-enum Asks<'c> {
-    Connection(Vec<Ask<'c>>),
+enum Asks {
+    Connection(AskKeys),
     Udp(JoinHandle<Vec<Got>>),
 }
 
@@ -80,7 +80,7 @@ impl Client {
     /// Room in the window; while there is none, what this multiget has out is settled, which makes some.
     async fn enter_beside(
         &self,
-        out: &mut VecDeque<Group<'_>>,
+        out: &mut VecDeque<Group>,
         found: &mut [Got],
         deadline: Instant,
     ) -> Result<Option<Permit>, TooLate> {
@@ -100,29 +100,27 @@ impl Client {
     }
 }
 
-fn ask_for<'c, K: AsRef<[u8]>>(
-    server: &'c Server,
+fn ask_for<K: AsRef<[u8]>>(
+    server: &Server,
     keys: &[K],
     places: &[usize],
     deadline: Instant,
-) -> Asks<'c> {
+) -> Asks {
+    let wanted: Vec<Bytes> =
+        places.iter().map(|&at| Bytes::copy_from_slice(keys[at].as_ref())).collect();
     if let Some(udp) = server.udp.clone() {
-        let keys: Vec<Bytes> =
-            places.iter().map(|&at| Bytes::copy_from_slice(keys[at].as_ref())).collect();
-        return Asks::Udp(tokio::spawn(async move { udp.get(&keys, deadline).await }));
+        return Asks::Udp(tokio::spawn(async move { udp.get(&wanted, deadline).await }));
     }
-    let connection = server.connection();
-    let ask = |&at: &usize| connection.ask(keyed(Op::Get, keys[at].as_ref()), deadline);
-    Asks::Connection(places.iter().map(ask).collect())
+    Asks::Connection(server.connection().ask_keys(Op::Get, wanted, deadline))
 }
 
-impl Group<'_> {
+impl Group {
     /// Waits for what was asked, and puts it in its places.
     async fn settle(self, found: &mut [Got]) {
         match self.asks {
-            Asks::Connection(asks) => {
-                for (&at, ask) in self.places.iter().zip(asks) {
-                    found[at] = Got::of(ask.await);
+            Asks::Connection(ask) => {
+                for (&at, reply) in self.places.iter().zip(ask.await) {
+                    found[at] = Got::of(reply);
                 }
             }
             Asks::Udp(task) => match task.await {

@@ -63,6 +63,8 @@ struct Entry {
     key: Bytes,
     deadline: Instant,
     slot: u32,
+    /// Which key of the slot's.
+    place: u32,
     op: Op,
     ends_line: bool,
 }
@@ -72,7 +74,14 @@ enum Slot {
     Free,
     Asked(Option<Waker>),
     Answered(Reply),
-    Abandoned,
+    /// Several keys, of which so many are not answered yet.
+    Keys {
+        replies: Vec<Reply>,
+        missing: u32,
+        waker: Option<Waker>,
+    },
+    /// Nobody waits, though so many replies are still to come.
+    Abandoned(u32),
 }
 
 impl Queue {
@@ -106,16 +115,49 @@ impl Queue {
 
     /// Takes a request whose key was checked; the slot is where its reply will be.
     pub(crate) fn ask(&mut self, request: Request, deadline: Instant) -> u32 {
-        let unsent = self.unsent_bytes() + request.value.len();
-        if self.outstanding() >= self.limits.outstanding_max
-            || unsent > self.limits.unsent_bytes_max
-        {
-            return self
-                .answered(Reply::failure(Outcome::Busy, &b"too many requests outstanding"[..]));
+        if !self.has_room(request.value.len()) {
+            return self.answered(busy());
         }
         let slot = self.new_slot(Slot::Asked(None));
+        self.enter(request, deadline, slot, 0);
+        slot
+    }
+
+    /// Takes a get of each of `keys`; the slot is where their replies will be. Those that are not keys, or too many, are
+    /// answered at once.
+    pub(crate) fn ask_keys(
+        &mut self,
+        op: Op,
+        keys: Vec<Bytes>,
+        deadline: Instant,
+        is_key: impl Fn(&[u8]) -> bool,
+    ) -> u32 {
+        let slot = self.answered_all(Vec::new());
+        let mut replies = Vec::with_capacity(keys.len());
+        let mut asked = 0;
+        for (place, key) in (0..).zip(keys) {
+            replies.push(match (is_key(&key), self.has_room(0)) {
+                (true, true) => MISS,
+                (true, false) => busy(),
+                (false, _) => Reply::failure(Outcome::BadKey, NOT_A_KEY),
+            });
+            if replies[place as usize].outcome == Outcome::NotFound {
+                asked += 1;
+                self.enter(Request::new(op, key), deadline, slot, place);
+            }
+        }
+        self.slots[slot as usize] = Slot::Keys { replies, missing: asked, waker: None };
+        slot
+    }
+
+    fn has_room(&self, value_bytes: usize) -> bool {
+        self.outstanding() < self.limits.outstanding_max
+            && self.unsent_bytes() + value_bytes <= self.limits.unsent_bytes_max
+    }
+
+    fn enter(&mut self, request: Request, deadline: Instant, slot: u32, place: u32) {
         let (op, key) = (request.op, Bytes::new());
-        let entry = Entry { key, deadline, slot, op, ends_line: true };
+        let entry = Entry { key, deadline, slot, place, op, ends_line: true };
         self.earliest = Some(self.earliest.map_or(deadline, |earliest| earliest.min(deadline)));
         if self.is_connected {
             self.send(entry, request);
@@ -123,7 +165,11 @@ impl Queue {
             self.waiting_bytes += request.value.len();
             self.waiting.push_back((entry, request));
         }
-        slot
+    }
+
+    /// A slot whose keys are all answered.
+    pub(crate) fn answered_all(&mut self, replies: Vec<Reply>) -> u32 {
+        self.new_slot(Slot::Keys { replies, missing: 0, waker: None })
     }
 
     /// A slot that holds its reply already.
@@ -192,7 +238,7 @@ impl Queue {
         self.waiting_bytes = 0;
         for (entry, request) in std::mem::take(&mut self.waiting) {
             match self.slots.get(entry.slot as usize) {
-                Some(Slot::Asked(_)) => self.send(entry, request),
+                Some(Slot::Asked(_) | Slot::Keys { .. }) => self.send(entry, request),
                 Some(_) => self.release(entry.slot),
                 None => {}
             }
@@ -206,7 +252,7 @@ impl Queue {
         self.out.clear();
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(entry, _)| entry);
         for entry in std::mem::take(&mut self.order).into_iter().chain(waiting) {
-            self.answer(entry.slot, reply.clone(), woken);
+            self.answer((entry.slot, entry.place), reply.clone(), woken);
         }
     }
 
@@ -228,7 +274,7 @@ impl Queue {
                 look_again(entry.deadline);
                 continue;
             }
-            settle(slots, free, entry.slot, Reply::new(outcome), woken);
+            settle(slots, free, (entry.slot, entry.place), Reply::new(outcome), woken);
             entry.slot = NONE;
         }
         let overdue = order.front().filter(|entry| entry.slot == NONE);
@@ -285,7 +331,7 @@ impl Queue {
                     let value = copy(value);
                     self.value(key, Reply { outcome, value, flags, token, ..FOUND }, woken)?;
                 }
-                Line::End => self.end(&Reply::new(Outcome::NotFound), woken)?,
+                Line::End => self.end(&MISS, woken)?,
                 line => self.line(line, woken)?,
             }
             input.advance(used);
@@ -295,17 +341,18 @@ impl Queue {
     /// A value answers the first entry of its line that has its key; those before it are misses.
     fn value(&mut self, key: &[u8], reply: Reply, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
         while let Some(entry) = self.order.front().filter(|e| e.op.is_get() && !self.is_end_due) {
-            let (slot, ends_line, is_it) = (entry.slot, entry.ends_line, entry.key == key);
+            let (at, ends_line) = ((entry.slot, entry.place), entry.ends_line);
+            let is_it = entry.key == key;
             if ends_line && !is_it {
                 break;
             }
             self.order.pop_front();
             if is_it {
                 self.is_end_due = ends_line;
-                self.answer(slot, reply, woken);
+                self.answer(at, reply, woken);
                 return Ok(());
             }
-            self.answer(slot, Reply::new(Outcome::NotFound), woken);
+            self.answer(at, MISS, woken);
         }
         Err(OutOfStep("a value came that nobody asked for".into()))
     }
@@ -317,11 +364,11 @@ impl Queue {
         }
         loop {
             let entry = self.order.front().filter(|entry| entry.op.is_get());
-            let Some(&Entry { slot, ends_line, .. }) = entry else {
+            let Some(&Entry { slot, place, ends_line, .. }) = entry else {
                 return Err(OutOfStep("an END came that nobody waits for".into()));
             };
             self.order.pop_front();
-            self.answer(slot, reply.clone(), woken);
+            self.answer((slot, place), reply.clone(), woken);
             if ends_line {
                 return Ok(());
             }
@@ -337,27 +384,26 @@ impl Queue {
         woken: &mut Vec<Waker>,
     ) -> Result<(), OutOfStep> {
         let front = self.order.front().filter(|_| self.limits.protocol == Protocol::Meta);
-        let Some(&Entry { op, slot, .. }) = front else {
+        let Some(&Entry { op, slot, place, .. }) = front else {
             return Err(OutOfStep("a meta reply came that nobody asked for".into()));
         };
         let reply = meta::decode(op, status, flags, value)?;
         self.order.pop_front();
-        self.answer(slot, reply, woken);
+        self.answer((slot, place), reply, woken);
         Ok(())
     }
 
     fn line(&mut self, line: Line<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
-        let Some(Entry { op, slot, .. }) = self.order.front() else {
+        let Some(&Entry { op, slot, place, .. }) = self.order.front() else {
             return Err(OutOfStep(format!("nobody asked for {line:?}")));
         };
-        let (op, slot) = (*op, *slot);
         if let (Op::MetaGet, Line::Line(whole)) = (op, line) {
             let key = &self.order[0].key;
             let Some(message) = text::meta_text(whole, key).map(copy) else {
                 return Err(OutOfStep(format!("{op:?} was answered with {line:?}")));
             };
             (self.is_end_due, _) = (true, self.order.pop_front());
-            self.answer(slot, Reply { message, ..FOUND }, woken);
+            self.answer((slot, place), Reply { message, ..FOUND }, woken);
             return Ok(());
         }
         let reply = text::decode(op, line)?;
@@ -366,7 +412,7 @@ impl Queue {
         }
         let is_unread_body = op.is_update() && reply.outcome == Outcome::BadCommand;
         self.order.pop_front();
-        self.answer(slot, reply, woken);
+        self.answer((slot, place), reply, woken);
         if is_unread_body {
             return Err(OutOfStep(format!(
                 "the server has no {op:?} and read its value as commands"
@@ -375,9 +421,9 @@ impl Queue {
         Ok(())
     }
 
-    fn answer(&mut self, slot: u32, reply: Reply, woken: &mut Vec<Waker>) {
-        if slot != NONE {
-            settle(&mut self.slots, &mut self.free, slot, reply, woken);
+    fn answer(&mut self, at: (u32, u32), reply: Reply, woken: &mut Vec<Waker>) {
+        if at.0 != NONE {
+            settle(&mut self.slots, &mut self.free, at, reply, woken);
         }
     }
 
@@ -385,9 +431,7 @@ impl Queue {
     pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<Reply> {
         let at = &mut self.slots[slot as usize];
         if let Slot::Asked(kept) = at {
-            if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-                *kept = Some(waker.clone());
-            }
+            keep(kept, waker);
             return None;
         }
         let Slot::Answered(reply) = std::mem::replace(at, Slot::Free) else {
@@ -397,27 +441,39 @@ impl Queue {
         Some(reply)
     }
 
+    /// The replies in `slot`, which is free then, once all are there; else `waker` is kept until they are.
+    pub(crate) fn poll_keys(&mut self, slot: u32, waker: &Waker) -> Option<Vec<Reply>> {
+        let Slot::Keys { replies, missing, waker: kept } = &mut self.slots[slot as usize] else {
+            return None;
+        };
+        if *missing > 0 {
+            keep(kept, waker);
+            return None;
+        }
+        let replies = std::mem::take(replies);
+        self.release(slot);
+        Some(replies)
+    }
+
     /// Nobody waits for `slot` any more.
     pub(crate) fn abandon(&mut self, slot: u32) {
         let at = &mut self.slots[slot as usize];
-        if let Slot::Asked(_) = at {
-            *at = Slot::Abandoned;
-        } else {
-            self.release(slot);
+        match at {
+            Slot::Asked(_) => *at = Slot::Abandoned(1),
+            Slot::Keys { missing: missing @ 1.., .. } => *at = Slot::Abandoned(*missing),
+            _ => self.release(slot),
         }
     }
 
+    /// One reply less to come for a slot that was abandoned, or a slot less.
     fn release(&mut self, slot: u32) {
-        self.slots[slot as usize] = Slot::Free;
-        self.free.push(slot);
+        release(&mut self.slots, &mut self.free, slot);
     }
 
     /// Has the driver woken by the next [`wake`](Self::wake).
     pub(crate) fn park(&mut self, waker: &Waker) {
         self.is_driver_parked = true;
-        if !self.driver.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-            self.driver = Some(waker.clone());
-        }
+        keep(&mut self.driver, waker);
     }
 
     /// Wakes the driver, once until it parks again.
@@ -430,22 +486,52 @@ impl Queue {
     }
 }
 
-/// Leaves `reply` in its slot, unless the caller went away.
+/// Leaves `reply` in its place of its slot, unless the caller went away.
 fn settle(
     slots: &mut [Slot],
     free: &mut Vec<u32>,
-    slot: u32,
+    (slot, place): (u32, u32),
     reply: Reply,
     woken: &mut Vec<Waker>,
 ) {
-    match std::mem::replace(&mut slots[slot as usize], Slot::Free) {
+    match &mut slots[slot as usize] {
         Slot::Asked(waker) => {
+            woken.extend(waker.take());
             slots[slot as usize] = Slot::Answered(reply);
-            woken.extend(waker);
         }
-        _ => free.push(slot),
+        Slot::Keys { replies, missing, waker } => {
+            replies[place as usize] = reply;
+            *missing -= 1;
+            if *missing == 0 {
+                woken.extend(waker.take());
+            }
+        }
+        _ => release(slots, free, slot),
     }
 }
+
+fn release(slots: &mut [Slot], free: &mut Vec<u32>, slot: u32) {
+    match &mut slots[slot as usize] {
+        Slot::Abandoned(missing @ 2..) => *missing -= 1,
+        at => {
+            *at = Slot::Free;
+            free.push(slot);
+        }
+    }
+}
+
+fn keep(kept: &mut Option<Waker>, waker: &Waker) {
+    if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+        *kept = Some(waker.clone());
+    }
+}
+
+fn busy() -> Reply {
+    Reply::failure(Outcome::Busy, &b"too many requests outstanding"[..])
+}
+
+/// What is said of a key that no server would take.
+pub(crate) const NOT_A_KEY: &[u8] = b"not a key";
 
 /// The slot of an entry that was too late.
 const NONE: u32 = u32::MAX;
@@ -453,14 +539,12 @@ const NONE: u32 = u32::MAX;
 /// Values from here on share the memory that they were read into. Bytes.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
-const FOUND: Reply = Reply {
-    outcome: Outcome::Found,
-    value: Bytes::new(),
-    flags: 0,
-    token: 0,
-    number: 0,
-    message: Bytes::new(),
-};
+const MISS: Reply = bare(Outcome::NotFound);
+const FOUND: Reply = bare(Outcome::Found);
+
+const fn bare(outcome: Outcome) -> Reply {
+    Reply { outcome, value: Bytes::new(), flags: 0, token: 0, number: 0, message: Bytes::new() }
+}
 
 #[cfg(test)]
 mod tests;

@@ -4,21 +4,24 @@
 //! 1. A leaf holds its link; the fleet only knows it. A link ends with the last tree that reaches it.
 //!
 //! # Costs
-//! A request that reaches a leaf allocates one future, or none if the caller calls [`Leaf::ask`] itself.
+//! A request that reaches a leaf through a route that waits for it allocates a future; one that goes straight to its leaf,
+//! [`Leaf::begin`], none.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{self, Arc};
+use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guira_client::{Op, Outcome, Reply, Request};
+use guira_client::{Ask, AskKeys, Op, Outcome, Reply, Request};
 
 use super::histogram::Histogram;
-use super::link::Link;
+use super::link::{Link, UnderWay};
 use super::replay::on_return;
 use super::shared::Shared;
 use crate::outcome::{default_reply, is_error, is_failover_error};
@@ -28,7 +31,7 @@ use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Serve
 #[derive(Debug)]
 pub(crate) struct Fleet {
     shared: Arc<Shared>,
-    links: RefCell<HashMap<String, Weak<Link>>>,
+    links: RefCell<HashMap<String, sync::Weak<Link>>>,
 }
 
 impl Fleet {
@@ -41,7 +44,7 @@ impl Fleet {
         let name = format!("{}-{timeout}", wanted.server);
         let key = if number == 0 { name.clone() } else { format!("{name}-{number}") };
         let mut links = self.links.borrow_mut();
-        if let Some(link) = links.get(&key).and_then(Weak::upgrade) {
+        if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
             return link;
         }
         let address = wanted.server.host_port();
@@ -57,7 +60,7 @@ impl Fleet {
 
     /// The links that a tree holds.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        self.links.borrow().values().filter_map(Weak::upgrade).collect()
+        self.links.borrow().values().filter_map(sync::Weak::upgrade).collect()
     }
 
     /// Closes, from now on and each `interval`, connections that were idle since the last look.
@@ -85,13 +88,17 @@ impl Destinations for Fleet {
         let shadows_max = self.shared.options.shadows_max;
         let (turn, shadows, wanted) = (Cell::new(0), Cell::new(0), wanted.clone());
         let shared = Arc::clone(&self.shared);
-        Rc::new(Leaf { links, turn, stats, wanted, shadows, shadows_max, shared })
+        Rc::new_cyclic(|this| {
+            let this = Weak::clone(this);
+            Leaf { this, links, turn, stats, wanted, shadows, shadows_max, shared }
+        })
     }
 }
 
 /// A place in a pool.
 #[derive(Debug)]
 pub(crate) struct Leaf {
+    this: Weak<Leaf>,
     /// At least one.
     links: Vec<Arc<Link>>,
     turn: Cell<usize>,
@@ -141,18 +148,65 @@ impl Leaf {
         reply
     }
 
+    /// Itself, if a request of this context may be begun by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys):
+    /// nothing but sending it and waiting is to be done here.
+    pub(crate) fn plain(&self, context: &Context) -> Option<Rc<Leaf>> {
+        let is_plain = context.record.is_none() && !context.is_shadow && context.asynclog.is_none();
+        if is_plain { self.this.upgrade() } else { None }
+    }
+
+    /// Sends a request, without a future on the heap; `Err`: it was answered at once.
+    pub(crate) fn begin(
+        self: Rc<Self>,
+        request: Request,
+        context: &Context,
+    ) -> Result<Asking, Reply> {
+        let request = Request { key: self.key(&request.key), ..request };
+        match self.link().begin(request, self.wanted.timeout) {
+            Ok(under_way) => Ok(Asking { leaf: self, under_way }),
+            Err(reply) => Err(self.settle(reply, Duration::ZERO, context)),
+        }
+    }
+
+    /// Sends a get of several keys.
+    pub(crate) fn begin_keys(
+        self: Rc<Self>,
+        op: Op,
+        mut keys: Vec<Bytes>,
+        context: &Context,
+    ) -> Result<AskingKeys, Reply> {
+        keys.iter_mut().for_each(|key| *key = self.key(key));
+        let count = keys.len();
+        match self.link().begin_keys(op, keys, self.wanted.timeout) {
+            Ok(under_way) => Ok(AskingKeys { leaf: self, under_way }),
+            Err(reply) => {
+                (1..count).for_each(|_| self.count(&reply, context));
+                Err(self.settle(reply, Duration::ZERO, context))
+            }
+        }
+    }
+
+    fn settle(&self, reply: Reply, took: Duration, context: &Context) -> Reply {
+        self.stats.took.add(took);
+        self.count(&reply, context);
+        reply
+    }
+
     async fn send(&self, request: &Request) -> Reply {
-        let link = match &self.links[..] {
+        let request = Request { key: self.key(&request.key), ..request.clone() };
+        let (reply, took) = self.link().ask(request, self.wanted.timeout).await;
+        self.stats.took.add(took);
+        reply
+    }
+
+    fn link(&self) -> &Arc<Link> {
+        match &self.links[..] {
             [link] => link,
             links => {
                 self.turn.set((self.turn.get() + 1) % links.len());
                 &links[self.turn.get()]
             }
-        };
-        let request = Request { key: self.key(&request.key), ..request.clone() };
-        let (reply, took) = link.ask(request, self.wanted.timeout).await;
-        self.stats.took.add(took);
-        reply
+        }
     }
 
     /// The key as it travels.
@@ -212,6 +266,41 @@ impl Leaf {
     }
 }
 
+/// A request that a leaf sent.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    leaf: Rc<Leaf>,
+    under_way: UnderWay<Ask>,
+}
+
+impl Asking {
+    /// The reply, once it is there.
+    pub(crate) fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) -> Poll<Reply> {
+        let (reply, took) = ready!(self.under_way.poll(cx));
+        Poll::Ready(self.leaf.settle(reply, took, context))
+    }
+}
+
+/// A get of several keys that a leaf sent.
+#[derive(Debug)]
+pub(crate) struct AskingKeys {
+    leaf: Rc<Leaf>,
+    under_way: UnderWay<AskKeys>,
+}
+
+impl AskingKeys {
+    /// The replies in the order of the keys, once all are there.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &mut task::Context<'_>,
+        context: &Context,
+    ) -> Poll<Vec<Reply>> {
+        let (replies, took) = ready!(self.under_way.poll(cx));
+        let settled = |reply| self.leaf.settle(reply, took, context);
+        Poll::Ready(replies.into_iter().map(settled).collect())
+    }
+}
+
 impl Route for Leaf {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
         Box::pin(self.ask(request, context))
@@ -233,6 +322,10 @@ impl Route for Leaf {
 
     fn server(&self) -> Option<&Server> {
         Some(&self.wanted.server)
+    }
+
+    fn leaf(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn failure_domain(&self) -> u32 {

@@ -8,11 +8,17 @@
 //! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
 //! 3. A server that returns is asked again once its deletes are sent ([`replay::on_return`](super::replay)).
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use guira_client::{Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request};
+use bytes::Bytes;
+use guira_client::{
+    Ask, AskKeys, Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request,
+};
 use tokio::time::{Instant, sleep};
 
 use super::shared::Shared;
@@ -123,29 +129,59 @@ impl Link {
         }
     }
 
-    /// Sends a request, unless the server is marked or has enough to do; also says how long the reply took.
+    /// Sends a request, unless the server is marked or has enough to do: then the reply is there already.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        request: Request,
+        timeout: Duration,
+    ) -> Result<UnderWay<Ask>, Reply> {
+        self.admit(request.op)?;
+        let (began, patience) = (Instant::now(), self.patience(timeout));
+        let ask = self.connection.ask(request, began + patience);
+        Ok(UnderWay::new(self, ask, 1, began))
+    }
+
+    /// The same for a get of several keys.
+    pub(crate) fn begin_keys(
+        self: &Arc<Self>,
+        op: Op,
+        keys: Vec<Bytes>,
+        timeout: Duration,
+    ) -> Result<UnderWay<AskKeys>, Reply> {
+        self.admit(op)?;
+        let (began, patience, count) = (Instant::now(), self.patience(timeout), keys.len());
+        let ask = self.connection.ask_keys(op, keys, began + patience);
+        Ok(UnderWay::new(self, ask, count, began))
+    }
+
+    /// The same for one request, until its reply is there; also says how long that took.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
     ) -> (Reply, Duration) {
+        match self.begin(request, timeout) {
+            Ok(mut under_way) => poll_fn(|cx| under_way.poll(cx)).await,
+            Err(reply) => (reply, Duration::ZERO),
+        }
+    }
+
+    fn admit(&self, op: Op) -> Result<(), Reply> {
         let options = &self.shared.options.tko;
         let is_out = self.tko.is_marked() && options.is_tracked;
-        if is_out && !(request.op == Op::Delete && self.tko.takes_deletes()) {
+        if is_out && !(op == Op::Delete && self.tko.takes_deletes()) {
             let words = format!("Server unavailable. Reason: {}", self.tko.reason());
-            return (self.noted(Reply::failure(Outcome::Tko, words)), Duration::ZERO);
+            return Err(self.noted(Reply::failure(Outcome::Tko, words)));
         }
         let limit = options.outstanding_max;
         if limit > 0 && self.stats.outstanding.load(Relaxed) >= limit {
-            return (self.noted(Reply::new(Outcome::Busy)), Duration::ZERO);
+            return Err(self.noted(Reply::new(Outcome::Busy)));
         }
-        add(&self.stats.sent, 1);
-        let began = Instant::now();
-        let reply = {
-            let _outstanding = Outstanding::new(&self.stats.outstanding);
-            self.connection.ask(request, began + self.patience(timeout)).await
-        };
-        let took = began.elapsed();
+        Ok(())
+    }
+
+    /// Counts a reply, and says it in mcrouter's words.
+    fn settle(self: &Arc<Self>, reply: Reply, took: Duration) -> Reply {
         match reply.outcome {
             Outcome::Timeout
             | Outcome::ConnectError
@@ -160,7 +196,7 @@ impl Link {
                 self.tko.succeeded();
             }
         }
-        (self.noted(in_mcrouters_words(reply)), took)
+        self.noted(in_mcrouters_words(reply))
     }
 
     /// How long a reply may take. Where no connection stands, its failure comes before the request's.
@@ -260,19 +296,47 @@ impl Drop for Link {
     }
 }
 
-/// One request under way, until dropped.
-struct Outstanding<'l>(&'l AtomicUsize);
+/// A request, or a get of several keys, that was sent and not yet answered; dropped, it counts as outstanding no more.
+#[derive(Debug)]
+pub(crate) struct UnderWay<A> {
+    link: Arc<Link>,
+    ask: A,
+    keys: usize,
+    began: Instant,
+}
 
-impl<'l> Outstanding<'l> {
-    fn new(count: &'l AtomicUsize) -> Self {
-        count.store(count.load(Relaxed) + 1, Relaxed);
-        Self(count)
+impl<A> UnderWay<A> {
+    fn new(link: &Arc<Link>, ask: A, keys: usize, began: Instant) -> Self {
+        add(&link.stats.sent, keys as u64);
+        let outstanding = &link.stats.outstanding;
+        outstanding.store(outstanding.load(Relaxed) + keys, Relaxed);
+        Self { link: Arc::clone(link), ask, keys, began }
     }
 }
 
-impl Drop for Outstanding<'_> {
+impl UnderWay<Ask> {
+    /// The reply, once it is there, and how long it took.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Duration)> {
+        let reply = ready!(Pin::new(&mut self.ask).poll(cx));
+        let took = self.began.elapsed();
+        Poll::Ready((self.link.settle(reply, took), took))
+    }
+}
+
+impl UnderWay<AskKeys> {
+    /// The replies, once all are there, and how long they took.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Duration)> {
+        let replies = ready!(Pin::new(&mut self.ask).poll(cx));
+        let took = self.began.elapsed();
+        let settled = replies.into_iter().map(|reply| self.link.settle(reply, took)).collect();
+        Poll::Ready((settled, took))
+    }
+}
+
+impl<A> Drop for UnderWay<A> {
     fn drop(&mut self) {
-        self.0.store(self.0.load(Relaxed) - 1, Relaxed);
+        let outstanding = &self.link.stats.outstanding;
+        outstanding.store(outstanding.load(Relaxed) - self.keys, Relaxed);
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
 use super::configuration::Loaded;
-use super::fleet::Fleet;
+use super::fleet::{Fleet, Leaf};
 use super::session::Session;
 use super::shared::Shared;
 use super::stream::Arrival;
@@ -106,6 +106,13 @@ impl Proxy {
     pub(crate) async fn route(&self, request: &Request, context: &Context) -> Reply {
         let tree = self.tree();
         route::last(&*tree.root, request, context).route(request, context).await
+    }
+
+    /// The leaf that answers a request, if that is all there is to do.
+    pub(crate) fn leaf(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
+        let tree = self.tree.borrow();
+        let last = route::last(&*tree.root, request, context);
+        last.leaf()?.downcast_ref::<Leaf>()?.plain(context)
     }
 
     pub(crate) fn tree(&self) -> Rc<Tree> {

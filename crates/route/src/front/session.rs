@@ -25,6 +25,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use tokio::time::{Instant, Sleep};
 
 use super::answer;
+use super::fleet::{Asking, AskingKeys, Leaf};
 use super::line::{Asked, Taken, take};
 use super::meta::{self, Wanted};
 use super::proxy::Proxy;
@@ -61,8 +62,8 @@ enum Line {
     Said(Vec<u8>),
     /// For one key.
     One { op: Op, is_quiet: bool, part: Part },
-    /// A get.
-    Get { op: Op, parts: Vec<Part> },
+    /// A get of several keys, those that one server answers asked for together.
+    Get { op: Op, parts: Vec<Part>, shares: Vec<Share> },
     /// A get of one key.
     GetOne { op: Op, part: Part },
     /// A meta command.
@@ -78,17 +79,35 @@ struct Part {
 }
 
 enum State {
+    /// On its way through routes.
     Waiting(Pin<Box<dyn Future<Output = Reply>>>),
+    /// On its way to a server, and no more.
+    Asking(Asking),
+    /// In a share of its line.
+    Shared,
     Done(Reply),
+}
+
+/// What one server answers of a get of several keys.
+struct Share {
+    leaf: Rc<Leaf>,
+    /// Which keys of the line.
+    places: Vec<usize>,
+    /// Until it is answered.
+    asking: Option<AskingKeys>,
 }
 
 impl Part {
     /// Polls; true once the reply is there.
-    fn is_done(&mut self, cx: &mut std::task::Context<'_>) -> bool {
-        if let State::Waiting(future) = &mut self.state {
-            let Poll::Ready(reply) = future.as_mut().poll(cx) else { return false };
-            self.state = State::Done(reply);
-        }
+    fn is_done(&mut self, cx: &mut std::task::Context<'_>, context: &Context) -> bool {
+        let poll = match &mut self.state {
+            State::Waiting(future) => future.as_mut().poll(cx),
+            State::Asking(asking) => asking.poll(cx, context),
+            State::Shared => return false,
+            State::Done(_) => return true,
+        };
+        let Poll::Ready(reply) = poll else { return false };
+        self.state = State::Done(reply);
         true
     }
 
@@ -98,16 +117,33 @@ impl Part {
     }
 }
 
+impl Share {
+    /// Polls, and puts replies that are there in their places.
+    fn poll(&mut self, parts: &mut [Part], cx: &mut std::task::Context<'_>, context: &Context) {
+        let Some(asking) = &mut self.asking else { return };
+        let Poll::Ready(replies) = asking.poll(cx, context) else { return };
+        self.asking = None;
+        for (&place, reply) in self.places.iter().zip(replies) {
+            parts[place].state = State::Done(reply);
+        }
+    }
+}
+
 impl Line {
-    fn is_done(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+    fn is_done(&mut self, cx: &mut std::task::Context<'_>, context: &Context) -> bool {
         match self {
             Line::Said(_) | Line::Shutdown => true,
             Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
-                part.is_done(cx)
+                part.is_done(cx, context)
             }
-            // Each is polled, so that each is under way.
-            Line::Get { parts, .. } => {
-                parts.iter_mut().filter_map(|part| (!part.is_done(cx)).then_some(())).count() == 0
+            Line::Get { parts, shares, .. } => {
+                shares.iter_mut().for_each(|share| share.poll(parts, cx, context));
+                // Each is polled, so that each is under way.
+                parts
+                    .iter_mut()
+                    .filter_map(|part| (!part.is_done(cx, context)).then_some(()))
+                    .count()
+                    == 0
             }
         }
     }
@@ -178,7 +214,7 @@ impl Session {
         let mut is_front = true;
         let mut done = 0;
         for line in &mut self.lines {
-            is_front = line.is_done(cx) && is_front;
+            is_front = line.is_done(cx, &self.context) && is_front;
             done += usize::from(is_front);
         }
         for line in self.lines.drain(..done) {
@@ -208,19 +244,19 @@ impl Session {
     }
 
     /// Reads until a whole request may be there; ready too when the client has gone.
-    fn poll_read(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<Poll<()>> {
+    fn poll_read(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let missing = self.wanted.saturating_sub(self.input.len());
             // What a client announces is believed as far as it has sent.
             self.input
                 .reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(READ_BYTES_MIN));
             match self.stream.poll_read(cx, &mut self.input)? {
-                Poll::Pending => return Ok(Poll::Pending),
+                Poll::Pending => return Poll::Pending,
                 Poll::Ready(0) => {
                     self.is_ending = true;
-                    return Ok(Poll::Ready(()));
+                    return Poll::Ready(Ok(()));
                 }
-                Poll::Ready(_) if self.input.len() >= self.wanted => return Ok(Poll::Ready(())),
+                Poll::Ready(_) if self.input.len() >= self.wanted => return Poll::Ready(Ok(())),
                 Poll::Ready(_) => {}
             }
         }
@@ -265,26 +301,22 @@ impl Session {
         let line = match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
-                let ask = |key: Bytes| {
-                    let request = Request { exptime, ..Request::new(op, key) };
-                    Rc::clone(&self.proxy).get(request, &self.context)
-                };
-                Line::Get { op, parts: keys.into_iter().map(ask).collect() }
+                self.proxy.get_several(op, exptime, keys, &self.context)
             }
             Asked::GetOne(request) => {
                 self.count(request.op, 1);
                 let op = request.op;
-                Line::GetOne { op, part: Rc::clone(&self.proxy).get(request, &self.context) }
+                Line::GetOne { op, part: self.proxy.get(request, &self.context) }
             }
             Asked::One { request, is_quiet } => {
                 self.count(request.op, 1);
                 let op = request.op;
-                let part = Rc::clone(&self.proxy).ask(request, &self.context);
+                let part = self.proxy.ask(request, &self.context);
                 Line::One { op, is_quiet, part }
             }
             Asked::Meta { request, wanted } => {
                 self.count(request.op, 1);
-                let part = Rc::clone(&self.proxy).ask(request, &self.context);
+                let part = self.proxy.ask(request, &self.context);
                 Line::Meta { wanted, part }
             }
             Asked::Flush { delay, is_quiet } => {
@@ -292,7 +324,7 @@ impl Session {
                 let request = Request { exptime: delay, ..Request::new(op, "") };
                 self.count(op, 1);
                 let part = if self.proxy.shared.options.is_flush_enabled {
-                    Rc::clone(&self.proxy).ask(request, &self.context)
+                    self.proxy.ask(request, &self.context)
                 } else {
                     let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
                     Part { key: Bytes::new(), state: State::Done(refusal) }
@@ -315,7 +347,7 @@ impl Session {
         self.lines.push_back(line);
         if let Some(line) = self.lines.back_mut() {
             // Begun at once: requests reach a server in the order in which they were sent.
-            let _ = line.is_done(cx);
+            let _ = line.is_done(cx, &self.context);
         }
     }
 
@@ -340,21 +372,72 @@ impl Session {
 
 impl Proxy {
     /// Begins a get of one key, which may be a question to the router itself.
-    fn get(self: Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
-        if request.op == Op::Get
-            && let Some(command) = request.key.strip_prefix(admin::PREFIX)
-        {
-            let state = State::Waiting(admin::answer(&self, command));
-            return Part { key: request.key, state };
+    fn get(self: &Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
+        match self.question(&request) {
+            Some(answer) => Part { key: request.key, state: State::Waiting(answer) },
+            None => self.ask(request, context),
         }
-        self.ask(request, context)
+    }
+
+    /// The answer to a get that asks the router about itself.
+    fn question(
+        self: &Rc<Self>,
+        request: &Request,
+    ) -> Option<Pin<Box<dyn Future<Output = Reply>>>> {
+        let command = request.key.strip_prefix(admin::PREFIX).filter(|_| request.op == Op::Get)?;
+        Some(admin::answer(self, command))
+    }
+
+    /// Begins a get of several keys.
+    fn get_several(
+        self: &Rc<Self>,
+        op: Op,
+        exptime: i64,
+        keys: Vec<Bytes>,
+        context: &Rc<Context>,
+    ) -> Line {
+        let is_shareable = matches!(op, Op::Get | Op::Gets | Op::LeaseGet);
+        let mut shares: Vec<Share> = Vec::new();
+        let mut parts: Vec<Part> = Vec::with_capacity(keys.len());
+        for key in keys {
+            let request = Request { exptime, ..Request::new(op, key) };
+            let is_question = request.key.starts_with(admin::PREFIX);
+            let leaf =
+                if is_shareable && !is_question { self.leaf(&request, context) } else { None };
+            let Some(leaf) = leaf else {
+                parts.push(self.get(request, context));
+                continue;
+            };
+            match shares.iter_mut().find(|share| Rc::ptr_eq(&share.leaf, &leaf)) {
+                Some(share) => share.places.push(parts.len()),
+                None => shares.push(Share { leaf, places: vec![parts.len()], asking: None }),
+            }
+            parts.push(Part { key: request.key, state: State::Shared });
+        }
+        for share in &mut shares {
+            let keys = share.places.iter().map(|&place| parts[place].key.clone()).collect();
+            match Rc::clone(&share.leaf).begin_keys(op, keys, context) {
+                Ok(asking) => share.asking = Some(asking),
+                Err(reply) => {
+                    share
+                        .places
+                        .iter()
+                        .for_each(|&at| parts[at].state = State::Done(reply.clone()));
+                }
+            }
+        }
+        Line::Get { op, parts, shares }
     }
 
     /// Begins a request.
-    fn ask(self: Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
+    fn ask(self: &Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
         let key = request.key.clone();
-        let context = Rc::clone(context);
-        let future = async move { self.route(&request, &context).await };
+        if let Some(leaf) = self.leaf(&request, context) {
+            let state = leaf.begin(request, context).map_or_else(State::Done, State::Asking);
+            return Part { key, state };
+        }
+        let (proxy, context) = (Rc::clone(self), Rc::clone(context));
+        let future = async move { proxy.route(&request, &context).await };
         Part { key, state: State::Waiting(Box::pin(future)) }
     }
 
@@ -378,7 +461,7 @@ impl Proxy {
                     out.extend_from_slice(b"END\r\n");
                 }
             }
-            Line::Get { op, parts } => {
+            Line::Get { op, parts, .. } => {
                 let replies = || parts.iter().filter_map(|part| Some((&part.key, part.reply()?)));
                 replies().for_each(|(_, reply)| self.note(reply));
                 if let Some((_, failed)) = replies().find(|(_, reply)| is_error(reply.outcome)) {

@@ -1,10 +1,13 @@
 //! A client's socket, TCP or unix, read and written without waiting.
 
+use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A client's socket.
@@ -31,22 +34,6 @@ impl Arrival {
     }
 }
 
-macro_rules! ready_io {
-    ($stream:expr, $cx:expr, $poll:ident, $try:expr) => {{
-        let stream = $stream;
-        loop {
-            match stream.$poll($cx) {
-                Poll::Pending => return Ok(Poll::Pending),
-                Poll::Ready(ready) => ready?,
-            }
-            match $try(stream) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done.map(Poll::Ready),
-            }
-        }
-    }};
-}
-
 impl Stream {
     /// The client's address.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
@@ -56,31 +43,28 @@ impl Stream {
         }
     }
 
-    /// Reads into the room that there is; 0: the client has gone.
+    /// Reads into the room that there is; 0: the client has gone. A read that leaves room isn't tried again before the
+    /// socket is readable anew, which spares a system call a turn.
     pub(crate) fn poll_read(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
         input: &mut BytesMut,
-    ) -> io::Result<Poll<usize>> {
+    ) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Tcp(stream) => {
-                ready_io!(stream, cx, poll_read_ready, |s: &TcpStream| s.try_read_buf(input))
-            }
-            Stream::Unix(stream) => {
-                ready_io!(stream, cx, poll_read_ready, |s: &UnixStream| s.try_read_buf(input))
-            }
+            Stream::Tcp(stream) => pin!(stream.read_buf(input)).poll(cx),
+            Stream::Unix(stream) => pin!(stream.read_buf(input)).poll(cx),
         }
     }
 
     /// Writes what the socket takes.
-    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<Poll<usize>> {
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self {
-            Stream::Tcp(stream) => {
-                ready_io!(stream, cx, poll_write_ready, |s: &TcpStream| s.try_write(bytes))
-            }
-            Stream::Unix(stream) => {
-                ready_io!(stream, cx, poll_write_ready, |s: &UnixStream| s.try_write(bytes))
-            }
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use guira_proto::reply::ReplyLimits;
 use tokio::time::Instant;
 
@@ -276,4 +276,68 @@ fn meta_replies_cut_at_each_byte_answer_the_same() {
         assert_eq!((&replies[1].value[..], replies[1].flags), (&b"bb"[..], 7));
         assert_eq!((&replies[3].value[..], replies[3].flags), (long.as_bytes(), 5));
     }
+}
+
+fn ask_keys(queue: &mut Queue, keys: &[&'static str]) -> u32 {
+    let keys = keys.iter().map(|key| Bytes::from(*key)).collect();
+    queue.ask_keys(Op::Get, keys, later(), |key| key.len() < 3)
+}
+
+fn take_keys(queue: &mut Queue, slot: u32) -> Option<Vec<Outcome>> {
+    let replies = queue.poll_keys(slot, Waker::noop())?;
+    Some(replies.iter().map(|reply| reply.outcome).collect())
+}
+
+#[test]
+fn keys_asked_for_together_are_answered_together_in_their_order() {
+    use Outcome::{BadKey, Found, NotFound};
+    let mut queue = connected();
+    let wakes = Arc::new(Wakes(AtomicU32::new(0)));
+    let slot = ask_keys(&mut queue, &["a", "long", "b", "a", "c"]);
+    assert!(queue.poll_keys(slot, &Waker::from(Arc::clone(&wakes))).is_none());
+    assert_eq!(sent(&mut queue), "get a b a\r\nget c\r\n", "three keys a line");
+    let mut woken = Vec::new();
+    let mut input = BytesMut::from("VALUE a 0 1\r\nx\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    queue.receive(&mut input, &mut woken).unwrap();
+    assert!(woken.is_empty(), "one key is missing yet");
+    assert_eq!(take_keys(&mut queue, slot), None);
+    queue.poll_keys(slot, &Waker::from(Arc::clone(&wakes)));
+    queue.receive(&mut BytesMut::from("END\r\n"), &mut woken).unwrap();
+    woken.into_iter().for_each(Waker::wake);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    let expected = vec![Found, BadKey, NotFound, Found, NotFound];
+    assert_eq!(take_keys(&mut queue, slot), Some(expected));
+    assert_eq!(queue.free.len(), queue.slots.len(), "no slot is lost");
+    let none = ask_keys(&mut queue, &["long"]);
+    assert_eq!(take_keys(&mut queue, none), Some(vec![BadKey]), "nothing to wait for");
+}
+
+#[test]
+fn keys_that_nobody_waits_for_any_more_free_their_slot_with_the_last_reply() {
+    let mut queue = connected();
+    let slot = ask_keys(&mut queue, &["a", "b"]);
+    queue.abandon(slot);
+    let next = ask(&mut queue, Op::Delete, "k");
+    assert_ne!(slot, next, "two replies are still to come");
+    queue.receive(&mut BytesMut::from("END\r\nDELETED\r\n"), &mut Vec::new()).unwrap();
+    assert_eq!(take(&mut queue, next).unwrap().outcome, Outcome::Deleted);
+    assert_eq!(queue.free.len(), queue.slots.len());
+}
+
+#[test]
+fn keys_asked_for_together_fail_together() {
+    let mut queue = Queue::new(LIMITS);
+    let waiting = ask_keys(&mut queue, &["a", "b"]);
+    let given_up = ask_keys(&mut queue, &["c", "d"]);
+    queue.abandon(given_up);
+    queue.expire(later() + Duration::from_secs(1), Duration::ZERO, &mut Vec::new());
+    assert_eq!(take_keys(&mut queue, waiting), Some(vec![Outcome::ConnectTimeout; 2]));
+    let given_up = ask_keys(&mut queue, &["e", "f"]);
+    queue.abandon(given_up);
+    queue.connected();
+    assert_eq!(sent(&mut queue), "", "nobody wants them");
+    let slot = ask_keys(&mut queue, &["g", "h"]);
+    queue.fail_all(&Reply::new(Outcome::RemoteError), &mut Vec::new());
+    assert_eq!(take_keys(&mut queue, slot), Some(vec![Outcome::RemoteError; 2]));
+    assert_eq!(queue.free.len(), queue.slots.len(), "no slot is lost");
 }
