@@ -33,9 +33,10 @@ test: setup ## everything: unit tests, laws, the real binary beside memcached, t
 	$(CARGO) test --workspace --no-fail-fast
 	tests/clients/run
 
-lint: ## format, clippy with warnings denied, documentation without warnings
+lint: ## format, clippy with warnings denied (guira-filter without std too), documentation without warnings
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p guira-filter --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 smoke: ## the quick start of the README, on a free port, in seconds

@@ -208,13 +208,12 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     #[inline(always)]
     fn holds_in(&self, home: u64, second: u64, fingerprint: u64) -> bool {
         // No early end: the loads don't wait for each other, and no branch has to be guessed.
-        let mut found = self.layout.marks(&self.table, home, fingerprint);
-        found |= self.layout.marks(&self.table, second, fingerprint);
+        let mut found = self.layout.holds(&self.table, [home, second], fingerprint);
         for n in 2..self.orbit.ways() {
             let other = self.orbit.other(home, fingerprint, n);
-            found |= self.layout.marks(&self.table, other, fingerprint);
+            found |= self.layout.holds(&self.table, [other], fingerprint);
         }
-        found & self.layout.marked() != 0
+        found
     }
 
     #[inline]

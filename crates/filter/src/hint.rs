@@ -1,10 +1,12 @@
-//! Hints to the processor and the kernel: the only unsafe code here. None changes what memory holds.
+//! Hints to the processor and the kernel, and an instruction of it: the only unsafe code here. None changes what memory
+//! holds.
 //!
 //! A look-up in a table beyond the caches costs two lines from memory. [`prefetch`] lets a batch wait for many of them
 //! at once; [`advise_huge`] asks for 2 MiB pages, without which each line costs a walk of the page table too.
 //!
 //! # Invariants
 //! 1. No hint reads, writes, or unmaps: a wrong one is slow, never wrong.
+//! 2. [`deposit`] works on registers alone, and is there only if all that the program runs on can do it.
 
 /// Starts to fetch the cache line at `at`, which may be any address: nothing is read from it.
 #[inline(always)]
@@ -24,6 +26,22 @@ pub(crate) fn prefetch<T>(at: *const T) {
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     let _ = at;
+}
+
+/// The low bits of `bits` at the places that are set in `places`, where the program is built for processors with an
+/// instruction for it.
+#[inline(always)]
+pub(crate) fn deposit(bits: u64, places: u64) -> Option<u64> {
+    #[cfg(all(target_arch = "x86_64", target_feature = "bmi2", not(miri)))]
+    {
+        // SAFETY: invariant 2.
+        Some(unsafe { core::arch::x86_64::_pdep_u64(bits, places) })
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_feature = "bmi2", not(miri))))]
+    {
+        let _ = (bits, places);
+        None
+    }
 }
 
 /// Asks the kernel to back a large table by huge pages. Call it before the table is first written.

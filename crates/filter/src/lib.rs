@@ -34,8 +34,9 @@
 //!
 //! # Features and unsafe
 //! Without the default feature `std` the crate needs `alloc` only; then hash keys come from the caller
-//! ([`Keyed::from_seed`]) and tables have no huge pages. Unsafe code is in `hint.rs` alone: a prefetch instruction and
-//! the advice to use huge pages, neither of which changes what memory holds.
+//! ([`Keyed::from_seed`]) and tables have no huge pages. The concurrent filter needs atomics of 64 bits. Unsafe code is
+//! in `hint.rs` alone: a prefetch instruction, the advice to use huge pages, and an instruction on registers; none
+//! reads or changes what memory holds.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -48,6 +49,7 @@ extern crate std;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(target_has_atomic = "64")]
 mod concurrent;
 mod filter;
 mod growing;
@@ -62,9 +64,11 @@ mod orbit;
 mod path;
 mod plan;
 mod swar;
+#[cfg(target_has_atomic = "64")]
 mod sync;
 mod values;
 
+#[cfg(target_has_atomic = "64")]
 pub use concurrent::{ConcurrentCuckooFilter, FilterReader};
 pub use filter::{Filter, Full, FullAt, LoadError};
 pub use growing::{GrowingCuckooFilter, Removal};

@@ -75,8 +75,8 @@ impl Rule for Pair {
     fn other(&self, bucket: u64, fingerprint: u64, _n: u32) -> u64 {
         let sum = ((scramble_short(fingerprint) * u64::from(self.half)) >> 31) as u32 | 1;
         let (other, below) = sum.overflowing_sub(bucket as u32);
-        let added = if below { self.half.wrapping_mul(2) } else { 0 };
-        other.wrapping_add(added).into()
+        let above = other.wrapping_add(self.half.wrapping_mul(2));
+        (if below { above } else { other }).into()
     }
 
     fn parameter(&self) -> u8 {

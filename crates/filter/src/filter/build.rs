@@ -1,6 +1,7 @@
 //! Making filters: from a plan, a rate, or the items themselves.
 
 use super::Filter;
+#[cfg(feature = "std")]
 use crate::hash::Keyed;
 use crate::layout::{Fixed, FixedSorted, Lanes, Sorted};
 use crate::orbit::Pair;

@@ -13,10 +13,11 @@
 //! 1. The stored fingerprints ascend: one multiset has one form.
 //!
 //! # Costs
-//! A look-up decodes both buckets through a table of 16 KiB, without a branch. A change sorts and encodes again.
+//! A look-up decodes both buckets through a table of 32 KiB, without a branch. A change sorts and encodes again.
 //! Bad at: changes: inserts take twice as long as in lanes, removals four times.
 
-use super::{Contents, Layout, SLOTS_MAX, Slots, change, load};
+use super::{Contents, Layout, SLOTS_MAX, Slots, change, load, load_byte};
+use crate::hint;
 use crate::swar::{address, mask};
 
 /// Semi-sorted buckets of four fingerprints of 5 to 17 bits, chosen at run time.
@@ -40,18 +41,28 @@ impl Sorted {
         self.fingerprint_bits - 4
     }
 
+    /// The bucket, and whatever follows it.
+    #[inline(always)]
+    fn load(self, table: &[u8], bucket: u64) -> u64 {
+        if self.bucket_bits().is_multiple_of(8) {
+            load_byte(table, bucket * u64::from(self.bucket_bits() / 8))
+        } else {
+            load(table, bucket * u64::from(self.bucket_bits()))
+        }
+    }
+
     #[inline(always)]
     fn word(self, table: &[u8], bucket: u64) -> u64 {
-        load(table, bucket * u64::from(self.bucket_bits())) & mask(self.bucket_bits())
+        self.load(table, bucket) & mask(self.bucket_bits())
     }
 
     /// The differences of the four fingerprints from `fingerprint`, each in 16 bits: 0 if there is none.
     #[inline(always)]
     fn differences(self, word: u64, fingerprint: u64) -> u64 {
         let bits = self.direct();
-        let nibbles = spread_nibbles(word) ^ (fingerprint >> bits).wrapping_mul(LANES);
-        let wanted = (fingerprint & mask(bits)).wrapping_mul(LANES);
-        nibbles | spread_direct(word >> RANK_BITS, bits) ^ wanted
+        let highs = nibbles(word) ^ (fingerprint >> bits).wrapping_mul(LANES);
+        let lows = (fingerprint & mask(bits)).wrapping_mul(LANES);
+        highs | spread_direct(word >> RANK_BITS, bits) ^ lows
     }
 
     fn sort_and_encode(self, mut slots: [u64; 4]) -> u64 {
@@ -67,19 +78,20 @@ impl Sorted {
     }
 }
 
-/// The four nibbles of the word's rank, 16 bits apart.
+/// The highest four bits of the word's four fingerprints, 16 bits apart.
 #[inline(always)]
-fn spread_nibbles(word: u64) -> u64 {
-    let nibbles = u64::from(NIBBLES[address(word & mask(RANK_BITS))]);
-    (nibbles | nibbles << 28) & 0x000f_000f_000f_000f
+fn nibbles(word: u64) -> u64 {
+    NIBBLES[address(word & mask(RANK_BITS))]
 }
 
 /// The four lowest numbers of so many bits, 16 bits apart.
 #[inline(always)]
-const fn spread_direct(word: u64, bits: u32) -> u64 {
-    let pairs = word & mask(2 * bits) | word >> (2 * bits) << 32;
-    let one = mask(bits) << 32 | mask(bits);
-    pairs & one | (pairs << (16 - bits)) & one << 16
+fn spread_direct(word: u64, bits: u32) -> u64 {
+    hint::deposit(word, mask(bits) * LANES).unwrap_or_else(|| {
+        let pairs = word & mask(2 * bits) | word >> (2 * bits) << 32;
+        let one = mask(bits) << 32 | mask(bits);
+        pairs & one | (pairs << (16 - bits)) & one << 16
+    })
 }
 
 impl Layout for Sorted {}
@@ -107,16 +119,14 @@ impl Slots for Sorted {
         4 * (self.fingerprint_bits - 1)
     }
 
-    /// A difference is less than 2^13: only what has none keeps that bit.
+    /// A difference is less than 2^13: adding sets the highest bit of each lane but of one that has none.
     #[inline(always)]
-    fn marks(&self, table: &[u8], bucket: u64, fingerprint: u64) -> u64 {
-        let word = load(table, bucket * u64::from(self.bucket_bits()));
-        (LANES << 13) - self.differences(word, fingerprint)
-    }
-
-    #[inline(always)]
-    fn marked(&self) -> u64 {
-        LANES << 13
+    fn holds<const N: usize>(&self, table: &[u8], buckets: [u64; N], fingerprint: u64) -> bool {
+        let mut differ = HIGHS;
+        for bucket in buckets {
+            differ &= self.differences(self.load(table, bucket), fingerprint) + (HIGHS - LANES);
+        }
+        differ != HIGHS
     }
 
     #[inline]
@@ -158,7 +168,7 @@ impl Sorted {
     #[inline(always)]
     fn decode(self, word: u64) -> [u64; 4] {
         let bits = self.direct();
-        let nibbles = spread_nibbles(word);
+        let nibbles = nibbles(word);
         let direct = word >> RANK_BITS;
         let slot = |n: u32| {
             let nibble = nibbles >> (16 * n) & 0xf;
@@ -202,13 +212,8 @@ impl<const BITS: u32> Slots for FixedSorted<BITS> {
     }
 
     #[inline(always)]
-    fn marks(&self, table: &[u8], bucket: u64, fingerprint: u64) -> u64 {
-        Self::SORTED.marks(table, bucket, fingerprint)
-    }
-
-    #[inline(always)]
-    fn marked(&self) -> u64 {
-        Self::SORTED.marked()
+    fn holds<const N: usize>(&self, table: &[u8], buckets: [u64; N], fingerprint: u64) -> bool {
+        Self::SORTED.holds(table, buckets, fingerprint)
     }
 
     #[inline]
@@ -241,12 +246,13 @@ const MULTISETS: u64 = 3876;
 const RANK_BITS: u32 = 12;
 /// 1 in each lane of 16 bits.
 const LANES: u64 = 0x0001_0001_0001_0001;
+/// The highest bit of each.
+const HIGHS: u64 = LANES << 15;
 
 /// `CHOICES[n][a]` is a + n over n + 1: the ranks before those whose n-th least nibble is a (combinatorial number system).
 const CHOICES: [[u16; 16]; 4] = choices();
-/// The nibbles of each rank, in ascending order from the bits 0, 16, 4, and 20 on: as [`spread_nibbles`] wants them.
-/// Ranks that no multiset has are 0.
-static NIBBLES: [u32; 1 << RANK_BITS] = nibbles();
+/// The nibbles of each rank, in ascending order, 16 bits apart. Ranks that no multiset has are 0.
+static NIBBLES: [u64; 1 << RANK_BITS] = nibbles_of_ranks();
 
 const fn choices() -> [[u16; 16]; 4] {
     let mut table = [[0; 16]; 4];
@@ -263,7 +269,7 @@ const fn choices() -> [[u16; 16]; 4] {
     table
 }
 
-const fn nibbles() -> [u32; 1 << RANK_BITS] {
+const fn nibbles_of_ranks() -> [u64; 1 << RANK_BITS] {
     let mut table = [0; 1 << RANK_BITS];
     let mut packed = 0_u16;
     loop {
@@ -273,7 +279,8 @@ const fn nibbles() -> [u32; 1 << RANK_BITS] {
                 + CHOICES[1][b as usize]
                 + CHOICES[2][c as usize]
                 + CHOICES[3][d as usize];
-            table[rank as usize] = (a | c << 4) as u32 | ((b | d << 4) as u32) << 16;
+            table[rank as usize] =
+                a as u64 | (b as u64) << 16 | (c as u64) << 32 | (d as u64) << 48;
         }
         if packed == u16::MAX {
             return table;

@@ -37,8 +37,11 @@ fn agrees_with_an_array<L: Slots>(layout: L, changes: &[(u64, u64, bool)]) {
             assert!(layout.is_valid(&bits, number));
             let named = mask(layout.fingerprint_bits());
             let stored = slots.iter().any(|&slot| slot & named == fingerprint);
-            let marks = layout.marks(&bits, number, fingerprint) & layout.marked();
-            assert_eq!(marks != 0, stored);
+            assert_eq!(layout.holds(&bits, [number], fingerprint), stored);
+            let next = (number + 1) % BUCKETS;
+            let either = stored || layout.holds(&bits, [next], fingerprint);
+            assert_eq!(layout.holds(&bits, [number, next], fingerprint), either);
+            assert_eq!(layout.holds(&bits, [next, number], fingerprint), either);
         }
     }
     let bytes = address((BUCKETS * u64::from(layout.bucket_bits())).div_ceil(8));
