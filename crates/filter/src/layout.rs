@@ -135,7 +135,7 @@ impl Lanes {
         self.swar.full((word ^ complement) | !self.fingerprints)
     }
 
-    /// [`Slots::holds`] for buckets of several groups.
+    /// [`Slots::holds`] for buckets of more than two groups.
     #[inline(never)]
     fn holds_in_groups(&self, table: &[u8], buckets: &[u64], complement: u64) -> bool {
         let mut found = 0;
@@ -207,6 +207,13 @@ impl Slots for Lanes {
             for bucket in buckets {
                 let word = load(table, bucket * u64::from(self.bucket_bits));
                 found |= self.marks(word, complement);
+            }
+        } else if self.groups == 2 {
+            for bucket in buckets {
+                let start = bucket * u64::from(self.bucket_bits);
+                let behind = load(table, start + u64::from(self.group_bits));
+                found |= self.marks(load(table, start), complement);
+                found |= self.marks(behind, complement);
             }
         } else {
             return self.holds_in_groups(table, &buckets, complement);
