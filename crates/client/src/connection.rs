@@ -81,6 +81,8 @@ pub struct ConnectionOptions {
     pub unsent_bytes_max: usize,
     /// Most keys that neighbouring gets put on one line; 1: each get has a line of its own.
     pub keys_per_line_max: u32,
+    /// The byte that marks packets for the network (DSCP and ECN bits, as `IP_TOS`); 0: as the system has it.
+    pub traffic_class: u8,
     /// Called from the driver task when the connection comes and goes.
     pub observer: Option<Observer>,
 }
@@ -122,6 +124,7 @@ impl Default for ConnectionOptions {
             outstanding_max: 64 << 10,
             unsent_bytes_max: 64 << 20,
             keys_per_line_max: 100,
+            traffic_class: 0,
             observer: None,
         }
     }

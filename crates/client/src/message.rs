@@ -104,9 +104,22 @@ impl Request {
     }
 }
 
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+macro_rules! outcomes {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// How a request ended.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Outcome {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Outcome {
+            /// Each outcome, in the order of the discriminants.
+            pub const ALL: [Outcome; [$(stringify!($name)),*].len()] = [$(Outcome::$name),*];
+        }
+    };
+}
+
+outcomes! {
     /// Done, where no better word fits: `OK`, `VERSION`.
     Ok,
     /// A value, or a number after counting.

@@ -41,6 +41,8 @@ pub(crate) struct Queue {
     /// The value of a line's last key came, its `END` not yet.
     is_end_due: bool,
     is_connected: bool,
+    /// What the first reply showed of the server.
+    repeats: Repeats,
     /// No deadline is earlier than this.
     earliest: Option<Instant>,
     limits: Limits,
@@ -67,6 +69,17 @@ struct Entry {
     place: u32,
     op: Op,
     ends_line: bool,
+}
+
+/// Whether a server's values come under the keys that were asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeats {
+    /// Nothing came yet.
+    Unknown,
+    /// They do: another key means that replies and requests have lost each other.
+    Keys,
+    /// They don't, as the very first reply showed, which can't be another request's. Then the order alone tells.
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -96,6 +109,7 @@ impl Queue {
             open: None,
             is_end_due: false,
             is_connected: false,
+            repeats: Repeats::Unknown,
             earliest: None,
             limits,
             driver: None,
@@ -189,8 +203,13 @@ impl Queue {
     fn send(&mut self, mut entry: Entry, request: Request) {
         let is_meta = self.limits.protocol == Protocol::Meta;
         let is_mergeable = matches!(entry.op, Op::Get | Op::Gets) && !is_meta;
+        let is_told_by_order = self.repeats == Repeats::Nothing;
         match &mut self.open {
-            Some((op, keys)) if *op == entry.op && *keys < self.limits.keys_per_line_max => {
+            Some((op, keys))
+                if *op == entry.op
+                    && *keys < self.limits.keys_per_line_max
+                    && !is_told_by_order =>
+            {
                 *keys += 1;
                 if let Some(last) = self.order.back_mut() {
                     last.ends_line = false;
@@ -248,7 +267,7 @@ impl Queue {
     /// The connection is gone, or never came about: all is answered with `reply`.
     pub(crate) fn fail_all(&mut self, reply: &Reply, woken: &mut Vec<Waker>) {
         (self.is_connected, self.is_end_due, self.open) = (false, false, None);
-        (self.earliest, self.waiting_bytes) = (None, 0);
+        (self.earliest, self.waiting_bytes, self.repeats) = (None, 0, Repeats::Unknown);
         self.out.clear();
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(entry, _)| entry);
         for entry in std::mem::take(&mut self.order).into_iter().chain(waiting) {
@@ -308,6 +327,7 @@ impl Queue {
                     let value = whole.slice(used - 2 - value_bytes..used - 2);
                     let found = Reply { value, flags, token: cas.unwrap_or(0), ..FOUND };
                     self.value(&key, found, woken)?;
+                    self.showed_keys();
                     continue;
                 }
                 Line::Value { key, flags, cas, value } => {
@@ -334,15 +354,28 @@ impl Queue {
                 Line::End => self.end(&MISS, woken)?,
                 line => self.line(line, woken)?,
             }
+            self.showed_keys();
             input.advance(used);
         }
     }
 
-    /// A value answers the first entry of its line that has its key; those before it are misses.
+    fn showed_keys(&mut self) {
+        if self.repeats == Repeats::Unknown {
+            self.repeats = Repeats::Keys;
+        }
+    }
+
+    /// A value answers the first entry of its line that has its key; those before it are misses. Of a server that doesn't
+    /// repeat keys it answers the oldest entry, if that is alone on its line.
     fn value(&mut self, key: &[u8], reply: Reply, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
+        let alone = self.order.front().filter(|entry| entry.ends_line);
+        if self.repeats == Repeats::Unknown && alone.is_some_and(|entry| entry.key != key) {
+            self.repeats = Repeats::Nothing;
+        }
+        let is_told_by_order = alone.is_some() && self.repeats == Repeats::Nothing;
         while let Some(entry) = self.order.front().filter(|e| e.op.is_get() && !self.is_end_due) {
             let (at, ends_line) = ((entry.slot, entry.place), entry.ends_line);
-            let is_it = entry.key == key;
+            let is_it = entry.key == key || is_told_by_order;
             if ends_line && !is_it {
                 break;
             }

@@ -1,11 +1,12 @@
 //! The byte streams that a connection can run over, from name to login.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
 
 use super::ConnectionOptions;
@@ -38,9 +39,11 @@ impl Stream {
     ) -> io::Result<Stream> {
         let mut stream = match (address, &options.tls) {
             (Address::Unix(path), None) => Stream::Unix(UnixStream::connect(path).await?),
-            (Address::Tcp { host, port }, None) => Stream::Tcp(connect_tcp(host, *port).await?),
+            (Address::Tcp { host, port }, None) => {
+                Stream::Tcp(connect_tcp(host, *port, options.traffic_class).await?)
+            }
             (Address::Tcp { host, port }, Some(tls)) => {
-                let tcp = connect_tcp(host, *port).await?;
+                let tcp = connect_tcp(host, *port, options.traffic_class).await?;
                 Stream::Tls(Box::new(tls.shake_hands(host, tcp).await?))
             }
             (Address::Unix(_), Some(Tls { .. })) => {
@@ -85,10 +88,10 @@ impl Stream {
     }
 }
 
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+async fn connect_tcp(host: &str, port: u16, class: u8) -> io::Result<TcpStream> {
     let mut last = None;
     for address in lookup_host((host, port)).await? {
-        match TcpStream::connect(address).await {
+        match connect_to(address, class).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -98,6 +101,23 @@ async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     }
     let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     Err(last.unwrap_or_else(unknown))
+}
+
+async fn connect_to(address: SocketAddr, class: u8) -> io::Result<TcpStream> {
+    if class == 0 {
+        return TcpStream::connect(address).await;
+    }
+    // Set before the first packet, so that the handshake is marked too.
+    let socket = if address.is_ipv4() {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_tos_v4(class.into())?;
+        socket
+    } else {
+        let socket = TcpSocket::new_v6()?;
+        socket.set_tclass_v6(class.into())?;
+        socket
+    };
+    socket.connect(address).await
 }
 
 impl AsyncRead for Stream {
@@ -138,3 +158,23 @@ impl AsyncWrite for Stream {
 
 /// No answer to a login is longer.
 const ANSWER_BYTES_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn packets_are_marked_over_either_internet_protocol() {
+        for (host, class) in [("127.0.0.1", 0x24), ("127.0.0.1", 0), ("::1", 0x80)] {
+            let listener = tokio::net::TcpListener::bind((host, 0)).await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let stream = connect_tcp(host, port, class).await.unwrap();
+            let marked = if host.contains(':') {
+                rustix::net::sockopt::ipv6_tclass(&stream).unwrap()
+            } else {
+                rustix::net::sockopt::ip_tos(&stream).unwrap().into()
+            };
+            assert_eq!(marked, u32::from(class));
+        }
+    }
+}
