@@ -18,6 +18,10 @@ use crate::outcome::{default_reply, is_hit, is_hot_miss};
 use crate::settings::Clock;
 use crate::{Context, Route};
 
+mod auto_off;
+
+use auto_off::AutoOff;
+
 /// Gets go on from cold to warm; anything else is cold's.
 #[derive(Debug)]
 struct WarmUp {
@@ -26,17 +30,27 @@ struct WarmUp {
     /// How long a value from warm lives in cold; none: as long as it would in warm.
     exptime: Option<i64>,
     is_strict: bool,
+    auto_off: Option<AutoOff>,
     clock: Clock,
 }
 
 impl WarmUp {
+    /// Tells who judges how warm the cold cluster is what a reply found.
+    fn found(&self, reply: &Reply, is_cold: bool) -> bool {
+        let is_hit = is_hit(reply.outcome);
+        if let (true, Some(auto_off)) = (is_hit, &self.auto_off) {
+            auto_off.found(is_cold);
+        }
+        is_hit
+    }
+
     async fn get(&self, request: &Request, context: &Context) -> Reply {
         let cold = self.cold.route(request, context).await;
-        if is_hit(cold.outcome) {
+        if self.found(&cold, true) {
             return cold;
         }
         let warm = self.warm.route(request, context).await;
-        if !is_hit(warm.outcome) || request.op == Op::MetaGet {
+        if !self.found(&warm, false) || request.op == Op::MetaGet {
             return warm;
         }
         let Some(exptime) = self.exptime_for_cold(request, context).await else { return warm };
@@ -52,11 +66,11 @@ impl WarmUp {
     /// Of gets that need something of the cold cluster's own: the value is put there and asked for again.
     async fn get_again(&self, request: &Request, context: &Context) -> Reply {
         let cold = self.cold.route(request, context).await;
-        if is_hit(cold.outcome) {
+        if self.found(&cold, true) {
             return cold;
         }
         let warm = self.warm.route(&Request::new(Op::Get, request.key.clone()), context).await;
-        if !is_hit(warm.outcome) {
+        if !self.found(&warm, false) {
             return cold;
         }
         let exptime = match request.op {
@@ -70,17 +84,21 @@ impl WarmUp {
 
     async fn get_lease(&self, request: &Request, context: &Context) -> Reply {
         let cold = self.cold.route(request, context).await;
-        if is_hit(cold.outcome) || is_hot_miss(cold.outcome) {
+        if self.found(&cold, true) || is_hot_miss(cold.outcome) {
             return cold;
         }
         let warm = self.warm.route(&Request::new(Op::Get, request.key.clone()), context).await;
-        if !is_hit(warm.outcome) {
+        if !self.found(&warm, false) {
             return cold;
         }
         let Some(exptime) = self.exptime_for_cold(request, context).await else { return cold };
         let set = carrying(Op::LeaseSet, request, &warm, exptime);
         detach(&self.cold, Request { token: cold.token, ..set }, context);
         Reply { token: 0, ..warm }
+    }
+
+    fn is_off(&self) -> bool {
+        self.auto_off.as_ref().is_some_and(AutoOff::is_off)
     }
 
     async fn exptime_for_cold(&self, request: &Request, context: &Context) -> Option<i64> {
@@ -120,11 +138,13 @@ pub(super) fn carrying(op: Op, request: &Request, found: &Reply, exptime: i64) -
 
 impl Route for WarmUp {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        if let Some(cold) = self.next(request, context) {
+            return cold.route(request, context);
+        }
         match request.op {
             Op::Get | Op::MetaGet => Box::pin(self.get(request, context)),
             Op::Gets | Op::Gat | Op::Gats => Box::pin(self.get_again(request, context)),
-            Op::LeaseGet => Box::pin(self.get_lease(request, context)),
-            _ => self.cold.route(request, context),
+            _ => Box::pin(self.get_lease(request, context)),
         }
     }
 
@@ -134,9 +154,13 @@ impl Route for WarmUp {
 
     fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
         visitor(&*self.cold, request);
-        if request.op.is_get() {
+        if request.op.is_get() && !self.is_off() {
             visitor(&*self.warm, request);
         }
+    }
+
+    fn next(&self, request: &Request, _: &Context) -> Option<&dyn Route> {
+        (!request.op.is_get() || self.is_off()).then_some(&*self.cold)
     }
 }
 
@@ -150,5 +174,8 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>,
     let exptime = exptime.or(if uses_metaget { None } else { Some(0) });
     let is_strict = fields.boolean("strict")?.unwrap_or(true);
     let clock = builder.settings.clock;
-    Ok(vec![Rc::new(WarmUp { cold, warm, exptime, is_strict, clock })])
+    let auto_off = fields.object("auto_off")?;
+    let auto_off = auto_off.map(|json| AutoOff::read(json, clock, builder.settings.log.clone()));
+    let auto_off = auto_off.transpose()?;
+    Ok(vec![Rc::new(WarmUp { cold, warm, exptime, is_strict, auto_off, clock })])
 }

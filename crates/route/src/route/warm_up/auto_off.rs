@@ -1,0 +1,117 @@
+//! When a cold cluster is warm: it finds nearly all that either cluster finds, minute after minute.
+//!
+//! The warm cluster is only asked for what the cold one lacks, so the measure is the cold one's share of all that was
+//! found. Once reached, the warm cluster isn't asked any more, until the configuration is read again. Each proxy thread
+//! judges by its own requests.
+
+use std::cell::Cell;
+
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::settings::{Clock, Log};
+
+/// Judges the minutes.
+#[derive(Debug)]
+pub(super) struct AutoOff {
+    /// Of all that is found, what the cold cluster is to find at least.
+    share: f64,
+    /// So many minutes in a row.
+    minutes: u32,
+    clock: Clock,
+    log: Log,
+    state: Cell<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// Since 1970.
+    minute: i64,
+    /// Found in this minute.
+    in_cold: u32,
+    in_warm: u32,
+    good_minutes: u32,
+    is_off: bool,
+}
+
+impl AutoOff {
+    pub(super) fn read(json: &Json, clock: Clock, log: Log) -> Result<Self, ConfigError> {
+        let fields = Fields::new(json, "auto_off");
+        let share = fields.number("share")?.unwrap_or(0.95);
+        if !(0.0..=1.0).contains(&share) {
+            return Err(fields.error(format!("share is {share}, expected 0 to 1")));
+        }
+        let minutes = fields.integer("minutes", 1..=100_000)?.unwrap_or(5);
+        let state = State { minute: clock.unix_s() / 60, ..State::default() };
+        Ok(Self { share, minutes, clock, log, state: Cell::new(state) })
+    }
+
+    pub(super) fn is_off(&self) -> bool {
+        self.state.get().is_off
+    }
+
+    /// Notes in which cluster something was found.
+    pub(super) fn found(&self, is_in_cold: bool) {
+        let minute = self.clock.unix_s() / 60;
+        let mut state = self.state.get();
+        if minute != state.minute {
+            state = self.after(state, minute);
+        }
+        let count = if is_in_cold { &mut state.in_cold } else { &mut state.in_warm };
+        *count = count.saturating_add(1);
+        self.state.set(state);
+    }
+
+    /// The state at the begin of a minute. One with few requests says nothing.
+    fn after(&self, past: State, minute: i64) -> State {
+        let (in_cold, all) =
+            (f64::from(past.in_cold), f64::from(past.in_cold) + f64::from(past.in_warm));
+        let good_minutes = match all {
+            few if few < FOUND_MIN => past.good_minutes,
+            _ if in_cold >= self.share * all => past.good_minutes + 1,
+            _ => 0,
+        };
+        let is_off = past.is_off || good_minutes >= self.minutes;
+        if is_off && !past.is_off {
+            self.log.write(&format!(
+                "WarmUpRoute: the cold cluster found {:.1} % in the last minute; the warm one isn't asked any more",
+                100.0 * in_cold / all.max(1.0)
+            ));
+        }
+        State { minute, good_minutes, is_off, ..State::default() }
+    }
+}
+
+/// With fewer in a minute a share is chance.
+const FOUND_MIN: f64 = 100.0;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn the_warm_cluster_is_left_alone_after_good_minutes_in_a_row() {
+        static MINUTE: AtomicU64 = AtomicU64::new(0);
+        let clock =
+            Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(60 * MINUTE.load(Relaxed)));
+        let json = crate::config::json::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
+        let auto_off = AutoOff::read(&json, clock, Log::default()).unwrap();
+        // Found in the cold cluster, in the warm one; then whether it is off a minute later.
+        for (in_cold, in_warm, is_off) in [
+            (95, 5, false),
+            (80, 20, false),
+            (95, 5, false),
+            (1, 10, false),
+            (100, 0, true),
+            (0, 100, true),
+        ] {
+            (0..in_cold).for_each(|_| auto_off.found(true));
+            (0..in_warm).for_each(|_| auto_off.found(false));
+            MINUTE.fetch_add(1, Relaxed);
+            auto_off.found(true);
+            assert_eq!(auto_off.is_off(), is_off, "{in_cold} {in_warm}");
+        }
+    }
+}
