@@ -259,6 +259,106 @@ fn guira_replay_sends_what_a_router_left_behind_and_no_more() {
     fs::remove_dir_all(spool).expect("the spool was written");
 }
 
+#[test]
+fn a_router_that_starts_sends_what_one_before_it_left_before_it_serves() {
+    let port = free_port();
+    let spool = own_directory();
+    let spool_flag = spool.to_str().expect("a path in UTF-8").to_owned();
+    let flags = ["-a", &spool_flag[..]];
+    let left = router(&[port], &flags);
+    let mut client = left.connect();
+    for n in 0..200 {
+        assert_eq!(client.ask(&format!("delete k{n}")), "NOT_FOUND\r\n");
+    }
+    drop(left);
+    let server = memcached_at(port);
+    let mut behind = server.connect();
+    for n in 0..201 {
+        assert_eq!(behind.set(&format!("k{n}"), b"stale"), "STORED\r\n");
+    }
+    let router = router(&[port], &flags);
+    assert_eq!(router.connect().ask("get k0 k100 k199"), "END\r\n");
+    assert_eq!(behind.stat("curr_items"), 1, "and no more than what was written down");
+    fs::remove_dir_all(spool).expect("the spool was written");
+}
+
+#[test]
+fn pools_that_are_named_have_statistics_of_their_own() {
+    let (_memcached, port) = memcached();
+    let dir = own_directory();
+    let path = dir.join("pools.json");
+    fs::write(&path, "{\"stats_enabled_pools\": [\"app\", \"gone\"]}").expect("written");
+    let config = format!(
+        "{{\"pools\": {{\"app.1\": {{\"servers\": [\"127.0.0.1:{port}\"]}}, \"gone\": {{\"servers\": [\"127.0.0.1:{}\"]}}}}, \
+           \"route\": {{\"type\": \"PrefixSelectorRoute\", \"policies\": {{\"a\": \"PoolRoute|app.1\", \"f\": \
+           {{\"type\": \"FailoverRoute\", \"children\": [\"PoolRoute|gone\", \"PoolRoute|app.1\"]}}}}, \
+           \"wildcard\": \"PoolRoute|gone\"}}}}",
+        free_port()
+    );
+    let path_text = path.display().to_string();
+    let router = routed(&["--config", &config], &["--pool-stats-config-file", &path_text]);
+    let mut client = router.connect();
+    for key in ["a1", "a2", "f1", "x1"] {
+        client.ask(&format!("get {key}"));
+    }
+    for (name, expected) in [
+        ("app.requests.sum", "3"),
+        ("app.connections", "1"),
+        ("app.final_result_error.sum", "0"),
+        ("gone.requests.sum", "2"),
+        ("gone.connections", "0"),
+        ("gone.final_result_error.sum", "1"),
+    ] {
+        assert_eq!(client.stat_word("stats all", name), expected, "{name}");
+    }
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn a_second_router_in_a_flavor_keeps_replies() {
+    let ((_one, child), (two, cache)) = (memcached(), memcached());
+    let dir = own_directory();
+    pool_of(&dir.join("cache.json"), cache);
+    let flavor = dir.join("flavor.json");
+    let of = dir.join("cache.json").display().to_string();
+    let text = format!("{{\"options\": {{\"config\": \"file:{of}\", \"num_proxies\": \"4\"}}}}");
+    fs::write(&flavor, text).expect("written");
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{child}\"]}}}}, \"route\": {{\"type\": \"CarbonLookasideRoute\", \
+           \"prefix\": \"kept:\", \"ttl\": 0, \"child\": \"PoolRoute|A\", \"flavor\": \"file:{}\"}}}}",
+        flavor.display()
+    );
+    let router = routed(&["--config", &config], &[]);
+    let mut client = router.connect();
+    client.set("k", b"value");
+    assert_eq!(client.get("k").as_deref(), Some(&b"value"[..]));
+    let mut behind = two.connect();
+    eventually("the reply is kept", || behind.get("kept:k").is_some());
+    behind.set("kept:k", b"from there");
+    assert_eq!(client.get("k").as_deref(), Some(&b"from there"[..]));
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn buckets_and_constants_are_told_over_a_client_s_connection() {
+    let config = "{\"pools\": {\"A\": {\"servers\": [\"127.0.0.1:1\", \"127.0.0.1:2\"]}}, \"route\": {\"type\": \"PoolRoute\", \
+                  \"pool\": \"A\", \"hash\": {\"hash_func\": \"WeightedCh3\", \"weights\": [1, 1]}, \"bucketize\": true, \"total_buckets\": 1, \"bucketization_keyspace\": \"space\"}}";
+    let router =
+        routed(&["--config", config], &["--config-params", "size:7", "--num-proxies", "3"]);
+    let mut client = router.connect();
+    let mut told = |what: &str| {
+        let value = client.get(&format!("__mcrouter__.{what}")).expect("an answer");
+        String::from_utf8_lossy(&value).into_owned()
+    };
+    assert_eq!(told("get_bucket(k)"), "k\t0\tspace\tnull");
+    assert!(told("get_bucket").starts_with("ERROR: get_bucket"));
+    let params = told("global_params");
+    assert!(
+        params.contains("\"size\": \"7\"") && params.contains("\"num-proxies\": 3"),
+        "{params}"
+    );
+}
+
 fn pool_of(path: &Path, port: u16) {
     let text = format!(
         "{{ // one server\n\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}},\n\"route\": \"PoolRoute|A\"}}"

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::config::fields::Fields;
+use crate::config::flavor::Flavors;
 use crate::config::pools::{self, Place, Pools};
 use crate::config::{ConfigError, Json, Object, Value};
 use crate::route::{self, Node};
@@ -30,7 +31,12 @@ pub struct Tree {
 ///
 /// # Errors
 /// The first thing that is wrong, with the routes around it and its line.
-pub(crate) fn build(config: &Json, settings: &Settings, leaves: &dyn Destinations) -> Result<Tree> {
+pub(crate) fn build(
+    config: &Json,
+    flavors: &Flavors,
+    settings: &Settings,
+    leaves: &dyn Destinations,
+) -> Result<Tree> {
     let pools = Pools::new(config)?;
     let mut builder = Builder {
         settings,
@@ -39,6 +45,8 @@ pub(crate) fn build(config: &Json, settings: &Settings, leaves: &dyn Destination
         named: BTreeMap::new(),
         seen: BTreeMap::new(),
         built_pools: BTreeMap::new(),
+        flavors,
+        flavored: BTreeMap::new(),
         asynclog_routes: BTreeMap::new(),
     };
     builder.name_handles(config)?;
@@ -60,6 +68,8 @@ pub(crate) struct Builder<'b> {
     named: BTreeMap<String, Json>,
     seen: BTreeMap<String, Vec<Node>>,
     built_pools: BTreeMap<String, Pool>,
+    flavors: &'b Flavors,
+    flavored: BTreeMap<String, Node>,
     pub(crate) asynclog_routes: BTreeMap<String, Node>,
 }
 
@@ -219,6 +229,21 @@ impl Builder<'_> {
             None => self.list(json),
             Some(object) => object.get("children").map_or(Ok(Vec::new()), |json| self.list(json)),
         }
+    }
+
+    /// The root of a second router's tree.
+    pub(crate) fn flavor(&mut self, name: &str, named_by: Fields<'_>) -> Result<Node> {
+        if let Some(root) = self.flavored.get(name) {
+            return Ok(Rc::clone(root));
+        }
+        let flavor = self.flavors.get(name).ok_or_else(|| {
+            named_by.error(format!("no flavor '{name}': give 'flavor' a path, or 'cache' a route"))
+        })?;
+        let within = |error: ConfigError| named_by.error(format!("flavor '{name}': {error}"));
+        let settings = flavor.settings(self.settings).map_err(within)?;
+        let root = flavor.config.build(&settings, self.leaves).map_err(within)?.root;
+        self.flavored.insert(name.to_owned(), Rc::clone(&root));
+        Ok(root)
     }
 
     /// A pool, by its name or as it is written.

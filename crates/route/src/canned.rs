@@ -140,20 +140,7 @@ impl Canned {
 
 /// The outcome that goes by a name of mcrouter's.
 pub(crate) fn outcome_named(name: &str) -> Outcome {
-    let others = [
-        Outcome::Ok,
-        Outcome::Found,
-        Outcome::FoundStale,
-        Outcome::Stored,
-        Outcome::StaleStored,
-        Outcome::Deleted,
-        Outcome::Touched,
-        Outcome::Exists,
-        Outcome::NotFound,
-        Outcome::NotFoundHot,
-        Outcome::NotStored,
-    ];
-    let found = others.into_iter().find(|outcome| crate::outcome::name(*outcome) == name);
+    let found = Outcome::ALL.into_iter().find(|outcome| crate::outcome::name(*outcome) == name);
     found.or_else(|| crate::outcome::error_named(name)).unwrap_or_else(|| panic!("{name}"))
 }
 

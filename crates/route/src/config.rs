@@ -12,10 +12,12 @@ use crate::build::build;
 use crate::{Destinations, Settings, Tree};
 
 pub(crate) mod fields;
+pub(crate) mod flavor;
 pub mod json;
 pub mod macros;
 pub(crate) mod pools;
 
+use flavor::Flavors;
 pub use json::{Json, Object, Value};
 
 /// What is wrong with a configuration, and where.
@@ -47,7 +49,8 @@ impl ConfigError {
 
 /// Where `@import` and pools of other files are read from.
 pub trait Sources {
-    /// The text at a path: `file:/etc/x.json`, or a bare path. Whoever reads remembers the path, to watch it.
+    /// The text at a path: `file:/etc/x.json`, or a bare path, which begins where the configuration stands. Whoever reads
+    /// remembers the path, to watch it.
     ///
     /// # Errors
     /// Why it can't be read.
@@ -58,6 +61,8 @@ pub trait Sources {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     json: Json,
+    /// Second routers that its routes name.
+    flavors: Flavors,
 }
 
 impl Config {
@@ -71,7 +76,8 @@ impl Config {
         sources: &mut dyn Sources,
     ) -> Result<Self, ConfigError> {
         let json = macros::preprocess(text, settings.constants(), sources)?;
-        Ok(Self { json })
+        let flavors = flavor::read_all(&json, settings, sources)?;
+        Ok(Self { json, flavors })
     }
 
     /// Builds one thread's tree over leaves of `destinations`.
@@ -83,7 +89,7 @@ impl Config {
         settings: &Settings,
         destinations: &dyn Destinations,
     ) -> Result<Tree, ConfigError> {
-        build(&self.json, settings, destinations)
+        build(&self.json, &self.flavors, settings, destinations)
     }
 
     /// The configuration without macros.

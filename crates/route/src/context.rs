@@ -3,7 +3,7 @@
 //! A copy costs a few counted references: a request that goes on after its reply (a shadow, an upgrade of a cache)
 //! takes one along.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct Context {
     pub record: Option<Rc<RefCell<Vec<Server>>>>,
     /// What buckets are chosen by, where that isn't the key up to its hash stop.
     pub routing_key: Option<Bytes>,
+    /// Which pool the request reached first, where pools are counted.
+    pub(crate) first_pool: Option<Rc<Cell<Option<usize>>>>,
     /// This proxy thread's counters.
     pub counters: Arc<Counters>,
 }

@@ -27,6 +27,7 @@ mod log;
 mod meta;
 mod metrics;
 mod options;
+mod pools;
 mod proxy;
 mod replay;
 mod session;
@@ -40,6 +41,8 @@ mod variables;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 use tokio::runtime;
@@ -124,9 +127,12 @@ fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), Str
     drop(variables::read(&options.runtime_variables_path, variables));
     let shared = Arc::new(Shared::new(options, log, spool));
     let loaded = Arc::new(loaded);
-    let threads: Result<Vec<Thread>, _> =
-        (0..shared.options.proxies).map(|n| proxy::start(&shared, n, &loaded)).collect();
+    let (is_ready, ready) = channel();
+    let start = |n| proxy::start(&shared, n, &loaded, &is_ready);
+    let threads: Result<Vec<Thread>, _> = (0..shared.options.proxies).map(start).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
+    // Deletes that are left from before go out first. A server that takes too long gets them meanwhile.
+    let _ = ready.recv_timeout(START_WAIT);
     shared.log.say(format_args!("configured with {}", loaded.digest));
     adopt(&shared, loaded, is_from_disk);
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
@@ -198,6 +204,8 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
+/// How long clients wait at most for deletes that are left from before.
+const START_WAIT: Duration = Duration::from_secs(5);
 /// The configuration's file couldn't be read.
 const TRANSIENT: u8 = 2;
 /// The same command line won't do next time either.

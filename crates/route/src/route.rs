@@ -43,6 +43,7 @@ mod l1l2_size_split;
 mod latency;
 mod latest;
 mod logging;
+mod lookaside;
 mod migrate;
 mod miss_failover;
 mod modify_exptime;
@@ -76,6 +77,7 @@ pub(crate) const KINDS: &[(&str, Make)] = &[
     ("AllSyncRoute", all_sync::build),
     ("BigValueRoute", big_value::build),
     ("BlackholeRoute", guards::build_blackhole),
+    ("CarbonLookasideRoute", lookaside::build),
     ("DevNullRoute", null::build_dev_null),
     ("ErrorRoute", error::build),
     ("FailoverRoute", failover::build),
@@ -176,10 +178,24 @@ pub fn op_named(name: &str) -> Option<Op> {
     operation::OPS.iter().find(|(known, _)| *known == name).map(|(_, op)| *op)
 }
 
-/// Sends a request whose reply nobody waits for.
+/// A node over several children; over one it would be that child.
+fn over(mut children: Vec<Node>, make: impl FnOnce(Vec<Node>) -> Node) -> Node {
+    match children.len() {
+        0 => null::node(),
+        1 => children.remove(0),
+        _ => make(children),
+    }
+}
+
+/// Sends a request whose reply nobody waits for. Begun at once, so that it reaches a server before what the same client
+/// asks for next.
 fn detach(route: &Node, request: Request, context: &Context) {
-    let reply = owned(route, request, context);
-    tokio::task::spawn_local(async move { drop(reply.await) });
+    let mut reply = owned(route, request, context);
+    // The task polls again before it waits: nothing is lost with a waker that wakes nobody.
+    let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
+    if reply.as_mut().poll(&mut nobody).is_pending() {
+        tokio::task::spawn_local(async move { drop(reply.await) });
+    }
 }
 
 /// A reply that needs nothing but itself.

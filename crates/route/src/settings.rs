@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
 
-use crate::config::Json;
+use crate::config::{Json, Object, Value};
 use crate::hot_cache::Stripes;
 use crate::route::failover::LeaseTokens;
 use crate::route::shadow::ShadowTokens;
@@ -38,8 +38,8 @@ pub struct Settings {
     pub cross_cluster_timeout: Duration,
     /// As above, for pools of another region.
     pub cross_region_timeout: Duration,
-    /// Class and path of the packets' quality of service where the pool doesn't say.
-    pub default_qos: (u8, u8),
+    /// Class and path of the packets' quality of service where the pool doesn't say; none: packets aren't marked.
+    pub qos: Option<(u8, u8)>,
     /// Deletes that fail are logged, where the pool doesn't forbid it.
     pub is_asynclog_enabled: bool,
     /// Anything but a get is answered as if it had found nothing.
@@ -86,7 +86,7 @@ impl Default for Settings {
             within_cluster_timeout: Duration::ZERO,
             cross_cluster_timeout: Duration::ZERO,
             cross_region_timeout: Duration::ZERO,
-            default_qos: (0, 0),
+            qos: None,
             is_asynclog_enabled: true,
             allow_only_gets: false,
             group_remote_errors: false,
@@ -132,6 +132,13 @@ impl Settings {
         constants
     }
 
+    /// The constants as a JSON object, in the order of their names.
+    pub(crate) fn global_params(&self) -> String {
+        let mut members = Object::default();
+        self.constants().into_iter().for_each(|(name, value)| members.insert(name, value));
+        Json::from(Value::Object(members)).to_pretty()
+    }
+
     /// The parts of [`Self::default_route`].
     #[must_use]
     pub fn region_and_cluster(&self) -> (&str, &str) {
@@ -175,8 +182,17 @@ impl Clock {
     /// Seconds since 1970.
     #[must_use]
     pub fn unix_s(&self) -> i64 {
-        let since = (self.now)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+        i64::try_from(self.since_1970().as_secs()).unwrap_or(i64::MAX)
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn unix_ms(&self) -> u64 {
+        u64::try_from(self.since_1970().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn since_1970(&self) -> Duration {
+        (self.now)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
 }
 

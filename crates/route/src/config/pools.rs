@@ -188,7 +188,7 @@ fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
 
 /// Class and path as the byte that marks packets: 0x20 a class, 4 a path.
 fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
-    let (mut class, mut path) = settings.default_qos;
+    let Some((mut class, mut path)) = settings.qos else { return Ok(0) };
     if let Some(qos) = fields.object("qos")? {
         let qos = Fields::new(qos, "qos");
         class = qos.integer("class", 0..=4)?.unwrap_or(class);

@@ -13,7 +13,7 @@ use super::configuration::seconds_now;
 use super::options::From;
 use super::proxy::Proxy;
 use super::session::VERSION;
-use crate::route;
+use crate::{Context, Route, route};
 
 /// What such a key begins with.
 pub(crate) const PREFIX: &[u8] = b"__mcrouter__.";
@@ -73,10 +73,35 @@ impl Proxy {
                 Ok(route::outline(&*self.tree().root, &request("route_handles", arguments)?))
             }
             "pools" => Ok(self.tree().pools.keys().map(|pool| format!("{pool}\n")).collect()),
+            "global_params" => Ok(options.settings.global_params()),
+            "get_bucket" => self.buckets(arguments),
             "failure_domains" => self.failure_domains(arguments),
             "verbosity" => Ok(options.verbosity.to_string()),
             _ => Err(format!("unknown command: {name}")),
         }
+    }
+
+    /// The buckets of a key on its ways to servers, one a line: key, bucket, key space, tenant.
+    fn buckets(&self, key: &str) -> Result<String, String> {
+        fn collect(
+            route: &dyn Route,
+            request: &Request,
+            context: &Context,
+            lines: &mut Vec<String>,
+        ) {
+            if let Some((bucket, keyspace)) = route.bucket(request, context) {
+                let key = request.key.escape_ascii();
+                lines.push(format!("{key}\t{bucket}\t{keyspace}\tnull"));
+            }
+            route.visit(request, &mut |child, request| collect(child, request, context, lines));
+        }
+        if key.is_empty() {
+            return Err("get_bucket: 1 arg (key) expected".to_owned());
+        }
+        let mut lines = Vec::new();
+        let request = Request::new(Op::Get, key.to_owned());
+        collect(&*self.tree().root, &request, &Context::default(), &mut lines);
+        Ok(lines.join("\r\n"))
     }
 
     fn failure_domains(&self, pool: &str) -> Result<String, String> {

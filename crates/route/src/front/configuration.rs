@@ -25,8 +25,8 @@ use super::proxy::Order;
 use super::shared::Shared;
 use crate::outcome::default_reply;
 use crate::{
-    BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Sources,
-    Tree,
+    BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings,
+    Sources, Tree,
 };
 
 /// A configuration that was read and can be built.
@@ -72,7 +72,7 @@ pub(crate) struct Standing {
 impl Loaded {
     /// Reads the configuration and tries to build it.
     pub(crate) fn read(options: &Options) -> Result<Self, Refusal> {
-        let mut files = Files::default();
+        let mut files = Files::beside(&options.config.from);
         let text = match &options.config.from {
             From::Text(text) => text.clone(),
             From::File(path) => files.read_path(path).map_err(Refusal::Unread)?,
@@ -96,7 +96,7 @@ impl Loaded {
             return None;
         }
         let text = fs::read_to_string(path).ok()?;
-        Self::of_text(text, options, Files::default()).ok()
+        Self::of_text(text, options, Files::beside(&options.config.from)).ok()
     }
 
     /// Keeps the text for a start with a bad one.
@@ -122,10 +122,10 @@ impl Loaded {
     /// Builds a thread's tree.
     pub(crate) fn grow(
         &self,
-        options: &Options,
+        settings: &Settings,
         destinations: &dyn Destinations,
     ) -> Result<Tree, ConfigError> {
-        self.config.build(&options.settings, destinations)
+        self.config.build(settings, destinations)
     }
 }
 
@@ -216,9 +216,20 @@ fn file_digest(path: &Path) -> Option<String> {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     digests: BTreeMap<PathBuf, String>,
+    /// Paths without `file:` begin here.
+    base: PathBuf,
 }
 
 impl Files {
+    /// Files whose bare paths begin where the configuration stands, as mcrouter has it.
+    fn beside(from: &From) -> Self {
+        let base = match from {
+            From::File(path) => path.parent().map(Path::to_owned),
+            From::Text(_) => None,
+        };
+        Self { digests: BTreeMap::new(), base: base.unwrap_or_default() }
+    }
+
     fn read_path(&mut self, path: &Path) -> Result<String, String> {
         let text =
             fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -229,7 +240,10 @@ impl Files {
 
 impl Sources for Files {
     fn read(&mut self, path: &str) -> Result<String, String> {
-        self.read_path(Path::new(path.strip_prefix("file:").unwrap_or(path)))
+        match path.strip_prefix("file:") {
+            Some(path) => self.read_path(Path::new(path)),
+            None => self.read_path(&self.base.join(path)),
+        }
     }
 }
 

@@ -43,7 +43,7 @@ fn explain(matches: &ArgMatches) -> Result<String, String> {
         .ok_or_else(|| format!("'{}' is no operation on a key", text("op")))?;
     let request = Request::new(op, text("key"));
     let loaded = Loaded::read(&options).map_err(|refusal| refusal.to_string())?;
-    let tree = loaded.grow(&options, &Nowhere).map_err(|error| error.to_string())?;
+    let tree = loaded.grow(&options.settings, &Nowhere).map_err(|error| error.to_string())?;
     let record = Rc::new(RefCell::new(Vec::new()));
     let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
     let runtime = runtime::Builder::new_current_thread().enable_all().build();

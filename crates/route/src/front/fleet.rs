@@ -31,7 +31,7 @@ use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Serve
 #[derive(Debug)]
 pub(crate) struct Fleet {
     shared: Arc<Shared>,
-    links: RefCell<HashMap<String, sync::Weak<Link>>>,
+    links: RefCell<HashMap<(String, u8, u32), sync::Weak<Link>>>,
 }
 
 impl Fleet {
@@ -42,7 +42,7 @@ impl Fleet {
     fn link(&self, wanted: &Destination, number: u32) -> Arc<Link> {
         let timeout = wanted.timeout.as_millis();
         let name = format!("{}-{timeout}", wanted.server);
-        let key = if number == 0 { name.clone() } else { format!("{name}-{number}") };
+        let key = (name.clone(), wanted.dscp, number);
         let mut links = self.links.borrow_mut();
         if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
             return link;
@@ -50,8 +50,7 @@ impl Fleet {
         let address = wanted.server.host_port();
         let tko = self.shared.tko(&address, &wanted.pool, wanted.fail_open);
         let shared = Arc::clone(&self.shared);
-        let timeouts = (wanted.timeout, wanted.connect_timeout);
-        let link = Link::new(name, wanted.server.clone(), tko, timeouts, shared);
+        let link = Link::new(name, tko, wanted, shared);
         links.retain(|_, link| link.strong_count() > 0);
         links.insert(key, Arc::downgrade(&link));
         self.shared.enter_link(&link);
@@ -65,17 +64,17 @@ impl Fleet {
 
     /// Closes, from now on and each `interval`, connections that were idle since the last look.
     pub(crate) async fn close_idle(self: Rc<Self>, interval: Duration) {
-        let mut sent: HashMap<String, u64> = HashMap::new();
+        let mut sent: HashMap<*const Link, u64> = HashMap::new();
         loop {
             tokio::time::sleep(interval).await;
             let links = self.links();
             for link in &links {
                 let now = link.stats.sent.load(Relaxed);
-                if sent.get(&link.name) == Some(&now) {
+                if sent.get(&Arc::as_ptr(link)) == Some(&now) {
                     link.close_if_idle();
                 }
             }
-            sent = links.iter().map(|l| (l.name.clone(), l.stats.sent.load(Relaxed))).collect();
+            sent = links.iter().map(|l| (Arc::as_ptr(l), l.stats.sent.load(Relaxed))).collect();
         }
     }
 }
@@ -88,9 +87,13 @@ impl Destinations for Fleet {
         let shadows_max = self.shared.options.shadows_max;
         let (turn, shadows, wanted) = (Cell::new(0), Cell::new(0), wanted.clone());
         let shared = Arc::clone(&self.shared);
+        let counted = shared.pool_stats.number(&wanted.pool);
+        if let Some(number) = counted {
+            links.iter().for_each(|link| shared.pool_stats.enter_link(number, link));
+        }
         Rc::new_cyclic(|this| {
             let this = Weak::clone(this);
-            Leaf { this, links, turn, stats, wanted, shadows, shadows_max, shared }
+            Leaf { this, counted, links, turn, stats, wanted, shadows, shadows_max, shared }
         })
     }
 }
@@ -108,6 +111,8 @@ pub(crate) struct Leaf {
     shadows: Cell<usize>,
     shadows_max: usize,
     shared: Arc<Shared>,
+    /// The pool's number, where it has statistics of its own.
+    counted: Option<usize>,
 }
 
 /// What happened at a place in a pool, on one thread.
@@ -126,6 +131,11 @@ impl Leaf {
         }
         if context.is_shadow {
             return self.shadow(request, context).await;
+        }
+        if let (Some(_), Some(first)) = (self.counted, &context.first_pool)
+            && first.get().is_none()
+        {
+            first.set(self.counted);
         }
         let reply = self.send(request).await;
         self.count(&reply, context);
@@ -196,6 +206,9 @@ impl Leaf {
         let request = Request { key: self.key(&request.key), ..request.clone() };
         let (reply, took) = self.link().ask(request, self.wanted.timeout).await;
         self.stats.took.add(took);
+        if let Some(number) = self.counted {
+            self.shared.pool_stats.replied(number, took);
+        }
         reply
     }
 

@@ -133,14 +133,9 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
     Taken::Whole(asked, used)
 }
 
-fn stored(chunk: &Bytes, at: usize, store: Store<'_>, used: usize) -> Taken {
-    let value_bytes = store.value_bytes as usize;
-    let end = used + value_bytes + 2;
-    let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };
-    let Some(value) = body.strip_suffix(b"\r\n") else {
-        return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, end);
-    };
-    let op = match store.verb {
+/// The command that stores so.
+pub(crate) fn op_of(verb: Verb) -> Op {
+    match verb {
         Verb::Set => Op::Set,
         Verb::Add => Op::Add,
         Verb::Replace => Op::Replace,
@@ -148,13 +143,22 @@ fn stored(chunk: &Bytes, at: usize, store: Store<'_>, used: usize) -> Taken {
         Verb::Prepend => Op::Prepend,
         Verb::Cas => Op::Cas,
         Verb::Lease => Op::LeaseSet,
+    }
+}
+
+fn stored(chunk: &Bytes, at: usize, store: Store<'_>, used: usize) -> Taken {
+    let value_bytes = store.value_bytes as usize;
+    let end = used + value_bytes + 2;
+    let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };
+    let Some(value) = body.strip_suffix(b"\r\n") else {
+        return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, end);
     };
     let request = Request {
         value: chunk.slice_ref(value),
         flags: store.flags,
         exptime: store.exptime.into(),
         token: store.cas,
-        ..Request::new(op, chunk.slice_ref(store.key))
+        ..Request::new(op_of(store.verb), chunk.slice_ref(store.key))
     };
     Taken::Whole(Asked::One { request, is_quiet: store.quiet }, end)
 }

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use super::shared::Shared;
 use super::tko::Tko;
-use crate::Server;
+use crate::{Destination, Server};
 
 /// One thread's way to one server.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct LinkStats {
     pub(crate) outstanding: AtomicUsize,
-    pub(crate) results: [AtomicU64; OUTCOMES],
+    pub(crate) results: [AtomicU64; Outcome::ALL.len()],
     pub(crate) sent: AtomicU64,
     /// Replies, and how long they took in all.
     pub(crate) answered: AtomicU64,
@@ -63,12 +63,12 @@ impl Link {
     /// A link that connects when the first request comes. The thread must be in a tokio runtime.
     pub(crate) fn new(
         name: String,
-        server: Server,
         tko: Arc<Tko>,
-        (timeout, connect_timeout): (Duration, Duration),
+        wanted: &Destination,
         shared: Arc<Shared>,
     ) -> Arc<Self> {
-        let address = server.address();
+        let (server, connect_timeout) = (wanted.server.clone(), wanted.connect_timeout);
+        let (address, traffic_class) = (server.address(), wanted.dscp);
         Arc::new_cyclic(|link: &Weak<Self>| {
             let link = link.clone();
             let observer = move |event: &Event| {
@@ -78,8 +78,10 @@ impl Link {
             };
             let options = ConnectionOptions {
                 connect_timeout,
-                // TKO is the back-off.
+                // TKO is the back-off, and it is what makes a silent server's connection worth nothing.
                 backoff: None,
+                stall: if shared.options.tko.is_tracked { STALL } else { STALL_UNTRACKED },
+                traffic_class,
                 observer: Some(Arc::new(observer)),
                 ..ConnectionOptions::default()
             };
@@ -91,7 +93,7 @@ impl Link {
                 stats: LinkStats::default(),
                 connection,
                 connect_timeout,
-                timeout,
+                timeout: wanted.timeout,
                 shared,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
@@ -267,6 +269,8 @@ async fn probe(link: Weak<Link>, first: Duration) {
         if link.probe().await && link.returned().await {
             return;
         }
+        // Packets that a network lost are sent again late: the next probe finds out faster over a fresh connection.
+        link.close_if_idle();
         pause = pause.mul_f64(1.5).min(link.shared.options.tko.probe_most);
     }
 }
@@ -360,5 +364,8 @@ fn in_mcrouters_words(reply: Reply) -> Reply {
 
 /// By so much a connect that takes too long is known before the requests that wait for it fail.
 const CONNECT_SLACK: Duration = Duration::from_millis(20);
-/// Kinds of outcomes.
-pub(crate) const OUTCOMES: usize = Outcome::LocalError as usize + 1;
+/// How long a server may be silent, its oldest request overdue, before its connection is given up: marked servers are
+/// probed and their connections replaced before that.
+const STALL: Duration = Duration::from_secs(60);
+/// The same where nobody marks servers.
+const STALL_UNTRACKED: Duration = Duration::from_secs(5);

@@ -7,9 +7,10 @@
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
 use guira_proto::reply::{MetaReply, MetaStatus};
-use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, Verb, decode_base64};
+use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, decode_base64};
 
 use super::answer::append_error;
+use super::line::op_of;
 use crate::outcome::is_error;
 
 /// What of a meta command its answer needs.
@@ -68,15 +69,7 @@ fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
             (true, false) => Op::Gat,
             (true, true) => Op::Gats,
         },
-        MetaVerb::Set => match meta.verb() {
-            Verb::Set => Op::Set,
-            Verb::Add => Op::Add,
-            Verb::Replace => Op::Replace,
-            Verb::Append => Op::Append,
-            Verb::Prepend => Op::Prepend,
-            Verb::Cas => Op::Cas,
-            Verb::Lease => Op::LeaseSet,
-        },
+        MetaVerb::Set => op_of(meta.verb()),
         MetaVerb::Delete => Op::Delete,
         MetaVerb::Arithmetic if meta.is_decrement() => Op::Decr,
         MetaVerb::Arithmetic => Op::Incr,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use socket2::TcpKeepalive;
 
 use super::flags::{FLAGS, Typed, Validate};
+use super::pools::PoolStats;
 use crate::Settings;
 
 /// What the process does.
@@ -27,6 +28,8 @@ pub(crate) struct Options {
     pub(crate) log_file: Option<PathBuf>,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
+    /// Pools that have statistics of their own.
+    pub(crate) counted_pools: Vec<String>,
     pub(crate) http: Option<String>,
     pub(crate) verbosity: i64,
     pub(crate) validates: Option<Validate>,
@@ -148,6 +151,10 @@ impl Options {
             stats_interval: milliseconds(typed, "stats_logging_interval")?,
             verbosity: typed.number("verbosity").unwrap_or_default(),
             validates: typed.validates(),
+            counted_pools: match &typed.text("pool_stats_config_file")[..] {
+                "" => Vec::new(),
+                path => PoolStats::read(path)?,
+            },
             http: Some(typed.text("http")).filter(|text| !text.is_empty()),
             shown: FLAGS.iter().map(|flag| (flag.name, typed.shown(flag))).collect(),
             settings,
@@ -174,6 +181,7 @@ fn settings(typed: &Typed) -> Result<Settings, String> {
     Ok(Settings {
         host_id: host_id(),
         router_name: typed.text("router_name"),
+        qos: qos(typed)?,
         service_name: typed.text("service_name"),
         config_params,
         options: options.collect(),
@@ -191,6 +199,17 @@ fn settings(typed: &Typed) -> Result<Settings, String> {
         hides_big_value_flag: typed.switch("big_value_hide_reply_flag"),
         ..Settings::default()
     })
+}
+
+/// The default class and path, where packets are marked at all.
+fn qos(typed: &Typed) -> Result<Option<(u8, u8)>, String> {
+    let part = |name: &str, most: usize| -> Result<u8, String> {
+        let n = count(typed, name)?;
+        let part = u8::try_from(n).ok().filter(|_| n <= most);
+        part.ok_or_else(|| format!("{name} {n}: from 0 to {most}"))
+    };
+    let default = (part("default_qos_class", 4)?, part("default_qos_path", 3)?);
+    Ok(typed.switch("enable_qos").then_some(default))
 }
 
 fn listen(typed: &Typed) -> Result<Listen, String> {

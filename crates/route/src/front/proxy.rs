@@ -10,19 +10,23 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
 use guira_client::{Reply, Request};
 use tokio::runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 
 use super::configuration::Loaded;
 use super::fleet::{Fleet, Leaf};
+use super::pools::FirstPool;
+use super::replay::on_return;
 use super::session::Session;
 use super::shared::Shared;
 use super::stream::Arrival;
-use crate::{Context, Counters, Tree, route};
+use crate::{Context, Counters, Settings, Tree, route};
 
 /// What a thread is told.
 #[derive(Debug)]
@@ -45,11 +49,15 @@ pub(crate) struct Thread {
 pub(crate) struct Proxy {
     pub(crate) shared: Arc<Shared>,
     number: usize,
+    /// With this thread's number.
+    settings: Settings,
     fleet: Rc<Fleet>,
     tree: RefCell<Rc<Tree>>,
 }
 
 /// Starts a thread that routes by `loaded`.
+///
+/// The first thread tells `is_ready` once clients may be served.
 ///
 /// # Errors
 /// The system has no thread or no event queue for it.
@@ -57,13 +65,14 @@ pub(crate) fn start(
     shared: &Arc<Shared>,
     number: usize,
     loaded: &Arc<Loaded>,
+    is_ready: &Sender<()>,
 ) -> io::Result<Thread> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let (orders, received) = unbounded_channel();
-    let (shared, loaded) = (Arc::clone(shared), Arc::clone(loaded));
+    let (shared, loaded, is_ready) = (Arc::clone(shared), Arc::clone(loaded), is_ready.clone());
     let run = move || {
         let proxies = LocalSet::new();
-        proxies.block_on(&runtime, run(shared, number, loaded, received));
+        proxies.block_on(&runtime, run(shared, number, loaded, received, is_ready));
     };
     let handle = thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?;
     Ok(Thread { orders, handle })
@@ -74,9 +83,12 @@ async fn run(
     number: usize,
     loaded: Arc<Loaded>,
     mut orders: UnboundedReceiver<Order>,
+    is_ready: Sender<()>,
 ) {
     let fleet = Rc::new(Fleet::new(Arc::clone(&shared)));
-    let tree = match loaded.grow(&shared.options, &*fleet) {
+    let proxy_index = u32::try_from(number).unwrap_or(u32::MAX);
+    let settings = Settings { proxy_index, ..shared.options.settings.clone() };
+    let tree = match loaded.grow(&settings, &*fleet) {
         Ok(tree) => RefCell::new(Rc::new(tree)),
         Err(error) => return shared.log.say(format_args!("proxy {number} has no routes: {error}")),
     };
@@ -84,7 +96,12 @@ async fn run(
     if !idle.is_zero() {
         tokio::task::spawn_local(Rc::clone(&fleet).close_idle(idle));
     }
-    let proxy = Rc::new(Proxy { shared, number, fleet, tree });
+    if number == 0 {
+        on_return::at_start(fleet.links(), &shared).await;
+        // Whoever waits for this may have had enough of it.
+        let _ = is_ready.send(());
+    }
+    let proxy = Rc::new(Proxy { shared, number, settings, fleet, tree });
     while let Some(order) = orders.recv().await {
         match order {
             Order::Client(arrival) => match arrival.into_stream() {
@@ -104,12 +121,28 @@ async fn run(
 impl Proxy {
     /// Answers a request by the tree.
     pub(crate) async fn route(&self, request: &Request, context: &Context) -> Reply {
+        if !self.shared.pool_stats.is_empty() {
+            return self.route_counted(request, context).await;
+        }
         let tree = self.tree();
         route::last(&*tree.root, request, context).route(request, context).await
     }
 
+    /// As [`Self::route`], where pools are counted: notes which of them the request was for.
+    async fn route_counted(&self, request: &Request, context: &Context) -> Reply {
+        let first = FirstPool::default();
+        let context = Context { first_pool: Some(Rc::clone(&first)), ..context.clone() };
+        let began = Instant::now();
+        let reply = self.tree().root.route(request, &context).await;
+        self.shared.pool_stats.finished(&first, &reply, began.elapsed());
+        reply
+    }
+
     /// The leaf that answers a request, if that is all there is to do.
     pub(crate) fn leaf(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
+        if !self.shared.pool_stats.is_empty() {
+            return None;
+        }
         let tree = self.tree.borrow();
         let last = route::last(&*tree.root, request, context);
         last.leaf()?.downcast_ref::<Leaf>()?.plain(context)
@@ -128,7 +161,7 @@ impl Proxy {
     }
 
     fn reconfigure(&self, loaded: &Loaded) {
-        match loaded.grow(&self.shared.options, &*self.fleet) {
+        match loaded.grow(&self.settings, &*self.fleet) {
             // The old tree goes with the last request that runs on it.
             Ok(tree) => drop(self.tree.replace(Rc::new(tree))),
             Err(error) => {

@@ -15,7 +15,7 @@
 pub(crate) mod command;
 pub(crate) mod on_return;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -93,6 +93,34 @@ pub(crate) async fn send_again(
         }
     }
     Ok(deletes.len())
+}
+
+/// The spool's files, oldest first: their names begin with their dates.
+pub(crate) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for folder in fs::read_dir(dir)? {
+        let folder = folder?;
+        if !folder.file_type()?.is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(folder.path())? {
+            let file = file?;
+            let is_marks = file.file_name().to_string_lossy().ends_with(MARKS_SUFFIX);
+            if file.file_type()?.is_file() && !is_marks {
+                files.push(file.path());
+            }
+        }
+    }
+    files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
+    Ok(files)
+}
+
+/// The servers that a file holds deletes for which they haven't got yet.
+pub(crate) fn servers(file: &Path) -> io::Result<BTreeSet<String>> {
+    let marks = marks(file)?;
+    let mut deletes = deletes(file)?;
+    deletes.retain(|delete| marks.get(&delete.host_port).is_none_or(|&done| delete.end > done));
+    Ok(deletes.into_iter().map(|delete| delete.host_port).collect())
 }
 
 /// The deletes of a file that a server hasn't got yet.

@@ -16,6 +16,7 @@ use super::fleet::LeafStats;
 use super::link::Link;
 use super::log::Log;
 use super::options::Options;
+use super::pools::PoolStats;
 use super::spool::Spool;
 use super::tko::{FailOpen, Tko, Totals};
 use crate::Counters;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     /// One a proxy thread.
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) totals: Arc<Totals>,
+    pub(crate) pool_stats: PoolStats,
     /// Clients' connections.
     pub(crate) clients: AtomicUsize,
     /// Where failed deletes are written down.
@@ -54,6 +56,7 @@ impl Shared {
             crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
         Self {
             counters: (0..options.proxies).map(|_| Arc::default()).collect(),
+            pool_stats: PoolStats::new(&options.counted_pools),
             options,
             log,
             started: Instant::now(),

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use serde_json::json;
@@ -27,6 +28,7 @@ use tokio::sync::oneshot;
 
 use super::calendar::Moment;
 use super::options::Options;
+use super::replay;
 use crate::Server;
 
 /// Where failed deletes are written down.
@@ -37,13 +39,15 @@ pub(crate) struct Spool {
     names: Names,
 }
 
-/// The files that this process wrote.
+/// The files that this process wrote, or found when it began.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     /// The one that is written to.
     current: Mutex<Option<PathBuf>>,
     /// By `host:port`: files that may hold deletes for it.
     files: Mutex<HashMap<String, HashSet<PathBuf>>>,
+    /// Those of processes that have ended.
+    left: HashSet<PathBuf>,
 }
 
 /// What lines and files say about the router.
@@ -77,7 +81,7 @@ impl Spool {
             is_version_2: options.is_spool_version_2,
         };
         let (entries, received) = sync_channel(ENTRIES_MAX);
-        let written = Arc::new(Written::default());
+        let written = Arc::new(Written::found(&dir));
         let writer = Writer {
             dir,
             names: names.clone(),
@@ -114,10 +118,58 @@ impl Spool {
         }
     }
 
-    /// Whether a file may still grow.
+    /// Whether this process writes to a file.
     pub(crate) fn is_current(&self, file: &Path) -> bool {
         self.written.current.lock().as_deref() == Some(file)
     }
+
+    /// Whether a file may still grow. Who writes to one that was found may be in another container, out of sight.
+    pub(crate) fn may_grow(&self, file: &Path) -> bool {
+        self.is_current(file) || (self.written.left.contains(file) && !is_old(file))
+    }
+
+    /// The servers that deletes wait for.
+    pub(crate) fn waiting(&self) -> HashSet<String> {
+        let files = self.written.files.lock();
+        files.iter().filter(|(_, files)| !files.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl Written {
+    /// With what processes that have ended left in the spool. A file that can't be read is `guira replay`'s.
+    fn found(dir: &Path) -> Self {
+        let mut written = Self::default();
+        let is_left = |file: &PathBuf| !is_of_another(file);
+        for file in replay::files(dir).unwrap_or_default().into_iter().filter(is_left) {
+            let servers = replay::servers(&file).unwrap_or_default();
+            if servers.is_empty() && is_old(&file) {
+                replay::remove_if_done(&file);
+            }
+            let files = written.files.get_mut();
+            for server in servers {
+                files.entry(server).or_default().insert(file.clone());
+                written.left.insert(file.clone());
+            }
+        }
+        written
+    }
+}
+
+/// Whether another process that lives has the number in a file's name: `…-t<number>-<file>`.
+fn is_of_another(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let number = name.rsplit('-').nth(1).and_then(|word| word.strip_prefix('t'));
+    let number = number.and_then(|number| number.parse::<u32>().ok());
+    number.is_some_and(|number| {
+        number != std::process::id() && Path::new(&format!("/proc/{number}")).exists()
+    })
+}
+
+/// Whether no router writes to the file any more: it goes on to another after a quarter of an hour.
+pub(super) fn is_old(file: &Path) -> bool {
+    let modified = fs::metadata(file).and_then(|metadata| metadata.modified());
+    let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    age.is_some_and(|age| age > WRITTEN_TO_FOR)
 }
 
 impl Names {
@@ -215,3 +267,5 @@ const ENTRIES_MAX: usize = 64 << 10;
 const BATCH_MAX: usize = 1024;
 /// How long a file is written to.
 const FILE_SECONDS: u64 = 900;
+/// The same, with a margin.
+const WRITTEN_TO_FOR: Duration = Duration::from_secs(FILE_SECONDS + 100);

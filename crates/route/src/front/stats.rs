@@ -8,7 +8,7 @@ use guira_client::Outcome;
 use guira_proto::reply;
 
 use super::configuration::seconds_now;
-use super::link::{Link, OUTCOMES};
+use super::link::Link;
 use super::session::VERSION;
 use super::shared::Shared;
 use crate::{Counter, outcome};
@@ -17,10 +17,7 @@ use crate::{Counter, outcome};
 pub(crate) fn answer(shared: &Shared, group: &str) -> Vec<u8> {
     let rows = match group {
         "" => [process(shared), servers_by_state(shared), counts(shared)].concat(),
-        "all" | "detailed" | "ods" => {
-            [process(shared), servers_by_state(shared), counts(shared), configuration(shared)]
-                .concat()
-        }
+        "all" | "detailed" | "ods" => all(shared),
         "count" | "cmd-error" => counts(shared),
         "servers" => servers(shared),
         "suspect_servers" => suspects(shared),
@@ -45,7 +42,9 @@ fn row<T: Display>(name: &str, value: T) -> (String, String) {
 
 /// The numbers that stats files hold.
 pub(crate) fn all(shared: &Shared) -> Rows {
-    [process(shared), servers_by_state(shared), counts(shared), configuration(shared)].concat()
+    let pools = shared.pool_stats.rows();
+    [process(shared), servers_by_state(shared), counts(shared), configuration(shared), pools]
+        .concat()
 }
 
 fn process(shared: &Shared) -> Rows {
@@ -132,7 +131,7 @@ struct ServerLine {
     up: usize,
     fresh: usize,
     closed: usize,
-    results: [u64; OUTCOMES],
+    results: [u64; Outcome::ALL.len()],
 }
 
 impl ServerLine {
@@ -170,50 +169,13 @@ impl ServerLine {
                 let _ = write!(text, " {name}:{n};");
             }
         }
-        for (outcome, &n) in outcomes().zip(&self.results) {
+        for (&outcome, &n) in Outcome::ALL.iter().zip(&self.results) {
             if n > 0 {
                 let _ = write!(text, " {}:{n};", outcome::name(outcome));
             }
         }
         text.trim_end_matches(';').to_owned()
     }
-}
-
-/// Each outcome, in the order of the discriminants.
-fn outcomes() -> impl Iterator<Item = Outcome> {
-    use Outcome::{
-        BadCommand, BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout,
-        DeadlineExceeded, Deleted, Exists, Found, FoundStale, LocalError, NotFound, NotFoundHot,
-        NotStored, Ok, RemoteError, Shutdown, StaleStored, Stored, Timeout, Tko, Touched, TryAgain,
-    };
-    [
-        Ok,
-        Found,
-        FoundStale,
-        Stored,
-        StaleStored,
-        Deleted,
-        Touched,
-        Exists,
-        NotFound,
-        NotFoundHot,
-        NotStored,
-        Timeout,
-        ConnectTimeout,
-        ConnectError,
-        Tko,
-        Busy,
-        TryAgain,
-        Shutdown,
-        DeadlineExceeded,
-        BadKey,
-        BadValue,
-        BadCommand,
-        ClientError,
-        RemoteError,
-        LocalError,
-    ]
-    .into_iter()
 }
 
 fn servers(shared: &Shared) -> Rows {
@@ -230,15 +192,4 @@ fn suspects(shared: &Shared) -> Rows {
         (tko.name.clone(), format!("status:{status} num_failures:{}", tko.failures()))
     });
     suspects.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outcomes_stand_in_the_order_of_their_numbers() {
-        let numbers: Vec<usize> = outcomes().map(|outcome| outcome as usize).collect();
-        assert_eq!(numbers, (0..OUTCOMES).collect::<Vec<_>>());
-    }
 }

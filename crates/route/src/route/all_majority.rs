@@ -7,7 +7,7 @@ use std::rc::Rc;
 use futures_util::StreamExt;
 use guira_client::{Reply, Request};
 
-use super::{BoxFuture, Node, Race, null};
+use super::{BoxFuture, Node, Race, over};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, severity};
@@ -50,10 +50,6 @@ impl Route for AllMajority {
 
 /// `AllMajorityRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let mut children = builder.children(json)?;
-    Ok(vec![match children.len() {
-        0 => null::node(),
-        1 => children.remove(0),
-        _ => Rc::new(AllMajority { children }),
-    }])
+    let children = builder.children(json)?;
+    Ok(vec![over(children, |children| Rc::new(AllMajority { children }))])
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use guira_client::{Reply, Request};
 
-use super::{BoxFuture, Node, null};
+use super::{BoxFuture, Node, over};
 use crate::build::Builder;
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, severity};
@@ -39,12 +39,8 @@ impl Route for AllSync {
 }
 
 /// One that asks all of `children`.
-pub(super) fn node(mut children: Vec<Node>) -> Node {
-    match children.len() {
-        0 => null::node(),
-        1 => children.remove(0),
-        _ => Rc::new(AllSync { children }),
-    }
+pub(super) fn node(children: Vec<Node>) -> Node {
+    over(children, |children| Rc::new(AllSync { children }))
 }
 
 /// `AllSyncRoute`

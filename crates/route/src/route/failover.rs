@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use guira_client::{Op, Outcome, Reply, Request};
 
+use super::modify_key::KEY_BYTES_MAX;
 use super::{BoxFuture, Node, modify_exptime, null};
 use crate::build::Builder;
 use crate::config::fields::Fields;
 use crate::config::{ConfigError, Json, Object};
 use crate::counters::Counter;
 use crate::outcome::{ErrorSet, is_error, is_tko};
-use crate::{Context, Route};
+use crate::{Context, Route, key};
 
 mod lease;
 mod limit;
@@ -38,6 +39,8 @@ struct Failover {
     policy: Policy,
     limit: Option<Limit>,
     lease_tokens: Option<Arc<LeaseTokens>>,
+    /// Keys with a hash stop show the server that they came to another one.
+    tags_keys: bool,
 }
 
 /// Which outcomes are worth another try, by the kind of command.
@@ -125,9 +128,10 @@ impl Failover {
     ) -> (Reply, usize) {
         let failovers = attempt.context.failovers + 1;
         let context = Context { failovers, ..attempt.context.clone() };
+        let request = self.tagged(attempt.request);
         let mut reply = normal;
         while attempt.tries < self.policy.error_tries_max() {
-            reply = self.ask(child, attempt.request, &context).await;
+            reply = self.ask(child, &request, &context).await;
             let is_last = attempt.order.is_last();
             if is_last {
                 self.count_all_failed(&reply, &context);
@@ -147,6 +151,16 @@ impl Failover {
         context.counters.add(Counter::FailoverCollisions, collisions);
         context.counters.add(Counter::FailoverFailedDomainCollisions, domain_collisions);
         (reply, child)
+    }
+
+    /// The request as others than the first child get it.
+    fn tagged<'r>(&self, request: &'r Request) -> Cow<'r, Request> {
+        let (key, tag) = (&request.key, b":failover=1");
+        let has_stop = !key::after_routing_key(key).is_empty();
+        if !self.tags_keys || !has_stop || key.len() + tag.len() > KEY_BYTES_MAX {
+            return Cow::Borrowed(request);
+        }
+        Cow::Owned(Request { key: key::concat(&[key, tag]), ..request.clone() })
     }
 
     /// Whether a reply is worth another try, and the limit allows one.
@@ -230,7 +244,7 @@ impl Route for Failover {
         visitor(&*self.children[0], request);
         let mut order = self.policy.order(request, &self.children);
         while let Some(child) = order.next() {
-            visitor(&*self.children[child], request);
+            visitor(&*self.children[child], &self.tagged(request));
         }
     }
 }
@@ -246,7 +260,6 @@ pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) 
     if is_pairing && name.is_empty() {
         return Err(fields.error("name is required when lease pairing is enabled"));
     }
-    fields.boolean("failover_tag")?;
     let name = match name {
         "" => String::new(),
         name => format!("{name}:failover_targets={}", children.len()),
@@ -257,6 +270,7 @@ pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) 
         policy: Policy::read(fields, children.len(), builder)?,
         limit: fields.object("failover_limit")?.map(Limit::read).transpose()?,
         lease_tokens: is_pairing.then(|| Arc::clone(&builder.settings.lease_tokens)),
+        tags_keys: fields.boolean("failover_tag")?.unwrap_or(false),
         children,
     }))
 }

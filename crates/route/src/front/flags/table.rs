@@ -116,6 +116,12 @@ flags! {
             "Go on asking servers that fail";
         reset_inactive_connection_interval "reset-inactive-connection-interval" () Number "60000"
             "Milliseconds after which, or at most twice that, an idle connection to a server is closed (0: never)";
+        enable_qos "enable-qos" () Switch ""
+            "Mark packets to servers as pools' qos, or the next two flags, say";
+        default_qos_class "default-qos-class" () Number "0"
+            "Class of packets to servers of pools without qos, from 0 to 4";
+        default_qos_path "default-qos-path" () Number "0"
+            "Path of such packets, from 0 to 3";
         target_max_inflight_requests "target-max-inflight-requests" () Number "0"
             "Requests under way at once, a server and thread; more are answered 307 busy (0: no limit)";
     }
@@ -136,6 +142,8 @@ flags! {
             "Where statistics are written as files (a directory that doesn't exist: nowhere)";
         stats_logging_interval "stats-logging-interval" () Number "10000"
             "Milliseconds between writes of statistics' files (0: none are written)";
+        pool_stats_config_file "pool-stats-config-file" () Text ""
+            "Count these pools' requests, errors, connections and times: a file {\"stats_enabled_pools\": [\"NAME\"]}";
         service_name "service-name" () Text "mcrouter"
             "The name of the service in statistics and log files";
         router_name "router-name" () Text "0"
@@ -150,18 +158,14 @@ pub(super) const SWITCHES_IGNORED: &[&str] = &[
     "use-mux-io-thread-pool",
     "disable-fibers-use-guard-pages",
     "ssl-service-identity-authorization-log",
-    "ssl-
-    service-identity-authorization-enforce",
-    "enable-qos",
+    "ssl-service-identity-authorization-enforce",
     "ssl-connection-cache",
     "ssl-handshake-offload",
-    "ssl-
-    verify-peers",
+    "ssl-verify-peers",
     "enable-compression",
     "constantly-reload-configs",
     "disable-request-deadline-check",
-    "jemalloc-
-    nodump-buffers",
+    "jemalloc-nodump-buffers",
     "disable-failure-logging",
     "test-mode",
     "disable-send-to-main-shard-split",
@@ -170,12 +174,10 @@ pub(super) const SWITCHES_IGNORED: &[&str] = &[
     "thread-affinity",
     "enable-service-router",
     "enable-axonlog",
-    "external-carbon-connection-
-    logging-enabled",
+    "external-carbon-connection-logging-enabled",
     "delete-carbon-instance-upon-init-failure",
     "dump_preprocessed_config_enabled",
-    "ssl-require-
-    peer-certs",
+    "ssl-require-peer-certs",
     "ssl-use-ktls12",
     "enable-server-compression",
     "enable-pass-through-mode",
@@ -195,52 +197,40 @@ pub(super) const NUMBERS_IGNORED: &[&str] = &[
     "fibers-max-pool-size",
     "fibers-stack-size",
     "fibers-record-stack-size-every",
-    "file-observer-sleep-before-
-    update-ms",
+    "file-observer-sleep-before-update-ms",
     "fibers-pool-resize-period-ms",
     "max-no-flush-event-loops",
     "tcp-rto-min",
-    "target-max-pending-
-    requests",
+    "target-max-pending-requests",
     "proxy-max-inflight-shadow-requests",
-    "default-qos-class",
-    "default-qos-path",
-    "post-reconfiguration-
-    delay-ms",
+    "post-reconfiguration-delay-ms",
     "waiting-request-timeout-ms",
     "connect-timeout-retries",
     "logging-rtt-outlier-threshold-us",
-    "stats-
-    async-queue-length",
+    "stats-async-queue-length",
     "collect-rxmit-stats-every-hz",
     "rxmit-latency-deviation-us",
-    "min-rxmit-reconnect-
-    threshold",
+    "min-rxmit-reconnect-threshold",
     "max-rxmit-reconnect-threshold",
     "thrift-compression-threshold",
     "xdp-tx-truncate-bytes",
-    "external-
-    carbon-connection-log-rate-per-hour",
+    "external-carbon-connection-log-rate-per-hour",
     "external-carbon-connection-log-max-burst",
-    "external-carbon-connection-
-    log-sample-rate",
+    "external-carbon-connection-log-sample-rate",
     "proxy-cpu-interval-s",
     "max_preprocessed_config_history",
     "server-load-interval-ms",
-    "tfo-
-    queue-size",
+    "tfo-queue-size",
     "tcp-zero-copy-threshold",
     "num-listening-sockets",
     "thrift-port",
     "thrift-listen-sock-fd",
-    "core-
-    multiplier-threshold",
+    "core-multiplier-threshold",
     "rss-limit-mb",
 ];
 
 /// Flags with text, as above.
 pub(super) const TEXTS_IGNORED: &[&str] = &[
-    "pool-stats-config-file",
     "pem-cert-path",
     "pem-key-path",
     "pem-ca-path",
@@ -254,8 +244,7 @@ pub(super) const TEXTS_IGNORED: &[&str] = &[
     "server-pem-key-path",
     "server-pem-ca-path",
     "server-ssl-service-identity",
-    "key-client-binding-nonlookaside-
-    verifier",
+    "key-client-binding-nonlookaside-verifier",
     "core-multiplier",
     "debug-sr-host-list",
 ];

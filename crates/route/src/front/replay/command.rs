@@ -5,18 +5,17 @@
 //! unless a router may still write to it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use guira_client::{Connection, ConnectionOptions};
 use tokio::runtime;
 
-use super::{MARKS_SUFFIX, deletes, pending, remove_if_done, send_again};
+use super::{files, pending, remove_if_done, send_again, servers};
 use crate::Server;
+use crate::front::spool::is_old;
 
 /// The subcommand.
 #[must_use]
@@ -91,9 +90,7 @@ impl Replay<'_> {
         let files = files(self.dir)?;
         let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
         for file in &files {
-            let servers: BTreeSet<String> =
-                deletes(file)?.into_iter().map(|delete| delete.host_port).collect();
-            for server in servers.iter().filter(|server| self.wants(server)) {
+            for server in servers(file)?.iter().filter(|server| self.wants(server)) {
                 *waiting.entry(server.clone()).or_default() += pending(file, server)?.len();
             }
         }
@@ -142,33 +139,3 @@ impl Replay<'_> {
         true
     }
 }
-
-/// The spool's files, oldest first: their names begin with their dates.
-fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for folder in fs::read_dir(dir)? {
-        let folder = folder?;
-        if !folder.file_type()?.is_dir() {
-            continue;
-        }
-        for file in fs::read_dir(folder.path())? {
-            let file = file?;
-            let is_marks = file.file_name().to_string_lossy().ends_with(MARKS_SUFFIX);
-            if file.file_type()?.is_file() && !is_marks {
-                files.push(file.path());
-            }
-        }
-    }
-    files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
-    Ok(files)
-}
-
-/// Whether no router writes to the file any more: it goes on to another after a quarter of an hour.
-fn is_old(file: &Path) -> bool {
-    let modified = fs::metadata(file).and_then(|metadata| metadata.modified());
-    let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-    age.is_some_and(|age| age > WRITTEN_TO_FOR)
-}
-
-/// With a margin.
-const WRITTEN_TO_FOR: Duration = Duration::from_secs(1000);

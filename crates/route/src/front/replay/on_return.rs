@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use futures_util::future::join_all;
 use guira_client::Outcome;
 use tokio::time::sleep;
 
@@ -46,6 +47,20 @@ pub(crate) async fn send_all(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
     }
 }
 
+/// Sends what processes before this one left for the servers that `links` reach: before a client is served, as far as
+/// they answer.
+pub(crate) async fn at_start(links: Vec<Arc<Link>>, shared: &Arc<Shared>) {
+    let Some(spool) = &shared.spool else { return };
+    let mut waiting = spool.waiting();
+    let links = links.into_iter().filter(|link| waiting.remove(&link.server.host_port()));
+    let send = |link: Arc<Link>| async move {
+        if send_written(&link, shared).await.is_err() {
+            send_later(&link, shared);
+        }
+    };
+    join_all(links.map(send)).await;
+}
+
 /// Deletes were written down for a server that isn't marked: sends them in a while, again and again until it takes them
 /// or is marked.
 pub(crate) fn send_later(link: &Arc<Link>, shared: &Arc<Shared>) {
@@ -69,7 +84,7 @@ pub(crate) fn send_later(link: &Arc<Link>, shared: &Arc<Shared>) {
     });
 }
 
-/// Sends the deletes that this process wrote down for a link's server.
+/// Sends the deletes that were written down for a link's server.
 async fn send_written(link: &Link, shared: &Shared) -> Result<(), Wait> {
     let Some(spool) = &shared.spool else { return Ok(()) };
     let _alone = link.tko.replaying.lock().await;
@@ -82,7 +97,9 @@ async fn send_written(link: &Link, shared: &Shared) -> Result<(), Wait> {
                 }
                 if !spool.is_current(&file) {
                     spool.forget(&name, &file);
-                    remove_if_done(&file);
+                    if !spool.may_grow(&file) {
+                        remove_if_done(&file);
+                    }
                 }
             }
             Err(wait) => {

@@ -80,6 +80,23 @@ fn a_set_under_a_lease_goes_where_the_lease_came_from_once() {
 }
 
 #[test]
+fn a_key_with_a_hash_stop_shows_where_it_failed_over() {
+    let long = format!("k|#|{}", "x".repeat(240));
+    for (rest, key, expected) in [
+        (r#", "failover_tag": true"#, "k|#|x", "k|#|x:failover=1"),
+        (r#", "failover_tag": true"#, "k", "k"),
+        (r#", "failover_tag": true"#, &long[..], &long[..]),
+        ("", "k|#|x", "k|#|x"),
+    ] {
+        let canned = failover(rest);
+        canned.answers("a=timeout b=timeout c=found");
+        canned.outcome(Op::Get, key);
+        let keys: Vec<_> = canned.requests().into_iter().map(|request| request.key).collect();
+        assert_eq!(keys, [key, expected, expected]);
+    }
+}
+
+#[test]
 fn what_is_stored_in_the_gutter_lives_shortly() {
     let canned = Canned::new(&format!(
         r#"{{ {}, "route": {{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|a",

@@ -1,0 +1,162 @@
+//! Flavors: the second router that a `CarbonLookasideRoute` names, its flags and its configuration in files.
+//!
+//! ```text
+//! {"options": {"config": "file:/etc/mcrouter/cache.json", "server_timeout_ms": "250", …}}
+//! ```
+//! mcrouter starts a second instance for it, with threads and connections of its own. Here it is a second tree in the
+//! same threads, so of its options only those count that a tree depends on: the configuration, the default route, and
+//! timeouts. A flavor's configuration has no flavors itself, which also means that none can name itself.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Config, ConfigError, Json, Object, Sources, Value, json, macros};
+use crate::Settings;
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// Flavors by what routes call them.
+pub(crate) type Flavors = BTreeMap<String, Flavor>;
+
+/// A second router's configuration, and its options.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Flavor {
+    pub(crate) config: Config,
+    options: BTreeMap<String, String>,
+}
+
+/// The flavors that the routes of a configuration name.
+pub(crate) fn read_all(
+    config: &Json,
+    settings: &Settings,
+    sources: &mut dyn Sources,
+) -> Result<Flavors> {
+    let mut flavors = Flavors::new();
+    let mut left = vec![config];
+    while let Some(json) = left.pop() {
+        match &json.value {
+            Value::Array(array) => left.extend(array),
+            Value::Object(object) => {
+                left.extend(object.iter().map(|(_, member)| member));
+                if let Some((name, line)) = named_by(object)
+                    && !flavors.contains_key(name)
+                {
+                    let flavor = Flavor::read(name, settings, sources);
+                    let within = |error: ConfigError| {
+                        ConfigError { line, ..error }.within(format!("flavor '{name}'"))
+                    };
+                    flavors.insert(name.to_owned(), flavor.map_err(within)?);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(flavors)
+}
+
+fn named_by(object: &Object) -> Option<(&str, u32)> {
+    let is_lookaside = object.get("type").and_then(Json::as_str) == Some("CarbonLookasideRoute");
+    let flavor = object.get("flavor").filter(|_| is_lookaside)?;
+    Some((flavor.as_str()?, flavor.line))
+}
+
+impl Flavor {
+    fn read(path: &str, settings: &Settings, sources: &mut dyn Sources) -> Result<Self> {
+        let text = sources.read(path).map_err(ConfigError::new)?;
+        let flavor = json::parse(&text)?;
+        let named = flavor.get("options").and_then(Json::as_object);
+        let named = named.ok_or_else(|| ConfigError::new("no object 'options'"))?;
+        let options: BTreeMap<_, _> =
+            named.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect();
+        let given = ["config", "config_file", "config_str"]
+            .into_iter()
+            .find_map(|name| options.get(name).map(|value| (name, value)));
+        let text = match given {
+            Some(("config_file", path)) => sources.read(&format!("file:{path}")),
+            Some((_, value)) if value.starts_with("file:") => sources.read(value),
+            Some((_, text)) => Ok(text.clone()),
+            None => Err("no option 'config'".to_owned()),
+        };
+        let text = text.map_err(ConfigError::new)?;
+        let settings = tuned(&options, settings)?;
+        let json = macros::preprocess(&text, settings.constants(), sources)?;
+        Ok(Self { config: Config { json, flavors: Flavors::new() }, options })
+    }
+
+    /// What the flavor's tree is built with.
+    pub(crate) fn settings(&self, of_router: &Settings) -> Result<Settings> {
+        tuned(&self.options, of_router)
+    }
+}
+
+/// The router's settings, where the flavor's options don't say otherwise. Replies are kept even where clients may only get.
+fn tuned(options: &BTreeMap<String, String>, of_router: &Settings) -> Result<Settings> {
+    let mut settings =
+        Settings { allow_only_gets: false, is_logging_route_enabled: false, ..of_router.clone() };
+    if let Some(route) = options.get("default_route") {
+        settings.default_route.clone_from(route);
+    }
+    for (name, timeout) in [
+        ("server_timeout_ms", &mut settings.server_timeout),
+        ("within_cluster_timeout_ms", &mut settings.within_cluster_timeout),
+        ("cross_cluster_timeout_ms", &mut settings.cross_cluster_timeout),
+        ("cross_region_timeout_ms", &mut settings.cross_region_timeout),
+    ] {
+        let Some(text) = options.get(name) else { continue };
+        let number = text.parse().map_err(|_| {
+            ConfigError::new(format!("option '{name}' is '{text}', expected milliseconds"))
+        });
+        *timeout = Duration::from_millis(number?);
+    }
+    Ok(settings)
+}
+
+/// An option's value: mcrouter writes numbers and switches as strings, people don't.
+fn plain(value: &Json) -> String {
+    value.as_str().map_or_else(|| value.to_pretty(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Files(BTreeMap<&'static str, &'static str>);
+
+    impl Sources for Files {
+        fn read(&mut self, path: &str) -> std::result::Result<String, String> {
+            self.0.get(path).map(|text| (*text).to_owned()).ok_or_else(|| format!("no file {path}"))
+        }
+    }
+
+    fn read(flavor: &'static str) -> Result<Flavors> {
+        let config = json::parse(
+            "{\n\"route\": [{\"child\": {\n\"type\": \"CarbonLookasideRoute\", \"flavor\": \"file:f\"}}]}",
+        )?;
+        let files = [("file:f", flavor), ("file:c", r#"{"route": "NullRoute"}"#)];
+        read_all(&config, &Settings::default(), &mut Files(files.into_iter().collect()))
+    }
+
+    #[test]
+    fn a_flavor_is_read_where_a_route_names_it() {
+        let flavor = r#"{"options": {"config": "file:c", "server_timeout_ms": "250", // text
+            "cross_region_timeout_ms": 9, "num_proxies": "4"}}"#;
+        let flavors = read(flavor).unwrap();
+        let settings = flavors["file:f"].settings(&Settings::default()).unwrap();
+        assert_eq!(settings.server_timeout, Duration::from_millis(250));
+        assert_eq!(settings.cross_region_timeout, Duration::from_millis(9));
+    }
+
+    #[test]
+    fn a_flavor_that_can_not_be_read_is_named_with_its_line() {
+        for (flavor, wrong) in [
+            (r#"{"options": {}}"#, "no option 'config'"),
+            ("{}", "no object 'options'"),
+            (r#"{"options": {"config": "file:none"}}"#, "no file file:none"),
+            (r#"{"options": {"config": "{}", "server_timeout_ms": "x"}}"#, "expected milliseconds"),
+        ] {
+            let error = read(flavor).unwrap_err();
+            assert!(error.message.contains(wrong) && error.message.contains("'file:f'"), "{error}");
+            assert_eq!(error.line, 3);
+        }
+    }
+}

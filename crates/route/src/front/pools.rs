@@ -1,0 +1,153 @@
+//! Statistics of pools that operators name in a file, `--pool-stats-config-file`, as mcrouter counts them.
+//!
+//! ```text
+//! {"stats_enabled_pools": ["app", …]}         a pool counts for the longest of these that its name begins with
+//!
+//! <name>.requests.sum              replies of the pool's servers      <name>.duration_us.avg          how long they took
+//! <name>.final_result_error.sum    requests of clients that failed    <name>.total_duration_us.avg    how long those took
+//! <name>.connections               connections that stand
+//! ```
+//! A client's request is that of the pool it reached first, wherever it failed over to.
+//!
+//! # Costs
+//! None where no pool is named. Else a few shared counters and one small allocation a request.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use guira_client::Reply;
+use parking_lot::Mutex;
+
+use super::link::Link;
+use crate::config::json;
+use crate::outcome::is_error;
+
+/// The pools that are named, in the order of the file.
+#[derive(Debug, Default)]
+pub(crate) struct PoolStats {
+    pools: Vec<(String, PoolTotals)>,
+}
+
+/// What one of them counts, over all threads.
+#[derive(Debug, Default)]
+pub(crate) struct PoolTotals {
+    replies: Mean,
+    finals: Mean,
+    final_errors: AtomicU64,
+    links: Mutex<Vec<Weak<Link>>>,
+}
+
+/// How many, and how long in all.
+#[derive(Debug, Default)]
+struct Mean {
+    count: AtomicU64,
+    took_us: AtomicU64,
+}
+
+impl Mean {
+    fn add(&self, took: Duration) {
+        self.count.fetch_add(1, Relaxed);
+        self.took_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    fn average_us(&self) -> u64 {
+        self.took_us.load(Relaxed) / self.count.load(Relaxed).max(1)
+    }
+}
+
+/// The number of the pool that a request reached first, once it has.
+pub(crate) type FirstPool = Rc<Cell<Option<usize>>>;
+
+impl PoolStats {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// In a sentence: what is wrong with it.
+    pub(crate) fn read(path: &str) -> Result<Vec<String>, String> {
+        let of = |what: String| format!("--pool-stats-config-file {path}: {what}");
+        let text = std::fs::read_to_string(path).map_err(|error| of(error.to_string()))?;
+        let config = json::parse(&text).map_err(|error| of(error.to_string()))?;
+        let named = config.get("stats_enabled_pools").and_then(|named| named.as_array());
+        let named =
+            named.ok_or_else(|| of("write {\"stats_enabled_pools\": [\"POOL\"]}".into()))?;
+        Ok(named.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+    }
+
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self { pools: names.iter().map(|name| (name.clone(), PoolTotals::default())).collect() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+
+    /// The number under which a pool counts.
+    pub(crate) fn number(&self, pool: &str) -> Option<usize> {
+        let named =
+            self.pools.iter().enumerate().filter(|(_, (name, _))| pool.starts_with(&name[..]));
+        named.max_by_key(|(_, (name, _))| name.len()).map(|(number, _)| number)
+    }
+
+    /// A link counts for a pool while it lives.
+    pub(crate) fn enter_link(&self, number: usize, link: &Arc<Link>) {
+        let mut links = self.pools[number].1.links.lock();
+        links.retain(|known| known.strong_count() > 0 && known.as_ptr() != Arc::as_ptr(link));
+        links.push(Arc::downgrade(link));
+    }
+
+    /// A server of the pool has answered.
+    pub(crate) fn replied(&self, number: usize, took: Duration) {
+        self.pools[number].1.replies.add(took);
+    }
+
+    /// A client's request is answered.
+    pub(crate) fn finished(&self, first: &FirstPool, reply: &Reply, took: Duration) {
+        let Some(number) = first.get() else { return };
+        let totals = &self.pools[number].1;
+        totals.finals.add(took);
+        if is_error(reply.outcome) {
+            totals.final_errors.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Names and numbers.
+    pub(crate) fn rows(&self) -> Vec<(String, String)> {
+        let of_pool = |(name, totals): &(String, PoolTotals)| {
+            let is_up = |link: &Weak<Link>| {
+                link.upgrade().is_some_and(|link| link.stats.is_up.load(Relaxed))
+            };
+            let connections = totals.links.lock().iter().filter(|link| is_up(link)).count();
+            let row = |what: &str, number: u64| (format!("{name}.{what}"), number.to_string());
+            [
+                row("requests.sum", totals.replies.count.load(Relaxed)),
+                row("final_result_error.sum", totals.final_errors.load(Relaxed)),
+                row("connections", connections as u64),
+                row("duration_us.avg", totals.replies.average_us()),
+                row("total_duration_us.avg", totals.finals.average_us()),
+            ]
+        };
+        self.pools.iter().flat_map(of_pool).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_counts_for_the_longest_name_that_its_own_begins_with() {
+        let stats = PoolStats::new(&["app".to_owned(), "app.west".to_owned(), "b".to_owned()]);
+        for (pool, number) in [
+            ("app", Some(0)),
+            ("app.east", Some(0)),
+            ("app.west.1", Some(1)),
+            ("b", Some(2)),
+            ("c", None),
+        ] {
+            assert_eq!(stats.number(pool), number, "{pool}");
+        }
+    }
+}

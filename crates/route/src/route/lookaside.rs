@@ -1,0 +1,216 @@
+//! `CarbonLookasideRoute`: a cache beside the child, which answers gets before the child is asked.
+//!
+//! What the child found is put there under the key with a prefix, and lives `ttl`; nothing else takes it away, so a
+//! get may see a value that is so old. With leases one router of many asks the child, and the others wait for its
+//! answer: a hot miss is asked again after 2 ms, then twice as long each time. mcrouter stores whole replies, those to
+//! sets as well; here a hit is stored as the item that it is, and only for `get`. Nothing is stored after a cache that
+//! failed, nor by those who waited in vain: whoever has the lease stores.
+//!
+//! Bad at: a short `ttl_unit_ms`, where each slice of time begins with a miss, and an item of the last slice of its
+//! name may come back when the server counts its one second generously.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use guira_client::{Op, Outcome, Reply, Request};
+use tokio::time::sleep;
+
+use super::modify_key::KEY_BYTES_MAX;
+use super::warm_up::carrying;
+use super::{BoxFuture, Node, detach};
+use crate::build::Builder;
+use crate::config::fields::Fields;
+use crate::config::{ConfigError, Json};
+use crate::outcome::{is_hit, is_hot_miss, is_miss};
+use crate::settings::Clock;
+use crate::{Context, Route, key};
+
+type Result<T> = std::result::Result<T, ConfigError>;
+
+/// Asks the cache, then the child.
+#[derive(Debug)]
+struct Lookaside {
+    child: Node,
+    cache: Node,
+    prefix: String,
+    /// Tells this host's copies from others', where hot keys have several.
+    suffix: String,
+    life: Life,
+    leases: Option<Leases>,
+    clock: Clock,
+}
+
+/// How long a copy lives.
+#[derive(Clone, Copy, Debug)]
+enum Life {
+    Seconds(i64),
+    /// A divisor of 1000: the part of a second is in the key.
+    Milliseconds(u64),
+}
+
+/// How long those wait who don't get a lease.
+#[derive(Clone, Copy, Debug)]
+struct Leases {
+    wait_first: Duration,
+    wait_most: Duration,
+    retries: u32,
+}
+
+/// What the cache says.
+enum Kept {
+    Found(Reply),
+    /// To be filled, under this lease if it isn't 0.
+    Missing(u64),
+    /// Not to be filled.
+    Closed,
+}
+
+impl Lookaside {
+    /// Where the cache has a key's copy now; none: too long for a key.
+    fn key(&self, request: &Request) -> Option<Bytes> {
+        let slice = match self.life {
+            Life::Seconds(_) => String::new(),
+            Life::Milliseconds(ttl) => format!(":{}", self.clock.unix_ms() % 1000 / ttl),
+        };
+        let parts =
+            [self.prefix.as_bytes(), &request.key, self.suffix.as_bytes(), slice.as_bytes()];
+        Some(key::concat(&parts)).filter(|key| key.len() <= KEY_BYTES_MAX)
+    }
+
+    async fn kept(&self, key: &Bytes, context: &Context) -> Kept {
+        let op = if self.leases.is_some() { Op::LeaseGet } else { Op::Get };
+        let request = Request::new(op, key.clone());
+        let mut reply = self.cache.route(&request, context).await;
+        if let Some(leases) = &self.leases {
+            let mut wait = leases.wait_first.min(leases.wait_most);
+            for _ in 0..leases.retries {
+                if !is_hot_miss(reply.outcome) {
+                    break;
+                }
+                sleep(wait).await;
+                wait = (wait * 2).min(leases.wait_most);
+                reply = self.cache.route(&request, context).await;
+            }
+        }
+        match reply.outcome {
+            outcome if is_hit(outcome) => Kept::Found(Reply {
+                value: reply.value,
+                flags: reply.flags,
+                ..Reply::new(Outcome::Found)
+            }),
+            outcome if is_hot_miss(outcome) || !is_miss(outcome) => Kept::Closed,
+            _ => Kept::Missing(reply.token),
+        }
+    }
+
+    async fn get(&self, key: Bytes, request: &Request, context: &Context) -> Reply {
+        // The cache's requests are none of the client's: they have no bucket, and are never written down.
+        let (client, record) = (context.client, context.record.clone());
+        let counters = context.counters.clone();
+        let own = Context { client, record, counters, ..Context::default() };
+        let token = match self.kept(&key, &own).await {
+            Kept::Found(reply) => return reply,
+            Kept::Missing(token) => Some(token),
+            Kept::Closed => None,
+        };
+        let reply = self.child.route(request, context).await;
+        if let Some(token) = token
+            && is_hit(reply.outcome)
+        {
+            let op = if token == 0 { Op::Set } else { Op::LeaseSet };
+            let exptime = match self.life {
+                Life::Seconds(ttl) => ttl,
+                Life::Milliseconds(_) => 1,
+            };
+            let set = carrying(op, &Request::new(op, key), &reply, exptime);
+            detach(&self.cache, Request { token, ..set }, &own);
+            // It is on its way before the client has its answer: who looks for the copy then finds it.
+            tokio::task::yield_now().await;
+        }
+        reply
+    }
+}
+
+impl Route for Lookaside {
+    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        if request.op == Op::Get
+            && let Some(key) = self.key(request)
+        {
+            return Box::pin(self.get(key, request, context));
+        }
+        self.child.route(request, context)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        let ttl = match self.life {
+            Life::Seconds(ttl) => format!("{ttl}s"),
+            Life::Milliseconds(ttl) => format!("{ttl}ms"),
+        };
+        format!("lookaside-cache|ttl={ttl}|leases={}", self.leases.is_some()).into()
+    }
+
+    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
+        if request.op == Op::Get
+            && let Some(key) = self.key(request)
+        {
+            visitor(&*self.cache, &Request::new(Op::Get, key));
+        }
+        visitor(&*self.child, request);
+    }
+}
+
+/// `CarbonLookasideRoute`
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let fields = Fields::new(json, "CarbonLookasideRoute");
+    let child = builder.one(fields.required("child")?)?;
+    let cache = match (fields.any("cache"), fields.string("flavor")?) {
+        (Some(cache), None) => builder.one(cache)?,
+        (None, flavor) => builder.flavor(flavor.unwrap_or("web"), fields)?,
+        (Some(_), Some(_)) => return Err(fields.error("both 'cache' and 'flavor' are specified")),
+    };
+    let copies = fields.integer("key_split_size", 1..=i64::from(u32::MAX))?.unwrap_or(1);
+    let suffix = match copies {
+        1 => String::new(),
+        copies => format!(":ks{}", builder.settings.host_id % copies),
+    };
+    fields.object("helper_config")?;
+    Ok(vec![Rc::new(Lookaside {
+        child,
+        cache,
+        prefix: fields.string("prefix")?.unwrap_or_default().to_owned(),
+        suffix,
+        life: life(fields)?,
+        leases: leases(fields)?,
+        clock: builder.settings.clock,
+    })])
+}
+
+fn life(fields: Fields<'_>) -> Result<Life> {
+    fields.required("ttl")?;
+    if !fields.boolean("ttl_unit_ms")?.unwrap_or(false) {
+        let ttl = fields.integer("ttl", 0..=i64::from(i32::MAX))?;
+        return Ok(Life::Seconds(ttl.unwrap_or(0)));
+    }
+    let ttl = fields.integer("ttl", 10..=500)?.filter(|ttl: &u64| 1000 % ttl == 0);
+    ttl.map(Life::Milliseconds)
+        .ok_or_else(|| fields.error("1000 must be a multiple of a ttl in milliseconds"))
+}
+
+fn leases(fields: Fields<'_>) -> Result<Option<Leases>> {
+    let Some(leases) = fields.object("lease_settings")? else { return Ok(None) };
+    let leases = Fields::new(leases, "lease_settings");
+    let wait = |name, default| -> Result<Duration> {
+        Ok(Duration::from_millis(leases.integer(name, 0..=60_000)?.unwrap_or(default)))
+    };
+    let settings = Leases {
+        wait_first: wait("initial_wait_interval_ms", 2)?,
+        wait_most: wait("max_wait_interval_ms", 500)?,
+        retries: leases.integer("num_retries", 0..=1000)?.unwrap_or(10),
+    };
+    Ok(leases.boolean("enable_leases")?.unwrap_or(false).then_some(settings))
+}
+
+#[cfg(test)]
+mod tests;
