@@ -1,8 +1,8 @@
 //! Figures that a filter promises: false positives within their bound at 99 % confidence, planned loads reached.
 
 use guira_filter::{
-    ConcurrentCuckooFilter, CuckooFilter, Digits, Filter, GrowingCuckooFilter, Keyed, Lanes, Pair,
-    Plan, Sorted, SortedCuckooFilter, Xor,
+    ConcurrentCuckooFilter, CuckooFilter, Digits, Filter, Fixed, FixedSorted, GrowingCuckooFilter,
+    Keyed, Lanes, Layout, Orbit, Pair, Plan, Sorted, SortedCuckooFilter, ValueFilter, Xor,
 };
 
 const ITEMS: u32 = 20_000;
@@ -47,6 +47,29 @@ fn planned_filters_take_their_items_and_keep_their_rates() {
     }
 }
 
+/// The types whose shape is given, at 90 % of what they hold for certain, and one with values.
+#[test]
+#[cfg_attr(miri, ignore = "statistics take too long")]
+fn filters_of_a_given_shape_keep_the_rate_that_they_tell() {
+    fn check<L: Layout, O: Orbit>(layout: L, orbit: O, items: u32, what: &str) {
+        let mut filter = Filter::new(layout, orbit, Keyed::from_seed(3));
+        (0..items).try_for_each(|n| filter.insert(&n)).expect("below its load");
+        let found = absent().filter(|n| filter.contains(n)).count();
+        assert_within(filter.rate(), found, what);
+    }
+    check(Fixed::<12, 4>, Pair::at_least(5_000), 19_000, "fixed lanes");
+    check(Fixed::<17, 4>, Pair::at_least(5_000), 19_000, "two loads a bucket");
+    check(FixedSorted::<9>, Pair::at_least(5_000), 19_000, "fixed and sorted");
+    check(FixedSorted::<12>, Pair::at_least(5_000), 19_000, "sorted, not in whole bytes");
+    check(Lanes::new(8, 1), Xor::at_least(1 << 14, 1), 14_500, "one random bit");
+    check(Lanes::new(8, 1), Digits::<3>::at_least(19_683), 17_000, "three ways");
+
+    let (items, hasher) = (ITEMS as usize, Keyed::from_seed(3));
+    let mut values = ValueFilter::with_rate_and_hasher(items, 0.01, 4, hasher);
+    (0..ITEMS).try_for_each(|n| values.insert(&n, n % 16)).expect("planned for");
+    assert_within(0.01, absent().filter(|n| values.contains(n)).count(), "values");
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "statistics take too long")]
 fn a_chain_keeps_its_rate_however_often_it_grew() {
@@ -76,7 +99,7 @@ fn planned_filters_of_every_small_size_take_their_items() {
 #[test]
 #[cfg_attr(miri, ignore = "statistics take too long")]
 fn more_ways_fill_higher() {
-    fn load<O: guira_filter::Orbit>(slots: u32, orbit: O) -> f64 {
+    fn load<O: Orbit>(slots: u32, orbit: O) -> f64 {
         let mut filter = Filter::new(Lanes::new(12, slots), orbit, Keyed::from_seed(1));
         (0_u32..).find(|n| filter.insert(n).is_err()).expect("it gets full");
         filter.load()
