@@ -33,6 +33,7 @@
 //! Bad at: a long value and short ones over the same connection: replies wait for those before them.
 
 mod drive;
+mod moving;
 mod output;
 mod queue;
 mod stream;
@@ -53,6 +54,7 @@ use tokio::time::Instant;
 use crate::{Address, Login, Op, Outcome, Reply, Request, Tls};
 use queue::{Limits, Queue};
 
+pub use moving::{Known, Whereabouts};
 pub(crate) use stream::Stream;
 
 /// How a connection behaves.
@@ -83,6 +85,9 @@ pub struct ConnectionOptions {
     pub keys_per_line_max: u32,
     /// The byte that marks packets for the network (DSCP and ECN bits, as `IP_TOS`); 0: as the system has it.
     pub traffic_class: u8,
+    /// Tells where the host's name leads, and has the connection follow it without failing a request. `None`: the system
+    /// is asked at each connect, and a connection stays where it is.
+    pub whereabouts: Option<Whereabouts>,
     /// Called from the driver task when the connection comes and goes.
     pub observer: Option<Observer>,
 }
@@ -125,6 +130,7 @@ impl Default for ConnectionOptions {
             unsent_bytes_max: 64 << 20,
             keys_per_line_max: 100,
             traffic_class: 0,
+            whereabouts: None,
             observer: None,
         }
     }
@@ -231,7 +237,8 @@ impl Connection {
             Some(reply) => state.queue.answered_all(vec![reply; keys.len()]),
             None => {
                 let longest = shared.options.key_bytes_max;
-                let slot = state.queue.ask_keys(op, keys, deadline, |key| is_key(key, longest));
+                let slot =
+                    state.queue.ask_keys(op, keys, deadline, |key| is_key(key, longest, false));
                 state.queue.wake();
                 slot
             }
@@ -269,7 +276,8 @@ impl Shared {
     fn refusal(&self, request: &Request) -> Option<Reply> {
         let key = &request.key[..];
         let is_keyless = matches!(request.op, Op::FlushAll | Op::Version);
-        if !is_keyless && !is_key(key, self.options.key_bytes_max) {
+        let is_binary = request.meta.is_some();
+        if !is_keyless && !is_key(key, self.options.key_bytes_max, is_binary) {
             return Some(Reply::failure(Outcome::BadKey, queue::NOT_A_KEY));
         }
         let is_too_long = request.value.len() > VALUE_BYTES_MAX;
@@ -277,8 +285,10 @@ impl Shared {
     }
 }
 
-fn is_key(key: &[u8], longest: usize) -> bool {
-    (1..=longest).contains(&key.len()) && key.iter().all(|&b| b > b' ' && b != 0x7f)
+/// Whether it is a key; a binary one may hold any byte.
+fn is_key(key: &[u8], longest: usize, is_binary: bool) -> bool {
+    let is_plain = || key.iter().all(|&b| b > b' ' && b != 0x7f);
+    (1..=longest).contains(&key.len()) && (is_binary || is_plain())
 }
 
 impl Drop for Handle {

@@ -46,14 +46,16 @@ mod login;
 mod marker;
 pub mod message;
 pub mod ring;
-mod tls;
+pub mod tls;
 pub mod udp;
 mod window;
 mod wire;
 
 pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Lease, LeaseToken, RingKind, Stat};
-pub use connection::{Ask, AskKeys, Connection, ConnectionOptions, Event, Observer, Protocol};
+pub use connection::{
+    Ask, AskKeys, Connection, ConnectionOptions, Event, Known, Observer, Protocol, Whereabouts,
+};
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Login;
 pub use marker::{Markers, Source};

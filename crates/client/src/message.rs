@@ -10,6 +10,8 @@
 //! # Costs
 //! `Bytes` are counted references: a copy of a request or reply copies no value.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 /// What a request asks for: memcached's commands, and mcrouter's for leases and metadata.
@@ -93,6 +95,9 @@ pub struct Request {
     pub token: u64,
     /// How much to count by.
     pub delta: u64,
+    /// What a meta command says beside all that: flags as they travel, words apart. A request that has this goes out
+    /// as a meta command whatever the connection speaks, its key in base64 if it has to be.
+    pub meta: Option<Arc<[u8]>>,
 }
 
 impl Request {
@@ -100,7 +105,7 @@ impl Request {
     #[must_use]
     pub fn new(op: Op, key: impl Into<Bytes>) -> Self {
         let (value, flags, exptime, token, delta) = (Bytes::new(), 0, 0, 0, 0);
-        Self { op, key: key.into(), value, flags, exptime, token, delta }
+        Self { op, key: key.into(), value, flags, exptime, token, delta, meta: None }
     }
 }
 
@@ -187,6 +192,8 @@ pub struct Reply {
     pub number: u64,
     /// For people: the server's or router's words where it failed; for [`Op::MetaGet`] the answer's text.
     pub message: Bytes,
+    /// The flags that a meta command was answered with, where the request's [`meta`](Request::meta) was some.
+    pub meta: Option<Arc<[u8]>>,
 }
 
 impl Reply {
@@ -194,7 +201,7 @@ impl Reply {
     #[must_use]
     pub fn new(outcome: Outcome) -> Self {
         let (value, flags, token, number, message) = (Bytes::new(), 0, 0, 0, Bytes::new());
-        Self { outcome, value, flags, token, number, message }
+        Self { outcome, value, flags, token, number, message, meta: None }
     }
 
     /// A failure, in words for people.

@@ -1,9 +1,10 @@
-//! TLS towards servers, by rustls.
+//! TLS towards servers, by rustls; and PEM's certificates and keys, for whoever configures either side.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -11,10 +12,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How a connection is encrypted, and whom it trusts.
+/// How a connection is encrypted, and whom it trusts. Clones share it.
 #[derive(Clone)]
 pub struct Tls {
-    config: Arc<ClientConfig>,
+    config: Arc<Mutex<Arc<ClientConfig>>>,
     /// In the server's certificate, if it isn't the address's host.
     name: Option<ServerName<'static>>,
 }
@@ -41,7 +42,7 @@ impl Tls {
     /// As `config` says.
     #[must_use]
     pub fn new(config: Arc<ClientConfig>) -> Self {
-        Self { config, name: None }
+        Self { config: Arc::new(Mutex::new(config)), name: None }
     }
 
     /// Trusts servers whose certificates were signed by one of `authorities`, in PEM.
@@ -58,11 +59,9 @@ impl Tls {
     /// # Errors
     /// Any of the three can't be read, or key and certificate don't belong together.
     pub fn trusting_as(authorities: &[u8], chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
-        let key = PrivateKeyDer::from_pem_slice(key);
-        let key = key.map_err(|error| TlsError(format!("the key can't be read: {error}")))?;
         let config = config()
             .with_root_certificates(roots(authorities)?)
-            .with_client_auth_cert(certificates(chain)?, key)
+            .with_client_auth_cert(certificates(chain)?, self::key(key)?)
             .map_err(|error| TlsError(format!("the certificate can't be used: {error}")))?;
         Ok(Self::new(Arc::new(config)))
     }
@@ -77,6 +76,12 @@ impl Tls {
         Ok(self)
     }
 
+    /// Has this one and its clones use what `fresh` holds for connections to come; those there are keep theirs.
+    pub fn renew(&self, fresh: &Tls) {
+        let config = Arc::clone(&fresh.config.lock());
+        *self.config.lock() = config;
+    }
+
     pub(crate) async fn shake_hands(
         &self,
         host: &str,
@@ -87,7 +92,8 @@ impl Tls {
             Some(name) => name.clone(),
             None => ServerName::try_from(host.to_owned()).map_err(bad)?,
         };
-        TlsConnector::from(Arc::clone(&self.config)).connect(name, stream).await
+        let config = Arc::clone(&self.config.lock());
+        TlsConnector::from(config).connect(name, stream).await
     }
 }
 
@@ -98,7 +104,20 @@ fn config() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
         .expect("ring has the suites of TLS 1.2 and 1.3")
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The private key in a PEM.
+///
+/// # Errors
+/// There is none, or none that can be read.
+pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let key = PrivateKeyDer::from_pem_slice(pem);
+    key.map_err(|error| TlsError(format!("the key can't be read: {error}")))
+}
+
+/// The certificates in a PEM, at least one.
+///
+/// # Errors
+/// There is none, or one that can't be read.
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = read.map_err(|error| TlsError(format!("a certificate can't be read: {error}")))?;
     if found.is_empty() {
@@ -107,7 +126,11 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(found)
 }
 
-fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+/// The certificates in a PEM, as those who sign others.
+///
+/// # Errors
+/// There is none, or one that can't be read or used.
+pub fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
         let added = roots.add(certificate);

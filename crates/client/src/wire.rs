@@ -4,6 +4,7 @@
 
 pub(crate) mod meta;
 pub(crate) mod text;
+pub(crate) mod verbatim;
 
 use crate::{Outcome, Reply};
 

@@ -15,6 +15,7 @@ pub(crate) mod fields;
 pub(crate) mod flavor;
 pub mod json;
 pub mod macros;
+mod members;
 pub(crate) mod pools;
 
 use flavor::Flavors;
@@ -55,6 +56,14 @@ pub trait Sources {
     /// # Errors
     /// Why it can't be read.
     fn read(&mut self, path: &str) -> Result<String, String>;
+
+    /// The servers that an entry `srv:NAME` or `all:HOST:PORT` of a pool stands for, each as a pool writes it.
+    ///
+    /// # Errors
+    /// Why they can't be told.
+    fn members(&mut self, _entry: &str) -> Result<Vec<String>, String> {
+        Err("names can't be looked up here".to_owned())
+    }
 }
 
 /// A configuration that was read and expanded: the same for each proxy thread.
@@ -75,7 +84,8 @@ impl Config {
         settings: &Settings,
         sources: &mut dyn Sources,
     ) -> Result<Self, ConfigError> {
-        let json = macros::preprocess(text, settings.constants(), sources)?;
+        let mut json = macros::preprocess(text, settings.constants(), sources)?;
+        members::expand(&mut json, sources)?;
         let flavors = flavor::read_all(&json, settings, sources)?;
         Ok(Self { json, flavors })
     }

@@ -15,6 +15,9 @@ mod admin;
 mod answer;
 mod calendar;
 mod configuration;
+mod convert;
+mod entrance;
+mod etcd;
 mod explain;
 mod flags;
 mod fleet;
@@ -26,6 +29,7 @@ mod listener;
 mod log;
 mod meta;
 mod metrics;
+mod names;
 mod options;
 mod pools;
 mod proxy;
@@ -37,6 +41,7 @@ mod statfiles;
 mod stats;
 mod stream;
 mod tko;
+mod tls;
 mod variables;
 
 use std::process::ExitCode;
@@ -66,7 +71,11 @@ pub fn command(name: &'static str) -> Command {
     let command = flags::augment(Command::new(name)).version(session::VERSION).about(
         "Route memcached requests to many servers: takes mcrouter's flags and configurations",
     );
-    if name == "mcrouter" { command } else { command.subcommand(explain::command()) }
+    if name == "mcrouter" {
+        command
+    } else {
+        command.subcommand(explain::command()).subcommand(convert::command())
+    }
 }
 
 /// Does what a command line asks, until the process is told to end.
@@ -74,6 +83,9 @@ pub fn command(name: &'static str) -> Command {
 pub fn run(matches: &ArgMatches) -> ExitCode {
     if let Some(("explain", matches)) = matches.subcommand() {
         return explain::run(matches);
+    }
+    if let Some(("convert", matches)) = matches.subcommand() {
+        return convert::run(matches);
     }
     let typed = Typed::new(matches.clone());
     let options = match Options::new(&typed) {
@@ -120,12 +132,12 @@ fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
 fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
     let log = Log::open(options.log_file.as_deref()).map_err(|e| format!("the log file: {e}"))?;
     raise_descriptor_limit();
-    let sockets = listener::open(&options.listen)?;
+    let sockets = listener::open(&options.listen, &options.tls.ports)?;
     let spool = options.spool.clone().map(|dir| Spool::start(dir, &options));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
     let variables = &options.settings.runtime_variables;
     drop(variables::read(&options.runtime_variables_path, variables));
-    let shared = Arc::new(Shared::new(options, log, spool));
+    let shared = Arc::new(Shared::new(options, log, spool)?);
     let loaded = Arc::new(loaded);
     let (is_ready, ready) = channel();
     let start = |n| proxy::start(&shared, n, &loaded, &is_ready);
@@ -182,15 +194,25 @@ async fn until_told(
         tokio::spawn(http::serve(listener, Arc::clone(shared)));
     }
     let reload = Arc::new(Notify::new());
+    if let Some(place) = shared.options.config.watched_place() {
+        let watching = etcd::watch(place, Arc::clone(&shared.log), Arc::clone(&reload));
+        watching.map_err(|e| format!("no thread: {e}"))?;
+    }
     tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));
     tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
     tokio::spawn(variables::watch(Arc::clone(shared)));
+    tokio::spawn(tls::watch(Arc::clone(shared)));
+    let dns = Arc::clone(&shared.options.dns_servers);
+    tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
     loop {
         tokio::select! {
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
             () = shared.stop.notified() => return Ok(()),
-            _ = hang_up.recv() => reload.notify_one(),
+            _ = hang_up.recv() => {
+                shared.refresh_credentials();
+                reload.notify_one();
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ mod choice;
 mod error;
 pub(crate) mod failover;
 mod guards;
-mod hash;
+pub(crate) mod hash;
 mod hot_cache;
 mod key_split;
 mod l1l2_cache;

@@ -71,7 +71,7 @@ impl Server {
             protocol.clone_into(&mut server.protocol);
         }
         if let Some(security) = parts.next() {
-            security.clone_into(&mut server.security);
+            checked_security(security)?.clone_into(&mut server.security);
         }
         match parts.next() {
             Some("compressed") => server.is_compressed = true,
@@ -95,6 +95,18 @@ impl Server {
         }
     }
 
+    /// Whether it is asked in meta commands.
+    #[must_use]
+    pub fn speaks_meta(&self) -> bool {
+        self.protocol == "meta"
+    }
+
+    /// Whether it is asked over TLS.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        self.security != "plain"
+    }
+
     /// `host:port`, the name under which the server's state is shared and shown.
     #[must_use]
     pub fn host_port(&self) -> String {
@@ -103,6 +115,15 @@ impl Server {
         } else {
             format!("{}:{}", self.host, self.port)
         }
+    }
+}
+
+/// How a connection is secured, if there is such a thing: mcrouter's words, of which three are TLS.
+pub(crate) fn checked_security(word: &str) -> Result<&str, String> {
+    match word {
+        "plain" | "ssl" | "tls" | "fizz" | "ktls12" => Ok(word),
+        "tls_to_plain" => Err("no security 'tls_to_plain': TLS stays on here, write ssl".into()),
+        other => Err(format!("no security '{other}': write plain or ssl")),
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Settings {
     pub log: Log,
     /// This proxy thread's number.
     pub proxy_index: u32,
+    /// Servers can be spoken to over TLS.
+    pub has_tls: bool,
     /// A `LoggingRoute` stands above the root.
     pub is_logging_route_enabled: bool,
     /// Values longer than this many bytes are cut into chunks; 0: none.
@@ -98,6 +100,7 @@ impl Default for Settings {
             clock: Clock::default(),
             log: Log::default(),
             proxy_index: 0,
+            has_tls: false,
             is_logging_route_enabled: false,
             big_value_split_threshold: 0,
             big_value_batch_size: 10,

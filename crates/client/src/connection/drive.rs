@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use super::moving::Mover;
 use super::output::Output;
 use super::stream::Stream;
 use super::{Event, Shared, State};
@@ -23,7 +24,7 @@ pub(super) async fn drive(shared: Arc<Shared>) {
     let mut driver = Driver::new(&shared);
     let mut failures = 0;
     while driver.wanted().await {
-        let stream = match driver.connected().await {
+        let mut stream = match driver.connected().await {
             Ok(stream) => stream,
             Err(reply) => {
                 failures += 1;
@@ -32,14 +33,27 @@ pub(super) async fn drive(shared: Arc<Shared>) {
             }
         };
         failures = 0;
-        driver.up();
-        let reply = driver.talk(stream).await;
+        let reply = loop {
+            driver.up(&stream);
+            match driver.talk(stream).await {
+                End::Over(reply) => break reply,
+                End::Moved(next) => stream = next,
+            }
+        };
         driver.fail(&reply, 0);
     }
 }
 
+/// How a connection ended.
+enum End {
+    /// This is what those still waiting are to be told.
+    Over(Reply),
+    /// The next one is open, and nobody waits for this one.
+    Moved(Stream),
+}
+
 struct Driver<'s> {
-    shared: &'s Shared,
+    shared: &'s Arc<Shared>,
     /// Taken from the queue and not yet written.
     output: Output,
     /// Read and not yet a whole reply.
@@ -51,10 +65,12 @@ struct Driver<'s> {
     timer: Pin<Box<Sleep>>,
     /// When `timer` rings, if anybody is to be told.
     armed: Option<Instant>,
+    /// Looks whether the server's name still leads here.
+    mover: Option<Mover>,
 }
 
 impl<'s> Driver<'s> {
-    fn new(shared: &'s Shared) -> Self {
+    fn new(shared: &'s Arc<Shared>) -> Self {
         Self {
             shared,
             output: Output::default(),
@@ -63,6 +79,7 @@ impl<'s> Driver<'s> {
             woken: Vec::new(),
             timer: Box::pin(sleep_until(Instant::now())),
             armed: None,
+            mover: None,
         }
     }
 
@@ -101,7 +118,8 @@ impl<'s> Driver<'s> {
         .await
     }
 
-    fn up(&mut self) {
+    fn up(&mut self, stream: &Stream) {
+        self.mover = Mover::new(&self.shared.options, stream.peer());
         let mut state = self.shared.state.lock();
         state.queue.connected();
         state.is_reset = false;
@@ -139,9 +157,43 @@ impl<'s> Driver<'s> {
         }
     }
 
-    /// Exchanges requests and replies until the connection ends; returns what to tell those still waiting.
-    async fn talk(&mut self, mut stream: Stream) -> Reply {
-        std::future::poll_fn(|cx| self.poll_turn(&mut stream, cx)).await
+    /// Exchanges requests and replies until the connection ends.
+    async fn talk(&mut self, mut stream: Stream) -> End {
+        std::future::poll_fn(|cx| {
+            let is_leaving = self.is_leaving(cx);
+            let end = self.poll_turn(&mut stream, cx);
+            if is_leaving && let Some(next) = self.leave(&end) {
+                return Poll::Ready(End::Moved(next));
+            }
+            end.map(End::Over)
+        })
+        .await
+    }
+
+    /// Whether the next connection is open already, so that this one is only to be finished.
+    fn is_leaving(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = self.shared;
+        let is_leaving = self.mover.as_mut().is_some_and(|mover| mover.poll_leaving(cx, shared));
+        if is_leaving {
+            shared.state.lock().queue.pause();
+        }
+        is_leaving
+    }
+
+    /// The next connection, once this one is finished or has ended.
+    fn leave(&mut self, end: &Poll<Reply>) -> Option<Stream> {
+        let mut state = self.shared.state.lock();
+        match end {
+            Poll::Ready(reply) => state.queue.fail_sent(reply, &mut self.woken),
+            Poll::Pending if self.output.is_empty() && state.queue.is_quiet() => {}
+            Poll::Pending => return None,
+        }
+        drop(state);
+        self.output.clear();
+        self.input.clear();
+        self.wanted_bytes = 1;
+        self.wake();
+        self.mover.as_mut().and_then(Mover::take)
     }
 
     fn poll_turn(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {

@@ -15,6 +15,8 @@
 //! A request: one entry and one slot, reused; its bytes copied once. Looking for late ones walks `order`, when the
 //! earliest deadline has passed.
 
+mod leaving;
+
 use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
@@ -25,7 +27,7 @@ use guira_proto::reply::{MetaStatus, Reply as Line, ReplyLimits, ReplyParsed, pa
 use tokio::time::Instant;
 
 use super::output::Output;
-use crate::wire::{OutOfStep, copy, meta, text};
+use crate::wire::{OutOfStep, copy, meta, text, verbatim};
 use crate::{Op, Outcome, Protocol, Reply, Request};
 
 #[derive(Debug)]
@@ -69,6 +71,8 @@ struct Entry {
     place: u32,
     op: Op,
     ends_line: bool,
+    /// A meta command whose flags were the caller's.
+    is_verbatim: bool,
 }
 
 /// Whether a server's values come under the keys that were asked.
@@ -171,7 +175,8 @@ impl Queue {
 
     fn enter(&mut self, request: Request, deadline: Instant, slot: u32, place: u32) {
         let (op, key) = (request.op, Bytes::new());
-        let entry = Entry { key, deadline, slot, place, op, ends_line: true };
+        let is_verbatim = request.meta.is_some();
+        let entry = Entry { key, deadline, slot, place, op, ends_line: true, is_verbatim };
         self.earliest = Some(self.earliest.map_or(deadline, |earliest| earliest.min(deadline)));
         if self.is_connected {
             self.send(entry, request);
@@ -201,12 +206,13 @@ impl Queue {
     }
 
     fn send(&mut self, mut entry: Entry, request: Request) {
-        let is_meta = self.limits.protocol == Protocol::Meta;
+        let is_meta = self.limits.protocol == Protocol::Meta || entry.is_verbatim;
         let is_mergeable = matches!(entry.op, Op::Get | Op::Gets) && !is_meta;
         let is_told_by_order = self.repeats == Repeats::Nothing;
         match &mut self.open {
             Some((op, keys))
                 if *op == entry.op
+                    && !is_meta
                     && *keys < self.limits.keys_per_line_max
                     && !is_told_by_order =>
             {
@@ -416,11 +422,16 @@ impl Queue {
         value: Bytes,
         woken: &mut Vec<Waker>,
     ) -> Result<(), OutOfStep> {
-        let front = self.order.front().filter(|_| self.limits.protocol == Protocol::Meta);
-        let Some(&Entry { op, slot, place, .. }) = front else {
+        let is_meta = self.limits.protocol == Protocol::Meta;
+        let front = self.order.front().filter(|entry| is_meta || entry.is_verbatim);
+        let Some(&Entry { op, slot, place, is_verbatim, .. }) = front else {
             return Err(OutOfStep("a meta reply came that nobody asked for".into()));
         };
-        let reply = meta::decode(op, status, flags, value)?;
+        let reply = if is_verbatim {
+            verbatim::decode(op, status, flags, value)?
+        } else {
+            meta::decode(op, status, flags, value)?
+        };
         self.order.pop_front();
         self.answer((slot, place), reply, woken);
         Ok(())
@@ -576,7 +587,15 @@ const MISS: Reply = bare(Outcome::NotFound);
 const FOUND: Reply = bare(Outcome::Found);
 
 const fn bare(outcome: Outcome) -> Reply {
-    Reply { outcome, value: Bytes::new(), flags: 0, token: 0, number: 0, message: Bytes::new() }
+    Reply {
+        outcome,
+        value: Bytes::new(),
+        flags: 0,
+        token: 0,
+        number: 0,
+        message: Bytes::new(),
+        meta: None,
+    }
 }
 
 #[cfg(test)]

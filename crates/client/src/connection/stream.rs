@@ -40,10 +40,12 @@ impl Stream {
         let mut stream = match (address, &options.tls) {
             (Address::Unix(path), None) => Stream::Unix(UnixStream::connect(path).await?),
             (Address::Tcp { host, port }, None) => {
-                Stream::Tcp(connect_tcp(host, *port, options.traffic_class).await?)
+                let places = places(host, *port, options).await?;
+                Stream::Tcp(connect_tcp(&places, options.traffic_class).await?)
             }
             (Address::Tcp { host, port }, Some(tls)) => {
-                let tcp = connect_tcp(host, *port, options.traffic_class).await?;
+                let places = places(host, *port, options).await?;
+                let tcp = connect_tcp(&places, options.traffic_class).await?;
                 Stream::Tls(Box::new(tls.shake_hands(host, tcp).await?))
             }
             (Address::Unix(_), Some(Tls { .. })) => {
@@ -59,13 +61,23 @@ impl Stream {
 
     /// When it is dropped, what the server hasn't got yet is thrown away, instead of sent when the path is whole again.
     pub(crate) fn forget_unsent(&self) {
-        let tcp = match self {
-            Self::Tcp(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
-            Self::Unix(_) => return,
-        };
-        // Refused only for a socket that is gone, and has nothing to send.
-        let _ = tcp.set_zero_linger();
+        if let Some(tcp) = self.tcp() {
+            // Refused only for a socket that is gone, and has nothing to send.
+            let _ = tcp.set_zero_linger();
+        }
+    }
+
+    /// The other end, over TCP.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.tcp().and_then(|tcp| tcp.peer_addr().ok())
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(tcp) => Some(tcp),
+            Self::Tls(tls) => Some(tls.get_ref().0),
+            Self::Unix(_) => None,
+        }
     }
 
     /// memcached's login for the text protocol: a `set` whose value is name and password.
@@ -88,9 +100,22 @@ impl Stream {
     }
 }
 
-async fn connect_tcp(host: &str, port: u16, class: u8) -> io::Result<TcpStream> {
+/// Where a name leads: by whoever looks it up for us, or by the system.
+async fn places(host: &str, port: u16, options: &ConnectionOptions) -> io::Result<Vec<SocketAddr>> {
+    let Some(mut whereabouts) = options.whereabouts.clone() else {
+        return Ok(lookup_host((host, port)).await?.collect());
+    };
+    let unknown = |words: &str| io::Error::new(io::ErrorKind::NotFound, words.to_owned());
+    match whereabouts.wait_for(Option::is_some).await.as_deref() {
+        Ok(Some(Ok(places))) => Ok(places.to_vec()),
+        Ok(Some(Err(words))) => Err(unknown(words)),
+        _ => Err(unknown("nobody looks the name up")),
+    }
+}
+
+async fn connect_tcp(places: &[SocketAddr], class: u8) -> io::Result<TcpStream> {
     let mut last = None;
-    for address in lookup_host((host, port)).await? {
+    for &address in places {
         match connect_to(address, class).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;

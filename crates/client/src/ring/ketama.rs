@@ -55,7 +55,12 @@ impl Ketama {
     #[must_use]
     pub fn choose(&self, key: &[u8]) -> usize {
         let digest = Md5::digest(key);
-        let hash = u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]);
+        self.next_to(u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]))
+    }
+
+    /// The server of the point at or behind `hash`, for keys that are hashed otherwise; 0 if there is none.
+    #[must_use]
+    pub fn next_to(&self, hash: u32) -> usize {
         let at = self.points.partition_point(|&(point, _)| point < hash);
         let next = self.points.get(at).or(self.points.first());
         next.map_or(0, |&(_, server)| server as usize)

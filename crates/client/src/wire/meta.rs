@@ -18,12 +18,15 @@ use bytes::Bytes;
 use guira_proto::MetaFlags;
 use guira_proto::reply::MetaStatus;
 
-use super::OutOfStep;
+use super::{OutOfStep, verbatim};
 use crate::{Op, Outcome, Reply, Request};
 
 /// Appends the line of `request`, without the body of a storage request; false if there is no such meta command.
 pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
-    let Request { op, key, value, flags, exptime, token, delta } = request;
+    if request.meta.is_some() {
+        return verbatim::encode(request, out);
+    }
+    let Request { op, key, value, flags, exptime, token, delta, .. } = request;
     let (command, rest) = match op {
         Op::Get => ("mg", "v f".into()),
         Op::Gets => ("mg", "v f c".into()),

@@ -124,10 +124,24 @@ pub(crate) fn places<'j>(
         let server = Server::parse(text, &wanted.server);
         let server =
             server.map_err(|message| ConfigError::at(json.line, format!("{of}: {message}")))?;
+        if let Some(words) = unreachable(&server, settings) {
+            return Err(ConfigError::at(json.line, format!("{of}: server '{text}' {words}")));
+        }
         let failure_domain = domains.map_or(0, |domains| domain(&domains[index]));
         Ok(Place::Server(Destination { server, index, failure_domain, ..wanted.clone() }))
     };
     servers.iter().enumerate().map(place).collect()
+}
+
+/// Why a server that is secured can't be asked.
+fn unreachable(server: &Server, settings: &Settings) -> Option<&'static str> {
+    match (server.is_secured(), server.is_unix, settings.has_tls) {
+        (true, true, _) => Some("is a unix socket, which takes no TLS: leave one of them out"),
+        (true, false, false) => {
+            Some("wants TLS: say by --pem-ca-path who signs servers' certificates")
+        }
+        _ => None,
+    }
 }
 
 /// For a reply, and for a connection.
@@ -176,7 +190,8 @@ fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
     }
     for name in ["security_mech".to_owned(), format!("security_mech{suffix}")] {
         if let Some(security) = fields.string(&name)? {
-            security.clone_into(&mut server.security);
+            let security = crate::server::checked_security(security);
+            security.map_err(|words| fields.error(words))?.clone_into(&mut server.security);
         }
     }
     for name in ["port_override".to_owned(), format!("port_override{suffix}")] {

@@ -54,7 +54,7 @@ impl Proxy {
             "config_age" => Ok(seconds_now().saturating_sub(standing.last_success).to_string()),
             "config_file" => match &options.config.from {
                 From::File(path) => Ok(path.display().to_string()),
-                From::Text(_) => Err("no config file found!".to_owned()),
+                From::Text(_) | From::Etcd(_) => Err("no config file found!".to_owned()),
             },
             "config_md5_digest" => Ok(loaded?.digest.clone()),
             "config_sources_info" => Ok(loaded?.sources().to_string()),

@@ -15,11 +15,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use guira_client::{Reply, Request};
 use md5::{Digest, Md5};
 
+use super::names::{self, DnsServers, Members};
 use super::options::{From, Options, Source};
 use super::proxy::Order;
 use super::shared::Shared;
@@ -38,6 +39,9 @@ pub(crate) struct Loaded {
     pub(crate) files: BTreeMap<PathBuf, String>,
     /// The digest of its text.
     pub(crate) digest: String,
+    /// What DNS said that entries of pools stand for, and until when that holds.
+    members: Members,
+    holds_until: Option<Instant>,
 }
 
 /// Why there is no configuration.
@@ -72,10 +76,11 @@ pub(crate) struct Standing {
 impl Loaded {
     /// Reads the configuration and tries to build it.
     pub(crate) fn read(options: &Options) -> Result<Self, Refusal> {
-        let mut files = Files::beside(&options.config.from);
+        let mut files = Files::new(options);
         let text = match &options.config.from {
             From::Text(text) => text.clone(),
             From::File(path) => files.read_path(path).map_err(Refusal::Unread)?,
+            From::Etcd(place) => place.read().map_err(Refusal::Unread)?.0,
         };
         Self::of_text(text, options, files).map_err(Refusal::Bad)
     }
@@ -84,7 +89,8 @@ impl Loaded {
         let config = Config::read(&text, &options.settings, &mut files)?;
         config.build(&options.settings, &Nowhere)?;
         let digest = digest(text.as_bytes());
-        Ok(Self { text, config, files: files.digests, digest })
+        let Files { digests: files, members, holds_until, .. } = files;
+        Ok(Self { text, config, files, digest, members, holds_until })
     }
 
     /// The configuration that was last good, if it is young enough.
@@ -96,7 +102,7 @@ impl Loaded {
             return None;
         }
         let text = fs::read_to_string(path).ok()?;
-        Self::of_text(text, options, Files::beside(&options.config.from)).ok()
+        Self::of_text(text, options, Files::new(options)).ok()
     }
 
     /// Keeps the text for a start with a bad one.
@@ -147,6 +153,7 @@ pub(crate) async fn watch(
     now: Arc<tokio::sync::Notify>,
 ) {
     let source = shared.options.config.clone();
+    let mut holds_until = None;
     loop {
         let is_due = tokio::select! {
             () = now.notified() => true,
@@ -154,10 +161,11 @@ pub(crate) async fn watch(
         };
         let current = shared.standing.lock().loaded.clone();
         let Some(current) = current else { continue };
-        if !is_due && !has_changed(&current, &source) {
+        let has_moved = has_moved(&current, &mut holds_until, &shared.options.dns_servers).await;
+        if !is_due && !has_moved && !has_changed(&current, &source) {
             continue;
         }
-        if !is_due {
+        if !is_due && !has_moved {
             let jitter = source.jitter.mul_f64(fastrand::f64());
             tokio::time::sleep(source.delay + jitter).await;
         }
@@ -174,7 +182,10 @@ pub(crate) async fn watch(
             Err(refusal) => {
                 shared.log.say(format_args!("{refusal}; the configuration in use stays"));
                 note_failure(&shared);
-                wait_for_change(&source, &current).await;
+                tokio::select! {
+                    () = wait_for_change(&source, &current) => {}
+                    () = now.notified() => now.notify_one(),
+                }
             }
         }
     }
@@ -203,9 +214,36 @@ fn has_changed(current: &Loaded, source: &Source) -> bool {
         |path: &PathBuf, digest: &String| file_digest(path).is_some_and(|now| now != *digest);
     let main_changed = match &source.from {
         From::File(path) => is_other(path, &current.digest),
-        From::Text(_) => false,
+        // Whoever watches etcd says so.
+        From::Text(_) | From::Etcd(_) => false,
     };
     main_changed || current.files.iter().any(|(path, digest)| is_other(path, digest))
+}
+
+/// Whether an entry of a pool stands for other servers than it did; DNS is asked when the last answer's time is over.
+async fn has_moved(
+    current: &Loaded,
+    holds_until: &mut Option<Instant>,
+    servers: &DnsServers,
+) -> bool {
+    let Some(until) = (*holds_until).max(current.holds_until) else { return false };
+    if Instant::now() < until {
+        return false;
+    }
+    let mut next = Instant::now() + MEMBERS_HOLD_MAX;
+    for (entry, members) in &current.members {
+        match names::members(entry, servers).await {
+            Ok((now, _)) if now != *members => {
+                *holds_until = None;
+                return true;
+            }
+            Ok((_, holds)) => next = next.min(Instant::now() + holds),
+            // What can't be looked up just now stays as it is.
+            Err(_) => next = next.min(Instant::now() + MEMBERS_HOLD_MIN),
+        }
+    }
+    *holds_until = Some(next);
+    false
 }
 
 fn file_digest(path: &Path) -> Option<String> {
@@ -213,21 +251,26 @@ fn file_digest(path: &Path) -> Option<String> {
 }
 
 /// Reads files, and remembers them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Files {
     digests: BTreeMap<PathBuf, String>,
     /// Paths without `file:` begin here.
     base: PathBuf,
+    members: Members,
+    holds_until: Option<Instant>,
+    dns_servers: DnsServers,
 }
 
 impl Files {
     /// Files whose bare paths begin where the configuration stands, as mcrouter has it.
-    fn beside(from: &From) -> Self {
-        let base = match from {
+    fn new(options: &Options) -> Self {
+        let base = match &options.config.from {
             From::File(path) => path.parent().map(Path::to_owned),
-            From::Text(_) => None,
+            From::Text(_) | From::Etcd(_) => None,
         };
-        Self { digests: BTreeMap::new(), base: base.unwrap_or_default() }
+        let (base, dns_servers) = (base.unwrap_or_default(), Arc::clone(&options.dns_servers));
+        let (digests, members) = (BTreeMap::new(), Members::new());
+        Self { digests, base, members, holds_until: None, dns_servers }
     }
 
     fn read_path(&mut self, path: &Path) -> Result<String, String> {
@@ -244,6 +287,17 @@ impl Sources for Files {
             Some(path) => self.read_path(Path::new(path)),
             None => self.read_path(&self.base.join(path)),
         }
+    }
+
+    fn members(&mut self, entry: &str) -> Result<Vec<String>, String> {
+        if let Some(members) = self.members.get(entry) {
+            return Ok(members.clone());
+        }
+        let (members, holds) = names::members_now(entry, &self.dns_servers)?;
+        let until = Instant::now() + holds;
+        self.holds_until = Some(self.holds_until.map_or(until, |earlier| earlier.min(until)));
+        self.members.insert(entry.to_owned(), members.clone());
+        Ok(members)
     }
 }
 
@@ -297,5 +351,8 @@ impl Route for Silent {
     }
 }
 
+/// Entries of pools are looked up again after so long at most, and at least.
+const MEMBERS_HOLD_MAX: Duration = Duration::from_secs(300);
+const MEMBERS_HOLD_MIN: Duration = Duration::from_secs(1);
 /// A kept configuration's name.
 const KEPT_NAME: &str = "mcrouter_config";

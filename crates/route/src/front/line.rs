@@ -270,8 +270,10 @@ mod tests {
             panic!("a meta get");
         };
         assert_eq!((request.op, &request.key[..], request.exptime), (Op::Gats, &b"key"[..], 30));
-        let Taken::Whole(refused, _) = take_all("mg k v N30\r\n") else { panic!("a refusal") };
-        assert_eq!(refused, Asked::Refused { line: meta::NOT_ROUTED, closes: false });
+        let Taken::Whole(Asked::Meta { request, .. }, _) = take_all("mg k q v T9 N30 t\r\n") else {
+            panic!("a meta get");
+        };
+        assert_eq!((request.op, request.meta.as_deref()), (Op::Gat, Some(&b"v N30 t"[..])));
     }
 
     #[test]

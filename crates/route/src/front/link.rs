@@ -83,7 +83,7 @@ impl Link {
                 stall: if shared.options.tko.is_tracked { STALL } else { STALL_UNTRACKED },
                 traffic_class,
                 observer: Some(Arc::new(observer)),
-                ..ConnectionOptions::default()
+                ..shared.connection_options(&server)
             };
             let connection = Connection::new(address, options);
             Self {

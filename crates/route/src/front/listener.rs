@@ -23,6 +23,7 @@ use super::stream::Arrival;
 #[derive(Debug)]
 pub(crate) enum Listening {
     Tcp(TcpListener),
+    Tls(TcpListener),
     Unix(UnixListener),
 }
 
@@ -30,18 +31,18 @@ pub(crate) enum Listening {
 ///
 /// # Errors
 /// In a sentence: which can't be opened, and what to do.
-pub(crate) fn open(listen: &Listen) -> Result<Vec<Listening>, String> {
+pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>, String> {
     let mut sockets = Vec::new();
     if let Some(fd) = listen.inherited {
         let taken = take_over(fd).map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
         sockets.push(Listening::Tcp(taken));
     }
-    for &port in &listen.ports {
+    let plain = listen.ports.iter().map(|&port| (port, Listening::Tcp as fn(_) -> _));
+    let tls = tls_ports.iter().map(|&port| (port, Listening::Tls as fn(_) -> _));
+    for (port, kind) in plain.chain(tls) {
         for address in addresses(listen, port)? {
             let opened = bind(address, listen.backlog);
-            sockets.push(Listening::Tcp(
-                opened.map_err(|e| format!("can't listen on {address}: {e}"))?,
-            ));
+            sockets.push(kind(opened.map_err(|e| format!("can't listen on {address}: {e}"))?));
         }
     }
     if let Some(path) = &listen.unix {
@@ -58,7 +59,7 @@ pub(crate) fn open(listen: &Listen) -> Result<Vec<Listening>, String> {
     }
     if sockets.is_empty() {
         return Err(
-            "nothing to listen on: give -p PORT, --unix-domain-sock PATH or --listen-sock-fd FD"
+            "nothing to listen on: give -p PORT, --ssl-port PORT, --unix-domain-sock PATH or --listen-sock-fd FD"
                 .to_owned(),
         );
     }
@@ -112,21 +113,8 @@ fn take_over(fd: i32) -> io::Result<TcpListener> {
 /// Accepts until the task is dropped.
 pub(crate) async fn accept(socket: Listening, dealer: Arc<Dealer>) -> io::Result<()> {
     match socket {
-        Listening::Tcp(socket) => {
-            let socket = tokio::net::TcpListener::from_std(socket)?;
-            loop {
-                match socket.accept().await {
-                    Ok((stream, _)) => {
-                        // A socket that can't be told to be prompt is one that has gone already.
-                        let _ = stream.set_nodelay(true);
-                        if let Ok(stream) = stream.into_std() {
-                            dealer.deal(Arrival::Tcp(stream));
-                        }
-                    }
-                    Err(error) => dealer.pause(&error).await,
-                }
-            }
-        }
+        Listening::Tcp(socket) => accept_tcp(socket, &dealer, Arrival::Tcp).await,
+        Listening::Tls(socket) => accept_tcp(socket, &dealer, Arrival::Tls).await,
         Listening::Unix(socket) => {
             let socket = tokio::net::UnixListener::from_std(socket)?;
             loop {
@@ -139,6 +127,26 @@ pub(crate) async fn accept(socket: Listening, dealer: Arc<Dealer>) -> io::Result
                     Err(error) => dealer.pause(&error).await,
                 }
             }
+        }
+    }
+}
+
+async fn accept_tcp(
+    socket: TcpListener,
+    dealer: &Dealer,
+    kind: fn(std::net::TcpStream) -> Arrival,
+) -> io::Result<()> {
+    let socket = tokio::net::TcpListener::from_std(socket)?;
+    loop {
+        match socket.accept().await {
+            Ok((stream, _)) => {
+                // A socket that can't be told to be prompt is one that has gone already.
+                let _ = stream.set_nodelay(true);
+                if let Ok(stream) = stream.into_std() {
+                    dealer.deal(kind(stream));
+                }
+            }
+            Err(error) => dealer.pause(&error).await,
         }
     }
 }
@@ -162,7 +170,9 @@ impl Dealer {
         if !self.shared.admit() {
             return;
         }
-        if let (Arrival::Tcp(stream), Some(keepalive)) = (&arrival, &self.keepalive) {
+        if let (Arrival::Tcp(stream) | Arrival::Tls(stream), Some(keepalive)) =
+            (&arrival, &self.keepalive)
+        {
             // As above: a socket that can't be told has gone.
             let _ = SockRef::from(stream).set_tcp_keepalive(keepalive);
         }

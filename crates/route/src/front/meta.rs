@@ -1,8 +1,10 @@
 //! The meta commands: requests like any other towards the tree, answers as memcached words them.
 //!
-//! What a text command can ask a server for is routed: values, flags, cas, touching, storing under conditions, deleting,
-//! counting. Flags that only a server can carry out (leases by `N` and `R`, staleness by `I`, times of an item) are
-//! refused by name, rather than answered wrongly.
+//! A change that a text command stands for travels as one, so that it meets every server and every route: storing under
+//! conditions, deleting, counting. With any other flag (staleness by `I`, times of an item), and each `mg`, the command
+//! travels as a meta command, its own flags with it.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
@@ -31,15 +33,6 @@ pub(crate) fn routed(
     meta: &Meta<'_>,
     flags: &[u8],
 ) -> Result<(Request, Wanted), &'static [u8]> {
-    let routable: &[u8] = match verb {
-        MetaVerb::Get => b"bcfkqsvOTPL",
-        MetaVerb::Set => b"bkqsCFMTOPL",
-        MetaVerb::Delete => b"bkqOPL",
-        MetaVerb::Arithmetic => b"bkqvDMOPL",
-    };
-    if meta.flags().any(|flag| !routable.contains(&flag.letter())) {
-        return Err(NOT_ROUTED);
-    }
     let mut decoded = [0; KEY_BYTES_MAX];
     let key = if meta.is_base64() {
         Bytes::copy_from_slice(decode_base64(meta.key(), &mut decoded).ok_or(BAD_KEY)?)
@@ -51,6 +44,7 @@ pub(crate) fn routed(
     request.flags = meta.client_flags();
     request.token = meta.compare_cas().unwrap_or_default();
     request.delta = meta.delta();
+    request.meta = verbatim(verb, meta, &request.key);
     let wanted = Wanted {
         verb,
         flags: chunk.slice_ref(flags),
@@ -59,6 +53,27 @@ pub(crate) fn routed(
         has_value: meta.has(b'v'),
     };
     Ok((request, wanted))
+}
+
+/// The flags that have to travel as they are; `None`: a text command says it all.
+fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
+    let (of_text, of_request): (&[u8], &[u8]) = match verb {
+        // A server may say of any hit that it is stale, and who is to fetch it again.
+        MetaVerb::Get => (b"", b"bkqOTPL"),
+        MetaVerb::Set => (b"bkqsCFMTOPL", b"bkqFMTOPL"),
+        MetaVerb::Delete => (b"bkqOPL", b"bkqOPL"),
+        MetaVerb::Arithmetic => (b"bkqvDMOPL", b"bkqDMOPL"),
+    };
+    let is_plain = key.iter().all(|&byte| byte > b' ' && byte != 0x7f);
+    if is_plain
+        && verb != MetaVerb::Get
+        && meta.flags().all(|flag| of_text.contains(&flag.letter()))
+    {
+        return None;
+    }
+    let words = meta.flags().filter(|flag| !of_request.contains(&flag.letter()));
+    let words: Vec<&[u8]> = words.map(|flag| flag.text()).collect();
+    Some(words.join(&b" "[..]).into())
 }
 
 fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
@@ -82,7 +97,7 @@ pub(crate) fn append(out: &mut Vec<u8>, wanted: &Wanted, key: &[u8], reply: &Rep
         return append_error(out, reply);
     }
     let status = match (wanted.verb, reply.outcome) {
-        (MetaVerb::Get, Outcome::Found) if wanted.has_value => {
+        (MetaVerb::Get, _) if is_answer(reply) && wanted.has_value => {
             let answer = MetaReply::value(out, reply.value.len());
             append_flags(answer, wanted, key, reply);
             return append_value(out, &reply.value);
@@ -93,10 +108,11 @@ pub(crate) fn append(out: &mut Vec<u8>, wanted: &Wanted, key: &[u8], reply: &Rep
             append_flags(MetaReply::value(out, digits.len()), wanted, key, reply);
             return append_value(out, digits.as_bytes());
         }
-        (MetaVerb::Get | MetaVerb::Arithmetic, Outcome::Found) => MetaStatus::Done,
+        (MetaVerb::Get, _) if is_answer(reply) => MetaStatus::Done,
+        (MetaVerb::Arithmetic, Outcome::Found) => MetaStatus::Done,
         (MetaVerb::Get, _) => {
             if !wanted.is_quiet {
-                out.extend_from_slice(b"EN\r\n");
+                append_echoes(MetaReply::status(out, MetaStatus::Miss), wanted, key);
             }
             return;
         }
@@ -117,16 +133,42 @@ pub(crate) fn append(out: &mut Vec<u8>, wanted: &Wanted, key: &[u8], reply: &Rep
     }
 }
 
-fn append_flags(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8], reply: &Reply) {
+/// Whether a get has more to say than `EN`: an item, or a stub that says who fills the key.
+fn is_answer(reply: &Reply) -> bool {
+    let has_lease = |words: &Arc<[u8]>| {
+        MetaFlags::new(words).any(|flag| matches!(flag.letter(), b'W' | b'X' | b'Z'))
+    };
+    reply.outcome == Outcome::Found || reply.meta.as_ref().is_some_and(has_lease)
+}
+
+/// What is told of a miss: only what the client sent.
+fn append_echoes(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8]) {
     for flag in MetaFlags::new(&wanted.flags) {
         match flag.letter() {
-            b'c' => answer.number(b'c', reply.token),
-            b'f' => answer.number(b'f', reply.flags.into()),
             b'k' => answer.key(key, wanted.is_base64),
-            b's' => answer.number(b's', reply.value.len() as u64),
             b'O' => answer.echo(flag.text()),
             _ => {}
         }
+    }
+    answer.end();
+}
+
+fn append_flags(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8], reply: &Reply) {
+    let told = || MetaFlags::new(reply.meta.as_deref().unwrap_or_default());
+    for flag in MetaFlags::new(&wanted.flags) {
+        let by_server = told().find(|told| told.letter() == flag.letter());
+        match (flag.letter(), by_server) {
+            (b'c' | b'f' | b'h' | b'l' | b's' | b't', Some(told)) => answer.echo(told.text()),
+            (b'c', None) if reply.meta.is_none() => answer.number(b'c', reply.token),
+            (b'f', None) => answer.number(b'f', reply.flags.into()),
+            (b'k', _) => answer.key(key, wanted.is_base64),
+            (b's', None) => answer.number(b's', reply.value.len() as u64),
+            (b'O', _) => answer.echo(flag.text()),
+            _ => {}
+        }
+    }
+    for flag in told().filter(|flag| matches!(flag.letter(), b'W' | b'X' | b'Z')) {
+        answer.echo(flag.text());
     }
     answer.end();
 }
@@ -136,8 +178,6 @@ fn append_value(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A flag that no text command stands for.
-pub(crate) const NOT_ROUTED: &[u8] = b"CLIENT_ERROR a flag that the router can't route\r\n";
 const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
 
 #[cfg(test)]
@@ -168,10 +208,11 @@ mod tests {
             ..Reply::new(Outcome::Found)
         };
         let miss = Reply::new(Outcome::NotFound);
+        let stub = Reply { meta: Some(b"f0 s0 t30 W"[..].into()), ..miss.clone() };
         for (verb, flags, reply, line) in [
             (MetaVerb::Get, "s v f c k Ox1", &hit, "VA 3 s3 f7 c9 kkey Ox1\r\nabc\r\n"),
             (MetaVerb::Get, "f", &hit, "HD f7\r\n"),
-            (MetaVerb::Get, "v k", &miss, "EN\r\n"),
+            (MetaVerb::Get, "v k f", &miss, "EN kkey\r\n"),
             (MetaVerb::Get, "v q", &miss, ""),
             (MetaVerb::Get, "k b", &hit, "HD ka2V5 b\r\n"),
             (MetaVerb::Set, "k", &Reply::new(Outcome::Stored), "HD kkey\r\n"),
@@ -183,6 +224,8 @@ mod tests {
             (MetaVerb::Arithmetic, "v", &hit, "VA 2\r\n12\r\n"),
             (MetaVerb::Arithmetic, "", &miss, "NF\r\n"),
             (MetaVerb::Get, "v", &Reply::new(Outcome::Tko), "SERVER_ERROR unavailable\r\n"),
+            (MetaVerb::Get, "t v N30 s", &stub, "VA 0 t30 s0 W\r\n\r\n"),
+            (MetaVerb::Get, "t N30", &stub, "HD t30 W\r\n"),
         ] {
             assert_eq!(answered(verb, flags, reply), line, "{verb:?} {flags}");
         }

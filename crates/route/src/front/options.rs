@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use socket2::TcpKeepalive;
 
+use super::etcd::Place;
 use super::flags::{FLAGS, Typed, Validate};
+use super::names::{DnsServers, dns_servers};
 use super::pools::PoolStats;
+use super::tls::TlsOptions;
 use crate::Settings;
 
 /// What the process does.
@@ -18,6 +21,12 @@ pub(crate) struct Options {
     /// At least one.
     pub(crate) proxies: usize,
     pub(crate) client: Client,
+    pub(crate) tls: TlsOptions,
+    pub(crate) dns_servers: DnsServers,
+    /// Who may ask.
+    pub(crate) auth_file: Option<PathBuf>,
+    /// What servers are told that want a login.
+    pub(crate) server_auth_file: Option<PathBuf>,
     pub(crate) config: Source,
     pub(crate) tko: TkoOptions,
     pub(crate) spool: Option<PathBuf>,
@@ -80,11 +89,22 @@ pub(crate) struct Source {
     pub(crate) is_watched: bool,
 }
 
-/// A file or a text.
+impl Source {
+    /// The key in etcd that is to be watched, if that is where it comes from.
+    pub(crate) fn watched_place(&self) -> Option<Place> {
+        match &self.from {
+            From::Etcd(place) if self.is_watched => Some(place.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// A file, a text, or a key in etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum From {
     File(PathBuf),
     Text(String),
+    Etcd(Place),
 }
 
 /// When a server is taken for failed, and when it's tried again.
@@ -120,11 +140,15 @@ impl Options {
         {
             return Err(format!("--route-prefix {default_route}: write /region/cluster/"));
         }
+        let tls = TlsOptions::new(typed)?;
         let mut settings = Settings { default_route, ..settings(typed)? };
+        settings.has_tls = tls.knows_authorities();
         settings.num_proxies = u32::try_from(proxies).unwrap_or(u32::MAX);
         let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
         Ok(Self {
             listen: listen(typed)?,
+            tls,
+            dns_servers: dns_servers(&typed.text("dns_servers"))?,
             proxies,
             client: Client {
                 outstanding_max: at_most(typed, "max_client_outstanding_reqs")?,
@@ -132,6 +156,8 @@ impl Options {
                 keeps_address: typed.switch("retain_source_ip"),
                 connections_max: at_most(typed, "max_conns")?,
             },
+            auth_file: path("auth_file"),
+            server_auth_file: path("server_auth_file"),
             config: source(typed)?,
             tko: TkoOptions {
                 is_tracked: !typed.switch("disable_tko_tracking"),
@@ -246,6 +272,8 @@ fn source(typed: &Typed) -> Result<Source, String> {
         (typed.text("config"), typed.text("config_file"), typed.text("config_str"));
     let from = if let Some(path) = config.strip_prefix("file:") {
         From::File(path.into())
+    } else if let Some(place) = config.strip_prefix("etcd:") {
+        From::Etcd(Place::parse(place)?)
     } else if !config.is_empty() {
         From::Text(config)
     } else if !text.is_empty() {
@@ -254,7 +282,7 @@ fn source(typed: &Typed) -> Result<Source, String> {
         From::File(file.into())
     } else {
         return Err(
-            "no configuration: give --config file:PATH, --config TEXT or -f PATH".to_owned()
+            "no configuration: give --config file:PATH, --config TEXT, --config etcd:HOST:PORT/KEY or -f PATH".to_owned()
         );
     };
     let root = typed.text("config_dump_root");

@@ -20,6 +20,7 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 
 use super::configuration::Loaded;
+use super::entrance;
 use super::fleet::{Fleet, Leaf};
 use super::pools::FirstPool;
 use super::replay::on_return;
@@ -104,18 +105,21 @@ async fn run(
     let proxy = Rc::new(Proxy { shared, number, settings, fleet, tree });
     while let Some(order) = orders.recv().await {
         match order {
-            Order::Client(arrival) => match arrival.into_stream() {
-                Ok(stream) => {
-                    tokio::task::spawn_local(Session::new(Rc::clone(&proxy), stream).serve());
-                }
-                Err(error) => {
-                    proxy.shared.leave();
-                    proxy.shared.log.say(format_args!("a client can't be served: {error}"));
-                }
-            },
+            Order::Client(arrival) => {
+                tokio::task::spawn_local(serve(Rc::clone(&proxy), arrival));
+            }
             Order::Configuration(loaded) => proxy.reconfigure(&loaded),
         }
     }
+}
+
+/// Lets a client in and serves it until it goes.
+async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
+    match entrance::enter(arrival, &proxy.shared).await {
+        Ok((stream, input)) => Session::new(Rc::clone(&proxy), stream, input).serve().await,
+        Err(error) => proxy.shared.log.say(format_args!("a client isn't let in: {error}")),
+    }
+    proxy.shared.leave();
 }
 
 impl Proxy {

@@ -19,6 +19,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use guira_client::{Op, Outcome, Reply, Request};
@@ -158,7 +159,9 @@ impl Line {
 }
 
 impl Session {
-    pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream) -> Self {
+    /// A client that sent `input` already.
+    pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream, mut input: BytesMut) -> Self {
+        input.reserve(READ_BYTES);
         let client = stream.peer().filter(|_| proxy.shared.options.client.keeps_address);
         let counters = proxy.counters();
         let context = Rc::new(Context { client, counters, ..Context::default() });
@@ -166,7 +169,7 @@ impl Session {
             proxy,
             context,
             stream,
-            input: BytesMut::with_capacity(READ_BYTES),
+            input,
             wanted: 1,
             swallow: 0,
             lines: VecDeque::new(),
@@ -181,8 +184,16 @@ impl Session {
     /// Serves the client until it goes.
     pub(crate) async fn serve(mut self) {
         // Whatever went wrong with the connection, it is over, and nobody is left to tell.
-        let _ = std::future::poll_fn(|cx| self.poll_turn(cx)).await;
-        self.proxy.shared.leave();
+        let mut has_input = !self.input.is_empty();
+        let _ = std::future::poll_fn(|cx| {
+            if std::mem::take(&mut has_input) {
+                self.begin_all(cx);
+            }
+            self.poll_turn(cx)
+        })
+        .await;
+        let goodbye = std::future::poll_fn(|cx| self.stream.poll_goodbye(cx));
+        let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
     }
 
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
@@ -239,6 +250,10 @@ impl Session {
         self.sent = 0;
         if self.output.capacity() > OUTPUT_KEPT_BYTES {
             self.output.shrink_to(OUTPUT_KEPT_BYTES);
+        }
+        // What TLS keeps back goes when the socket has room: it wakes this task.
+        if let Poll::Ready(flushed) = self.stream.poll_flush(cx) {
+            flushed?;
         }
         Ok(())
     }
@@ -503,5 +518,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 const TRUSTED_BYTES: usize = 1 << 20;
 /// With so much unsent, no more is read.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// How long a client that is to go may take to hear the end of TLS.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Room for replies that is kept from turn to turn.
 const OUTPUT_KEPT_BYTES: usize = 64 << 10;

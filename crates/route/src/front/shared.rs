@@ -7,19 +7,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+use guira_client::{ConnectionOptions, Login, Protocol};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::configuration::Standing;
+use super::entrance::{Logins, credentials};
 use super::fleet::LeafStats;
 use super::link::Link;
 use super::log::Log;
+use super::names::Names;
 use super::options::Options;
 use super::pools::PoolStats;
 use super::spool::Spool;
 use super::tko::{FailOpen, Tko, Totals};
-use crate::Counters;
+use super::tls::{self, Tls};
+use crate::{Counters, Server};
 
 /// A pool's name, and a server's address.
 pub(crate) type Place = (String, String);
@@ -40,6 +44,14 @@ pub(crate) struct Shared {
     pub(crate) spool: Option<Spool>,
     /// What configuration is in use, and what became of the last change.
     pub(crate) standing: Mutex<Standing>,
+    /// Where servers' names lead.
+    pub(crate) names: Arc<Names>,
+    /// Certificates and keys of both sides.
+    pub(crate) tls: Tls,
+    /// Who may ask; `None`: everybody.
+    pub(crate) logins: Option<Logins>,
+    /// What servers are told that want a login.
+    server_login: Option<Login>,
     /// Somebody wants the process to end.
     pub(crate) stop: Notify,
     tkos: Mutex<HashMap<String, Weak<Tko>>>,
@@ -49,12 +61,24 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(mut options: Options, log: Log, spool: Option<Spool>) -> Self {
+    /// # Errors
+    /// In a sentence: which certificate, key or file of logins can't be used.
+    pub(crate) fn new(
+        mut options: Options,
+        log: Log,
+        spool: Option<Spool>,
+    ) -> Result<Self, String> {
         let log = Arc::new(log);
         let of_routes = Arc::clone(&log);
         options.settings.log =
             crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
-        Self {
+        let logins = options.auth_file.clone().map(Logins::open).transpose()?;
+        let server_login = options.server_auth_file.as_ref().map(credentials).transpose()?;
+        Ok(Self {
+            names: Arc::new(Names::new()),
+            tls: Tls::open(options.tls.clone())?,
+            logins,
+            server_login,
             counters: (0..options.proxies).map(|_| Arc::default()).collect(),
             pool_stats: PoolStats::new(&options.counted_pools),
             options,
@@ -69,6 +93,25 @@ impl Shared {
             pools: Mutex::default(),
             links: Mutex::default(),
             leaves: Mutex::default(),
+        })
+    }
+
+    /// How a server is spoken to, but for what is a link's own.
+    pub(crate) fn connection_options(&self, server: &Server) -> ConnectionOptions {
+        ConnectionOptions {
+            protocol: if server.speaks_meta() { Protocol::Meta } else { Protocol::Text },
+            tls: self.tls.upstream().filter(|_| server.is_secured()),
+            login: self.server_login.clone(),
+            whereabouts: self.names.whereabouts(server),
+            ..ConnectionOptions::default()
+        }
+    }
+
+    /// Reads certificates, keys and clients' logins again.
+    pub(crate) fn refresh_credentials(&self) {
+        tls::refresh(self);
+        if let Some(Err(words)) = self.logins.as_ref().map(Logins::refresh) {
+            self.log.say(format_args!("{words}; the logins in use stay"));
         }
     }
 

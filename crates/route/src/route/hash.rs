@@ -1,10 +1,14 @@
 //! `HashRoute`: the child whose number the key hashes to.
 
+mod continuum;
+
 use std::borrow::Cow;
 use std::rc::Rc;
 
 use guira_client::Request;
 use guira_client::ring::{Rendezvous, WEIGHTED_CH3_TRIES, ch3, crc32, weighted_ch3};
+
+pub(crate) use continuum::KeyHash;
 
 use super::choice::Chooser;
 use super::{Node, error, latest, null};
@@ -13,6 +17,7 @@ use crate::config::fields::Fields;
 use crate::config::{ConfigError, Json};
 use crate::settings::RuntimeVariables;
 use crate::{Context, key};
+use continuum::Continuum;
 
 /// A child by the routing key, or by the bucket that the key was put into.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(super) enum Function {
     /// With weights from a runtime variable.
     WeightedCh3Rv(RuntimeVariables, String),
     Rendezvous(Rendezvous, &'static str),
+    /// As twemproxy has it.
+    Continuum(Box<Continuum>),
 }
 
 impl Function {
@@ -66,6 +73,9 @@ impl Function {
                     tags(fields, children)?.into_iter().zip(weights).collect();
                 Ok(Self::Rendezvous(Rendezvous::weighted(&servers), "WeightedRendezvous"))
             }
+            "Ketama" | "Modula" => {
+                Ok(Self::Continuum(Box::new(Continuum::read(fields, children)?)))
+            }
             _ => Err(fields.error(format!("Unknown hash function: {name}"))),
         }
     }
@@ -78,6 +88,7 @@ impl Function {
             Self::WeightedCh3(_) => "WeightedCh3",
             Self::WeightedCh3Rv(..) => "WeightedCh3Rv",
             Self::Rendezvous(_, name) => name,
+            Self::Continuum(continuum) => continuum.name(),
         }
     }
 
@@ -100,6 +111,7 @@ impl Function {
                 weighted_ch3(key, &weights, WEIGHTED_CH3_TRIES)
             }
             Self::Rendezvous(ring, _) => ring.choose(key),
+            Self::Continuum(continuum) => continuum.choose(key),
         }
     }
 }

@@ -47,9 +47,33 @@ flags! {
         keepalive_idle_s "keepalive-idle" ('I') Number "300"
             "Seconds of silence before the first keepalive probe";
     }
+    "TLS and logins" {
+        ssl_ports "ssl-port" () Text ""
+            "TCP ports for clients over TLS, separated by commas, at the addresses of -p";
+        pem_cert_path "pem-cert-path" () Text ""
+            "The router's certificate chain in PEM, for servers that want one, and for clients";
+        pem_key_path "pem-key-path" () Text ""
+            "Its key [default: in the file of the certificate]";
+        pem_ca_path "pem-ca-path" () Text ""
+            "Who signs servers' certificates; pools with use_ssl need it";
+        ssl_service_identity "ssl-service-identity" () Text ""
+            "The name in servers' certificates, where it isn't their host's";
+        server_pem_cert_path "server-pem-cert-path" () Text ""
+            "The certificate chain that clients see, if it is another";
+        server_pem_key_path "server-pem-key-path" () Text ""
+            "Its key";
+        server_pem_ca_path "server-pem-ca-path" () Text ""
+            "Who signs clients' certificates, which are checked then if there is one";
+        ssl_require_peer_certs "ssl-require-peer-certs" () Switch ""
+            "Refuse clients over TLS that have no certificate";
+        auth_file "auth-file" () Text ""
+            "Lines user:password: clients log in first, as with memcached's -Y";
+        server_auth_file "server-auth-file" () Text ""
+            "A line user:password to log in with at each server";
+    }
     "Configuration" {
         config "config" () Text ""
-            "The configuration: file:PATH, or the text itself";
+            "The configuration: file:PATH, etcd:HOST:PORT/KEY, or the text itself";
         config_file "config-file" ('f') Text ""
             "The configuration's path, as --config file:PATH has it";
         config_str "config-str" () Text ""
@@ -122,6 +146,8 @@ flags! {
             "Class of packets to servers of pools without qos, from 0 to 4";
         default_qos_path "default-qos-path" () Number "0"
             "Path of such packets, from 0 to 3";
+        dns_servers "dns-servers" () Text ""
+            "Who is asked for servers' names, by addresses separated by commas [default: as /etc/resolv.conf says]";
         target_max_inflight_requests "target-max-inflight-requests" () Number "0"
             "Requests under way at once, a server and thread; more are answered 307 busy (0: no limit)";
     }
@@ -177,7 +203,6 @@ pub(super) const SWITCHES_IGNORED: &[&str] = &[
     "external-carbon-connection-logging-enabled",
     "delete-carbon-instance-upon-init-failure",
     "dump_preprocessed_config_enabled",
-    "ssl-require-peer-certs",
     "ssl-use-ktls12",
     "enable-server-compression",
     "enable-pass-through-mode",
@@ -231,18 +256,10 @@ pub(super) const NUMBERS_IGNORED: &[&str] = &[
 
 /// Flags with text, as above.
 pub(super) const TEXTS_IGNORED: &[&str] = &[
-    "pem-cert-path",
-    "pem-key-path",
-    "pem-ca-path",
-    "ssl-service-identity",
     "additional-ssl-service-identities",
     "debug-fifo-root",
     "carbon-router-name",
-    "ssl-port",
     "tls-ticket-key-seed-path",
-    "server-pem-cert-path",
-    "server-pem-key-path",
-    "server-pem-ca-path",
     "server-ssl-service-identity",
     "key-client-binding-nonlookaside-verifier",
     "core-multiplier",

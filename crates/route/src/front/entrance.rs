@@ -1,0 +1,142 @@
+//! What a client goes through before its first request: the handshake of TLS, and a login where one is needed.
+//!
+//! Logins are memcached's for the text protocol (`-Y`): a `set` whose value is `user password`.
+//!
+//! # Invariants
+//! 1. Nothing of a client is routed before it is through.
+//! 2. How long a check of a password takes depends on how many users there are, not on what is right or wrong.
+//! 3. Who isn't through in [`ENTRANCE_MAX`] is closed.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::task::ready;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use guira_client::Login as Credentials;
+use guira_proto::{Login, fixed, parse_login};
+use parking_lot::Mutex;
+use subtle::{Choice, ConstantTimeEq};
+use tokio::time::timeout;
+
+use super::shared::Shared;
+use super::stream::{Arrival, Stream};
+
+/// A client that may ask, and what it sent behind its login.
+pub(crate) async fn enter(arrival: Arrival, shared: &Shared) -> io::Result<(Stream, BytesMut)> {
+    let entering = async {
+        let mut stream = arrival.into_stream(&shared.tls).await?;
+        let input = match &shared.logins {
+            None => BytesMut::new(),
+            Some(logins) => log_in(&mut stream, logins).await?,
+        };
+        Ok((stream, input))
+    };
+    timeout(ENTRANCE_MAX, entering).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+async fn log_in(stream: &mut Stream, logins: &Logins) -> io::Result<BytesMut> {
+    let mut input = BytesMut::new();
+    loop {
+        let (answer, used, is_through) = match parse_login(&input) {
+            Login::Line | Login::Value => {
+                read_some(stream, &mut input).await?;
+                continue;
+            }
+            Login::Junk => return Err(io::ErrorKind::InvalidData.into()),
+            Login::Refused { reply, used } => (reply, used, false),
+            Login::Token { user, password, used } if logins.admit(user, password) => {
+                (fixed::STORED, used, true)
+            }
+            Login::Token { used, .. } => (fixed::AUTH_FAILED, used, false),
+        };
+        input.advance(used.min(input.len()));
+        write_all(stream, answer).await?;
+        if is_through {
+            return Ok(input);
+        }
+    }
+}
+
+async fn read_some(stream: &mut Stream, input: &mut BytesMut) -> io::Result<()> {
+    input.reserve(READ_BYTES);
+    let n = std::future::poll_fn(|cx| stream.poll_read(cx, input));
+    if n.await? == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
+    std::future::poll_fn(|cx| {
+        while !bytes.is_empty() {
+            let n = ready!(stream.poll_write(cx, bytes))?;
+            bytes = &bytes[n..];
+        }
+        stream.poll_flush(cx)
+    })
+    .await
+}
+
+/// Who may log in, from a file of `user:password` lines.
+#[derive(Debug)]
+pub(crate) struct Logins {
+    path: PathBuf,
+    users: Mutex<Vec<User>>,
+}
+
+#[derive(Debug)]
+struct User {
+    name: Vec<u8>,
+    password: Vec<u8>,
+}
+
+impl Logins {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// In a sentence: it can't be read, or which line is no `user:password`.
+    pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
+        let users = Mutex::new(users(&path)?);
+        Ok(Self { path, users })
+    }
+
+    /// Reads the file again; if that fails, those who could log in still can.
+    pub(crate) fn refresh(&self) -> Result<(), String> {
+        let fresh = users(&self.path)?;
+        *self.users.lock() = fresh;
+        Ok(())
+    }
+
+    fn admit(&self, name: &[u8], password: &[u8]) -> bool {
+        let is_it = |user: &User| user.name.ct_eq(name) & user.password.ct_eq(password);
+        let users = self.users.lock();
+        users.iter().fold(Choice::from(0), |found, user| found | is_it(user)).into()
+    }
+}
+
+/// What the router says to servers that want a login: the file's first line.
+pub(crate) fn credentials(path: &PathBuf) -> Result<Credentials, String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let users = users(path)?;
+    let first = users.first().ok_or_else(|| format!("{}: no user:password in it", path.display()));
+    first.map(|user| Credentials::new(text(&user.name), text(&user.password)))
+}
+
+fn users(path: &PathBuf) -> Result<Vec<User>, String> {
+    let shown = path.display();
+    let text = fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
+    let lines = text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let lines = lines.enumerate().filter(|(_, line)| !line.is_empty());
+    lines
+        .map(|(at, line)| match line.iter().position(|&b| b == b':') {
+            Some(colon) => {
+                Ok(User { name: line[..colon].to_vec(), password: line[colon + 1..].to_vec() })
+            }
+            None => Err(format!("{shown}: line {} is no user:password", at + 1)),
+        })
+        .collect()
+}
+
+/// For handshake and login together.
+const ENTRANCE_MAX: Duration = Duration::from_secs(10);
+/// Room for a read.
+const READ_BYTES: usize = 4 << 10;

@@ -1,0 +1,231 @@
+//! Servers' names, looked up again when their records' time is over: one look-up a name for all threads.
+//!
+//! ```text
+//! link ─ name, port ─▶ Names ─▶ a task on the main thread ─ addresses, when they change ─▶ the link's connection
+//! ```
+//! DNS is asked itself, since the system's resolver tells neither how long an answer holds nor what an SRV record says;
+//! `/etc/hosts` comes first, and names that DNS doesn't know are left to the system.
+//!
+//! # Invariants
+//! 1. A look-up that fails changes nothing for those who have an answer.
+//! 2. Addresses are in order of their numbers, so that all threads and routers try the same one first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use guira_client::{Known, Whereabouts};
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::RData;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use crate::Server;
+
+/// A name to look after, and who is to be told.
+pub(crate) struct Job {
+    host: String,
+    port: u16,
+    told: watch::Sender<Known>,
+}
+
+/// The names that links want to know of.
+#[derive(Debug)]
+pub(crate) struct Names {
+    known: Mutex<HashMap<(String, u16), Whereabouts>>,
+    jobs: UnboundedSender<Job>,
+    /// For whoever looks names up.
+    orders: Mutex<Option<UnboundedReceiver<Job>>>,
+}
+
+impl Names {
+    pub(crate) fn new() -> Self {
+        let (jobs, orders) = unbounded_channel();
+        Self { known: Mutex::default(), jobs, orders: Mutex::new(Some(orders)) }
+    }
+
+    /// Where a server's name leads; `None`: it has no name.
+    pub(crate) fn whereabouts(&self, server: &Server) -> Option<Whereabouts> {
+        if server.is_unix || server.host.parse::<IpAddr>().is_ok() {
+            return None;
+        }
+        let place = (server.host.clone(), server.port);
+        let mut known = self.known.lock();
+        let fresh = || {
+            let (told, whereabouts) = watch::channel(None);
+            let job = Job { host: server.host.clone(), port: server.port, told };
+            // The main thread has ended: so will this one.
+            let _ = self.jobs.send(job);
+            whereabouts
+        };
+        Some(known.entry(place).or_insert_with(fresh).clone())
+    }
+
+    /// Looks names up for ever. To be called once, in the main thread's runtime.
+    pub(crate) async fn look_up_forever(self: Arc<Self>, servers: DnsServers) {
+        let Some(mut orders) = self.orders.lock().take() else { return };
+        while let Some(job) = orders.recv().await {
+            tokio::spawn(Arc::clone(&self).look_after(job, Arc::clone(&servers)));
+        }
+    }
+
+    /// Tells where a name leads until nobody listens.
+    async fn look_after(self: Arc<Self>, job: Job, servers: DnsServers) {
+        let Job { host, port, told } = job;
+        loop {
+            let (known, pause) = match look_up(&host, &servers).await {
+                Ok((ips, holds)) => {
+                    (Ok(ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()), holds)
+                }
+                Err(words) => (Err(words.into()), HOLDS_MIN),
+            };
+            told.send_if_modified(|old| {
+                let is_news = match (&old, &known) {
+                    (Some(Ok(_)), Err(_)) => false,
+                    (Some(old), new) => old != new,
+                    (None, _) => true,
+                };
+                if is_news {
+                    *old = Some(known);
+                }
+                is_news
+            });
+            tokio::time::sleep(pause).await;
+            let mut known = self.known.lock();
+            if told.receiver_count() <= 1 {
+                // The map's own: whoever wants the name from now on has it looked up anew.
+                known.remove(&(host, port));
+                return;
+            }
+        }
+    }
+}
+
+/// Which DNS servers are asked; empty: those of `/etc/resolv.conf`.
+pub(crate) type DnsServers = Arc<[SocketAddr]>;
+
+/// Reads `--dns-servers`.
+pub(crate) fn dns_servers(text: &str) -> Result<DnsServers, String> {
+    let parse = |text: &str| -> Result<SocketAddr, String> {
+        let ip = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DNS_PORT));
+        ip.or_else(|_| text.parse()).map_err(|_| {
+            format!("--dns-servers {text}: write IP addresses, with a port if it isn't 53")
+        })
+    };
+    text.split(',').filter(|text| !text.is_empty()).map(parse).collect()
+}
+
+/// A resolver that knows `/etc/hosts` and the configuration as they are now, and no answers from before.
+fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
+    let builder = if servers.is_empty() {
+        TokioResolver::builder_tokio().map_err(|error| error.to_string())?
+    } else {
+        let named = servers.iter().map(|server| {
+            let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+            let connections = connections.map(|mut connection| {
+                connection.port = server.port();
+                connection
+            });
+            NameServerConfig::new(server.ip(), true, connections.into())
+        });
+        let config = ResolverConfig::from_parts(None, Vec::new(), named.collect());
+        TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+    };
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// A name's addresses, and how long they hold.
+async fn look_up(host: &str, servers: &[SocketAddr]) -> Result<(Vec<IpAddr>, Duration), String> {
+    let asked = match resolver(servers) {
+        Err(words) => Err(words),
+        Ok(resolver) => match resolver.lookup_ip(host).await {
+            Ok(answer) => Ok((answer.iter().collect::<Vec<_>>(), holds(answer.valid_until()))),
+            Err(error) => Err(error.to_string()),
+        },
+    };
+    let (mut ips, holds) = match asked {
+        Ok(answer) => answer,
+        Err(words) => {
+            let by_system = tokio::net::lookup_host((host, 0)).await;
+            let by_system =
+                by_system.map_err(|_| format!("the name {host} has no address: {words}"))?;
+            (by_system.map(|address| address.ip()).collect(), HOLDS_BY_SYSTEM)
+        }
+    };
+    ips.sort_unstable();
+    ips.dedup();
+    if ips.is_empty() { Err(format!("the name {host} has no address")) } else { Ok((ips, holds)) }
+}
+
+fn holds(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).clamp(HOLDS_MIN, HOLDS_MAX)
+}
+
+/// Servers that one entry of a pool stands for, by what DNS says: how the entry is written, and each server's text.
+pub(crate) type Members = BTreeMap<String, Vec<String>>;
+
+/// Looks up an entry `srv:NAME…` or `all:HOST:PORT…`; also says how long that holds.
+///
+/// # Errors
+/// In words.
+pub(crate) async fn members(
+    entry: &str,
+    servers: &[SocketAddr],
+) -> Result<(Vec<String>, Duration), String> {
+    let (kind, rest) = entry.split_once(':').unwrap_or_default();
+    let (name, rest) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
+    if kind == "all" {
+        let (ips, holds) = look_up(name, servers).await?;
+        let bracketed = |ip: IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        return Ok((ips.into_iter().map(|ip| bracketed(ip) + rest).collect(), holds));
+    }
+    let answer = resolver(servers)?.srv_lookup(name).await;
+    let answer = answer.map_err(|error| format!("{name} has no SRV record: {error}"))?;
+    let records = answer.answers().iter().filter_map(|record| match &record.data {
+        RData::SRV(srv) => Some(srv),
+        _ => None,
+    });
+    let records: Vec<_> = records.collect();
+    let best = records.iter().map(|srv| srv.priority).min();
+    let best = records.iter().filter(|srv| Some(srv.priority) == best);
+    let mut texts: Vec<String> = best
+        .map(|srv| {
+            let target = srv.target.to_utf8();
+            format!("{}:{}{rest}", target.trim_end_matches('.'), srv.port)
+        })
+        .collect();
+    texts.sort_unstable();
+    texts.dedup();
+    if texts.is_empty() {
+        return Err(format!("{name} has no SRV record"));
+    }
+    Ok((texts, holds(answer.valid_until())))
+}
+
+/// The same for who can't wait in a runtime.
+///
+/// # Errors
+/// In words.
+pub(crate) fn members_now(
+    entry: &str,
+    servers: &DnsServers,
+) -> Result<(Vec<String>, Duration), String> {
+    let (entry, servers) = (entry.to_owned(), Arc::clone(servers));
+    // A runtime can't be waited for in another one's thread.
+    let asking = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        runtime.block_on(members(&entry, &servers))
+    });
+    asking.join().unwrap_or_else(|_| Err("the look-up panicked".to_owned()))
+}
+
+/// An answer is believed for so long at least, and at most; and one of the system's resolver for so long.
+const HOLDS_MIN: Duration = Duration::from_secs(1);
+const HOLDS_MAX: Duration = Duration::from_secs(300);
+const HOLDS_BY_SYSTEM: Duration = Duration::from_secs(30);
+const DNS_PORT: u16 = 53;

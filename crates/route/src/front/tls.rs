@@ -1,0 +1,219 @@
+//! TLS towards clients and towards servers: which files, read when, and what connections to come are given.
+//!
+//! # Invariants
+//! 1. A refresh reads all of its files and uses them, or changes nothing. Connections keep what they began with.
+//! 2. A server's certificate is always checked; there is no flag against it.
+//!
+//! # Costs
+//! A handshake is about a millisecond of a proxy thread, in which its other clients wait.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use guira_client::tls as pem;
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::server::WebPkiClientVerifier;
+use tokio_rustls::TlsAcceptor;
+
+use super::flags::Typed;
+use super::shared::Shared;
+
+/// What the flags say about TLS.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsOptions {
+    pub(crate) ports: Vec<u16>,
+    /// Shown to clients, and what their certificates are checked against.
+    listening: Option<Paths>,
+    needs_client_certificates: bool,
+    /// Shown to servers, and what their certificates are checked against.
+    upstream: Option<Paths>,
+    /// Expected in servers' certificates instead of their host's name.
+    servers_name: String,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, Default)]
+struct Paths {
+    /// Chain and key.
+    identity: Option<(PathBuf, PathBuf)>,
+    authorities: Option<PathBuf>,
+}
+
+impl TlsOptions {
+    /// Reads the flags; mcrouter's `--server-pem-…` are for clients, `--pem-…` for servers and, without those, for both.
+    pub(crate) fn new(typed: &Typed) -> Result<Self, String> {
+        let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
+        let identity = |prefix: &str| {
+            let (chain, key) =
+                (path(&format!("{prefix}pem_cert_path")), path(&format!("{prefix}pem_key_path")));
+            let key = key.or_else(|| chain.clone());
+            chain.zip(key)
+        };
+        let ports = typed.text("ssl_ports");
+        let ports = ports.split(',').filter(|port| !port.is_empty()).map(|port| {
+            let number = port.trim().parse();
+            number.map_err(|_| format!("--ssl-port {port}: a port is a number up to 65535"))
+        });
+        let ports: Vec<u16> = ports.collect::<Result<_, _>>()?;
+        let needs_client_certificates = typed.switch("ssl_require_peer_certs");
+        let listening = Paths {
+            identity: identity("server_").or_else(|| identity("")),
+            authorities: path("server_pem_ca_path")
+                .or_else(|| path("pem_ca_path").filter(|_| needs_client_certificates)),
+        };
+        if !ports.is_empty() && listening.identity.is_none() {
+            return Err(
+                "--ssl-port needs a certificate: give --pem-cert-path and --pem-key-path".into()
+            );
+        }
+        if needs_client_certificates && listening.authorities.is_none() {
+            return Err(
+                "--ssl-require-peer-certs needs who signs them: give --server-pem-ca-path".into()
+            );
+        }
+        let upstream = Paths { identity: identity(""), authorities: path("pem_ca_path") };
+        Ok(Self {
+            listening: Some(listening).filter(|_| !ports.is_empty()),
+            needs_client_certificates,
+            upstream: Some(upstream).filter(|paths| paths.authorities.is_some()),
+            servers_name: typed.text("ssl_service_identity"),
+            ports,
+        })
+    }
+
+    /// Whether servers can be spoken to over TLS.
+    pub(crate) fn knows_authorities(&self) -> bool {
+        self.upstream.is_some()
+    }
+
+    fn server_config(&self, paths: &Paths) -> Result<ServerConfig, String> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = match &paths.authorities {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let roots = parsed(path, pem::roots)?;
+                let mut verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                if !self.needs_client_certificates {
+                    verifier = verifier.allow_unauthenticated();
+                }
+                let verifier = verifier.build().map_err(|e| format!("{}: {e}", path.display()))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let (chain, key) = paths.identity.as_ref().ok_or("no certificate")?;
+        let certified =
+            builder.with_single_cert(parsed(chain, pem::certificates)?, parsed(key, pem::key)?);
+        certified.map_err(|error| format!("{}: {error}", chain.display()))
+    }
+
+    fn client_tls(&self, paths: &Paths) -> Result<pem::Tls, String> {
+        let authorities = paths.authorities.as_ref().ok_or("no authorities")?;
+        let tls = match &paths.identity {
+            None => parsed(authorities, pem::Tls::trusting),
+            Some((chain, key)) => {
+                let [chain, key] = [read(chain)?, read(key)?];
+                parsed(authorities, |pem| pem::Tls::trusting_as(pem, &chain, &key))
+            }
+        }?;
+        match &self.servers_name[..] {
+            "" => Ok(tls),
+            name => tls.named(name).map_err(|e| format!("--ssl-service-identity: {e}")),
+        }
+    }
+
+    /// When each file was last written.
+    fn times(&self) -> Vec<Option<SystemTime>> {
+        let sides = self.listening.iter().chain(&self.upstream);
+        let paths = sides.flat_map(|side| {
+            let (chain, key) = side.identity.as_ref().map(|(c, k)| (c, k)).unzip();
+            [chain, key, side.authorities.as_ref()].into_iter().flatten()
+        });
+        paths.map(|path| fs::metadata(path).and_then(|file| file.modified()).ok()).collect()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T, pem::TlsError>,
+) -> Result<T, String> {
+    parse(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What connections to come are given.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    options: TlsOptions,
+    listening: Option<Mutex<Arc<ServerConfig>>>,
+    upstream: Option<pem::Tls>,
+}
+
+impl Tls {
+    /// Reads all files.
+    ///
+    /// # Errors
+    /// In a sentence: which can't be used.
+    pub(crate) fn open(options: TlsOptions) -> Result<Self, String> {
+        let listening = options.listening.as_ref().map(|paths| options.server_config(paths));
+        let upstream = options.upstream.as_ref().map(|paths| options.client_tls(paths));
+        let listening = listening.transpose()?.map(|config| Mutex::new(Arc::new(config)));
+        Ok(Self { listening, upstream: upstream.transpose()?, options })
+    }
+
+    fn refresh(&self) -> Result<(), String> {
+        let fresh = Self::open(self.options.clone())?;
+        if let (Some(now), Some(fresh)) = (&self.listening, fresh.listening) {
+            *now.lock() = fresh.into_inner();
+        }
+        if let (Some(now), Some(fresh)) = (&self.upstream, &fresh.upstream) {
+            now.renew(fresh);
+        }
+        Ok(())
+    }
+
+    /// For a client's connection; `None`: nobody listens for TLS.
+    pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
+        self.listening.as_ref().map(|config| TlsAcceptor::from(Arc::clone(&config.lock())))
+    }
+
+    /// For servers.
+    pub(crate) fn upstream(&self) -> Option<pem::Tls> {
+        self.upstream.clone()
+    }
+}
+
+/// Reads the files again, and says how that went.
+pub(crate) fn refresh(shared: &Shared) {
+    match shared.tls.refresh() {
+        Ok(()) => shared.log.say(format_args!("certificates and keys were read again")),
+        Err(words) => shared.log.say(format_args!("{words}; the certificates in use stay")),
+    }
+}
+
+/// Reads the files again when they have changed, for ever.
+pub(crate) async fn watch(shared: Arc<Shared>) {
+    let options = shared.options.tls.clone();
+    let mut seen = options.times();
+    while !seen.is_empty() {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let now = options.times();
+        if now != seen {
+            refresh(&shared);
+            seen = now;
+        }
+    }
+}
+
+/// How often the files' times are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);

@@ -1,0 +1,208 @@
+//! Keys where twemproxy puts them: its hash functions, and its two ways from a number to a server.
+//!
+//! ```text
+//! ketama   libmemcached's circle of 160 points a server, by name and weight; the key's place is by any hash
+//! modula   the hash modulo the sum of the weights
+//! ```
+//! # Invariants
+//! 1. Each function gives the number that twemproxy's gives on x86 and ARM servers under Linux, where its `char` has a
+//!    sign on the first only: keys beyond ASCII are hashed as on x86.
+
+use guira_client::ring::Ketama;
+use md5::{Digest, Md5};
+
+use crate::config::ConfigError;
+use crate::config::fields::Fields;
+
+/// How a key becomes a number of 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyHash {
+    OneAtATime,
+    Md5,
+    Crc16,
+    Crc32,
+    Crc32a,
+    Fnv1_64,
+    Fnv1a64,
+    Fnv1_32,
+    Fnv1a32,
+    Murmur,
+}
+
+impl KeyHash {
+    /// By twemproxy's name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "one_at_a_time" => Self::OneAtATime,
+            "md5" => Self::Md5,
+            "crc16" => Self::Crc16,
+            "crc32" => Self::Crc32,
+            "crc32a" => Self::Crc32a,
+            "fnv1_64" => Self::Fnv1_64,
+            "fnv1a_64" => Self::Fnv1a64,
+            "fnv1_32" => Self::Fnv1_32,
+            "fnv1a_32" => Self::Fnv1a32,
+            "murmur" => Self::Murmur,
+            _ => return None,
+        })
+    }
+
+    fn hash(self, key: &[u8]) -> u32 {
+        let signed = || key.iter().map(|&byte| i32::from(byte.cast_signed()).cast_unsigned());
+        match self {
+            Self::OneAtATime => {
+                let hash = signed().fold(0_u32, |hash, byte| {
+                    let hash = hash.wrapping_add(byte);
+                    let hash = hash.wrapping_add(hash << 10);
+                    hash ^ hash >> 6
+                });
+                let hash = hash.wrapping_add(hash << 3);
+                let hash = hash ^ hash >> 11;
+                hash.wrapping_add(hash << 15)
+            }
+            Self::Md5 => {
+                let digest = Md5::digest(key);
+                u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
+            }
+            Self::Crc16 => key.iter().fold(0, |crc: u32, &byte| {
+                crc << 8 ^ crc16_of((crc >> 8) & 0xff ^ u32::from(byte))
+            }),
+            Self::Crc32 => crc32fast::hash(key) >> 16 & 0x7fff,
+            Self::Crc32a => crc32fast::hash(key),
+            // Only the lower half counts, and it doesn't depend on the upper one.
+            Self::Fnv1_64 => {
+                signed().fold(FNV_64, |hash, byte| hash.wrapping_mul(FNV_64_PRIME) ^ byte)
+            }
+            Self::Fnv1a64 => {
+                signed().fold(FNV_64, |hash, byte| (hash ^ byte).wrapping_mul(FNV_64_PRIME))
+            }
+            Self::Fnv1_32 => {
+                signed().fold(FNV_32, |hash, byte| hash.wrapping_mul(FNV_32_PRIME) ^ byte)
+            }
+            Self::Fnv1a32 => {
+                signed().fold(FNV_32, |hash, byte| (hash ^ byte).wrapping_mul(FNV_32_PRIME))
+            }
+            Self::Murmur => murmur(key),
+        }
+    }
+}
+
+/// CCITT's CRC of one byte.
+fn crc16_of(byte: u32) -> u32 {
+    (0..8).fold(byte << 8, |crc, _| {
+        let shifted = crc << 1;
+        (if crc & 0x8000 == 0 { shifted } else { shifted ^ 0x1021 }) & 0xffff
+    })
+}
+
+/// MurmurHash2 with twemproxy's seed.
+fn murmur(key: &[u8]) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    let length = u32::try_from(key.len()).unwrap_or(u32::MAX);
+    let (words, rest) = key.as_chunks::<4>();
+    let mut hash =
+        words.iter().fold(0xdead_beef_u32.wrapping_mul(length) ^ length, |hash, word| {
+            let word = u32::from_le_bytes(*word).wrapping_mul(M);
+            hash.wrapping_mul(M) ^ (word ^ word >> 24).wrapping_mul(M)
+        });
+    if !rest.is_empty() {
+        let last = rest.iter().rev().fold(0, |last: u32, &byte| last << 8 | u32::from(byte));
+        hash = (hash ^ last).wrapping_mul(M);
+    }
+    hash = (hash ^ hash >> 13).wrapping_mul(M);
+    hash ^ hash >> 15
+}
+
+/// From a key to a server's number.
+#[derive(Debug)]
+pub(crate) struct Continuum {
+    hash: KeyHash,
+    /// What stands between these two bytes is hashed instead of the key.
+    tag: Option<(u8, u8)>,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Ketama(Ketama),
+    /// Each server as often as its weight says.
+    Modula(Vec<usize>),
+}
+
+impl Continuum {
+    /// From `hash_func`, `key_hash`, `hash_tag`, `names` and `weights`.
+    pub(super) fn read(fields: Fields<'_>, children: usize) -> Result<Self, ConfigError> {
+        let of_size = |name: &str| {
+            let array = fields.array(name)?;
+            match array.filter(|array| array.len() != children) {
+                Some(_) => Err(fields.error(format!("{name}: one a server is wanted"))),
+                None => Ok(array),
+            }
+        };
+        let weights: Vec<u32> = match of_size("weights")? {
+            None => vec![1; children],
+            Some(weights) => {
+                let weight = weights.iter().map(|json| {
+                    let number = json.as_int().and_then(|n| u32::try_from(n).ok());
+                    let number = number.filter(|n| (1..=WEIGHT_MAX).contains(n));
+                    let message = format!("a weight is a whole number from 1 to {WEIGHT_MAX}");
+                    number.ok_or_else(|| ConfigError::at(json.line, message))
+                });
+                weight.collect::<Result<_, _>>()?
+            }
+        };
+        let way = if fields.string("hash_func")? == Some("Modula") {
+            let slots = weights.iter().enumerate();
+            let slots = slots.flat_map(|(n, &weight)| std::iter::repeat_n(n, weight as usize));
+            Way::Modula(slots.collect())
+        } else {
+            let names = of_size("names")?.ok_or_else(|| fields.error("names needed for Ketama"))?;
+            let names = names.iter().map(|json| {
+                json.as_str().ok_or_else(|| ConfigError::at(json.line, "a name is a string"))
+            });
+            let names: Vec<&str> = names.collect::<Result<_, _>>()?;
+            let servers: Vec<(&str, u32)> = names.into_iter().zip(weights).collect();
+            Way::Ketama(Ketama::new(&servers))
+        };
+        let name = fields.string("key_hash")?.unwrap_or("md5");
+        let hash = KeyHash::named(name);
+        let hash = hash.ok_or_else(|| fields.error(format!("Unknown key hash: {name}")))?;
+        let tag = match fields.string("hash_tag")?.map(str::as_bytes) {
+            None | Some([]) => None,
+            Some(&[open, close]) => Some((open, close)),
+            Some(_) => return Err(fields.error("hash_tag: two characters are wanted, as \"{}\"")),
+        };
+        Ok(Self { hash, tag, way })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self.way {
+            Way::Ketama(_) => "Ketama",
+            Way::Modula(_) => "Modula",
+        }
+    }
+
+    pub(super) fn choose(&self, key: &[u8]) -> usize {
+        let hash = self.hash.hash(self.tagged(key));
+        match &self.way {
+            Way::Ketama(ring) => ring.next_to(hash),
+            Way::Modula(slots) => slots[hash as usize % slots.len()],
+        }
+    }
+
+    fn tagged<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        let inner = |(open, close): (u8, u8)| {
+            let start = memchr::memchr(open, key)? + 1;
+            let end = memchr::memchr(close, &key[start..])?;
+            Some(&key[start..start + end]).filter(|inner| !inner.is_empty())
+        };
+        self.tag.and_then(inner).unwrap_or(key)
+    }
+}
+
+const FNV_64: u32 = 0x8422_2325;
+const FNV_64_PRIME: u32 = 0x0000_01b3;
+const FNV_32: u32 = 0x811c_9dc5;
+const FNV_32_PRIME: u32 = 0x0100_0193;
+/// More would only make a long table.
+const WEIGHT_MAX: u32 = 10_000;

@@ -1,0 +1,148 @@
+//! Meta commands through `guira route`, and leases on stock memcached behind it.
+
+use guira_tests::client::Client;
+use guira_tests::server::{Address, Program, Server, free_port};
+use std::thread;
+use std::time::Duration;
+
+/// A router in front of one memcached, and that memcached.
+fn router(protocol: &str) -> (Server, Server) {
+    let memcached = Server::start_tcp(Program::Memcached, &[]);
+    let Address::Tcp(behind) = *memcached.address() else { panic!("a port") };
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"], \"protocol\": \"{protocol}\"}}}}, \
+         \"route\": \"PoolRoute|A\"}}"
+    );
+    for _ in 0..3 {
+        let port = free_port();
+        let text = port.to_string();
+        let flags = ["-p", &text, "--listen-addresses", "127.0.0.1", "--config", &config];
+        if let Ok(server) = Server::start_at(Program::Router, &flags, Address::Tcp(port)) {
+            return (server, memcached);
+        }
+    }
+    panic!("no router came up in three tries");
+}
+
+fn talk(client: &mut Client, send: &str) -> String {
+    let reply = client.exchange(send.replace('\n', "\r\n").as_bytes());
+    String::from_utf8_lossy(&reply.bytes).replace("\r\n", "\n")
+}
+
+/// The token of a lease-get, which found nothing.
+fn lease(client: &mut Client, key: &str) -> u64 {
+    let reply = talk(client, &format!("lease-get {key}\n"));
+    let words: Vec<&str> = reply.split_ascii_whitespace().collect();
+    let ["LVALUE", found, token, "0", "0", "END"] = words[..] else { panic!("{reply}") };
+    assert_eq!(found, key);
+    token.parse().expect("a number")
+}
+
+#[test]
+fn one_of_all_who_miss_has_the_lease_on_stock_memcached_and_a_delete_takes_it_away() {
+    let (router, memcached) = router("meta");
+    let mut client = router.connect();
+    let token = lease(&mut client, "k");
+    assert!(token > 1, "{token}");
+    for _ in 0..3 {
+        assert_eq!(lease(&mut router.connect(), "k"), 1, "wait");
+    }
+    assert_eq!(talk(&mut client, "get k\ngets k\n"), "END\nEND\n", "nobody sees the empty item");
+    let filled = talk(&mut client, &format!("lease-set k {token} 5 0 2\nv1\nlease-get k\n"));
+    assert_eq!(filled, "STORED\nVALUE k 5 2\nv1\nEND\n");
+    assert_eq!(talk(&mut client, "delete k\n"), "DELETED\n");
+    let stale = lease(&mut client, "k");
+    assert_eq!(talk(&mut client, "delete k\n"), "DELETED\n");
+    let fresh = lease(&mut client, "k");
+    assert_ne!(stale, fresh);
+    let late = talk(&mut client, &format!("lease-set k {stale} 0 0 3\nold\n"));
+    assert_eq!(late, "NOT_STORED\n", "what was read before the delete");
+    let good = talk(&mut client, &format!("lease-set k {fresh} 0 0 3\nnew\nget k\n"));
+    assert_eq!(good, "STORED\nVALUE k 0 3\nnew\nEND\n");
+    let over = talk(&mut client, &format!("set k 0 0 5\nnewer\nlease-set k {fresh} 0 0 3\nold\n"));
+    assert_eq!(over, "STORED\nNOT_STORED\n");
+    assert_eq!(memcached.connect().get("k").as_deref(), Some(&b"newer"[..]));
+}
+
+#[test]
+fn a_lease_that_nobody_used_goes_to_another_after_ten_seconds() {
+    let (router, _memcached) = router("meta");
+    let mut client = router.connect();
+    let first = lease(&mut client, "k");
+    let second = (0..1000).find_map(|_| {
+        thread::sleep(Duration::from_millis(20));
+        Some(lease(&mut client, "k")).filter(|&token| token != 1)
+    });
+    let second = second.expect("a token within 20 seconds");
+    assert_ne!(first, second);
+    let late = talk(&mut client, &format!("lease-set k {first} 0 0 1\nx\n"));
+    assert_eq!(late, "NOT_STORED\n");
+}
+
+#[test]
+fn each_text_command_is_answered_as_before_where_the_server_is_asked_in_meta() {
+    let (router, _memcached) = router("meta");
+    let mut client = router.connect();
+    for (send, expect) in [
+        ("set k 5 0 3\nabc\n", "STORED\n"),
+        ("add k 0 0 1\nx\n", "NOT_STORED\n"),
+        ("replace none 0 0 1\nx\n", "NOT_STORED\n"),
+        ("append k 0 0 1\nd\n", "STORED\n"),
+        ("prepend k 0 0 1\n_\n", "STORED\n"),
+        ("get none k\n", "VALUE k 5 5\n_abcd\nEND\n"),
+        ("gat 100 k none\n", "VALUE k 5 5\n_abcd\nEND\n"),
+        ("touch k 100\n", "TOUCHED\n"),
+        ("touch none 100\n", "NOT_FOUND\n"),
+        ("cas none 0 0 1 5\nx\n", "NOT_FOUND\n"),
+        ("set n 0 0 2\n10\n", "STORED\n"),
+        ("incr n 5\n", "15\n"),
+        ("decr n 20\n", "0\n"),
+        ("incr none 1\n", "NOT_FOUND\n"),
+        ("delete k\n", "DELETED\n"),
+        ("delete k\n", "NOT_FOUND\n"),
+    ] {
+        assert_eq!(talk(&mut client, send), expect, "{send}");
+    }
+    let reply = talk(&mut client, "set w 0 0 1\nx\nincr w 1\n");
+    assert!(reply.contains("CLIENT_ERROR"), "{reply}");
+    let reply = talk(&mut client, "gets w\n");
+    let cas = reply.split_ascii_whitespace().nth(4).expect("a unique").to_owned();
+    let swaps = format!("cas w 0 0 1 {cas}\ny\ncas w 0 0 1 {cas}\nz\n");
+    assert_eq!(talk(&mut client, &swaps), "STORED\nEXISTS\n");
+}
+
+#[test]
+fn meta_flags_reach_the_server_whatever_the_pool_speaks() {
+    for protocol in ["ascii", "meta"] {
+        let (router, memcached) = router(protocol);
+        let mut client = router.connect();
+        for (send, expect) in [
+            ("mg k s v N30 Oa\n", "VA 0 s0 Oa W\n\n"),
+            ("mg k s v N30\n", "VA 0 s0 Z\n\n"),
+            ("mg k v N30 q\nmn\n", "VA 0 Z\n\nMN\n"),
+            ("ms k 3 T100 F7 c\nabc\n", "HD c"),
+            ("mg k f h l t v k\n", "VA 3 f7 h"),
+            ("md k I T30\n", "HD\n"),
+            ("mg k v s\n", "VA 3 s3 X W\nabc\n"),
+            ("mg k v R30\n", "VA 3 Z X\n"),
+            ("md k q\nmg k v t\n", "EN\n"),
+            ("ma n N60 J13 v t\n", "VA 2 t60\n13\n"),
+            ("ma n D5 N60 J13 v\n", "VA 2\n18\n"),
+            ("ms n 1 MA N60 T0 I\nx\n", "HD\n"),
+            ("ms a2F5IMO8IGI= 2 b T100\nhi\n", "HD\n"),
+            ("mg a2F5IMO8IGI= b v k\n", "VA 2 ka2F5IMO8IGI= b\nhi\n"),
+            ("md a2F5IMO8IGI= b q\nmg a2F5IMO8IGI= b v\n", "EN\n"),
+            ("mg none v t q\nmg none k v t Oz\n", "EN knone Oz\n"),
+            ("mg none v N30 N30\n", "CLIENT_ERROR duplicate flag\n"),
+        ] {
+            let reply = client
+                .exchange_past(send.replace('\n', "\r\n").as_bytes(), send.matches("mn").count());
+            let reply = String::from_utf8_lossy(&reply.bytes).replace("\r\n", "\n");
+            assert!(reply.starts_with(expect), "{protocol}: {send}: {reply}");
+        }
+        // And it is told as the server tells it.
+        let ask = "ms w 2 T90 F3\nhi\nmg w s f v k Oq l\nmg w\nmg none t\nmd w I T30\nmg w s v\nmg w s v\n";
+        let routed = talk(&mut client, ask);
+        assert_eq!(routed, talk(&mut memcached.connect(), ask), "{protocol}");
+    }
+}

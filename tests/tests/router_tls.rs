@@ -1,0 +1,208 @@
+//! `guira route` over TLS and with logins, towards clients and towards servers: real binaries on both sides.
+
+use guira_tests::client::Client;
+use guira_tests::server::{Address, Program, Server, free_port, own_directory};
+use guira_tests::tls::{self, Authority};
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// A router on a plain port and one for TLS.
+fn router(config: &str, flags: &[&str]) -> (Server, u16) {
+    for _ in 0..3 {
+        let (plain, tls) = (free_port(), free_port());
+        let (plain_text, tls_text) = (plain.to_string(), tls.to_string());
+        let mut all =
+            vec!["-p", &plain_text, "--listen-addresses", "127.0.0.1", "--config", config];
+        all.extend_from_slice(flags);
+        if flags.contains(&"--pem-cert-path") {
+            all.extend_from_slice(&["--ssl-port", &tls_text]);
+        }
+        if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(plain)) {
+            return (server, tls);
+        }
+    }
+    panic!("no router came up in three tries");
+}
+
+fn pool(port: u16, fields: &str) -> String {
+    format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"localhost:{port}\"]{fields}}}}}, \"route\": \"PoolRoute|A\"}}"
+    )
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+fn port_of(server: &Server) -> u16 {
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    port
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("not within 20 seconds: {what}");
+}
+
+fn line(client: &mut Client) -> String {
+    let mut line = String::new();
+    while !line.ends_with('\n') {
+        line.push(char::from(client.read_exact(1)[0]));
+    }
+    line
+}
+
+#[test]
+fn clients_and_servers_are_spoken_to_over_tls() {
+    let dir = own_directory();
+    let authority = Authority::new("the test's authority");
+    let authority_path = dir.join("authority.pem");
+    fs::write(&authority_path, &authority.pem).expect("a file");
+    let [chain, key] = authority.identity("router").write(&dir);
+    let chain_option = format!("ssl_chain_cert={},ssl_key={}", text(&chain), text(&key));
+    let options = format!("{chain_option},ssl_ca_cert={},ssl_verify_mode=2", text(&authority_path));
+    let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &options]);
+    let config = pool(port_of(&server), ", \"use_ssl\": true");
+    let paths = [text(&chain), text(&key), text(&authority_path)];
+    let flags =
+        ["--pem-cert-path", paths[0], "--pem-key-path", paths[1], "--pem-ca-path", paths[2]];
+    let (router, tls_port) = router(&config, &flags);
+    let client = tls::Client::new(&authority, None, true);
+    let mut secure = client.connect_in_pieces(tls_port, 7);
+    let value = "v".repeat(300_000);
+    let set = format!("set k 0 0 {}\r\n{value}\r\n", value.len());
+    assert_eq!(secure.ask(&set, "\r\n"), "STORED\r\n");
+    let whole = format!("VALUE k 0 {}\r\n{value}\r\nEND\r\n", value.len());
+    assert_eq!(secure.ask("get k\r\n", "END\r\n"), whole);
+    assert_eq!(router.connect().get("k").map(|value| value.len()), Some(300_000), "and plainly");
+    let strangers = Authority::new("another authority");
+    let mut refused = tls::Client::new(&strangers, None, true).connect(tls_port);
+    assert!(refused.try_ask(b"get k\r\n", b"END\r\n").is_err(), "the router isn't who it says");
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn a_server_whose_certificate_is_anothers_is_not_spoken_to() {
+    let dir = own_directory();
+    let (authority, strangers) = (Authority::new("one"), Authority::new("another"));
+    let [chain, key] = strangers.identity("server").write(&dir);
+    let strangers_path = dir.join("authority.pem");
+    fs::write(&strangers_path, &authority.pem).expect("a file");
+    let options = format!("ssl_chain_cert={},ssl_key={}", text(&chain), text(&key));
+    let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &options]);
+    let config = pool(port_of(&server), ", \"security_mech\": \"ssl\"");
+    let (router, _) = router(&config, &["--pem-ca-path", text(&strangers_path)]);
+    let reply = router.connect().ask("get k");
+    assert!(reply.contains("invalid peer certificate"), "{reply}");
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn certificates_are_read_again_on_hangup_and_connections_stay() {
+    let dir = own_directory();
+    let memcached = Server::start_tcp(Program::Memcached, &[]);
+    let authority = Authority::new("the test's authority");
+    let [chain, key] = authority.identity("before").write(&dir);
+    let flags = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
+    let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
+    let client = tls::Client::new(&authority, None, true);
+    let mut old = client.connect(tls_port);
+    assert_eq!(old.ask("get k\r\n", "END\r\n"), "END\r\n");
+    let before = old.server_certificate();
+    fs::write(&chain, "no certificate").expect("a file");
+    router.signal(Signal::HUP);
+    eventually("the bad file is refused", || {
+        router.said().contains("the certificates in use stay")
+    });
+    authority.identity("after").write(&dir);
+    router.signal(Signal::HUP);
+    eventually("the new certificate is shown", || {
+        let mut fresh = client.connect(tls_port);
+        fresh.ask("get k\r\n", "END\r\n");
+        fresh.server_certificate() != before
+    });
+    assert_eq!(old.ask("get k\r\n", "END\r\n"), "END\r\n", "who was there stays");
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn a_client_without_a_certificate_is_refused_where_one_is_wanted() {
+    let dir = own_directory();
+    let memcached = Server::start_tcp(Program::Memcached, &[]);
+    let authority = Authority::new("the test's authority");
+    let authority_path = dir.join("authority.pem");
+    fs::write(&authority_path, &authority.pem).expect("a file");
+    let [chain, key] = authority.identity("router").write(&dir);
+    let (_router, tls_port) = router(
+        &pool(port_of(&memcached), ""),
+        &[
+            "--pem-cert-path",
+            text(&chain),
+            "--pem-key-path",
+            text(&key),
+            "--server-pem-ca-path",
+            text(&authority_path),
+            "--ssl-require-peer-certs",
+        ],
+    );
+    let mut stranger = tls::Client::new(&authority, None, true).connect(tls_port);
+    assert!(stranger.try_ask(b"get k\r\n", b"END\r\n").is_err());
+    let identity = authority.identity("client");
+    let mut known = tls::Client::new(&authority, Some(&identity), true).connect(tls_port);
+    assert_eq!(known.ask("get k\r\n", "END\r\n"), "END\r\n");
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn clients_log_in_at_the_router_and_the_router_at_its_servers() {
+    let dir = own_directory();
+    let (clients, servers) = (dir.join("clients"), dir.join("servers"));
+    fs::write(&clients, "alice:one\nbob:two words\n").expect("a file");
+    fs::write(&servers, "router:secret\n").expect("a file");
+    let memcached = Server::start_tcp(Program::Memcached, &["-Y", text(&servers)]);
+    let flags = ["--auth-file", text(&clients), "--server-auth-file", text(&servers)];
+    let (router, _) = router(&pool(port_of(&memcached), ""), &flags);
+    let exchange = |client: &mut Client, send: &[u8], lines: usize| {
+        client.send(send);
+        (0..lines).map(|_| line(client)).collect::<Vec<_>>()
+    };
+    let mut client = router.connect();
+    let refused = "CLIENT_ERROR unauthenticated\r\n";
+    assert_eq!(exchange(&mut client, b"get k\r\n", 1), [refused]);
+    let wrong = b"set auth 0 0 9\r\nalice two\r\n";
+    assert_eq!(exchange(&mut client, wrong, 1), ["CLIENT_ERROR authentication failure\r\n"]);
+    let right = b"set auth 0 0 13\r\nbob two words\r\nset k 0 0 1\r\nx\r\nget k\r\n";
+    let answers = ["STORED\r\n", "STORED\r\n", "VALUE k 0 1\r\n", "x\r\n", "END\r\n"];
+    assert_eq!(exchange(&mut client, right, 5), answers, "what came with the login is served");
+    fs::write(&clients, "carol:three\n").expect("a file");
+    router.signal(Signal::HUP);
+    eventually("the new file counts", || {
+        let mut client = router.connect();
+        exchange(&mut client, b"set auth 0 0 11\r\ncarol three\r\n", 1) == ["STORED\r\n"]
+    });
+    let mut late = router.connect();
+    let gone = exchange(&mut late, b"set auth 0 0 13\r\nbob two words\r\n", 1);
+    assert_eq!(gone, ["CLIENT_ERROR authentication failure\r\n"]);
+    assert_eq!(client.get("k").as_deref(), Some(&b"x"[..]), "who was in stays in");
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn a_pool_over_tls_is_refused_where_nobody_says_who_signs() {
+    let refused = Server::start_at(
+        Program::Router,
+        &["-p", &free_port().to_string(), "--config", &pool(1, ", \"use_ssl\": true")],
+        Address::Tcp(free_port()),
+    );
+    let said = refused.expect_err("it doesn't start").said;
+    assert!(said.contains("say by --pem-ca-path who signs servers' certificates"), "{said}");
+    assert!(said.contains("line: 1"), "{said}");
+}
