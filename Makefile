@@ -87,7 +87,7 @@ bench: ## the index in process, then guira beside memcached over a socket
 	$(CARGO) bench -p guira-index
 	tests/bench-beside $(target)/release/guira
 
-lab: ## the papers' experiments with their checks, under 25 minutes (LAB=quick: seconds, LAB=hop-load: one); lab/report.md
+lab: ## the papers' experiments with their checks, under 30 minutes (LAB=quick: seconds, LAB=hop-load: one); lab/report.md
 	$(CARGO) build --release --bin guira
 	$(target)/release/guira lab run $(LAB) --scale small --check
 	$(target)/release/guira lab report

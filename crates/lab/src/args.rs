@@ -82,7 +82,7 @@ Examples:
   guira lab list                       what there is
   guira lab run memc3-t2               one experiment; read lab/memc3-t2.md, see lab/memc3-t2.svg
   guira lab run quick --check          the short ones that count, not time; exit code 1 if a check fails
-  guira lab run all --scale small      everything, under 25 minutes on two cores
+  guira lab run all --scale small      everything, under 30 minutes on two cores
   guira lab report --to docs/lab.md    one page from what was run, with its plots beside it";
 
 const RUN_EXAMPLES: &str = "\

@@ -5,17 +5,24 @@
 //! stale_set  fills that updates overtake        transient  memory of a short-lived key family
 //! gets       the whole server: hits, misses, one key and ten, TCP and UDP
 //! slab       value sizes that shift             restart    the hit rate across an upgrade
+//! gutter     a server is lost                   warm_up    a cold cluster; both with `web`, clients that look aside
+//! udp        gets past the router               window     how much a client asks for at once
 //! ```
-//! The caches are the real ones. But for `gets` the clients' and the database's time is simulated, so that a run repeats
-//! itself.
+//! The caches are the real ones. Of `lease`, `stale_set` and `window` the clients' and the database's time is simulated, so
+//! that a run repeats itself; `gutter`, `warm_up` and `udp` are live, with real routers and servers.
 
 mod gets;
+mod gutter;
 mod herd;
 mod lease;
 mod restart;
 mod slab;
 mod stale_set;
 mod transient;
+mod udp;
+mod warm_up;
+mod web;
+mod window;
 
 use crate::experiment::Experiment;
 
@@ -23,6 +30,10 @@ use crate::experiment::Experiment;
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     lease::EXPERIMENT,
     stale_set::EXPERIMENT,
+    window::EXPERIMENT,
+    udp::EXPERIMENT,
+    gutter::EXPERIMENT,
+    warm_up::EXPERIMENT,
     slab::EXPERIMENT,
     transient::EXPERIMENT,
     gets::HITS_AND_MISSES,

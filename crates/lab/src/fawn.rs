@@ -3,12 +3,14 @@
 //! Keys asked equally often fall on servers like balls into bins, drawn anew in each trial (`balls.rs`). Loads are
 //! *normalised*: 1 is a server's share if all got the same of all queries. A server takes 10,000 queries a second, as in
 //! the thesis, and the system as much as its fullest server allows. The bounds are those that `guira plan` goes by
-//! (`guira_route::plan`).
+//! (`guira_route::plan`). But figure 2.6 is measured on real servers behind a real router (`live.rs`).
 
 mod balls;
 mod bounds;
+mod live;
 mod max_load;
 mod nodes;
+mod relay;
 mod sizes;
 mod sweep;
 
@@ -18,6 +20,7 @@ use crate::experiment::Experiment;
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     max_load::EXPERIMENT,
     bounds::EXPERIMENT,
+    live::EXPERIMENT,
     nodes::SNAPSHOT,
     nodes::THROUGHPUT,
     sweep::EXPERIMENT,

@@ -14,6 +14,7 @@
 //! memc3 …     an experiment a file       baseline  what the papers compare with
 //! measure     rounds, medians, CPU time  scale     how large
 //! drive       what drives tables         figures   short ways to say what an outcome consists of
+//! live        fleets of processes
 //! ```
 
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod fawn;
 mod figures;
 mod hopscotch;
 mod list;
+mod live;
 mod machine;
 pub mod measure;
 mod memc3;

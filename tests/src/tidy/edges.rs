@@ -19,6 +19,7 @@ pub const EDGES: [(&str, &[&str]); 13] = [
         &[
             "guira-bench",
             "guira-cache",
+            "guira-client",
             "guira-filter",
             "guira-index",
             "guira-policy",

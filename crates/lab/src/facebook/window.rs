@@ -1,0 +1,297 @@
+//! Section 3.1, figure 4: how long a web server's requests wait, and how many are lost, against how many it may have under
+//! way.
+//!
+//! Simulated: a page asks for many keys of many servers at once; the answers meet at the switch's port to the web server,
+//! which sends one after the other and has room for a few; what finds no room is lost, as is one of a thousand anyway, and
+//! is noticed after a while. The adaptive window is the client's own (`guira_client::Window`).
+
+use crate::figures::{axis, check, series, table};
+use crate::{Axis, Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
+use anyhow::Result;
+use guira_bench::Rng;
+use guira_client::{Permit, Window};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Figure 4.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    id: "fb-window",
+    paper: Paper::Facebook,
+    title: "waiting time and lost answers against the size of a web server's window",
+    claim: "with a small window requests wait for each other, with a large one answers are lost in the switch: between them \
+            the waiting time has a minimum, and a window that grows slowly and shrinks on a loss finds it",
+    shape: "the smallest and the largest window wait at least twice as long as the best; the client's adaptive one at most \
+            1.5 times as long, with at most a tenth of the largest one's losses",
+    verdict: Verdict::Reproduced,
+    is_quick: true,
+    run,
+};
+
+/// What a window did.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// From when a page asks until it has an answer, or knows that there is none: mean, milliseconds.
+    wait_ms: f64,
+    /// Of the requests.
+    lost: f64,
+    /// Requests under way at most, on the average.
+    size: f64,
+}
+
+fn run(run: &Run<'_>) -> Result<Outcome> {
+    let pages = run.scale.pick(400, 10_000);
+    let fixed: Vec<(usize, Seen)> = SIZES
+        .iter()
+        .enumerate()
+        .map(|(place, &size)| {
+            (run.progress)(place as f64 / SIZES.len() as f64, &format!("{size} requests"));
+            (size, Switch::new(Limit::Fixed { size, out: 0 }, run.seed).serve(pages))
+        })
+        .collect();
+    let most = u32::try_from(SIZES[SIZES.len() - 1]).unwrap_or(u32::MAX);
+    let adaptive = Limit::Adaptive(Window::new(FIRST_SIZE, most));
+    let adaptive = Switch::new(adaptive, run.seed).serve(pages);
+    Ok(outcome(&fixed, adaptive))
+}
+
+fn outcome(fixed: &[(usize, Seen)], adaptive: Seen) -> Outcome {
+    let wait = |it: &&(usize, Seen)| it.1.wait_ms;
+    let best = fixed.iter().min_by(|a, b| wait(a).total_cmp(&wait(b))).expect("there are sizes");
+    let (small, large) = (fixed[0].1, fixed[fixed.len() - 1].1);
+    let over_best = |seen: Seen| seen.wait_ms / best.1.wait_ms;
+    let checks = vec![
+        check(
+            "waiting with a window of one, over the best",
+            over_best(small),
+            Bound::AtLeast(2.0),
+            "each request waits for all before it",
+        ),
+        check(
+            "waiting with the largest window, over the best",
+            over_best(large),
+            Bound::AtLeast(2.0),
+            "most answers of a page find the port full, and their loss is noticed late",
+        ),
+        check(
+            "waiting with the adaptive window, over the best",
+            over_best(adaptive),
+            Bound::AtMost(1.5),
+            "it grows until something is lost, and is half as large then",
+        ),
+        check(
+            "losses with the adaptive window, over those with the largest",
+            adaptive.lost / large.lost,
+            Bound::AtMost(0.1),
+            "a loss now and then tells it where the limit is",
+        ),
+    ];
+    let reading = format!(
+        "The best fixed window has {} requests: a request waits {:.2} ms, with one at a time {:.2} ms, with {} {:.2} ms, and \
+         {:.0} % are lost. The adaptive window has {:.0} on the average, waits {:.2} ms and loses {:.1} %.",
+        best.0,
+        best.1.wait_ms,
+        small.wait_ms,
+        fixed[fixed.len() - 1].0,
+        large.wait_ms,
+        100.0 * large.lost,
+        adaptive.size,
+        adaptive.wait_ms,
+        100.0 * adaptive.lost,
+    );
+    let plots = vec![
+        plot("How long a request waits", "milliseconds", fixed, adaptive, |it| it.wait_ms),
+        plot("Requests that get no answer", "% of the requests", fixed, adaptive, |it| {
+            100.0 * it.lost
+        }),
+    ];
+    Outcome { plots, tables: vec![figures(fixed, adaptive)], checks, reading }
+}
+
+fn plot(
+    title: &str,
+    unit: &str,
+    fixed: &[(usize, Seen)],
+    adaptive: Seen,
+    of: fn(&Seen) -> f64,
+) -> Plot {
+    let line = fixed.iter().map(|(size, seen)| (*size as f64, of(seen)));
+    let ends = [SIZES[0], SIZES[SIZES.len() - 1]].map(|size| (size as f64, of(&adaptive)));
+    Plot {
+        title: title.into(),
+        x: Axis { is_log: true, ..axis("requests under way at most") },
+        y: axis(unit),
+        series: vec![series("fixed window", line), series("adaptive window", ends)],
+    }
+}
+
+fn figures(fixed: &[(usize, Seen)], adaptive: Seen) -> Table {
+    let row = |name: String, seen: &Seen| {
+        vec![name, format!("{:.2}", seen.wait_ms), format!("{:.2}", 100.0 * seen.lost)]
+    };
+    let rows = fixed.iter().map(|(size, seen)| row(size.to_string(), seen));
+    let last = row(format!("adaptive, {:.0} on the average", adaptive.size), &adaptive);
+    let title = format!(
+        "Pages of {PAGE} keys; a port that sends an answer in {SEND_US} µs and has room for {BUFFER}; a loss is noticed \
+         after {TIMEOUT_US} µs"
+    );
+    table(&title, &["window", "waits, ms", "lost, %"], rows.chain(std::iter::once(last)).collect())
+}
+
+/// How much may be under way.
+enum Limit {
+    Fixed { size: usize, out: usize },
+    Adaptive(Window),
+}
+
+impl Limit {
+    /// Room for one more, if there is any.
+    fn enter(&mut self) -> Option<Option<Permit>> {
+        match self {
+            Self::Fixed { size, out } => (*out < *size).then(|| {
+                *out += 1;
+                None
+            }),
+            Self::Adaptive(window) => window.try_enter().map(Some),
+        }
+    }
+
+    /// One is no longer under way: it was answered, or not.
+    fn leave(&mut self, permit: Option<Permit>, is_answered: bool) {
+        if let Self::Fixed { out, .. } = self {
+            *out -= 1;
+        }
+        match permit {
+            Some(permit) if is_answered => permit.answered(),
+            unanswered => drop(unanswered),
+        }
+    }
+
+    fn size(&self) -> f64 {
+        match self {
+            Self::Fixed { size, .. } => *size as f64,
+            Self::Adaptive(window) => window.size(),
+        }
+    }
+}
+
+/// Something happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Its answer comes to the port.
+    Arrives,
+    /// Its answer is with the web server.
+    Answered,
+    /// It is known that there will be none.
+    Lost,
+}
+
+/// The web server, and the port before it; times in microseconds.
+struct Switch {
+    limit: Limit,
+    rng: Rng,
+    now: u64,
+    /// What happens when, to which request of the page.
+    events: BinaryHeap<Reverse<(u64, usize, Event)>>,
+    /// Those that wait for the window.
+    waiting: VecDeque<usize>,
+    permits: Vec<Option<Permit>>,
+    /// Answers in the port's buffer, and when it has sent the last of them.
+    port_free_at: u64,
+}
+
+impl Switch {
+    fn new(limit: Limit, seed: u64) -> Self {
+        Self {
+            limit,
+            rng: Rng::new(seed),
+            now: 0,
+            events: BinaryHeap::new(),
+            waiting: VecDeque::new(),
+            permits: Vec::new(),
+            port_free_at: 0,
+        }
+    }
+
+    /// One page after the other.
+    fn serve(mut self, pages: u64) -> Seen {
+        let (mut waited, mut lost, mut size) = (0, 0, 0.0);
+        for _ in 0..pages {
+            let begun = self.now;
+            size += self.limit.size();
+            self.waiting.extend(0..PAGE);
+            self.permits = std::iter::repeat_with(|| None).take(PAGE).collect();
+            self.send();
+            while let Some(Reverse((at, request, event))) = self.events.pop() {
+                self.now = at;
+                match event {
+                    Event::Arrives => self.arrives(request),
+                    Event::Answered | Event::Lost => {
+                        waited += at - begun;
+                        lost += u64::from(event == Event::Lost);
+                        let permit = self.permits[request].take();
+                        self.limit.leave(permit, event == Event::Answered);
+                        self.send();
+                    }
+                }
+            }
+            self.now += THINK_US;
+        }
+        let requests = (pages * PAGE as u64) as f64;
+        Seen {
+            wait_ms: waited as f64 / requests / 1e3,
+            lost: lost as f64 / requests,
+            size: size / pages as f64,
+        }
+    }
+
+    /// Sends what the window has room for.
+    fn send(&mut self) {
+        while !self.waiting.is_empty()
+            && let Some(permit) = self.limit.enter()
+            && let Some(request) = self.waiting.pop_front()
+        {
+            self.permits[request] = permit;
+            let takes = SERVER_US.0 + self.rng.below(SERVER_US.1 - SERVER_US.0);
+            self.events.push(Reverse((self.now + takes, request, Event::Arrives)));
+        }
+    }
+
+    fn arrives(&mut self, request: usize) {
+        let queued = self.port_free_at.saturating_sub(self.now).div_ceil(SEND_US);
+        if queued >= BUFFER || self.rng.below(LOSS_ONE_OF) == 0 {
+            self.events.push(Reverse((self.now + TIMEOUT_US, request, Event::Lost)));
+            return;
+        }
+        self.port_free_at = self.port_free_at.max(self.now) + SEND_US;
+        self.events.push(Reverse((self.port_free_at, request, Event::Answered)));
+    }
+}
+
+const SIZES: [usize; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+/// Where the adaptive window begins.
+const FIRST_SIZE: u32 = 10;
+/// Keys of a page: the paper's pages have 521 on the average.
+const PAGE: usize = 521;
+/// How long a server takes, and the way: from, to.
+const SERVER_US: (u64, u64) = (100, 300);
+/// How long the port sends an answer: 1.2 KB at a gigabit a second.
+const SEND_US: u64 = 10;
+/// Answers that the port has room for.
+const BUFFER: u64 = 64;
+/// After how long a client gives an answer up.
+const TIMEOUT_US: u64 = 20_000;
+const LOSS_ONE_OF: u64 = 1000;
+/// Between pages.
+const THINK_US: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_request_at_a_time_loses_what_chance_takes_and_a_page_at_once_far_more() {
+        let lost = |size| Switch::new(Limit::Fixed { size, out: 0 }, 1).serve(50).lost;
+        assert!(lost(1) < 0.005, "{}", lost(1));
+        assert!(lost(PAGE) > 0.1, "{}", lost(PAGE));
+    }
+}

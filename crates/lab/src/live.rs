@@ -1,0 +1,169 @@
+//! Whole fleets for experiments: `guira serve` and `guira route` as processes of their own, and clients over sockets.
+//!
+//! Everything listens on 127.0.0.1, at ports that were free a moment before, and ends when it is dropped.
+
+use crate::measure::now;
+use crate::memc3::f9::Server;
+use crate::memc3::pages;
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A `guira serve` of one thread.
+pub(crate) fn store() -> Result<Server> {
+    store_with(&[])
+}
+
+/// As [`store`], with more flags.
+pub(crate) fn store_with(flags: &[&str]) -> Result<Server> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    Server::start("guira serve", Command::new(program).arg("serve").args(flags), 1)
+}
+
+/// A `guira route` of one proxy.
+pub(crate) struct Router {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Router {
+    /// Starts it with a configuration, and waits until it accepts.
+    pub(crate) fn start(config: &serde_json::Value, flags: &[&str]) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let program = std::env::current_exe().context("the path of this program")?;
+        let mut command = Command::new(program);
+        let command = pages::unset(&mut command)
+            .args(["route", "--config", &config.to_string(), "-p", &port.to_string()])
+            .args(["--listen-addresses", "127.0.0.1", "--num-proxies", "1", "--asynclog-disable"])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut router =
+            Self { child: command.spawn().context("guira route doesn't start")?, port };
+        let begun = now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if router.child.try_wait()?.is_some() || begun.elapsed() > START_MAX {
+                bail!("guira route doesn't listen on port {port}; its configuration is {config}");
+            }
+            pause(Duration::from_millis(5));
+        }
+        Ok(router)
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection that asks one thing at a time, in the text protocol; values are numbers.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+    line: String,
+}
+
+/// What a get found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Value(u64),
+    Miss,
+    Error,
+}
+
+impl Client {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        Ok(Self { stream: BufReader::new(stream), line: String::new() })
+    }
+
+    pub(crate) fn get(&mut self, key: &str) -> Result<Answer> {
+        if !self.ask(&format!("get {key}\r\n"))?.starts_with("VALUE ") {
+            return Ok(if self.line == "END\r\n" { Answer::Miss } else { Answer::Error });
+        }
+        self.read()?;
+        let value = self.line.trim_end().parse().context("a value that was not stored")?;
+        self.read()?;
+        Ok(Answer::Value(value))
+    }
+
+    /// Whether it was stored.
+    pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<bool> {
+        let value = format!("{value:020}");
+        Ok(self.ask(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()))? == "STORED\r\n")
+    }
+
+    /// Whether it was answered without an error. For so many seconds afterwards nothing is added, where the server knows
+    /// how.
+    pub(crate) fn delete(&mut self, key: &str, hold_off_s: u32) -> Result<bool> {
+        let hold_off = if hold_off_s > 0 { format!(" {hold_off_s}") } else { String::new() };
+        Ok(!self.ask(&format!("delete {key}{hold_off}\r\n"))?.contains("ERROR"))
+    }
+
+    /// A number of `stats`.
+    pub(crate) fn stat(&mut self, name: &str) -> Result<u64> {
+        self.ask("stats\r\n")?;
+        let mut found = None;
+        while self.line != "END\r\n" {
+            let mut words = self.line.split_whitespace().skip(1);
+            if words.next() == Some(name) {
+                found = words.next().and_then(|word| word.parse().ok());
+            }
+            self.read()?;
+        }
+        found.with_context(|| format!("no number {name} in stats"))
+    }
+
+    /// Stores keys at once, with the value 1.
+    pub(crate) fn fill(&mut self, keys: impl Iterator<Item = String>) -> Result<()> {
+        let mut sets = Vec::new();
+        for key in keys {
+            write!(sets, "set {key} 0 0 20 noreply\r\n{:020}\r\n", 1)?;
+        }
+        sets.extend_from_slice(b"mn\r\n");
+        self.stream.get_ref().write_all(&sets)?;
+        let mut done = [0; 4];
+        self.stream.read_exact(&mut done)?;
+        ensure!(&done == b"MN\r\n", "the server answers {done:?} to its sets");
+        Ok(())
+    }
+
+    /// The first line of the answer.
+    fn ask(&mut self, request: &str) -> Result<&str> {
+        self.stream.get_ref().write_all(request.as_bytes())?;
+        self.read()
+    }
+
+    fn read(&mut self) -> Result<&str> {
+        self.line.clear();
+        ensure!(self.stream.read_line(&mut self.line)? > 0, "the connection was closed");
+        Ok(&self.line)
+    }
+}
+
+/// Lets time pass.
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Lets time pass up to a moment.
+pub(crate) fn pause_until(at: Instant) {
+    pause(at.saturating_duration_since(now()));
+}
+
+/// A pool of a configuration.
+pub(crate) fn pool<'s>(stores: impl IntoIterator<Item = &'s Server>) -> serde_json::Value {
+    let names: Vec<_> = stores.into_iter().map(|it| format!("127.0.0.1:{}", it.port)).collect();
+    serde_json::json!({ "servers": names })
+}
+
+const START_MAX: Duration = Duration::from_secs(10);
+/// Nothing takes so long.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
