@@ -199,9 +199,16 @@ pub struct Reply {
 impl Reply {
     /// A reply that says how it ended, and no more.
     #[must_use]
-    pub fn new(outcome: Outcome) -> Self {
-        let (value, flags, token, number, message) = (Bytes::new(), 0, 0, 0, Bytes::new());
-        Self { outcome, value, flags, token, number, message, meta: None }
+    pub const fn new(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            value: Bytes::new(),
+            flags: 0,
+            token: 0,
+            number: 0,
+            message: Bytes::new(),
+            meta: None,
+        }
     }
 
     /// A failure, in words for people.

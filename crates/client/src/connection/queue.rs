@@ -583,20 +583,8 @@ const NONE: u32 = u32::MAX;
 /// Values from here on share the memory that they were read into. Bytes.
 const SHARED_BYTES_MIN: usize = 4 << 10;
 
-const MISS: Reply = bare(Outcome::NotFound);
-const FOUND: Reply = bare(Outcome::Found);
-
-const fn bare(outcome: Outcome) -> Reply {
-    Reply {
-        outcome,
-        value: Bytes::new(),
-        flags: 0,
-        token: 0,
-        number: 0,
-        message: Bytes::new(),
-        meta: None,
-    }
-}
+const MISS: Reply = Reply::new(Outcome::NotFound);
+const FOUND: Reply = Reply::new(Outcome::Found);
 
 #[cfg(test)]
 mod tests;
