@@ -193,7 +193,8 @@ mod tests {
         for (host, class) in [("127.0.0.1", 0x24), ("127.0.0.1", 0), ("::1", 0x80)] {
             let listener = tokio::net::TcpListener::bind((host, 0)).await.unwrap();
             let port = listener.local_addr().unwrap().port();
-            let stream = connect_tcp(host, port, class).await.unwrap();
+            let places: Vec<_> = lookup_host((host, port)).await.unwrap().collect();
+            let stream = connect_tcp(&places, class).await.unwrap();
             let marked = if host.contains(':') {
                 rustix::net::sockopt::ipv6_tclass(&stream).unwrap()
             } else {

@@ -15,10 +15,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use guira_client::{Reply, Request};
 use md5::{Digest, Md5};
+use tokio::time::Instant;
 
 use super::names::{self, DnsServers, Members};
 use super::options::{From, Options, Source};

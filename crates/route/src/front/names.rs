@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use guira_client::{Known, Whereabouts};
 use hickory_resolver::TokioResolver;
@@ -23,6 +23,7 @@ use hickory_resolver::proto::rr::RData;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::Server;
 
@@ -161,8 +162,8 @@ async fn look_up(host: &str, servers: &[SocketAddr]) -> Result<(Vec<IpAddr>, Dur
     if ips.is_empty() { Err(format!("the name {host} has no address")) } else { Ok((ips, holds)) }
 }
 
-fn holds(until: Instant) -> Duration {
-    until.saturating_duration_since(Instant::now()).clamp(HOLDS_MIN, HOLDS_MAX)
+fn holds(until: std::time::Instant) -> Duration {
+    until.saturating_duration_since(Instant::now().into_std()).clamp(HOLDS_MIN, HOLDS_MAX)
 }
 
 /// Servers that one entry of a pool stands for, by what DNS says: how the entry is written, and each server's text.

@@ -95,7 +95,7 @@ fn crc16_of(byte: u32) -> u32 {
     })
 }
 
-/// MurmurHash2 with twemproxy's seed.
+/// `MurmurHash2` with twemproxy's seed.
 fn murmur(key: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let length = u32::try_from(key.len()).unwrap_or(u32::MAX);
