@@ -11,7 +11,8 @@ LAB ?= all
 target := $(or $(CARGO_TARGET_DIR),target)
 
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
-tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \ dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client
+tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
+	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
 	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
 .PHONY: help run test lint fuzz soak faults crashes model miri bench lab dist setup tools clients smoke
