@@ -99,17 +99,15 @@ struct Share {
 }
 
 impl Part {
-    /// Polls; true once the reply is there.
-    fn is_done(&mut self, cx: &mut std::task::Context<'_>, context: &Context) -> bool {
+    fn poll(&mut self, cx: &mut std::task::Context<'_>, context: &Context) {
         let poll = match &mut self.state {
             State::Waiting(future) => future.as_mut().poll(cx),
             State::Asking(asking) => asking.poll(cx, context),
-            State::Shared => return false,
-            State::Done(_) => return true,
+            State::Shared | State::Done(_) => return,
         };
-        let Poll::Ready(reply) = poll else { return false };
-        self.state = State::Done(reply);
-        true
+        if let Poll::Ready(reply) = poll {
+            self.state = State::Done(reply);
+        }
     }
 
     /// The reply, once it is there.
@@ -131,21 +129,28 @@ impl Share {
 }
 
 impl Line {
-    fn is_done(&mut self, cx: &mut std::task::Context<'_>, context: &Context) -> bool {
+    /// Polls what is under way.
+    fn poll(&mut self, cx: &mut std::task::Context<'_>, context: &Context) {
         match self {
-            Line::Said(_) | Line::Shutdown => true,
+            Line::Said(_) | Line::Shutdown => {}
             Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
-                part.is_done(cx, context)
+                part.poll(cx, context);
             }
             Line::Get { parts, shares, .. } => {
                 shares.iter_mut().for_each(|share| share.poll(parts, cx, context));
-                // Each is polled, so that each is under way.
-                parts
-                    .iter_mut()
-                    .filter_map(|part| (!part.is_done(cx, context)).then_some(()))
-                    .count()
-                    == 0
+                parts.iter_mut().for_each(|part| part.poll(cx, context));
             }
+        }
+    }
+
+    /// Whether all of its replies are there.
+    fn is_answered(&self) -> bool {
+        match self {
+            Line::Said(_) | Line::Shutdown => true,
+            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
+                part.reply().is_some()
+            }
+            Line::Get { parts, .. } => parts.iter().all(|part| part.reply().is_some()),
         }
     }
 
@@ -222,12 +227,13 @@ impl Session {
 
     /// Polls all that is under way, and says what is answered.
     fn poll_lines(&mut self, cx: &mut std::task::Context<'_>) {
-        let mut is_front = true;
-        let mut done = 0;
-        for line in &mut self.lines {
-            is_front = line.is_done(cx, &self.context) && is_front;
-            done += usize::from(is_front);
-        }
+        self.lines.iter_mut().for_each(|line| line.poll(cx, &self.context));
+        self.say_answered();
+    }
+
+    /// Says what is answered, from the front.
+    fn say_answered(&mut self) {
+        let done = self.lines.iter().take_while(|line| line.is_answered()).count();
         for line in self.lines.drain(..done) {
             self.outstanding -= line.requests();
             self.proxy.say(line, &mut self.output);
@@ -302,7 +308,7 @@ impl Session {
         }
         self.input.extend_from_slice(&chunk[at..]);
         drop(chunk);
-        self.poll_lines(cx);
+        self.say_answered();
     }
 
     /// How many of the next bytes are thrown away.
@@ -313,7 +319,7 @@ impl Session {
     }
 
     fn begin(&mut self, asked: Asked, cx: &mut std::task::Context<'_>) {
-        let line = match asked {
+        let mut line = match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
                 self.proxy.get_several(op, exptime, keys, &self.context)
@@ -359,11 +365,9 @@ impl Session {
             }
         };
         self.outstanding += line.requests();
+        // Polled at once: what goes through routes reaches a server in the order in which it was sent.
+        line.poll(cx, &self.context);
         self.lines.push_back(line);
-        if let Some(line) = self.lines.back_mut() {
-            // Begun at once: requests reach a server in the order in which they were sent.
-            let _ = line.is_done(cx, &self.context);
-        }
     }
 
     fn count(&self, op: Op, n: usize) {
