@@ -30,7 +30,8 @@
 //! #     async fn write(&self, _: u64, _: &str) {}
 //! # }
 //! ```
-//! Without leases: a [`Got::Miss`] may be filled, a [`Got::Failed`] must not be.
+//! Without leases: a [`Got::Miss`] may be filled, a [`Got::Failed`] must not be. `examples/lookaside` is a program of this
+//! kind over a real database.
 //!
 //! # Which outcome means what
 //! After [`Outcome::ConnectError`] and [`Outcome::ConnectTimeout`] the server never saw the request; after
