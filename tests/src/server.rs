@@ -160,6 +160,10 @@ impl Server {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         send_signal(self.pid(), signal);
+        // A thread that runs when its process is stopped goes on for a moment.
+        while signal == Signal::STOP && !is_stopped(self.pid()) {
+            thread::yield_now();
+        }
     }
 
     /// Waits for it to end by itself, `seconds` at most.
@@ -300,6 +304,16 @@ pub fn send_signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         kill_process(pid, signal).ok();
     }
+}
+
+/// Whether each thread of a process is stopped, or the process is gone.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which may hold anything in its parentheses.
+        stat.rsplit(") ").next().is_none_or(|rest| !rest.starts_with(['R', 'S', 'D']))
+    })
 }
 
 /// A port of 127.0.0.1 on which nobody listens at this moment.

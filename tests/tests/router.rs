@@ -109,7 +109,7 @@ fn each_command_is_answered_as_memcached_answers_it() {
         ("mg a2F5IMO8IGI= b v\n", "EN\n"),
         ("ms m 2 T100 F7\nhi\nmg m f v q\nmg none v q\n", "HD\nVA 2 f7\nhi\n"),
         ("ma n v\n", "VA 1\n1\n"),
-        ("md m q\nmg m v k\n", "EN\n"),
+        ("md m q\nmg m v k\n", "EN km\n"),
         ("flush_all\n", "OK\n"),
         ("get k n\n", "END\n"),
         ("set k 0 0 3\ntoolong\n", ""),

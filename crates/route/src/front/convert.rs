@@ -112,7 +112,10 @@ impl Pool<'_> {
             let text = yaml.as_str().unwrap_or_default();
             server(text).ok_or_else(|| format!("server '{text}': host:port:weight is wanted"))
         };
-        list.iter().map(server).collect()
+        let mut servers = list.iter().map(server).collect::<Result<Vec<_>, _>>()?;
+        // twemproxy sorts them, short names first, before it numbers them.
+        servers.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
+        Ok(servers)
     }
 
     fn config(&self) -> Result<Config, String> {
@@ -259,8 +262,12 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
         assert_eq!(json["pools"]["alpha"]["server_timeout"], 400);
         let hash = &json["route"]["hash"];
-        assert_eq!(hash["names"], serde_json::json!(["10.0.0.1", "two"]));
-        assert_eq!((&hash["hash_func"], &hash["weights"][1]), (&"Ketama".into(), &2.into()));
+        assert_eq!(
+            hash["names"],
+            serde_json::json!(["two", "10.0.0.1"]),
+            "as twemproxy sorts them"
+        );
+        assert_eq!((&hash["hash_func"], &hash["weights"][0]), (&"Ketama".into(), &2.into()));
     }
 
     #[test]
