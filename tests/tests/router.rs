@@ -227,6 +227,24 @@ fn a_delete_that_timed_out_is_sent_again_though_its_server_was_never_marked() {
 }
 
 #[test]
+fn a_delete_that_no_text_command_can_repeat_fails_instead_of_being_written_down() {
+    let spool = own_directory();
+    let path = spool.to_str().expect("a path in UTF-8").to_owned();
+    let router = router(&[free_port()], &["-a", &path]);
+    let mut client = router.connect();
+    // Base64 of a key with a line end in it, and of one that is no UTF-8.
+    for key in ["YQ0KZmx1c2hfYWxs", "//79"] {
+        let reply = client.ask(&format!("md {key} b"));
+        assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
+    }
+    let count = || fs::read_dir(&spool).map_or(0, Iterator::count);
+    assert_eq!(count(), 0, "nothing is written");
+    assert_eq!(client.ask("delete k"), "NOT_FOUND\r\n");
+    assert_eq!(count(), 1);
+    fs::remove_dir_all(spool).expect("the spool was written");
+}
+
+#[test]
 fn guira_replay_sends_what_a_router_left_behind_and_no_more() {
     let port = free_port();
     let spool = own_directory();

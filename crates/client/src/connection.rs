@@ -51,6 +51,7 @@ use guira_proto::reply::ReplyLimits;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::wire::verbatim;
 use crate::{Address, Login, Op, Outcome, Reply, Request, Tls};
 use queue::{Limits, Queue};
 
@@ -277,6 +278,11 @@ impl Shared {
         let key = &request.key[..];
         let is_keyless = matches!(request.op, Op::FlushAll | Op::Version);
         let is_binary = request.meta.is_some();
+        let words = request.meta.as_deref();
+        if words.is_some_and(|words| !verbatim::is_sound(request.op, words)) {
+            let words = &b"meta flags that can't be sent"[..];
+            return Some(Reply::failure(Outcome::ClientError, words));
+        }
         if !is_keyless && !is_key(key, self.options.key_bytes_max, is_binary) {
             return Some(Reply::failure(Outcome::BadKey, queue::NOT_A_KEY));
         }

@@ -46,7 +46,7 @@ mod variables;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
@@ -143,13 +143,11 @@ fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), Str
     let start = |n| proxy::start(&shared, n, &loaded, &is_ready);
     let threads: Result<Vec<Thread>, _> = (0..shared.options.proxies).map(start).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
-    // Deletes that are left from before go out first. A server that takes too long gets them meanwhile.
-    let _ = ready.recv_timeout(START_WAIT);
     shared.log.say(format_args!("configured with {}", loaded.digest));
     adopt(&shared, loaded, is_from_disk);
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
-    let served = runtime.block_on(until_told(&shared, sockets, &threads));
+    let served = runtime.block_on(until_told(&shared, sockets, &threads, ready));
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads end.
     drop(runtime);
     for Thread { orders, handle } in threads {
@@ -168,6 +166,7 @@ async fn until_told(
     shared: &Arc<Shared>,
     sockets: Vec<Listening>,
     threads: &[Thread],
+    ready: Receiver<()>,
 ) -> Result<(), String> {
     let signals = || -> std::io::Result<_> {
         let [interrupt, terminate, hang_up] =
@@ -176,6 +175,10 @@ async fn until_told(
     };
     let (mut interrupt, mut terminate, mut hang_up) =
         signals().map_err(|e| format!("signals: {e}"))?;
+    let dns = Arc::clone(&shared.options.dns_servers);
+    tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
+    // Deletes that are left from before go out first. A server that takes too long gets them meanwhile.
+    let _ = tokio::task::spawn_blocking(move || ready.recv_timeout(START_WAIT)).await;
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let dealer = Arc::new(Dealer::new(Arc::clone(shared), orders.clone()));
     for socket in sockets {
@@ -202,8 +205,6 @@ async fn until_told(
     tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
     tokio::spawn(variables::watch(Arc::clone(shared)));
     tokio::spawn(tls::watch(Arc::clone(shared)));
-    let dns = Arc::clone(&shared.options.dns_servers);
-    tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
     loop {
         tokio::select! {
             _ = interrupt.recv() => return Ok(()),

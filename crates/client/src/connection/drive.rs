@@ -185,6 +185,9 @@ impl<'s> Driver<'s> {
         let mut state = self.shared.state.lock();
         match end {
             Poll::Ready(reply) => state.queue.fail_sent(reply, &mut self.woken),
+            Poll::Pending if state.queue.is_given_up() => {
+                state.queue.fail_sent(&Reply::new(Outcome::RemoteError), &mut self.woken);
+            }
             Poll::Pending if self.output.is_empty() && state.queue.is_quiet() => {}
             Poll::Pending => return None,
         }

@@ -75,7 +75,9 @@ pub(crate) fn decode(
     flags: MetaFlags<'_>,
     value: Bytes,
 ) -> Result<Reply, OutOfStep> {
-    let Some(status) = status.filter(|_| op != Op::MetaGet) else {
+    // A metaget has no value: its hit is a line.
+    let is_hit = |status: &MetaStatus| op == Op::MetaGet && *status == MetaStatus::Done;
+    let Some(status) = status.filter(|status| !is_hit(status)) else {
         return found(op, flags, value);
     };
     let outcome = match (status, op) {
@@ -104,6 +106,11 @@ fn found(op: Op, flags: MetaFlags<'_>, value: Bytes) -> Result<Reply, OutOfStep>
             b'X' => is_stale = true,
             b'Z' => is_others = true,
             b'W' => is_ours = true,
+            b't' if op == Op::MetaGet => {
+                // As mcrouter says it: a time, 0 for never.
+                let exptime = number().map_or(0, |left| unix_s().saturating_add(left));
+                text += &format!("exptime: {exptime}; ");
+            }
             _ => {}
         }
         text += &String::from_utf8_lossy(flag.text());
@@ -133,6 +140,11 @@ fn found(op: Op, flags: MetaFlags<'_>, value: Bytes) -> Result<Reply, OutOfStep>
     }
 }
 
+fn unix_s() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// For how long a winner has the lease. Seconds.
 const LEASE_S: u32 = 10;
 
@@ -141,7 +153,7 @@ const TOKENS_RESERVED: u64 = 2;
 
 #[cfg(test)]
 mod tests {
-    use super::{decode, encode, flags_of};
+    use super::{decode, encode, flags_of, unix_s};
     use crate::{Op, Outcome, Reply, Request};
     use bytes::Bytes;
     use guira_proto::MetaFlags;
@@ -212,6 +224,23 @@ mod tests {
         let waits = value(Op::LeaseGet, "f5 c7 X Z", "old");
         assert_eq!((waits.outcome, waits.token), (Outcome::FoundStale, 1));
         assert_eq!(value(Op::LeaseGet, "f5 c7", "v").outcome, Outcome::Found);
+    }
+
+    #[test]
+    fn a_metaget_says_when_an_item_ends_and_that_there_is_none() {
+        let hit = |flags: &'static str| {
+            let flags = MetaFlags::new(flags.as_bytes());
+            decode(Op::MetaGet, Some(MetaStatus::Done), flags, Bytes::new()).unwrap()
+        };
+        let ever = hit("h1 l5 s3 t-1");
+        assert_eq!(ever.outcome, Outcome::Found);
+        assert!(ever.message.windows(10).any(|words| words == b"exptime: 0"), "{ever:?}");
+        let soon = String::from_utf8(hit("t100").message.to_vec()).unwrap();
+        let at: u64 = soon.split([' ', ';']).find_map(|word| word.parse().ok()).unwrap();
+        assert!((99..=100).contains(&(at - unix_s())), "{soon}");
+        let none = MetaFlags::new(b"");
+        let miss = decode(Op::MetaGet, Some(MetaStatus::Miss), none, Bytes::new()).unwrap();
+        assert_eq!(miss.outcome, Outcome::NotFound);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     };
     out.extend_from_slice(command.as_bytes());
     out.push(b' ');
-    let is_plain = request.key.iter().all(|&b| b > b' ' && b < 0x7f);
+    let is_plain = request.key.iter().all(|&b| b > b' ' && b != 0x7f);
     if is_plain {
         out.extend_from_slice(&request.key);
     } else {
@@ -63,6 +63,16 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     // Writing to a vector cannot fail.
     let _ = out.write_all(b"\r\n");
     true
+}
+
+/// Whether a request's flags can be sent: its operation has a meta command, and they are words of one line that ask for a
+/// reply.
+pub(crate) fn is_sound(op: Op, words: &[u8]) -> bool {
+    let has_command =
+        matches!(op, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::Delete | Op::Incr | Op::Decr)
+            || op.is_update();
+    let is_line = words.iter().all(|&b| b >= b' ' && b != 0x7f);
+    has_command && is_line && !MetaFlags::new(words).any(|flag| flag.letter() == b'q')
 }
 
 /// What the answer means to whoever routes, with its flags for the client; `value` is that of a `VA`.
@@ -120,11 +130,25 @@ fn number<N: FromStr>(digits: &[u8]) -> Option<N> {
 
 #[cfg(test)]
 mod tests {
-    use super::{decode, encode};
+    use super::{decode, encode, is_sound};
     use crate::{Op, Outcome, Request};
     use bytes::Bytes;
     use guira_proto::MetaFlags;
     use guira_proto::reply::MetaStatus;
+
+    #[test]
+    fn flags_that_would_be_other_commands_or_no_answer_are_not_sent() {
+        assert!(is_sound(Op::Get, b"v t Oabc"));
+        assert!(is_sound(Op::Cas, b"C5 I"));
+        for (op, words) in [
+            (Op::Get, &b"v\r\nflush_all"[..]),
+            (Op::Get, b"v q"),
+            (Op::Touch, b"t"),
+            (Op::LeaseGet, b"v"),
+        ] {
+            assert!(!is_sound(op, words), "{op:?}");
+        }
+    }
 
     #[test]
     fn fields_are_written_from_the_request_and_the_rest_as_it_came() {

@@ -183,9 +183,12 @@ pub(crate) async fn watch(
             Err(refusal) => {
                 shared.log.say(format_args!("{refusal}; the configuration in use stays"));
                 note_failure(&shared);
+                // Names, or a store, that gave no answer may give one soon, and no file tells.
+                let is_passing = has_moved || matches!(refusal, Refusal::Unread(_));
                 tokio::select! {
                     () = wait_for_change(&source, &current) => {}
                     () = now.notified() => now.notify_one(),
+                    () = tokio::time::sleep(RETRY), if is_passing => now.notify_one(),
                 }
             }
         }
@@ -357,3 +360,6 @@ const MEMBERS_HOLD_MAX: Duration = Duration::from_secs(300);
 const MEMBERS_HOLD_MIN: Duration = Duration::from_secs(1);
 /// A kept configuration's name.
 const KEPT_NAME: &str = "mcrouter_config";
+
+/// Between attempts at a configuration that couldn't be read.
+const RETRY: Duration = Duration::from_secs(5);

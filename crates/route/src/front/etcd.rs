@@ -18,6 +18,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use ureq::Agent;
 
 use super::log::Log;
@@ -79,13 +80,20 @@ impl Place {
         Ok((value, number(&answer["header"]["revision"])))
     }
 
-    /// Returns when the key has changed behind `revision`.
+    /// Returns when the key has changed behind `revision`, or may have: after [`WATCH_MAX`], since a connection whose other
+    /// end is gone says nothing.
     fn wait(&self, revision: u64) -> io::Result<()> {
+        let began = Instant::now();
+        let waited = self.wait_for_event(revision);
+        if began.elapsed() >= WATCH_MAX { Ok(()) } else { waited }
+    }
+
+    fn wait_for_event(&self, revision: u64) -> io::Result<()> {
         let watch = json!({ "create_request": {
             "key": self.key(),
             "start_revision": (revision + 1).to_string(),
         }});
-        let answer = Self::agent(None)
+        let answer = Self::agent(Some(WATCH_MAX))
             .post(format!("{}/v3/watch", self.url))
             .send(watch.to_string())
             .map_err(io::Error::other)?;
@@ -126,11 +134,15 @@ pub(crate) fn watch(place: Place, log: Arc<Log>, reload: Arc<Notify>) -> io::Res
             }
             is_away = waited.is_err();
             // After a gap it may have changed unseen.
-            if let Ok((now, revision)) = place.read() {
-                if now != text {
-                    reload.notify_one();
+            match place.read() {
+                Ok((now, revision)) => {
+                    if now != text {
+                        reload.notify_one();
+                    }
+                    (text, seen) = (now, revision);
                 }
-                (text, seen) = (now, revision);
+                // Without the key, its removal would be told again and again.
+                Err(_) => thread::sleep(REST),
             }
         }
     };
@@ -144,6 +156,8 @@ fn number(json: &Value) -> u64 {
 
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 const READ_MAX: Duration = Duration::from_secs(5);
+/// A watch is begun anew after this.
+const WATCH_MAX: Duration = Duration::from_secs(60);
 /// Between attempts.
 const REST: Duration = Duration::from_secs(1);
 /// etcd takes no larger values by default.

@@ -254,6 +254,12 @@ impl Leaf {
     ) -> Reply {
         let Some(spool) = &self.shared.spool else { return reply };
         let key = self.key(&request.key);
+        // What reads the log sends a text command: it takes such a key for another, or for several commands.
+        let is_text = std::str::from_utf8(&key)
+            .is_ok_and(|key| !key.contains(|c: char| c <= ' ' || c == '\x7f'));
+        if !is_text {
+            return reply;
+        }
         if !spool.write_down(&self.wanted.server, &key, pool).await {
             self.shared.log.say(format_args!(
                 "can't write the delete of {} for {} down",

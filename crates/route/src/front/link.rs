@@ -104,7 +104,11 @@ impl Link {
     fn observe(self: &Arc<Self>, event: &Event) {
         match event {
             Event::Up => {
-                self.stats.is_up.store(true, Relaxed);
+                // A connection that follows its server's name takes the place of another without a word about that.
+                if self.stats.is_up.swap(true, Relaxed) {
+                    self.stats.closed.fetch_add(1, Relaxed);
+                }
+                self.is_resetting.store(false, Relaxed);
                 self.stats.opened.fetch_add(1, Relaxed);
             }
             Event::Down(reply) => {

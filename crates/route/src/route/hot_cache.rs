@@ -57,7 +57,8 @@ impl HotCacheRoute {
 impl Route for HotCacheRoute {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
         match request.op {
-            Op::Get => Box::pin(self.get(request, context)),
+            // What else a meta get asks for, such as who is to fill the key, is the server's to say.
+            Op::Get if request.meta.is_none() => Box::pin(self.get(request, context)),
             op if op.is_update() || op.is_arithmetic() || op == Op::Delete => {
                 Box::pin(self.write(request, context))
             }

@@ -113,7 +113,8 @@ impl SizeSplit {
     async fn set_under_lease(&self, request: &Request, context: &Context) -> Reply {
         let number: Bytes = (self.random.next() >> 32).to_string().into();
         let key = large_key(&request.key, &number);
-        let large = Request { op: Op::Set, key: key.clone(), token: 0, ..request.clone() };
+        let large =
+            Request { op: Op::Set, key: key.clone(), token: 0, meta: None, ..request.clone() };
         if self.is_in_both {
             let reply = self.l1.route(&Request { key, ..request.clone() }, context).await;
             if is_stored(reply.outcome) {

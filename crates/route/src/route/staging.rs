@@ -34,7 +34,7 @@ impl Staging {
             Op::Set | Op::LeaseSet | Op::Cas if is_stored(reply.outcome) => {
                 detach(
                     &self.staging,
-                    Request { op: Op::Set, token: 0, ..request.clone() },
+                    Request { op: Op::Set, token: 0, meta: None, ..request.clone() },
                     context,
                 );
             }

@@ -18,6 +18,11 @@ impl Queue {
         self.order.is_empty() && self.out.is_empty() && !self.is_end_due
     }
 
+    /// Whether something was sent that nobody waits for any more: the other end may be gone.
+    pub(crate) fn is_given_up(&self) -> bool {
+        !self.order.is_empty() && self.order.iter().all(|entry| entry.slot == super::NONE)
+    }
+
     /// Answers what was sent with `reply`; what waits for a connection goes on waiting.
     pub(crate) fn fail_sent(&mut self, reply: &Reply, woken: &mut Vec<Waker>) {
         (self.is_end_due, self.open) = (false, None);

@@ -34,8 +34,12 @@ pub(crate) async fn send_all(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
             other.give_up();
         }
     }
+    let closed = link.stats.closed.load(Relaxed);
     match send_written(link, shared).await {
-        Err(Wait::Server(outcome, _)) if outcome != Outcome::RemoteError => {
+        // An error that the server says itself, over a connection that stands, is a refusal.
+        Err(Wait::Server(outcome, _))
+            if outcome != Outcome::RemoteError || closed != link.stats.closed.load(Relaxed) =>
+        {
             link.tko.take_deletes(false);
             false
         }
@@ -67,14 +71,15 @@ pub(crate) fn send_later(link: &Arc<Link>, shared: &Arc<Shared>) {
     if link.tko.is_owed.swap(true, Relaxed) {
         return;
     }
-    let (link, shared) = (Arc::downgrade(link), Arc::clone(shared));
+    let (tko, link, shared) = (Arc::clone(&link.tko), Arc::downgrade(link), Arc::clone(shared));
     let mut pause = shared.options.tko.probe_first;
     tokio::spawn(async move {
         loop {
             sleep(pause).await;
-            let Some(link) = link.upgrade() else { return };
             // What is written down from now on may come too late for this time.
-            link.tko.is_owed.store(false, Relaxed);
+            tko.is_owed.store(false, Relaxed);
+            // Without the link, the next one of this server that fails begins anew.
+            let Some(link) = link.upgrade() else { return };
             let is_over = link.tko.is_marked() || send_written(&link, &shared).await.is_ok();
             if is_over || link.tko.is_owed.swap(true, Relaxed) {
                 return;
@@ -90,12 +95,14 @@ async fn send_written(link: &Link, shared: &Shared) -> Result<(), Wait> {
     let _alone = link.tko.replaying.lock().await;
     let name = link.server.host_port();
     for file in spool.files_for(&name) {
+        // One that is written to now may grow behind what is read now.
+        let is_current = spool.is_current(&file);
         match send_again(link.connection(), &name, &file, None).await {
             Ok(sent) => {
                 if sent > 0 {
                     shared.log.say(format_args!("{name}: {sent} deletes sent again"));
                 }
-                if !spool.is_current(&file) {
+                if !is_current {
                     spool.forget(&name, &file);
                     if !spool.may_grow(&file) {
                         remove_if_done(&file);
