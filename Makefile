@@ -84,9 +84,10 @@ crashes: ## kill -9 under load and restart, 200 times (guira serve -e): never a 
 	$(CARGO) build --release --bin guira
 	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test restart -- --ignored
 
-bench: ## the index in process, then guira beside memcached over a socket
+bench: ## the index in process, then guira beside memcached over a socket, and its router beside nutcracker
 	$(CARGO) bench -p guira-index
 	tests/bench-beside $(target)/release/guira
+	tests/bench-route $(target)/release/guira
 
 lab: ## the papers' experiments with their checks, under 30 minutes (LAB=quick: seconds, LAB=hop-load: one); lab/report.md
 	$(CARGO) build --release --bin guira

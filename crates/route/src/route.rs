@@ -190,11 +190,16 @@ fn over(mut children: Vec<Node>, make: impl FnOnce(Vec<Node>) -> Node) -> Node {
 /// Sends a request whose reply nobody waits for. Begun at once, so that it reaches a server before what the same client
 /// asks for next.
 fn detach(route: &Node, request: Request, context: &Context) {
-    let mut reply = owned(route, request, context);
+    let reply = owned(route, request, context);
+    begin(Box::pin(async move { drop(reply.await) }));
+}
+
+/// Begins what nobody waits for, now and not when its task's turn comes.
+fn begin(mut work: BoxFuture<'static, ()>) {
     // The task polls again before it waits: nothing is lost with a waker that wakes nobody.
     let mut nobody = std::task::Context::from_waker(std::task::Waker::noop());
-    if reply.as_mut().poll(&mut nobody).is_pending() {
-        tokio::task::spawn_local(async move { drop(reply.await) });
+    if work.as_mut().poll(&mut nobody).is_pending() {
+        tokio::task::spawn_local(work);
     }
 }
 

@@ -13,7 +13,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use parking_lot::Mutex;
 
 use super::choice::Randomness;
-use super::{BoxFuture, Node, detach};
+use super::{BoxFuture, Node, begin, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
 use crate::config::{ConfigError, Json};
@@ -179,12 +179,12 @@ impl Shadowed {
         for shadow in wanted {
             let (request, context, tokens) =
                 (request.clone(), of_shadow(context), Arc::clone(&self.tokens));
-            tokio::task::spawn_local(async move {
+            begin(Box::pin(async move {
                 let reply = shadow.target.route(&request, &context).await;
                 if let Some(normal) = normal.filter(|_| is_lease(&reply)) {
                     tokens.insert(normal, reply.token);
                 }
-            });
+            }));
         }
         reply
     }
