@@ -21,12 +21,11 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     let words = request.meta.as_deref().unwrap_or_default();
     let has = |letter: u8| MetaFlags::new(words).any(|flag| flag.letter() == letter);
     let Request { op, value, flags, exptime, delta, .. } = request;
-    let (command, rest) = match op {
-        Op::Get | Op::Gets => ("mg", String::new()),
-        Op::Gat | Op::Gats => ("mg", format!(" T{exptime}")),
-        Op::Delete => ("md", String::new()),
-        Op::Incr => ("ma", format!(" D{delta}")),
-        Op::Decr => ("ma", format!(" MD D{delta}")),
+    let Some(command) = command(*op) else { return false };
+    let rest = match op {
+        Op::Gat | Op::Gats => format!(" T{exptime}"),
+        Op::Incr => format!(" D{delta}"),
+        Op::Decr => format!(" MD D{delta}"),
         _ if op.is_update() => {
             let mode = match op {
                 Op::Add => " ME",
@@ -35,9 +34,9 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
                 Op::Prepend => " MP",
                 _ => "",
             };
-            ("ms", format!(" {} F{flags} T{exptime}{mode}", value.len()))
+            format!(" {} F{flags} T{exptime}{mode}", value.len())
         }
-        _ => return false,
+        _ => String::new(),
     };
     out.extend_from_slice(command.as_bytes());
     out.push(b' ');
@@ -65,14 +64,22 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) -> bool {
     true
 }
 
+/// The meta command of an operation, if it has one.
+fn command(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Get | Op::Gets | Op::Gat | Op::Gats => Some("mg"),
+        Op::Delete => Some("md"),
+        Op::Incr | Op::Decr => Some("ma"),
+        _ => op.is_update().then_some("ms"),
+    }
+}
+
 /// Whether a request's flags can be sent: its operation has a meta command, and they are words of one line that ask for a
 /// reply.
 pub(crate) fn is_sound(op: Op, words: &[u8]) -> bool {
-    let has_command =
-        matches!(op, Op::Get | Op::Gets | Op::Gat | Op::Gats | Op::Delete | Op::Incr | Op::Decr)
-            || op.is_update();
     let is_line = words.iter().all(|&b| b >= b' ' && b != 0x7f);
-    has_command && is_line && !MetaFlags::new(words).any(|flag| flag.letter() == b'q')
+    let is_quiet = || MetaFlags::new(words).any(|flag| flag.letter() == b'q');
+    command(op).is_some() && is_line && !is_quiet()
 }
 
 /// What the answer means to whoever routes, with its flags for the client; `value` is that of a `VA`.
