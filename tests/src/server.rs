@@ -306,6 +306,28 @@ pub fn send_signal(pid: u32, signal: Signal) {
     }
 }
 
+/// Waits until something holds, 20 seconds at most.
+///
+/// # Panics
+/// It doesn't: with `what` was waited for.
+pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    within(20, what, holds);
+}
+
+/// Waits until something holds, `seconds` at most.
+///
+/// # Panics
+/// It doesn't: with `what` was waited for.
+pub fn within(seconds: u32, what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..seconds * 50 {
+        if holds() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("not within {seconds} seconds: {what}");
+}
+
 /// Whether each thread of a process is stopped, or the process is gone.
 fn is_stopped(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };

@@ -2,13 +2,11 @@
 
 use guira_tests::client::Client;
 use guira_tests::metrics::Scrape;
-use guira_tests::server::{Address, Program, Server, free_port, guira, own_directory};
+use guira_tests::server::{Address, Program, Server, eventually, free_port, guira, own_directory};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 /// A router in front of pool `A`.
 fn router(ports: &[u16], flags: &[&str]) -> Server {
@@ -45,16 +43,6 @@ fn memcached_at(port: u16) -> Server {
     let text = port.to_string();
     let flags = ["-l", "127.0.0.1", "-p", &text];
     Server::start_at(Program::Memcached, &flags, Address::Tcp(port)).expect("memcached comes up")
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("not within 20 seconds: {what}");
 }
 
 fn talk(client: &mut Client, send: &str, expect: &str) {

@@ -1,11 +1,9 @@
 //! `guira route` with its configuration in a real etcd: watched, replaced, and used on while etcd is away.
 
-use guira_tests::server::{Address, Program, Server, free_port, own_directory};
+use guira_tests::server::{Address, Program, Server, free_port, own_directory, within};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 struct Etcd {
     child: Child,
@@ -18,7 +16,7 @@ impl Etcd {
         let (ports, dir) = ([free_port(), free_port()], own_directory());
         let child = Self::child(ports, &dir);
         let etcd = Self { child, ports, dir };
-        eventually("etcd answers", || etcd.ctl(&["endpoint", "health"]));
+        within(30, "etcd answers", || etcd.ctl(&["endpoint", "health"]));
         etcd
     }
 
@@ -49,7 +47,7 @@ impl Etcd {
     }
 
     fn put(&self, config: &str) {
-        eventually("etcd takes the text", || self.ctl(&["put", "/guira/route", config]));
+        within(30, "etcd takes the text", || self.ctl(&["put", "/guira/route", config]));
     }
 
     fn end(&mut self) {
@@ -67,16 +65,6 @@ impl Drop for Etcd {
         self.end();
         fs::remove_dir_all(&self.dir).ok();
     }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1500 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("not within 30 seconds: {what}");
 }
 
 fn pool_of(server: &Server) -> String {
@@ -108,12 +96,12 @@ fn a_configuration_in_etcd_is_followed_and_the_last_good_one_kept() {
     let mut client = router.connect();
     assert_eq!(client.get("k").as_deref(), Some(&b"0"[..]));
     etcd.put(&pool_of(&servers[1]));
-    eventually("the change is used", || client.get("k").as_deref() == Some(b"1"));
+    within(30, "the change is used", || client.get("k").as_deref() == Some(b"1"));
     etcd.put("{\"route\": \"NoSuchRoute\"}");
-    eventually("the bad text is refused", || router.said().contains("NoSuchRoute"));
+    within(30, "the bad text is refused", || router.said().contains("NoSuchRoute"));
     assert_eq!(client.get("k").as_deref(), Some(&b"1"[..]));
     etcd.end();
-    eventually("the router knows", || router.said().contains("it is tried again"));
+    within(30, "the router knows", || router.said().contains("it is tried again"));
     assert_eq!(client.get("k").as_deref(), Some(&b"1"[..]), "without etcd too");
     let late = start();
     let said = late.said();
@@ -121,8 +109,8 @@ fn a_configuration_in_etcd_is_followed_and_the_last_good_one_kept() {
     assert_eq!(late.connect().get("k").as_deref(), Some(&b"1"[..]));
     etcd.restart();
     etcd.put(&pool_of(&servers[2]));
-    eventually("the change after the gap is used", || client.get("k").as_deref() == Some(b"2"));
+    within(30, "the change after the gap is used", || client.get("k").as_deref() == Some(b"2"));
     let mut of_late = late.connect();
-    eventually("by both routers", || of_late.get("k").as_deref() == Some(b"2"));
+    within(30, "by both routers", || of_late.get("k").as_deref() == Some(b"2"));
     fs::remove_dir_all(kept).expect("the directory is there");
 }

@@ -1,6 +1,8 @@
 //! `guira route` and DNS: names of servers that lead elsewhere after a while, with dnsmasq as the server that says so.
 
-use guira_tests::server::{Address, Program, Server, free_port, own_directory, send_signal};
+use guira_tests::server::{
+    Address, Program, Server, eventually, free_port, own_directory, send_signal,
+};
 use rustix::process::Signal;
 use std::fmt::Write;
 use std::fs;
@@ -79,16 +81,6 @@ impl Drop for Dns {
         self.end();
         fs::remove_dir_all(&self.dir).ok();
     }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("not within 20 seconds: {what}");
 }
 
 /// A memcached that also listens on `port` of another address of this machine.

@@ -1,13 +1,11 @@
 //! `guira route` over TLS and with logins, towards clients and towards servers: real binaries on both sides.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, free_port, own_directory};
+use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use guira_tests::tls::{self, Authority};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 /// A router on a plain port and one for TLS.
 fn router(config: &str, flags: &[&str]) -> (Server, u16) {
@@ -40,16 +38,6 @@ fn text(path: &Path) -> &str {
 fn port_of(server: &Server) -> u16 {
     let Address::Tcp(port) = *server.address() else { panic!("a port") };
     port
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    panic!("not within 20 seconds: {what}");
 }
 
 fn line(client: &mut Client) -> String {
