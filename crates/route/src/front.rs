@@ -148,8 +148,9 @@ fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), Str
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
     let served = runtime.block_on(until_told(&shared, sockets, &threads, ready));
-    // The sockets and their tasks go first, and with them the orders' last senders: then the threads end.
-    drop(runtime);
+    // The sockets and their tasks go first, and with them the orders' last senders: then the threads end. Who reads a
+    // configuration meanwhile isn't waited for.
+    runtime.shutdown_background();
     for Thread { orders, handle } in threads {
         drop(orders);
         // A thread that panicked has said so.
@@ -198,7 +199,9 @@ async fn until_told(
     }
     let reload = Arc::new(Notify::new());
     if let Some(place) = shared.options.config.watched_place() {
-        let watching = etcd::watch(place, Arc::clone(&shared.log), Arc::clone(&reload));
+        let text = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.text.clone());
+        let (text, log) = (text.unwrap_or_default(), Arc::clone(&shared.log));
+        let watching = etcd::watch(place, text, log, Arc::clone(&reload));
         watching.map_err(|e| format!("no thread: {e}"))?;
     }
     tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));

@@ -1,7 +1,7 @@
 //! The configuration in use: read, kept for a bad day, watched, replaced.
 //!
 //! ```text
-//! files ─ read ─▶ Loaded ─ tried on this thread ─▶ sent to each proxy ─▶ kept on disk
+//! files ─ read ─▶ Loaded ─ tried aside ─▶ sent to each proxy ─▶ kept on disk
 //!   ▲                └─ bad: a line in the log, and the old one stays
 //!   └── looked at each --file-observer-poll-period-ms
 //! ```
@@ -170,7 +170,7 @@ pub(crate) async fn watch(
             let jitter = source.jitter.mul_f64(fastrand::f64());
             tokio::time::sleep(source.delay + jitter).await;
         }
-        match Loaded::read(&shared.options) {
+        match read_aside(&shared).await {
             Ok(loaded) => {
                 let loaded = Arc::new(loaded);
                 for thread in &threads {
@@ -193,6 +193,13 @@ pub(crate) async fn watch(
             }
         }
     }
+}
+
+/// Reads and tries the configuration on another thread: etcd, DNS or a slow disk keep nobody waiting.
+async fn read_aside(shared: &Arc<Shared>) -> Result<Loaded, Refusal> {
+    let reading = Arc::clone(shared);
+    let read = tokio::task::spawn_blocking(move || Loaded::read(&reading.options)).await;
+    read.unwrap_or_else(|error| Err(Refusal::Unread(error.to_string())))
 }
 
 fn note_failure(shared: &Shared) {

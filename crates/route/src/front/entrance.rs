@@ -7,9 +7,10 @@
 //! 2. How long a check of a password takes depends on how many users there are, not on what is right or wrong.
 //! 3. Who isn't through in [`ENTRANCE_MAX`] is closed.
 
+use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::ready;
 use std::time::Duration;
 
@@ -83,10 +84,27 @@ pub(crate) struct Logins {
     users: Mutex<Vec<User>>,
 }
 
-#[derive(Debug)]
-struct User {
-    name: Vec<u8>,
-    password: Vec<u8>,
+/// A line `user:password`; what is printed of it has the name only.
+pub(crate) struct User {
+    pub(crate) name: Vec<u8>,
+    pub(crate) password: Vec<u8>,
+}
+
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "User({}, …)", self.name.escape_ascii())
+    }
+}
+
+impl User {
+    /// The first of a file.
+    ///
+    /// # Errors
+    /// In a sentence: the file can't be read, or names nobody.
+    pub(crate) fn first(path: &Path) -> Result<Self, String> {
+        let first = users(path)?.into_iter().next();
+        first.ok_or_else(|| format!("{}: no user:password in it", path.display()))
+    }
 }
 
 impl Logins {
@@ -114,14 +132,12 @@ impl Logins {
 }
 
 /// What the router says to servers that want a login: the file's first line.
-pub(crate) fn credentials(path: &PathBuf) -> Result<Credentials, String> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let users = users(path)?;
-    let first = users.first().ok_or_else(|| format!("{}: no user:password in it", path.display()));
-    first.map(|user| Credentials::new(text(&user.name), text(&user.password)))
+pub(crate) fn credentials(path: &Path) -> Result<Credentials, String> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    User::first(path).map(|user| Credentials::new(text(user.name), text(user.password)))
 }
 
-fn users(path: &PathBuf) -> Result<Vec<User>, String> {
+fn users(path: &Path) -> Result<Vec<User>, String> {
     let shown = path.display();
     let text = fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
     let lines = text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::TcpKeepalive;
 
-use super::etcd::Place;
+use super::etcd::{Access, Place};
 use super::flags::{FLAGS, Typed, Validate};
 use super::names::{DnsServers, dns_servers};
 use super::pools::PoolStats;
@@ -91,20 +92,20 @@ pub(crate) struct Source {
 
 impl Source {
     /// The key in etcd that is to be watched, if that is where it comes from.
-    pub(crate) fn watched_place(&self) -> Option<Place> {
+    pub(crate) fn watched_place(&self) -> Option<Arc<Place>> {
         match &self.from {
-            From::Etcd(place) if self.is_watched => Some(place.clone()),
+            From::Etcd(place) if self.is_watched => Some(Arc::clone(place)),
             _ => None,
         }
     }
 }
 
 /// A file, a text, or a key in etcd.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum From {
     File(PathBuf),
     Text(String),
-    Etcd(Place),
+    Etcd(Arc<Place>),
 }
 
 /// When a server is taken for failed, and when it's tried again.
@@ -273,7 +274,9 @@ fn source(typed: &Typed) -> Result<Source, String> {
     let from = if let Some(path) = config.strip_prefix("file:") {
         From::File(path.into())
     } else if let Some(place) = config.strip_prefix("etcd:") {
-        From::Etcd(Place::parse(place)?)
+        From::Etcd(Place::parse(place, false, Access::new(typed, false)?)?.into())
+    } else if let Some(place) = config.strip_prefix("etcds:") {
+        From::Etcd(Place::parse(place, true, Access::new(typed, true)?)?.into())
     } else if !config.is_empty() {
         From::Text(config)
     } else if !text.is_empty() {

@@ -73,7 +73,7 @@ impl Shared {
         options.settings.log =
             crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
         let logins = options.auth_file.clone().map(Logins::open).transpose()?;
-        let server_login = options.server_auth_file.as_ref().map(credentials).transpose()?;
+        let server_login = options.server_auth_file.as_deref().map(credentials).transpose()?;
         Ok(Self {
             names: Arc::new(Names::new()),
             tls: Tls::open(options.tls.clone())?,

@@ -140,11 +140,13 @@ impl TlsOptions {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// A file, or a sentence with its name.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn parsed<T>(
+/// What a file in PEM holds, or a sentence with its name.
+pub(crate) fn parsed<T>(
     path: &Path,
     parse: impl FnOnce(&[u8]) -> Result<T, pem::TlsError>,
 ) -> Result<T, String> {

@@ -73,11 +73,19 @@ flags! {
     }
     "Configuration" {
         config "config" () Text ""
-            "The configuration: file:PATH, etcd:HOST:PORT/KEY, or the text itself";
+            "The configuration: file:PATH, etcd:HOST:PORT/KEY (etcds: over TLS), or the text itself";
         config_file "config-file" ('f') Text ""
             "The configuration's path, as --config file:PATH has it";
         config_str "config-str" () Text ""
             "The configuration's text, as --config has it";
+        etcd_cacert "etcd-cacert" () Text ""
+            "Who signs etcd's certificate, in PEM; etcds: needs it";
+        etcd_cert "etcd-cert" () Text ""
+            "The router's certificate chain in PEM, for an etcd that wants one";
+        etcd_key "etcd-key" () Text ""
+            "Its key [default: in the file of the certificate]";
+        etcd_auth_file "etcd-auth-file" () Text ""
+            "A line user:password to log in with at etcd";
         default_route "route-prefix" ('R') Text "/././"
             "The routing prefix of keys without one";
         config_params "config-params" () Text ""
