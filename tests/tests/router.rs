@@ -453,3 +453,38 @@ fn a_client_that_asks_for_shutdown_is_answered_and_the_router_ends_well() {
     assert_eq!(client.read_to_end(), b"OK\r\n");
     assert!(router.ended_within(10).is_some_and(|status| status.success()));
 }
+
+#[test]
+fn a_reload_with_another_tko_tracker_takes_effect() {
+    let ports = [free_port(), free_port(), free_port()];
+    let dir = own_directory();
+    let path = dir.join("route.json");
+    let write = |tracker: &str| {
+        let servers = ports.map(|port| format!("\"127.0.0.1:{port}\"")).join(",");
+        let pool = format!("{{\"servers\": [{servers}]{tracker}}}");
+        let config = format!(
+            "{{\"pools\": {{\"A\": {pool}}}, \"route\": {{\"type\": \"AllSyncRoute\", \"children\": \"Pool|A\"}}}}"
+        );
+        fs::write(&path, config).expect("a file");
+    };
+    let tracker = |upper: u8| {
+        format!(
+            ", \"tko_tracker\": {{\"num_tko_threshold_upper\": {upper}, \"num_tko_threshold_lower\": 1}}"
+        )
+    };
+    write(&tracker(1));
+    let flags = ["--config-dump-root", "", "--reconfiguration-delay-ms", "0"];
+    let router = routed(&["-f", path.to_str().expect("a path in UTF-8")], &flags);
+    let mut client = router.connect();
+    let mut marked = || {
+        client.ask("get k");
+        client.stat("num_hard_tko_count")
+    };
+    eventually("one is marked", || marked() == 1);
+    for (n, (tracker, expect)) in [(tracker(2), 2), (String::new(), 3)].iter().enumerate() {
+        assert_eq!(marked(), n as u64 + 1, "no more than may be");
+        write(tracker);
+        eventually("as many as may be are marked", || marked() == *expect);
+    }
+    fs::remove_dir_all(dir).expect("the directory is there");
+}

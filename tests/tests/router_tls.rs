@@ -1,7 +1,7 @@
 //! `guira route` over TLS and with logins, towards clients and towards servers: real binaries on both sides.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
+use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory, within};
 use guira_tests::tls::{self, Authority};
 use rustix::process::Signal;
 use std::fs;
@@ -193,4 +193,24 @@ fn a_pool_over_tls_is_refused_where_nobody_says_who_signs() {
     let said = refused.expect_err("it doesn't start").said;
     assert!(said.contains("say by --pem-ca-path who signs servers' certificates"), "{said}");
     assert!(said.contains("line: 1"), "{said}");
+}
+
+#[test]
+fn a_flood_of_clients_that_are_not_let_in_is_a_line_and_a_count() {
+    let dir = own_directory();
+    let memcached = Server::start_tcp(Program::Memcached, &[]);
+    let [chain, key] = Authority::new("the test's authority").identity("router").write(&dir);
+    let flags = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
+    let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
+    let mut plain = router.connect();
+    for _ in 0..300 {
+        // Somebody who looks whether the port is open.
+        drop(Client::connect(&Address::Tcp(tls_port)));
+    }
+    eventually("all were seen", || plain.stat("num_authorization_failures") == 300);
+    within(30, "the count is told", || router.said().contains(" more clients weren't let in"));
+    let said = router.said();
+    let lines = said.lines().filter(|line| line.contains("isn't let in"));
+    assert!(lines.count() < 10, "{said}");
+    fs::remove_dir_all(dir).expect("the directory is there");
 }

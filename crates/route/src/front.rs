@@ -33,6 +33,7 @@ mod names;
 mod options;
 mod pools;
 mod proxy;
+mod refusals;
 mod replay;
 mod session;
 mod shared;

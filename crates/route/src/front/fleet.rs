@@ -32,11 +32,18 @@ use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Serve
 pub(crate) struct Fleet {
     shared: Arc<Shared>,
     links: RefCell<HashMap<(String, u8, u32), sync::Weak<Link>>>,
+    /// How many configurations this thread has had: the same one has the same number on each thread.
+    configuration: Cell<u64>,
 }
 
 impl Fleet {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, links: RefCell::default() }
+        Self { shared, links: RefCell::default(), configuration: Cell::new(1) }
+    }
+
+    /// What is asked for from now on is of the next configuration.
+    pub(crate) fn reconfigure(&self) {
+        self.configuration.set(self.configuration.get() + 1);
     }
 
     fn link(&self, wanted: &Destination, number: u32) -> Arc<Link> {
@@ -47,8 +54,7 @@ impl Fleet {
         if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
             return link;
         }
-        let address = wanted.server.host_port();
-        let tko = self.shared.tko(&address, &wanted.pool, wanted.fail_open);
+        let tko = self.shared.tko(&wanted.server.host_port());
         let shared = Arc::clone(&self.shared);
         let link = Link::new(name, tko, wanted, shared);
         links.retain(|_, link| link.strong_count() > 0);
@@ -82,6 +88,11 @@ impl Fleet {
 impl Destinations for Fleet {
     fn destination(&self, wanted: &Destination) -> Rc<dyn Route> {
         let links: Vec<_> = (0..wanted.connections.max(1)).map(|n| self.link(wanted, n)).collect();
+        let configuration = self.configuration.get();
+        let limits = wanted.fail_open;
+        let fail_open =
+            limits.map(|limits| self.shared.fail_open(&wanted.pool, configuration, limits));
+        links.iter().for_each(|link| link.tko.follow(configuration, fail_open.as_ref()));
         let stats = Arc::new(LeafStats::default());
         self.shared.enter_leaf(&wanted.pool, &wanted.server.host_port(), &stats);
         let shadows_max = self.shared.options.shadows_max;

@@ -23,6 +23,7 @@ use super::configuration::Loaded;
 use super::entrance;
 use super::fleet::{Fleet, Leaf};
 use super::pools::FirstPool;
+use super::refusals;
 use super::replay::on_return;
 use super::session::Session;
 use super::shared::Shared;
@@ -117,7 +118,7 @@ async fn run(
 async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
     match entrance::enter(arrival, &proxy.shared).await {
         Ok((stream, input)) => Session::new(Rc::clone(&proxy), stream, input).serve().await,
-        Err(error) => proxy.shared.log.say(format_args!("a client isn't let in: {error}")),
+        Err(error) => refusals::note(&proxy.shared, &error),
     }
     proxy.shared.leave();
 }
@@ -165,6 +166,7 @@ impl Proxy {
     }
 
     fn reconfigure(&self, loaded: &Loaded) {
+        self.fleet.reconfigure();
         match loaded.grow(&self.settings, &*self.fleet) {
             // The old tree goes with the last request that runs on it.
             Ok(tree) => drop(self.tree.replace(Rc::new(tree))),

@@ -20,6 +20,7 @@ use super::log::Log;
 use super::names::Names;
 use super::options::Options;
 use super::pools::PoolStats;
+use super::refusals::Refusals;
 use super::spool::Spool;
 use super::tko::{FailOpen, Tko, Totals};
 use super::tls::{self, Tls};
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) pool_stats: PoolStats,
     /// Clients' connections.
     pub(crate) clients: AtomicUsize,
+    /// Clients that weren't let in.
+    pub(crate) refusals: Refusals,
     /// Where failed deletes are written down.
     pub(crate) spool: Option<Spool>,
     /// What configuration is in use, and what became of the last change.
@@ -55,7 +58,7 @@ pub(crate) struct Shared {
     /// Somebody wants the process to end.
     pub(crate) stop: Notify,
     tkos: Mutex<HashMap<String, Weak<Tko>>>,
-    pools: Mutex<HashMap<String, Arc<FailOpen>>>,
+    pools: Mutex<HashMap<String, Weak<FailOpen>>>,
     links: Mutex<Vec<Weak<Link>>>,
     leaves: Mutex<BTreeMap<Place, Vec<Weak<LeafStats>>>>,
 }
@@ -86,6 +89,7 @@ impl Shared {
             started: Instant::now(),
             totals: Arc::default(),
             clients: AtomicUsize::new(0),
+            refusals: Refusals::default(),
             spool,
             standing: Mutex::default(),
             stop: Notify::new(),
@@ -115,27 +119,35 @@ impl Shared {
         }
     }
 
-    /// The state of a server, by its address. The first pool that names the server decides whether it fails open.
-    pub(crate) fn tko(
-        &self,
-        name: &str,
-        pool: &str,
-        fail_open: Option<(usize, usize)>,
-    ) -> Arc<Tko> {
+    /// The state of a server, by its address.
+    pub(crate) fn tko(&self, name: &str) -> Arc<Tko> {
         let mut tkos = self.tkos.lock();
         if let Some(tko) = tkos.get(name).and_then(Weak::upgrade) {
             return tko;
         }
-        let pool = fail_open.map(|limits| {
-            let mut pools = self.pools.lock();
-            let pool = pools.entry(pool.to_owned());
-            Arc::clone(pool.or_insert_with(|| Arc::new(FailOpen::new(limits))))
-        });
         let timeouts = self.options.tko.timeouts;
-        let tko = Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals), pool));
+        let tko = Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals)));
         tkos.retain(|_, tko| tko.strong_count() > 0);
         tkos.insert(name.to_owned(), Arc::downgrade(&tko));
         tko
+    }
+
+    /// The limits of a pool that fails open, as the configuration of that number has them.
+    pub(crate) fn fail_open(
+        &self,
+        pool: &str,
+        configuration: u64,
+        limits: (usize, usize),
+    ) -> Arc<FailOpen> {
+        let mut pools = self.pools.lock();
+        if let Some(known) = pools.get(pool).and_then(Weak::upgrade) {
+            known.limit(configuration, limits);
+            return known;
+        }
+        let fresh = Arc::new(FailOpen::new(configuration, limits));
+        pools.retain(|_, pool| pool.strong_count() > 0);
+        pools.insert(pool.to_owned(), Arc::downgrade(&fresh));
+        fresh
     }
 
     /// Servers that failed last time they were asked.

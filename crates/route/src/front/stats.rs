@@ -59,6 +59,7 @@ fn process(shared: &Shared) -> Rows {
         row("uptime", shared.started.elapsed().as_secs()),
         row("num_proxies", shared.options.proxies),
         row("num_client_connections", shared.clients.load(Relaxed)),
+        row("num_authorization_failures", shared.refusals.total()),
         row("rusage_user", user),
         row("rusage_system", system),
         row("ps_rss", rss_bytes),

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize};
 
 use guira_client::Outcome;
+use parking_lot::Mutex;
 
 /// How many servers are marked, in all.
 #[derive(Debug, Default)]
@@ -30,11 +31,16 @@ pub(crate) struct Totals {
     pub(crate) soft: AtomicUsize,
 }
 
-/// A pool that goes on using its servers when too many of them fail.
+/// A pool that goes on using its servers when too many of them fail. Looked at when one fails or returns.
 #[derive(Debug)]
-pub(crate) struct FailOpen {
-    marked: AtomicUsize,
-    is_open: AtomicBool,
+pub(crate) struct FailOpen(Mutex<Opening>);
+
+#[derive(Debug)]
+struct Opening {
+    /// The number of the configuration that the limits are from.
+    configuration: u64,
+    marked: usize,
+    is_open: bool,
     /// So many marked servers: no more are marked.
     enter: usize,
     /// Down to so many: servers are marked again.
@@ -42,27 +48,44 @@ pub(crate) struct FailOpen {
 }
 
 impl FailOpen {
-    pub(crate) fn new((enter, leave): (usize, usize)) -> Self {
-        Self { marked: AtomicUsize::new(0), is_open: AtomicBool::new(false), enter, leave }
+    pub(crate) fn new(configuration: u64, (enter, leave): (usize, usize)) -> Self {
+        Self(Mutex::new(Opening { configuration, marked: 0, is_open: false, enter, leave }))
+    }
+
+    /// Other limits, if the configuration isn't older than the one that is known.
+    pub(crate) fn limit(&self, configuration: u64, (enter, leave): (usize, usize)) {
+        let mut opening = self.0.lock();
+        if configuration > opening.configuration {
+            let is_same = (opening.enter, opening.leave) == (enter, leave);
+            let is_open = opening.is_open && is_same;
+            *opening = Opening { configuration, enter, leave, is_open, ..*opening };
+        }
     }
 
     /// Whether one more server may be marked; counts it if so.
     fn admits(&self) -> bool {
-        let admit = |marked| (marked < self.enter).then_some(marked + 1);
-        let admitted = !self.is_open.load(Relaxed)
-            && self.marked.fetch_update(Relaxed, Relaxed, admit).is_ok();
-        if !admitted {
-            self.is_open.store(true, Relaxed);
-        }
+        let mut opening = self.0.lock();
+        let admitted = !opening.is_open && opening.marked < opening.enter;
+        opening.marked += usize::from(admitted);
+        opening.is_open = !admitted;
         admitted
     }
 
     fn returned(&self) {
-        let left = self.marked.fetch_sub(1, Relaxed) - 1;
-        if left <= self.leave {
-            self.is_open.store(false, Relaxed);
-        }
+        let mut opening = self.0.lock();
+        opening.marked -= 1;
+        opening.is_open &= opening.marked > opening.leave;
     }
+}
+
+/// Which pool's limits hold for a server: those of the first pool that names it.
+#[derive(Debug, Default)]
+struct Following {
+    /// The number of the configuration that says so.
+    configuration: u64,
+    pool: Option<Arc<FailOpen>>,
+    /// Where the mark that the server has is counted.
+    marked_in: Option<Arc<FailOpen>>,
 }
 
 /// One server's state.
@@ -79,7 +102,7 @@ pub(crate) struct Tko {
     reason: AtomicU8,
     takes_deletes: AtomicBool,
     totals: Arc<Totals>,
-    fail_open: Option<Arc<FailOpen>>,
+    following: Mutex<Following>,
     /// Held by whoever sends its deletes again.
     pub(crate) replaying: tokio::sync::Mutex<()>,
     /// Deletes were written down though the server wasn't marked, and somebody will send them.
@@ -91,12 +114,7 @@ const SOFT: u8 = 1;
 const HARD: u8 = 2;
 
 impl Tko {
-    pub(crate) fn new(
-        name: String,
-        timeouts_max: u32,
-        totals: Arc<Totals>,
-        fail_open: Option<Arc<FailOpen>>,
-    ) -> Self {
+    pub(crate) fn new(name: String, timeouts_max: u32, totals: Arc<Totals>) -> Self {
         let (timeouts, failures) = (AtomicU32::new(0), AtomicU32::new(0));
         let (mark, reason) = (AtomicU8::new(ASKED), AtomicU8::new(0));
         Self {
@@ -108,9 +126,17 @@ impl Tko {
             reason,
             takes_deletes: AtomicBool::new(false),
             totals,
-            fail_open,
+            following: Mutex::default(),
             replaying: tokio::sync::Mutex::default(),
             is_owed: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on a pool's limits hold, or none, if the configuration is newer than the one that spoke last.
+    pub(crate) fn follow(&self, configuration: u64, pool: Option<&Arc<FailOpen>>) {
+        let mut following = self.following.lock();
+        if configuration > following.configuration {
+            (following.configuration, following.pool) = (configuration, pool.cloned());
         }
     }
 
@@ -166,16 +192,13 @@ impl Tko {
             self.harden(mark);
             return false;
         }
-        if !self.fail_open.as_ref().is_none_or(|pool| pool.admits()) {
+        let mut following = self.following.lock();
+        // Another thread may have been first.
+        if self.is_marked() || !following.pool.as_ref().is_none_or(|pool| pool.admits()) {
             return false;
         }
-        if self.mark.compare_exchange(ASKED, mark, Relaxed, Relaxed).is_err() {
-            // Another thread was first.
-            if let Some(pool) = &self.fail_open {
-                pool.returned();
-            }
-            return false;
-        }
+        following.marked_in = following.pool.clone();
+        self.mark.store(mark, Relaxed);
         self.reason.store(reason, Relaxed);
         self.total(mark).fetch_add(1, Relaxed);
         true
@@ -201,11 +224,12 @@ impl Tko {
     pub(crate) fn clear(&self) {
         self.failures.store(0, Relaxed);
         self.timeouts.store(0, Relaxed);
+        let mut following = self.following.lock();
         let mark = self.mark.swap(ASKED, Relaxed);
         self.take_deletes(false);
         if mark != ASKED {
             self.total(mark).fetch_sub(1, Relaxed);
-            if let Some(pool) = &self.fail_open {
+            if let Some(pool) = following.marked_in.take() {
                 pool.returned();
             }
         }
@@ -231,14 +255,13 @@ const REASON_SHUTDOWN: u8 = 3;
 mod tests {
     use super::*;
 
-    fn tko(timeouts_max: u32, fail_open: Option<(usize, usize)>) -> Tko {
-        let pool = fail_open.map(|limits| Arc::new(FailOpen::new(limits)));
-        Tko::new("h:1".to_owned(), timeouts_max, Arc::default(), pool)
+    fn tko(timeouts_max: u32) -> Tko {
+        Tko::new("h:1".to_owned(), timeouts_max, Arc::default())
     }
 
     #[test]
     fn timeouts_mark_a_server_only_when_they_come_in_a_row() {
-        let tko = tko(3, None);
+        let tko = tko(3);
         for _ in 0..2 {
             assert!(!tko.failed(Outcome::Timeout));
             assert!(!tko.failed(Outcome::Timeout));
@@ -253,7 +276,7 @@ mod tests {
 
     #[test]
     fn of_all_who_find_a_server_down_one_is_to_probe_it() {
-        let tko = tko(3, None);
+        let tko = tko(3);
         assert!(tko.failed(Outcome::ConnectError));
         assert!(!tko.failed(Outcome::ConnectError));
         assert!(tko.is_hard());
@@ -267,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_soft_mark_turns_hard_and_the_totals_follow() {
-        let tko = tko(1, None);
+        let tko = tko(1);
         assert!(tko.failed(Outcome::Timeout));
         assert!(!tko.failed(Outcome::ConnectError));
         assert_eq!((tko.totals.soft.load(Relaxed), tko.totals.hard.load(Relaxed)), (0, 1));
@@ -277,13 +300,29 @@ mod tests {
 
     #[test]
     fn a_pool_that_fails_open_marks_no_more_than_it_may() {
-        let pool = Arc::new(FailOpen::new((1, 0)));
-        let tkos =
-            [0, 1].map(|n| Tko::new(format!("h:{n}"), 1, Arc::default(), Some(Arc::clone(&pool))));
+        let pool = Arc::new(FailOpen::new(1, (1, 0)));
+        let tkos = [0, 1].map(|n| Tko::new(format!("h:{n}"), 1, Arc::default()));
+        tkos.iter().for_each(|tko| tko.follow(1, Some(&pool)));
         assert!(tkos[0].failed(Outcome::ConnectError));
         assert!(!tkos[1].failed(Outcome::ConnectError), "one is the most");
         assert!(!tkos[1].is_marked());
         tkos[0].clear();
         assert!(tkos[1].failed(Outcome::ConnectError), "and again when the first is back");
+    }
+
+    #[test]
+    fn other_limits_hold_at_once_and_those_of_an_older_configuration_never() {
+        let pool = Arc::new(FailOpen::new(1, (1, 0)));
+        let tkos = [0, 1, 2].map(|n| Tko::new(format!("h:{n}"), 1, Arc::default()));
+        tkos.iter().for_each(|tko| tko.follow(1, Some(&pool)));
+        assert!(tkos[0].failed(Outcome::ConnectError) && !tkos[1].failed(Outcome::ConnectError));
+        pool.limit(2, (2, 0));
+        pool.limit(1, (1, 0));
+        assert!(tkos[1].failed(Outcome::ConnectError) && !tkos[2].failed(Outcome::ConnectError));
+        tkos[2].follow(2, None);
+        tkos[2].follow(1, Some(&pool));
+        assert!(tkos[2].failed(Outcome::ConnectError), "its pool has no limits any more");
+        tkos.iter().for_each(Tko::clear);
+        assert_eq!(pool.0.lock().marked, 0);
     }
 }

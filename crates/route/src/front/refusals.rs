@@ -1,0 +1,63 @@
+//! Clients that aren't let in: each kind is told of once, and counted for a while, so that a flood of them floods no log.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::shared::Shared;
+
+/// How many weren't let in, for what.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    total: AtomicU64,
+    /// Those of the kinds that were told of not long ago, and not told of themselves.
+    untold: Mutex<HashMap<io::ErrorKind, u64>>,
+}
+
+impl Refusals {
+    /// Clients that weren't let in since the start.
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// True: it is to be told of, and [`end`](Self::end) to be called later.
+    fn begin(&self, kind: io::ErrorKind) -> bool {
+        self.total.fetch_add(1, Relaxed);
+        let mut untold = self.untold.lock();
+        untold.get_mut(&kind).map(|n| *n += 1).is_none() && untold.insert(kind, 0).is_none()
+    }
+
+    /// How many more there were.
+    fn end(&self, kind: io::ErrorKind) -> u64 {
+        self.untold.lock().remove(&kind).unwrap_or(0)
+    }
+}
+
+/// Says, or counts, that a client wasn't let in. To be called in a runtime.
+pub(crate) fn note(shared: &Arc<Shared>, error: &io::Error) {
+    let kind = error.kind();
+    if !shared.refusals.begin(kind) {
+        return;
+    }
+    let words = error.to_string();
+    shared.log.say(format_args!("a client isn't let in: {words}"));
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        tokio::time::sleep(COUNTED_FOR).await;
+        let more = shared.refusals.end(kind);
+        if more > 0 {
+            let seconds = COUNTED_FOR.as_secs();
+            let what = format_args!(
+                "{more} more clients weren't let in within {seconds} seconds, for the like of: {words}"
+            );
+            shared.log.say(what);
+        }
+    });
+}
+
+/// For so long those of a kind that was told of are only counted.
+const COUNTED_FOR: Duration = Duration::from_secs(10);
