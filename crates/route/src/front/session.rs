@@ -53,6 +53,10 @@ pub(crate) struct Session {
     sent: usize,
     /// No more is read: the client has gone, or is to.
     is_ending: bool,
+    /// What was written waits in the stream.
+    is_held: bool,
+    /// As the stream said last.
+    taken: u64,
     /// Runs while the client takes no replies.
     patience: Option<Pin<Box<Sleep>>>,
 }
@@ -182,6 +186,8 @@ impl Session {
             output: Vec::new(),
             sent: 0,
             is_ending: false,
+            is_held: false,
+            taken: 0,
             patience: None,
         }
     }
@@ -258,9 +264,8 @@ impl Session {
             self.output.shrink_to(OUTPUT_KEPT_BYTES);
         }
         // What TLS keeps back goes when the socket has room: it wakes this task.
-        if let Poll::Ready(flushed) = self.stream.poll_flush(cx) {
-            flushed?;
-        }
+        let flushed = self.stream.poll_flush(cx)?;
+        self.is_held = flushed.is_pending();
         Ok(())
     }
 
@@ -378,9 +383,13 @@ impl Session {
     /// Closes a client that takes no replies for too long.
     fn poll_patience(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
         let limit = self.proxy.shared.options.client.timeout;
-        if self.output.is_empty() || limit.is_zero() {
+        if self.output.is_empty() && !self.is_held || limit.is_zero() {
             self.patience = None;
             return Poll::Pending;
+        }
+        let taken = self.stream.taken();
+        if std::mem::replace(&mut self.taken, taken) != taken {
+            self.patience = None;
         }
         let start = || Box::pin(tokio::time::sleep_until(Instant::now() + limit));
         let patience = self.patience.get_or_insert_with(start);

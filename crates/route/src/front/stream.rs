@@ -4,10 +4,10 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
@@ -18,7 +18,7 @@ use super::tls::Tls;
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Counted>>),
 }
 
 /// A socket on its way from the listener to a proxy's thread.
@@ -38,7 +38,8 @@ impl Arrival {
             Arrival::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
             Arrival::Tls(stream) => {
                 let acceptor = tls.acceptor().ok_or(io::ErrorKind::Unsupported)?;
-                let stream = acceptor.accept(TcpStream::from_std(stream)?).await?;
+                let stream = Counted { stream: TcpStream::from_std(stream)?, taken: 0 };
+                let stream = acceptor.accept(stream).await?;
                 Ok(Stream::Tls(Box::new(stream)))
             }
         }
@@ -50,7 +51,7 @@ impl Stream {
     pub(crate) fn peer(&self) -> Option<IpAddr> {
         let stream = match self {
             Stream::Tcp(stream) => stream,
-            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Tls(stream) => &stream.get_ref().0.stream,
             Stream::Unix(_) => return None,
         };
         stream.peer_addr().ok().map(|peer| peer.ip().to_canonical())
@@ -95,11 +96,137 @@ impl Stream {
         }
     }
 
+    /// Bytes that the socket took so far, where some may wait in the process though they were written; else 0.
+    pub(crate) fn taken(&self) -> u64 {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => 0,
+            Stream::Tls(stream) => stream.get_ref().0.taken,
+        }
+    }
+
     /// Says goodbye where the protocol has a word for it.
     pub(crate) fn poll_goodbye(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tcp(_) | Stream::Unix(_) => Poll::Ready(Ok(())),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+/// A socket under TLS that knows how much it took.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    stream: TcpStream,
+    taken: u64,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let taken = ready!(Pin::new(&mut this.stream).poll_write(cx, bytes))?;
+        this.taken += taken as u64;
+        Poll::Ready(Ok(taken))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let taken = ready!(Pin::new(&mut this.stream).poll_write_vectored(cx, bytes))?;
+        this.taken += taken as u64;
+        Poll::Ready(Ok(taken))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use socket2::SockRef;
+    use tokio::net::TcpSocket;
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+    use super::*;
+
+    /// A server's side and a client's, between which little has room.
+    async fn narrow() -> (Stream, impl AsyncRead + Unpin) {
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
+        let (own, key) = (signed.cert.der().clone(), signed.signing_key.serialize_der());
+        let key = PrivateKeyDer::try_from(key).expect("a key");
+        let mut roots = RootCertStore::empty();
+        roots.add(own.clone()).expect("a root");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let server = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let server = server.with_safe_default_protocol_versions().expect("versions");
+        let server = server.with_no_client_auth().with_single_cert(vec![own], key).expect("a pair");
+        let client = ClientConfig::builder_with_provider(provider);
+        let client = client.with_safe_default_protocol_versions().expect("versions");
+        let client = client.with_root_certificates(roots).with_no_client_auth();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(4096).expect("a size");
+        let address = listener.local_addr().expect("an address");
+        let (ours, theirs) = tokio::join!(socket.connect(address), listener.accept());
+        let (ours, (stream, _)) = (ours.expect("it listens"), theirs.expect("it connects"));
+        SockRef::from(&stream).set_send_buffer_size(4096).expect("a size");
+        let name = ServerName::try_from("localhost").expect("a name");
+        let (acceptor, connector) =
+            (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
+        let (server, client) = tokio::join!(
+            acceptor.accept(Counted { stream, taken: 0 }),
+            connector.connect(name, ours)
+        );
+        (Stream::Tls(Box::new(server.expect("a handshake"))), client.expect("a handshake"))
+    }
+
+    #[tokio::test]
+    async fn what_waits_in_tls_is_told_from_what_the_socket_took() {
+        let (mut stream, mut client) = narrow().await;
+        let mut written = 0;
+        let is_held =
+            |stream: &mut Stream, cx: &mut Context<'_>| stream.poll_flush(cx).is_pending();
+        while !poll_fn(|cx| Poll::Ready(is_held(&mut stream, cx))).await {
+            written += poll_fn(|cx| stream.poll_write(cx, &[b'x'; 16 << 10])).await.expect("room");
+        }
+        let before = stream.taken();
+        assert!(before < written as u64, "{before} of {written}");
+        assert!(poll_fn(|cx| Poll::Ready(is_held(&mut stream, cx))).await);
+        assert_eq!(stream.taken(), before, "nobody reads");
+        let mut read = vec![0; written];
+        let flushed = poll_fn(|cx| stream.poll_flush(cx));
+        let (flushed, all) = tokio::join!(flushed, client.read_exact(&mut read));
+        assert!(flushed.is_ok() && all.is_ok());
+        assert!(stream.taken() > written as u64, "with TLS's own");
     }
 }
