@@ -281,16 +281,29 @@ fn shadows_get_copies_of_their_share_and_nobody_waits() {
         let copies = canned.asked().iter().filter(|asked| asked.ends_with(" shadow")).count();
         assert!((at_least..=at_most).contains(&copies), "{shadow}: {copies}");
     }
-    let canned = tree("a s", &route(all));
+}
+
+#[test]
+fn a_shadow_s_lease_is_asked_for_beside_the_client_s_and_its_token_goes_with_the_client_s() {
+    let canned = tree(
+        "a s",
+        r#"{"type": "PoolRoute", "pool": "a", "shadows": [
+            {"target": "PoolRoute|s", "index_range": [0, 1], "key_fraction_range": [0, 1]}]}"#,
+    );
     let lease = |token| Reply { token, ..Reply::new(Outcome::NotFound) };
-    canned.answer("a", [lease(5)]);
-    canned.answer("s", [lease(8)]);
-    canned.ask(&of(Op::LeaseGet));
-    canned.requests();
-    canned.ask(&Request { token: 5, ..of(Op::LeaseSet) });
-    let mut tokens: Vec<u64> = canned.requests().iter().map(|request| request.token).collect();
-    tokens.sort_unstable();
-    assert_eq!(tokens, [5, 8]);
+    let seconds = Duration::from_secs;
+    for (normal, shadow, of_normal, of_shadow) in [(5, 8, 0, 0), (6, 9, 1, 0), (7, 10, 0, 1)] {
+        canned.answer("a", [lease(normal)]);
+        canned.answer("s", [lease(shadow)]);
+        canned.delay("a", seconds(of_normal));
+        canned.delay("s", seconds(of_shadow));
+        assert_eq!(canned.timed(&of(Op::LeaseGet)).1, seconds(of_normal));
+        assert_eq!(canned.asked(), ["s lease-get k shadow", "a lease-get k"]);
+        canned.wait(seconds(2));
+        canned.ask(&Request { token: normal, ..of(Op::LeaseSet) });
+        let tokens: Vec<u64> = canned.requests().iter().map(|request| request.token).collect();
+        assert_eq!(tokens, [shadow, normal]);
+    }
 }
 
 #[test]

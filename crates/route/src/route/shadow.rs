@@ -11,6 +11,7 @@ use std::sync::Arc;
 use guira_client::ring::spooky32;
 use guira_client::{Op, Outcome, Reply, Request};
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::choice::Randomness;
 use super::{BoxFuture, Node, begin, detach};
@@ -167,24 +168,33 @@ impl ShadowTokens {
 }
 
 impl Shadowed {
-    /// A shadow's lease-get goes out once it is known which token the client has.
+    /// A shadow's lease-get goes out like any other copy; which token it goes with is known when both replies are there.
     async fn get_leases(
         &self,
         wanted: Vec<Rc<Shadow>>,
         request: &Request,
         context: &Context,
     ) -> Reply {
-        let reply = self.normal.route(request, context).await;
-        let normal = is_lease(&reply).then_some(reply.token);
+        let mut waiting = Vec::with_capacity(wanted.len());
         for shadow in wanted {
             let (request, context, tokens) =
                 (request.clone(), of_shadow(context), Arc::clone(&self.tokens));
+            let (tell, normal) = oneshot::channel();
+            waiting.push(tell);
             begin(Box::pin(async move {
                 let reply = shadow.target.route(&request, &context).await;
-                if let Some(normal) = normal.filter(|_| is_lease(&reply)) {
+                // Nothing is told of a reply without a lease, or that nobody waited for.
+                if let (true, Ok(normal)) = (is_lease(&reply), normal.await) {
                     tokens.insert(normal, reply.token);
                 }
             }));
+        }
+        let reply = self.normal.route(request, context).await;
+        if is_lease(&reply) {
+            for tell in waiting {
+                // Who doesn't listen any more got no lease from the shadow.
+                let _ = tell.send(reply.token);
+            }
         }
         reply
     }
