@@ -37,6 +37,7 @@ mod moving;
 mod output;
 mod queue;
 mod stream;
+mod tap;
 
 use std::fmt;
 use std::future::Future;
@@ -57,6 +58,7 @@ use queue::{Limits, Queue};
 
 pub use moving::{Known, Whereabouts};
 pub(crate) use stream::Stream;
+pub use tap::{Tap, Taps};
 
 /// How a connection behaves.
 #[derive(Clone)]
@@ -91,6 +93,8 @@ pub struct ConnectionOptions {
     pub whereabouts: Option<Whereabouts>,
     /// Called from the driver task when the connection comes and goes.
     pub observer: Option<Observer>,
+    /// Who may look at what goes through.
+    pub taps: Option<Taps>,
 }
 
 /// What a connection speaks.
@@ -133,6 +137,7 @@ impl Default for ConnectionOptions {
             traffic_class: 0,
             whereabouts: None,
             observer: None,
+            taps: None,
         }
     }
 }

@@ -55,7 +55,8 @@ mod wire;
 pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Lease, LeaseToken, RingKind, Stat};
 pub use connection::{
-    Ask, AskKeys, Connection, ConnectionOptions, Event, Known, Observer, Protocol, Whereabouts,
+    Ask, AskKeys, Connection, ConnectionOptions, Event, Known, Observer, Protocol, Tap, Taps,
+    Whereabouts,
 };
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Login;

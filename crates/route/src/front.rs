@@ -19,6 +19,7 @@ mod convert;
 mod entrance;
 mod etcd;
 mod explain;
+mod fifo;
 mod flags;
 mod fleet;
 mod histogram;
@@ -160,6 +161,9 @@ fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), Str
     if let Some(path) = &shared.options.listen.unix {
         let _ = std::fs::remove_file(path);
     }
+    if let Some(fifos) = &shared.fifos {
+        fifos.remove();
+    }
     served
 }
 
@@ -207,6 +211,9 @@ async fn until_told(
     }
     tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));
     tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
+    if let Some(fifos) = shared.fifos.clone() {
+        tokio::spawn(async move { fifos.open_forever().await });
+    }
     tokio::spawn(variables::watch(Arc::clone(shared)));
     tokio::spawn(tls::watch(Arc::clone(shared)));
     loop {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::moving::Mover;
 use super::output::Output;
 use super::stream::Stream;
-use super::{Event, Shared, State};
+use super::{Event, Shared, State, Tap};
 use crate::{Outcome, Reply};
 
 /// Serves the connection's handles until the last is gone.
@@ -67,6 +67,8 @@ struct Driver<'s> {
     armed: Option<Instant>,
     /// Looks whether the server's name still leads here.
     mover: Option<Mover>,
+    /// Looks at what goes through.
+    tap: Option<Box<dyn Tap>>,
 }
 
 impl<'s> Driver<'s> {
@@ -80,6 +82,7 @@ impl<'s> Driver<'s> {
             timer: Box::pin(sleep_until(Instant::now())),
             armed: None,
             mover: None,
+            tap: None,
         }
     }
 
@@ -119,7 +122,9 @@ impl<'s> Driver<'s> {
     }
 
     fn up(&mut self, stream: &Stream) {
-        self.mover = Mover::new(&self.shared.options, stream.peer());
+        let options = &self.shared.options;
+        self.mover = Mover::new(options, stream.peer());
+        self.tap = options.taps.as_ref().map(|taps| taps(stream.peer(), stream.local()));
         let mut state = self.shared.state.lock();
         state.queue.connected();
         state.is_reset = false;
@@ -233,8 +238,21 @@ impl<'s> Driver<'s> {
         }
         if self.output.is_empty() {
             queue.take_output(&mut self.output);
+            drop(state);
+            self.show_output();
         }
         None
+    }
+
+    /// The tap, if anybody looks.
+    fn tap(&self) -> Option<&dyn Tap> {
+        self.tap.as_deref().filter(|tap| tap.is_open())
+    }
+
+    fn show_output(&self) {
+        if let Some(tap) = self.tap().filter(|_| !self.output.is_empty()) {
+            tap.sent(self.output.copy());
+        }
     }
 
     /// Writes all of `output`, and what was queued while it waited for the socket.
@@ -254,6 +272,7 @@ impl<'s> Driver<'s> {
             self.output.advance(n);
             if self.output.is_empty() {
                 self.shared.state.lock().queue.take_output(&mut self.output);
+                self.show_output();
             }
         }
         Poll::Ready(Ok(()))
@@ -277,16 +296,26 @@ impl<'s> Driver<'s> {
                 Err(error) => return Poll::Ready(broken(Outcome::RemoteError, &error)),
                 Ok(_) if self.input.len() < self.wanted_bytes => {}
                 Ok(_) => {
-                    let mut state = self.shared.state.lock();
-                    match state.queue.receive(&mut self.input, &mut self.woken) {
-                        Ok(wanted_bytes) => self.wanted_bytes = wanted_bytes,
-                        Err(error) => {
-                            return Poll::Ready(Reply::failure(Outcome::RemoteError, error.0));
-                        }
+                    if let Err(reply) = self.receive() {
+                        return Poll::Ready(reply);
                     }
                 }
             }
         }
+    }
+
+    /// Hands out the replies that were read; fails if they can't be replies to what was asked.
+    fn receive(&mut self) -> Result<(), Reply> {
+        let mut state = self.shared.state.lock();
+        let shown = self.tap().map(|_| (self.input.clone(), state.queue.asked()));
+        let received = state.queue.receive(&mut self.input, &mut self.woken);
+        drop(state);
+        if let (Some(tap), Some((mut replies, asked))) = (self.tap(), shown) {
+            replies.truncate(replies.len() - self.input.len());
+            tap.received(replies.freeze(), asked);
+        }
+        self.wanted_bytes = received.map_err(|e| Reply::failure(Outcome::RemoteError, e.0))?;
+        Ok(())
     }
 
     /// Answers the late ones and sets the timer for the next; true: the server has been silent for too long.

@@ -69,6 +69,13 @@ impl Output {
         used
     }
 
+    /// A copy of all that is left.
+    pub(crate) fn copy(&self) -> Bytes {
+        let mut slices = vec![IoSlice::new(b""); 2 * self.large.len() + 1];
+        let used = self.slices(&mut slices);
+        slices[..used].iter().flat_map(|slice| &slice[..]).copied().collect()
+    }
+
     /// Drops the first `n` bytes: they were sent.
     pub(crate) fn advance(&mut self, mut n: usize) {
         while let Some((position, value)) = self.large.get_mut(self.large_done) {
@@ -126,6 +133,7 @@ mod tests {
             output.append_value(&long);
             output.append_value(&Bytes::from_static(b"three"));
             assert_eq!(output.left(), expected.len());
+            assert_eq!(output.copy(), expected);
             let mut sent = Vec::new();
             while !output.is_empty() {
                 let mut slices = [IoSlice::new(b""); 4];

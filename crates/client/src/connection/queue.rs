@@ -126,6 +126,13 @@ impl Queue {
         self.order.len() + self.waiting.len()
     }
 
+    /// What was asked and is not answered, the oldest first; a get of several keys once.
+    pub(crate) fn asked(&self) -> Vec<Op> {
+        let last_lines_end = self.is_end_due.then_some(Op::Get);
+        let whole = self.order.iter().filter(|entry| entry.ends_line).map(|entry| entry.op);
+        last_lines_end.into_iter().chain(whole).collect()
+    }
+
     /// Bytes that no socket took yet.
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.out.left() + self.waiting_bytes

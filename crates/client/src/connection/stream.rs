@@ -72,6 +72,11 @@ impl Stream {
         self.tcp().and_then(|tcp| tcp.peer_addr().ok())
     }
 
+    /// Our end, over TCP.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.tcp().and_then(|tcp| tcp.local_addr().ok())
+    }
+
     fn tcp(&self) -> Option<&TcpStream> {
         match self {
             Self::Tcp(tcp) => Some(tcp),

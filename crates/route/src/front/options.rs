@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) log_file: Option<PathBuf>,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
+    /// Where pipes show what goes through.
+    pub(crate) fifo_root: Option<PathBuf>,
     /// Pools that have statistics of their own.
     pub(crate) counted_pools: Vec<String>,
     pub(crate) http: Option<String>,
@@ -175,6 +177,7 @@ impl Options {
             shadows_max: at_most(typed, "target_max_shadow_requests")?,
             log_file: path("log_file"),
             stats_root: PathBuf::from(typed.text("stats_root")),
+            fifo_root: path("debug_fifo_root"),
             stats_interval: milliseconds(typed, "stats_logging_interval")?,
             verbosity: typed.number("verbosity").unwrap_or_default(),
             validates: typed.validates(),

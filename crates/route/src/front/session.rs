@@ -26,6 +26,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use tokio::time::{Instant, Sleep};
 
 use super::answer;
+use super::fifo::FifoTap;
 use super::fleet::{Asking, AskingKeys, Leaf};
 use super::line::{Asked, Taken, take};
 use super::meta::{self, Wanted};
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     is_held: bool,
     /// As the stream said last.
     taken: u64,
+    /// Shows what goes through.
+    tap: Option<FifoTap>,
     /// Runs while the client takes no replies.
     patience: Option<Pin<Box<Sleep>>>,
 }
@@ -133,6 +136,14 @@ impl Share {
 }
 
 impl Line {
+    /// What it asks, where that is one thing.
+    fn op(&self) -> Option<Op> {
+        match self {
+            Line::Said(_) | Line::Meta { .. } | Line::Shutdown => None,
+            Line::One { op, .. } | Line::Get { op, .. } | Line::GetOne { op, .. } => Some(*op),
+        }
+    }
+
     /// Polls what is under way.
     fn poll(&mut self, cx: &mut std::task::Context<'_>, context: &Context) {
         match self {
@@ -174,7 +185,9 @@ impl Session {
         let client = stream.peer().filter(|_| proxy.shared.options.client.keeps_address);
         let counters = proxy.counters();
         let context = Rc::new(Context { client, counters, ..Context::default() });
+        let tap = proxy.shared.client_tap(&stream);
         Self {
+            tap,
             proxy,
             context,
             stream,
@@ -242,7 +255,11 @@ impl Session {
         let done = self.lines.iter().take_while(|line| line.is_answered()).count();
         for line in self.lines.drain(..done) {
             self.outstanding -= line.requests();
+            let (op, before) = (line.op(), self.output.len());
             self.proxy.say(line, &mut self.output);
+            if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open()) {
+                tap.answered(op, &self.output[before..]);
+            }
         }
     }
 
@@ -296,6 +313,9 @@ impl Session {
         while at < chunk.len() && !self.is_ending {
             match take(&chunk, at) {
                 Taken::Whole(asked, used) => {
+                    if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open()) {
+                        tap.asked(&asked, &chunk[at..at + used]);
+                    }
                     at += used;
                     self.begin(asked, cx);
                 }

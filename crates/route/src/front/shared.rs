@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use guira_client::{ConnectionOptions, Login, Protocol};
+use guira_client::{ConnectionOptions, Login, Protocol, Taps};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::configuration::Standing;
 use super::entrance::{Logins, credentials};
+use super::fifo::{FifoTap, Fifos, With};
 use super::fleet::LeafStats;
 use super::link::Link;
 use super::log::Log;
@@ -22,6 +23,7 @@ use super::options::Options;
 use super::pools::PoolStats;
 use super::refusals::Refusals;
 use super::spool::Spool;
+use super::stream::Stream;
 use super::tko::{FailOpen, Tko, Totals};
 use super::tls::{self, Tls};
 use crate::{Counters, Server};
@@ -55,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) logins: Option<Logins>,
     /// What servers are told that want a login.
     server_login: Option<Login>,
+    /// Shows what goes through.
+    pub(crate) fifos: Option<Arc<Fifos>>,
     /// Somebody wants the process to end.
     pub(crate) stop: Notify,
     tkos: Mutex<HashMap<String, Weak<Tko>>>,
@@ -77,7 +81,9 @@ impl Shared {
             crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
         let logins = options.auth_file.clone().map(Logins::open).transpose()?;
         let server_login = options.server_auth_file.as_deref().map(credentials).transpose()?;
+        let fifos = fifos(&options, &log);
         Ok(Self {
+            fifos,
             names: Arc::new(Names::new()),
             tls: Tls::open(options.tls.clone())?,
             logins,
@@ -100,6 +106,17 @@ impl Shared {
         })
     }
 
+    /// The way of one of this thread's connections with a client into its pipe.
+    pub(crate) fn client_tap(&self, stream: &Stream) -> Option<FifoTap> {
+        let (peer, local) = stream.ends();
+        self.fifos.as_ref().map(|fifos| fifos.tap(With::Clients, peer, local))
+    }
+
+    fn server_taps(&self) -> Option<Taps> {
+        let fifos = Arc::clone(self.fifos.as_ref()?);
+        Some(Arc::new(move |peer, local| Box::new(fifos.tap(With::Servers, peer, local))))
+    }
+
     /// How a server is spoken to, but for what is a link's own.
     pub(crate) fn connection_options(&self, server: &Server) -> ConnectionOptions {
         ConnectionOptions {
@@ -107,6 +124,7 @@ impl Shared {
             tls: self.tls.upstream().filter(|_| server.is_secured()),
             login: self.server_login.clone(),
             whereabouts: self.names.whereabouts(server),
+            taps: self.server_taps(),
             ..ConnectionOptions::default()
         }
     }
@@ -199,4 +217,14 @@ impl Shared {
     pub(crate) fn leave(&self) {
         self.clients.fetch_sub(1, Relaxed);
     }
+}
+
+/// Without their directory there are none.
+fn fifos(options: &Options, log: &Log) -> Option<Arc<Fifos>> {
+    let root = options.fifo_root.as_ref()?;
+    let fifos = Fifos::new(root, &options.settings.service_name, &options.settings.router_name);
+    if let Err(error) = &fifos {
+        log.say(format_args!("no debug fifos in {}: {error}", root.display()));
+    }
+    fifos.ok().map(Arc::new)
 }

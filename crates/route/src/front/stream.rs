@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
@@ -49,12 +49,22 @@ impl Arrival {
 impl Stream {
     /// The client's address.
     pub(crate) fn peer(&self) -> Option<IpAddr> {
-        let stream = match self {
-            Stream::Tcp(stream) => stream,
-            Stream::Tls(stream) => &stream.get_ref().0.stream,
-            Stream::Unix(_) => return None,
-        };
-        stream.peer_addr().ok().map(|peer| peer.ip().to_canonical())
+        self.tcp()?.peer_addr().ok().map(|peer| peer.ip().to_canonical())
+    }
+
+    /// The client's end and ours, over TCP.
+    pub(crate) fn ends(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let tcp = self.tcp();
+        let peer = tcp.and_then(|stream| stream.peer_addr().ok());
+        (peer, tcp.and_then(|stream| stream.local_addr().ok()))
+    }
+
+    fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Stream::Tcp(stream) => Some(stream),
+            Stream::Tls(stream) => Some(&stream.get_ref().0.stream),
+            Stream::Unix(_) => None,
+        }
     }
 
     /// Reads into the room that there is; 0: the client has gone. A read that leaves room isn't tried again before the

@@ -174,6 +174,8 @@ flags! {
             "How much is logged";
         stats_root "stats-root" () Text "/var/mcrouter/stats"
             "Where statistics are written as files (a directory that doesn't exist: nowhere)";
+        debug_fifo_root "debug-fifo-root" () Text ""
+            "Where named pipes for mcpiper are, which shows what goes through [default: no pipes]";
         stats_logging_interval "stats-logging-interval" () Number "10000"
             "Milliseconds between writes of statistics' files (0: none are written)";
         pool_stats_config_file "pool-stats-config-file" () Text ""
@@ -265,7 +267,6 @@ pub(super) const NUMBERS_IGNORED: &[&str] = &[
 /// Flags with text, as above.
 pub(super) const TEXTS_IGNORED: &[&str] = &[
     "additional-ssl-service-identities",
-    "debug-fifo-root",
     "carbon-router-name",
     "tls-ticket-key-seed-path",
     "server-ssl-service-identity",

@@ -1,0 +1,318 @@
+//! What is said to clients and to servers, for whoever wants to look: named pipes in the layout that mcrouter's
+//! `mcpiper` reads.
+//!
+//! ```text
+//! <debug-fifo-root>/libmcrouter.<service>.<router>.server.debugfifo.<thread>   with clients, to whom we are a server
+//!                                                 .client.debugfifo.<thread>   with servers, whose client we are
+//!
+//! message   0xfaceb00c 4  version 1  peer 40  its port 2  connection 8  our port 2  1: received 1  type 4  us 8  router 30
+//!           packets: connection 8  bytes 4  number 4  the bytes, at most 4,096 with all that is before them
+//! ```
+//! All numbers are little-endian, lengths in bytes. A request's type is odd, its reply's the next number; 0 is something
+//! else.
+//!
+//! # Invariants
+//! 1. Nobody waits for a reader: what a full pipe has no room for is lost, from some packet to its message's end.
+//! 2. Whole packets only: one is written at once, and is no longer than a pipe takes at once.
+//! 3. The pipes are their owner's only: whole values go through them. Passwords don't.
+//!
+//! # Costs
+//! Off, which is the default: a comparison a request. On, with nobody reading: one atomic load more. While somebody
+//! reads, each byte is copied and each message is a write.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use guira_client::{Op, connection};
+use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
+use parking_lot::Mutex;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+
+use super::line::{Asked, Taken, take};
+
+/// All pipes of the process.
+#[derive(Debug)]
+pub(crate) struct Fifos {
+    /// A pipe's path, up to what is its own.
+    prefix: PathBuf,
+    fifos: Mutex<HashMap<PathBuf, Arc<Fifo>>>,
+}
+
+/// Whom a thread talks with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum With {
+    Clients,
+    Servers,
+}
+
+/// One thread's pipe.
+#[derive(Debug)]
+struct Fifo {
+    is_read: AtomicBool,
+    /// While somebody reads.
+    pipe: Mutex<Option<File>>,
+    connections: AtomicU64,
+}
+
+impl Fifos {
+    /// Pipes in a directory, which is made if it isn't there.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub(crate) fn new(root: &Path, service: &str, router: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(root)?;
+        let prefix = root.join(format!("libmcrouter.{service}.{router}"));
+        Ok(Self { prefix, fifos: Mutex::default() })
+    }
+
+    /// A connection's way into the pipe of the thread that this is called on.
+    pub(crate) fn tap(
+        &self,
+        with: With,
+        peer: Option<SocketAddr>,
+        local: Option<SocketAddr>,
+    ) -> FifoTap {
+        let side = match with {
+            With::Clients => "server",
+            With::Servers => "client",
+        };
+        let mut path = self.prefix.clone().into_os_string();
+        path.push(format!(".{side}.debugfifo.{}", rustix::thread::gettid().as_raw_nonzero()));
+        let new = || {
+            let (is_read, pipe, connections) = <_>::default();
+            Arc::new(Fifo { is_read, pipe, connections })
+        };
+        let fifo = Arc::clone(self.fifos.lock().entry(path.into()).or_insert_with(new));
+        let connection = fifo.connections.fetch_add(1, Relaxed) + 1;
+        FifoTap { header: header(connection, peer, local), connection, fifo }
+    }
+
+    /// Makes the pipes, and looks again and again who reads them.
+    pub(crate) async fn open_forever(&self) {
+        loop {
+            for (path, fifo) in &*self.fifos.lock() {
+                // One that can't be made or opened is tried again.
+                let _ = fifo.open(path);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Takes the pipes away.
+    pub(crate) fn remove(&self) {
+        for (path, _) in self.fifos.lock().drain() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Fifo {
+    /// Opens the pipe if somebody reads it and it isn't open.
+    fn open(&self, path: &Path) -> io::Result<()> {
+        if self.is_read.load(Relaxed) {
+            return Ok(());
+        }
+        match rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Without a reader this fails instead of waiting for one.
+        let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits());
+        let flags = flags.map_err(io::Error::other)?;
+        let pipe = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+        if pipe.metadata()?.file_type().is_fifo() {
+            *self.pipe.lock() = Some(pipe);
+            self.is_read.store(true, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes a packet, whole or not at all; false: not at all.
+    fn write(&self, packet: &[IoSlice<'_>]) -> bool {
+        let mut pipe = self.pipe.lock();
+        let Some(mut open) = pipe.as_ref() else { return false };
+        match open.write_vectored(packet) {
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(_) => {
+                *pipe = None;
+                self.is_read.store(false, Relaxed);
+                false
+            }
+        }
+    }
+}
+
+/// A connection's way into its thread's pipe.
+#[derive(Debug)]
+pub(crate) struct FifoTap {
+    fifo: Arc<Fifo>,
+    connection: u64,
+    /// What is a message's own is filled in.
+    header: [u8; HEADER_BYTES],
+}
+
+impl FifoTap {
+    /// Whether anybody reads.
+    pub(crate) fn is_open(&self) -> bool {
+        self.fifo.is_read.load(Relaxed)
+    }
+
+    /// Shows a request that came in.
+    pub(crate) fn asked(&self, asked: &Asked, request: &[u8]) {
+        self.message(true, op_of(asked).map_or(0, request_type), request);
+    }
+
+    /// Shows a reply that goes out.
+    pub(crate) fn answered(&self, op: Option<Op>, reply: &[u8]) {
+        self.message(false, op.map_or(0, reply_type), reply);
+    }
+
+    fn message(&self, is_received: bool, kind: u32, mut bytes: &[u8]) {
+        let mut header = self.header;
+        header[DIRECTION] = is_received.into();
+        header[DIRECTION + 1..][..4].copy_from_slice(&kind.to_le_bytes());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        header[DIRECTION + 5..][..8].copy_from_slice(&now.to_le_bytes());
+        let mut before = &header[..];
+        for number in 0u32.. {
+            let room = PIPE_BUF - PACKET_HEADER_BYTES - before.len();
+            let (now, rest) = bytes.split_at(bytes.len().min(room));
+            let mut packet = [0; PACKET_HEADER_BYTES];
+            packet[..8].copy_from_slice(&self.connection.to_le_bytes());
+            let length = u32::try_from(now.len()).unwrap_or_default();
+            packet[8..12].copy_from_slice(&length.to_le_bytes());
+            packet[12..].copy_from_slice(&number.to_le_bytes());
+            let packet = [before, &packet, now].map(IoSlice::new);
+            if !self.fifo.write(&packet) || rest.is_empty() {
+                return;
+            }
+            (before, bytes) = (&[], rest);
+        }
+    }
+}
+
+impl connection::Tap for FifoTap {
+    fn is_open(&self) -> bool {
+        FifoTap::is_open(self)
+    }
+
+    fn sent(&self, requests: Bytes) {
+        let mut at = 0;
+        while at < requests.len() {
+            let (kind, used) = match take(&requests, at) {
+                Taken::Whole(asked, used) => (op_of(&asked).map_or(0, request_type), used),
+                _ => (0, requests.len() - at),
+            };
+            self.message(false, kind, &requests[at..at + used]);
+            at += used;
+        }
+    }
+
+    fn received(&self, replies: Bytes, asked: Vec<Op>) {
+        let (mut rest, mut asked) = (&replies[..], asked.into_iter());
+        while !rest.is_empty() {
+            let op = asked.next();
+            let (reply, after) = rest.split_at(reply_bytes(rest, op));
+            self.message(true, op.map_or(0, reply_type), reply);
+            rest = after;
+        }
+    }
+}
+
+/// How long the first reply is.
+fn reply_bytes(bytes: &[u8], op: Option<Op>) -> usize {
+    let mut at = 0;
+    while let Ok(ReplyParsed::Reply { reply, used }) = parse(&bytes[at..], &ReplyLimits::DEFAULT) {
+        at += used;
+        let ends_later = match reply {
+            Line::Value { .. } | Line::LeaseValue { .. } => true,
+            Line::Line(_) => op == Some(Op::MetaGet),
+            _ => false,
+        };
+        if !ends_later {
+            return at;
+        }
+    }
+    bytes.len()
+}
+
+fn op_of(asked: &Asked) -> Option<Op> {
+    match asked {
+        Asked::Get { op, .. } => Some(*op),
+        Asked::GetOne(request) | Asked::One { request, .. } | Asked::Meta { request, .. } => {
+            Some(request.op)
+        }
+        Asked::Flush { .. } => Some(Op::FlushAll),
+        Asked::Version => Some(Op::Version),
+        _ => None,
+    }
+}
+
+/// mcrouter's number for a request.
+fn request_type(op: Op) -> u32 {
+    match op {
+        Op::Get => 1,
+        Op::Set => 3,
+        Op::Delete => 5,
+        Op::LeaseGet => 7,
+        Op::LeaseSet => 9,
+        Op::Add => 11,
+        Op::Replace => 13,
+        Op::Gets => 15,
+        Op::Cas => 17,
+        Op::Incr => 19,
+        Op::Decr => 21,
+        Op::MetaGet => 23,
+        Op::Version => 25,
+        Op::Append => 27,
+        Op::Prepend => 29,
+        Op::Touch => 31,
+        Op::FlushAll => 43,
+        Op::Gat => 45,
+        Op::Gats => 47,
+    }
+}
+
+fn reply_type(op: Op) -> u32 {
+    request_type(op) + 1
+}
+
+fn header(
+    connection: u64,
+    peer: Option<SocketAddr>,
+    local: Option<SocketAddr>,
+) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let port = |end: Option<SocketAddr>| end.map_or(0, |end| end.port()).to_le_bytes();
+    let name = peer.map_or_else(|| "US:".to_owned(), |peer| peer.ip().to_string());
+    header[..4].copy_from_slice(&0xface_b00c_u32.to_le_bytes());
+    header[4] = 4;
+    header[5..][..name.len()].copy_from_slice(name.as_bytes());
+    header[45..47].copy_from_slice(&port(peer));
+    header[47..55].copy_from_slice(&connection.to_le_bytes());
+    header[55..57].copy_from_slice(&port(local));
+    header[70..][..ROUTER.len()].copy_from_slice(ROUTER);
+    header
+}
+
+/// What speaks memcached's protocol among the routers that mcpiper knows.
+const ROUTER: &[u8] = b"Memcache";
+/// A message's header.
+const HEADER_BYTES: usize = 100;
+/// Where in it a message's own begins: direction, type, time.
+const DIRECTION: usize = 57;
+const PACKET_HEADER_BYTES: usize = 16;
+/// So much a pipe takes whole or not at all.
+const PIPE_BUF: usize = 4096;
+/// Between looks who reads.
+const LOOK: Duration = Duration::from_secs(1);
