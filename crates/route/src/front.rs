@@ -128,7 +128,13 @@ fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
         return Ok((kept, true));
     }
     let code = if matches!(refusal, Refusal::Unread(_)) { TRANSIENT } else { UNRECOVERABLE };
-    Err(refuse(&refusal.to_string(), code))
+    let refused = refuse(&refusal.to_string(), code);
+    if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
+        // The socket outlives us, and who connects meanwhile waits in its queue. Whoever holds it may start the next router
+        // at once, which fares no better: so not more than twice a second.
+        std::thread::sleep(REFUSAL_PAUSE);
+    }
+    Err(refused)
 }
 
 fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
@@ -240,6 +246,8 @@ fn raise_descriptor_limit() {
 
 /// How long clients wait at most for deletes that are left from before.
 const START_WAIT: Duration = Duration::from_secs(5);
+/// How long a process holds on to a socket that it inherited and can't serve.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(500);
 /// The configuration's file couldn't be read.
 const TRANSIENT: u8 = 2;
 /// The same command line won't do next time either.
