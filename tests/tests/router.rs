@@ -488,3 +488,37 @@ fn a_reload_with_another_tko_tracker_takes_effect() {
     }
     fs::remove_dir_all(dir).expect("the directory is there");
 }
+
+/// What ten clients are answered who ask at once, while the server is silent and when it returns, under these limits: how
+/// many values, how many of these words. Meanwhile as many requests are under way, and wait, as the names say.
+fn asked_at_once(limits: &[&str], words: &str, under_way: &str, waiting: &str) -> [usize; 2] {
+    let (server, port) = memcached();
+    let flags = [&["--num-proxies", "1", "--server-timeout", "60000"], limits].concat();
+    let router = router(&[port], &flags);
+    let mut watcher = router.connect();
+    watcher.set("k", b"x");
+    server.signal(Signal::STOP);
+    let mut clients: Vec<Client> = (0..10).map(|_| router.connect()).collect();
+    clients.iter_mut().for_each(|client| client.send(b"get k\r\n"));
+    eventually("the rest is refused", || watcher.stat("request_error_count") == 5);
+    assert_eq!((watcher.stat(under_way), watcher.stat(waiting)), (2, 3));
+    server.signal(Signal::CONT);
+    let answers: Vec<String> = clients
+        .iter_mut()
+        .map(|client| String::from_utf8_lossy(&client.read_exact(21)).into_owned())
+        .collect();
+    eventually("all is done", || watcher.stat(under_way) + watcher.stat(waiting) == 0);
+    let with = |part: &str| answers.iter().filter(|answer| answer.starts_with(part)).count();
+    [with("VALUE k 0 1\r\nx\r\nEND\r\n"), with(words)]
+}
+
+#[test]
+fn what_is_above_a_limit_waits_its_turn_and_what_is_above_two_is_refused() {
+    let at_servers = ["--target-max-inflight-requests", "2", "--target-max-pending-requests", "3"];
+    let (under_way, waiting) = ("destination_inflight_reqs", "destination_pending_reqs");
+    let words = "SERVER_ERROR Max pend";
+    assert_eq!(asked_at_once(&at_servers, words, under_way, waiting), [5, 5]);
+    let routed = ["--proxy-max-inflight-requests", "2", "--proxy-max-throttled-requests", "3"];
+    let (under_way, waiting) = ("proxy_reqs_processing", "proxy_reqs_waiting");
+    assert_eq!(asked_at_once(&routed, "SERVER_ERROR 307 busy", under_way, waiting), [5, 5]);
+}

@@ -44,6 +44,7 @@ mod stats;
 mod stream;
 mod tko;
 mod tls;
+mod turns;
 mod variables;
 
 use std::process::ExitCode;

@@ -34,11 +34,14 @@ pub(crate) struct Fleet {
     links: RefCell<HashMap<(String, u8, u32), sync::Weak<Link>>>,
     /// How many configurations this thread has had: the same one has the same number on each thread.
     configuration: Cell<u64>,
+    /// Under way.
+    shadows: Rc<Cell<usize>>,
 }
 
 impl Fleet {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, links: RefCell::default(), configuration: Cell::new(1) }
+        let (links, configuration) = (RefCell::default(), Cell::new(1));
+        Self { shared, links, configuration, shadows: Rc::default() }
     }
 
     /// What is asked for from now on is of the next configuration.
@@ -95,7 +98,7 @@ impl Destinations for Fleet {
         links.iter().for_each(|link| link.tko.follow(configuration, fail_open.as_ref()));
         let stats = Arc::new(LeafStats::default());
         self.shared.enter_leaf(&wanted.pool, &wanted.server.host_port(), &stats);
-        let shadows_max = self.shared.options.shadows_max;
+        let all_shadows = Rc::clone(&self.shadows);
         let (turn, shadows, wanted) = (Cell::new(0), Cell::new(0), wanted.clone());
         let shared = Arc::clone(&self.shared);
         let counted = shared.pool_stats.number(&wanted.pool);
@@ -104,7 +107,7 @@ impl Destinations for Fleet {
         }
         Rc::new_cyclic(|this| {
             let this = Weak::clone(this);
-            Leaf { this, counted, links, turn, stats, wanted, shadows, shadows_max, shared }
+            Leaf { this, counted, links, turn, stats, wanted, shadows, all_shadows, shared }
         })
     }
 }
@@ -120,7 +123,8 @@ pub(crate) struct Leaf {
     wanted: Destination,
     /// Under way.
     shadows: Cell<usize>,
-    shadows_max: usize,
+    /// The same of the whole thread.
+    all_shadows: Rc<Cell<usize>>,
     shared: Arc<Shared>,
     /// The pool's number, where it has statistics of its own.
     counted: Option<usize>,
@@ -159,12 +163,13 @@ impl Leaf {
     }
 
     async fn shadow(&self, request: &Request, context: &Context) -> Reply {
-        if self.shadows.get() >= self.shadows_max {
+        let is_full = self.shadows.get() >= self.shared.options.shadows_max
+            || self.all_shadows.get() >= self.shared.options.all_shadows_max;
+        if is_full {
             return Reply::failure(Outcome::LocalError, "too many shadow requests");
         }
-        self.shadows.set(self.shadows.get() + 1);
+        let _counted = [Counted::begin(&self.shadows), Counted::begin(&self.all_shadows)];
         let reply = self.send(request).await;
-        self.shadows.set(self.shadows.get() - 1);
         self.count(&reply, context);
         reply
     }
@@ -172,7 +177,10 @@ impl Leaf {
     /// Itself, if a request of this context may be begun by [`begin`](Self::begin) or [`begin_keys`](Self::begin_keys):
     /// nothing but sending it and waiting is to be done here.
     pub(crate) fn plain(&self, context: &Context) -> Option<Rc<Leaf>> {
-        let is_plain = context.record.is_none() && !context.is_shadow && context.asynclog.is_none();
+        let is_plain = context.record.is_none()
+            && !context.is_shadow
+            && context.asynclog.is_none()
+            && !self.links[0].is_limited();
         if is_plain { self.this.upgrade() } else { None }
     }
 
@@ -215,7 +223,11 @@ impl Leaf {
 
     async fn send(&self, request: &Request) -> Reply {
         let request = Request { key: self.key(&request.key), ..request.clone() };
-        let (reply, took) = self.link().ask(request, self.wanted.timeout).await;
+        let link = self.link();
+        let (reply, took) = match link.turn(self.wanted.timeout).await {
+            Ok((_turn, left)) => link.ask(request, left).await,
+            Err(reply) => (reply, Duration::ZERO),
+        };
         self.stats.took.add(took);
         if let Some(number) = self.counted {
             self.shared.pool_stats.replied(number, took);
@@ -293,6 +305,22 @@ impl Leaf {
             on_return::send_later(link, &self.shared);
         }
         Reply::new(Outcome::NotFound)
+    }
+}
+
+/// One more, until it is dropped.
+struct Counted<'a>(&'a Cell<usize>);
+
+impl<'a> Counted<'a> {
+    fn begin(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

@@ -19,10 +19,12 @@ use bytes::Bytes;
 use guira_client::{
     Ask, AskKeys, Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request,
 };
+use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep};
 
 use super::shared::Shared;
 use super::tko::Tko;
+use super::turns::Turns;
 use crate::{Destination, Server};
 
 /// One thread's way to one server.
@@ -33,6 +35,8 @@ pub(crate) struct Link {
     pub(crate) server: Server,
     pub(crate) tko: Arc<Tko>,
     pub(crate) stats: LinkStats,
+    /// What the server may have under way, if that is limited.
+    turns: Option<Turns>,
     connection: Connection,
     connect_timeout: Duration,
     /// A reply that takes longer is late, a probe's too.
@@ -91,6 +95,7 @@ impl Link {
                 server,
                 tko,
                 stats: LinkStats::default(),
+                turns: Turns::new(shared.options.at_servers),
                 connection,
                 connect_timeout,
                 timeout: wanted.timeout,
@@ -179,11 +184,32 @@ impl Link {
             let words = format!("Server unavailable. Reason: {}", self.tko.reason());
             return Err(self.noted(Reply::failure(Outcome::Tko, words)));
         }
-        let limit = options.outstanding_max;
-        if limit > 0 && self.stats.outstanding.load(Relaxed) >= limit {
-            return Err(self.noted(Reply::new(Outcome::Busy)));
-        }
         Ok(())
+    }
+
+    /// A turn at a server that may have so much under way, which takes part of the time that a reply may take; what is
+    /// left of that, too.
+    pub(crate) async fn turn(
+        &self,
+        timeout: Duration,
+    ) -> Result<(Option<SemaphorePermit<'_>>, Duration), Reply> {
+        let Some(turns) = &self.turns else { return Ok((None, timeout)) };
+        let began = Instant::now();
+        match tokio::time::timeout(timeout, turns.take()).await {
+            Ok(Some(turn)) => Ok((Some(turn), timeout.saturating_sub(began.elapsed()))),
+            Ok(None) => {
+                let (most, name) = (self.shared.options.at_servers.waiting, &self.tko.name);
+                let words =
+                    format!("Max pending requests ({most}) reached for destination \"{name}\".");
+                Err(self.noted(Reply::failure(Outcome::LocalError, words)))
+            }
+            Err(_) => Err(self.noted(Reply::failure(Outcome::Timeout, "Reply timeout"))),
+        }
+    }
+
+    /// Whether what a server may have under way is limited.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.turns.is_some()
     }
 
     /// Counts a reply, and says it in mcrouter's words.
@@ -245,8 +271,13 @@ impl Link {
 
     /// Requests that wait for the socket, and those that wait for replies.
     pub(crate) fn load(&self) -> (usize, usize) {
+        let waiting = self.turns.as_ref().map_or(0, Turns::waiting);
         let outstanding = self.connection.load().0;
-        if self.stats.is_up.load(Relaxed) { (0, outstanding) } else { (outstanding, 0) }
+        if self.stats.is_up.load(Relaxed) {
+            (waiting, outstanding)
+        } else {
+            (waiting + outstanding, 0)
+        }
     }
 
     /// Whether the server answers in the time that a request has.

@@ -13,6 +13,7 @@ use super::flags::{FLAGS, Typed, Validate};
 use super::names::{DnsServers, dns_servers};
 use super::pools::PoolStats;
 use super::tls::TlsOptions;
+use super::turns::Limits;
 use crate::Settings;
 
 /// What the process does.
@@ -30,11 +31,17 @@ pub(crate) struct Options {
     pub(crate) server_auth_file: Option<PathBuf>,
     pub(crate) config: Source,
     pub(crate) tko: TkoOptions,
+    /// A link.
+    pub(crate) at_servers: Limits,
+    /// A proxy thread.
+    pub(crate) routed: Limits,
     pub(crate) spool: Option<PathBuf>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
     /// Requests under way at once whose replies nobody waits for, a leaf.
     pub(crate) shadows_max: usize,
+    /// As above, a proxy thread.
+    pub(crate) all_shadows_max: usize,
     pub(crate) log_file: Option<PathBuf>,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
@@ -120,8 +127,6 @@ pub(crate) struct TkoOptions {
     pub(crate) probe_most: Duration,
     /// How long a connection may be idle; zero: for ever.
     pub(crate) idle_max: Duration,
-    /// Requests under way at once for one server; 0: no limit.
-    pub(crate) outstanding_max: usize,
 }
 
 impl Options {
@@ -169,12 +174,18 @@ impl Options {
                 probe_first: milliseconds(typed, "probe_delay_initial_ms")?,
                 probe_most: milliseconds(typed, "probe_delay_max_ms")?,
                 idle_max: milliseconds(typed, "reset_inactive_connection_interval")?,
-                outstanding_max: count(typed, "target_max_inflight_requests")?,
             },
+            at_servers: Limits {
+                under_way: count(typed, "target_max_inflight_requests")?,
+                waiting: at_most(typed, "target_max_pending_requests")?,
+                patience: Duration::ZERO,
+            },
+            routed: routed(typed)?,
             spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
             is_spool_version_2: typed.switch("use_asynclog_version2"),
             is_flush_enabled: typed.switch("enable_flush_cmd"),
             shadows_max: at_most(typed, "target_max_shadow_requests")?,
+            all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
             log_file: path("log_file"),
             stats_root: PathBuf::from(typed.text("stats_root")),
             fifo_root: path("debug_fifo_root"),
@@ -192,6 +203,17 @@ impl Options {
             without_effect: typed.without_effect(),
         })
     }
+}
+
+/// What a thread has under way at once, and what waits.
+fn routed(typed: &Typed) -> Result<Limits, String> {
+    let waiting = at_most(typed, "proxy_max_throttled_requests")?;
+    let patience = milliseconds(typed, "waiting_request_timeout_ms")?;
+    Ok(Limits {
+        under_way: count(typed, "proxy_max_inflight_requests")?,
+        waiting,
+        patience: if waiting == usize::MAX { Duration::ZERO } else { patience },
+    })
 }
 
 fn settings(typed: &Typed) -> Result<Settings, String> {

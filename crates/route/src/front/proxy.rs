@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 
-use guira_client::{Reply, Request};
+use guira_client::{Outcome, Reply, Request};
 use tokio::runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
@@ -124,8 +124,15 @@ async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
 }
 
 impl Proxy {
-    /// Answers a request by the tree.
+    /// Answers a request by the tree, when it has its turn.
     pub(crate) async fn route(&self, request: &Request, context: &Context) -> Reply {
+        let _turn = match self.shared.routed.get(self.number) {
+            Some(turns) if context.record.is_none() => match turns.take().await {
+                Some(turn) => Some(turn),
+                None => return Reply::new(Outcome::Busy),
+            },
+            _ => None,
+        };
         if !self.shared.pool_stats.is_empty() {
             return self.route_counted(request, context).await;
         }
@@ -145,7 +152,7 @@ impl Proxy {
 
     /// The leaf that answers a request, if that is all there is to do.
     pub(crate) fn leaf(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
-        if !self.shared.pool_stats.is_empty() {
+        if !self.shared.pool_stats.is_empty() || !self.shared.routed.is_empty() {
             return None;
         }
         let tree = self.tree.borrow();

@@ -26,6 +26,7 @@ use super::spool::Spool;
 use super::stream::Stream;
 use super::tko::{FailOpen, Tko, Totals};
 use super::tls::{self, Tls};
+use super::turns::Turns;
 use crate::{Counters, Server};
 
 /// A pool's name, and a server's address.
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool_stats: PoolStats,
+    /// One a proxy thread, where there is a limit on what is under way.
+    pub(crate) routed: Vec<Turns>,
     /// Clients' connections.
     pub(crate) clients: AtomicUsize,
     /// Clients that weren't let in.
@@ -89,6 +92,7 @@ impl Shared {
             logins,
             server_login,
             counters: (0..options.proxies).map(|_| Arc::default()).collect(),
+            routed: (0..options.proxies).filter_map(|_| Turns::new(options.routed)).collect(),
             pool_stats: PoolStats::new(&options.counted_pools),
             options,
             log,

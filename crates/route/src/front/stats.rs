@@ -11,6 +11,7 @@ use super::configuration::seconds_now;
 use super::link::Link;
 use super::session::VERSION;
 use super::shared::Shared;
+use super::turns::Turns;
 use crate::{Counter, outcome};
 
 /// Answers `stats GROUP`, with its `END`.
@@ -111,6 +112,8 @@ fn servers_by_state(shared: &Shared) -> Rows {
         row("num_connections_closed", sum(&|link| link.stats.closed.load(Relaxed))),
         row("destination_pending_reqs", sum(&|link| link.load().0 as u64)),
         row("destination_inflight_reqs", sum(&|link| link.load().1 as u64)),
+        row("proxy_reqs_processing", shared.routed.iter().map(Turns::under_way).sum::<usize>()),
+        row("proxy_reqs_waiting", shared.routed.iter().map(Turns::waiting).sum::<usize>()),
         row("probes_sent", sum(&|link| link.stats.probes.load(Relaxed))),
     ]
 }

@@ -38,6 +38,12 @@ flags! {
             "Requests of one client that are under way at once; more are read when these are answered (0: no limit)";
         client_timeout_ms "client-timeout" () Number "1000"
             "Milliseconds after which a client that takes no replies is closed (0: never)";
+        proxy_max_inflight_requests "proxy-max-inflight-requests" () Number "0"
+            "Requests of all clients under way at once, a thread; more wait their turn (0: no limit)";
+        proxy_max_throttled_requests "proxy-max-throttled-requests" () Number "0"
+            "Requests that so wait, a thread; more are answered 307 busy (0: no limit)";
+        waiting_request_timeout_ms "waiting-request-timeout-ms" () Number "0"
+            "Milliseconds one may so wait before it is answered 307 busy, where they are limited (0: for ever)";
         retain_source_ip "retain-source-ip" () Switch ""
             "Let routes know the clients' addresses";
         keepalive_cnt "keepalive-count" ('K') Number "0"
@@ -124,6 +130,8 @@ flags! {
             "Log each request (for tests)";
         target_max_shadow_requests "target-max-shadow-requests" () Number "1000"
             "Shadow requests under way at once, a server and thread";
+        proxy_max_inflight_shadow_requests "proxy-max-inflight-shadow-requests" () Number "0"
+            "Shadow requests under way at once, a thread; more are dropped (0: no limit)";
         max_shadow_token_map_size "max-shadow-token-map-size" () Number "1024"
             "Lease tokens remembered for shadows";
         disable_shard_split_route "disable-shard-split-route" () Switch ""
@@ -157,7 +165,9 @@ flags! {
         dns_servers "dns-servers" () Text ""
             "Who is asked for servers' names, by addresses separated by commas [default: as /etc/resolv.conf says]";
         target_max_inflight_requests "target-max-inflight-requests" () Number "0"
-            "Requests under way at once, a server and thread; more are answered 307 busy (0: no limit)";
+            "Requests under way at once, a server and thread; more wait their turn (0: no limit)";
+        target_max_pending_requests "target-max-pending-requests" () Number "100000"
+            "Requests that so wait, a server and thread; more fail at once (0: no limit)";
     }
     "Deletes" {
         async_spool "async-dir" ('a') Text "/var/spool/mcrouter"
@@ -227,8 +237,6 @@ pub(super) const SWITCHES_IGNORED: &[&str] = &[
 
 /// Flags with a number, as above.
 pub(super) const NUMBERS_IGNORED: &[&str] = &[
-    "proxy-max-inflight-requests",
-    "proxy-max-throttled-requests",
     "fibers-max-pool-size",
     "fibers-stack-size",
     "fibers-record-stack-size-every",
@@ -236,10 +244,7 @@ pub(super) const NUMBERS_IGNORED: &[&str] = &[
     "fibers-pool-resize-period-ms",
     "max-no-flush-event-loops",
     "tcp-rto-min",
-    "target-max-pending-requests",
-    "proxy-max-inflight-shadow-requests",
     "post-reconfiguration-delay-ms",
-    "waiting-request-timeout-ms",
     "connect-timeout-retries",
     "logging-rtt-outlier-threshold-us",
     "stats-async-queue-length",
