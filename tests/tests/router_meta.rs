@@ -7,10 +7,15 @@ use std::time::Duration;
 
 /// A router in front of one memcached, and that memcached.
 fn router(protocol: &str) -> (Server, Server) {
+    with_fields(&format!("\"protocol\": \"{protocol}\""))
+}
+
+/// The same, with these fields in its pool.
+fn with_fields(fields: &str) -> (Server, Server) {
     let memcached = Server::start_tcp(Program::Memcached, &[]);
     let Address::Tcp(behind) = *memcached.address() else { panic!("a port") };
     let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"], \"protocol\": \"{protocol}\"}}}}, \
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"], {fields}}}}}, \
          \"route\": \"PoolRoute|A\"}}"
     );
     for _ in 0..3 {
@@ -145,4 +150,39 @@ fn meta_flags_reach_the_server_whatever_the_pool_speaks() {
         let routed = talk(&mut client, ask);
         assert_eq!(routed, talk(&mut memcached.connect(), ask), "{protocol}");
     }
+}
+
+#[test]
+fn a_deleted_value_is_kept_as_stale_for_those_who_ask_for_leases() {
+    let (router, memcached) = with_fields("\"protocol\": \"meta\", \"stale_on_delete\": 30");
+    let mut client = router.connect();
+    assert_eq!(talk(&mut client, "delete k\n"), "NOT_FOUND\n");
+    talk(&mut client, "set k 5 0 3\nold\n");
+    assert_eq!(talk(&mut client, "delete k\n"), "DELETED\n");
+    let reply = talk(&mut client, "lease-get k\n");
+    let words: Vec<&str> = reply.split_ascii_whitespace().collect();
+    let ["LVALUE", "k", token, "5", "3", "old", "END"] = words[..] else { panic!("{reply}") };
+    let waiting = talk(&mut client, "lease-get k\n");
+    assert_eq!(waiting, "LVALUE k 1 5 3\nold\nEND\n", "the token is somebody's");
+    assert_eq!(talk(&mut client, "get k\ngets k\ntouch k 30\n"), "END\nEND\nNOT_FOUND\n");
+    let add = talk(&mut client, "add k 0 0 1\nx\n");
+    assert_eq!(add, "NOT_STORED\n", "until it is filled");
+    let filled = talk(&mut client, &format!("lease-set k {token} 0 0 3\nnew\nget k\n"));
+    assert_eq!(filled, "STORED\nVALUE k 0 3\nnew\nEND\n");
+    assert_eq!(
+        talk(&mut client, "md k\nset k 0 0 1\ny\nget k\n"),
+        "HD\nSTORED\nVALUE k 0 1\ny\nEND\n"
+    );
+    talk(&mut client, "delete k\n");
+    let left = talk(&mut memcached.connect(), "mg k t\n");
+    assert!(left.starts_with("HD t30 ") || left.starts_with("HD t29 "), "{left}");
+}
+
+#[test]
+fn a_pool_that_is_to_keep_stale_values_has_to_speak_meta() {
+    let config = "{\"pools\": {\"A\": {\"servers\": [\"h:1\"], \"stale_on_delete\": 30}}, \"route\": \"Pool|A\"}";
+    let flags = ["-p", "0", "--config", config, "--config-dump-root", ""];
+    let refused = Server::start_at(Program::Router, &flags, Address::Tcp(free_port()));
+    let said = refused.expect_err("the configuration is bad").said;
+    assert!(said.contains("stale_on_delete needs \"protocol\": \"meta\" at 'h:1'"), "{said}");
 }

@@ -29,6 +29,8 @@ pub struct Destination {
     pub fail_open: Option<(usize, usize)>,
     /// Servers of one domain fail together, and its leaf says so by [`Route::failure_domain`]; 0: unknown.
     pub failure_domain: u32,
+    /// Seconds for which a deleted value is kept for those who ask for leases; 0: none.
+    pub stale_on_delete_s: u32,
     /// Connections a proxy thread to the server, at least one.
     pub connections: u32,
 }

@@ -77,11 +77,13 @@ pub(crate) fn decode(
 ) -> Result<Reply, OutOfStep> {
     // A metaget has no value: its hit is a line.
     let is_hit = |status: &MetaStatus| op == Op::MetaGet && *status == MetaStatus::Done;
+    let is_stale = || flags.clone().any(|flag| flag.letter() == b'X');
     let Some(status) = status.filter(|status| !is_hit(status)) else {
         return found(op, flags, value);
     };
     let outcome = match (status, op) {
         (MetaStatus::Done, Op::Delete) => Outcome::Deleted,
+        (MetaStatus::Done, Op::Touch) if is_stale() => Outcome::NotFound,
         (MetaStatus::Done, Op::Touch) => Outcome::Touched,
         (MetaStatus::Done, op) if op.is_update() => Outcome::Stored,
         (MetaStatus::NotFound | MetaStatus::Exists, Op::LeaseSet) => Outcome::NotStored,

@@ -111,6 +111,7 @@ pub(crate) fn places<'j>(
         dscp: dscp(fields, settings)?,
         fail_open: fail_open(fields, servers.len())?,
         failure_domain: 0,
+        stale_on_delete_s: fields.integer("stale_on_delete", 0..=DAY_S)?.unwrap_or(0),
         connections: 1 + fields.integer("additional_fanout", 0..=256)?.unwrap_or(0),
     };
     let place = |(index, json): (usize, &'j Json)| {
@@ -126,6 +127,10 @@ pub(crate) fn places<'j>(
             server.map_err(|message| ConfigError::at(json.line, format!("{of}: {message}")))?;
         if let Some(words) = unreachable(&server, settings) {
             return Err(ConfigError::at(json.line, format!("{of}: server '{text}' {words}")));
+        }
+        if wanted.stale_on_delete_s > 0 && !server.speaks_meta() {
+            let words = format!("{of}: stale_on_delete needs \"protocol\": \"meta\" at '{text}'");
+            return Err(ConfigError::at(json.line, words));
         }
         let failure_domain = domains.map_or(0, |domains| domain(&domains[index]));
         Ok(Place::Server(Destination { server, index, failure_domain, ..wanted.clone() }))
@@ -211,6 +216,9 @@ fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
     }
     Ok(class << 5 | path << 2)
 }
+
+/// No stale value is kept longer. Seconds.
+const DAY_S: i64 = 24 * 60 * 60;
 
 fn fail_open(fields: Fields<'_>, servers: usize) -> Result<Option<(usize, usize)>> {
     let Some(tracker) = fields.object("tko_tracker")? else { return Ok(None) };

@@ -105,9 +105,22 @@ impl Destinations for Fleet {
         if let Some(number) = counted {
             links.iter().for_each(|link| shared.pool_stats.enter_link(number, link));
         }
+        let keeping = (wanted.stale_on_delete_s > 0)
+            .then(|| format!("I T{}", wanted.stale_on_delete_s).into_bytes().into());
         Rc::new_cyclic(|this| {
             let this = Weak::clone(this);
-            Leaf { this, counted, links, turn, stats, wanted, shadows, all_shadows, shared }
+            Leaf {
+                this,
+                counted,
+                links,
+                turn,
+                stats,
+                wanted,
+                shadows,
+                all_shadows,
+                shared,
+                keeping,
+            }
         })
     }
 }
@@ -126,6 +139,8 @@ pub(crate) struct Leaf {
     /// The same of the whole thread.
     all_shadows: Rc<Cell<usize>>,
     shared: Arc<Shared>,
+    /// What a delete says at a server that keeps the value as stale.
+    keeping: Option<Arc<[u8]>>,
     /// The pool's number, where it has statistics of its own.
     counted: Option<usize>,
 }
@@ -190,7 +205,7 @@ impl Leaf {
         request: Request,
         context: &Context,
     ) -> Result<Asking, Reply> {
-        let request = Request { key: self.key(&request.key), ..request };
+        let request = self.kept(Request { key: self.key(&request.key), ..request });
         match self.link().begin(request, self.wanted.timeout) {
             Ok(under_way) => Ok(Asking { leaf: self, under_way }),
             Err(reply) => Err(self.settle(reply, Duration::ZERO, context)),
@@ -222,7 +237,7 @@ impl Leaf {
     }
 
     async fn send(&self, request: &Request) -> Reply {
-        let request = Request { key: self.key(&request.key), ..request.clone() };
+        let request = self.kept(Request { key: self.key(&request.key), ..request.clone() });
         let link = self.link();
         let (reply, took) = match link.turn(self.wanted.timeout).await {
             Ok((_turn, left)) => link.ask(request, left).await,
@@ -243,6 +258,15 @@ impl Leaf {
                 &links[self.turn.get()]
             }
         }
+    }
+
+    /// A delete that leaves the value as stale, where the pool wants that and the client says nothing of its own.
+    fn kept(&self, mut request: Request) -> Request {
+        let is_plain = request.op == Op::Delete && request.meta.is_none() && request.exptime == 0;
+        if is_plain && let Some(flags) = &self.keeping {
+            request.meta = Some(Arc::clone(flags));
+        }
+        request
     }
 
     /// The key as it travels.
