@@ -5,20 +5,23 @@
 //!
 //! ```text
 //! <file>            lines of deletes, for any servers
-//! <file>.replayed   host:port <blank> bytes of <file> up to which that server has all its deletes; the last counts
+//! <file>.replayed   which of them their servers have: see the marks
 //! ```
 //! # Invariants
 //! 1. A server's deletes are sent in the order in which they were written.
 //! 2. A mark is written after the replies are there: a crash sends a delete twice, never not at all.
-//! 3. A file goes when each of its lines is sent, and nobody writes to it any more.
+//! 3. A delete that its server refuses is set aside, and holds up none of the others. It stays in the file, and is sent
+//!    first the next time.
+//! 4. A file goes when each of its lines is sent, and nobody writes to it any more.
 
 pub(crate) mod command;
+mod marks;
 pub(crate) mod on_return;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +30,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::outcome::is_failover_error;
+use marks::Marks;
+
+pub(crate) use marks::SUFFIX as MARKS_SUFFIX;
 
 /// A delete as it was written down.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub(crate) enum Wait {
     File(io::Error),
     /// What the server answered to which delete, if it answered.
     Server(Outcome, String),
+    /// So many went, so many were refused, that of a key among them.
+    Refused { sent: usize, refused: usize, key: String },
 }
 
 impl From<io::Error> for Wait {
@@ -57,6 +65,9 @@ impl fmt::Display for Wait {
         match self {
             Self::File(error) => error.fmt(f),
             Self::Server(outcome, key) => write!(f, "{outcome:?} for the delete of {key}"),
+            Self::Refused { refused, key, .. } => {
+                write!(f, "{refused} are refused, that of {key} among them")
+            }
         }
     }
 }
@@ -64,35 +75,52 @@ impl fmt::Display for Wait {
 /// Sends what a file holds for a server and the server hasn't got, at most so many a second; returns how many.
 ///
 /// # Errors
-/// The file can't be read, or the server fails: what it answered is marked, the rest waits.
+/// The file can't be read, or the server fails: what it answered is marked, the rest waits. Or it refuses some.
 pub(crate) async fn send_again(
     connection: &Connection,
     name: &str,
     file: &Path,
     rate: Option<u32>,
 ) -> Result<usize, Wait> {
+    let mut marks = Marks::read(file)?;
     let deletes = pending(file, name)?;
+    let mut refused: Vec<&Delete> = Vec::new();
     for batch in deletes.chunks(BATCH) {
-        let deadline = Instant::now() + REPLY_TIMEOUT;
-        let asks: Vec<_> = batch
-            .iter()
-            .map(|delete| connection.ask(Request::new(Op::Delete, delete.key.clone()), deadline))
-            .collect();
-        for (ask, delete) in asks.into_iter().zip(batch) {
-            let reply = ask.await;
-            if is_failover_error(reply.outcome) {
-                return Err(Wait::Server(reply.outcome, delete.key.clone()));
-            }
-        }
-        if let Some(last) = batch.last() {
-            mark(file, name, last.end)?;
-        }
+        // An error is a refusal, or came with the end of the connection: a second one tells.
+        let failed = send(connection, batch.iter()).await?;
+        let failed = send(connection, failed.into_iter()).await?;
+        marks.note(file, batch, &failed)?;
+        refused.extend(failed);
         if let Some(rate) = rate {
             let seconds = batch.len() as f64 / f64::from(rate.max(1));
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         }
     }
-    Ok(deletes.len())
+    let Some(first) = refused.first() else { return Ok(deletes.len()) };
+    let (sent, key) = (deletes.len() - refused.len(), first.key.clone());
+    Err(Wait::Refused { sent, refused: refused.len(), key })
+}
+
+/// Sends deletes once, together; returns those that were answered with an error.
+async fn send<'d>(
+    connection: &Connection,
+    deletes: impl Iterator<Item = &'d Delete>,
+) -> Result<Vec<&'d Delete>, Wait> {
+    let deadline = Instant::now() + REPLY_TIMEOUT;
+    let ask = |delete: &'d Delete| {
+        (delete, connection.ask(Request::new(Op::Delete, delete.key.clone()), deadline))
+    };
+    let mut failed = Vec::new();
+    for (delete, ask) in deletes.map(ask).collect::<Vec<_>>() {
+        match ask.await.outcome {
+            Outcome::RemoteError => failed.push(delete),
+            outcome if is_failover_error(outcome) => {
+                return Err(Wait::Server(outcome, delete.key.clone()));
+            }
+            _ => {}
+        }
+    }
+    Ok(failed)
 }
 
 /// The spool's files, oldest first: their names begin with their dates.
@@ -117,18 +145,18 @@ pub(crate) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// The servers that a file holds deletes for which they haven't got yet.
 pub(crate) fn servers(file: &Path) -> io::Result<BTreeSet<String>> {
-    let marks = marks(file)?;
-    let mut deletes = deletes(file)?;
-    deletes.retain(|delete| marks.get(&delete.host_port).is_none_or(|&done| delete.end > done));
-    Ok(deletes.into_iter().map(|delete| delete.host_port).collect())
+    Ok(missing(file)?.map(|delete| delete.host_port).collect())
 }
 
 /// The deletes of a file that a server hasn't got yet.
 pub(crate) fn pending(file: &Path, host_port: &str) -> io::Result<Vec<Delete>> {
-    let done = marks(file)?.get(host_port).copied().unwrap_or(0);
-    let mut deletes = deletes(file)?;
-    deletes.retain(|delete| delete.host_port == host_port && delete.end > done);
-    Ok(deletes)
+    Ok(missing(file)?.filter(|delete| delete.host_port == host_port).collect())
+}
+
+/// The deletes of a file that their servers haven't got yet.
+fn missing(file: &Path) -> io::Result<impl Iterator<Item = Delete>> {
+    let marks = Marks::read(file)?;
+    Ok(deletes(file)?.into_iter().filter(move |delete| !marks.has(delete)))
 }
 
 /// All deletes of a file. Lines that can't be read are passed over.
@@ -167,57 +195,34 @@ fn host_port(host: &str, port: u64) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// How far each server's deletes of a file are sent.
-fn marks(file: &Path) -> io::Result<HashMap<String, u64>> {
-    let text = match fs::read_to_string(marks_path(file)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
-        Err(error) => return Err(error),
-    };
-    let marks = text.lines().filter_map(|line| {
-        let (host_port, end) = line.rsplit_once(' ')?;
-        Some((host_port.to_owned(), end.parse().ok()?))
-    });
-    Ok(marks.collect())
-}
-
-fn mark(file: &Path, host_port: &str, end: u64) -> io::Result<()> {
-    let mut marks = OpenOptions::new().create(true).append(true).open(marks_path(file))?;
-    marks.write_all(format!("{host_port} {end}\n").as_bytes())
-}
-
 /// Removes a file whose deletes are all sent; true: it is gone.
 pub(crate) fn remove_if_done(file: &Path) -> bool {
-    let (Ok(marks), Ok(deletes)) = (marks(file), deletes(file)) else { return false };
-    let is_sent =
-        |delete: &Delete| marks.get(&delete.host_port).is_some_and(|&end| end >= delete.end);
-    if !deletes.iter().all(is_sent) {
+    if !missing(file).is_ok_and(|mut missing| missing.next().is_none()) {
         return false;
     }
     let is_gone = fs::remove_file(file).is_ok();
     if is_gone {
         // Without its file it says nothing; and the folder goes when it was the last.
-        let _ = fs::remove_file(marks_path(file));
+        let _ = fs::remove_file(marks::path(file));
         let _ = file.parent().map(fs::remove_dir);
     }
     is_gone
-}
-
-fn marks_path(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(MARKS_SUFFIX);
-    name.into()
 }
 
 /// Deletes under way at once.
 const BATCH: usize = 128;
 /// How long one may take.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
-/// The ending of the marks' file.
-pub(crate) const MARKS_SUFFIX: &str = ".replayed";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use guira_client::ConnectionOptions;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::sync::mpsc;
+
     use super::*;
 
     #[test]
@@ -230,28 +235,80 @@ mod tests {
         assert_eq!(read_line(br#"["AS1.0", 1, "C", ["10.0.0.1", 11302, "del"#), None);
     }
 
+    /// A file of deletes in a directory of its own.
+    fn spool(name: &str, lines: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("guira-replay-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("spool"), lines).unwrap();
+        dir.join("spool")
+    }
+
+    fn line(server: &str, key: &str) -> String {
+        let (host, port) = server.rsplit_once(':').unwrap();
+        format!("[\"AS1.0\", 1.5, \"C\", [\"{host}\", {port}, \"delete {key}\\r\\n\"]]\n")
+    }
+
+    fn keys(file: &Path, server: &str) -> Vec<String> {
+        pending(file, server).unwrap().into_iter().map(|delete| delete.key).collect()
+    }
+
     #[test]
     fn what_is_marked_as_sent_is_not_pending_and_a_file_goes_when_all_is_sent() {
-        let dir = std::env::temp_dir().join(format!("guira-replay-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let file = dir.join("spool");
-        let line = |port: u16, key: &str| {
-            format!("[\"AS1.0\", 1.5, \"C\", [\"h\", {port}, \"delete {key}\\r\\n\"]]\n")
+        let lines = line("h:1", "a") + &line("h:2", "b") + &line("h:1", "c") + "[\"AS1.0\"";
+        let file = spool("marks", &lines);
+        assert_eq!((keys(&file, "h:1").len(), keys(&file, "h:2")), (2, vec!["b".to_owned()]));
+        let note = |server, count: usize| {
+            let deletes = pending(&file, server).unwrap();
+            Marks::read(&file).unwrap().note(&file, &deletes[..count], &[]).unwrap();
         };
-        fs::write(&file, line(1, "a") + &line(2, "b") + &line(1, "c") + "[\"AS1.0\"").unwrap();
-        let keys =
-            |name| pending(&file, name).unwrap().into_iter().map(|d| d.key).collect::<Vec<_>>();
-        assert_eq!(
-            (keys("h:1"), keys("h:2")),
-            (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()])
-        );
-        let first = pending(&file, "h:1").unwrap().remove(0);
-        mark(&file, "h:1", first.end).unwrap();
-        assert_eq!(keys("h:1"), ["c"]);
+        note("h:1", 1);
+        assert_eq!(keys(&file, "h:1"), ["c"]);
         assert!(!remove_if_done(&file));
-        let end = fs::metadata(&file).unwrap().len();
-        mark(&file, "h:1", end).unwrap();
-        mark(&file, "h:2", end).unwrap();
-        assert!(remove_if_done(&file) && !file.exists() && !dir.exists());
+        note("h:1", 1);
+        note("h:2", 1);
+        assert!(remove_if_done(&file) && !file.exists() && !file.parent().unwrap().exists());
+    }
+
+    /// Answers deletes: with an error if `refuses` says so of the key. Tells `asked` each key.
+    async fn answer(
+        listener: tokio::net::TcpListener,
+        refuses: Arc<AtomicBool>,
+        asked: mpsc::UnboundedSender<String>,
+    ) {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (lines, mut replies) = stream.into_split();
+        let mut lines = BufReader::new(lines).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let key = line.strip_prefix("delete ").unwrap().to_owned();
+            let is_refused = key == "b" && refuses.load(Relaxed);
+            let reply = if is_refused { "SERVER_ERROR no\r\n" } else { "DELETED\r\n" };
+            asked.send(key).unwrap();
+            replies.write_all(reply.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_delete_is_set_aside_and_sent_again_another_time_while_others_go() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let (refuses, (tell, mut asked)) =
+            (Arc::new(AtomicBool::new(true)), mpsc::unbounded_channel());
+        tokio::spawn(answer(listener, Arc::clone(&refuses), tell));
+        let connection = Connection::new(server.parse().unwrap(), ConnectionOptions::default());
+        let lines: Vec<_> = ["a", "b", "c"].iter().map(|key| line(&server, key)).collect();
+        let file = spool("refused", &lines.concat());
+        let mut seen = || std::iter::from_fn(|| asked.try_recv().ok()).collect::<String>();
+        let sent = send_again(&connection, &server, &file, None).await;
+        assert!(matches!(sent, Err(Wait::Refused { sent: 2, refused: 1, key }) if key == "b"));
+        assert_eq!((seen(), keys(&file, &server)), ("abcb".to_owned(), vec!["b".to_owned()]));
+        fs::write(&file, lines.concat() + &line(&server, "d")).unwrap();
+        let sent = send_again(&connection, &server, &file, None).await;
+        assert!(matches!(sent, Err(Wait::Refused { sent: 1, .. })));
+        assert_eq!(seen(), "bdb");
+        assert!(!remove_if_done(&file), "a refused delete is kept");
+        refuses.store(false, Relaxed);
+        assert!(matches!(send_again(&connection, &server, &file, None).await, Ok(1)));
+        assert_eq!(seen(), "b");
+        assert!(remove_if_done(&file));
     }
 }

@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use guira_client::{Connection, ConnectionOptions};
 use tokio::runtime;
 
-use super::{files, pending, remove_if_done, send_again, servers};
+use super::{Wait, files, pending, remove_if_done, send_again, servers};
 use crate::Server;
 use crate::front::spool::is_old;
 
@@ -113,7 +113,7 @@ impl Replay<'_> {
         self.wanted.is_empty() || self.wanted.contains(server)
     }
 
-    /// Sends a server's deletes, file after file; false: it failed, and the rest waits.
+    /// Sends a server's deletes, file after file; false: it failed or refused some, and the rest waits.
     async fn send(&self, server: &str, files: &[PathBuf]) -> bool {
         let address = match Server::parse(server, &Server::default()) {
             Ok(address) => address.address(),
@@ -124,10 +124,15 @@ impl Replay<'_> {
         };
         let options = ConnectionOptions { backoff: None, ..ConnectionOptions::default() };
         let connection = Connection::new(address, options);
-        let mut sent = 0;
+        let (mut sent, mut is_done) = (0, true);
         for file in files {
             match send_again(&connection, server, file, self.rate).await {
                 Ok(count) => sent += count,
+                Err(wait @ Wait::Refused { sent: count, .. }) => {
+                    sent += count;
+                    is_done = false;
+                    eprintln!("guira replay: {server}: of {}, {wait}", file.display());
+                }
                 Err(error) => {
                     println!("{server}: {sent} deletes sent");
                     eprintln!("guira replay: {server}: {error}; the rest waits");
@@ -136,6 +141,6 @@ impl Replay<'_> {
             }
         }
         println!("{server}: {sent} deletes sent");
-        true
+        is_done
     }
 }

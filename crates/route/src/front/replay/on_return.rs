@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::future::join_all;
-use guira_client::Outcome;
 use tokio::time::sleep;
 
 use super::{Wait, remove_if_done, send_again};
@@ -35,20 +34,21 @@ pub(crate) async fn send_all(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
         }
     }
     let closed = link.stats.closed.load(Relaxed);
-    match send_written(link, shared).await {
+    let sent = send_written(link, shared).await;
+    let fails_again = match &sent {
+        Err(Wait::Server(..)) => true,
         // An error that the server says itself, over a connection that stands, is a refusal.
-        Err(Wait::Server(outcome, _))
-            if outcome != Outcome::RemoteError || closed != link.stats.closed.load(Relaxed) =>
-        {
-            link.tko.take_deletes(false);
-            false
-        }
-        Err(_) => {
-            send_later(link, shared);
-            true
-        }
-        Ok(()) => true,
+        Err(Wait::Refused { .. }) => closed != link.stats.closed.load(Relaxed),
+        Err(Wait::File(_)) | Ok(()) => false,
+    };
+    if fails_again {
+        link.tko.take_deletes(false);
+        return false;
     }
+    if sent.is_err() {
+        send_later(link, shared);
+    }
+    true
 }
 
 /// Sends what processes before this one left for the servers that `links` reach: before a client is served, as far as
@@ -94,6 +94,7 @@ async fn send_written(link: &Link, shared: &Shared) -> Result<(), Wait> {
     let Some(spool) = &shared.spool else { return Ok(()) };
     let _alone = link.tko.replaying.lock().await;
     let name = link.server.host_port();
+    let mut refused = None;
     for file in spool.files_for(&name) {
         // One that is written to now may grow behind what is read now.
         let is_current = spool.is_current(&file);
@@ -111,9 +112,12 @@ async fn send_written(link: &Link, shared: &Shared) -> Result<(), Wait> {
             }
             Err(wait) => {
                 shared.log.say(format_args!("{name}: deletes of {} wait: {wait}", file.display()));
-                return Err(wait);
+                match wait {
+                    Wait::Refused { .. } => refused = Some(wait),
+                    _ => return Err(wait),
+                }
             }
         }
     }
-    Ok(())
+    refused.map_or(Ok(()), Err)
 }

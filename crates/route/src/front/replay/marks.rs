@@ -1,0 +1,100 @@
+//! Which deletes of a file each server has: lines in a file beside it, written as the server takes them.
+//!
+//! ```text
+//! host:port <bytes>           it has all up to there, but for
+//! host:port refused <bytes>   the one that ends there, which it refused
+//! host:port taken <bytes>     and took another time
+//! ```
+//! The last line that speaks of something counts.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::Delete;
+
+/// What is known of a file.
+#[derive(Debug, Default)]
+pub(super) struct Marks(HashMap<String, OfServer>);
+
+#[derive(Debug, Default)]
+struct OfServer {
+    /// All up to there,
+    done: u64,
+    /// but for those that end here.
+    refused: BTreeSet<u64>,
+}
+
+impl Marks {
+    pub(super) fn read(file: &Path) -> io::Result<Self> {
+        let text = match fs::read_to_string(path(file)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error),
+        };
+        let mut marks = Self::default();
+        for line in text.lines() {
+            let Some((whose, end)) = line.rsplit_once(' ') else { continue };
+            let Ok(end) = end.parse() else { continue };
+            if let Some(server) = whose.strip_suffix(REFUSED) {
+                marks.of(server).refused.insert(end);
+            } else if let Some(server) = whose.strip_suffix(TAKEN) {
+                marks.of(server).refused.remove(&end);
+            } else {
+                marks.of(whose).done = end;
+            }
+        }
+        Ok(marks)
+    }
+
+    fn of(&mut self, server: &str) -> &mut OfServer {
+        self.0.entry(server.to_owned()).or_default()
+    }
+
+    /// Whether its server has a delete.
+    pub(super) fn has(&self, delete: &Delete) -> bool {
+        let of = self.0.get(&delete.host_port);
+        of.is_some_and(|of| delete.end <= of.done && !of.refused.contains(&delete.end))
+    }
+
+    /// Notes, here and beside the file, what became of a server's next deletes.
+    pub(super) fn note(
+        &mut self,
+        file: &Path,
+        deletes: &[Delete],
+        refused: &[&Delete],
+    ) -> io::Result<()> {
+        let Some(last) = deletes.last() else { return Ok(()) };
+        let (server, of) = (&last.host_port, self.of(&last.host_port));
+        let mut lines = String::new();
+        for Delete { end, .. } in deletes {
+            if refused.iter().any(|refused| refused.end == *end) {
+                if of.refused.insert(*end) {
+                    lines.push_str(&format!("{server}{REFUSED} {end}\n"));
+                }
+            } else if of.refused.remove(end) {
+                lines.push_str(&format!("{server}{TAKEN} {end}\n"));
+            }
+        }
+        if last.end > of.done {
+            of.done = last.end;
+            lines.push_str(&format!("{server} {}\n", last.end));
+        }
+        // At once, so that a crash leaves none that was refused among those that the server has.
+        let mut marks = OpenOptions::new().create(true).append(true).open(path(file))?;
+        marks.write_all(lines.as_bytes())
+    }
+}
+
+/// Where a file's marks are.
+pub(super) fn path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(SUFFIX);
+    name.into()
+}
+
+const REFUSED: &str = " refused";
+const TAKEN: &str = " taken";
+/// The ending of the marks' file.
+pub(crate) const SUFFIX: &str = ".replayed";
