@@ -481,6 +481,7 @@ fn a_reload_with_another_tko_tracker_takes_effect() {
         client.stat("num_hard_tko_count")
     };
     eventually("one is marked", || marked() == 1);
+    eventually("the pool goes on", || router.connect().stat("num_fail_open_state_entered") == 1);
     for (n, (tracker, expect)) in [(tracker(2), 2), (String::new(), 3)].iter().enumerate() {
         assert_eq!(marked(), n as u64 + 1, "no more than may be");
         write(tracker);
@@ -521,4 +522,21 @@ fn what_is_above_a_limit_waits_its_turn_and_what_is_above_two_is_refused() {
     let routed = ["--proxy-max-inflight-requests", "2", "--proxy-max-throttled-requests", "3"];
     let (under_way, waiting) = ("proxy_reqs_processing", "proxy_reqs_waiting");
     assert_eq!(asked_at_once(&routed, "SERVER_ERROR 307 busy", under_way, waiting), [5, 5]);
+}
+
+#[test]
+fn stats_have_a_rate_beside_each_count() {
+    let (_memcached, port) = memcached();
+    let router = router(&[port], &[]);
+    let mut client = router.connect();
+    (0..100).for_each(|n| drop(client.set(&format!("k{n}"), b"x")));
+    let mut number =
+        |name: &str| -> f64 { client.stat_word("stats all", name).parse().expect("a number") };
+    assert_eq!(number("cmd_set_count"), 100.0);
+    for rate in ["cmd_set", "request_sent", "request_replied"] {
+        let rate = number(rate);
+        assert!(rate > 0.0 && rate <= 100.0, "{rate}");
+    }
+    assert!(number("duration_us") > 0.0);
+    assert_eq!((number("cmd_get"), number("result_error")), (0.0, 0.0));
 }

@@ -34,6 +34,7 @@ mod names;
 mod options;
 mod pools;
 mod proxy;
+mod rates;
 mod refusals;
 mod replay;
 mod session;
@@ -217,6 +218,7 @@ async fn until_told(
         watching.map_err(|e| format!("no thread: {e}"))?;
     }
     tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));
+    tokio::spawn(rates::watch(Arc::clone(shared)));
     tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
     if let Some(fifos) = shared.fifos.clone() {
         tokio::spawn(async move { fifos.open_forever().await });

@@ -21,6 +21,7 @@ use super::log::Log;
 use super::names::Names;
 use super::options::Options;
 use super::pools::PoolStats;
+use super::rates::Rates;
 use super::refusals::Refusals;
 use super::spool::Spool;
 use super::stream::Stream;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     /// One a proxy thread.
     pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) rates: Rates,
     pub(crate) totals: Arc<Totals>,
     pub(crate) pool_stats: PoolStats,
     /// One a proxy thread, where there is a limit on what is under way.
@@ -97,6 +99,7 @@ impl Shared {
             options,
             log,
             started: Instant::now(),
+            rates: Rates::new(Instant::now()),
             totals: Arc::default(),
             clients: AtomicUsize::new(0),
             refusals: Refusals::default(),
@@ -166,7 +169,7 @@ impl Shared {
             known.limit(configuration, limits);
             return known;
         }
-        let fresh = Arc::new(FailOpen::new(configuration, limits));
+        let fresh = Arc::new(FailOpen::new(configuration, limits, Arc::clone(&self.totals)));
         pools.retain(|_, pool| pool.strong_count() > 0);
         pools.insert(pool.to_owned(), Arc::downgrade(&fresh));
         fresh

@@ -9,6 +9,7 @@ use guira_proto::reply;
 
 use super::configuration::seconds_now;
 use super::link::Link;
+use super::rates;
 use super::session::VERSION;
 use super::shared::Shared;
 use super::turns::Turns;
@@ -44,12 +45,13 @@ fn row<T: Display>(name: &str, value: T) -> (String, String) {
 /// The numbers that stats files hold.
 pub(crate) fn all(shared: &Shared) -> Rows {
     let pools = shared.pool_stats.rows();
-    [process(shared), servers_by_state(shared), counts(shared), configuration(shared), pools]
+    let (rates, configuration) = (rates::rows(shared), configuration(shared));
+    [process(shared), servers_by_state(shared), counts(shared), rates, configuration, pools]
         .concat()
 }
 
 fn process(shared: &Shared) -> Rows {
-    let (user, system, rss_bytes) = usage();
+    let Usage { user, system, rss_bytes, virtual_bytes, minor_faults, major_faults } = usage();
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     vec![
         row("version", VERSION),
@@ -64,18 +66,41 @@ fn process(shared: &Shared) -> Rows {
         row("rusage_user", user),
         row("rusage_system", system),
         row("ps_rss", rss_bytes),
+        row("ps_vsize", virtual_bytes),
+        row("ps_user_time_sec", user),
+        row("ps_system_time_sec", system),
+        row("ps_num_minor_faults", minor_faults),
+        row("ps_num_major_faults", major_faults),
     ]
 }
 
-/// Seconds of processor time in user mode and in the kernel, and resident bytes, as the kernel tells.
-fn usage() -> (f64, f64, u64) {
+/// What the process has used.
+struct Usage {
+    /// Seconds of processor time, in user mode and in the kernel.
+    user: f64,
+    system: f64,
+    rss_bytes: u64,
+    virtual_bytes: u64,
+    minor_faults: u64,
+    major_faults: u64,
+}
+
+/// As the kernel tells.
+fn usage() -> Usage {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name, in parentheses, may hold blanks.
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let field = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
     let seconds = |ticks: u32| f64::from(ticks) / TICKS_A_SECOND;
     let ticks = |at| u32::try_from(field(at)).unwrap_or(u32::MAX);
-    (seconds(ticks(11)), seconds(ticks(12)), field(21) * rustix::param::page_size() as u64)
+    Usage {
+        user: seconds(ticks(11)),
+        system: seconds(ticks(12)),
+        rss_bytes: field(21) * rustix::param::page_size() as u64,
+        virtual_bytes: field(20),
+        minor_faults: field(7),
+        major_faults: field(9),
+    }
 }
 
 /// Of the kernel's times, whatever the kernel's own clock does.
@@ -108,6 +133,8 @@ fn servers_by_state(shared: &Shared) -> Rows {
         row("num_suspect_servers", shared.suspects().len()),
         row("num_soft_tko_count", soft),
         row("num_hard_tko_count", hard),
+        row("num_fail_open_state_entered", shared.totals.opened.load(Relaxed)),
+        row("num_fail_open_state_exited", shared.totals.closed.load(Relaxed)),
         row("num_connections_opened", sum(&|link| link.stats.opened.load(Relaxed))),
         row("num_connections_closed", sum(&|link| link.stats.closed.load(Relaxed))),
         row("destination_pending_reqs", sum(&|link| link.load().0 as u64)),

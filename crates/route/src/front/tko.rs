@@ -29,11 +29,17 @@ use parking_lot::Mutex;
 pub(crate) struct Totals {
     pub(crate) hard: AtomicUsize,
     pub(crate) soft: AtomicUsize,
+    /// How often a pool began to go on using servers that fail, and ended that.
+    pub(crate) opened: AtomicUsize,
+    pub(crate) closed: AtomicUsize,
 }
 
 /// A pool that goes on using its servers when too many of them fail. Looked at when one fails or returns.
 #[derive(Debug)]
-pub(crate) struct FailOpen(Mutex<Opening>);
+pub(crate) struct FailOpen {
+    totals: Arc<Totals>,
+    opening: Mutex<Opening>,
+}
 
 #[derive(Debug)]
 struct Opening {
@@ -48,33 +54,46 @@ struct Opening {
 }
 
 impl FailOpen {
-    pub(crate) fn new(configuration: u64, (enter, leave): (usize, usize)) -> Self {
-        Self(Mutex::new(Opening { configuration, marked: 0, is_open: false, enter, leave }))
+    pub(crate) fn new(
+        configuration: u64,
+        (enter, leave): (usize, usize),
+        totals: Arc<Totals>,
+    ) -> Self {
+        let opening = Opening { configuration, marked: 0, is_open: false, enter, leave };
+        Self { totals, opening: Mutex::new(opening) }
+    }
+
+    fn open(&self, opening: &mut Opening, is_open: bool) {
+        if std::mem::replace(&mut opening.is_open, is_open) != is_open {
+            let total = if is_open { &self.totals.opened } else { &self.totals.closed };
+            total.fetch_add(1, Relaxed);
+        }
     }
 
     /// Other limits, if the configuration isn't older than the one that is known.
     pub(crate) fn limit(&self, configuration: u64, (enter, leave): (usize, usize)) {
-        let mut opening = self.0.lock();
+        let mut opening = self.opening.lock();
         if configuration > opening.configuration {
-            let is_same = (opening.enter, opening.leave) == (enter, leave);
-            let is_open = opening.is_open && is_same;
-            *opening = Opening { configuration, enter, leave, is_open, ..*opening };
+            let is_open = opening.is_open && (opening.enter, opening.leave) == (enter, leave);
+            self.open(&mut opening, is_open);
+            *opening = Opening { configuration, enter, leave, ..*opening };
         }
     }
 
     /// Whether one more server may be marked; counts it if so.
     fn admits(&self) -> bool {
-        let mut opening = self.0.lock();
+        let mut opening = self.opening.lock();
         let admitted = !opening.is_open && opening.marked < opening.enter;
         opening.marked += usize::from(admitted);
-        opening.is_open = !admitted;
+        self.open(&mut opening, !admitted);
         admitted
     }
 
     fn returned(&self) {
-        let mut opening = self.0.lock();
+        let mut opening = self.opening.lock();
         opening.marked -= 1;
-        opening.is_open &= opening.marked > opening.leave;
+        let is_open = opening.is_open && opening.marked > opening.leave;
+        self.open(&mut opening, is_open);
     }
 }
 
@@ -300,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_fails_open_marks_no_more_than_it_may() {
-        let pool = Arc::new(FailOpen::new(1, (1, 0)));
+        let pool = Arc::new(FailOpen::new(1, (1, 0), Arc::default()));
         let tkos = [0, 1].map(|n| Tko::new(format!("h:{n}"), 1, Arc::default()));
         tkos.iter().for_each(|tko| tko.follow(1, Some(&pool)));
         assert!(tkos[0].failed(Outcome::ConnectError));
@@ -312,7 +331,7 @@ mod tests {
 
     #[test]
     fn other_limits_hold_at_once_and_those_of_an_older_configuration_never() {
-        let pool = Arc::new(FailOpen::new(1, (1, 0)));
+        let pool = Arc::new(FailOpen::new(1, (1, 0), Arc::default()));
         let tkos = [0, 1, 2].map(|n| Tko::new(format!("h:{n}"), 1, Arc::default()));
         tkos.iter().for_each(|tko| tko.follow(1, Some(&pool)));
         assert!(tkos[0].failed(Outcome::ConnectError) && !tkos[1].failed(Outcome::ConnectError));
@@ -323,6 +342,6 @@ mod tests {
         tkos[2].follow(1, Some(&pool));
         assert!(tkos[2].failed(Outcome::ConnectError), "its pool has no limits any more");
         tkos.iter().for_each(Tko::clear);
-        assert_eq!(pool.0.lock().marked, 0);
+        assert_eq!(pool.opening.lock().marked, 0);
     }
 }

@@ -1,0 +1,141 @@
+//! Rates among the statistics: what was counted within the last four minutes, a second, as mcrouter shows it.
+//!
+//! # Costs
+//! A look at the counters each second, and 150 KB; nothing on the way of a request.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::shared::Shared;
+use super::stats::Rows;
+use crate::Counter;
+
+/// What was counted until when.
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Instant,
+    counts: Box<[u64]>,
+    /// Replies of servers, and how long they took in all.
+    replies: u64,
+    took_us: u64,
+}
+
+/// Samples of the last four minutes, the oldest first.
+#[derive(Debug)]
+pub(crate) struct Rates(Mutex<VecDeque<Sample>>);
+
+impl Rates {
+    /// Nothing is counted yet.
+    pub(crate) fn new(at: Instant) -> Self {
+        let counts = vec![0; Counter::ALL.len()].into();
+        Self(Mutex::new([Sample { at, counts, replies: 0, took_us: 0 }].into()))
+    }
+
+    fn take(&self, sample: Sample) {
+        let mut samples = self.0.lock();
+        if samples.len() > SAMPLES_MAX {
+            samples.pop_front();
+        }
+        samples.push_back(sample);
+    }
+
+    /// Each rate by its name, and the mean time of a reply.
+    fn rows(&self, now: &Sample) -> Rows {
+        let samples = self.0.lock();
+        let Some(then) = samples.front() else { return Rows::new() };
+        let elapsed_s = (now.at - then.at).max(EVERY).as_secs_f64();
+        let mut rows: Rows = Counter::ALL
+            .iter()
+            .zip(now.counts.iter().zip(&then.counts))
+            .filter_map(|(counter, (now, then))| {
+                Some((name(*counter)?, shown(quotient(now.saturating_sub(*then), elapsed_s))))
+            })
+            .collect();
+        let replies = now.replies.saturating_sub(then.replies);
+        #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+        let mean_us = quotient(now.took_us.saturating_sub(then.took_us), replies.max(1) as f64);
+        rows.push(("duration_us".to_owned(), shown(mean_us)));
+        rows
+    }
+}
+
+/// A counter's rate has its name without what says that it counts.
+fn name(counter: Counter) -> Option<String> {
+    match counter.name() {
+        "asynclog_requests" => Some("asynclog_requests_rate".to_owned()),
+        name => name.strip_suffix("_count").map(str::to_owned),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn quotient(count: u64, by: f64) -> f64 {
+    count as f64 / by
+}
+
+/// Three digits behind the point, if there are as many.
+fn shown(number: f64) -> String {
+    let text = format!("{number:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn sample(shared: &Shared) -> Sample {
+    let sum = |&counter| shared.counters.iter().map(|thread| thread.get(counter)).sum();
+    let (mut replies, mut took_us) = (0, 0);
+    for link in shared.links() {
+        replies += link.stats.answered.load(Relaxed);
+        took_us += link.stats.took_us.load(Relaxed);
+    }
+    let counts = Counter::ALL.iter().map(sum).collect();
+    Sample { at: Instant::now(), counts, replies, took_us }
+}
+
+/// The rates now.
+pub(crate) fn rows(shared: &Shared) -> Rows {
+    shared.rates.rows(&sample(shared))
+}
+
+/// Takes samples for ever.
+pub(crate) async fn watch(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(EVERY).await;
+        shared.rates.take(sample(&shared));
+    }
+}
+
+const EVERY: Duration = Duration::from_secs(1);
+const SAMPLES_MAX: usize = 240;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_of_the_last_four_minutes_and_of_a_second_at_least() {
+        let start = Instant::now();
+        let gets = |second: u64, gets: u64| {
+            let counts = Counter::ALL.iter().map(|&counter| match counter {
+                Counter::CmdGet => gets,
+                _ => 0,
+            });
+            let at = start + Duration::from_secs(second);
+            Sample { at, counts: counts.collect(), replies: gets, took_us: gets * 50 }
+        };
+        let rates = Rates::new(start);
+        let row = |sample: &Sample, wanted: &str| {
+            let rows = rates.rows(sample);
+            rows.into_iter().find_map(|(name, value)| (name == wanted).then_some(value))
+        };
+        assert_eq!(row(&gets(0, 7), "cmd_get").as_deref(), Some("7"));
+        assert_eq!(row(&gets(3, 7), "cmd_get").as_deref(), Some("2.333"));
+        (1..=1000).for_each(|second| rates.take(gets(second, 10_000 + 2 * second)));
+        assert_eq!(row(&gets(1000, 12_000), "cmd_get").as_deref(), Some("2"));
+        assert_eq!(row(&gets(1000, 12_000), "duration_us").as_deref(), Some("50"));
+        assert_eq!(row(&gets(1000, 12_000), "cmd_set").as_deref(), Some("0"));
+        assert_eq!(rates.0.lock().len(), SAMPLES_MAX + 1);
+    }
+}
