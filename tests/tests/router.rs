@@ -540,3 +540,24 @@ fn stats_have_a_rate_beside_each_count() {
     assert!(number("duration_us") > 0.0);
     assert_eq!((number("cmd_get"), number("result_error")), (0.0, 0.0));
 }
+
+#[test]
+fn a_cold_cluster_of_stock_memcacheds_keeps_values_as_long_as_the_warm_one() {
+    let ((warm, warm_port), (cold, cold_port)) = (memcached(), memcached());
+    let config = format!(
+        "{{\"pools\": {{\"w\": {{\"servers\": [\"127.0.0.1:{warm_port}\"]}}, \
+         \"c\": {{\"servers\": [\"127.0.0.1:{cold_port}\"]}}}}, \
+         \"route\": {{\"type\": \"WarmUpRoute\", \"cold\": \"PoolRoute|c\", \"warm\": \"PoolRoute|w\"}}}}"
+    );
+    let router = routed(&["--config", &config], &[]);
+    let mut behind = warm.connect();
+    behind.exchange(b"set dies 0 1000 1\r\nx\r\nset stays 0 0 1\r\nx\r\n");
+    for key in ["dies", "stays"] {
+        assert_eq!(router.connect().get(key).as_deref(), Some(&b"x"[..]));
+    }
+    let mut cold = cold.connect();
+    assert_eq!(cold.ask("mg stays t"), "HD t-1\r\n");
+    let left = cold.ask("mg dies t");
+    let left = left.trim_end().strip_prefix("HD t").and_then(|left| left.parse::<u32>().ok());
+    assert!(left.is_some_and(|left| (1..=1000).contains(&left)), "{left:?}");
+}

@@ -80,6 +80,16 @@ fn a_value_lives_as_long_in_the_cold_cluster_as_in_the_warm_one() {
         let add = requests.iter().find(|request| request.op == Op::Add);
         assert_eq!(add.map(|add| add.exptime), expected);
     }
+    for (left, expected) in [("f0 t30", Some(30)), ("t-1 f0", Some(0)), ("f0 t0", None)] {
+        canned.answers("c=notfound,stored");
+        let found = Reply { value: "x".into(), ..Reply::new(Outcome::Found) };
+        let by_mg = Reply { meta: Some(left.as_bytes().into()), ..found.clone() };
+        canned.answer("w", [found, Reply::new(Outcome::BadCommand), by_mg]);
+        assert_eq!(canned.ask(&get("k")).outcome, Outcome::Found);
+        let requests = canned.requests();
+        let add = requests.iter().find(|request| request.op == Op::Add);
+        assert_eq!(add.map(|add| add.exptime), expected, "by a server without metaget: {left}");
+    }
 }
 
 #[test]

@@ -117,6 +117,9 @@ pub(super) async fn rest_of_life(
     clock: &Clock,
 ) -> Option<i64> {
     let meta = route.route(&Request::new(Op::MetaGet, request.key.clone()), context).await;
+    if meta.outcome == Outcome::BadCommand {
+        return rest_by_mg(route, request, context).await;
+    }
     if !is_hit(meta.outcome) {
         return None;
     }
@@ -127,6 +130,19 @@ pub(super) async fn rest_of_life(
         Ok(exptime) if exptime > 0 => Some(exptime - clock.unix_s()).filter(|rest| *rest > 0),
         Ok(0) | Err(_) => Some(0),
         Ok(_) => None,
+    }
+}
+
+/// The same of a server without `metaget`, memcached among them, if it speaks meta.
+async fn rest_by_mg(route: &Node, request: &Request, context: &Context) -> Option<i64> {
+    let ask = Request { meta: Some((*b"t").into()), ..Request::new(Op::Get, request.key.clone()) };
+    let reply = route.route(&ask, context).await;
+    let words = reply.meta.filter(|_| is_hit(reply.outcome))?;
+    let mut words = words.split(|&byte| byte == b' ');
+    let left = words.find_map(|word| word.strip_prefix(b"t"))?;
+    match std::str::from_utf8(left).ok()?.parse::<i64>().ok()? {
+        -1 => Some(0),
+        left => Some(left).filter(|left| *left > 0),
     }
 }
 
