@@ -561,3 +561,23 @@ fn a_cold_cluster_of_stock_memcacheds_keeps_values_as_long_as_the_warm_one() {
     let left = left.trim_end().strip_prefix("HD t").and_then(|left| left.parse::<u32>().ok());
     assert!(left.is_some_and(|left| (1..=1000).contains(&left)), "{left:?}");
 }
+
+#[test]
+fn a_start_with_a_bad_configuration_needs_no_more_than_what_was_kept() {
+    let (_memcached, port) = memcached();
+    let dir = own_directory();
+    let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
+    let (main, pools, kept) = (path("route.json"), path("pools.json"), path("kept"));
+    fs::write(&pools, format!("{{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}"))
+        .expect("a file");
+    fs::write(&main, "{\"pools\": \"@import(pools.json)\", \"route\": \"PoolRoute|A\"}")
+        .expect("a file");
+    let start = || routed(&["-f", &main], &["--config-dump-root", &kept]);
+    assert_eq!(start().connect().set("k", b"v"), "STORED\r\n");
+    fs::remove_file(&pools).expect("it is there");
+    let router = start();
+    let said = router.said();
+    assert!(said.contains("the last good configuration is used instead"), "{said}");
+    assert_eq!(router.connect().get("k").as_deref(), Some(&b"v"[..]));
+    fs::remove_dir_all(dir).expect("it is there");
+}

@@ -1,4 +1,5 @@
-//! Who a client is: memcached's login for the text protocol (`-Y`).
+//! Who a client is: memcached's login for the text protocol (`-Y`). SASL (`-S`) is the binary protocol's, which isn't
+//! spoken here: servers that take only SASL can't be logged in to.
 
 use std::fmt;
 

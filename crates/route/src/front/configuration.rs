@@ -9,6 +9,8 @@
 //! 1. Each thread builds its tree from the same [`Loaded`]: files are read once.
 //! 2. A configuration that can't be built never replaces one that could.
 
+mod kept;
+
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::fs;
@@ -30,6 +32,7 @@ use crate::{
     BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings,
     Sources, Tree,
 };
+use kept::Kept;
 
 /// A configuration that was read and can be built.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// The files that it was read from, with the digest of what they held.
     pub(crate) files: BTreeMap<PathBuf, String>,
+    /// What those of them held that are imported.
+    texts: BTreeMap<PathBuf, String>,
     /// The digest of its text.
     pub(crate) digest: String,
     /// What DNS said that entries of pools stand for, and until when that holds.
@@ -90,30 +95,30 @@ impl Loaded {
         let config = Config::read(&text, &options.settings, &mut files)?;
         config.build(&options.settings, &Nowhere)?;
         let digest = digest(text.as_bytes());
-        let Files { digests: files, members, holds_until, .. } = files;
-        Ok(Self { text, config, files, digest, members, holds_until })
+        let Files { digests: files, texts, members, holds_until, .. } = files;
+        Ok(Self { text, config, files, texts, digest, members, holds_until })
     }
 
     /// The configuration that was last good, if it is young enough.
     pub(crate) fn kept(options: &Options) -> Option<Self> {
-        let path = options.config.kept.as_ref()?.join(KEPT_NAME);
+        let dir = options.config.kept.as_ref()?;
+        let path = dir.join(KEPT_NAME);
         let modified = fs::metadata(&path).and_then(|file| file.modified()).ok()?;
         let age = SystemTime::now().duration_since(modified).unwrap_or_default();
         if age > options.config.kept_age_max {
             return None;
         }
         let text = fs::read_to_string(path).ok()?;
-        Self::of_text(text, options, Files::new(options)).ok()
+        let kept = Kept::read(dir, &digest(text.as_bytes()));
+        Self::of_text(text, options, Files { kept, ..Files::new(options) }).ok()
     }
 
-    /// Keeps the text for a start with a bad one.
+    /// Keeps the text, and what else it was built from, for a start with a bad one.
     pub(crate) fn keep(&self, source: &Source) -> std::io::Result<()> {
         let Some(dir) = &source.kept else { return Ok(()) };
         fs::create_dir_all(dir)?;
-        // Replaced at once: a reader finds the old text or the new.
-        let fresh = dir.with_extension("new");
-        fs::write(&fresh, &self.text)?;
-        fs::rename(fresh, dir.join(KEPT_NAME))
+        Kept::new(self).write(dir)?;
+        replace(dir, KEPT_NAME, &self.text)
     }
 
     /// Each source's name and digest, as a JSON object.
@@ -261,10 +266,20 @@ fn file_digest(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| digest(&bytes))
 }
 
+/// Replaces a file at once: a reader finds the old text or the new.
+fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let fresh = dir.with_extension("new");
+    fs::write(&fresh, text)?;
+    fs::rename(fresh, dir.join(name))
+}
+
 /// Reads files, and remembers them.
 #[derive(Debug)]
 pub(crate) struct Files {
     digests: BTreeMap<PathBuf, String>,
+    texts: BTreeMap<PathBuf, String>,
+    /// What is believed instead of files and DNS, as far as it goes.
+    kept: Kept,
     /// Paths without `file:` begin here.
     base: PathBuf,
     members: Members,
@@ -280,8 +295,9 @@ impl Files {
             From::Text(_) | From::Etcd(_) => None,
         };
         let (base, dns_servers) = (base.unwrap_or_default(), Arc::clone(&options.dns_servers));
-        let (digests, members) = (BTreeMap::new(), Members::new());
-        Self { digests, base, members, holds_until: None, dns_servers }
+        let (digests, texts, members) = (BTreeMap::new(), BTreeMap::new(), Members::new());
+        let kept = Kept::default();
+        Self { digests, texts, kept, base, members, holds_until: None, dns_servers }
     }
 
     fn read_path(&mut self, path: &Path) -> Result<String, String> {
@@ -290,13 +306,25 @@ impl Files {
         self.digests.insert(path.to_owned(), digest(text.as_bytes()));
         Ok(text)
     }
+
+    fn import(&mut self, path: &Path) -> Result<String, String> {
+        let text = match self.kept.text(path) {
+            Some(text) => {
+                self.digests.insert(path.to_owned(), digest(text.as_bytes()));
+                text
+            }
+            None => self.read_path(path)?,
+        };
+        self.texts.insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
 }
 
 impl Sources for Files {
     fn read(&mut self, path: &str) -> Result<String, String> {
         match path.strip_prefix("file:") {
-            Some(path) => self.read_path(Path::new(path)),
-            None => self.read_path(&self.base.join(path)),
+            Some(path) => self.import(Path::new(path)),
+            None => self.import(&self.base.join(path)),
         }
     }
 
@@ -304,7 +332,10 @@ impl Sources for Files {
         if let Some(members) = self.members.get(entry) {
             return Ok(members.clone());
         }
-        let (members, holds) = names::members_now(entry, &self.dns_servers)?;
+        let (members, holds) = match self.kept.members(entry) {
+            Some(members) => (members, Duration::ZERO),
+            None => names::members_now(entry, &self.dns_servers)?,
+        };
         let until = Instant::now() + holds;
         self.holds_until = Some(self.holds_until.map_or(until, |earlier| earlier.min(until)));
         self.members.insert(entry.to_owned(), members.clone());
