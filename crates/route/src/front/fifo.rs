@@ -98,9 +98,16 @@ impl Fifos {
     /// Makes the pipes, and looks again and again who reads them.
     pub(crate) async fn open_forever(&self) {
         loop {
-            for (path, fifo) in &*self.fifos.lock() {
-                // One that can't be made or opened is tried again.
-                let _ = fifo.open(path);
+            let fifos = self.fifos.lock().clone();
+            // Beside clients and servers: a directory may be on a disk that doesn't answer.
+            let opened = tokio::task::spawn_blocking(move || {
+                for (path, fifo) in fifos {
+                    // One that can't be made or opened is tried again.
+                    let _ = fifo.open(&path);
+                }
+            });
+            if opened.await.is_err() {
+                return;
             }
             tokio::time::sleep(LOOK).await;
         }
