@@ -1,7 +1,7 @@
 //! `guira route` with its configuration in a real etcd: watched, replaced, and used on while etcd is away.
 
 use guira_tests::server::{
-    Address, Program, Server, free_port, own_directory, send_signal, within,
+    Address, Program, Server, free_port, guira, own_directory, send_signal, within,
 };
 use guira_tests::tls::Authority;
 use rustix::process::Signal;
@@ -152,7 +152,8 @@ fn a_configuration_in_etcd_is_followed_and_the_last_good_one_kept() {
     etcd.put(&pool_of(&servers[0]));
     let kept = own_directory();
     let kept_text = text(&kept);
-    let config = format!("etcd:127.0.0.1:{}//guira/route", etcd.ports[0]);
+    // The first of the two isn't there.
+    let config = format!("etcd:127.0.0.1:{},127.0.0.1:{}//guira/route", free_port(), etcd.ports[0]);
     let start = || router(&config, &["--config-dump-root", &kept_text]);
     let first = start();
     let mut client = first.connect();
@@ -174,6 +175,7 @@ fn a_configuration_in_etcd_is_followed_and_the_last_good_one_kept() {
     within(30, "the change after the gap is used", || client.get("k").as_deref() == Some(b"2"));
     let mut of_late = late.connect();
     within(30, "by both routers", || of_late.get("k").as_deref() == Some(b"2"));
+    drop([first, late]);
     fs::remove_dir_all(kept).expect("the directory is there");
 }
 
@@ -233,6 +235,26 @@ fn clients_are_served_while_etcd_is_silent_and_a_signal_ends_the_router() {
     router.signal(Signal::HUP);
     router.signal(Signal::TERM);
     assert!(router.ended_within(30).expect("it ends").success());
+    send_signal(etcd.child.id(), Signal::CONT);
+}
+
+#[test]
+fn a_hangup_while_the_first_configuration_is_read_ends_nothing() {
+    let etcd = Etcd::start();
+    send_signal(etcd.child.id(), Signal::STOP);
+    let config = format!("etcd:127.0.0.1:{}/k", etcd.ports[0]);
+    let mut router = Command::new(guira());
+    router.args(["route", "-p", "0", "--config", &config, "--config-dump-root", ""]);
+    let mut router = router.stderr(Stdio::piped()).spawn().expect("guira runs");
+    let status = format!("/proc/{}/status", router.id());
+    within(30, "it listens to signals", || {
+        let status = fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        caught.is_some_and(|bits| bits & 1 == 1)
+    });
+    send_signal(router.id(), Signal::HUP);
+    assert_eq!(router.wait().expect("it ends").code(), Some(2), "without a configuration");
     send_signal(etcd.child.id(), Signal::CONT);
 }
 

@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 use tokio::runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 pub use replay::command::{command as replay_command, run as replay};
@@ -96,6 +96,10 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Ok(options) => options,
         Err(words) => return refuse(&words, UNRECOVERABLE),
     };
+    let main = match Main::new() {
+        Ok(main) => main,
+        Err(words) => return refuse(&words, UNRECOVERABLE),
+    };
     let (loaded, is_from_disk) = match load(&options) {
         Ok(loaded) => loaded,
         Err(code) => return code,
@@ -107,7 +111,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         println!("the configuration is good");
         return ExitCode::SUCCESS;
     }
-    match serve(options, loaded, is_from_disk) {
+    match serve(main, options, loaded, is_from_disk) {
         Ok(()) => ExitCode::SUCCESS,
         Err(words) => refuse(&words, UNRECOVERABLE),
     }
@@ -139,7 +143,25 @@ fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
     Err(refused)
 }
 
-fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
+/// The main thread's own.
+struct Main {
+    runtime: runtime::Runtime,
+    /// Heard from the beginning: it would end a process that doesn't listen yet.
+    hang_up: Signal,
+}
+
+impl Main {
+    fn new() -> Result<Self, String> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
+        let entered = runtime.enter();
+        let hang_up = signal(SignalKind::hangup()).map_err(|e| format!("signals: {e}"))?;
+        drop(entered);
+        Ok(Self { runtime, hang_up })
+    }
+}
+
+fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
     let log = Log::open(options.log_file.as_deref()).map_err(|e| format!("the log file: {e}"))?;
     raise_descriptor_limit();
     let sockets = listener::open(&options.listen, &options.tls.ports)?;
@@ -155,9 +177,8 @@ fn serve(options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), Str
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     shared.log.say(format_args!("configured with {}", loaded.digest));
     adopt(&shared, loaded, is_from_disk);
-    let runtime = runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
-    let served = runtime.block_on(until_told(&shared, sockets, &threads, ready));
+    let Main { runtime, hang_up } = main;
+    let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads end. Who reads a
     // configuration meanwhile isn't waited for.
     runtime.shutdown_background();
@@ -181,14 +202,11 @@ async fn until_told(
     sockets: Vec<Listening>,
     threads: &[Thread],
     ready: Receiver<()>,
+    mut hang_up: Signal,
 ) -> Result<(), String> {
-    let signals = || -> std::io::Result<_> {
-        let [interrupt, terminate, hang_up] =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-        Ok((interrupt?, terminate?, hang_up?))
-    };
-    let (mut interrupt, mut terminate, mut hang_up) =
-        signals().map_err(|e| format!("signals: {e}"))?;
+    let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
+    let mut interrupt = heard(SignalKind::interrupt())?;
+    let mut terminate = heard(SignalKind::terminate())?;
     let dns = Arc::clone(&shared.options.dns_servers);
     tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
     // Deletes that are left from before go out first. A server that takes too long gets them meanwhile.

@@ -1,8 +1,10 @@
-//! A configuration in etcd: `--config etcd:HOST:PORT/KEY`, read and watched by etcd's JSON gateway.
+//! A configuration in etcd: `--config etcd:HOST:PORT,…/KEY`, read and watched by etcd's JSON gateway.
 //!
 //! ```text
 //! range ─▶ the text, and the revision it was seen at ─▶ watch from the next revision ─ a change ─▶ range …
 //! ```
+//! Of several members of a cluster one is asked as long as it answers, then the next.
+//!
 //! One thread waits in the watch, and asks for a reload when the text isn't what it was. When etcd goes away it tries
 //! again, for ever, and what the router has stays in use.
 //!
@@ -13,6 +15,7 @@ mod access;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -30,28 +33,36 @@ use super::log::Log;
 /// A key in etcd.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// `http://host:port`
-    url: String,
+    /// `http://host:port`, at least one.
+    urls: Vec<String>,
+    /// Who is asked first.
+    turn: AtomicUsize,
     key: String,
     access: Access,
 }
 
 impl Place {
-    /// Reads `HOST:PORT/KEY`; a key that begins with a slash stands behind two.
+    /// Reads `HOST:PORT,HOST:PORT/KEY`; a key that begins with a slash stands behind two.
     ///
     /// # Errors
     /// In a sentence.
     pub(crate) fn parse(text: &str, is_secured: bool, access: Access) -> Result<Self, String> {
         let (name, scheme) = if is_secured { ("etcds", "https") } else { ("etcd", "http") };
-        let bad = || format!("--config {name}:{text}: write {name}:HOST:PORT/KEY");
-        let (host, key) = text.split_once('/').ok_or_else(bad)?;
-        let is_good = host
-            .rsplit_once(':')
-            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-        if !is_good || key.is_empty() {
+        let bad = || {
+            format!(
+                "--config {name}:{text}: write {name}:HOST:PORT/KEY, or more of HOST:PORT, with commas"
+            )
+        };
+        let (hosts, key) = text.split_once('/').ok_or_else(bad)?;
+        let is_good = |host: &str| {
+            let parts = host.rsplit_once(':');
+            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        if !hosts.split(',').all(is_good) || key.is_empty() {
             return Err(bad());
         }
-        Ok(Self { url: format!("{scheme}://{host}"), key: key.to_owned(), access })
+        let urls = hosts.split(',').map(|host| format!("{scheme}://{host}")).collect();
+        Ok(Self { urls, turn: AtomicUsize::new(0), key: key.to_owned(), access })
     }
 
     fn key(&self) -> String {
@@ -63,12 +74,28 @@ impl Place {
     /// # Errors
     /// In words.
     pub(crate) fn read(&self) -> Result<(String, u64), String> {
-        self.range().map_err(|why| format!("etcd at {}: {why}", self.url))
+        self.of_one(|url| self.range(url))
     }
 
-    fn range(&self) -> Result<(String, u64), String> {
+    /// What the first says who can; else why the last couldn't.
+    fn of_one<T>(&self, ask: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
+        let mut last = Err("no etcd is named".to_owned());
+        for _ in &self.urls {
+            let turn = self.turn.load(Relaxed);
+            let url = &self.urls[turn % self.urls.len()];
+            last = ask(url).map_err(|why| format!("etcd at {url}: {why}"));
+            if last.is_ok() {
+                break;
+            }
+            // Unless somebody else has passed it on.
+            let _ = self.turn.compare_exchange(turn, turn.wrapping_add(1), Relaxed, Relaxed);
+        }
+        last
+    }
+
+    fn range(&self, url: &str) -> Result<(String, u64), String> {
         let question = json!({ "key": self.key() });
-        let answer = self.access.post(&self.url, "/v3/kv/range", &question, READ_MAX)?;
+        let answer = self.access.post(url, "/v3/kv/range", &question, READ_MAX)?;
         let answer = json_of(answer)?;
         let value = answer["kvs"][0]["value"].as_str();
         let value = value.ok_or_else(|| format!("there is no key {}", self.key))?;
@@ -90,7 +117,8 @@ impl Place {
             "key": self.key(),
             "start_revision": (revision + 1).to_string(),
         }});
-        let answer = self.access.post(&self.url, "/v3/watch", &watch, WATCH_MAX);
+        let post = |url: &str| self.access.post(url, "/v3/watch", &watch, WATCH_MAX);
+        let answer = self.of_one(post);
         let mut lines = BufReader::new(answer.map_err(io::Error::other)?.into_body().into_reader());
         let mut line = Vec::new();
         // The first line says that the watch stands; the connection ends with etcd.
@@ -171,10 +199,12 @@ mod tests {
         for (is_secured, url) in [(false, "http://10.0.0.1:2379"), (true, "https://10.0.0.1:2379")]
         {
             let place = parsed("10.0.0.1:2379//guira/route", is_secured);
-            let place = place.map(|place| (place.url, place.key));
-            assert_eq!(place, Ok((url.to_owned(), "/guira/route".to_owned())));
+            let place = place.map(|place| (place.urls, place.key));
+            assert_eq!(place, Ok((vec![url.to_owned()], "/guira/route".to_owned())));
+            let three = parsed("a:1,b:2,c:3/k", is_secured).map(|place| place.urls.len());
+            assert_eq!(three, Ok(3));
         }
-        for text in ["", "h", "h:1", "h:1/", "h/k", ":1/k", "h:x/k"] {
+        for text in ["", "h", "h:1", "h:1/", "h/k", ":1/k", "h:x/k", "h:1,/k"] {
             assert!(parsed(text, false).is_err(), "{text}");
         }
     }

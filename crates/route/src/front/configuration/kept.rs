@@ -45,6 +45,11 @@ impl Kept {
     }
 
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
+        if self.texts.is_empty() && self.members.is_empty() {
+            // What is there belongs to another text, if there is anything.
+            let _ = fs::remove_file(dir.join(NAME));
+            return Ok(());
+        }
         let texts = self.texts.iter().filter_map(|(path, text)| {
             // What has no name in JSON is read from its file.
             Some((path.to_str()?.to_owned(), text.clone().into()))
