@@ -43,7 +43,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -166,6 +167,8 @@ struct Handle {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    /// How often somebody was told of replies: written by the driver, before it tells them.
+    tellings: AtomicU64,
     address: Address,
     options: ConnectionOptions,
 }
@@ -197,7 +200,12 @@ impl Connection {
         };
         let queue = Queue::new(limits);
         let state = State { queue, is_closed: false, is_reset: false, refusal: None };
-        let shared = Arc::new(Shared { state: Mutex::new(state), address, options });
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            tellings: AtomicU64::new(0),
+            address,
+            options,
+        });
         tokio::spawn(drive::drive(Arc::clone(&shared)));
         Self { handle: Arc::new(Handle { shared }) }
     }
@@ -217,40 +225,55 @@ impl Connection {
     ///
     /// A failure is a reply too: see the [module](self)'s second invariant for what it says.
     pub fn ask(&self, request: Request, deadline: Instant) -> Ask {
+        self.ask_telling(request, deadline, None)
+    }
+
+    /// As [`ask`](Self::ask), and `waker` is told of the reply as if the [`Ask`] had been polled with it already: spares
+    /// that poll, and its lock.
+    pub fn ask_telling(&self, request: Request, deadline: Instant, waker: Option<&Waker>) -> Ask {
         let shared = Arc::clone(&self.handle.shared);
         let refusal = shared.refusal(&request);
         let mut state = shared.state.lock();
         let slot = match refusal.or_else(|| state.refused()) {
             Some(reply) => state.queue.answered(reply),
             None => {
-                let slot = state.queue.ask(request, deadline);
+                let slot = state.queue.ask(request, deadline, waker);
                 state.queue.wake();
                 slot
             }
         };
+        let seen = shared.seen(&state.queue, slot, waker);
         drop(state);
-        Ask(Place { shared, slot })
+        Ask(Place { shared, slot, seen })
     }
 
     /// Queues a get of several keys, now, and returns their replies to be, in the keys' order. One slot, one waking and
     /// one future for all: what a multiget costs less than as many [`ask`](Self::ask)s.
     ///
-    /// A key that is none, and keys beyond what may be outstanding, fail by themselves.
-    pub fn ask_keys(&self, op: Op, keys: Vec<Bytes>, deadline: Instant) -> AskKeys {
+    /// A key that is none, and keys beyond what may be outstanding, fail by themselves. `waker`: as in
+    /// [`ask_telling`](Self::ask_telling).
+    pub fn ask_keys(
+        &self,
+        op: Op,
+        keys: Vec<Bytes>,
+        deadline: Instant,
+        waker: Option<&Waker>,
+    ) -> AskKeys {
         let shared = Arc::clone(&self.handle.shared);
         let mut state = shared.state.lock();
         let slot = match state.refused() {
             Some(reply) => state.queue.answered_all(vec![reply; keys.len()]),
             None => {
                 let longest = shared.options.key_bytes_max;
-                let slot =
-                    state.queue.ask_keys(op, keys, deadline, |key| is_key(key, longest, false));
+                let is_key = |key: &[u8]| is_key(key, longest, false);
+                let slot = state.queue.ask_keys(op, keys, deadline, waker, is_key);
                 state.queue.wake();
                 slot
             }
         };
+        let seen = shared.seen(&state.queue, slot, waker);
         drop(state);
-        AskKeys(Place { shared, slot })
+        AskKeys(Place { shared, slot, seen })
     }
 
     /// Requests without a reply, and bytes that no socket took yet.
@@ -278,6 +301,12 @@ impl State {
 }
 
 impl Shared {
+    /// What an ask of this slot has seen of the tellings, with the lock held.
+    fn seen(&self, queue: &Queue, slot: u32, waker: Option<&Waker>) -> u64 {
+        let is_to_be_told = waker.is_some() && !queue.is_answered(slot);
+        if is_to_be_told { self.tellings.load(Ordering::Relaxed) } else { NOTHING }
+    }
+
     /// Why a request can't be sent at all.
     fn refusal(&self, request: &Request) -> Option<Reply> {
         let key = &request.key[..];
@@ -315,11 +344,25 @@ impl Drop for Handle {
 #[derive(Debug)]
 pub struct Ask(Place);
 
+impl Ask {
+    /// Whether a poll may find the reply. False: the waker that was given last will be called before it can. Costs no
+    /// lock: for those who wait for many replies with one waker.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.0.is_due()
+    }
+
+    /// As a poll, and also says when the reply came.
+    pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Instant)> {
+        self.0.poll(|queue, slot| queue.poll(slot, cx.waker()))
+    }
+}
+
 impl Future for Ask {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        self.0.poll(|queue, slot| queue.poll(slot, cx.waker()))
+        Poll::Ready(ready!(self.poll_timed(cx)).0)
     }
 }
 
@@ -328,11 +371,24 @@ impl Future for Ask {
 #[derive(Debug)]
 pub struct AskKeys(Place);
 
+impl AskKeys {
+    /// As [`Ask::is_due`], of all the replies.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.0.is_due()
+    }
+
+    /// As a poll, and also says when the last reply came.
+    pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Instant)> {
+        self.0.poll(|queue, slot| queue.poll_keys(slot, cx.waker()))
+    }
+}
+
 impl Future for AskKeys {
     type Output = Vec<Reply>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<Reply>> {
-        self.0.poll(|queue, slot| queue.poll_keys(slot, cx.waker()))
+        Poll::Ready(ready!(self.poll_timed(cx)).0)
     }
 }
 
@@ -341,12 +397,21 @@ impl Future for AskKeys {
 struct Place {
     shared: Arc<Shared>,
     slot: u32,
+    /// The tellings when the slot's waker was last kept: whoever is told of its reply finds another number.
+    seen: u64,
 }
 
 impl Place {
+    fn is_due(&self) -> bool {
+        self.seen != self.shared.tellings.load(Ordering::Acquire)
+    }
+
     fn poll<T>(&mut self, take: impl FnOnce(&mut Queue, u32) -> Option<T>) -> Poll<T> {
         assert!(self.slot != DONE, "polled after it was ready");
-        let taken = take(&mut self.shared.state.lock().queue, self.slot);
+        let mut state = self.shared.state.lock();
+        self.seen = self.shared.tellings.load(Ordering::Relaxed);
+        let taken = take(&mut state.queue, self.slot);
+        drop(state);
         taken.map_or(Poll::Pending, |taken| {
             self.slot = DONE;
             Poll::Ready(taken)
@@ -364,6 +429,9 @@ impl Drop for Place {
 
 /// The slot of an ask that has its reply.
 const DONE: u32 = u32::MAX;
+
+/// More than the driver ever tells: of a slot whose reply is there already, or of whose reply nobody is told.
+const NOTHING: u64 = u64::MAX;
 
 /// What a slot's number leaves room for, by far.
 const OUTSTANDING_MAX: usize = 1 << 30;

@@ -1,5 +1,8 @@
 //! A connection against real servers: order under load, lost and late servers, and what is never sent.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -294,4 +297,43 @@ async fn a_login_comes_before_anything_else() {
         assert_eq!(get(&connection(&server), "k").await.outcome, Outcome::ClientError);
     }
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+struct Bell(AtomicBool);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_told_of_a_reply_finds_it_due_and_not_before() {
+    let server = Server::start(Program::Memcached, &[]);
+    let connection = connection(&server);
+    let bell = Arc::new(Bell(AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut cx = Context::from_waker(&waker);
+    let mut one = connection.ask_telling(Request::new(Op::Get, "nothing"), soon(), Some(&waker));
+    let keys = ["a", "b"].map(Bytes::from).to_vec();
+    let mut several = connection.ask_keys(Op::Get, keys, soon(), Some(&waker));
+    assert!(!one.is_due() && !several.is_due(), "nothing was sent yet");
+    let patience = soon();
+    while !bell.0.load(Relaxed) {
+        assert!(!one.is_due(), "nobody was told");
+        assert!(Instant::now() < patience, "nobody is told");
+        tokio::task::yield_now().await;
+    }
+    assert!(one.is_due());
+    let Poll::Ready((reply, _)) = one.poll_timed(&mut cx) else { panic!("told, and no reply") };
+    assert_eq!(reply.outcome, Outcome::NotFound);
+    while !several.is_due() {
+        tokio::task::yield_now().await;
+    }
+    let replies = (&mut several).await;
+    assert_eq!(replies.len(), 2);
+    let refused = connection.ask_telling(Request::new(Op::Get, "not a key"), soon(), Some(&waker));
+    assert!(refused.is_due(), "its reply is there already");
+    let untold = connection.ask(Request::new(Op::Get, "nothing"), soon());
+    assert!(untold.is_due(), "nobody will be told of it before it is polled");
 }

@@ -40,15 +40,7 @@ pub fn after_routing_key(key: &[u8]) -> &[u8] {
 }
 
 fn hash_stop(key: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(found) = key.get(from..)?.iter().position(|byte| *byte == b'|') {
-        let at = from + found;
-        if key[at..].starts_with(HASH_STOP) {
-            return Some(at);
-        }
-        from = at + 1;
-    }
-    None
+    memchr::memchr_iter(b'|', key).find(|&at| key[at..].starts_with(HASH_STOP))
 }
 
 /// Parts one after the other.

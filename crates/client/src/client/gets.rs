@@ -111,7 +111,7 @@ fn ask_for<K: AsRef<[u8]>>(
     if let Some(udp) = server.udp.clone() {
         return Asks::Udp(tokio::spawn(async move { udp.get(&wanted, deadline).await }));
     }
-    Asks::Connection(server.connection().ask_keys(Op::Get, wanted, deadline))
+    Asks::Connection(server.connection().ask_keys(Op::Get, wanted, deadline, None))
 }
 
 impl Group {

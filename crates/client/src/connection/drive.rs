@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
@@ -141,6 +142,7 @@ impl<'s> Driver<'s> {
         });
         let mut state = self.shared.state.lock();
         state.refusal = pause.map(|pause| (Instant::now() + pause, reply.clone()));
+        state.queue.came(Instant::now());
         state.queue.fail_all(reply, &mut self.woken);
         drop(state);
         self.output.clear();
@@ -156,7 +158,13 @@ impl<'s> Driver<'s> {
         }
     }
 
+    /// Tells those who got replies.
     fn wake(&mut self) {
+        if self.woken.is_empty() {
+            return;
+        }
+        let tellings = &self.shared.tellings;
+        tellings.store(tellings.load(Relaxed) + 1, Release);
         for waker in self.woken.drain(..) {
             waker.wake();
         }
@@ -308,6 +316,7 @@ impl<'s> Driver<'s> {
     fn receive(&mut self) -> Result<(), Reply> {
         let mut state = self.shared.state.lock();
         let shown = self.tap().map(|_| (self.input.clone(), state.queue.asked()));
+        state.queue.came(Instant::now());
         let received = state.queue.receive(&mut self.input, &mut self.woken);
         drop(state);
         if let (Some(tap), Some((mut replies, asked))) = (self.tap(), shown) {

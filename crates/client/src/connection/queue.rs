@@ -7,15 +7,15 @@
 //! ```
 //! # Invariants
 //! 1. `order` has an entry for each request in `out` or on the wire, in their order.
-//! 2. A slot is freed once: by its caller when it was answered, by the queue when its caller went away.
-//! 3. An entry that was too late stays until its reply comes, so that replies keep meeting their requests.
-//! 4. Neighbouring gets share a line: an entry `ends_line` if `END` follows its value, or stands for it.
+//! 2. An entry that was too late stays until its reply comes, so that replies keep meeting their requests.
+//! 3. Neighbouring gets share a line: an entry `ends_line` if `END` follows its value, or stands for it.
 //!
 //! # Costs
 //! A request: one entry and one slot, reused; its bytes copied once. Looking for late ones walks `order`, when the
 //! earliest deadline has passed.
 
 mod leaving;
+mod slots;
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -29,6 +29,7 @@ use tokio::time::Instant;
 use super::output::Output;
 use crate::wire::{OutOfStep, copy, meta, text, verbatim};
 use crate::{Op, Outcome, Protocol, Reply, Request};
+use slots::{Slots, keep};
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -36,8 +37,7 @@ pub(crate) struct Queue {
     waiting: VecDeque<(Entry, Request)>,
     waiting_bytes: usize,
     order: VecDeque<Entry>,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    slots: Slots,
     /// The get line at the end of `out` that lacks its `\r\n`, and its keys.
     open: Option<(Op, u32)>,
     /// The value of a line's last key came, its `END` not yet.
@@ -86,21 +86,6 @@ enum Repeats {
     Nothing,
 }
 
-#[derive(Debug)]
-enum Slot {
-    Free,
-    Asked(Option<Waker>),
-    Answered(Reply),
-    /// Several keys, of which so many are not answered yet.
-    Keys {
-        replies: Vec<Reply>,
-        missing: u32,
-        waker: Option<Waker>,
-    },
-    /// Nobody waits, though so many replies are still to come.
-    Abandoned(u32),
-}
-
 impl Queue {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
@@ -108,8 +93,7 @@ impl Queue {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             order: VecDeque::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::new(),
             open: None,
             is_end_due: false,
             is_connected: false,
@@ -138,12 +122,17 @@ impl Queue {
         self.out.left() + self.waiting_bytes
     }
 
-    /// Takes a request whose key was checked; the slot is where its reply will be.
-    pub(crate) fn ask(&mut self, request: Request, deadline: Instant) -> u32 {
+    /// Takes a request whose key was checked; the slot is where its reply will be, and `waker` is told when it is there.
+    pub(crate) fn ask(
+        &mut self,
+        request: Request,
+        deadline: Instant,
+        waker: Option<&Waker>,
+    ) -> u32 {
         if !self.has_room(request.value.len()) {
             return self.answered(busy());
         }
-        let slot = self.new_slot(Slot::Asked(None));
+        let slot = self.slots.asked(waker);
         self.enter(request, deadline, slot, 0);
         slot
     }
@@ -155,6 +144,7 @@ impl Queue {
         op: Op,
         keys: Vec<Bytes>,
         deadline: Instant,
+        waker: Option<&Waker>,
         is_key: impl Fn(&[u8]) -> bool,
     ) -> u32 {
         let slot = self.answered_all(Vec::new());
@@ -171,7 +161,7 @@ impl Queue {
                 self.enter(Request::new(op, key), deadline, slot, place);
             }
         }
-        self.slots[slot as usize] = Slot::Keys { replies, missing: asked, waker: None };
+        self.slots.keys_asked(slot, replies, asked, waker);
         slot
     }
 
@@ -195,21 +185,17 @@ impl Queue {
 
     /// A slot whose keys are all answered.
     pub(crate) fn answered_all(&mut self, replies: Vec<Reply>) -> u32 {
-        self.new_slot(Slot::Keys { replies, missing: 0, waker: None })
+        self.slots.keys(replies)
     }
 
     /// A slot that holds its reply already.
     pub(crate) fn answered(&mut self, reply: Reply) -> u32 {
-        self.new_slot(Slot::Answered(reply))
+        self.slots.answered(reply)
     }
 
-    fn new_slot(&mut self, slot: Slot) -> u32 {
-        if let Some(at) = self.free.pop() {
-            self.slots[at as usize] = slot;
-            return at;
-        }
-        self.slots.push(slot);
-        u32::try_from(self.slots.len() - 1).expect("outstanding_max is less than 2^32")
+    /// What is answered from now on came at `now`.
+    pub(crate) fn came(&mut self, now: Instant) {
+        self.slots.came(now);
     }
 
     fn send(&mut self, mut entry: Entry, request: Request) {
@@ -269,9 +255,9 @@ impl Queue {
         self.is_connected = true;
         self.waiting_bytes = 0;
         for (entry, request) in std::mem::take(&mut self.waiting) {
-            match self.slots.get(entry.slot as usize) {
-                Some(Slot::Asked(_) | Slot::Keys { .. }) => self.send(entry, request),
-                Some(_) => self.release(entry.slot),
+            match self.slots.is_waited_for(entry.slot) {
+                Some(true) => self.send(entry, request),
+                Some(false) => self.slots.release(entry.slot),
                 None => {}
             }
         }
@@ -296,7 +282,8 @@ impl Queue {
     /// Answers those whose deadline has passed. True: the oldest request is overdue by `stall` and the server
     /// still silent.
     pub(crate) fn expire(&mut self, now: Instant, stall: Duration, woken: &mut Vec<Waker>) -> bool {
-        let Queue { order, waiting, slots, free, .. } = self;
+        self.slots.came(now);
+        let Queue { order, waiting, slots, .. } = self;
         let mut earliest = None::<Instant>;
         let mut look_again = |at: Instant| earliest = Some(earliest.map_or(at, |e| e.min(at)));
         let sent = order.iter_mut().map(|entry| (entry, Outcome::Timeout));
@@ -306,7 +293,7 @@ impl Queue {
                 look_again(entry.deadline);
                 continue;
             }
-            settle(slots, free, (entry.slot, entry.place), Reply::new(outcome), woken);
+            slots.settle((entry.slot, entry.place), Reply::new(outcome), woken);
             entry.slot = NONE;
         }
         let overdue = order.front().filter(|entry| entry.slot == NONE);
@@ -474,51 +461,29 @@ impl Queue {
 
     fn answer(&mut self, at: (u32, u32), reply: Reply, woken: &mut Vec<Waker>) {
         if at.0 != NONE {
-            settle(&mut self.slots, &mut self.free, at, reply, woken);
+            self.slots.settle(at, reply, woken);
         }
     }
 
-    /// The reply in `slot`, which is free then; else `waker` is kept until it comes.
-    pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<Reply> {
-        let at = &mut self.slots[slot as usize];
-        if let Slot::Asked(kept) = at {
-            keep(kept, waker);
-            return None;
-        }
-        let Slot::Answered(reply) = std::mem::replace(at, Slot::Free) else {
-            return None;
-        };
-        self.free.push(slot);
-        Some(reply)
+    /// Whether `slot` has its reply, or all of them.
+    pub(crate) fn is_answered(&self, slot: u32) -> bool {
+        self.slots.is_answered(slot)
     }
 
-    /// The replies in `slot`, which is free then, once all are there; else `waker` is kept until they are.
-    pub(crate) fn poll_keys(&mut self, slot: u32, waker: &Waker) -> Option<Vec<Reply>> {
-        let Slot::Keys { replies, missing, waker: kept } = &mut self.slots[slot as usize] else {
-            return None;
-        };
-        if *missing > 0 {
-            keep(kept, waker);
-            return None;
-        }
-        let replies = std::mem::take(replies);
-        self.release(slot);
-        Some(replies)
+    /// The reply in `slot` and when it came; the slot is free then. Else `waker` is kept until there is one.
+    pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Instant)> {
+        self.slots.poll(slot, waker)
+    }
+
+    /// The replies in `slot` and when the last came, once all are there; the slot is free then. Else `waker` is kept
+    /// until they are.
+    pub(crate) fn poll_keys(&mut self, slot: u32, waker: &Waker) -> Option<(Vec<Reply>, Instant)> {
+        self.slots.poll_keys(slot, waker)
     }
 
     /// Nobody waits for `slot` any more.
     pub(crate) fn abandon(&mut self, slot: u32) {
-        let at = &mut self.slots[slot as usize];
-        match at {
-            Slot::Asked(_) => *at = Slot::Abandoned(1),
-            Slot::Keys { missing: missing @ 1.., .. } => *at = Slot::Abandoned(*missing),
-            _ => self.release(slot),
-        }
-    }
-
-    /// One reply less to come for a slot that was abandoned, or a slot less.
-    fn release(&mut self, slot: u32) {
-        release(&mut self.slots, &mut self.free, slot);
+        self.slots.abandon(slot);
     }
 
     /// Has the driver woken by the next [`wake`](Self::wake).
@@ -534,46 +499,6 @@ impl Queue {
         {
             driver.wake_by_ref();
         }
-    }
-}
-
-/// Leaves `reply` in its place of its slot, unless the caller went away.
-fn settle(
-    slots: &mut [Slot],
-    free: &mut Vec<u32>,
-    (slot, place): (u32, u32),
-    reply: Reply,
-    woken: &mut Vec<Waker>,
-) {
-    match &mut slots[slot as usize] {
-        Slot::Asked(waker) => {
-            woken.extend(waker.take());
-            slots[slot as usize] = Slot::Answered(reply);
-        }
-        Slot::Keys { replies, missing, waker } => {
-            replies[place as usize] = reply;
-            *missing -= 1;
-            if *missing == 0 {
-                woken.extend(waker.take());
-            }
-        }
-        _ => release(slots, free, slot),
-    }
-}
-
-fn release(slots: &mut [Slot], free: &mut Vec<u32>, slot: u32) {
-    match &mut slots[slot as usize] {
-        Slot::Abandoned(missing @ 2..) => *missing -= 1,
-        at => {
-            *at = Slot::Free;
-            free.push(slot);
-        }
-    }
-}
-
-fn keep(kept: &mut Option<Waker>, waker: &Waker) {
-    if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-        *kept = Some(waker.clone());
     }
 }
 

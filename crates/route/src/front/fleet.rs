@@ -17,15 +17,15 @@ use std::sync::{self, Arc};
 use std::task::{self, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use guira_client::{Ask, AskKeys, Op, Outcome, Reply, Request};
 
 use super::histogram::Histogram;
-use super::link::{Link, UnderWay};
+use super::link::{Link, Start, UnderWay};
 use super::replay::on_return;
 use super::shared::Shared;
 use crate::outcome::{default_reply, is_error, is_failover_error};
-use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server};
+use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server, key};
 
 /// The links of one proxy thread.
 #[derive(Debug)]
@@ -202,13 +202,17 @@ impl Leaf {
     /// Sends a request, without a future on the heap; `Err`: it was answered at once.
     pub(crate) fn begin(
         self: Rc<Self>,
-        request: Request,
+        mut request: Request,
         context: &Context,
+        start: Start<'_>,
     ) -> Result<Asking, Reply> {
-        let request = self.kept(Request { key: self.key(&request.key), ..request });
-        match self.link().begin(request, self.wanted.timeout) {
+        self.fit(&mut request);
+        match self.link().begin(request, self.wanted.timeout, start) {
             Ok(under_way) => Ok(Asking { leaf: self, under_way }),
-            Err(reply) => Err(self.settle(reply, Duration::ZERO, context)),
+            Err(reply) => {
+                self.settle(&reply, Duration::ZERO, context);
+                Err(reply)
+            }
         }
     }
 
@@ -218,26 +222,28 @@ impl Leaf {
         op: Op,
         mut keys: Vec<Bytes>,
         context: &Context,
+        start: Start<'_>,
     ) -> Result<AskingKeys, Reply> {
-        keys.iter_mut().for_each(|key| *key = self.key(key));
+        keys.iter_mut().for_each(|key| self.strip(key));
         let count = keys.len();
-        match self.link().begin_keys(op, keys, self.wanted.timeout) {
+        match self.link().begin_keys(op, keys, self.wanted.timeout, start) {
             Ok(under_way) => Ok(AskingKeys { leaf: self, under_way }),
             Err(reply) => {
                 (1..count).for_each(|_| self.count(&reply, context));
-                Err(self.settle(reply, Duration::ZERO, context))
+                self.settle(&reply, Duration::ZERO, context);
+                Err(reply)
             }
         }
     }
 
-    fn settle(&self, reply: Reply, took: Duration, context: &Context) -> Reply {
+    fn settle(&self, reply: &Reply, took: Duration, context: &Context) {
         self.stats.took.add(took);
-        self.count(&reply, context);
-        reply
+        self.count(reply, context);
     }
 
     async fn send(&self, request: &Request) -> Reply {
-        let request = self.kept(Request { key: self.key(&request.key), ..request.clone() });
+        let mut request = request.clone();
+        self.fit(&mut request);
         let link = self.link();
         let (reply, took) = match link.turn(self.wanted.timeout).await {
             Ok((_turn, left)) => link.ask(request, left).await,
@@ -260,21 +266,28 @@ impl Leaf {
         }
     }
 
-    /// A delete that leaves the value as stale, where the pool wants that and the client says nothing of its own.
-    fn kept(&self, mut request: Request) -> Request {
+    /// Makes of a request what travels: its key, and a delete that leaves the value as stale, where the pool wants that and
+    /// the client says nothing of its own.
+    fn fit(&self, request: &mut Request) {
+        self.strip(&mut request.key);
         let is_plain = request.op == Op::Delete && request.meta.is_none() && request.exptime == 0;
         if is_plain && let Some(flags) = &self.keeping {
             request.meta = Some(Arc::clone(flags));
         }
-        request
+    }
+
+    /// Leaves of a key what travels.
+    fn strip(&self, key: &mut Bytes) {
+        if !self.wanted.keep_routing_prefix {
+            key.advance(key::prefix(key).len());
+        }
     }
 
     /// The key as it travels.
     fn key(&self, key: &Bytes) -> Bytes {
-        if self.wanted.keep_routing_prefix {
-            return key.clone();
-        }
-        key.slice(prefix_bytes(key)..)
+        let mut key = key.clone();
+        self.strip(&mut key);
+        key
     }
 
     fn count(&self, reply: &Reply, context: &Context) {
@@ -356,10 +369,15 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// The reply, once it is there.
+    /// The reply, once it is there. Each poll is by the task whose waker it began with: it costs next to nothing as long
+    /// as the server answers nobody.
     pub(crate) fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) -> Poll<Reply> {
+        if !self.under_way.is_due() {
+            return Poll::Pending;
+        }
         let (reply, took) = ready!(self.under_way.poll(cx));
-        Poll::Ready(self.leaf.settle(reply, took, context))
+        self.leaf.settle(&reply, took, context);
+        Poll::Ready(reply)
     }
 }
 
@@ -371,15 +389,18 @@ pub(crate) struct AskingKeys {
 }
 
 impl AskingKeys {
-    /// The replies in the order of the keys, once all are there.
+    /// The replies in the order of the keys, once all are there; as [`Asking::poll`].
     pub(crate) fn poll(
         &mut self,
         cx: &mut task::Context<'_>,
         context: &Context,
     ) -> Poll<Vec<Reply>> {
+        if !self.under_way.is_due() {
+            return Poll::Pending;
+        }
         let (replies, took) = ready!(self.under_way.poll(cx));
-        let settled = |reply| self.leaf.settle(reply, took, context);
-        Poll::Ready(replies.into_iter().map(settled).collect())
+        replies.iter().for_each(|reply| self.leaf.settle(reply, took, context));
+        Poll::Ready(replies)
     }
 }
 
@@ -412,15 +433,5 @@ impl Route for Leaf {
 
     fn failure_domain(&self) -> u32 {
         self.wanted.failure_domain
-    }
-}
-
-/// Bytes of the routing prefix `/region/cluster/` that a key begins with.
-pub(crate) fn prefix_bytes(key: &[u8]) -> usize {
-    let Some(rest) = key.strip_prefix(b"/") else { return 0 };
-    let mut slashes = memchr::memchr_iter(b'/', rest);
-    match (slashes.next(), slashes.next()) {
-        (Some(_), Some(second)) => second + 2,
-        _ => 0,
     }
 }

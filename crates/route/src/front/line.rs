@@ -95,8 +95,9 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
             match (keys.next(), keys.next()) {
                 (Some(key), None) => Asked::GetOne(Request { exptime, ..Request::new(op, key) }),
                 (first, second) => {
-                    let keys = first.into_iter().chain(second).chain(keys).collect();
-                    Asked::Get { op, exptime, keys }
+                    let mut all = Vec::with_capacity(KEYS_USUAL);
+                    all.extend(first.into_iter().chain(second).chain(keys));
+                    Asked::Get { op, exptime, keys: all }
                 }
             }
         }
@@ -132,6 +133,9 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
     };
     Taken::Whole(asked, used)
 }
+
+/// Of a get of several keys, for so many room is made at once.
+const KEYS_USUAL: usize = 16;
 
 /// The command that stores so.
 pub(crate) fn op_of(verb: Verb) -> Op {

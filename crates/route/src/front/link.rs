@@ -8,11 +8,10 @@
 //! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
 //! 3. A server that returns is asked again once its deletes are sent ([`replay::on_return`](super::replay)).
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -145,11 +144,12 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
+        start: Start<'_>,
     ) -> Result<UnderWay<Ask>, Reply> {
         self.admit(request.op)?;
-        let (began, patience) = (Instant::now(), self.patience(timeout));
-        let ask = self.connection.ask(request, began + patience);
-        Ok(UnderWay::new(self, ask, 1, began))
+        let deadline = start.at + self.patience(timeout);
+        let ask = self.connection.ask_telling(request, deadline, start.waker);
+        Ok(UnderWay::new(self, ask, 1, start.at))
     }
 
     /// The same for a get of several keys.
@@ -158,11 +158,12 @@ impl Link {
         op: Op,
         keys: Vec<Bytes>,
         timeout: Duration,
+        start: Start<'_>,
     ) -> Result<UnderWay<AskKeys>, Reply> {
         self.admit(op)?;
-        let (began, patience, count) = (Instant::now(), self.patience(timeout), keys.len());
-        let ask = self.connection.ask_keys(op, keys, began + patience);
-        Ok(UnderWay::new(self, ask, count, began))
+        let (deadline, count) = (start.at + self.patience(timeout), keys.len());
+        let ask = self.connection.ask_keys(op, keys, deadline, start.waker);
+        Ok(UnderWay::new(self, ask, count, start.at))
     }
 
     /// The same for one request, until its reply is there; also says how long that took.
@@ -171,7 +172,7 @@ impl Link {
         request: Request,
         timeout: Duration,
     ) -> (Reply, Duration) {
-        match self.begin(request, timeout) {
+        match self.begin(request, timeout, Start { at: Instant::now(), waker: None }) {
             Ok(mut under_way) => poll_fn(|cx| under_way.poll(cx)).await,
             Err(reply) => (reply, Duration::ZERO),
         }
@@ -213,7 +214,7 @@ impl Link {
     }
 
     /// Counts a reply, and says it in mcrouter's words.
-    fn settle(self: &Arc<Self>, reply: Reply, took: Duration) -> Reply {
+    fn settle(self: &Arc<Self>, reply: &mut Reply, took: Duration) {
         match reply.outcome {
             Outcome::Timeout
             | Outcome::ConnectError
@@ -228,7 +229,8 @@ impl Link {
                 self.tko.succeeded();
             }
         }
-        self.noted(in_mcrouters_words(reply))
+        self.note(reply.outcome);
+        say_in_mcrouters_words(reply);
     }
 
     /// How long a reply may take. Where no connection stands, its failure comes before the request's.
@@ -238,8 +240,12 @@ impl Link {
     }
 
     fn noted(&self, reply: Reply) -> Reply {
-        add(&self.stats.results[reply.outcome as usize], 1);
+        self.note(reply.outcome);
         reply
+    }
+
+    fn note(&self, outcome: Outcome) {
+        add(&self.stats.results[outcome as usize], 1);
     }
 
     fn failed(self: &Arc<Self>, outcome: Outcome) {
@@ -335,6 +341,15 @@ impl Drop for Link {
     }
 }
 
+/// How a request begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start<'w> {
+    /// When: those of one turn may share a look at the clock.
+    pub(crate) at: Instant,
+    /// Told of the reply, without a first poll.
+    pub(crate) waker: Option<&'w Waker>,
+}
+
 /// A request, or a get of several keys, that was sent and not yet answered; dropped, it counts as outstanding no more.
 #[derive(Debug)]
 pub(crate) struct UnderWay<A> {
@@ -354,21 +369,32 @@ impl<A> UnderWay<A> {
 }
 
 impl UnderWay<Ask> {
+    /// See [`Ask::is_due`].
+    pub(crate) fn is_due(&self) -> bool {
+        self.ask.is_due()
+    }
+
     /// The reply, once it is there, and how long it took.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Duration)> {
-        let reply = ready!(Pin::new(&mut self.ask).poll(cx));
-        let took = self.began.elapsed();
-        Poll::Ready((self.link.settle(reply, took), took))
+        let (mut reply, came) = ready!(self.ask.poll_timed(cx));
+        let took = came.saturating_duration_since(self.began);
+        self.link.settle(&mut reply, took);
+        Poll::Ready((reply, took))
     }
 }
 
 impl UnderWay<AskKeys> {
+    /// See [`Ask::is_due`].
+    pub(crate) fn is_due(&self) -> bool {
+        self.ask.is_due()
+    }
+
     /// The replies, once all are there, and how long they took.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Duration)> {
-        let replies = ready!(Pin::new(&mut self.ask).poll(cx));
-        let took = self.began.elapsed();
-        let settled = replies.into_iter().map(|reply| self.link.settle(reply, took)).collect();
-        Poll::Ready((settled, took))
+        let (mut replies, came) = ready!(self.ask.poll_timed(cx));
+        let took = came.saturating_duration_since(self.began);
+        replies.iter_mut().for_each(|reply| self.link.settle(reply, took));
+        Poll::Ready((replies, took))
     }
 }
 
@@ -385,15 +411,15 @@ fn add(cell: &AtomicU64, n: u64) {
 }
 
 /// Failures of our own making, as mcrouter's clients know them.
-fn in_mcrouters_words(reply: Reply) -> Reply {
+fn say_in_mcrouters_words(reply: &mut Reply) {
     match reply.outcome {
-        Outcome::Timeout => Reply::failure(Outcome::Timeout, "Reply timeout"),
-        Outcome::ConnectTimeout | Outcome::BadKey => Reply::new(reply.outcome),
+        Outcome::Timeout => *reply = Reply::failure(Outcome::Timeout, "Reply timeout"),
+        Outcome::ConnectTimeout | Outcome::BadKey => *reply = Reply::new(reply.outcome),
         Outcome::ConnectError => {
             let words = [b"AsyncSocketException: connect failed: ", &reply.message[..]].concat();
-            Reply::failure(Outcome::ConnectError, words)
+            *reply = Reply::failure(Outcome::ConnectError, words);
         }
-        _ => reply,
+        _ => {}
     }
 }
 

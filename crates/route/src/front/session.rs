@@ -10,8 +10,11 @@
 //! 3. The memory of a session is bounded by what it may have under way, and one value.
 //!
 //! # Costs
-//! A request is one future on the heap. A turn polls each request that is under way: bad at thousands of them on one
-//! connection whose replies come one by one.
+//! A request that goes straight to a server takes two uncontended locks, when it is queued and when its reply is fetched,
+//! and allocates for the value; one that goes through routes is a future on the heap. A turn looks at each request that is
+//! under way, at a number of its server's: bad at thousands of them on one connection whose replies come one by one.
+
+mod lines;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -27,14 +30,15 @@ use tokio::time::{Instant, Sleep};
 
 use super::answer;
 use super::fifo::FifoTap;
-use super::fleet::{Asking, AskingKeys, Leaf};
 use super::line::{Asked, Taken, take};
-use super::meta::{self, Wanted};
+use super::link::Start;
+use super::meta;
 use super::proxy::Proxy;
 use super::stream::Stream;
 use super::{admin, stats};
 use crate::outcome::is_error;
 use crate::{Context, Counter};
+use lines::{Gets, Line, Part, State};
 
 /// A client's connection.
 pub(crate) struct Session {
@@ -62,120 +66,6 @@ pub(crate) struct Session {
     tap: Option<FifoTap>,
     /// Runs while the client takes no replies.
     patience: Option<Pin<Box<Sleep>>>,
-}
-
-/// A request line that is not answered yet.
-enum Line {
-    /// Said already.
-    Said(Vec<u8>),
-    /// For one key.
-    One { op: Op, is_quiet: bool, part: Part },
-    /// A get of several keys, those that one server answers asked for together.
-    Get { op: Op, parts: Vec<Part>, shares: Vec<Share> },
-    /// A get of one key.
-    GetOne { op: Op, part: Part },
-    /// A meta command.
-    Meta { wanted: Wanted, part: Part },
-    /// To end the process, once all before it is answered.
-    Shutdown,
-}
-
-/// One key's part of a line.
-struct Part {
-    key: Bytes,
-    state: State,
-}
-
-enum State {
-    /// On its way through routes.
-    Waiting(Pin<Box<dyn Future<Output = Reply>>>),
-    /// On its way to a server, and no more.
-    Asking(Asking),
-    /// In a share of its line.
-    Shared,
-    Done(Reply),
-}
-
-/// What one server answers of a get of several keys.
-struct Share {
-    leaf: Rc<Leaf>,
-    /// Which keys of the line.
-    places: Vec<usize>,
-    /// Until it is answered.
-    asking: Option<AskingKeys>,
-}
-
-impl Part {
-    fn poll(&mut self, cx: &mut std::task::Context<'_>, context: &Context) {
-        let poll = match &mut self.state {
-            State::Waiting(future) => future.as_mut().poll(cx),
-            State::Asking(asking) => asking.poll(cx, context),
-            State::Shared | State::Done(_) => return,
-        };
-        if let Poll::Ready(reply) = poll {
-            self.state = State::Done(reply);
-        }
-    }
-
-    /// The reply, once it is there.
-    fn reply(&self) -> Option<&Reply> {
-        if let State::Done(reply) = &self.state { Some(reply) } else { None }
-    }
-}
-
-impl Share {
-    /// Polls, and puts replies that are there in their places.
-    fn poll(&mut self, parts: &mut [Part], cx: &mut std::task::Context<'_>, context: &Context) {
-        let Some(asking) = &mut self.asking else { return };
-        let Poll::Ready(replies) = asking.poll(cx, context) else { return };
-        self.asking = None;
-        for (&place, reply) in self.places.iter().zip(replies) {
-            parts[place].state = State::Done(reply);
-        }
-    }
-}
-
-impl Line {
-    /// What it asks, where that is one thing.
-    fn op(&self) -> Option<Op> {
-        match self {
-            Line::Said(_) | Line::Meta { .. } | Line::Shutdown => None,
-            Line::One { op, .. } | Line::Get { op, .. } | Line::GetOne { op, .. } => Some(*op),
-        }
-    }
-
-    /// Polls what is under way.
-    fn poll(&mut self, cx: &mut std::task::Context<'_>, context: &Context) {
-        match self {
-            Line::Said(_) | Line::Shutdown => {}
-            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
-                part.poll(cx, context);
-            }
-            Line::Get { parts, shares, .. } => {
-                shares.iter_mut().for_each(|share| share.poll(parts, cx, context));
-                parts.iter_mut().for_each(|part| part.poll(cx, context));
-            }
-        }
-    }
-
-    /// Whether all of its replies are there.
-    fn is_answered(&self) -> bool {
-        match self {
-            Line::Said(_) | Line::Shutdown => true,
-            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
-                part.reply().is_some()
-            }
-            Line::Get { parts, .. } => parts.iter().all(|part| part.reply().is_some()),
-        }
-    }
-
-    fn requests(&self) -> usize {
-        match self {
-            Line::Said(_) | Line::Shutdown => 0,
-            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } => 1,
-            Line::Get { parts, .. } => parts.len(),
-        }
-    }
 }
 
 impl Session {
@@ -310,6 +200,7 @@ impl Session {
         let chunk = self.input.split().freeze();
         let mut at = self.swallowed(chunk.len());
         self.wanted = 1;
+        let now = Instant::now();
         while at < chunk.len() && !self.is_ending {
             match take(&chunk, at) {
                 Taken::Whole(asked, used) => {
@@ -317,7 +208,7 @@ impl Session {
                         tap.asked(&asked, &chunk[at..at + used]);
                     }
                     at += used;
-                    self.begin(asked, cx);
+                    self.begin(asked, now, cx);
                 }
                 Taken::Skip { line, used, swallow } => {
                     self.lines.push_back(Line::Said(line.to_vec()));
@@ -343,26 +234,27 @@ impl Session {
         n
     }
 
-    fn begin(&mut self, asked: Asked, cx: &mut std::task::Context<'_>) {
+    fn begin(&mut self, asked: Asked, now: Instant, cx: &mut std::task::Context<'_>) {
+        let start = Start { at: now, waker: Some(cx.waker()) };
         let mut line = match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
-                self.proxy.get_several(op, exptime, keys, &self.context)
+                self.proxy.get_several(op, exptime, keys, &self.context, start)
             }
             Asked::GetOne(request) => {
                 self.count(request.op, 1);
                 let op = request.op;
-                Line::GetOne { op, part: self.proxy.get(request, &self.context) }
+                Line::GetOne { op, part: self.proxy.get(request, &self.context, start) }
             }
             Asked::One { request, is_quiet } => {
                 self.count(request.op, 1);
                 let op = request.op;
-                let part = self.proxy.ask(request, &self.context);
+                let part = self.proxy.ask(request, &self.context, start);
                 Line::One { op, is_quiet, part }
             }
             Asked::Meta { request, wanted } => {
                 self.count(request.op, 1);
-                let part = self.proxy.ask(request, &self.context);
+                let part = self.proxy.ask(request, &self.context, start);
                 Line::Meta { wanted, part }
             }
             Asked::Flush { delay, is_quiet } => {
@@ -370,7 +262,7 @@ impl Session {
                 let request = Request { exptime: delay, ..Request::new(op, "") };
                 self.count(op, 1);
                 let part = if self.proxy.shared.options.is_flush_enabled {
-                    self.proxy.ask(request, &self.context)
+                    self.proxy.ask(request, &self.context, start)
                 } else {
                     let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
                     Part { key: Bytes::new(), state: State::Done(refusal) }
@@ -390,7 +282,7 @@ impl Session {
             }
         };
         self.outstanding += line.requests();
-        // Polled at once: what goes through routes reaches a server in the order in which it was sent.
+        // What goes through routes reaches a server in the order in which it was sent.
         line.poll(cx, &self.context);
         self.lines.push_back(line);
     }
@@ -420,10 +312,10 @@ impl Session {
 
 impl Proxy {
     /// Begins a get of one key, which may be a question to the router itself.
-    fn get(self: &Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
+    fn get(self: &Rc<Self>, request: Request, context: &Rc<Context>, start: Start<'_>) -> Part {
         match self.question(&request) {
             Some(answer) => Part { key: request.key, state: State::Waiting(answer) },
-            None => self.ask(request, context),
+            None => self.ask(request, context, start),
         }
     }
 
@@ -443,45 +335,29 @@ impl Proxy {
         exptime: i64,
         keys: Vec<Bytes>,
         context: &Rc<Context>,
+        start: Start<'_>,
     ) -> Line {
         let is_shareable = matches!(op, Op::Get | Op::Gets | Op::LeaseGet);
-        let mut shares: Vec<Share> = Vec::new();
-        let mut parts: Vec<Part> = Vec::with_capacity(keys.len());
-        for key in keys {
-            let request = Request { exptime, ..Request::new(op, key) };
+        let mut gets = Gets::new(op, keys.len());
+        for key in &keys {
+            let request = Request { exptime, ..Request::new(op, key.clone()) };
             let is_question = request.key.starts_with(admin::PREFIX);
             let leaf =
                 if is_shareable && !is_question { self.leaf(&request, context) } else { None };
-            let Some(leaf) = leaf else {
-                parts.push(self.get(request, context));
-                continue;
-            };
-            match shares.iter_mut().find(|share| Rc::ptr_eq(&share.leaf, &leaf)) {
-                Some(share) => share.places.push(parts.len()),
-                None => shares.push(Share { leaf, places: vec![parts.len()], asking: None }),
-            }
-            parts.push(Part { key: request.key, state: State::Shared });
-        }
-        for share in &mut shares {
-            let keys = share.places.iter().map(|&place| parts[place].key.clone()).collect();
-            match Rc::clone(&share.leaf).begin_keys(op, keys, context) {
-                Ok(asking) => share.asking = Some(asking),
-                Err(reply) => {
-                    share
-                        .places
-                        .iter()
-                        .for_each(|&at| parts[at].state = State::Done(reply.clone()));
-                }
+            match leaf {
+                Some(leaf) => gets.share(leaf, request.key),
+                None => gets.ask(self.get(request, context, start)),
             }
         }
-        Line::Get { op, parts, shares }
+        gets.begin(context, start);
+        Line::Get { keys, gets }
     }
 
     /// Begins a request.
-    fn ask(self: &Rc<Self>, request: Request, context: &Rc<Context>) -> Part {
+    fn ask(self: &Rc<Self>, request: Request, context: &Rc<Context>, start: Start<'_>) -> Part {
         let key = request.key.clone();
         if let Some(leaf) = self.leaf(&request, context) {
-            let state = leaf.begin(request, context).map_or_else(State::Done, State::Asking);
+            let state = leaf.begin(request, context, start).map_or_else(State::Done, State::Asking);
             return Part { key, state };
         }
         let (proxy, context) = (Rc::clone(self), Rc::clone(context));
@@ -509,13 +385,13 @@ impl Proxy {
                     out.extend_from_slice(b"END\r\n");
                 }
             }
-            Line::Get { op, parts, .. } => {
-                let replies = || parts.iter().filter_map(|part| Some((&part.key, part.reply()?)));
+            Line::Get { keys, gets } => {
+                let replies = || keys.iter().zip(gets.replies());
                 replies().for_each(|(_, reply)| self.note(reply));
                 if let Some((_, failed)) = replies().find(|(_, reply)| is_error(reply.outcome)) {
                     return answer::append_error(out, failed);
                 }
-                replies().for_each(|(key, reply)| answer::append_value(out, op, key, reply));
+                replies().for_each(|(key, reply)| answer::append_value(out, gets.op, key, reply));
                 out.extend_from_slice(b"END\r\n");
             }
             Line::Meta { wanted, part } => {

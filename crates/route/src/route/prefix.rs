@@ -57,6 +57,14 @@ impl<T> PrefixMap<T> {
         Self { entries }
     }
 
+    /// The value of every key, where no longer prefix makes a difference: most configurations have no policies.
+    pub(crate) fn for_all(&self) -> Option<&T> {
+        match &self.entries[..] {
+            [(prefix, _, value)] if prefix.is_empty() => Some(value),
+            _ => None,
+        }
+    }
+
     /// The value of the key's longest prefix.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&T> {
         let after = self.entries.partition_point(|(prefix, _, _)| prefix.as_slice() <= key);

@@ -44,6 +44,11 @@ impl Root {
     /// The routes for a key, the one that answers first.
     fn targets(&self, key: &[u8]) -> Cow<'_, [Node]> {
         let prefix = key::prefix(key);
+        if prefix.is_empty()
+            && let Some(targets) = self.default.for_all()
+        {
+            return targets.into();
+        }
         let routing_key = key::routing_key(key);
         if prefix.is_empty() {
             return of(&self.default, routing_key).into();

@@ -47,11 +47,11 @@ fn sent(queue: &mut Queue) -> String {
 fn ask(queue: &mut Queue, op: Op, key: &'static str) -> u32 {
     let value = if op.is_update() { &b"abc"[..] } else { b"" };
     let request = Request { value: value.into(), delta: 1, ..Request::new(op, key) };
-    queue.ask(request, later())
+    queue.ask(request, later(), None)
 }
 
 fn take(queue: &mut Queue, slot: u32) -> Option<Reply> {
-    queue.poll(slot, Waker::noop())
+    Some(queue.poll(slot, Waker::noop())?.0)
 }
 
 /// What a proxy says that changes keys on their way and not back: mcrouter goes by the order of replies too.
@@ -121,7 +121,7 @@ fn talk(queue: &mut Queue) -> Vec<u32> {
     .into_iter()
     .map(|(op, key)| ask(queue, op, key))
     .collect();
-    slots.push(queue.ask(Request::new(Op::Version, ""), later()));
+    slots.push(queue.ask(Request::new(Op::Version, ""), later(), None));
     slots
 }
 
@@ -223,8 +223,8 @@ fn what_is_no_answer_ends_the_connection() {
 fn a_late_reply_is_dropped_and_the_next_one_still_meets_its_request() {
     let mut queue = connected();
     let (now, stall) = (Instant::now(), Duration::from_secs(5));
-    let early = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1));
-    let late = queue.ask(Request::new(Op::Delete, "b"), now + Duration::from_secs(9));
+    let early = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1), None);
+    let late = queue.ask(Request::new(Op::Delete, "b"), now + Duration::from_secs(9), None);
     assert_eq!(queue.earliest(), Some(now + Duration::from_secs(1)));
     let mut woken = Vec::new();
     assert!(!queue.expire(now + Duration::from_secs(2), stall, &mut woken));
@@ -241,7 +241,7 @@ fn a_late_reply_is_dropped_and_the_next_one_still_meets_its_request() {
 fn a_server_that_is_silent_for_too_long_is_given_up() {
     let mut queue = connected();
     let (now, stall) = (Instant::now(), Duration::from_secs(5));
-    let _ = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1));
+    let _ = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1), None);
     assert!(!queue.expire(now + Duration::from_secs(1), stall, &mut Vec::new()));
     assert_eq!(queue.earliest(), Some(now + Duration::from_secs(6)));
     assert!(queue.expire(now + Duration::from_secs(6), stall, &mut Vec::new()));
@@ -251,7 +251,7 @@ fn a_server_that_is_silent_for_too_long_is_given_up() {
 fn a_request_that_was_too_late_for_the_connection_is_never_sent() {
     let mut queue = Queue::new(LIMITS);
     let now = Instant::now();
-    let late = queue.ask(Request::new(Op::Set, "late"), now);
+    let late = queue.ask(Request::new(Op::Set, "late"), now, None);
     let given_up = ask(&mut queue, Op::Set, "given-up");
     let _ = ask(&mut queue, Op::Delete, "k");
     queue.expire(now, Duration::ZERO, &mut Vec::new());
@@ -278,7 +278,8 @@ fn what_is_outstanding_is_bounded_and_all_of_it_fails_with_the_connection() {
     for &slot in &slots[1..] {
         assert_eq!(take(&mut queue, slot).unwrap().outcome, Outcome::RemoteError);
     }
-    assert_eq!((queue.outstanding(), queue.free.len()), (0, queue.slots.len()), "no slot is lost");
+    assert_eq!(queue.outstanding(), 0);
+    assert!(queue.slots.is_all_free(), "no slot is lost");
     let again = ask(&mut queue, Op::Set, "k");
     queue.connected();
     assert_eq!(sent(&mut queue), "set k 0 0 3\r\nabc\r\n");
@@ -325,11 +326,11 @@ fn meta_replies_cut_at_each_byte_answer_the_same() {
 
 fn ask_keys(queue: &mut Queue, keys: &[&'static str]) -> u32 {
     let keys = keys.iter().map(|key| Bytes::from(*key)).collect();
-    queue.ask_keys(Op::Get, keys, later(), |key| key.len() < 3)
+    queue.ask_keys(Op::Get, keys, later(), None, |key| key.len() < 3)
 }
 
 fn take_keys(queue: &mut Queue, slot: u32) -> Option<Vec<Outcome>> {
-    let replies = queue.poll_keys(slot, Waker::noop())?;
+    let (replies, _) = queue.poll_keys(slot, Waker::noop())?;
     Some(replies.iter().map(|reply| reply.outcome).collect())
 }
 
@@ -352,7 +353,7 @@ fn keys_asked_for_together_are_answered_together_in_their_order() {
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     let expected = vec![Found, BadKey, NotFound, Found, NotFound];
     assert_eq!(take_keys(&mut queue, slot), Some(expected));
-    assert_eq!(queue.free.len(), queue.slots.len(), "no slot is lost");
+    assert!(queue.slots.is_all_free(), "no slot is lost");
     let none = ask_keys(&mut queue, &["long"]);
     assert_eq!(take_keys(&mut queue, none), Some(vec![BadKey]), "nothing to wait for");
 }
@@ -366,7 +367,7 @@ fn keys_that_nobody_waits_for_any_more_free_their_slot_with_the_last_reply() {
     assert_ne!(slot, next, "two replies are still to come");
     queue.receive(&mut BytesMut::from("END\r\nDELETED\r\n"), &mut Vec::new()).unwrap();
     assert_eq!(take(&mut queue, next).unwrap().outcome, Outcome::Deleted);
-    assert_eq!(queue.free.len(), queue.slots.len());
+    assert!(queue.slots.is_all_free());
 }
 
 #[test]
@@ -384,5 +385,5 @@ fn keys_asked_for_together_fail_together() {
     let slot = ask_keys(&mut queue, &["g", "h"]);
     queue.fail_all(&Reply::new(Outcome::RemoteError), &mut Vec::new());
     assert_eq!(take_keys(&mut queue, slot), Some(vec![Outcome::RemoteError; 2]));
-    assert_eq!(queue.free.len(), queue.slots.len(), "no slot is lost");
+    assert!(queue.slots.is_all_free(), "no slot is lost");
 }

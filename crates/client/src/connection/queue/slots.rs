@@ -1,0 +1,185 @@
+//! Where the replies to what was asked wait for those who asked.
+//!
+//! # Invariants
+//! 1. A slot is freed once: by its caller when it was answered, by its last reply when its caller went away.
+//! 2. A waker that was kept is called when its slot is answered, once the lock over the queue is let go.
+//!
+//! # Costs
+//! A slot is reused; a reply is moved in and out.
+
+use std::task::Waker;
+
+use tokio::time::Instant;
+
+use crate::Reply;
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// When what is being answered came.
+    now: Instant,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free,
+    Asked(Option<Waker>),
+    /// And since when.
+    Answered(Reply, Instant),
+    /// Several keys, of which so many are not answered yet, and since when the last of the others is.
+    Keys {
+        replies: Vec<Reply>,
+        missing: u32,
+        waker: Option<Waker>,
+        at: Instant,
+    },
+    /// Nobody waits, though so many replies are still to come.
+    Abandoned(u32),
+}
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), now: Instant::now() }
+    }
+
+    /// What is answered from now on came at `now`.
+    pub(super) fn came(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// A slot for one reply.
+    pub(super) fn asked(&mut self, waker: Option<&Waker>) -> u32 {
+        self.enter(Slot::Asked(waker.cloned()))
+    }
+
+    /// A slot that holds its reply already.
+    pub(super) fn answered(&mut self, reply: Reply) -> u32 {
+        self.enter(Slot::Answered(reply, self.now))
+    }
+
+    /// A slot whose keys are all answered, until [`keys_asked`](Self::keys_asked).
+    pub(super) fn keys(&mut self, replies: Vec<Reply>) -> u32 {
+        self.enter(Slot::Keys { replies, missing: 0, waker: None, at: self.now })
+    }
+
+    /// Of the keys whose replies would be these, so many are yet to come.
+    pub(super) fn keys_asked(
+        &mut self,
+        slot: u32,
+        replies: Vec<Reply>,
+        missing: u32,
+        waker: Option<&Waker>,
+    ) {
+        let (waker, at) = (waker.cloned(), self.now);
+        self.slots[slot as usize] = Slot::Keys { replies, missing, waker, at };
+    }
+
+    fn enter(&mut self, slot: Slot) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.slots[at as usize] = slot;
+            return at;
+        }
+        self.slots.push(slot);
+        u32::try_from(self.slots.len() - 1).expect("outstanding_max is less than 2^32")
+    }
+
+    /// Whether the reply is here, or all of them.
+    pub(super) fn is_answered(&self, slot: u32) -> bool {
+        matches!(&self.slots[slot as usize], Slot::Answered(..) | Slot::Keys { missing: 0, .. })
+    }
+
+    /// Whether somebody waits for a reply here; `None`: there is no such slot.
+    pub(super) fn is_waited_for(&self, slot: u32) -> Option<bool> {
+        let slot = self.slots.get(slot as usize)?;
+        Some(matches!(slot, Slot::Asked(_) | Slot::Keys { .. }))
+    }
+
+    /// Leaves `reply` in its place of its slot, unless the caller went away.
+    pub(super) fn settle(
+        &mut self,
+        (slot, place): (u32, u32),
+        reply: Reply,
+        woken: &mut Vec<Waker>,
+    ) {
+        let now = self.now;
+        match &mut self.slots[slot as usize] {
+            Slot::Asked(waker) => {
+                woken.extend(waker.take());
+                self.slots[slot as usize] = Slot::Answered(reply, now);
+            }
+            Slot::Keys { replies, missing, waker, at } => {
+                replies[place as usize] = reply;
+                *missing -= 1;
+                if *missing == 0 {
+                    *at = now;
+                    woken.extend(waker.take());
+                }
+            }
+            _ => self.release(slot),
+        }
+    }
+
+    /// The reply in `slot` and when it came; the slot is free then. Else `waker` is kept until there is one.
+    pub(super) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Instant)> {
+        let at = &mut self.slots[slot as usize];
+        if let Slot::Asked(kept) = at {
+            keep(kept, waker);
+            return None;
+        }
+        let Slot::Answered(reply, came) = std::mem::replace(at, Slot::Free) else {
+            return None;
+        };
+        self.free.push(slot);
+        Some((reply, came))
+    }
+
+    /// The replies in `slot` and when the last came, once all are there; the slot is free then. Else `waker` is kept until
+    /// they are.
+    pub(super) fn poll_keys(&mut self, slot: u32, waker: &Waker) -> Option<(Vec<Reply>, Instant)> {
+        let Slot::Keys { replies, missing, waker: kept, at } = &mut self.slots[slot as usize]
+        else {
+            return None;
+        };
+        if *missing > 0 {
+            keep(kept, waker);
+            return None;
+        }
+        let (replies, at) = (std::mem::take(replies), *at);
+        self.release(slot);
+        Some((replies, at))
+    }
+
+    /// Nobody waits for `slot` any more.
+    pub(super) fn abandon(&mut self, slot: u32) {
+        let at = &mut self.slots[slot as usize];
+        match at {
+            Slot::Asked(_) => *at = Slot::Abandoned(1),
+            Slot::Keys { missing: missing @ 1.., .. } => *at = Slot::Abandoned(*missing),
+            _ => self.release(slot),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_all_free(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
+    /// One reply less to come for a slot that was abandoned, or a slot less.
+    pub(super) fn release(&mut self, slot: u32) {
+        match &mut self.slots[slot as usize] {
+            Slot::Abandoned(missing @ 2..) => *missing -= 1,
+            at => {
+                *at = Slot::Free;
+                self.free.push(slot);
+            }
+        }
+    }
+}
+
+/// Keeps `waker` in the place of another that wakes somebody else.
+pub(super) fn keep(kept: &mut Option<Waker>, waker: &Waker) {
+    if !kept.as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+        *kept = Some(waker.clone());
+    }
+}

@@ -1,0 +1,215 @@
+//! What a client asked and isn't answered yet, line by line.
+//!
+//! # Invariants
+//! 1. A reply is looked for where it will be, and stays there until its line is said: none is moved about.
+//!
+//! # Costs
+//! A get of several keys allocates a list of places, and for each server that it asks its keys and its replies.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{self, Poll};
+
+use bytes::Bytes;
+use guira_client::{Op, Reply};
+
+use crate::Context;
+use crate::front::fleet::{Asking, AskingKeys, Leaf};
+use crate::front::link::Start;
+use crate::front::meta::Wanted;
+
+/// A request line that is not answered yet.
+pub(super) enum Line {
+    /// Said already.
+    Said(Vec<u8>),
+    /// For one key.
+    One { op: Op, is_quiet: bool, part: Part },
+    /// A get of several keys.
+    Get { keys: Vec<Bytes>, gets: Gets },
+    /// A get of one key.
+    GetOne { op: Op, part: Part },
+    /// A meta command.
+    Meta { wanted: Wanted, part: Part },
+    /// To end the process, once all before it is answered.
+    Shutdown,
+}
+
+/// One key's part of a line.
+pub(super) struct Part {
+    pub(super) key: Bytes,
+    pub(super) state: State,
+}
+
+pub(super) enum State {
+    /// On its way through routes.
+    Waiting(Pin<Box<dyn Future<Output = Reply>>>),
+    /// On its way to a server, and no more.
+    Asking(Asking),
+    Done(Reply),
+}
+
+/// A get of several keys, those that one server answers asked for together.
+pub(super) struct Gets {
+    pub(super) op: Op,
+    /// Of each key, where its reply will be.
+    places: Vec<Place>,
+    shares: Vec<Share>,
+    /// Keys that go through routes, each by itself.
+    others: Vec<Part>,
+}
+
+/// Where the reply to a key will be.
+#[derive(Clone, Copy)]
+enum Place {
+    Share { number: u32, at: u32 },
+    Other(u32),
+}
+
+/// What one server answers of a get of several keys.
+struct Share {
+    leaf: Rc<Leaf>,
+    /// How many of the line's keys.
+    count: u32,
+    state: ShareState,
+}
+
+enum ShareState {
+    /// Not asked yet.
+    Keys(Vec<Bytes>),
+    Asking(AskingKeys),
+    Done(Vec<Reply>),
+}
+
+impl Line {
+    /// What it asks, where that is one thing.
+    pub(super) fn op(&self) -> Option<Op> {
+        match self {
+            Line::Said(_) | Line::Meta { .. } | Line::Shutdown => None,
+            Line::One { op, .. } | Line::GetOne { op, .. } => Some(*op),
+            Line::Get { gets, .. } => Some(gets.op),
+        }
+    }
+
+    /// Polls what is under way.
+    pub(super) fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
+        match self {
+            Line::Said(_) | Line::Shutdown => {}
+            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
+                part.poll(cx, context);
+            }
+            Line::Get { gets, .. } => {
+                gets.shares.iter_mut().for_each(|share| share.poll(cx, context));
+                gets.others.iter_mut().for_each(|part| part.poll(cx, context));
+            }
+        }
+    }
+
+    /// Whether all of its replies are there.
+    pub(super) fn is_answered(&self) -> bool {
+        match self {
+            Line::Said(_) | Line::Shutdown => true,
+            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
+                part.reply().is_some()
+            }
+            Line::Get { gets, .. } => {
+                gets.shares.iter().all(|share| matches!(share.state, ShareState::Done(_)))
+                    && gets.others.iter().all(|part| part.reply().is_some())
+            }
+        }
+    }
+
+    /// How many requests that are to be answered it stands for.
+    pub(super) fn requests(&self) -> usize {
+        match self {
+            Line::Said(_) | Line::Shutdown => 0,
+            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } => 1,
+            Line::Get { keys, .. } => keys.len(),
+        }
+    }
+}
+
+impl Part {
+    fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
+        let poll = match &mut self.state {
+            State::Waiting(future) => future.as_mut().poll(cx),
+            State::Asking(asking) => asking.poll(cx, context),
+            State::Done(_) => return,
+        };
+        if let Poll::Ready(reply) = poll {
+            self.state = State::Done(reply);
+        }
+    }
+
+    /// The reply, once it is there.
+    pub(super) fn reply(&self) -> Option<&Reply> {
+        if let State::Done(reply) = &self.state { Some(reply) } else { None }
+    }
+}
+
+impl Gets {
+    /// Of no key yet, with room for so many.
+    pub(super) fn new(op: Op, keys: usize) -> Self {
+        Self { op, places: Vec::with_capacity(keys), shares: Vec::new(), others: Vec::new() }
+    }
+
+    /// The next key goes through routes.
+    pub(super) fn ask(&mut self, part: Part) {
+        self.places.push(Place::Other(index(self.others.len())));
+        self.others.push(part);
+    }
+
+    /// The next key is for this server, and may be asked together with others.
+    pub(super) fn share(&mut self, leaf: Rc<Leaf>, key: Bytes) {
+        let known = self.shares.iter().position(|share| Rc::ptr_eq(&share.leaf, &leaf));
+        let number = known.unwrap_or_else(|| {
+            let keys = Vec::with_capacity(self.places.capacity() - self.places.len());
+            self.shares.push(Share { leaf, count: 0, state: ShareState::Keys(keys) });
+            self.shares.len() - 1
+        });
+        let share = &mut self.shares[number];
+        self.places.push(Place::Share { number: index(number), at: share.count });
+        share.count += 1;
+        if let ShareState::Keys(keys) = &mut share.state {
+            keys.push(key);
+        }
+    }
+
+    /// Asks the servers.
+    pub(super) fn begin(&mut self, context: &Context, start: Start<'_>) {
+        for share in &mut self.shares {
+            let ShareState::Keys(keys) = &mut share.state else { continue };
+            let (keys, count) = (std::mem::take(keys), share.count as usize);
+            share.state = match Rc::clone(&share.leaf).begin_keys(self.op, keys, context, start) {
+                Ok(asking) => ShareState::Asking(asking),
+                Err(reply) => ShareState::Done(vec![reply; count]),
+            };
+        }
+    }
+
+    /// The reply to each key, once all are there.
+    pub(super) fn replies(&self) -> impl Iterator<Item = &Reply> {
+        self.places.iter().filter_map(|place| match *place {
+            Place::Share { number, at } => match &self.shares[number as usize].state {
+                ShareState::Done(replies) => replies.get(at as usize),
+                _ => None,
+            },
+            Place::Other(at) => self.others[at as usize].reply(),
+        })
+    }
+}
+
+impl Share {
+    fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
+        if let ShareState::Asking(asking) = &mut self.state
+            && let Poll::Ready(replies) = asking.poll(cx, context)
+        {
+            self.state = ShareState::Done(replies);
+        }
+    }
+}
+
+/// Of a list in memory.
+fn index(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
