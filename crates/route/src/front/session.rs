@@ -47,6 +47,9 @@ pub(crate) struct Session {
     stream: Stream,
     /// Read, and not yet a whole request.
     input: BytesMut,
+    /// Room that a read finds: more after one that took it all, so that few reads bring much and a client that sends
+    /// little goes through little memory.
+    room: usize,
     /// With fewer bytes `input` holds no whole request.
     wanted: usize,
     /// Bytes to throw away before the next request.
@@ -70,8 +73,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A client that sent `input` already.
-    pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream, mut input: BytesMut) -> Self {
-        input.reserve(READ_BYTES);
+    pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream, input: BytesMut) -> Self {
         let client = stream.peer().filter(|_| proxy.shared.options.client.keeps_address);
         let counters = proxy.counters();
         let context = Rc::new(Context { client, counters, ..Context::default() });
@@ -82,6 +84,7 @@ impl Session {
             context,
             stream,
             input,
+            room: READ_BYTES_MIN,
             wanted: 1,
             swallow: 0,
             lines: VecDeque::new(),
@@ -142,14 +145,14 @@ impl Session {
 
     /// Says what is answered, from the front.
     fn say_answered(&mut self) {
-        let done = self.lines.iter().take_while(|line| line.is_answered()).count();
-        for line in self.lines.drain(..done) {
+        while let Some(line) = self.lines.front().filter(|line| line.is_answered()) {
             self.outstanding -= line.requests();
             let (op, before) = (line.op(), self.output.len());
             self.proxy.say(line, &mut self.output);
             if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open()) {
                 tap.answered(op, &self.output[before..]);
             }
+            self.lines.pop_front();
         }
     }
 
@@ -181,16 +184,20 @@ impl Session {
         loop {
             let missing = self.wanted.saturating_sub(self.input.len());
             // What a client announces is believed as far as it has sent.
-            self.input
-                .reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(READ_BYTES_MIN));
+            self.input.reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(self.room));
             match self.stream.poll_read(cx, &mut self.input)? {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(0) => {
                     self.is_ending = true;
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Ready(_) if self.input.len() >= self.wanted => return Poll::Ready(Ok(())),
-                Poll::Ready(_) => {}
+                Poll::Ready(read) => {
+                    let next = if read >= self.room { self.room * 2 } else { self.room / 2 };
+                    self.room = next.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
+                    if self.input.len() >= self.wanted {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
             }
         }
     }
@@ -366,13 +373,13 @@ impl Proxy {
     }
 
     /// Appends the answer to a line that is done.
-    fn say(&self, line: Line, out: &mut Vec<u8>) {
+    fn say(&self, line: &Line, out: &mut Vec<u8>) {
         match line {
-            Line::Said(text) => out.extend_from_slice(&text),
+            Line::Said(text) => out.extend_from_slice(text),
             Line::One { op, is_quiet, part } => {
                 if let (false, Some(reply)) = (is_quiet, part.reply()) {
                     self.note(reply);
-                    answer::append(out, op, reply);
+                    answer::append(out, *op, reply);
                 }
             }
             Line::GetOne { op, part } => {
@@ -381,7 +388,7 @@ impl Proxy {
                     if is_error(reply.outcome) {
                         return answer::append_error(out, reply);
                     }
-                    answer::append_value(out, op, &part.key, reply);
+                    answer::append_value(out, *op, &part.key, reply);
                     out.extend_from_slice(b"END\r\n");
                 }
             }
@@ -397,7 +404,7 @@ impl Proxy {
             Line::Meta { wanted, part } => {
                 if let Some(reply) = part.reply() {
                     self.note(reply);
-                    meta::append(out, &wanted, &part.key, reply);
+                    meta::append(out, wanted, &part.key, reply);
                 }
             }
             Line::Shutdown => {
@@ -419,10 +426,10 @@ impl Proxy {
 /// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there, and refuse a version 0.
 pub(crate) const VERSION: &str = concat!("1.6.45-guira-route-", env!("CARGO_PKG_VERSION"));
 
-/// Room for a first read.
-const READ_BYTES: usize = 16 << 10;
-/// Less room is made more before a read.
-const READ_BYTES_MIN: usize = 4 << 10;
+/// Least room for a read.
+const READ_BYTES_MIN: usize = 1 << 10;
+/// Most of it, but for a value.
+const READ_BYTES_MAX: usize = 64 << 10;
 /// A body's announced length is made room for at once up to this.
 const TRUSTED_BYTES: usize = 1 << 20;
 /// With so much unsent, no more is read.
