@@ -4,6 +4,7 @@
 //! own suite.
 
 use crate::client::PATIENCE;
+use crate::server::eventually;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -124,7 +125,13 @@ impl Client {
     /// If nobody accepts there.
     #[must_use]
     pub fn connect_in_pieces(&self, port: u16, piece: usize) -> Connection {
-        let socket = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
+        let mut socket = None;
+        // A server opens its ports one after the other.
+        eventually("it accepts", || {
+            socket = TcpStream::connect(("127.0.0.1", port)).ok();
+            socket.is_some()
+        });
+        let socket = socket.expect("it accepts");
         socket.set_read_timeout(Some(PATIENCE)).expect("an option of sockets");
         socket.set_nodelay(true).expect("an option of sockets");
         let name = ServerName::try_from("localhost").expect("a name");

@@ -1,9 +1,7 @@
 //! `guira route` over TLS and with logins, towards clients and towards servers: real binaries on both sides.
 
 use guira_tests::client::Client;
-use guira_tests::server::{
-    Address, Program, Server, accepts, eventually, free_port, own_directory, within,
-};
+use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory, within};
 use guira_tests::tls::{self, Authority};
 use rustix::process::Signal;
 use std::fs;
@@ -17,15 +15,10 @@ fn router(config: &str, flags: &[&str]) -> (Server, u16) {
         let mut all =
             vec!["-p", &plain_text, "--listen-addresses", "127.0.0.1", "--config", config];
         all.extend_from_slice(flags);
-        let has_tls = flags.contains(&"--pem-cert-path");
-        if has_tls {
+        if flags.contains(&"--pem-cert-path") {
             all.extend_from_slice(&["--ssl-port", &tls_text]);
         }
         if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(plain)) {
-            // The ports are opened one after the other.
-            if has_tls {
-                eventually("it accepts over TLS", || accepts(&Address::Tcp(tls)));
-            }
             return (server, tls);
         }
     }
