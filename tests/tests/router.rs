@@ -454,42 +454,6 @@ fn a_client_that_asks_for_shutdown_is_answered_and_the_router_ends_well() {
     assert!(router.ended_within(10).is_some_and(|status| status.success()));
 }
 
-#[test]
-fn a_reload_with_another_tko_tracker_takes_effect() {
-    let ports = [free_port(), free_port(), free_port()];
-    let dir = own_directory();
-    let path = dir.join("route.json");
-    let write = |tracker: &str| {
-        let servers = ports.map(|port| format!("\"127.0.0.1:{port}\"")).join(",");
-        let pool = format!("{{\"servers\": [{servers}]{tracker}}}");
-        let config = format!(
-            "{{\"pools\": {{\"A\": {pool}}}, \"route\": {{\"type\": \"AllSyncRoute\", \"children\": \"Pool|A\"}}}}"
-        );
-        fs::write(&path, config).expect("a file");
-    };
-    let tracker = |upper: u8| {
-        format!(
-            ", \"tko_tracker\": {{\"num_tko_threshold_upper\": {upper}, \"num_tko_threshold_lower\": 1}}"
-        )
-    };
-    write(&tracker(1));
-    let flags = ["--config-dump-root", "", "--reconfiguration-delay-ms", "0"];
-    let router = routed(&["-f", path.to_str().expect("a path in UTF-8")], &flags);
-    let mut client = router.connect();
-    let mut marked = || {
-        client.ask("get k");
-        client.stat("num_hard_tko_count")
-    };
-    eventually("one is marked", || marked() == 1);
-    eventually("the pool goes on", || router.connect().stat("num_fail_open_state_entered") == 1);
-    for (n, (tracker, expect)) in [(tracker(2), 2), (String::new(), 3)].iter().enumerate() {
-        assert_eq!(marked(), n as u64 + 1, "no more than may be");
-        write(tracker);
-        eventually("as many as may be are marked", || marked() == *expect);
-    }
-    fs::remove_dir_all(dir).expect("the directory is there");
-}
-
 /// What ten clients are answered who ask at once, while the server is silent and when it returns, under these limits: how
 /// many values, how many of these words. Meanwhile as many requests are under way, and wait, as the names say.
 fn asked_at_once(limits: &[&str], words: &str, under_way: &str, waiting: &str) -> [usize; 2] {
@@ -560,24 +524,4 @@ fn a_cold_cluster_of_stock_memcacheds_keeps_values_as_long_as_the_warm_one() {
     let left = cold.ask("mg dies t");
     let left = left.trim_end().strip_prefix("HD t").and_then(|left| left.parse::<u32>().ok());
     assert!(left.is_some_and(|left| (1..=1000).contains(&left)), "{left:?}");
-}
-
-#[test]
-fn a_start_with_a_bad_configuration_needs_no_more_than_what_was_kept() {
-    let (_memcached, port) = memcached();
-    let dir = own_directory();
-    let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
-    let (main, pools, kept) = (path("route.json"), path("pools.json"), path("kept"));
-    fs::write(&pools, format!("{{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}"))
-        .expect("a file");
-    fs::write(&main, "{\"pools\": \"@import(pools.json)\", \"route\": \"PoolRoute|A\"}")
-        .expect("a file");
-    let start = || routed(&["-f", &main], &["--config-dump-root", &kept]);
-    assert_eq!(start().connect().set("k", b"v"), "STORED\r\n");
-    fs::remove_file(&pools).expect("it is there");
-    let router = start();
-    let said = router.said();
-    assert!(said.contains("the last good configuration is used instead"), "{said}");
-    assert_eq!(router.connect().get("k").as_deref(), Some(&b"v"[..]));
-    fs::remove_dir_all(dir).expect("it is there");
 }

@@ -1,7 +1,7 @@
 //! `guira route` and DNS: names of servers that lead elsewhere after a while, with dnsmasq as the server that says so.
 
 use guira_tests::server::{
-    Address, Program, Server, eventually, free_port, own_directory, send_signal,
+    Address, Program, Server, eventually, free_port, own_directory, send_signal, within,
 };
 use rustix::process::Signal;
 use std::fmt::Write;
@@ -216,4 +216,28 @@ fn a_pool_has_all_addresses_of_a_host_as_servers_where_it_says_so() {
     }
     let items = servers.each_ref().map(|server| server.connect().stat("curr_items"));
     assert!(items[0] > 0 && items[1] > 0 && items[0] + items[1] == 60, "{items:?}");
+}
+
+#[test]
+fn a_reload_that_dns_gave_no_answer_for_is_tried_again() {
+    let server = Server::start_tcp(Program::Memcached, &[]);
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let record = format!("--srv-host=_memcache._tcp.test,cache.test,{port}");
+    let mut dns = Dns::start("127.0.0.1 cache.test\n", &[&record]);
+    let path = server.dir().join("route.json");
+    let write = |entry: &str| {
+        let pool = format!("{{\"servers\": [\"{entry}\"]}}");
+        let config = format!("{{\"pools\": {{\"A\": {pool}}}, \"route\": \"PoolRoute|A\"}}");
+        fs::write(&path, config).expect("a file");
+    };
+    write(&format!("127.0.0.1:{}", free_port()));
+    let file = format!("file:{}", path.to_str().expect("a path in UTF-8"));
+    let flags = ["--config", &file, "--reconfiguration-delay-ms", "0", "--config-dump-root", ""];
+    let router = router("unused", &dns, &flags);
+    dns.end();
+    write("srv:_memcache._tcp.test");
+    within(60, "nobody answers", || router.said().contains("_memcache._tcp.test has no SRV"));
+    dns.restart(&[&record]);
+    let mut client = router.connect();
+    within(60, "the pool's servers are known", || client.set("k", b"x") == "STORED\r\n");
 }

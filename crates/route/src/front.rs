@@ -60,7 +60,7 @@ use tokio::sync::Notify;
 
 pub use replay::command::{command as replay_command, run as replay};
 
-use configuration::{Loaded, Refusal, adopt};
+use configuration::{Loaded, adopt};
 use flags::{Typed, Validate};
 use listener::{Dealer, Listening};
 use log::Log;
@@ -133,7 +133,7 @@ fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
         eprintln!("guira route: {refusal}; the last good configuration is used instead");
         return Ok((kept, true));
     }
-    let code = if matches!(refusal, Refusal::Unread(_)) { TRANSIENT } else { UNRECOVERABLE };
+    let code = if refusal.is_passing() { TRANSIENT } else { UNRECOVERABLE };
     let refused = refuse(&refusal.to_string(), code);
     if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
         // The socket outlives us, and who connects meanwhile waits in its queue. Whoever holds it may start the next router
@@ -269,7 +269,7 @@ fn raise_descriptor_limit() {
 const START_WAIT: Duration = Duration::from_secs(5);
 /// How long a process holds on to a socket that it inherited and can't serve.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(500);
-/// The configuration's file couldn't be read.
+/// The configuration couldn't be read.
 const TRANSIENT: u8 = 2;
 /// The same command line won't do next time either.
 const UNRECOVERABLE: u8 = 3;

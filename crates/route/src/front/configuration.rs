@@ -52,18 +52,32 @@ pub(crate) struct Loaded {
 
 /// Why there is no configuration.
 #[derive(Debug)]
-pub(crate) enum Refusal {
-    /// The file can't be read: perhaps not yet.
+pub(crate) struct Refusal {
+    why: Why,
+    /// Each file that was looked at, with the digest of what it held; none: it couldn't be read.
+    tried: BTreeMap<PathBuf, Option<String>>,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// A file, a store or DNS gave no answer: perhaps not yet.
     Unread(String),
     /// What it says can't be built.
     Bad(ConfigError),
 }
 
+impl Refusal {
+    /// Whether the same configuration may be good later.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.why, Why::Unread(_))
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Unread(words) => write!(f, "Can not read config: {words}"),
-            Refusal::Bad(error) => write!(f, "Failed to configure: {error}"),
+        match &self.why {
+            Why::Unread(words) => write!(f, "Can not read config: {words}"),
+            Why::Bad(error) => write!(f, "Failed to configure: {error}"),
         }
     }
 }
@@ -84,18 +98,28 @@ impl Loaded {
     pub(crate) fn read(options: &Options) -> Result<Self, Refusal> {
         let mut files = Files::new(options);
         let text = match &options.config.from {
-            From::Text(text) => text.clone(),
-            From::File(path) => files.read_path(path).map_err(Refusal::Unread)?,
-            From::Etcd(place) => place.read().map_err(Refusal::Unread)?.0,
+            From::Text(text) => Ok(text.clone()),
+            From::File(path) => files.read_path(path),
+            From::Etcd(place) => place.read().map(|(text, _)| text),
         };
-        Self::of_text(text, options, files).map_err(Refusal::Bad)
+        let loaded = text.map_err(Why::Unread);
+        let loaded = loaded.and_then(|text| Self::of_text(text, options, &mut files));
+        loaded.map_err(|why| {
+            let read = files.digests.into_iter().map(|(path, digest)| (path, Some(digest)));
+            let tried = read.chain(files.missing.into_iter().map(|path| (path, None))).collect();
+            Refusal { why, tried }
+        })
     }
 
-    fn of_text(text: String, options: &Options, mut files: Files) -> Result<Self, ConfigError> {
-        let config = Config::read(&text, &options.settings, &mut files)?;
-        config.build(&options.settings, &Nowhere)?;
+    fn of_text(text: String, options: &Options, files: &mut Files) -> Result<Self, Why> {
+        let read = Config::read(&text, &options.settings, files);
+        let config = read.map_err(|error| match files.is_unanswered {
+            true => Why::Unread(error.to_string()),
+            false => Why::Bad(error),
+        })?;
+        config.build(&options.settings, &Nowhere).map_err(Why::Bad)?;
         let digest = digest(text.as_bytes());
-        let Files { digests: files, texts, members, holds_until, .. } = files;
+        let Files { digests: files, texts, members, holds_until, .. } = std::mem::take(files);
         Ok(Self { text, config, files, texts, digest, members, holds_until })
     }
 
@@ -110,7 +134,7 @@ impl Loaded {
         }
         let text = fs::read_to_string(path).ok()?;
         let kept = Kept::read(dir, &digest(text.as_bytes()));
-        Self::of_text(text, options, Files { kept, ..Files::new(options) }).ok()
+        Self::of_text(text, options, &mut Files { kept, ..Files::new(options) }).ok()
     }
 
     /// Keeps the text, and what else it was built from, for a start with a bad one.
@@ -189,9 +213,9 @@ pub(crate) async fn watch(
                 shared.log.say(format_args!("{refusal}; the configuration in use stays"));
                 note_failure(&shared);
                 // Names, or a store, that gave no answer may give one soon, and no file tells.
-                let is_passing = has_moved || matches!(refusal, Refusal::Unread(_));
+                let is_passing = has_moved || refusal.is_passing();
                 tokio::select! {
-                    () = wait_for_change(&source, &current) => {}
+                    () = wait_for_change(&source, &refusal) => {}
                     () = now.notified() => now.notify_one(),
                     () = tokio::time::sleep(RETRY), if is_passing => now.notify_one(),
                 }
@@ -204,7 +228,10 @@ pub(crate) async fn watch(
 async fn read_aside(shared: &Arc<Shared>) -> Result<Loaded, Refusal> {
     let reading = Arc::clone(shared);
     let read = tokio::task::spawn_blocking(move || Loaded::read(&reading.options)).await;
-    read.unwrap_or_else(|error| Err(Refusal::Unread(error.to_string())))
+    let panicked = |error: tokio::task::JoinError| {
+        Err(Refusal { why: Why::Unread(error.to_string()), tried: BTreeMap::new() })
+    };
+    read.unwrap_or_else(panicked)
 }
 
 fn note_failure(shared: &Shared) {
@@ -213,14 +240,9 @@ fn note_failure(shared: &Shared) {
     standing.failures += 1;
 }
 
-/// After a bad text: waits until the files are other than what they are now.
-async fn wait_for_change(source: &Source, current: &Loaded) {
-    let state = |source: &Source| -> Vec<Option<String>> {
-        let main = if let From::File(path) = &source.from { Some(path) } else { None };
-        main.into_iter().chain(current.files.keys()).map(|path| file_digest(path)).collect()
-    };
-    let before = state(source);
-    while before == state(source) {
+/// After a bad text: waits until one of its files, those that it lacked among them, is other than it was when it was read.
+async fn wait_for_change(source: &Source, refusal: &Refusal) {
+    while refusal.tried.iter().all(|(path, digest)| file_digest(path) == *digest) {
         tokio::time::sleep(source.poll).await;
     }
 }
@@ -274,9 +296,13 @@ fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
 }
 
 /// Reads files, and remembers them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Files {
     digests: BTreeMap<PathBuf, String>,
+    /// What couldn't be read.
+    missing: Vec<PathBuf>,
+    /// DNS didn't say what an entry stands for.
+    is_unanswered: bool,
     texts: BTreeMap<PathBuf, String>,
     /// What is believed instead of files and DNS, as far as it goes.
     kept: Kept,
@@ -295,14 +321,14 @@ impl Files {
             From::Text(_) | From::Etcd(_) => None,
         };
         let (base, dns_servers) = (base.unwrap_or_default(), Arc::clone(&options.dns_servers));
-        let (digests, texts, members) = (BTreeMap::new(), BTreeMap::new(), Members::new());
-        let kept = Kept::default();
-        Self { digests, texts, kept, base, members, holds_until: None, dns_servers }
+        Self { base, dns_servers, ..Self::default() }
     }
 
     fn read_path(&mut self, path: &Path) -> Result<String, String> {
-        let text =
-            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = fs::read_to_string(path).map_err(|error| {
+            self.missing.push(path.to_owned());
+            format!("{}: {error}", path.display())
+        })?;
         self.digests.insert(path.to_owned(), digest(text.as_bytes()));
         Ok(text)
     }
@@ -334,7 +360,10 @@ impl Sources for Files {
         }
         let (members, holds) = match self.kept.members(entry) {
             Some(members) => (members, Duration::ZERO),
-            None => names::members_now(entry, &self.dns_servers)?,
+            None => {
+                let now = names::members_now(entry, &self.dns_servers);
+                now.inspect_err(|_| self.is_unanswered = true)?
+            }
         };
         let until = Instant::now() + holds;
         self.holds_until = Some(self.holds_until.map_or(until, |earlier| earlier.min(until)));

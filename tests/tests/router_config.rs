@@ -1,0 +1,105 @@
+//! `guira route`'s configuration in files: changed, bad, missing, kept.
+
+use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
+use std::fs;
+
+/// A router by a file.
+fn router(path: &str, flags: &[&str]) -> Server {
+    for _ in 0..3 {
+        let port = free_port();
+        let text = port.to_string();
+        let all = ["-p", &text, "--listen-addresses", "127.0.0.1", "-f", path];
+        let all = [&all[..], flags].concat();
+        if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(port)) {
+            return server;
+        }
+    }
+    panic!("no router came up in three tries");
+}
+
+fn memcached() -> (Server, u16) {
+    let server = Server::start_tcp(Program::Memcached, &[]);
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    (server, port)
+}
+
+#[test]
+fn a_reload_with_another_tko_tracker_takes_effect() {
+    let ports = [free_port(), free_port(), free_port()];
+    let dir = own_directory();
+    let path = dir.join("route.json");
+    let write = |tracker: &str| {
+        let servers = ports.map(|port| format!("\"127.0.0.1:{port}\"")).join(",");
+        let pool = format!("{{\"servers\": [{servers}]{tracker}}}");
+        let config = format!(
+            "{{\"pools\": {{\"A\": {pool}}}, \"route\": {{\"type\": \"AllSyncRoute\", \"children\": \"Pool|A\"}}}}"
+        );
+        fs::write(&path, config).expect("a file");
+    };
+    let tracker = |upper: u8| {
+        format!(
+            ", \"tko_tracker\": {{\"num_tko_threshold_upper\": {upper}, \"num_tko_threshold_lower\": 1}}"
+        )
+    };
+    write(&tracker(1));
+    let flags = ["--config-dump-root", "", "--reconfiguration-delay-ms", "0"];
+    let router = router(path.to_str().expect("a path in UTF-8"), &flags);
+    let mut client = router.connect();
+    let mut marked = || {
+        client.ask("get k");
+        client.stat("num_hard_tko_count")
+    };
+    eventually("one is marked", || marked() == 1);
+    eventually("the pool goes on", || router.connect().stat("num_fail_open_state_entered") == 1);
+    for (n, (tracker, expect)) in [(tracker(2), 2), (String::new(), 3)].iter().enumerate() {
+        assert_eq!(marked(), n as u64 + 1, "no more than may be");
+        write(tracker);
+        eventually("as many as may be are marked", || marked() == *expect);
+    }
+    fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn a_start_with_a_bad_configuration_needs_no_more_than_what_was_kept() {
+    let (_memcached, port) = memcached();
+    let dir = own_directory();
+    let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
+    let (main, pools, kept) = (path("route.json"), path("pools.json"), path("kept"));
+    fs::write(&pools, format!("{{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}"))
+        .expect("a file");
+    fs::write(&main, "{\"pools\": \"@import(pools.json)\", \"route\": \"PoolRoute|A\"}")
+        .expect("a file");
+    let start = || router(&main, &["--config-dump-root", &kept]);
+    assert_eq!(start().connect().set("k", b"v"), "STORED\r\n");
+    fs::remove_file(&pools).expect("it is there");
+    let router = start();
+    let said = router.said();
+    assert!(said.contains("the last good configuration is used instead"), "{said}");
+    assert_eq!(router.connect().get("k").as_deref(), Some(&b"v"[..]));
+    fs::remove_dir_all(dir).expect("it is there");
+}
+
+#[test]
+fn a_reload_that_lacked_a_file_is_tried_again_when_the_file_comes() {
+    let ((_first, first_port), (second, second_port)) = (memcached(), memcached());
+    second.connect().set("k", b"second");
+    let dir = own_directory();
+    let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
+    let pools = |port: u16| format!("{{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}");
+    let main = path("route.json");
+    let write = |pools: &str| {
+        let config = format!("{{\"pools\": {pools}, \"route\": \"PoolRoute|A\"}}");
+        fs::write(&main, config).expect("a file");
+    };
+    write(&pools(first_port));
+    let flags = ["--config-dump-root", "", "--reconfiguration-delay-ms", "0"];
+    let router = router(&main, &flags);
+    let mut client = router.connect();
+    assert_eq!(client.get("k"), None);
+    write("\"@import(later.json)\"");
+    eventually("it is refused", || router.said().contains("the configuration in use stays"));
+    assert_eq!(client.get("k"), None, "what was in use is");
+    fs::write(path("later.json"), pools(second_port)).expect("a file");
+    eventually("it is used", || client.get("k").as_deref() == Some(b"second"));
+    fs::remove_dir_all(dir).expect("it is there");
+}
