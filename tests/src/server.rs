@@ -121,6 +121,25 @@ impl Server {
         Self::spawn(command, address, dir)
     }
 
+    /// A router on a free port of 127.0.0.1, and with these flags.
+    ///
+    /// # Panics
+    /// If it doesn't come up in three tries, as in [`start_tcp`](Self::start_tcp).
+    #[must_use]
+    pub fn start_router(flags: &[&str]) -> Self {
+        let mut last = None;
+        for _ in 0..3 {
+            let port = free_port();
+            let text = port.to_string();
+            let all = [&["-p", &text, "--listen-addresses", "127.0.0.1"], flags].concat();
+            match Self::start_at(Program::Router, &all, Address::Tcp(port)) {
+                Ok(router) => return router,
+                Err(refused) => last = Some(refused),
+            }
+        }
+        panic!("the router with {flags:?} did not start: {last:?}");
+    }
+
     /// A new connection.
     #[must_use]
     pub fn connect(&self) -> Client {

@@ -19,17 +19,7 @@ fn router(ports: &[u16], flags: &[&str]) -> Server {
 }
 
 fn routed(config: &[&str], flags: &[&str]) -> Server {
-    for _ in 0..3 {
-        let port = free_port();
-        let text = port.to_string();
-        let mut all = vec!["-p", &text, "--listen-addresses", "127.0.0.1"];
-        all.extend_from_slice(config);
-        all.extend_from_slice(flags);
-        if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(port)) {
-            return server;
-        }
-    }
-    panic!("no router came up in three tries");
+    Server::start_router(&[config, flags].concat())
 }
 
 fn memcached() -> (Server, u16) {

@@ -5,16 +5,7 @@ use std::fs;
 
 /// A router by a file.
 fn router(path: &str, flags: &[&str]) -> Server {
-    for _ in 0..3 {
-        let port = free_port();
-        let text = port.to_string();
-        let all = ["-p", &text, "--listen-addresses", "127.0.0.1", "-f", path];
-        let all = [&all[..], flags].concat();
-        if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(port)) {
-            return server;
-        }
-    }
-    panic!("no router came up in three tries");
+    Server::start_router(&[&["-f", path], flags].concat())
 }
 
 fn memcached() -> (Server, u16) {

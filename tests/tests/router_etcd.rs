@@ -131,11 +131,7 @@ fn numbered() -> [Server; 3] {
 }
 
 fn router(config: &str, flags: &[&str]) -> Server {
-    let port = free_port();
-    let text = port.to_string();
-    let mut all = vec!["-p", &text, "--listen-addresses", "127.0.0.1", "--config", config];
-    all.extend(flags);
-    Server::start_at(Program::Router, &all, Address::Tcp(port)).expect("the router comes up")
+    Server::start_router(&[&["--config", config], flags].concat())
 }
 
 fn pool_of(server: &Server) -> String {

@@ -18,15 +18,7 @@ fn with_fields(fields: &str) -> (Server, Server) {
         "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{behind}\"], {fields}}}}}, \
          \"route\": \"PoolRoute|A\"}}"
     );
-    for _ in 0..3 {
-        let port = free_port();
-        let text = port.to_string();
-        let flags = ["-p", &text, "--listen-addresses", "127.0.0.1", "--config", &config];
-        if let Ok(server) = Server::start_at(Program::Router, &flags, Address::Tcp(port)) {
-            return (server, memcached);
-        }
-    }
-    panic!("no router came up in three tries");
+    (Server::start_router(&["--config", &config]), memcached)
 }
 
 fn talk(client: &mut Client, send: &str) -> String {

@@ -101,17 +101,8 @@ fn router(servers: &str, dns: &Dns, flags: &[&str]) -> Server {
         "{{\"pools\": {{\"A\": {{\"servers\": [\"{servers}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
     );
     let asked = format!("127.0.0.1:{}", dns.port);
-    for _ in 0..3 {
-        let port = free_port();
-        let text = port.to_string();
-        let mut all = vec!["-p", &text, "--listen-addresses", "127.0.0.1", "--config", &config];
-        all.extend_from_slice(&["--dns-servers", &asked]);
-        all.extend_from_slice(flags);
-        if let Ok(server) = Server::start_at(Program::Router, &all, Address::Tcp(port)) {
-            return server;
-        }
-    }
-    panic!("no router came up in three tries");
+    let all = ["--config", &config, "--dns-servers", &asked];
+    Server::start_router(&[&all[..], flags].concat())
 }
 
 #[test]
