@@ -150,13 +150,15 @@ impl Queue {
         let slot = self.answered_all(Vec::new());
         let mut replies = Vec::with_capacity(keys.len());
         let mut asked = 0;
+        // Keys are counted against what may be outstanding as they are entered, their bytes all at once.
+        let is_full = !self.has_room(0);
         for (place, key) in (0..).zip(keys) {
-            replies.push(match (is_key(&key), self.has_room(0)) {
-                (true, true) => MISS,
-                (true, false) => busy(),
-                (false, _) => Reply::failure(Outcome::BadKey, NOT_A_KEY),
-            });
-            if replies[place as usize].outcome == Outcome::NotFound {
+            if !is_key(&key) {
+                replies.push(Reply::failure(Outcome::BadKey, NOT_A_KEY));
+            } else if is_full || self.outstanding() >= self.limits.outstanding_max {
+                replies.push(busy());
+            } else {
+                replies.push(MISS);
                 asked += 1;
                 self.enter(Request::new(op, key), deadline, slot, place);
             }

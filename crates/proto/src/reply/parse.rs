@@ -206,8 +206,10 @@ enum Head<'b> {
 }
 
 fn value_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
-    let mut fields = text.split(|&b| b == b' ');
-    let key = fields.next().filter(|key| !key.is_empty())?;
+    // The key is most of it.
+    let end = memchr(b' ', text).filter(|&end| end > 0)?;
+    let (key, rest) = text.split_at(end);
+    let mut fields = rest[1..].split(|&b| b == b' ');
     let flags = parse_u32(fields.next()?)?;
     let value_bytes = parse_u32(fields.next()?)?;
     let cas = match fields.next() {
