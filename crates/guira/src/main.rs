@@ -15,7 +15,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Requests, replies and buffers come and go by the million; the server's items have a mapping of their own.
+/// Requests, replies and buffers come and go by the million; the server's items have a mapping of their own. Without huge
+/// pages: with them a server that has little to hold is ten to twenty megabytes larger.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
