@@ -20,9 +20,10 @@
 //! 5. No request waits past its deadline, and what is outstanding is bounded: beyond, [`Outcome::Busy`].
 //!
 //! # Costs
-//! A request takes an uncontended lock three times and allocates for the value that comes back; a turn's requests
-//! share two system calls. One clock read is the caller's: deadlines are instants. Measured beside memcached 1.6.18 on a
-//! loaded machine, three runs each, processor time of the client's thread a get of 100 bytes:
+//! A request takes an uncontended lock three times, twice where its waker goes along ([`Connection::ask_telling`]), and
+//! allocates for the value that comes back; a turn's requests share two system calls. One clock read is the caller's:
+//! deadlines are instants. Measured beside memcached 1.6.18 on a loaded machine, three runs each, processor time of the
+//! client's thread a get of 100 bytes:
 //!
 //! | `cargo run --release -p guira-client --example cost 127.0.0.1:11211 …` | us a get |
 //! |---|---|
