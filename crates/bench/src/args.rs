@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::address::{Address, Target};
 pub(crate) use crate::plan::Counting;
-use crate::workload::parse_count;
 pub(crate) use crate::workload::{Distribution, Mix, Preset, Protocol, Sizes};
+use crate::workload::{parse_bytes, parse_count};
 
 /// Measures any server that speaks the memcached protocol
 ///
@@ -107,10 +107,10 @@ pub(crate) struct Memory {
     pub(crate) items: u64,
 
     /// Key size in bytes
-    #[arg(long, default_value = "16")]
+    #[arg(long, default_value = "16", value_parser = parse_bytes)]
     pub(crate) key_bytes: usize,
 
-    /// Value size in bytes, or a range such as 100-1k
+    /// Value size in bytes, or with a unit, or a range such as 100-1k
     #[arg(long, default_value = "32")]
     pub(crate) value_bytes: Sizes,
 
@@ -140,10 +140,10 @@ pub(crate) struct Load {
     pub(crate) keys: Option<u64>,
 
     /// Key size in bytes [default: 16]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_bytes)]
     pub(crate) key_bytes: Option<usize>,
 
-    /// Value size in bytes, or a range such as 100-10k [default: 32]
+    /// Value size in bytes, or with a unit, or a range such as 100-10k [default: 32]
     #[arg(long)]
     pub(crate) value_bytes: Option<Sizes>,
 
@@ -245,10 +245,6 @@ fn parse_rows(text: &str) -> Result<Rows, String> {
 
 fn parse_rate(text: &str) -> Result<f64, String> {
     parse_count(text).map(|rate| rate as f64)
-}
-
-fn parse_bytes(text: &str) -> Result<usize, String> {
-    usize::try_from(parse_count(text)?).map_err(|error| error.to_string())
 }
 
 const EXAMPLES: &str = "\

@@ -99,9 +99,7 @@ impl std::str::FromStr for Sizes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| {
-            usize::try_from(parse_count(text)?).map_err(|_| format!("{text} is too large"))
-        };
+        let number = |text: &str| parse_bytes(text);
         let sizes = match text.split_once('-') {
             Some((least, most)) => Self { least: number(least)?, most: number(most)? },
             None => Self::fixed(number(text)?),
@@ -137,6 +135,13 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
         reason = "between 0 and 1e15, as just checked"
     )]
     Ok(product as u64)
+}
+
+/// Reads a size as `guira serve` does: `100`, `64k`, `1m`, `1.5g`, where `k` is 1024.
+pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
+    let bytes = parse_size::Config::new().with_binary().parse_size(text.trim());
+    let bytes = bytes.ok().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| format!("`{text}` is not a size such as 100, 64k, 1m"))
 }
 
 /// All that fixes the requests of a run, but for the seed.
@@ -297,7 +302,8 @@ mod tests {
         for text in ["", "k", "-1k", "x", "1e99g"] {
             assert!(parse_count(text).is_err(), "{text}");
         }
-        assert_eq!("100-1k".parse(), Ok(Sizes { least: 100, most: 1000 }));
+        assert_eq!("100-1k".parse(), Ok(Sizes { least: 100, most: 1024 }));
+        assert_eq!("64k-1MiB".parse(), Ok(Sizes { least: 64 << 10, most: 1 << 20 }));
         assert!("2-1".parse::<Sizes>().is_err());
         assert!("2g".parse::<Sizes>().is_err());
     }

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Switch,
     /// A whole number.
     Number,
+    /// Bytes, or a number with a unit: 512k, 4m, 1g.
+    Size,
     /// Text.
     Text,
 }
@@ -93,8 +95,16 @@ fn argument(flag: &'static Flag) -> Arg {
             let number = clap::value_parser!(i64);
             arg.value_name("NUM").allow_negative_numbers(true).value_parser(number)
         }
+        Kind::Size => arg.value_name("SIZE").value_parser(size),
         Kind::Text => arg.value_name("TEXT").allow_hyphen_values(true),
     }
+}
+
+/// Units are powers of two, as those of `guira serve`.
+fn size(text: &str) -> Result<i64, String> {
+    let bytes = parse_size::Config::new().with_binary().parse_size(text.trim());
+    let bytes = bytes.ok().and_then(|bytes| i64::try_from(bytes).ok());
+    bytes.ok_or_else(|| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())
 }
 
 fn validate() -> Arg {
@@ -136,7 +146,9 @@ impl Typed {
     pub(crate) fn shown(&self, flag: &Flag) -> String {
         match flag.kind {
             Kind::Switch => u8::from(self.switch(flag.name)).to_string(),
-            Kind::Number => self.number(flag.name).map(|n| n.to_string()).unwrap_or_default(),
+            Kind::Number | Kind::Size => {
+                self.number(flag.name).map(|n| n.to_string()).unwrap_or_default()
+            }
             Kind::Text => self.text(flag.name),
         }
     }
@@ -163,3 +175,23 @@ Examples:
   guira route -p 5000 --config '{\"pools\":{\"A\":{\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}},
                                 \"route\":\"PoolRoute|A\"}'
   ln -s guira mcrouter; ./mcrouter …                           mcrouter's command line as it is";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_may_have_a_unit_and_a_number_alone_is_bytes() {
+        let typed = |size: &str| {
+            let line = ["route", "--big-value-split-threshold", size];
+            let matches = augment(Command::new("route")).try_get_matches_from(line)?;
+            Ok(Typed::new(matches).number("big_value_split_threshold"))
+        };
+        let typed = |size: &str| typed(size).map_err(|error: clap::Error| error.to_string());
+        assert_eq!(typed("512k"), Ok(Some(512 << 10)));
+        assert_eq!(typed("1m"), Ok(Some(1 << 20)));
+        assert_eq!(typed("1000"), Ok(Some(1000)));
+        assert!(typed("1q").unwrap_err().contains("512k, 4m, 1g"));
+        assert!(typed("-1").is_err());
+    }
+}

@@ -120,8 +120,8 @@ flags! {
             "Answer whatever isn't a get as if nothing were there, and send nothing";
         group_remote_errors "group-remote-errors" () Switch ""
             "Answer all failures of servers with one: SERVER_ERROR remote error";
-        big_value_split_threshold "big-value-split-threshold" () Number "0"
-            "Cut values longer than so many bytes into chunks (0: don't)";
+        big_value_split_threshold "big-value-split-threshold" () Size "0"
+            "Cut values longer than this into chunks: bytes, or with a unit, such as 512k (0: don't)";
         big_value_batch_size "big-value-batch-size" () Number "10"
             "Chunks under way at once (0: all)";
         big_value_hide_reply_flag "big-value-hide-reply-flag" () Switch ""
