@@ -153,6 +153,30 @@ fn settings_tell_what_the_flags_said() {
 }
 
 #[test]
+fn settings_of_o_are_shown_as_they_were_typed_and_with_units() {
+    let given = "lease_interval=3,lease_stale=4,lease_stale_size=2m,lease_keys=64,holdoff_keys=128,udp_budget=1m,\
+                 transient=5,udp_writes,slab_automove_ratio=0.7,slab_automove_window=20,idle_timeout=7";
+    let server = Server::start(Program::Guira, &["-m", "0.25g", "-o", given]);
+    let mut client = server.connect();
+    for (name, want) in [
+        ("maxbytes", "268435456"),
+        ("lease_interval", "3"),
+        ("lease_stale", "4"),
+        ("lease_stale_size", "2097152"),
+        ("lease_keys", "64"),
+        ("holdoff_keys", "128"),
+        ("udp_budget", "1048576"),
+        ("udp_writes", "yes"),
+        ("transient", "5"),
+        ("slab_automove_ratio", "0.70"),
+        ("slab_automove_window", "20"),
+        ("idle_timeout", "7"),
+    ] {
+        assert_eq!(client.stat_word("stats settings", name), want, "{name}");
+    }
+}
+
+#[test]
 fn prefixes_are_counted_while_detail_is_on() {
     let server = Server::start(Program::Guira, &[]);
     let mut client = server.connect();

@@ -85,6 +85,21 @@ fn each_flag_is_documented() {
 }
 
 #[test]
+fn the_tables_of_flags_are_those_of_the_program() {
+    let options = Command::new(guira()).args(["generate", "options"]).output().unwrap();
+    let options = String::from_utf8(options.stdout).unwrap();
+    assert!(options.contains("| `-m`, `--memory-limit` | 64 |"), "{options}");
+    let text = fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
+    let (_, behind) = text.split_once("<!-- guira generate options -->\n").expect("it has a mark");
+    let (tables, _) = behind.split_once("<!-- end -->").expect("it has an end");
+    let wrong = options.trim().lines().zip(tables.trim().lines()).find(|(is, says)| is != says);
+    assert!(
+        options.trim() == tables.trim(),
+        "replace the tables by what `guira generate options` prints: {wrong:?}"
+    );
+}
+
+#[test]
 fn each_stat_is_documented() {
     use guira_tests::server::{Program, Server};
     let server = Server::start(Program::Guira, &[]);

@@ -20,7 +20,7 @@ pub(crate) fn guira() -> Command {
         .subcommand(crate::generate::command())
 }
 
-fn serve() -> Command {
+pub(crate) fn serve() -> Command {
     with_flags(Command::new("serve")).version(MEMCACHED_VERSION).about(
         "Serve the memcached protocol: takes memcached's flags, speaks its text and meta commands",
     )

@@ -1,17 +1,18 @@
-//! `guira generate`: man pages, shell completions and the list of statistics, made from the tables
+//! `guira generate`: man pages, shell completions, the lists of statistics and of flags, made from the tables
 //! that the program itself runs by.
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use guira_serve::Meaning;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
     Command::new("generate")
-        .about("Write man pages, shell completions or the list of statistics")
+        .about("Write man pages, shell completions, or lists of statistics or flags")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
@@ -25,6 +26,10 @@ pub(crate) fn command() -> Command {
                 .arg(Arg::new("shell").required(true).value_parser(value_parser!(Shell))),
         )
         .subcommand(Command::new("stats").about("Print what each statistic means, in Markdown"))
+        .subcommand(
+            Command::new("options")
+                .about("Print the flags and -o settings of guira serve, in Markdown"),
+        )
 }
 
 /// Does what `matches` ask.
@@ -48,8 +53,36 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
             }
             Ok(())
         }
+        Some(("options", _)) => {
+            print!("{}\n{}", flags(crate::commands::serve()), guira_serve::suboptions_markdown());
+            Ok(())
+        }
         _ => Ok(()),
     }
+}
+
+/// A command's flags as a table.
+fn flags(mut command: Command) -> String {
+    command.build();
+    let mut text = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let short = arg.get_short().map(|short| format!("`-{short}`"));
+        let long = arg.get_long().map(|long| format!("`--{long}`"));
+        let names: Vec<String> = short.into_iter().chain(long).collect();
+        let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+        let is_switch = !arg.get_action().takes_values();
+        let default = defaults.filter(|_| !is_switch).collect::<Vec<_>>().join(" ");
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        // What has no value of its own until it is given says so in its help.
+        let (help, default) = match help.strip_suffix(']').and_then(|h| h.split_once(" [default: "))
+        {
+            Some((help, default)) => (help.to_owned(), default.to_owned()),
+            None => (help, default),
+        };
+        let _ =
+            writeln!(text, "| {} | {default} | {} |", names.join(", "), help.replace('|', "\\|"));
+    }
+    text
 }
 
 fn man_pages(directory: &Path) -> Result<()> {

@@ -270,7 +270,7 @@ fn watch(executor: &mut Executor<'_>, kinds: WatchKinds) -> Option<&'static [u8]
     if executor.output.len() > 0 {
         return Some(fixed::WATCH_PIPELINED);
     }
-    let feed = Arc::new(Feed::new(shared.settings.extended.watcher_logbuf_bytes as usize));
+    let feed = Arc::new(Feed::new(shared.settings.extended.watcher_logbuf_bytes));
     feed.put(&mut fixed::OK.to_vec(), Duration::ZERO, &shared.mailboxes);
     if shared.watch.add(kinds, Arc::clone(&feed)).is_err() {
         return Some(fixed::WATCHER_TOO_MANY);

@@ -7,11 +7,14 @@
 //! Flags of parts that this build doesn't have are parsed, hidden from the help and refused by
 //! `Settings` with a sentence of their own: "unknown flag" would send the reader to the wrong place.
 
+use crate::settings::suboptions_help;
+use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args};
+use guira_cache::{Eviction, IndexKind};
 
 /// The flags of `guira serve`, as typed.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = suboptions_help())]
 pub struct Flags {
     /// TCP port; 0 turns TCP off, -1 takes any free port; without it -U's port, or 11211
     #[arg(short = 'p', long, value_name = "NUM")]
@@ -44,24 +47,26 @@ pub struct Flags {
     #[arg(short = 'A', long)]
     pub enable_shutdown: bool,
 
-    /// Memory for items, in megabytes [default: 64]
-    #[arg(short = 'm', long, value_name = "NUM", allow_negative_numbers = true)]
-    pub memory_limit: Option<i64>,
+    /// Memory for items: megabytes, or with a unit, such as 512m or 4g [default: 64]
+    #[arg(short = 'm', long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub memory_limit: Option<String>,
 
     /// Answer an error when memory is full, instead of evicting
     #[arg(short = 'M', long)]
     pub disable_evictions: bool,
 
-    /// Which item goes when memory is full: s3-clock, clock, sieve or lru
-    #[arg(long, value_name = "NAME")]
+    /// Which item goes when memory is full.
+    #[arg(long, value_name = "NAME", help = EVICTION_HELP)]
+    #[arg(value_parser = PossibleValuesParser::new(Eviction::ALL.map(Eviction::name)))]
     pub eviction: Option<String>,
 
     /// How memory is cut into chunks: fine (dense), memcached (its classes), or auto: memcached's below -m 64 and without -m
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub slabs: String,
 
-    /// Which index finds the items: cuckoo (smallest), chained (fastest to write) or hopscotch
+    /// Which index finds the items: cuckoo is the smallest, chained the fastest to write
     #[arg(long, value_name = "NAME", default_value = "cuckoo")]
+    #[arg(value_parser = PossibleValuesParser::new(IndexKind::ALL.map(IndexKind::name)))]
     pub index: String,
 
     /// Most connections, counted by file descriptors; raises the limit of open files to match
@@ -88,7 +93,7 @@ pub struct Flags {
     #[arg(short = 'B', long, value_name = "NAME")]
     pub protocol: Option<String>,
 
-    /// Largest item: bytes, or with a suffix k or m; 1k to 1024m
+    /// Largest item: bytes, or with a unit; 1k to 1g, at most half of -m
     #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m")]
     pub max_item_size: String,
 
@@ -97,10 +102,10 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub slab_growth_factor: Option<f64>,
 
-    /// Smallest chunk for key, value and flags, in bytes (together with -f)
-    #[arg(short = 'n', long, value_name = "NUM", default_value_t = 48)]
+    /// Smallest chunk for key, value and flags: bytes, or with a unit (together with -f)
+    #[arg(short = 'n', long, value_name = "SIZE", default_value = "48")]
     #[arg(allow_negative_numbers = true)]
-    pub slab_min_size: i64,
+    pub slab_min_size: String,
 
     /// Touch all item memory at the start, in huge pages where the system grants them
     #[arg(short = 'L', long)]
@@ -196,41 +201,11 @@ const SASL_HELP: &str = "\
 Demand a login over the binary protocol; passwords come from the file of user:password lines that \
 MEMCACHED_SASL_PWDB in the environment names, and from -Y's";
 
+/// The help of `--eviction`, apart as that of `-S`.
+const EVICTION_HELP: &str =
+    "Which item goes when memory is full [default: s3-clock, and lru with -o no_modern]";
+
 /// The help of `-l`, apart because its brackets are no link.
 const LISTEN_HELP: &str = "\
 Addresses to listen on: host, host:port, [v6]:port or * (all), joined by commas or given several \
 times; without it only this machine can connect";
-
-/// The end of `--help`. memcached's test suite searches the help for the names of optional parts,
-/// so the sub-options of parts that this build lacks stay out of it.
-const AFTER_HELP: &str = "\
-Settings for -o, as in memcached:
-  (no_)maxconns_fast     answer and close when connections run out (default), or let them wait
-  idle_timeout=SECONDS   close a TCP connection that has been idle for so long (0: never)
-  slab_chunk_max=KB      largest piece of a chained item that is shown in settings
-  (no_)lru_crawler       allow \"lru_crawler\" to list items and take out the dead (default)
-  read_buf_mem_limit=MB  what connections may make the threads keep, by memcached's account
-  watcher_logbuf_size=KB  log lines that wait for a watcher; more are dropped
-  lru_crawler_sleep=US   its rest after 1,000 items, in microseconds
-  lru_crawler_tocrawl=N  items of a class that its \"crawl\" looks at (0: all)
-  track_sizes            count items by size for \"stats sizes\"
-  relaxed_privileges     allow \"debugtime\", which shifts the server's clock; for tests only
-  no_modern, modern      memcached of version 1.4: strict LRU, and its slab classes at any -m
-With -Z:
-  ssl_chain_cert=FILE    the server's certificate and those between it and a root, PEM
-  ssl_key=FILE           its key, if it isn't in that file; ssl_keyformat=1 is PEM, 2 DER
-  ssl_ca_cert=FILE       roots of clients' certificates, PEM
-  ssl_verify_mode=N      of clients: 0 nothing, 1 a certificate if any, 2 or 3 a certificate
-  ssl_min_version=N      2 is TLS 1.2, 3 is TLS 1.3
-  ssl_ciphers=LIST       TLS 1.2's suites in OpenSSL's names, joined by colons
-  ssl_session_cache      let clients resume sessions
-  ssl_wbuf_size=KB       of a reply that are encrypted before they are sent (16)
-Accepted, shown in \"stats settings\", without effect (Guira's index, eviction and memory have no
-such part): hashpower=N no_hashexpand (no_)slab_reassign (no_)slab_automove slab_automove_ratio=F
-  slab_automove_window=N slab_automove_freeratio=F tail_repair_time=N hash_algorithm=NAME
-  (no_)lru_maintainer hot_lru_pct=N
-  warm_lru_pct=N hot_max_factor=F warm_max_factor=F temporary_ttl=N
-  worker_logbuf_size=KB slab_sizes=A-B-C no_chunked_items
-  resp_obj_mem_limit (no_)inline_ascii_resp drop_privileges
-
-Started under the name \"memcached\" this program takes these flags without \"serve\".";

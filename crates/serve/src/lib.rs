@@ -55,6 +55,7 @@ mod worker;
 
 pub use flags::{AbsentFlags, Flags};
 pub use server::run;
+pub use settings::suboptions_markdown;
 pub use settings::{
     Address, ClientCerts, Extended, Host, KeyFormat, Listen, Protocol, Refusal, Settings,
     TlsSettings, Verify,

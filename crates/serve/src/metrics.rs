@@ -23,7 +23,8 @@ use rustix::process::{Resource, getrlimit};
 pub(crate) fn expose(shared: &Shared) -> String {
     let mut view = View::new(shared, shared.clock.now());
     let mut all = Exposition::default();
-    for table in [STATS, OWN, SETTINGS, SLABS_ALL, ALONE] {
+    let settings = SETTINGS.iter().map(|(rows, _)| *rows);
+    for table in [STATS, OWN].into_iter().chain(settings).chain([SLABS_ALL, ALONE]) {
         all.table(table, &view, None);
     }
     view.each_class(|class, view| {

@@ -5,21 +5,27 @@
 //!
 //! # Layout
 //! `flags.rs` what was typed → here what it means · `settings/listen.rs` addresses ·
-//! `settings/extended.rs` the sub-options of `-o`.
+//! `settings/extended.rs` what the sub-options of `-o` come to, `settings/suboption.rs` their declarations ·
+//! `settings/size.rs` sizes with units.
 
 mod extended;
 mod listen;
+mod size;
+mod suboption;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use extended::Extended;
 pub use listen::{Address, ClientCerts, Host};
+pub use suboption::markdown as suboptions_markdown;
+pub(crate) use suboption::{Shown, all as suboptions, help as suboptions_help};
 pub use tls::{KeyFormat, TlsSettings, Verify};
 
 use crate::flags::Flags;
 use crate::memory::pretended_bytes;
 use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
+use size::{GB, MB};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -176,7 +182,8 @@ impl Settings {
     pub fn new(flags: &Flags) -> Result<Settings, Refusal> {
         refuse_absent_parts(flags)?;
         let mut extended = Extended::new(&flags.extended)?;
-        let memory_bytes = memory_bytes(flags.memory_limit.unwrap_or(MEGABYTES))?;
+        refuse_tls_settings_without_tls(flags, &extended)?;
+        let memory_bytes = memory_bytes(flags.memory_limit.as_deref().unwrap_or("64"))?;
         let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
         extended.settle_chunk_max(item_bytes_max)?;
         extended.settle_stale_size(memory_bytes);
@@ -208,8 +215,10 @@ impl Settings {
             auth_file: flags.auth_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
             item_bytes_max,
             growth_factor: growth_factor(flags.slab_growth_factor)?,
-            chunk_bytes_min: positive(flags.slab_min_size, "Chunk size must be greater than 0")?
-                as usize,
+            chunk_bytes_min: size::parse(&flags.slab_min_size, 1)
+                .ok()
+                .filter(|bytes| (1..=GB).contains(bytes))
+                .ok_or_else(|| value("Chunk size must be greater than 0"))?,
             preallocate: flags.enable_largepages,
             lock_memory: flags.lock_memory,
             memory_file: flags.memory_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
@@ -244,6 +253,19 @@ impl Settings {
             Listen::Unix { .. } => 0,
             Listen::Tcp(addresses) => addresses.first().map_or(0, |a| i32::from(a.port)),
         }
+    }
+}
+
+/// Who names certificates believes to be encrypted.
+fn refuse_tls_settings_without_tls(flags: &Flags, extended: &Extended) -> Result<(), Refusal> {
+    match extended.tls_given {
+        Some(name) if !flags.enable_ssl => Err(Refusal::new(
+            EXIT_USAGE,
+            format!(
+                "-o {name} without -Z: clients would be served in plain text. Add -Z for TLS, or remove {name}."
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -298,22 +320,17 @@ fn udp_port(flags: &Flags) -> Result<i32, Refusal> {
     }
 }
 
-fn memory_bytes(megabytes: i64) -> Result<usize, Refusal> {
-    usize::try_from(megabytes)
-        .ok()
-        .filter(|&m| m > 0)
-        .and_then(|m| m.checked_mul(1 << 20))
-        .ok_or_else(|| value("The memory limit (-m) must be a number of megabytes, at least 1"))
+fn memory_bytes(text: &str) -> Result<usize, Refusal> {
+    let bytes = size::parse(text, MB).ok();
+    bytes.filter(|bytes| (MB..=isize::MAX as usize).contains(bytes)).ok_or_else(|| {
+        value(&format!(
+            "The memory limit (-m {text}) must be a number of megabytes or a size such as 512m or 4g, at least 1m"
+        ))
+    })
 }
 
 fn item_bytes_max(text: &str, memory_bytes: usize) -> Result<usize, Refusal> {
-    let text = text.trim();
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let bytes = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(unit)).unwrap_or(0);
+    let bytes = size::parse(text, 1).unwrap_or(0);
     let usage = |message: &str| Err(Refusal::new(EXIT_USAGE, message));
     if bytes < 1024 {
         return usage("Item max size cannot be less than 1024 bytes.");
@@ -383,7 +400,10 @@ fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Result<Sl
     let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
     let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
     // Who doesn't say how much memory there is, or gives hardly any, tests or counts items.
-    let is_small = flags.memory_limit.is_none_or(|megabytes| megabytes < MEGABYTES);
+    let is_small = flags
+        .memory_limit
+        .as_deref()
+        .is_none_or(|limit| memory_bytes(limit).is_ok_and(|bytes| bytes < 64 * MB));
     match flags.slabs.as_str() {
         "memcached" => Ok(Slabs::Memcached { chunk_bytes_max }),
         // memcached's tests of a full server count its pages.
@@ -410,8 +430,6 @@ fn value(message: &str) -> Refusal {
     Refusal::new(EXIT_VALUE, message)
 }
 
-/// memcached's default for `-m`.
-const MEGABYTES: i64 = 64;
 const TRANSIENT_S: u32 = 60;
 /// memcached's port.
 const PORT: i64 = 11211;

@@ -1,13 +1,9 @@
 //! The sub-options of `-o`: a comma-joined list, given once or several times.
 //!
-//! Most of them tune parts of memcached that Guira does without (its hash table, segmented
-//! LRU). They are checked and shown in `stats settings` as memcached does, so that
-//! start scripts and exporters keep working, and do nothing. The exceptions, which do something:
-//! `maxconns_fast`, `idle_timeout`, `lease_…`, `holdoff_keys`, `transient`, `track_sizes`, `relaxed_privileges`, `udp_writes`, `udp_budget`,
-//! `watcher_logbuf_size`, `read_buf_mem_limit`, the crawler's, and
-//! `no_lru_maintainer`, `no_slab_reassign`, which decide which lines `stats` has.
+//! Here is what they come to; what may be typed and what it means is declared in `suboption/`, a row a setting.
 
-use super::{EXIT_USAGE, EXIT_VALUE, Refusal, TlsSettings};
+use super::suboption;
+use super::{EXIT_USAGE, Refusal, TlsSettings};
 use guira_cache::LeaseTerms;
 
 /// Values of the sub-options, memcached's defaults where none was given.
@@ -34,7 +30,7 @@ pub struct Extended {
     /// How leases are given.
     pub leases: LeaseTerms,
     /// Whether the memory for stale values was given, rather than following from `-m`.
-    stale_size_is_given: bool,
+    pub(super) stale_size_is_given: bool,
     /// Shown only: log2 of memcached's first hash table.
     pub hashpower: u32,
     /// Whether pages of one slab class may become another one's.
@@ -74,16 +70,18 @@ pub struct Extended {
     /// Shown only.
     pub temporary_ttl_s: Option<u32>,
     /// Bytes of lines that wait for a watcher at most.
-    pub watcher_logbuf_bytes: u32,
+    pub watcher_logbuf_bytes: usize,
     /// Shown only, in bytes.
-    pub worker_logbuf_bytes: u32,
+    pub worker_logbuf_bytes: usize,
     /// What clients may make all threads keep, by memcached's account; 0 no limit.
     pub read_buf_mem_limit_bytes: u64,
     /// Shown only.
     pub drop_privileges: bool,
     /// The `ssl_*` sub-options, which `-Z` works with.
     pub tls: TlsSettings,
-    chunk_max_is_given: bool,
+    /// One of them that was given, if any was.
+    pub(super) tls_given: Option<&'static str>,
+    pub(super) chunk_max_is_given: bool,
 }
 
 impl Default for Extended {
@@ -124,6 +122,7 @@ impl Default for Extended {
             read_buf_mem_limit_bytes: 0,
             drop_privileges: false,
             tls: TlsSettings::default(),
+            tls_given: None,
             chunk_max_is_given: false,
         }
     }
@@ -137,187 +136,14 @@ impl Extended {
             if option.is_empty() {
                 continue;
             }
-            let (name, given) = match option.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (option, None),
-            };
-            let option = Sub { name, given };
-            if !(extended.take_switch(&option)
-                || extended.take_number(&option)?
-                || extended.take_word(&option)?
-                || extended.tls.take(&option)?)
-            {
-                return Err(unknown(name));
-            }
+            suboption::take(option, &mut extended)?;
         }
         extended.check_together()?;
         Ok(extended)
     }
 
-    /// Sub-options without a value.
-    fn take_switch(&mut self, option: &Sub<'_>) -> bool {
-        match option.name {
-            "maxconns_fast" => self.maxconns_fast = true,
-            "no_maxconns_fast" => self.maxconns_fast = false,
-            "slab_reassign" => self.slab_reassign = true,
-            "no_slab_reassign" => self.slab_reassign = false,
-            "no_slab_automove" => self.slab_automove = 0,
-            "lru_crawler" => self.lru_crawler = true,
-            "no_lru_crawler" => self.lru_crawler = false,
-            "lru_maintainer" => self.lru_maintainer = true,
-            "no_lru_maintainer" => {
-                self.lru_maintainer = false;
-                self.lru_segmented = false;
-            }
-            "track_sizes" => self.track_sizes = true,
-            "relaxed_privileges" => {
-                self.debug_commands = true;
-                self.udp_writes = true;
-            }
-            "udp_writes" => self.udp_writes = true,
-            "drop_privileges" => self.drop_privileges = true,
-            "no_drop_privileges" => self.drop_privileges = false,
-            "no_chunked_items" => self.slab_chunk_bytes_max = PAGE_BYTES,
-            "no_modern" => self.unmake_modern(),
-            "modern"
-            | "no_hashexpand"
-            | "resp_obj_mem_limit"
-            | "inline_ascii_resp"
-            | "no_inline_ascii_resp"
-            | "sock_cookie_id" => {}
-            _ => return false,
-        }
-        true
-    }
-
-    /// Sub-options with a number.
-    fn take_number(&mut self, option: &Sub<'_>) -> Result<bool, Refusal> {
-        match option.name {
-            "hashpower" => {
-                self.hashpower = option.number(12, 32, "hashpower must be between 12 and 32")?;
-            }
-            "slab_automove" => {
-                self.slab_automove = match option.given {
-                    None => 1,
-                    Some(_) => option.number(0, 2, "slab_automove must be between 0 and 2")?,
-                }
-            }
-            "slab_automove_ratio" => {
-                self.slab_automove_ratio = option
-                    .fraction(|f| f > 0.0 && f <= 1.0, "slab_automove_ratio must be > 0 and < 1")?;
-            }
-            "slab_automove_window" => {
-                self.slab_automove_window =
-                    option.number(3, 1800, "slab_automove_window must be > 2 and < 1800")?;
-            }
-            "slab_automove_freeratio" => {
-                self.slab_automove_freeratio = option.fraction(
-                    |f| f >= 0.0,
-                    "could not parse argument to slab_automove_freeratio",
-                )?;
-            }
-            "slab_chunk_max" => {
-                let message = "slab_chunk_max must be specified in kilobytes, 1 to 1024";
-                self.slab_chunk_bytes_max = option.number(1, 1024, message)? as usize * 1024;
-                self.chunk_max_is_given = true;
-            }
-            "tail_repair_time" => {
-                let message = "Cannot set tail_repair_time to less than 10 seconds";
-                self.tail_repair_time_s = option.number(10, u32::MAX, message)?;
-            }
-            "lru_crawler_sleep" => {
-                let message = "LRU crawler sleep must be between 0 and 1 second";
-                self.lru_crawler_sleep_us = option.number(0, 1_000_000, message)?;
-            }
-            "lru_crawler_tocrawl" => {
-                let message = "lru_crawler_tocrawl takes a numeric 32bit value";
-                self.lru_crawler_tocrawl = option.number(0, u32::MAX, message)?;
-            }
-            "hot_lru_pct" => {
-                self.hot_lru_pct = option.number(1, 79, "hot_lru_pct must be > 1 and < 80")?;
-            }
-            "warm_lru_pct" => {
-                self.warm_lru_pct = option.number(1, 79, "warm_lru_pct must be > 1 and < 80")?;
-            }
-            "hot_max_factor" => {
-                self.hot_max_factor = option.fraction(|f| f > 0.0, "hot_max_factor must be > 0")?;
-            }
-            "warm_max_factor" => {
-                self.warm_max_factor =
-                    option.fraction(|f| f > 0.0, "warm_max_factor must be > 0")?;
-            }
-            _ => return self.take_size_or_time(option),
-        }
-        Ok(true)
-    }
-
-    /// Sub-options with a number of seconds, KiB or MiB.
-    fn take_size_or_time(&mut self, option: &Sub<'_>) -> Result<bool, Refusal> {
-        let message = format!("could not parse argument to {}", option.name);
-        match option.name {
-            "temporary_ttl" => self.temporary_ttl_s = Some(option.number(0, u32::MAX, &message)?),
-            "idle_timeout" => self.idle_timeout_s = option.number(0, u32::MAX, &message)?,
-            "transient" => self.transient_s = Some(option.number(0, 3600, &message)?),
-            "holdoff_keys" => self.holdoff_keys = option.number(8, 1 << 24, &message)? as usize,
-            "lease_interval" => self.leases.interval_s = option.number(0, 3600, &message)?,
-            "lease_stale" => self.leases.stale_s = option.number(0, 3600, &message)?,
-            "lease_keys" => {
-                self.leases.keys_max = option.number(8, 1 << 24, &message)? as usize;
-            }
-            "lease_stale_size" => {
-                self.leases.stale_bytes_max = (option.number(0, 1 << 20, &message)? as usize) << 10;
-                self.stale_size_is_given = true;
-            }
-            "udp_budget" => {
-                self.udp_budget_bytes = option.number(0, 1 << 20, &message)? << 10;
-            }
-            "watcher_logbuf_size" => {
-                self.watcher_logbuf_bytes = option.number(1, 1 << 20, &message)? << 10;
-            }
-            "worker_logbuf_size" => {
-                self.worker_logbuf_bytes = option.number(1, 1 << 20, &message)? << 10;
-            }
-            "read_buf_mem_limit" => {
-                self.read_buf_mem_limit_bytes =
-                    u64::from(option.number(0, u32::MAX, &message)?) << 20;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// Sub-options with a word or a list.
-    fn take_word(&mut self, option: &Sub<'_>) -> Result<bool, Refusal> {
-        match option.name {
-            "hash_algorithm" => {
-                self.hash_algorithm = match option.value()? {
-                    "jenkins" => "jenkins",
-                    "murmur3" => "murmur3",
-                    "xxh3" => "xxh3",
-                    _ => {
-                        return Err(refusal(
-                            "Unknown hash_algorithm option (jenkins, murmur3, xxh3)",
-                        ));
-                    }
-                }
-            }
-            "slab_sizes" => {
-                let sizes: Option<Vec<u32>> =
-                    option.value()?.split('-').map(|s| s.parse().ok()).collect();
-                if !sizes.is_some_and(|s| s.is_sorted_by(|a, b| a < b)) {
-                    return Err(Refusal::new(
-                        EXIT_USAGE,
-                        "slab_sizes must be rising sizes in bytes, joined by -: 64-128-1024",
-                    ));
-                }
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// memcached's defaults of version 1.4.
-    fn unmake_modern(&mut self) {
+    pub(super) fn unmake_modern(&mut self) {
         if !self.chunk_max_is_given {
             self.slab_chunk_bytes_max = PAGE_BYTES;
         }
@@ -380,45 +206,7 @@ impl Extended {
     }
 }
 
-/// One sub-option as typed.
-pub(super) struct Sub<'a> {
-    pub(super) name: &'a str,
-    pub(super) given: Option<&'a str>,
-}
-
-impl<'a> Sub<'a> {
-    pub(super) fn value(&self) -> Result<&'a str, Refusal> {
-        self.given.ok_or_else(|| refusal(&format!("Missing {} argument", self.name)))
-    }
-
-    pub(super) fn number(&self, least: u32, most: u32, message: &str) -> Result<u32, Refusal> {
-        let number = self.value()?.parse::<u32>().ok();
-        number.filter(|n| (least..=most).contains(n)).ok_or_else(|| refusal(message))
-    }
-
-    fn fraction(&self, is_good: impl Fn(f64) -> bool, message: &str) -> Result<f64, Refusal> {
-        let number = self.value()?.parse::<f64>().ok();
-        number.filter(|&f| is_good(f)).ok_or_else(|| refusal(message))
-    }
-}
-
-fn unknown(name: &str) -> Refusal {
-    let part = match name {
-        n if n.starts_with("ext_") => "storage outside memory",
-        n if n.starts_with("proxy_") => "the proxy",
-        _ => return refusal(&format!("Illegal suboption \"{name}\"; --help lists what -o takes")),
-    };
-    Refusal::new(
-        EXIT_USAGE,
-        format!("-o {name}: {part} is not in this build. Remove it to start without."),
-    )
-}
-
-pub(super) fn refusal(message: &str) -> Refusal {
-    Refusal::new(EXIT_VALUE, message)
-}
-
 /// Of so many bytes for items, one more is for stale values.
 const STALE_SHARE: usize = 64;
 /// memcached's slab page; ours is another size, but the flags speak of this one.
-const PAGE_BYTES: usize = 1 << 20;
+pub(super) const PAGE_BYTES: usize = 1 << 20;

@@ -63,10 +63,15 @@ fn parse_one(entry: &str, port: u16, tls: Option<ClientCerts>) -> Result<Address
 /// A bad port or bracket.
 pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
     let text = text.trim();
-    match text.strip_prefix(':').unwrap_or(text).parse() {
-        Ok(port) => Ok(Address { host: Host::Loopback, port, tls: None }),
-        Err(_) => place(text, HTTP_PORT),
+    let port = text.strip_prefix(':').unwrap_or(text);
+    // A number is a port, and never the address that systems make of it: 99999 would be 0.1.134.159.
+    if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) {
+        let port = port.parse().map_err(|_| {
+            Refusal::new(EXIT_VALUE, format!("--http {text}: a port is a number up to 65535"))
+        })?;
+        return Ok(Address { host: Host::Loopback, port, tls: None });
     }
+    place(text, HTTP_PORT)
 }
 
 fn place(entry: &str, port: u16) -> Result<Address, Refusal> {

@@ -1,6 +1,6 @@
 //! Command lines as users and memcached's own tests give them, and what comes of them.
 
-use super::{Address, Host, Listen, Protocol, Refusal, Settings};
+use super::{Address, EXIT_VALUE, Host, Listen, Protocol, Refusal, Settings};
 use super::{ClientCerts, Verify};
 use crate::flags::Flags;
 use clap::{Args, Command, FromArgMatches};
@@ -11,7 +11,7 @@ fn parse(line: &str) -> Result<Settings, Refusal> {
     let command = Flags::augment_args(Command::new("memcached")).args_override_self(true);
     let matches = command
         .try_get_matches_from(std::iter::once("memcached").chain(line.split_whitespace()))
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
+        .map_err(|error| Refusal::new(EXIT_VALUE, error.to_string()))?;
     Settings::new(&Flags::from_arg_matches(&matches).unwrap())
 }
 
@@ -193,7 +193,23 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-o hashpower=11", 1, "between 12 and 32"),
         ("-o hashpower", 1, "Missing hashpower argument"),
         ("-o slab_automove=3", 1, "between 0 and 2"),
-        ("-o tail_repair_time=9", 1, "less than 10"),
+        ("-o tail_repair_time=9", 1, "at least 10"),
+        ("-o udp_budget=2g", 1, "between 0 and 1g, such as 64, which is 64k, or 1m"),
+        ("-o hash_algorithm=md5", 1, "one of jenkins, murmur3, xxh3"),
+        (
+            "-o ssl_chain_cert=/nowhere",
+            64,
+            "ssl_chain_cert without -Z: clients would be served in plain text",
+        ),
+        ("-o ssl_session_cache", 64, "without -Z"),
+        ("-m 4q", 1, "a size such as 512m or 4g"),
+        ("-m 1023k", 1, "at least 1m"),
+        ("-m -5", 1, "at least 1m"),
+        ("-m 99999999999g", 1, "a size such as"),
+        ("-n 4q", 1, "Chunk size"),
+        ("--http 99999", 1, "a port is a number up to 65535"),
+        ("--http :65536", 1, "a port is a number up to 65535"),
+        ("--http localhost:65536", 1, "Invalid port number"),
         ("-o hot_lru_pct=50,warm_lru_pct=50", 64, "more than 80%"),
         ("-o no_lru_maintainer,temporary_ttl=5", 64, "requires lru_maintainer"),
         ("-o slab_chunk_max=3", 64, "evenly"),
@@ -230,6 +246,39 @@ fn sub_options_come_comma_joined_and_repeated() {
     assert!(!old.maxconns_fast && !old.lru_crawler && !old.lru_maintainer && !old.slab_reassign);
     assert_eq!((old.slab_chunk_bytes_max, old.hash_algorithm), (1 << 20, "jenkins"));
     assert_eq!(accepted("-o slab_chunk_max=16,no_modern").extended.slab_chunk_bytes_max, 16 << 10);
+}
+
+#[test]
+fn sizes_take_units_wherever_there_are_sizes() {
+    assert_eq!(accepted("-m 4g").memory_bytes, 4 << 30);
+    assert_eq!(accepted("-m 1.5G -I 2m").memory_bytes, 1536 << 20);
+    assert_eq!(accepted("-m 4096").memory_bytes, 4 << 30);
+    assert_eq!(accepted("-m 65536k -n 1k").chunk_bytes_min, 1024);
+    assert_eq!(accepted("-m 4g -I 1g").item_bytes_max, 1 << 30);
+    let extended = accepted(
+        "-o udp_budget=1m,lease_stale_size=2m,watcher_logbuf_size=1MiB,slab_chunk_max=256k \
+         -o read_buf_mem_limit=1g,worker_logbuf_size=64",
+    )
+    .extended;
+    assert_eq!((extended.udp_budget_bytes, extended.watcher_logbuf_bytes), (1 << 20, 1 << 20));
+    assert_eq!(
+        (extended.leases.stale_bytes_max, extended.slab_chunk_bytes_max),
+        (2 << 20, 256 << 10)
+    );
+    assert_eq!(
+        (extended.read_buf_mem_limit_bytes, extended.worker_logbuf_bytes),
+        (1 << 30, 64 << 10)
+    );
+}
+
+#[test]
+fn metrics_are_served_at_a_port_or_an_address() {
+    let http = |text: &str| accepted(&format!("--http {text}")).http.unwrap();
+    let at = |host, port| Address { host, port, tls: None };
+    assert_eq!(http("9150"), at(Host::Loopback, 9150));
+    assert_eq!(http(":65535"), at(Host::Loopback, 65535));
+    assert_eq!(http("*:9150"), at(Host::All, 9150));
+    assert_eq!(http("10.0.0.1"), at(Host::Named("10.0.0.1".to_owned()), 9150));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The `ssl_*` sub-options of `-o`: memcached's names, as far as rustls can do what they say.
+//! What the `ssl_*` settings of `-o` come to; their rows are in `suboption/tls.rs`.
 
-use super::extended::{Sub, refusal};
+use super::suboption::refusal;
 use super::{EXIT_USAGE, Refusal};
 use rustls::CipherSuite;
 use std::path::PathBuf;
@@ -70,61 +70,13 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// Takes a sub-option, if it is one of these.
-    pub(super) fn take(&mut self, option: &Sub<'_>) -> Result<bool, Refusal> {
-        let path = || option.value().map(|path| Some(PathBuf::from(path)));
-        match option.name {
-            "ssl_chain_cert" => self.chain_cert = path()?,
-            "ssl_key" => self.key = path()?,
-            "ssl_ca_cert" => self.ca_cert = path()?,
-            "ssl_keyformat" => {
-                self.key_format = match option.value()? {
-                    "1" => KeyFormat::Pem,
-                    "2" => KeyFormat::Der,
-                    _ => return Err(refusal("ssl_keyformat must be 1 (PEM) or 2 (DER)")),
-                }
-            }
-            "ssl_verify_mode" => {
-                self.verify = match option.value()? {
-                    "0" => Verify::None,
-                    "1" => Verify::Request,
-                    "2" => Verify::Require,
-                    "3" => Verify::Once,
-                    _ => {
-                        return Err(refusal(
-                            "Invalid ssl_verify_mode. 0 (none), 1 (request), 2 (require) and 3 (once) are valid",
-                        ));
-                    }
-                }
-            }
-            "ssl_ciphers" => {
-                self.suites = suites(option.value()?)?;
-                self.ciphers = option.given.map(str::to_owned);
-            }
-            "ssl_wbuf_size" => {
-                let message = "ssl_wbuf_size must be a number of kilobytes, 1 to 1048576";
-                self.wbuf_bytes = (option.number(1, 1 << 20, message)? as usize) << 10;
-            }
-            "ssl_session_cache" => self.session_cache = true,
-            "ssl_min_version" => self.only_tls13 = is_only_tls13(option.value()?)?,
-            "ssl_kernel_tls" => {
-                return usage(
-                    "ssl_kernel_tls: records are encrypted in this process, by rustls; the kernel's \
-                     TLS is not used. Remove it to start without",
-                );
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// The least version, as `stats settings` shows it.
     pub(crate) fn min_version(&self) -> &'static str {
         if self.only_tls13 { "tlsv1.3" } else { "tlsv1.2" }
     }
 }
 
-fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
+pub(super) fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
     match number {
         "2" => Ok(false),
         "3" => Ok(true),
@@ -137,7 +89,7 @@ fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
 }
 
 /// The suites of an OpenSSL cipher list. TLS 1.3's are always on, as with OpenSSL.
-fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
+pub(super) fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
     let mut chosen = Vec::new();
     let of_name = |name: &str| SUITES.iter().find(|(n, _)| *n == name).map(|&(_, suite)| suite);
     for name in list.split([':', ' ']).filter(|name| !name.is_empty()) {
@@ -166,7 +118,7 @@ fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
     Ok(chosen)
 }
 
-fn usage<T>(message: &str) -> Result<T, Refusal> {
+pub(super) fn usage<T>(message: &str) -> Result<T, Refusal> {
     Err(Refusal::new(EXIT_USAGE, message))
 }
 

@@ -1,18 +1,76 @@
 //! `stats settings`: what the server was told, and defaults for what it wasn't.
+//!
+//! Flags have a row here. A setting of `-o` declares its line itself (`settings/suboption.rs`), unless commands change
+//! it while the server runs: then its row is here too.
 
-use super::lines;
 use super::row::{Row, Value, View, number, rows, text, zero};
-use crate::settings::{Listen, TlsSettings};
+use super::{line, lines};
+use crate::settings::{Listen, Shown, suboptions};
 use crate::shared::Shared;
 use std::path::Path;
 
-/// Answers `stats settings`.
+/// Answers `stats settings`: memcached's lines in its order, then Guira's own.
 pub(crate) fn settings(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    lines(SETTINGS, &View::new(shared, now), "", out);
+    let view = View::new(shared, now);
+    for (rows, suboptions) in SETTINGS {
+        lines(rows, &view, "", out);
+        for name in suboptions.split_whitespace() {
+            suboption(name, &view, out);
+        }
+    }
+    for name in own() {
+        suboption(name, &view, out);
+    }
 }
 
+/// The line of a setting of `-o`.
+fn suboption(name: &str, view: &View<'_>, out: &mut Vec<u8>) {
+    if name.starts_with("ssl_") && !view.settings().tls_enabled {
+        return;
+    }
+    let shown = suboptions().find_map(|suboption| match suboption.shown {
+        Shown::As(shown, value) if shown == name => Some(value),
+        _ => None,
+    });
+    if let Some(value) = shown {
+        line(out, name, value(&view.settings().extended));
+    }
+}
+
+/// Settings of `-o` that memcached has no line for.
+fn own() -> impl Iterator<Item = &'static str> {
+    let is_placed = |name: &str| {
+        SETTINGS.iter().any(|(_, names)| names.split_whitespace().any(|placed| placed == name))
+    };
+    suboptions().filter_map(move |suboption| match suboption.shown {
+        Shown::As(name, _) if !is_placed(name) => Some(name),
+        _ => None,
+    })
+}
+
+/// Rows, and the lines of `-o` settings that come behind them.
+pub(crate) type Lines = (&'static [Row], &'static str);
+
 /// memcached's settings in its order, then what it has no choice of.
-pub(crate) const SETTINGS: &[Row] = rows! {
+pub(crate) const SETTINGS: &[Lines] = &[
+    (FLAGS, "maxconns_fast hashpower_init slab_reassign"),
+    (AUTOMOVE, "slab_chunk_max"),
+    (CRAWLER, "tail_repair_time"),
+    (REFUSALS, "hash_algorithm"),
+    (
+        QUEUES,
+        "idle_timeout watcher_logbuf_size worker_logbuf_size read_buf_mem_limit track_sizes \
+         inline_ascii_response drop_privileges slab_automove_freeratio",
+    ),
+    (
+        TLS,
+        "ssl_chain_cert ssl_key ssl_verify_mode ssl_keyformat ssl_ciphers ssl_ca_cert ssl_wbuf_size \
+         ssl_session_cache ssl_kernel_tls ssl_min_version",
+    ),
+    (LAST, ""),
+];
+
+const FLAGS: &[Row] = rows! {
     maxbytes, "-m in bytes, as changed since", |v| number(v.shared.memory.limit_bytes());
     maxconns, "-c", |v| number(v.settings().connections_max) => gauge memcached_max_connections;
     tcpport, "-p", |v| text(v.settings().tcp_port());
@@ -37,20 +95,26 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     auth_enabled_sasl, "-S", |v| Value::Flag(v.settings().sasl);
     auth_enabled_ascii, "the file of -Y, or no", |v| path(v.settings().auth_file.as_deref(), "no");
     item_size_max, "-I", |v| number(v.settings().item_bytes_max);
-    maxconns_fast, "-o maxconns_fast", |v| Value::Flag(v.settings().extended.maxconns_fast);
-    hashpower_init, "-o hashpower", |v| number(v.settings().extended.hashpower);
-    slab_reassign, "-o slab_reassign", |v| Value::Flag(v.settings().extended.slab_reassign);
+};
+
+const AUTOMOVE: &[Row] = rows! {
     slab_automove, "-o slab_automove", |v| number(v.shared.cache.automove().level);
     slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.shared.cache.automove().ratio, 2);
     slab_automove_window, "-o slab_automove_window", |v| number(v.shared.cache.automove().window_s);
-    slab_chunk_max, "-o slab_chunk_max, in bytes", |v| number(v.settings().extended.slab_chunk_bytes_max);
+};
+
+const CRAWLER: &[Row] = rows! {
     lru_crawler, "-o lru_crawler", |v| Value::Flag(v.shared.crawler.is_enabled()) => gauge memcached_lru_crawler_enabled;
     lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.shared.crawler.sleep_us()) => gauge memcached_lru_crawler_sleep;
     lru_crawler_tocrawl, "-o lru_crawler_tocrawl", |v| number(v.shared.crawler.to_crawl()) => gauge memcached_lru_crawler_to_crawl;
-    tail_repair_time, "-o tail_repair_time", |v| number(v.settings().extended.tail_repair_time_s);
+};
+
+const REFUSALS: &[Row] = rows! {
     flush_enabled, "no with -F", |v| Value::Flag(v.settings().flush_enabled);
     dump_enabled, "no with -X", |v| Value::Flag(v.settings().dump_enabled);
-    hash_algorithm, "-o hash_algorithm", |v| text(v.settings().extended.hash_algorithm);
+};
+
+const QUEUES: &[Row] = rows! {
     lru_maintainer_thread, "-o lru_maintainer", |v| Value::Flag(v.settings().extended.lru_maintainer) => gauge memcached_lru_crawler_maintainer_thread;
     lru_segmented, "-o lru_segmented", |v| Value::Flag(v.shared.queues.read().is_segmented);
     hot_lru_pct, "-o hot_lru_pct", |v| number(v.shared.queues.read().hot_percent) => gauge memcached_lru_crawler_hot_percent;
@@ -59,28 +123,17 @@ pub(crate) const SETTINGS: &[Row] = rows! {
     warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.shared.queues.read().warm_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
     temp_lru, "-o temporary_ttl", |v| Value::Flag(v.shared.queues.read().has_temporary);
     temporary_ttl, "-o temporary_ttl", |v| number(v.shared.queues.read().temporary_ttl_s);
-    idle_timeout, "-o idle_timeout", |v| number(v.settings().extended.idle_timeout_s);
-    watcher_logbuf_size, "-o watcher_logbuf_size, in bytes", |v| number(v.settings().extended.watcher_logbuf_bytes);
-    worker_logbuf_size, "-o worker_logbuf_size, in bytes", |v| number(v.settings().extended.worker_logbuf_bytes);
-    read_buf_mem_limit, "-o read_buf_mem_limit, in bytes", |v| number(v.settings().extended.read_buf_mem_limit_bytes);
-    track_sizes, "-o track_sizes", |v| Value::Flag(v.settings().extended.track_sizes);
-    inline_ascii_response, "no", |_| Value::Flag(false);
-    drop_privileges, "-o drop_privileges", |v| Value::Flag(v.settings().extended.drop_privileges);
-    slab_automove_freeratio, "-o slab_automove_freeratio", |v| Value::Fraction(v.settings().extended.slab_automove_freeratio, 3);
+};
+
+const TLS: &[Row] = rows! {
     #[Tls] ssl_enabled, "-Z", |v| Value::Flag(v.settings().tls_enabled);
-    #[Tls] ssl_chain_cert, "-o ssl_chain_cert", |v| path(tls(v).chain_cert.as_deref(), "(null)");
-    #[Tls] ssl_key, "-o ssl_key", |v| path(tls(v).key.as_deref(), "(null)");
-    #[Tls] ssl_verify_mode, "-o ssl_verify_mode", |v| number(tls(v).verify as u64);
-    #[Tls] ssl_keyformat, "-o ssl_keyformat", |v| number(tls(v).key_format as u64);
-    #[Tls] ssl_ciphers, "-o ssl_ciphers", |v| text(tls(v).ciphers.as_deref().unwrap_or("NULL"));
-    #[Tls] ssl_ca_cert, "-o ssl_ca_cert", |v| path(tls(v).ca_cert.as_deref(), "NULL");
-    #[Tls] ssl_wbuf_size, "-o ssl_wbuf_size, in bytes", |v| number(tls(v).wbuf_bytes);
-    #[Tls] ssl_session_cache, "-o ssl_session_cache", |v| Value::Flag(tls(v).session_cache);
-    #[Tls] ssl_kernel_tls, "no: records are encrypted in the process", |_| Value::Flag(false);
-    #[Tls] ssl_min_version, "-o ssl_min_version", |v| text(tls(v).min_version());
+};
+
+const LAST: &[Row] = rows! {
     num_napi_ids, "-N", zero;
     memory_file, "-e", |v| path(v.settings().memory_file.as_deref(), "(null)");
     client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
+    transient, "-o transient, in seconds", |v| number(v.settings().transient_s());
     index, "--index", |v| text(v.settings().index);
     eviction, "--eviction", |v| text(v.settings().eviction);
 };
@@ -93,11 +146,28 @@ fn unix_socket(v: &View<'_>) -> (String, u32) {
     }
 }
 
-fn tls<'s>(view: &View<'s>) -> &'s TlsSettings {
-    &view.settings().extended.tls
-}
-
 /// A file, or the word for none.
 fn path(file: Option<&Path>, none: &str) -> Value {
     text(file.map_or_else(|| none.to_owned(), |file| file.display().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_commands_change_has_a_row_and_no_name_comes_twice() {
+        let rows = || SETTINGS.iter().flat_map(|(rows, _)| *rows);
+        for suboption in suboptions().filter(|suboption| matches!(suboption.shown, Shown::Live)) {
+            let of = format!("-o {}", suboption.name);
+            let is_of = |meaning: &str| meaning.split(',').next() == Some(&of);
+            assert!(rows().any(|row| is_of(row.meaning)), "stats settings has no row for {of}");
+        }
+        let placed = SETTINGS.iter().flat_map(|(_, names)| names.split_whitespace());
+        let mut names: Vec<&str> = rows().map(|row| row.name).chain(placed).chain(own()).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{names:?}");
+    }
 }
