@@ -13,9 +13,9 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
 tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
 	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
-	go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
+	valgrind:valgrind go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz soak faults crashes model miri bench lab dist setup tools clients smoke
+.PHONY: help run test lint fuzz soak faults crashes model miri bench count lab dist setup tools clients smoke
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -88,6 +88,10 @@ bench: ## the index in process, then guira beside memcached over a socket, and i
 	$(CARGO) bench -p guira-index
 	tests/bench-beside $(target)/release/guira
 	tests/bench-route $(target)/release/guira
+
+count: setup ## instructions per request, by callgrind, beside those of tests/count/expected.txt: at most 2 % more or less
+	$(CARGO) build --release --bin guira
+	tests/count/run $(target)/release/guira
 
 lab: ## the papers' experiments with their checks, under 30 minutes (LAB=quick: seconds, LAB=hop-load: one); lab/report.md
 	$(CARGO) build --release --bin guira
