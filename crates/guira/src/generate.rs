@@ -1,4 +1,4 @@
-//! `guira generate`: man pages, shell completions, the lists of statistics and of flags, made from the tables
+//! `guira generate`: man pages, shell completions, the lists of statistics, flags and fields, made from the tables
 //! that the program itself runs by.
 
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The subcommand.
 pub(crate) fn command() -> Command {
     Command::new("generate")
-        .about("Write man pages, shell completions, or lists of statistics or flags")
+        .about("Write man pages, shell completions, or lists of statistics, flags or fields")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
@@ -29,6 +29,10 @@ pub(crate) fn command() -> Command {
         .subcommand(
             Command::new("options")
                 .about("Print the flags and -o settings of guira serve, in Markdown"),
+        )
+        .subcommand(
+            Command::new("route-fields")
+                .about("Print the fields of each type of route, in Markdown"),
         )
 }
 
@@ -55,6 +59,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         }
         Some(("options", _)) => {
             print!("{}\n{}", flags(crate::commands::serve()), guira_serve::suboptions_markdown());
+            Ok(())
+        }
+        Some(("route-fields", _)) => {
+            print!("{}", guira_route::field_tables());
             Ok(())
         }
         _ => Ok(()),

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools::{self, Place, Pools};
+use crate::config::shape::POLICY;
 use crate::config::{ConfigError, Json, Object, Value};
 use crate::route::{self, Node};
 use crate::{Destinations, Settings};
@@ -119,7 +120,7 @@ impl Builder<'_> {
             }
             (None, Some(Json { value: Value::Array(policies), .. })) => {
                 for policy in policies {
-                    let fields = Fields::new(policy, "RoutePolicy");
+                    let fields = Fields::new(policy, &POLICY);
                     let aliases = fields.array("aliases")?;
                     let aliases = aliases.ok_or_else(|| fields.error("no aliases"))?;
                     let selector = route::prefix::selector(fields.required("route")?, self)?;
@@ -211,7 +212,7 @@ impl Builder<'_> {
         if kind == "Pool" {
             return Ok(self.pool(json)?.destinations);
         }
-        let Some((_, make)) = route::KINDS.iter().find(|(name, _)| *name == kind) else {
+        let Some((_, make)) = route::KINDS.iter().find(|(shape, _)| shape.name == kind) else {
             let is_bare = json.as_object().is_none();
             return Err(if is_bare && json.as_str().is_none_or(str::is_empty) {
                 ConfigError::at(line, format!("Unknown type or Missing Name Handle : {kind}"))

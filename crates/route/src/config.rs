@@ -17,9 +17,11 @@ pub mod json;
 pub mod macros;
 mod members;
 pub(crate) mod pools;
+pub(crate) mod shape;
 
 use flavor::Flavors;
 pub use json::{Json, Object, Value};
+use shape::check::Findings;
 
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,7 @@ pub struct Config {
     json: Json,
     /// Second routers that its routes name.
     flavors: Flavors,
+    findings: Findings,
 }
 
 impl Config {
@@ -85,9 +88,11 @@ impl Config {
         sources: &mut dyn Sources,
     ) -> Result<Self, ConfigError> {
         let mut json = macros::preprocess(text, settings.constants(), sources)?;
+        let mut findings = Findings::default();
+        findings.look(&json);
         members::expand(&mut json, sources)?;
-        let flavors = flavor::read_all(&json, settings, sources)?;
-        Ok(Self { json, flavors })
+        let flavors = flavor::read_all(&json, settings, sources, &mut findings)?;
+        Ok(Self { json, flavors, findings })
     }
 
     /// Builds one thread's tree over leaves of `destinations`.
@@ -100,6 +105,11 @@ impl Config {
         destinations: &dyn Destinations,
     ) -> Result<Tree, ConfigError> {
         build(&self.json, &self.flavors, settings, destinations)
+    }
+
+    /// What nobody reads in it.
+    pub(crate) fn findings(&self) -> &Findings {
+        &self.findings
     }
 
     /// The configuration without macros.

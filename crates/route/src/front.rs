@@ -50,6 +50,7 @@ mod variables;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -60,13 +61,14 @@ use tokio::sync::Notify;
 
 pub use replay::command::{command as replay_command, run as replay};
 
+use crate::config::shape::schema;
 use configuration::{Loaded, adopt};
 use flags::{Typed, Validate};
 use listener::{Dealer, Listening};
 use log::Log;
 use options::Options;
 use proxy::Thread;
-use shared::Shared;
+use shared::{READY, STOPPING, Shared};
 use spool::Spool;
 
 /// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
@@ -91,6 +93,10 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     if let Some(("convert", matches)) = matches.subcommand() {
         return convert::run(matches);
     }
+    if matches.get_flag("schema") {
+        println!("{:#}", schema::schema());
+        return ExitCode::SUCCESS;
+    }
     let typed = Typed::new(matches.clone());
     let options = match Options::new(&typed) {
         Ok(options) => options,
@@ -107,6 +113,9 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     if options.validates == Some(Validate::Exit) {
         for long in &options.without_effect {
             eprintln!("--{long} has no effect here");
+        }
+        for field in &loaded.config.findings().without_effect {
+            eprintln!("{field}");
         }
         println!("the configuration is good");
         return ExitCode::SUCCESS;
@@ -128,19 +137,21 @@ fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
         Ok(loaded) => return Ok((loaded, false)),
         Err(refusal) => refusal,
     };
-    let kept = if options.validates.is_none() { Loaded::kept(options) } else { None };
-    if let Some(kept) = kept {
+    let may_be_kept = options.validates.is_none() && refusal.allows_kept();
+    if let Some(kept) = may_be_kept.then(|| Loaded::kept(options)).flatten() {
         eprintln!("guira route: {refusal}; the last good configuration is used instead");
         return Ok((kept, true));
     }
     let code = if refusal.is_passing() { TRANSIENT } else { UNRECOVERABLE };
-    let refused = refuse(&refusal.to_string(), code);
+    for sentence in refusal.sentences() {
+        refuse(&sentence, code);
+    }
     if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
         // The socket outlives us, and who connects meanwhile waits in its queue. Whoever holds it may start the next router
         // at once, which fares no better: so not more than twice a second.
         std::thread::sleep(REFUSAL_PAUSE);
     }
-    Err(refused)
+    Err(ExitCode::from(code))
 }
 
 /// The main thread's own.
@@ -179,6 +190,7 @@ fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Re
     adopt(&shared, loaded, is_from_disk);
     let Main { runtime, hang_up } = main;
     let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
+    shared.phase.store(STOPPING, Relaxed);
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads end. Who reads a
     // configuration meanwhile isn't waited for.
     runtime.shutdown_background();
@@ -209,10 +221,17 @@ async fn until_told(
     let mut terminate = heard(SignalKind::terminate())?;
     let dns = Arc::clone(&shared.options.dns_servers);
     tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
+    if let Some(address) = &shared.options.http {
+        let address = http::address(address)?;
+        let bound = tokio::net::TcpListener::bind(address).await;
+        let listener = bound.map_err(|e| format!("can't listen on {address}: {e}"))?;
+        tokio::spawn(http::serve(listener, Arc::clone(shared)));
+    }
     // Deletes that are left from before go out first. A server that takes too long gets them meanwhile.
     let _ = tokio::task::spawn_blocking(move || ready.recv_timeout(START_WAIT)).await;
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let dealer = Arc::new(Dealer::new(Arc::clone(shared), orders.clone()));
+    let notices = listener::notices(&sockets, shared.logins.is_some());
     for socket in sockets {
         let (dealer, shared) = (Arc::clone(&dealer), Arc::clone(shared));
         tokio::spawn(async move {
@@ -222,12 +241,8 @@ async fn until_told(
             }
         });
     }
-    if let Some(address) = &shared.options.http {
-        let address = http::address(address)?;
-        let bound = tokio::net::TcpListener::bind(address).await;
-        let listener = bound.map_err(|e| format!("can't listen on {address}: {e}"))?;
-        tokio::spawn(http::serve(listener, Arc::clone(shared)));
-    }
+    shared.phase.store(READY, Relaxed);
+    notices.iter().for_each(|notice| shared.log.say(format_args!("{notice}")));
     let reload = Arc::new(Notify::new());
     if let Some(place) = shared.options.config.watched_place() {
         let text = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.text.clone());

@@ -22,6 +22,7 @@ pub mod server;
 pub mod settings;
 
 pub use build::Tree;
+pub use config::shape::{schema::schema, table::markdown as field_tables};
 pub use config::{Config, ConfigError, Sources};
 pub use context::Context;
 pub use counters::{Counter, Counters};

@@ -133,13 +133,15 @@ pub const fn name(outcome: Outcome) -> &'static str {
 #[must_use]
 pub fn error_named(text: &str) -> Option<Outcome> {
     let text = text.strip_prefix("mc_res_").unwrap_or(text);
-    match text {
-        "bad_flags" | "bad_exptime" | "bad_lease_id" | "bad_cas_id" => Some(Outcome::ClientError),
-        "ooo" | "aborted" | "permission_denied" | "hot_key" | "overloaded" => {
-            Some(Outcome::RemoteError)
-        }
-        _ => ERRORS.into_iter().find(|outcome| name(*outcome) == text),
-    }
+    let nearest = NEAREST.iter().find(|(known, _)| *known == text).map(|(_, outcome)| *outcome);
+    nearest.or_else(|| ERRORS.into_iter().find(|outcome| name(*outcome) == text))
+}
+
+/// All names that [`error_named`] knows, each with `mc_res_` before it and without.
+#[must_use]
+pub fn error_names() -> Vec<String> {
+    let short = ERRORS.into_iter().map(name).chain(NEAREST.iter().map(|(name, _)| *name));
+    short.flat_map(|name| [name.to_owned(), format!("mc_res_{name}")]).collect()
 }
 
 /// A set of errors, as configurations list them.
@@ -167,6 +169,18 @@ impl FromIterator<Outcome> for ErrorSet {
         Self { bits: outcomes.into_iter().fold(0, |bits, outcome| bits | 1 << (outcome as u32)) }
     }
 }
+
+const NEAREST: [(&str, Outcome); 9] = [
+    ("bad_flags", Outcome::ClientError),
+    ("bad_exptime", Outcome::ClientError),
+    ("bad_lease_id", Outcome::ClientError),
+    ("bad_cas_id", Outcome::ClientError),
+    ("ooo", Outcome::RemoteError),
+    ("aborted", Outcome::RemoteError),
+    ("permission_denied", Outcome::RemoteError),
+    ("hot_key", Outcome::RemoteError),
+    ("overloaded", Outcome::RemoteError),
+];
 
 const ERRORS: [Outcome; 14] = [
     Outcome::Timeout,

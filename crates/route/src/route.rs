@@ -21,6 +21,7 @@ use futures_util::stream::FuturesUnordered;
 use guira_client::{Op, Reply, Request};
 
 use crate::build::Builder;
+use crate::config::shape::Shape;
 use crate::config::{ConfigError, Json};
 use crate::{Context, Server};
 
@@ -69,48 +70,48 @@ pub(crate) type Node = Rc<dyn Route>;
 type Make = fn(&Json, &mut Builder<'_>) -> Result<Vec<Node>, ConfigError>;
 
 /// Each type that a configuration may name.
-pub(crate) const KINDS: &[(&str, Make)] = &[
-    ("AllAsyncRoute", all_async::build),
-    ("AllFastestRoute", all_fastest::build),
-    ("AllInitialRoute", all_async::build_initial),
-    ("AllMajorityRoute", all_majority::build),
-    ("AllSyncRoute", all_sync::build),
-    ("BigValueRoute", big_value::build),
-    ("BlackholeRoute", guards::build_blackhole),
-    ("CarbonLookasideRoute", lookaside::build),
-    ("DevNullRoute", null::build_dev_null),
-    ("ErrorRoute", error::build),
-    ("FailoverRoute", failover::build),
-    ("FailoverWithExptimeRoute", failover::build_with_exptime),
-    ("HashRoute", hash::build),
-    ("HashStopAllowListRoute", guards::build_hash_stops),
-    ("HotCacheRoute", hot_cache::build),
-    ("HostIdRoute", choice::build_host_id),
-    ("KeyParseRoute", guards::build_key_parse),
-    ("KeySplitRoute", key_split::build),
-    ("L1L2CacheRoute", l1l2_cache::build),
-    ("L1L2SizeSplitRoute", l1l2_size_split::build),
-    ("LatencyInjectionRoute", latency::build),
-    ("LatestRoute", latest::build),
-    ("LoadBalancerRoute", choice::build_random),
-    ("LoggingRoute", logging::build),
-    ("MigrateRoute", migrate::build),
-    ("MissFailoverRoute", miss_failover::build),
-    ("ModifyExptimeRoute", modify_exptime::build),
-    ("ModifyKeyRoute", modify_key::build),
-    ("NullRoute", null::build),
-    ("OperationSelectorRoute", operation::build),
-    ("OriginalClientHashRoute", guards::build_by_client),
-    ("PoolRoute", pool::build),
-    ("PrefixPolicyRoute", operation::build),
-    ("RandomRoute", choice::build_random),
-    ("RateLimitRoute", rate_limit::build),
-    ("RoutingGroupRoute", routing_group::build),
-    ("SaltedFailoverRoute", failover::build_salted),
-    ("ShadowRoute", shadow::build),
-    ("ShardSplitRoute", shard_split::build),
-    ("StagingRoute", staging::build),
-    ("WarmUpRoute", warm_up::build),
+pub(crate) static KINDS: &[(&Shape, Make)] = &[
+    (&all_async::SHAPE, all_async::build),
+    (&all_fastest::SHAPE, all_fastest::build),
+    (&all_async::INITIAL, all_async::build_initial),
+    (&all_majority::SHAPE, all_majority::build),
+    (&all_sync::SHAPE, all_sync::build),
+    (&big_value::SHAPE, big_value::build),
+    (&guards::BLACKHOLE, guards::build_blackhole),
+    (&lookaside::SHAPE, lookaside::build),
+    (&null::DEV_NULL, null::build_dev_null),
+    (&error::SHAPE, error::build),
+    (&failover::SHAPE, failover::build),
+    (&failover::WITH_EXPTIME, failover::build_with_exptime),
+    (&hash::SHAPE, hash::build),
+    (&guards::HASH_STOPS, guards::build_hash_stops),
+    (&hot_cache::SHAPE, hot_cache::build),
+    (&choice::HOST_ID, choice::build_host_id),
+    (&guards::KEY_PARSE, guards::build_key_parse),
+    (&key_split::SHAPE, key_split::build),
+    (&l1l2_cache::SHAPE, l1l2_cache::build),
+    (&l1l2_size_split::SHAPE, l1l2_size_split::build),
+    (&latency::SHAPE, latency::build),
+    (&latest::SHAPE, latest::build),
+    (&choice::LOAD_BALANCER, choice::build_random),
+    (&logging::SHAPE, logging::build),
+    (&migrate::SHAPE, migrate::build),
+    (&miss_failover::SHAPE, miss_failover::build),
+    (&modify_exptime::SHAPE, modify_exptime::build),
+    (&modify_key::SHAPE, modify_key::build),
+    (&null::SHAPE, null::build),
+    (&operation::SHAPE, operation::build),
+    (&guards::BY_CLIENT, guards::build_by_client),
+    (&pool::SHAPE, pool::build),
+    (&operation::PREFIX_POLICY, operation::build),
+    (&choice::RANDOM, choice::build_random),
+    (&rate_limit::SHAPE, rate_limit::build),
+    (&routing_group::SHAPE, routing_group::build),
+    (&failover::SALTED, failover::build_salted),
+    (&shadow::SHAPE, shadow::build),
+    (&shard_split::SHAPE, shard_split::build),
+    (&staging::SHAPE, staging::build),
+    (&warm_up::SHAPE, warm_up::build),
 ];
 
 /// A future on a proxy's own thread.
@@ -162,7 +163,7 @@ pub trait Route: fmt::Debug {
 
 /// Each type of route that a configuration may name, but `Pool`, a list, and `PrefixSelectorRoute`, for the root only.
 pub fn types() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|(name, _)| *name)
+    KINDS.iter().map(|(shape, _)| shape.name)
 }
 
 /// What configurations and logs call a command.

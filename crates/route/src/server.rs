@@ -65,7 +65,7 @@ impl Server {
         };
         let mut server = Server { host: host.to_owned(), port, is_unix, ..defaults.clone() };
         if let Some(protocol) = parts.next().filter(|part| !part.is_empty()) {
-            if !["ascii", "caret", "thrift", "meta"].contains(&protocol) {
+            if !PROTOCOLS.contains(&protocol) {
                 return Err(bad(&format!("no protocol '{protocol}'")));
             }
             protocol.clone_into(&mut server.protocol);
@@ -118,10 +118,15 @@ impl Server {
     }
 }
 
+/// Protocols by name.
+pub(crate) const PROTOCOLS: &[&str] = &["ascii", "caret", "thrift", "meta"];
+/// How a connection may be secured.
+pub(crate) const SECURITIES: &[&str] = &["plain", "ssl", "tls", "fizz", "ktls12"];
+
 /// How a connection is secured, if there is such a thing: mcrouter's words, of which three are TLS.
 pub(crate) fn checked_security(word: &str) -> Result<&str, String> {
     match word {
-        "plain" | "ssl" | "tls" | "fizz" | "ktls12" => Ok(word),
+        known if SECURITIES.contains(&known) => Ok(word),
         "tls_to_plain" => Err("no security 'tls_to_plain': TLS stays on here, write ssl".into()),
         other => Err(format!("no security '{other}': write plain or ssl")),
     }

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::shape::{Field, Shape, Takes};
 use super::{ConfigError, Json};
 
 type Result<T> = std::result::Result<T, ConfigError>;
@@ -12,13 +13,20 @@ type Result<T> = std::result::Result<T, ConfigError>;
 pub(crate) struct Fields<'j> {
     json: &'j Json,
     of: &'j str,
+    shape: &'static Shape,
 }
 
 impl<'j> Fields<'j> {
-    /// The members of `json`; `of` is whose they are, for errors.
+    /// The members of `json`, as `shape` declares them.
     #[must_use]
-    pub(crate) fn new(json: &'j Json, of: &'j str) -> Self {
-        Self { json, of }
+    pub(crate) fn new(json: &'j Json, shape: &'static Shape) -> Self {
+        Self { json, of: shape.name, shape }
+    }
+
+    /// As [`Self::new`]; `of` is whose they are, for errors.
+    #[must_use]
+    pub(crate) fn named(json: &'j Json, of: &'j str, shape: &'static Shape) -> Self {
+        Self { json, of, shape }
     }
 
     /// An error about the object.
@@ -31,9 +39,18 @@ impl<'j> Fields<'j> {
         ConfigError::at(value.line, message)
     }
 
+    /// A field's declaration; `name` and `type` are every route's.
+    fn declared(&self, name: &str) -> Option<&'static Field> {
+        let declared = self.shape.field(name);
+        let is_every_routes = ["name", "type"].contains(&name);
+        debug_assert!(declared.is_some() || is_every_routes, "{}: {name}", self.shape.name);
+        declared
+    }
+
     /// A member of any type.
     #[must_use]
     pub(crate) fn any(&self, name: &str) -> Option<&'j Json> {
+        self.declared(name);
         self.json.get(name)
     }
 
@@ -64,34 +81,53 @@ impl<'j> Fields<'j> {
         self.any(name).map(of_type).transpose()
     }
 
-    /// A number.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
-        let of_type =
-            |json: &Json| json.as_number().ok_or_else(|| self.wrong(name, json, "number"));
-        self.any(name).map(of_type).transpose()
-    }
-
-    /// A whole number within bounds.
+    /// A number within the declared bounds.
     ///
     /// # Errors
     /// It is something else, or out of bounds.
-    pub(crate) fn integer<T: TryFrom<i64>>(
-        &self,
-        name: &str,
-        bounds: RangeInclusive<i64>,
-    ) -> Result<Option<T>> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
         let Some(json) = self.any(name) else { return Ok(None) };
+        let number = json.as_number().ok_or_else(|| self.wrong(name, json, "number"))?;
+        match self.declared(name).map(|field| &field.takes) {
+            Some(&Takes::Number(from, to)) if !(from..=to).contains(&number) => {
+                Err(self.out_of_bounds(json, name, &from, &to))
+            }
+            _ => Ok(Some(number)),
+        }
+    }
+
+    /// A whole number within the declared bounds.
+    ///
+    /// # Errors
+    /// It is something else, or out of bounds.
+    pub(crate) fn integer<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>> {
+        let Some(json) = self.any(name) else { return Ok(None) };
+        let bounds = self.bounds(name);
         let number = json.as_int().ok_or_else(|| self.wrong(name, json, "integer"))?;
         let within = Some(number).filter(|number| bounds.contains(number));
         let within = within.and_then(|number| T::try_from(number).ok());
-        let message = || {
-            let (from, to) = (bounds.start(), bounds.end());
-            format!("{}: {name} is {number}, expected {from} to {to}", self.of)
-        };
-        within.map(Some).ok_or_else(|| ConfigError::at(json.line, message()))
+        within.map(Some).ok_or_else(|| self.out_of_bounds(json, name, bounds.start(), bounds.end()))
+    }
+
+    fn bounds(&self, name: &str) -> RangeInclusive<i64> {
+        match self.declared(name).map(|field| &field.takes) {
+            Some(&Takes::Whole(from, to)) => from..=to,
+            takes => {
+                debug_assert!(false, "{}: {name} is no whole number: {takes:?}", self.shape.name);
+                i64::MIN..=i64::MAX
+            }
+        }
+    }
+
+    fn out_of_bounds(
+        &self,
+        json: &Json,
+        name: &str,
+        from: &dyn std::fmt::Display,
+        to: &dyn std::fmt::Display,
+    ) -> ConfigError {
+        let message = format!("{}: {name} is {json}, expected {from} to {to}", self.of);
+        ConfigError::at(json.line, message)
     }
 
     /// Milliseconds, at least one.
@@ -99,7 +135,7 @@ impl<'j> Fields<'j> {
     /// # Errors
     /// It is something else.
     pub(crate) fn milliseconds(&self, name: &str) -> Result<Option<Duration>> {
-        Ok(self.integer(name, 1..=i64::from(u32::MAX))?.map(Duration::from_millis))
+        Ok(self.integer(name)?.map(Duration::from_millis))
     }
 
     /// An array.

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::shape::check::Findings;
 use super::{Config, ConfigError, Json, Object, Sources, Value, json, macros};
 use crate::Settings;
 
@@ -30,6 +31,7 @@ pub(crate) fn read_all(
     config: &Json,
     settings: &Settings,
     sources: &mut dyn Sources,
+    findings: &mut Findings,
 ) -> Result<Flavors> {
     let mut flavors = Flavors::new();
     let mut left = vec![config];
@@ -45,7 +47,9 @@ pub(crate) fn read_all(
                     let within = |error: ConfigError| {
                         ConfigError { line, ..error }.within(format!("flavor '{name}'"))
                     };
-                    flavors.insert(name.to_owned(), flavor.map_err(within)?);
+                    let flavor = flavor.map_err(within)?;
+                    findings.look_within(&flavor.config.json, &format!("flavor '{name}'"));
+                    flavors.insert(name.to_owned(), flavor);
                 }
             }
             _ => {}
@@ -80,7 +84,10 @@ impl Flavor {
         let text = text.map_err(ConfigError::new)?;
         let settings = tuned(&options, settings)?;
         let json = macros::preprocess(&text, settings.constants(), sources)?;
-        Ok(Self { config: Config { json, flavors: Flavors::new() }, options })
+        Ok(Self {
+            config: Config { json, flavors: Flavors::new(), findings: Findings::default() },
+            options,
+        })
     }
 
     /// What the flavor's tree is built with.
@@ -133,7 +140,8 @@ mod tests {
             "{\n\"route\": [{\"child\": {\n\"type\": \"CarbonLookasideRoute\", \"flavor\": \"file:f\"}}]}",
         )?;
         let files = [("file:f", flavor), ("file:c", r#"{"route": "NullRoute"}"#)];
-        read_all(&config, &Settings::default(), &mut Files(files.into_iter().collect()))
+        let mut files = Files(files.into_iter().collect());
+        read_all(&config, &Settings::default(), &mut files, &mut Findings::default())
     }
 
     #[test]

@@ -52,6 +52,11 @@ pub fn preprocess(
     macros.expand(config, &Scope::base())
 }
 
+/// The types of objects that are calls, but for macros that a configuration defines.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|function| function.name).chain(calls::NAMES.iter().copied())
+}
+
 /// What names mean while a configuration is expanded.
 struct Macros<'s> {
     constants: BTreeMap<String, Constant>,

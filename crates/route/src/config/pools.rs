@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::fields::Fields;
+use super::shape::{CONFIG, Field, NUMBER, Shape, Takes, U32, field, ignored, words};
 use super::{ConfigError, Json, Object, Value};
 use crate::{Destination, Server, Settings};
 
@@ -26,7 +27,7 @@ enum State {
 impl Pools {
     /// The pools of a configuration.
     pub(crate) fn new(config: &Json) -> Result<Self> {
-        let Some(pools) = Fields::new(config, "config").object("pools")? else {
+        let Some(pools) = Fields::new(config, &CONFIG).object("pools")? else {
             return Ok(Self::default());
         };
         let members = pools.as_object().into_iter().flat_map(Object::iter);
@@ -39,7 +40,7 @@ impl Pools {
         if let Some(name) = pool.as_str() {
             return Ok((name.into(), self.named(name, pool.line)?));
         }
-        let name = Fields::new(pool, "Pool").string("name")?;
+        let name = Fields::new(pool, &SHAPE).string("name")?;
         let name =
             name.ok_or_else(|| ConfigError::at(pool.line, "Pool should have string 'name'"))?;
         self.pools.entry(name.to_owned()).or_insert_with(|| State::Raw(pool.clone()));
@@ -60,7 +61,7 @@ impl Pools {
             }
             State::Raw(pool) => pool,
         };
-        if let Some(parent) = Fields::new(&pool, name).string("inherit")? {
+        if let Some(parent) = Fields::named(&pool, name, &SHAPE).string("inherit")? {
             let parent = self.named(parent, pool.line)?;
             if let (Value::Object(own), Some(inherited)) = (&mut pool.value, parent.as_object()) {
                 own.remove("inherit");
@@ -82,6 +83,101 @@ pub(crate) enum Place<'j> {
     Server(Destination),
     Route(&'j Json),
 }
+/// A pool.
+pub(crate) static SHAPE: Shape =
+    Shape { name: "pool", fields: &[&SERVERS, &SECURITY, &TIMES, &HASHING, &MCROUTERS] };
+
+static SERVERS: [Field; 5] = [
+    field(
+        "servers",
+        Takes::List(&Takes::OneOf(&[Takes::Text, Takes::Route])),
+        "`HOST:PORT`, `unix:/PATH`, `srv:NAME`, `all:HOST:PORT`; or a route in a server's place",
+    ),
+    field("name", Takes::Text, "the pool's name, where it is written at its use"),
+    field("inherit", Takes::Text, "the pool whose fields this one has too"),
+    field("hostnames", Takes::List(&Takes::Any), "one a server, for people"),
+    field(
+        "failure_domains",
+        Takes::List(&Takes::OneOf(&[Takes::Whole(0, U32), Takes::Text])),
+        "one a server",
+    ),
+];
+
+static SECURITY: [Field; 9] = [
+    field("protocol", Takes::Word(protocols), "how servers are spoken to (`ascii`)"),
+    field("use_ssl", Takes::Bool, "over TLS"),
+    field("security_mech", SECURED, "the same: `ssl`, or `plain`"),
+    field("security_mech_within_dc", SECURED, "in our region"),
+    field("security_mech_cross_dc", SECURED, "in another"),
+    field("port_override", PORT, "instead of the servers' port"),
+    field("port_override_within_dc", PORT, "in our region"),
+    field("port_override_cross_dc", PORT, "in another"),
+    field("enable_compression", Takes::Bool, "shown in names; nothing is compressed in text"),
+];
+
+const SECURED: Takes = Takes::Word(|| words(crate::server::SECURITIES));
+const PORT: Takes = Takes::Whole(1, 65535);
+
+fn protocols() -> Vec<String> {
+    words(crate::server::PROTOCOLS)
+}
+
+static TIMES: [Field; 9] = [
+    field("server_timeout", Takes::Whole(1, U32), "milliseconds for a reply"),
+    field(
+        "connect_timeout",
+        Takes::Whole(1, U32),
+        "milliseconds for a connection (as for a reply)",
+    ),
+    field("region", Takes::Text, "where the servers are"),
+    field("cluster", Takes::Text, "where in the region"),
+    field("keep_routing_prefix", Takes::Bool, "servers see keys with their routing prefix"),
+    field("qos", Takes::Object(&QOS), "how packets are marked"),
+    field("tko_tracker", Takes::Object(&TKO_TRACKER), "how many servers may be marked TKO"),
+    field(
+        "stale_on_delete",
+        Takes::Whole(0, DAY_S),
+        "seconds that a deleted value is kept as stale",
+    ),
+    field("additional_fanout", Takes::Whole(0, 256), "more connections to each server"),
+];
+
+static HASHING: [Field; 3] = [
+    field("weights", Takes::List(&NUMBER), "of the servers, for `WeightedCh3`"),
+    field("tags", Takes::List(&Takes::Text), "the servers' names, for `Rendezvous`"),
+    field("error_on_empty", Takes::Bool, "without servers answer an error (true)"),
+];
+
+static MCROUTERS: [Field; 6] = [
+    ignored("disable_request_deadline_check"),
+    ignored("pool_locality"),
+    ignored("props"),
+    ignored("service_id_override"),
+    ignored("services"),
+    ignored("tw_job"),
+];
+
+static QOS: Shape = Shape {
+    name: "qos",
+    fields: &[&[
+        field("class", Takes::Whole(0, 4), "the class"),
+        field("path", Takes::Whole(0, 3), "the path"),
+    ]],
+};
+
+static TKO_TRACKER: Shape = Shape {
+    name: "tko_tracker",
+    fields: &[&[
+        field("num_tko_threshold_upper", Takes::Whole(0, U32), "above so many none is marked"),
+        field("percent_tko_threshold_upper", Takes::Whole(0, 100), "the same, of a hundred"),
+        field(
+            "num_tko_threshold_lower",
+            Takes::Whole(0, U32),
+            "until no more than these are marked",
+        ),
+        field("percent_tko_threshold_lower", Takes::Whole(0, 100), "the same, of a hundred"),
+    ]],
+};
 
 /// What stands at each place of a pool.
 pub(crate) fn places<'j>(
@@ -90,7 +186,7 @@ pub(crate) fn places<'j>(
     settings: &Settings,
 ) -> Result<Vec<Place<'j>>> {
     let of = format!("Pool {name}");
-    let fields = Fields::new(pool, &of);
+    let fields = Fields::named(pool, &of, &SHAPE);
     let servers = fields.array("servers")?.and(pool.get("servers")).and_then(Json::as_array);
     let servers = servers.ok_or_else(|| fields.error("servers not found"))?;
     let domains = fields.array("failure_domains")?;
@@ -111,8 +207,8 @@ pub(crate) fn places<'j>(
         dscp: dscp(fields, settings)?,
         fail_open: fail_open(fields, servers.len())?,
         failure_domain: 0,
-        stale_on_delete_s: fields.integer("stale_on_delete", 0..=DAY_S)?.unwrap_or(0),
-        connections: 1 + fields.integer("additional_fanout", 0..=256)?.unwrap_or(0),
+        stale_on_delete_s: fields.integer("stale_on_delete")?.unwrap_or(0),
+        connections: 1 + fields.integer("additional_fanout")?.unwrap_or(0),
     };
     let place = |(index, json): (usize, &'j Json)| {
         let Some(text) = json.as_str() else {
@@ -179,7 +275,7 @@ fn locality(fields: Fields<'_>, settings: &Settings) -> Result<Option<(bool, boo
 fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
     let mut server = Server::default();
     if let Some(protocol) = fields.string("protocol")? {
-        if !["ascii", "caret", "thrift", "meta"].contains(&protocol) {
+        if !crate::server::PROTOCOLS.contains(&protocol) {
             return Err(fields.error(format!("Unknown protocol '{protocol}'")));
         }
         protocol.clone_into(&mut server.protocol);
@@ -200,7 +296,7 @@ fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
         }
     }
     for name in ["port_override".to_owned(), format!("port_override{suffix}")] {
-        server.port = fields.integer(&name, 1..=65535)?.unwrap_or(server.port);
+        server.port = fields.integer(&name)?.unwrap_or(server.port);
     }
     server.is_compressed = fields.boolean("enable_compression")?.unwrap_or(false);
     Ok(server)
@@ -210,9 +306,9 @@ fn defaults(fields: Fields<'_>, settings: &Settings) -> Result<Server> {
 fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
     let Some((mut class, mut path)) = settings.qos else { return Ok(0) };
     if let Some(qos) = fields.object("qos")? {
-        let qos = Fields::new(qos, "qos");
-        class = qos.integer("class", 0..=4)?.unwrap_or(class);
-        path = qos.integer("path", 0..=3)?.unwrap_or(path);
+        let qos = Fields::new(qos, &QOS);
+        class = qos.integer("class")?.unwrap_or(class);
+        path = qos.integer("path")?.unwrap_or(path);
     }
     Ok(class << 5 | path << 2)
 }
@@ -222,12 +318,10 @@ const DAY_S: i64 = 24 * 60 * 60;
 
 fn fail_open(fields: Fields<'_>, servers: usize) -> Result<Option<(usize, usize)>> {
     let Some(tracker) = fields.object("tko_tracker")? else { return Ok(None) };
-    let tracker = Fields::new(tracker, "tko_tracker");
+    let tracker = Fields::new(tracker, &TKO_TRACKER);
     let threshold = |end: &str| -> Result<usize> {
-        let number =
-            tracker.integer(&format!("num_tko_threshold_{end}"), 0..=i64::from(u32::MAX))?;
-        let percent: Option<usize> =
-            tracker.integer(&format!("percent_tko_threshold_{end}"), 0..=100)?;
+        let number = tracker.integer(&format!("num_tko_threshold_{end}"))?;
+        let percent: Option<usize> = tracker.integer(&format!("percent_tko_threshold_{end}"))?;
         Ok(number.or(percent.map(|percent| percent * servers / 100)).unwrap_or(0))
     };
     let (upper, lower) = (threshold("upper")?, threshold("lower")?);

@@ -62,8 +62,10 @@ pub(crate) struct Refusal {
 enum Why {
     /// A file, a store or DNS gave no answer: perhaps not yet.
     Unread(String),
-    /// What it says can't be built.
-    Bad(ConfigError),
+    /// What it says can't be built; and what nobody reads in it, which is often why.
+    Bad(ConfigError, Vec<ConfigError>),
+    /// It could be built, but nobody reads all of it, and that was asked for.
+    Odd(Vec<ConfigError>),
 }
 
 impl Refusal {
@@ -71,14 +73,28 @@ impl Refusal {
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.why, Why::Unread(_))
     }
+
+    /// Whether an earlier configuration may stand in: not where a start is to be strict.
+    pub(crate) fn allows_kept(&self) -> bool {
+        !matches!(self.why, Why::Odd(_))
+    }
+
+    /// In sentences, one a mistake.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let said = |mistakes: &[ConfigError]| mistakes.iter().map(ToString::to_string).collect();
+        match &self.why {
+            Why::Unread(words) => vec![format!("Can not read config: {words}")],
+            Why::Bad(error, mistakes) => {
+                [vec![format!("Failed to configure: {error}")], said(mistakes)].concat()
+            }
+            Why::Odd(mistakes) => said(mistakes),
+        }
+    }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            Why::Unread(words) => write!(f, "Can not read config: {words}"),
-            Why::Bad(error) => write!(f, "Failed to configure: {error}"),
-        }
+        f.write_str(&self.sentences().join("; "))
     }
 }
 
@@ -115,9 +131,14 @@ impl Loaded {
         let read = Config::read(&text, &options.settings, files);
         let config = read.map_err(|error| match files.is_unanswered {
             true => Why::Unread(error.to_string()),
-            false => Why::Bad(error),
+            false => Why::Bad(error, Vec::new()),
         })?;
-        config.build(&options.settings, &Nowhere).map_err(Why::Bad)?;
+        let mistakes = &config.findings().mistakes;
+        let built = config.build(&options.settings, &Nowhere);
+        built.map_err(|error| Why::Bad(error, mistakes.clone()))?;
+        if options.config.is_strict && !mistakes.is_empty() {
+            return Err(Why::Odd(mistakes.clone()));
+        }
         let digest = digest(text.as_bytes());
         let Files { digests: files, texts, members, holds_until, .. } = std::mem::take(files);
         Ok(Self { text, config, files, texts, digest, members, holds_until })
@@ -169,6 +190,9 @@ impl Loaded {
 pub(crate) fn adopt(shared: &Shared, loaded: Arc<Loaded>, is_from_disk: bool) {
     if !is_from_disk && let Err(error) = loaded.keep(&shared.options.config) {
         shared.log.say(format_args!("the configuration can't be kept for later: {error}"));
+    }
+    for mistake in &loaded.config.findings().mistakes {
+        shared.log.say(format_args!("passed over in the configuration: {mistake}"));
     }
     let now = seconds_now();
     let mut standing = shared.standing.lock();

@@ -43,6 +43,9 @@ fn explain(matches: &ArgMatches) -> Result<String, String> {
         .ok_or_else(|| format!("'{}' is no operation on a key", text("op")))?;
     let request = Request::new(op, text("key"));
     let loaded = Loaded::read(&options).map_err(|refusal| refusal.to_string())?;
+    for mistake in &loaded.config.findings().mistakes {
+        eprintln!("guira route: passed over in the configuration: {mistake}");
+    }
     let tree = loaded.grow(&options.settings, &Nowhere).map_err(|error| error.to_string())?;
     let record = Rc::new(RefCell::new(Vec::new()));
     let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };

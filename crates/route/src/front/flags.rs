@@ -56,6 +56,7 @@ pub(crate) fn augment(command: Command) -> Command {
         .args_override_self(true)
         .args(FLAGS.iter().map(argument))
         .arg(validate())
+        .arg(schema())
         .args(ignored())
         .arg(Arg::new("flavor").hide(true).num_args(0..))
         .after_help(EXAMPLES)
@@ -116,6 +117,14 @@ fn validate() -> Arg {
         .default_missing_value("exit")
         .value_parser(["exit", "run"])
         .help("Read the configuration, say what is wrong with it, and exit; or run if it is good")
+        .help_heading("Configuration")
+}
+
+fn schema() -> Arg {
+    Arg::new("schema")
+        .long("schema")
+        .action(ArgAction::SetTrue)
+        .help("Print a JSON Schema of configurations, and exit")
         .help_heading("Configuration")
 }
 

@@ -10,7 +10,7 @@
 //! Bad at: being reached by strangers. It knows no TLS and no password, and tells whoever asks.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,15 +19,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::listener::all_addresses;
 use super::metrics;
 use super::shared::Shared;
 
-/// Reads `--http`: an address with a port, or a port of this machine's own address.
+/// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
+/// machine's own address.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
-    let address = port.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let words = |_| format!("--http {text}: write a port, or an IP address and a port");
-    address.or_else(|_| text.parse()).map_err(words)
+    let text = text.trim();
+    if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let words =
+        || format!("--http {text}: write a port, ADDRESS:PORT, or *:PORT for all addresses");
+    let (host, port) = match text.rsplit_once(':') {
+        _ if text.parse::<IpAddr>().is_ok() || text.ends_with(']') => (text, PORT),
+        Some((host, port)) => (host, port.parse().map_err(|_| words())?),
+        None => (text, PORT),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let is_number = host.bytes().all(|byte| byte.is_ascii_digit());
+    match host {
+        "*" => Ok(SocketAddr::new(all_addresses(), port)),
+        // A host of digits only is a port out of range.
+        _ if is_number => Err(words()),
+        host => {
+            let found = (host, port).to_socket_addrs();
+            let found = found.map_err(|error| format!("{}: {error}", words()))?;
+            found.into_iter().next().ok_or_else(words)
+        }
+    }
 }
 
 /// Answers for ever.
@@ -81,7 +102,11 @@ fn answer(method: Option<&str>, path: Option<&str>, shared: &Shared) -> String {
     let path = path.unwrap_or_default();
     match path.split('?').next().unwrap_or_default() {
         "/metrics" => whole("200 OK", &metrics::exposition(shared), has_body),
-        "/livez" | "/readyz" => whole("200 OK", "ok\n", has_body),
+        "/livez" => whole("200 OK", "ok\n", has_body),
+        "/readyz" => match shared.unready() {
+            None => whole("200 OK", "ok\n", has_body),
+            Some(why) => whole("503 Service Unavailable", &format!("{why}\n"), has_body),
+        },
         _ => whole("404 Not Found", "there are /metrics, /livez and /readyz\n", has_body),
     }
 }
@@ -94,6 +119,8 @@ fn whole(status: &str, body: &str, has_body: bool) -> String {
     )
 }
 
+/// Where a host alone is served, as by `guira serve`.
+const PORT: u16 = 9150;
 const EXCHANGES_MAX: usize = 32;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
@@ -108,6 +135,13 @@ mod tests {
         assert_eq!(address("9150"), Ok(SocketAddr::from(([127, 0, 0, 1], 9150))));
         assert_eq!(address(":9150"), Ok(SocketAddr::from(([127, 0, 0, 1], 9150))));
         assert_eq!(address("0.0.0.0:1"), Ok(SocketAddr::from(([0, 0, 0, 0], 1))));
-        assert!(address("localhost").is_err());
+        assert_eq!(address("[::1]:7"), "[::1]:7".parse().map_err(|_| String::new()));
+        assert!(address("*:9150").is_ok_and(|all| all.ip().is_unspecified() && all.port() == 9150));
+        assert!(address("localhost:9150").is_ok_and(|own| own.ip().is_loopback()));
+        assert!(address("*").is_ok_and(|all| all.ip().is_unspecified() && all.port() == PORT));
+        assert_eq!(address("1.2.3.4"), Ok(SocketAddr::from(([1, 2, 3, 4], PORT))));
+        for bad in ["99999", "*:x", "*:99999", "1.2.3.4:x", "", ":", "12:34"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,6 +26,40 @@ pub(crate) enum Listening {
     Tcp(TcpListener),
     Tls(TcpListener),
     Unix(UnixListener),
+}
+
+impl Listening {
+    /// Where clients find it, and whether they are of this machine only.
+    fn place(&self) -> (String, bool) {
+        let (socket, over) = match self {
+            Self::Tcp(socket) => (socket, ""),
+            Self::Tls(socket) => (socket, " (TLS)"),
+            Self::Unix(socket) => {
+                let address = socket.local_addr();
+                let path = address.ok().and_then(|own| own.as_pathname().map(Path::to_owned));
+                let path = path.map(|path| path.display().to_string());
+                return (path.unwrap_or_else(|| "a unix socket".to_owned()), true);
+            }
+        };
+        match socket.local_addr() {
+            Ok(address) => (format!("{address}{over}"), address.ip().is_loopback()),
+            Err(_) => ("an inherited socket".to_owned(), true),
+        }
+    }
+}
+
+/// What the log says once clients are served: where, and who may come.
+pub(crate) fn notices(sockets: &[Listening], is_guarded: bool) -> Vec<String> {
+    let places: Vec<(String, bool)> = sockets.iter().map(Listening::place).collect();
+    let named: Vec<&str> = places.iter().map(|(place, _)| place.as_str()).collect();
+    let mut lines = vec![format!("listening on {}", named.join(", "))];
+    for (place, _) in places.iter().filter(|(_, is_local)| !is_local && !is_guarded) {
+        lines.push(format!(
+            "{place} is open to whoever reaches this machine: --listen-addresses 127.0.0.1 keeps strangers out, \
+             --auth-file demands a login"
+        ));
+    }
+    lines
 }
 
 /// Opens all sockets that the flags name.
@@ -68,9 +103,7 @@ pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>,
 
 fn addresses(listen: &Listen, port: u16) -> Result<Vec<SocketAddr>, String> {
     if listen.addresses.is_empty() {
-        let any: IpAddr =
-            if has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        return Ok(vec![SocketAddr::new(any, port)]);
+        return Ok(vec![SocketAddr::new(all_addresses(), port)]);
     }
     let parsed = listen.addresses.iter().map(|text| {
         let ip = text.trim().trim_start_matches('[').trim_end_matches(']').parse();
@@ -78,6 +111,11 @@ fn addresses(listen: &Listen, port: u16) -> Result<Vec<SocketAddr>, String> {
             .map_err(|_| format!("--listen-addresses {text}: write IP addresses"))
     });
     parsed.collect()
+}
+
+/// What stands for all addresses of this machine.
+pub(crate) fn all_addresses() -> IpAddr {
+    if has_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
 fn has_ipv6() -> bool {
@@ -192,6 +230,7 @@ impl Dealer {
         );
         if !is_clients {
             self.shared.log.say(format_args!("accepting pauses: {error}"));
+            self.shared.note_pause();
             tokio::time::sleep(PAUSE).await;
         }
     }

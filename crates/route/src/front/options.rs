@@ -97,6 +97,8 @@ pub(crate) struct Source {
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
     pub(crate) is_watched: bool,
+    /// What nobody reads is refused.
+    pub(crate) is_strict: bool,
 }
 
 impl Source {
@@ -302,15 +304,18 @@ fn source(typed: &Typed) -> Result<Source, String> {
         From::Etcd(Place::parse(place, false, Access::new(typed, false)?)?.into())
     } else if let Some(place) = config.strip_prefix("etcds:") {
         From::Etcd(Place::parse(place, true, Access::new(typed, true)?)?.into())
-    } else if !config.is_empty() {
+    } else if config.contains('{') {
         From::Text(config)
+    } else if !config.is_empty() {
+        // What has no brace can't be a configuration: it names one.
+        From::File(config.into())
     } else if !text.is_empty() {
         From::Text(text)
     } else if !file.is_empty() {
         From::File(file.into())
     } else {
         return Err(
-            "no configuration: give --config file:PATH, --config TEXT, --config etcd:HOST:PORT/KEY or -f PATH".to_owned()
+            "no configuration: give --config PATH, --config TEXT, --config etcd:HOST:PORT/KEY or -f PATH".to_owned()
         );
     };
     let root = typed.text("config_dump_root");
@@ -326,6 +331,7 @@ fn source(typed: &Typed) -> Result<Source, String> {
         delay: milliseconds(typed, "reconfiguration_delay_ms")?,
         jitter: milliseconds(typed, "reconfiguration_jitter_ms")?,
         is_watched: !typed.switch("disable_reload_configs"),
+        is_strict: typed.switch("strict") || typed.validates().is_some(),
     })
 }
 

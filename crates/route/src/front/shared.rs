@@ -4,7 +4,7 @@
 //! and show statistics.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use guira_client::{ConnectionOptions, Login, Protocol, Taps};
@@ -66,6 +66,9 @@ pub(crate) struct Shared {
     pub(crate) fifos: Option<Arc<Fifos>>,
     /// Somebody wants the process to end.
     pub(crate) stop: Notify,
+    pub(crate) phase: AtomicU8,
+    /// Milliseconds from the start to the last time that no connection could be accepted.
+    paused_ms: AtomicU64,
     tkos: Mutex<HashMap<String, Weak<Tko>>>,
     pools: Mutex<HashMap<String, Weak<FailOpen>>>,
     links: Mutex<Vec<Weak<Link>>>,
@@ -106,6 +109,8 @@ impl Shared {
             spool,
             standing: Mutex::default(),
             stop: Notify::new(),
+            phase: AtomicU8::new(STARTING),
+            paused_ms: AtomicU64::new(0),
             tkos: Mutex::default(),
             pools: Mutex::default(),
             links: Mutex::default(),
@@ -213,6 +218,30 @@ impl Shared {
         upgraded.filter(|(_, threads)| !threads.is_empty()).collect()
     }
 
+    /// Why no client should be sent here just now.
+    ///
+    /// Servers that fail are no reason: all routers in front of them would be taken out at once.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        let paused = self.paused_ms.load(Relaxed);
+        match self.phase.load(Relaxed) {
+            STARTING => Some("starting"),
+            STOPPING => Some("stopping"),
+            _ if paused > 0 && self.age_ms() < paused + PAUSE_COUNTS_MS => {
+                Some("no connections can be accepted")
+            }
+            _ => None,
+        }
+    }
+
+    /// No connection could be accepted.
+    pub(crate) fn note_pause(&self) {
+        self.paused_ms.store(self.age_ms().max(1), Relaxed);
+    }
+
+    fn age_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// One more client; false: there are as many as may be.
     pub(crate) fn admit(&self) -> bool {
         let most = self.options.client.connections_max;
@@ -225,6 +254,13 @@ impl Shared {
         self.clients.fetch_sub(1, Relaxed);
     }
 }
+
+/// Phases of the process: clients aren't accepted yet, are, or no longer.
+const STARTING: u8 = 0;
+pub(crate) const READY: u8 = 1;
+pub(crate) const STOPPING: u8 = 2;
+/// So long is a router unready that couldn't accept a connection.
+const PAUSE_COUNTS_MS: u64 = 1000;
 
 /// Without their directory there are none.
 fn fifos(options: &Options, log: &Log) -> Option<Arc<Fifos>> {

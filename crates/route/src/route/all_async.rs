@@ -7,6 +7,7 @@ use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node, detach, null};
 use crate::build::Builder;
+use crate::config::shape::{CHILDREN, Shape};
 use crate::config::{ConfigError, Json};
 use crate::outcome::default_reply;
 use crate::{Context, Route};
@@ -54,12 +55,14 @@ impl Route for AllInitial {
         self.others.iter().for_each(|child| visitor(&**child, request));
     }
 }
+pub(super) static SHAPE: Shape = Shape { name: "AllAsyncRoute", fields: &[&CHILDREN] };
 
 /// `AllAsyncRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
     let children = builder.children(json)?;
     Ok(vec![if children.is_empty() { null::node() } else { Rc::new(AllAsync { children }) }])
 }
+pub(super) static INITIAL: Shape = Shape { name: "AllInitialRoute", fields: &[&CHILDREN] };
 
 /// `AllInitialRoute`
 pub(super) fn build_initial(

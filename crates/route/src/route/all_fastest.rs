@@ -8,6 +8,7 @@ use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node, Race, over};
 use crate::build::Builder;
+use crate::config::shape::{CHILDREN, Shape};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, is_failover_error};
 use crate::{Context, Route};
@@ -42,6 +43,7 @@ impl Route for AllFastest {
         self.children.iter().for_each(|child| visitor(&**child, request));
     }
 }
+pub(super) static SHAPE: Shape = Shape { name: "AllFastestRoute", fields: &[&CHILDREN] };
 
 /// `AllFastestRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {

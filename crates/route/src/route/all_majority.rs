@@ -9,6 +9,7 @@ use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node, Race, over};
 use crate::build::Builder;
+use crate::config::shape::{CHILDREN, Shape};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, severity};
 use crate::{Context, Route};
@@ -47,6 +48,7 @@ impl Route for AllMajority {
         self.children.iter().for_each(|child| visitor(&**child, request));
     }
 }
+pub(super) static SHAPE: Shape = Shape { name: "AllMajorityRoute", fields: &[&CHILDREN] };
 
 /// `AllMajorityRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {

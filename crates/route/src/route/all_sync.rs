@@ -8,6 +8,7 @@ use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node, over};
 use crate::build::Builder;
+use crate::config::shape::{CHILDREN, Shape};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, severity};
 use crate::{Context, Route};
@@ -42,6 +43,7 @@ impl Route for AllSync {
 pub(super) fn node(children: Vec<Node>) -> Node {
     over(children, |children| Rc::new(AllSync { children }))
 }
+pub(super) static SHAPE: Shape = Shape { name: "AllSyncRoute", fields: &[&CHILDREN] };
 
 /// `AllSyncRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {

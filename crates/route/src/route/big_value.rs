@@ -18,6 +18,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, is_error, is_hit, is_miss, is_stored, severity};
 use crate::{Context, Route, key};
@@ -209,13 +210,26 @@ pub(super) fn node(child: Node, threshold: usize, batch: usize, hides_flag: bool
     }
     Rc::new(BigValue { child, threshold, batch, hides_flag })
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "BigValueRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "what the chunks go to"),
+        needed("split_threshold", Takes::Whole(0, U32), "bytes; longer values are cut, 0: none"),
+        needed("batch_size", Takes::Whole(0, U32), "chunks under way at once, 0: all"),
+        field(
+            "hide_reply_flag",
+            Takes::Bool,
+            "clients do not see the flag of a value that was cut",
+        ),
+    ]],
+};
 
 /// `BigValueRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "BigValueRoute");
+    let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("target")?)?;
     let number = |name: &str| -> Result<usize, ConfigError> {
-        let number = fields.integer(name, 0..=i64::from(u32::MAX))?;
+        let number = fields.integer(name)?;
         number.ok_or_else(|| fields.error(format!("'{name}' is missing")))
     };
     let (threshold, batch) = (number("split_threshold")?, number("batch_size")?);

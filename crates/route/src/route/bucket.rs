@@ -9,6 +9,7 @@ use guira_client::{Reply, Request};
 use super::prefix::PrefixMap;
 use super::{BoxFuture, Node};
 use crate::config::fields::Fields;
+use crate::config::shape::{Field, Takes, U32, field};
 use crate::config::{ConfigError, Json, Object};
 use crate::{Context, Route, key};
 
@@ -59,10 +60,20 @@ impl Route for Bucketize {
         Some((Bucketize::bucket(self, request, context), &self.keyspace))
     }
 }
+/// Fields of a `PoolRoute` with `bucketize`.
+pub(super) static FIELDS: [Field; 3] = [
+    field("total_buckets", Takes::Whole(1, U32), "how many buckets there are"),
+    field("bucketization_keyspace", Takes::Text, "the name of the keys' space"),
+    field(
+        "total_buckets_by_prefix",
+        Takes::Map(&Takes::Whole(1, U32)),
+        "fewer, for keys that begin so",
+    ),
+];
 
 /// `target` with buckets, as `total_buckets` and its like have it.
 pub(super) fn node(target: Node, fields: Fields<'_>) -> Result<Node, ConfigError> {
-    let buckets = fields.integer("total_buckets", 1..=i64::from(u32::MAX))?;
+    let buckets = fields.integer("total_buckets")?;
     let buckets: usize = buckets.ok_or_else(|| fields.error("no total number of buckets"))?;
     let keyspace = fields.string("bucketization_keyspace")?;
     let keyspace = keyspace.ok_or_else(|| fields.error("must have bucketization_keyspace"))?;

@@ -12,6 +12,7 @@ use guira_client::{Reply, Request};
 use super::{BoxFuture, Node, null};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{CHILDREN, Field, Shape, Takes, field, ignored};
 use crate::config::{ConfigError, Json};
 use crate::{Context, Route};
 
@@ -94,6 +95,20 @@ impl Randomness {
         usize::try_from((u128::from(self.next()) * end as u128) >> 64).unwrap_or(0)
     }
 }
+pub(super) static RANDOM: Shape = Shape { name: "RandomRoute", fields: &[&CHILDREN] };
+/// `RandomRoute` by another name.
+pub(super) static LOAD_BALANCER: Shape = Shape {
+    name: "LoadBalancerRoute",
+    fields: &[&CHILDREN, &LOAD, &[ignored("salt"), ignored("failover_count")]],
+};
+
+/// What mcrouter does by servers' load: servers that speak text don't tell theirs.
+pub(super) static LOAD: [Field; 4] = [
+    ignored("algorithm"),
+    ignored("default_server_load_percent"),
+    ignored("enable_thrift_server_load"),
+    ignored("load_ttl_ms"),
+];
 
 /// `RandomRoute`: a uniform choice. `LoadBalancerRoute` is the same here: servers that speak text don't tell their load.
 pub(super) fn build_random(
@@ -111,6 +126,10 @@ pub(super) fn node_random(mut children: Vec<Node>) -> Node {
         _ => Rc::new(Random { children, random: Randomness::new() }),
     }
 }
+pub(super) static HOST_ID: Shape = Shape {
+    name: "HostIdRoute",
+    fields: &[&CHILDREN, &[field("salt", Takes::Text, "other text, other choices")]],
+};
 
 /// `HostIdRoute`: the same child for all requests of this host, chosen when the tree is built.
 pub(super) fn build_host_id(
@@ -121,7 +140,7 @@ pub(super) fn build_host_id(
     if children.is_empty() {
         return Ok(vec![null::node()]);
     }
-    let salt = Fields::new(json, "HostIdRoute").string("salt")?.unwrap_or_default();
+    let salt = Fields::new(json, &HOST_ID).string("salt")?.unwrap_or_default();
     let id = host_hash(builder.settings.host_id, salt);
     Ok(vec![children.swap_remove(id % children.len())])
 }

@@ -8,6 +8,7 @@ use guira_client::{Outcome, Reply, Request};
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field};
 use crate::config::{ConfigError, Json};
 use crate::{Context, Route, outcome};
 
@@ -41,13 +42,21 @@ impl Route for Failing {
 pub(crate) fn node(message: String) -> Node {
     Rc::new(Failing { outcome: Outcome::LocalError, message, is_logged: true })
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "ErrorRoute",
+    fields: &[&[
+        field("response", Takes::Text, "the words of the answer"),
+        field("result", Takes::Word(outcome::error_names), "which error it is"),
+        field("enable_logging", Takes::Bool, "count it as an error of the router"),
+    ]],
+};
 
 /// `ErrorRoute`, `ErrorRoute|words`
 pub(super) fn build(json: &Json, _: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
     if let Some(message) = json.as_str() {
         return Ok(vec![node(message.to_owned())]);
     }
-    let fields = Fields::new(json, "ErrorRoute");
+    let fields = Fields::new(json, &SHAPE);
     let outcome = match fields.string("result")? {
         None => Outcome::LocalError,
         Some(name) => outcome::error_named(name)

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::modify_key::KEY_BYTES_MAX;
-use super::{BoxFuture, Node, modify_exptime, null};
+use super::{BoxFuture, Node, hash, modify_exptime, null, shadow};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{CHILDREN, Field, I32, NUMBER, Shape, Takes, field, ignored, needed};
 use crate::config::{ConfigError, Json, Object};
 use crate::counters::Counter;
-use crate::outcome::{ErrorSet, is_error, is_tko};
+use crate::outcome::{self, ErrorSet, is_error, is_tko};
 use crate::{Context, Route, key};
 
 mod lease;
@@ -74,7 +75,7 @@ impl Errors {
         if json.as_object().is_none() {
             return Err(fields.error("failover_errors must be either an array or an object"));
         }
-        let of = Fields::new(json, "failover_errors");
+        let of = Fields::new(json, &ERRORS);
         let listed = |name| Ok::<_, ConfigError>(policy::error_set(of, name)?.unwrap_or(default));
         Ok(Self {
             gets: listed("gets")?,
@@ -248,13 +249,55 @@ impl Route for Failover {
         }
     }
 }
+/// What all kinds of failover have.
+pub(super) static FIELDS: [Field; 5] = [
+    field(
+        "failover_errors",
+        Takes::OneOf(&[Takes::List(&ERROR), Takes::Object(&ERRORS)]),
+        "the errors after which another is asked",
+    ),
+    field("failover_policy", Takes::Object(&policy::SHAPE), "which other, and how often"),
+    field("failover_limit", Takes::Object(&limit::SHAPE), "how many requests may do so"),
+    field("failover_tag", Takes::Bool, "keys with `|#|` end in `:failover=1` there"),
+    field(
+        "enable_lease_pairing",
+        Takes::Bool,
+        "a set under a lease goes to whoever gave the lease",
+    ),
+];
+
+static ERROR: Takes = Takes::Word(outcome::error_names);
+
+static ERRORS: Shape = Shape {
+    name: "failover_errors",
+    fields: &[&[
+        field("gets", Takes::List(&ERROR), "for gets"),
+        field("updates", Takes::List(&ERROR), "for what stores"),
+        field("deletes", Takes::List(&ERROR), "for deletes"),
+    ]],
+};
+
+/// How a policy hashes.
+static HASH: [Field; 3] = [
+    field(
+        "hash",
+        Takes::OneOf(&[Takes::Word(hash::functions), Takes::Object(&hash::HASH)]),
+        "how `DeterministicOrderPolicy` hashes, or `WeightedRendezvous`",
+    ),
+    field(
+        "tags",
+        Takes::List(&Takes::Text),
+        "names of the children but the first, for `RendezvousPolicy`",
+    ),
+    field("weights", Takes::List(&NUMBER), "of the `tags`"),
+];
 
 /// A failover over `children` as `json` has it.
 pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
     if children.len() <= 1 {
         return Ok(children.pop().unwrap_or_else(null::node));
     }
-    let fields = Fields::new(json, "Failover");
+    let fields = Fields::new(json, &SHAPE);
     let name = fields.string("name")?.unwrap_or_default();
     let is_pairing = fields.boolean("enable_lease_pairing")?.unwrap_or(false);
     if is_pairing && name.is_empty() {
@@ -274,28 +317,55 @@ pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) 
         children,
     }))
 }
+pub(super) static SHAPE: Shape =
+    Shape { name: "FailoverRoute", fields: &[&CHILDREN, &FIELDS, &HASH] };
 
 /// `FailoverRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let children = builder.children(json)?;
     Ok(vec![node(json, children, builder)?])
 }
+pub(super) static WITH_EXPTIME: Shape = Shape {
+    name: "FailoverWithExptimeRoute",
+    fields: &[
+        &[
+            needed("normal", Takes::Route, "who is asked first"),
+            field("failover", Takes::Routes, "who is asked then"),
+            field(
+                "failover_exptime",
+                Takes::Whole(0, I32),
+                "seconds that what is stored there lives (60), 0: as long as it was to",
+            ),
+        ],
+        &FIELDS,
+        &HASH,
+    ],
+};
 
 /// `FailoverWithExptimeRoute`, the paper's gutter: what is stored away from its own server doesn't live long.
 pub(super) fn build_with_exptime(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "FailoverWithExptimeRoute");
+    let fields = Fields::new(json, &WITH_EXPTIME);
     let mut children = vec![builder.one(fields.required("normal")?)?];
-    let exptime = fields.integer("failover_exptime", 0..=i64::from(i32::MAX))?.unwrap_or(60);
+    let exptime = fields.integer("failover_exptime")?.unwrap_or(60);
     if let Some(failover) = fields.any("failover") {
         let failover = builder.list(failover)?;
         children.extend(failover.into_iter().map(|child| modify_exptime::at_most(child, exptime)));
     }
     Ok(vec![node(json, children, builder)?])
 }
+pub(super) static SALTED: Shape = Shape {
+    name: "SaltedFailoverRoute",
+    fields: &[
+        &[needed("pool", Takes::Pool, "whose servers are asked"), ignored("rates")],
+        &shadow::FIELDS,
+        &FIELDS,
+        &HASH,
+    ],
+};
 
 /// `SaltedFailoverRoute`: over the servers of one pool, first the hash's choice, then as the policy says.
 pub(super) fn build_salted(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "SaltedFailoverRoute");
+    let fields = Fields::new(json, &SALTED);
     let pool = fields.required("pool")?;
     let mut normal = Object::default();
     normal.insert("type", "PoolRoute".into());

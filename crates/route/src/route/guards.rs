@@ -13,6 +13,7 @@ use super::prefix::PrefixMap;
 use super::{BoxFuture, Node, null};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, needed, words};
 use crate::config::{ConfigError, Json, Object};
 use crate::{Context, Route, key};
 
@@ -51,10 +52,17 @@ impl Route for HashStops {
         }
     }
 }
+pub(super) static HASH_STOPS: Shape = Shape {
+    name: "HashStopAllowListRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "where requests go"),
+        needed("prefixes", Takes::List(&Takes::Text), "beginnings of keys that may have `|#|`"),
+    ]],
+};
 
 /// `HashStopAllowListRoute`
 pub(super) fn build_hash_stops(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "HashStopAllowListRoute");
+    let fields = Fields::new(json, &HASH_STOPS);
     let target = builder.one(fields.required("target")?)?;
     let list =
         fields.array("prefixes")?.ok_or_else(|| fields.error("missing prefixes parameter"))?;
@@ -100,12 +108,20 @@ impl Route for KeyParse {
         visitor(&*self.target, request);
     }
 }
+pub(super) static KEY_PARSE: Shape = Shape {
+    name: "KeyParseRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "where requests go"),
+        needed("num_routing_parts", Takes::Whole(1, U32), "how many parts of the key are hashed"),
+        needed("delimiter", Takes::Text, "the character between parts"),
+    ]],
+};
 
 /// `KeyParseRoute`
 pub(super) fn build_key_parse(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "KeyParseRoute");
+    let fields = Fields::new(json, &KEY_PARSE);
     let target = builder.one(fields.required("target")?)?;
-    let parts = fields.integer("num_routing_parts", 1..=i64::from(u32::MAX))?;
+    let parts = fields.integer("num_routing_parts")?;
     let parts = parts.ok_or_else(|| fields.error("missing num_routing_parts parameter"))?;
     match fields.string("delimiter")?.map(str::as_bytes) {
         Some([delimiter]) => Ok(vec![Rc::new(KeyParse { target, delimiter: *delimiter, parts })]),
@@ -132,18 +148,29 @@ impl Chooser for ByClient {
         &self.children[hash.wrapping_add(self.offset) % self.children.len()]
     }
 }
+pub(super) static BY_CLIENT: Shape = Shape {
+    name: "OriginalClientHashRoute",
+    fields: &[&[
+        needed("children", Takes::Routes, "the routes to choose from"),
+        field("offset", Takes::Whole(0, U32), "by how many children further"),
+    ]],
+};
 
 /// `OriginalClientHashRoute`
 pub(super) fn build_by_client(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "OriginalClientHashRoute");
+    let fields = Fields::new(json, &BY_CLIENT);
     let mut children = builder.list(fields.required("children")?)?;
     match children.len() {
         0 => return Err(fields.error("At least one 'children' is required")),
         1 => return Ok(vec![children.remove(0)]),
         _ => {}
     }
-    let last = i64::try_from(children.len() - 1).unwrap_or(i64::MAX);
-    let offset = fields.integer("offset", 0..=last)?.unwrap_or(0);
+    let offset = fields.integer("offset")?.unwrap_or(0);
+    if offset >= children.len() {
+        return Err(
+            fields.error(format!("offset is {offset}, there are {} children", children.len()))
+        );
+    }
     let missing = super::error::node("Missing IP".to_owned());
     Ok(vec![Rc::new(ByClient { children, offset, missing })])
 }
@@ -188,10 +215,30 @@ impl Chooser for Blackhole {
         if is_lost { &self.blackhole } else { &self.default }
     }
 }
+pub(super) static BLACKHOLE: Shape = Shape {
+    name: "BlackholeRoute",
+    fields: &[&[
+        needed("default", Takes::Route, "where requests go"),
+        field("blackhole_child", Takes::Route, "where those go that a policy is for (`NullRoute`)"),
+        needed(
+            "policies",
+            Takes::Map(&Takes::List(&Takes::Object(&POLICY))),
+            "a list of policies by the request's field",
+        ),
+    ]],
+};
+
+static POLICY: Shape = Shape {
+    name: "policies",
+    fields: &[&[
+        needed("op", Takes::Word(|| words(&["equals", "not_equals"])), "how it is compared"),
+        needed("value", Takes::Any, "with what"),
+    ]],
+};
 
 /// `BlackholeRoute`
 pub(super) fn build_blackhole(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "BlackholeRoute");
+    let fields = Fields::new(json, &BLACKHOLE);
     let default = builder.one(fields.required("default")?)?;
     let blackhole = fields.any("blackhole_child").map(|json| builder.one(json)).transpose()?;
     let of_fields = fields.object("policies")?.and_then(Json::as_object);
@@ -201,7 +248,7 @@ pub(super) fn build_blackhole(json: &Json, builder: &mut Builder<'_>) -> Result<
         let message = format!("policies for '{field}' must be in an array.");
         let list = list.as_array().ok_or_else(|| ConfigError::at(list.line, message))?;
         for json in list {
-            let of_policy = Fields::new(json, "BlackholeRoute policy");
+            let of_policy = Fields::new(json, &POLICY);
             let is_equal = match of_policy.string("op")? {
                 Some("equals") => true,
                 Some("not_equals") => false,

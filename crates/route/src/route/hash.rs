@@ -11,9 +11,10 @@ use guira_client::ring::{Rendezvous, WEIGHTED_CH3_TRIES, ch3, crc32, weighted_ch
 pub(crate) use continuum::KeyHash;
 
 use super::choice::Chooser;
-use super::{Node, error, latest, null};
+use super::{Node, choice, error, failover, latest, null};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{CHILDREN, Field, NUMBER, Shape, Takes, U32, field, ignored, words};
 use crate::config::{ConfigError, Json};
 use crate::settings::RuntimeVariables;
 use crate::{Context, key};
@@ -188,6 +189,47 @@ impl Chooser for Hashed {
         Some(self.child(key::routing_key(&request.key)))
     }
 }
+pub(super) static SHAPE: Shape =
+    Shape { name: "HashRoute", fields: &[&CHILDREN, &FIELDS, &failover::FIELDS, &choice::LOAD] };
+
+/// `hash`, where a route has that.
+pub(super) static HASH: Shape = Shape {
+    name: "hash",
+    fields: &[&FIELDS, &failover::FIELDS, &choice::LOAD, &[ignored("client_fanout")]],
+};
+
+/// How a key is hashed.
+pub(super) static FIELDS: [Field; 12] = [
+    field("hash_func", Takes::Word(functions), "the function (`Ch3`)"),
+    field("salt", Takes::Text, "behind each key before it is hashed"),
+    field("weights", Takes::List(&NUMBER), "of the children"),
+    field("weights_rv", Takes::Text, "the runtime variable with the weights, for `WeightedCh3Rv`"),
+    field("tags", Takes::List(&Takes::Text), "the children's names, for `Rendezvous`"),
+    field("names", Takes::List(&Takes::Text), "the servers' names, for `Ketama`"),
+    field("key_hash", Takes::Word(continuum::key_hashes), "how `Ketama` and `Modula` hash (`md5`)"),
+    field("hash_tag", Takes::Text, "two characters, between which a key is hashed"),
+    field("bucketize", Takes::Bool, "hash the key's bucket"),
+    field("error_on_empty", Takes::Bool, "without children answer an error (true)"),
+    field("failover_count", Takes::Whole(0, U32), "for `Latest`: how many children are drawn (5)"),
+    field("thread_local_failover", Takes::Bool, "for `Latest`: each thread draws for itself"),
+];
+
+/// Functions by name.
+pub(super) fn functions() -> Vec<String> {
+    words(&[
+        "Ch3",
+        "ConstShard",
+        "Crc32",
+        "Ketama",
+        "Latest",
+        "LoadBalancer",
+        "Modula",
+        "Rendezvous",
+        "WeightedCh3",
+        "WeightedCh3Rv",
+        "WeightedRendezvous",
+    ])
+}
 
 /// `HashRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
@@ -201,7 +243,7 @@ pub(super) fn node(
     mut children: Vec<Node>,
     builder: &Builder<'_>,
 ) -> Result<Node, ConfigError> {
-    let fields = Fields::new(json, "HashRoute");
+    let fields = Fields::new(json, &SHAPE);
     let salt = fields.string("salt")?.unwrap_or_default().as_bytes().to_vec();
     let is_by_bucket = fields.boolean("bucketize")?.unwrap_or(false);
     match children.len() {
@@ -215,7 +257,7 @@ pub(super) fn node(
     }
     match fields.string("hash_func")? {
         Some("Latest") => return latest::node(json, children, builder),
-        Some("LoadBalancer") => return Ok(super::choice::node_random(children)),
+        Some("LoadBalancer") => return Ok(choice::node_random(children)),
         _ => {}
     }
     let function = Function::read(fields, children.len(), builder)?;

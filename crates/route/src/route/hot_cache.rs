@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::counters::Counter;
 use crate::hot_cache::{Found, HotCache, Limits, Stripes};
@@ -78,13 +79,36 @@ impl Route for HotCacheRoute {
         self.target.choice(request)
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "HotCacheRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "where requests go"),
+        field("servers", Takes::Whole(2, 1000000), "how many servers the keys are spread over"),
+        field(
+            "entries",
+            Takes::Whole(1, ENTRIES_MAX),
+            "how many replies are held, whatever `servers` says",
+        ),
+        field(
+            "k",
+            Takes::Number(f64::MIN_POSITIVE, 1000.0),
+            "of k·n·ln n + 1 entries for n servers (8)",
+        ),
+        field("fresh_ms", Takes::Whole(1, U32), "how long a reply may be held (1000)"),
+        field(
+            "value_bytes_max",
+            Takes::Whole(0, 1 << 30),
+            "larger values are left to the servers (65536)",
+        ),
+    ]],
+};
 
 /// `HotCacheRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "HotCacheRoute");
+    let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("target")?)?;
-    let servers: Option<u32> = fields.integer("servers", 2..=1_000_000)?;
-    let entries = match (fields.integer("entries", 1..=ENTRIES_MAX)?, servers) {
+    let servers: Option<u32> = fields.integer("servers")?;
+    let entries = match (fields.integer("entries")?, servers) {
         (Some(entries), _) => entries,
         (None, Some(servers)) => {
             let k = fields.number("k")?.unwrap_or(K);
@@ -105,7 +129,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>,
     let limits = Limits {
         entries,
         fresh: fields.milliseconds("fresh_ms")?.unwrap_or(FRESH),
-        value_bytes_max: fields.integer("value_bytes_max", 0..=1 << 30)?.unwrap_or(VALUE_BYTES_MAX),
+        value_bytes_max: fields.integer("value_bytes_max")?.unwrap_or(VALUE_BYTES_MAX),
     };
     let (cache, stripes) = (RefCell::new(HotCache::new(limits)), builder.settings.stripes.clone());
     Ok(vec![Rc::new(HotCacheRoute { target, entries, cache, stripes })])

@@ -10,6 +10,7 @@ use guira_client::{Op, Reply, Request};
 use super::{BoxFuture, Node, Race, detach, owned};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, is_hit, is_stored};
 use crate::{Context, Route, key};
@@ -96,12 +97,21 @@ impl Route for KeySplit {
         }
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "KeySplitRoute",
+    fields: &[&[
+        needed("destination", Takes::Route, "where the copies are"),
+        needed("replicas", Takes::Whole(2, 1000), "how many copies of a key"),
+        field("all_sync", Takes::Bool, "sets go to all copies"),
+        field("first_hit", Takes::Bool, "gets ask all copies, and the first to find it answers"),
+    ]],
+};
 
 /// `KeySplitRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "KeySplitRoute");
+    let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("destination")?)?;
-    let copies = fields.integer("replicas", 2..=1000)?;
+    let copies = fields.integer("replicas")?;
     let copies: usize = copies.ok_or_else(|| fields.error("no replicas"))?;
     let sets_all = fields.boolean("all_sync")?.unwrap_or(false);
     let first_hit = fields.boolean("first_hit")?.unwrap_or(false);

@@ -13,6 +13,7 @@ use super::warm_up::carrying;
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, is_hit, is_miss};
 use crate::{Context, Route};
@@ -100,16 +101,29 @@ impl Route for L1L2 {
         }
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "L1L2CacheRoute",
+    fields: &[&[
+        needed("l1", Takes::Route, "who is asked first"),
+        needed("l2", Takes::Route, "who is asked then"),
+        needed("upgradingL1Exptime", Takes::Whole(0, U32), "seconds that a copy lives in `l1`"),
+        field("ncacheExptime", Takes::Whole(0, U32), "seconds that a miss is remembered (0: not)"),
+        field(
+            "ncacheUpdatePeriod",
+            Takes::Whole(0, i64::MAX),
+            "each so many remembered misses one is looked up (0: none)",
+        ),
+    ]],
+};
 
 /// `L1L2CacheRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "L1L2CacheRoute");
+    let fields = Fields::new(json, &SHAPE);
     let (l1, l2) = (builder.one(fields.required("l1")?)?, builder.one(fields.required("l2")?)?);
-    let seconds = 0..=i64::from(u32::MAX);
-    let l1_exptime = fields.integer("upgradingL1Exptime", seconds.clone())?;
+    let l1_exptime = fields.integer("upgradingL1Exptime")?;
     let l1_exptime = l1_exptime.ok_or_else(|| fields.error("no upgradingL1Exptime"))?;
-    let miss_exptime = fields.integer("ncacheExptime", seconds)?.unwrap_or(0);
-    let miss_period = fields.integer("ncacheUpdatePeriod", 0..=i64::MAX)?.unwrap_or(0);
+    let miss_exptime = fields.integer("ncacheExptime")?.unwrap_or(0);
+    let miss_period = fields.integer("ncacheUpdatePeriod")?.unwrap_or(0);
     let until_look = Cell::new(miss_period);
     Ok(vec![Rc::new(L1L2 { l1, l2, l1_exptime, miss_exptime, miss_period, until_look })])
 }

@@ -13,6 +13,7 @@ use super::choice::Randomness;
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{I32, Shape, Takes, U32, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{is_error, is_failover_error, is_hit, is_stored};
 use crate::{Context, Route, key};
@@ -166,20 +167,36 @@ impl Route for SizeSplit {
         visitor(&*self.l2, request);
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "L1L2SizeSplitRoute",
+    fields: &[&[
+        needed("l1", Takes::Route, "where small values are"),
+        needed("l2", Takes::Route, "where large values are"),
+        needed("threshold", Takes::Whole(0, U32), "bytes from which a value is large"),
+        field("ttl_threshold", Takes::Whole(0, I32), "seconds; what lives shorter is small (0)"),
+        field(
+            "failure_ttl",
+            Takes::Whole(1, I32),
+            "seconds that a value lives whose copy failed (60)",
+        ),
+        field("both_full_set", Takes::Bool, "large values are in both"),
+        field("retries", Takes::Whole(1, 10), "how often a lost race is run again (1)"),
+    ]],
+};
 
 /// `L1L2SizeSplitRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "L1L2SizeSplitRoute");
+    let fields = Fields::new(json, &SHAPE);
     let (l1, l2) = (builder.one(fields.required("l1")?)?, builder.one(fields.required("l2")?)?);
-    let threshold = fields.integer("threshold", 0..=i64::from(u32::MAX))?;
+    let threshold = fields.integer("threshold")?;
     Ok(vec![Rc::new(SizeSplit {
         l1,
         l2,
         threshold: threshold.ok_or_else(|| fields.error("no threshold"))?,
-        ttl_threshold: fields.integer("ttl_threshold", 0..=i64::from(i32::MAX))?.unwrap_or(0),
-        failure_ttl: fields.integer("failure_ttl", 1..=i64::from(i32::MAX))?.unwrap_or(60),
+        ttl_threshold: fields.integer("ttl_threshold")?.unwrap_or(0),
+        failure_ttl: fields.integer("failure_ttl")?.unwrap_or(60),
         is_in_both: fields.boolean("both_full_set")?.unwrap_or(false),
-        retries: fields.integer("retries", 1..=10)?.unwrap_or(1),
+        retries: fields.integer("retries")?.unwrap_or(1),
         random: Randomness::new(),
     })])
 }

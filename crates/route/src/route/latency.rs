@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field, ignored, needed};
 use crate::config::{ConfigError, Json};
 use crate::{Context, Route};
 
@@ -44,13 +45,25 @@ impl Route for Slow {
         visitor(&*self.child, request);
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "LatencyInjectionRoute",
+    fields: &[&[
+        needed("child", Takes::Route, "where requests go"),
+        field("before_latency_ms", Takes::Whole(0, 3600000), "wait before"),
+        field("after_latency_ms", Takes::Whole(0, 3600000), "wait after"),
+        field("total_latency_ms", Takes::Whole(0, 3600000), "answer no earlier"),
+        ignored("total_latency_percentile_ms"),
+        ignored("request_payload_latency"),
+        ignored("max_request_latency_us"),
+    ]],
+};
 
 /// `LatencyInjectionRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "LatencyInjectionRoute");
+    let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("child")?)?;
     let wait = |name| -> Result<Duration, ConfigError> {
-        let wait = fields.integer(name, 0..=3_600_000)?;
+        let wait = fields.integer(name)?;
         Ok(wait.map_or(Duration::ZERO, Duration::from_millis))
     };
     let (before, after) = (wait("before_latency_ms")?, wait("after_latency_ms")?);

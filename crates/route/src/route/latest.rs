@@ -5,7 +5,23 @@ use guira_client::ring::{WEIGHTED_CH3_TRIES, weighted_ch3};
 use super::{Node, failover, hash};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{CHILDREN, SHARE, Shape, Takes, U32, field};
 use crate::config::{ConfigError, Json};
+pub(super) static SHAPE: Shape = Shape {
+    name: "LatestRoute",
+    fields: &[
+        &CHILDREN,
+        &[
+            field("failover_count", Takes::Whole(0, U32), "how many children are drawn (5)"),
+            field("salt", Takes::Text, "other text, other draws"),
+            field("thread_local_failover", Takes::Bool, "each thread draws for itself"),
+            field("weights", Takes::List(&SHARE), "the children's chances"),
+            field("tags", Takes::List(&Takes::Text), "names of the drawn ones but the first"),
+            field("hash", Takes::Object(&hash::HASH), "how `DeterministicOrderPolicy` hashes"),
+        ],
+        &failover::FIELDS,
+    ],
+};
 
 /// `LatestRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
@@ -19,8 +35,8 @@ pub(super) fn node(
     mut children: Vec<Node>,
     builder: &Builder<'_>,
 ) -> Result<Node, ConfigError> {
-    let fields = Fields::new(json, "LatestRoute");
-    let count = fields.integer("failover_count", 0..=i64::from(u32::MAX))?.unwrap_or(5);
+    let fields = Fields::new(json, &SHAPE);
+    let count = fields.integer("failover_count")?.unwrap_or(5);
     let salt = fields.string("salt")?.unwrap_or_default();
     let is_by_thread = fields.boolean("thread_local_failover")?.unwrap_or(false);
     let mut weights = match fields.any("weights") {

@@ -7,6 +7,7 @@ use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node, null, op_name};
 use crate::build::Builder;
+use crate::config::shape::{Shape, Takes, field};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{self, is_hit, is_stored};
 use crate::settings::Log;
@@ -49,6 +50,10 @@ impl Route for Logging {
 pub(super) fn node(child: Node, log: Log) -> Node {
     Rc::new(Logging { child, log })
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "LoggingRoute",
+    fields: &[&[field("target", Takes::Route, "where requests go")]],
+};
 
 /// `LoggingRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {

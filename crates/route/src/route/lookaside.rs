@@ -22,6 +22,7 @@ use super::warm_up::carrying;
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{I32, Shape, Takes, U32, field, ignored, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{is_hit, is_hot_miss, is_miss};
 use crate::settings::Clock;
@@ -160,17 +161,46 @@ impl Route for Lookaside {
         visitor(&*self.child, request);
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "CarbonLookasideRoute",
+    fields: &[&[
+        needed("child", Takes::Route, "who is asked for what the cache lacks"),
+        field("cache", Takes::Route, "where it is kept"),
+        field(
+            "flavor",
+            Takes::Text,
+            "instead of `cache`: another router's configuration, `file:PATH`",
+        ),
+        field("prefix", Takes::Text, "what stands before the key there"),
+        needed("ttl", Takes::Whole(0, I32), "seconds that it is kept, 0: until evicted"),
+        field("ttl_unit_ms", Takes::Bool, "`ttl` is in milliseconds, a divisor of 1000 from 10"),
+        field("key_split_size", Takes::Whole(1, U32), "so many copies of a key (1)"),
+        field("lease_settings", Takes::Object(&LEASES), "who fills what is missing"),
+        ignored("flavor_overrides"),
+        ignored("helper_config"),
+    ]],
+};
+
+static LEASES: Shape = Shape {
+    name: "lease_settings",
+    fields: &[&[
+        field("enable_leases", Takes::Bool, "one router asks the child, the others wait"),
+        field("initial_wait_interval_ms", Takes::Whole(0, 60_000), "the first wait (2)"),
+        field("max_wait_interval_ms", Takes::Whole(0, 60_000), "the longest wait (500)"),
+        field("num_retries", Takes::Whole(0, 1000), "how often the cache is asked again (10)"),
+    ]],
+};
 
 /// `CarbonLookasideRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "CarbonLookasideRoute");
+    let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("child")?)?;
     let cache = match (fields.any("cache"), fields.string("flavor")?) {
         (Some(cache), None) => builder.one(cache)?,
         (None, flavor) => builder.flavor(flavor.unwrap_or("web"), fields)?,
         (Some(_), Some(_)) => return Err(fields.error("both 'cache' and 'flavor' are specified")),
     };
-    let copies = fields.integer("key_split_size", 1..=i64::from(u32::MAX))?.unwrap_or(1);
+    let copies = fields.integer("key_split_size")?.unwrap_or(1);
     let suffix = match copies {
         1 => String::new(),
         copies => format!(":ks{}", builder.settings.host_id % copies),
@@ -190,24 +220,25 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
 fn life(fields: Fields<'_>) -> Result<Life> {
     fields.required("ttl")?;
     if !fields.boolean("ttl_unit_ms")?.unwrap_or(false) {
-        let ttl = fields.integer("ttl", 0..=i64::from(i32::MAX))?;
+        let ttl = fields.integer("ttl")?;
         return Ok(Life::Seconds(ttl.unwrap_or(0)));
     }
-    let ttl = fields.integer("ttl", 10..=500)?.filter(|ttl: &u64| 1000 % ttl == 0);
+    let ttl =
+        fields.integer("ttl")?.filter(|ttl: &u64| (10..=500).contains(ttl) && 1000 % ttl == 0);
     ttl.map(Life::Milliseconds)
         .ok_or_else(|| fields.error("1000 must be a multiple of a ttl in milliseconds"))
 }
 
 fn leases(fields: Fields<'_>) -> Result<Option<Leases>> {
     let Some(leases) = fields.object("lease_settings")? else { return Ok(None) };
-    let leases = Fields::new(leases, "lease_settings");
+    let leases = Fields::new(leases, &LEASES);
     let wait = |name, default| -> Result<Duration> {
-        Ok(Duration::from_millis(leases.integer(name, 0..=60_000)?.unwrap_or(default)))
+        Ok(Duration::from_millis(leases.integer(name)?.unwrap_or(default)))
     };
     let settings = Leases {
         wait_first: wait("initial_wait_interval_ms", 2)?,
         wait_most: wait("max_wait_interval_ms", 500)?,
-        retries: leases.integer("num_retries", 0..=1000)?.unwrap_or(10),
+        retries: leases.integer("num_retries")?.unwrap_or(10),
     };
     Ok(leases.boolean("enable_leases")?.unwrap_or(false).then_some(settings))
 }

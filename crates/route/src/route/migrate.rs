@@ -15,6 +15,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::severity;
 use crate::settings::Clock;
@@ -94,13 +95,30 @@ impl Route for Migrate {
         }
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "MigrateRoute",
+    fields: &[&[
+        needed("from", Takes::Route, "where keys are now"),
+        needed("to", Takes::Route, "where they go"),
+        needed(
+            "start_time",
+            Takes::Whole(0, i64::MAX / 4),
+            "when that begins, in seconds since 1970",
+        ),
+        field(
+            "interval",
+            Takes::Whole(1, U32),
+            "seconds until deletes go to the new one only (3600)",
+        ),
+    ]],
+};
 
 /// `MigrateRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "MigrateRoute");
-    let start_s = fields.integer("start_time", 0..=i64::MAX / 4)?;
+    let fields = Fields::new(json, &SHAPE);
+    let start_s = fields.integer("start_time")?;
     let start_s = start_s.ok_or_else(|| fields.error("no start_time"))?;
-    let interval_s = fields.integer("interval", 1..=i64::from(u32::MAX))?.unwrap_or(3600);
+    let interval_s = fields.integer("interval")?.unwrap_or(3600);
     let (from, to) = (builder.one(fields.required("from")?)?, builder.one(fields.required("to")?)?);
     Ok(vec![Rc::new(Migrate { from, to, start_s, interval_s, clock: builder.settings.clock })])
 }

@@ -8,6 +8,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::{BoxFuture, Node, null};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{CHILDREN, Shape, Takes, field};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{is_hit, severity};
 use crate::{Context, Route};
@@ -58,11 +59,18 @@ impl Route for MissFailover {
         self.children[..reached].iter().for_each(|child| visitor(&**child, request));
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "MissFailoverRoute",
+    fields: &[
+        &CHILDREN,
+        &[field("return_best_on_error", Takes::Bool, "answer with the best of all replies")],
+    ],
+};
 
 /// `MissFailoverRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
     let mut children = builder.children(json)?;
-    let fields = Fields::new(json, "MissFailoverRoute");
+    let fields = Fields::new(json, &SHAPE);
     let return_best = fields.boolean("return_best_on_error")?.unwrap_or(false);
     Ok(vec![match children.len() {
         0 => null::node(),

@@ -8,6 +8,7 @@ use guira_client::{Op, Reply, Request};
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{I32, Shape, Takes, field, needed, words};
 use crate::config::{ConfigError, Json};
 use crate::{Context, Route};
 
@@ -83,12 +84,24 @@ pub(super) fn at_most(target: Node, exptime: i64) -> Node {
     }
     Rc::new(ModifyExptime { target, exptime, action: Action::Min })
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "ModifyExptimeRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "where requests go"),
+        needed("exptime", Takes::Whole(-I32 - 1, I32), "seconds to live"),
+        field(
+            "action",
+            Takes::Word(|| words(&["set", "min"])),
+            "`set` it, or take the `min` of both (set)",
+        ),
+    ]],
+};
 
 /// `ModifyExptimeRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "ModifyExptimeRoute");
+    let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("target")?)?;
-    let exptime = fields.integer("exptime", i64::from(i32::MIN)..=i64::from(i32::MAX))?;
+    let exptime = fields.integer("exptime")?;
     let exptime = exptime.ok_or_else(|| fields.error("no exptime"))?;
     Ok(vec![match fields.string("action")? {
         None | Some("set") => Rc::new(ModifyExptime { target, exptime, action: Action::Set }),

@@ -9,6 +9,7 @@ use guira_client::{Outcome, Reply, Request};
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::{Context, Route, key};
 
@@ -74,10 +75,21 @@ impl Route for ModifyKey {
 
 /// What servers take.
 pub(super) const KEY_BYTES_MAX: usize = 250;
+pub(super) static SHAPE: Shape = Shape {
+    name: "ModifyKeyRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "where requests go"),
+        field("set_routing_prefix", Takes::Text, "the routing prefix, empty: none"),
+        field("ensure_key_prefix", Takes::Text, "how keys begin"),
+        field("replace_key_prefix", Takes::Text, "the beginning that is replaced by it"),
+        field("set_key_suffix", Takes::Text, "how keys end"),
+        field("modify_inplace", Takes::Bool, "the beginning overwrites as much of the key"),
+    ]],
+};
 
 /// `ModifyKeyRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "ModifyKeyRoute");
+    let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("target")?)?;
     let routing_prefix = match fields.string("set_routing_prefix")? {
         None | Some("") => fields.string("set_routing_prefix")?.map(str::to_owned),

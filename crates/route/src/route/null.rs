@@ -7,6 +7,7 @@ use guira_client::{Reply, Request};
 
 use super::{BoxFuture, Node};
 use crate::build::Builder;
+use crate::config::shape::Shape;
 use crate::config::{ConfigError, Json};
 use crate::counters::Counter;
 use crate::outcome::default_reply;
@@ -37,6 +38,8 @@ impl Route for Null {
 pub(crate) fn node() -> Node {
     Rc::new(Null { is_counting: false })
 }
+pub(super) static SHAPE: Shape = Shape { name: "NullRoute", fields: &[] };
+pub(super) static DEV_NULL: Shape = Shape { name: "DevNullRoute", fields: &[] };
 
 /// `NullRoute`
 pub(super) fn build(_: &Json, _: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {

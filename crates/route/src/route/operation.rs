@@ -10,6 +10,7 @@ use super::{Node, null};
 use crate::Context;
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Field, Shape, Takes, field};
 use crate::config::{ConfigError, Json};
 
 /// A child by the request's command.
@@ -29,13 +30,29 @@ impl Chooser for ByOperation {
         found.map_or(&self.default, |(_, node)| node)
     }
 }
+pub(super) static SHAPE: Shape = Shape { name: "OperationSelectorRoute", fields: &[&FIELDS] };
+pub(super) static PREFIX_POLICY: Shape = Shape { name: "PrefixPolicyRoute", fields: &[&FIELDS] };
+
+static FIELDS: [Field; 2] = [
+    field("default_policy", Takes::Route, "where the others go"),
+    field(
+        "operation_policies",
+        Takes::MapOf(operations, &Takes::Route),
+        "a route by the command's name",
+    ),
+];
+
+fn operations() -> Vec<String> {
+    let all = OPS.iter().map(|(name, _)| *name).chain(UNROUTED.iter().copied());
+    all.map(str::to_owned).collect()
+}
 
 /// `OperationSelectorRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
     if json.as_object().is_none() {
         return Ok(vec![builder.one(json)?]);
     }
-    let fields = Fields::new(json, "OperationSelectorRoute");
+    let fields = Fields::new(json, &SHAPE);
     let default = fields.any("default_policy").map(|json| builder.one(json)).transpose()?;
     let Some(policies) = fields.object("operation_policies")?.and_then(Json::as_object) else {
         let message = "needs either 'default_policy' or 'operation_policies'";

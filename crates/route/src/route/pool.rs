@@ -10,13 +10,64 @@ use super::{
 };
 use crate::build::{Builder, Pool};
 use crate::config::fields::Fields;
+use crate::config::shape::{Field, Shape, Takes, field, ignored, needed};
 use crate::config::{ConfigError, Json, Object};
 
 type Result<T> = std::result::Result<T, ConfigError>;
+pub(super) static SHAPE: Shape = Shape {
+    name: "PoolRoute",
+    fields: &[&FIELDS, &shadow::FIELDS, &bucket::FIELDS, &DISTRIBUTION, &AXON],
+};
+
+static FIELDS: [Field; 10] = [
+    needed("pool", Takes::Pool, "whose servers are hashed over"),
+    field("name", Takes::Text, "the route's name, and that of its log of deletes"),
+    field("asynclog", Takes::Bool, "deletes that fail are written down (true)"),
+    field("asynclog_name", Takes::Text, "under which name (the route's, or the pool's)"),
+    field(
+        "max_outstanding",
+        Takes::Whole(0, 1_000_000),
+        "requests under way at a server, 0: no limit",
+    ),
+    field("rates", Takes::Object(&rate_limit::RATES), "how many requests a second"),
+    field("shard_splits", shard_split::SPLITS, "copies of hot shards"),
+    field(
+        "slow_warmup",
+        Takes::Object(&slow_warm_up::SHAPE),
+        "gets go elsewhere while a server is cold",
+    ),
+    field("bucketize", Takes::Bool, "hash keys' buckets"),
+    field("useBucketHashSelector", Takes::Bool, "hash buckets that a route above has made"),
+];
+
+/// What works inside mcrouter's owner only.
+static DISTRIBUTION: [Field; 12] = [
+    ignored("client_fanout"),
+    ignored("distributed_delete_rpc_enabled"),
+    ignored("distribution_enabled"),
+    ignored("distribution_secure_writes_enabled"),
+    ignored("distribution_source_region"),
+    ignored("dl_load_test_enable"),
+    ignored("pool_id"),
+    ignored("refill_from_tier"),
+    ignored("refill_on_miss"),
+    ignored("replay"),
+    ignored("return_error_on_mc_delete_failure"),
+    ignored("split_shard_fanout"),
+];
+static AXON: [Field; 6] = [
+    ignored("axonlog"),
+    ignored("axonlog_all_delete"),
+    ignored("axonlog_default_region_filter"),
+    ignored("axonlog_keyspace"),
+    ignored("axonlog_tier"),
+    // Of buckets.
+    ignored("salt"),
+];
 
 /// `PoolRoute`, `PoolRoute|name`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "PoolRoute");
+    let fields = Fields::new(json, &SHAPE);
     let which = if json.as_object().is_some() { fields.required("pool")? } else { json };
     let pool = builder.pool(which)?;
     let within = |error: ConfigError| error.within(format!("PoolRoute {}", pool.name));
@@ -57,14 +108,15 @@ fn destinations(
     mut nodes: Vec<Node>,
     builder: &mut Builder<'_>,
 ) -> Result<Vec<Node>> {
-    let limit = fields.integer("max_outstanding", 0..=1_000_000)?.filter(|limit| *limit > 0);
+    let limit = fields.integer("max_outstanding")?.filter(|limit| *limit > 0);
     if let Some(limit) = limit {
         nodes = nodes.into_iter().map(|node| outstanding::node(node, limit)).collect();
     }
     if let Some(slow) = fields.object("slow_warmup")? {
-        let slow = Fields::new(slow, "slow_warmup");
+        let slow = Fields::new(slow, &slow_warm_up::SHAPE);
         let elsewhere = builder.one(slow.required("failoverTarget")?)?;
-        let settings = slow.object("settings")?.map(|json| Fields::new(json, "SlowWarmUpSettings"));
+        let settings =
+            slow.object("settings")?.map(|json| Fields::new(json, &slow_warm_up::SETTINGS));
         let settings = slow_warm_up::Settings::read(settings)?;
         let wrap = |node| slow_warm_up::node(node, Rc::clone(&elsewhere), settings);
         nodes = nodes.into_iter().map(wrap).collect();

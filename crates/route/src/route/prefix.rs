@@ -3,6 +3,7 @@
 use super::Node;
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field};
 use crate::config::{ConfigError, Json};
 
 /// Routes by prefixes of keys.
@@ -12,10 +13,17 @@ pub(crate) struct Selector {
     /// For keys that begin like no policy.
     pub(crate) wildcard: Option<Node>,
 }
+pub(crate) static SHAPE: Shape = Shape {
+    name: "PrefixSelectorRoute",
+    fields: &[&[
+        field("policies", Takes::Map(&Takes::Route), "a route by the beginning of the key"),
+        field("wildcard", Takes::Route, "where the others go"),
+    ]],
+};
 
 /// What stands at the root of a routing prefix; anything but a `PrefixSelectorRoute` is for all keys.
 pub(crate) fn selector(json: &Json, builder: &mut Builder<'_>) -> Result<Selector, ConfigError> {
-    let fields = Fields::new(json, "PrefixSelectorRoute");
+    let fields = Fields::new(json, &SHAPE);
     if fields.any("type").and_then(Json::as_str) != Some("PrefixSelectorRoute") {
         return Ok(Selector { policies: Vec::new(), wildcard: Some(builder.one(json)?) });
     }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{BoxFuture, Node};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::counters::Counter;
 use crate::outcome::default_reply;
@@ -105,6 +106,20 @@ impl Route for RateLimit {
         self.target.choice(request)
     }
 }
+/// `rates`
+pub(super) static RATES: Shape = Shape {
+    name: "rates",
+    fields: &[&[
+        field("gets_rate", POSITIVE, "gets a second"),
+        field("gets_burst", POSITIVE, "gets at once (as many)"),
+        field("sets_rate", POSITIVE, "of what stores, a second"),
+        field("sets_burst", POSITIVE, "at once (as many)"),
+        field("deletes_rate", POSITIVE, "deletes a second"),
+        field("deletes_burst", POSITIVE, "at once (as many)"),
+    ]],
+};
+
+const POSITIVE: Takes = Takes::Number(f64::MIN_POSITIVE, f64::MAX);
 
 /// `target` behind the limits of `rates`.
 pub(super) fn node(
@@ -112,7 +127,7 @@ pub(super) fn node(
     rates: &Json,
     fallback: Option<Node>,
 ) -> Result<Node, ConfigError> {
-    let fields = Fields::new(rates, "RateLimiter");
+    let fields = Fields::new(rates, &RATES);
     Ok(Rc::new(RateLimit {
         target,
         fallback,
@@ -121,10 +136,18 @@ pub(super) fn node(
         deletes: Bucket::read(fields, "deletes")?,
     }))
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "RateLimitRoute",
+    fields: &[&[
+        needed("target", Takes::Route, "where requests go"),
+        needed("rates", Takes::Object(&RATES), "how many a second"),
+        field("fallback", Takes::Route, "where the others go (a miss)"),
+    ]],
+};
 
 /// `RateLimitRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "RateLimitRoute");
+    let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("target")?)?;
     let fallback = fields.any("fallback").map(|json| builder.one(json)).transpose()?;
     Ok(vec![node(target, fields.required("rates")?, fallback)?])

@@ -10,6 +10,7 @@ use super::{Node, null};
 use crate::Context;
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, field, words};
 use crate::config::{ConfigError, Json};
 
 /// A child by the kind of command.
@@ -38,13 +39,24 @@ impl Chooser for ByGroup {
         group.and_then(|group| self.policies[group].as_ref()).unwrap_or(&self.default)
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "RoutingGroupRoute",
+    fields: &[&[
+        field("default_policy", Takes::Route, "where the others go"),
+        field(
+            "routing_group_policies",
+            Takes::MapOf(|| words(&GROUPS), &Takes::Route),
+            "a route by the group of commands",
+        ),
+    ]],
+};
 
 /// `RoutingGroupRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
     if json.as_object().is_none() {
         return Ok(vec![builder.one(json)?]);
     }
-    let fields = Fields::new(json, "RoutingGroupRoute");
+    let fields = Fields::new(json, &SHAPE);
     let default = fields.any("default_policy").map(|json| builder.one(json)).transpose()?;
     let groups = fields.object("routing_group_policies")?.and_then(Json::as_object);
     let Some(groups) = groups else {

@@ -14,9 +14,10 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::choice::Randomness;
-use super::{BoxFuture, Node, begin, detach};
+use super::{BoxFuture, Node, begin, detach, hash};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Field, I32, SHARE, Shape, Takes, field, ignored, needed, words};
 use crate::config::{ConfigError, Json};
 use crate::settings::RuntimeVariables;
 use crate::{Context, Route, key};
@@ -53,7 +54,7 @@ enum Keys {
 
 impl Shadow {
     fn read(json: &Json, builder: &mut Builder<'_>) -> Result<Self> {
-        let fields = Fields::new(json, "ShadowRoute");
+        let fields = Fields::new(json, &SHADOW);
         let target = builder.one(fields.required("target")?)?;
         let children = match pair(fields, "index_range")? {
             Some([from, to]) => (whole(from), whole(to)),
@@ -246,10 +247,47 @@ impl Route for Shadowed {
         self.normal.failure_domain()
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "ShadowRoute",
+    fields: &[
+        &[needed("children", Takes::Routes, "what is copied"), ignored("bucketize")],
+        &FIELDS,
+    ],
+};
+
+/// What routes with shadows have.
+pub(super) static FIELDS: [Field; 3] = [
+    field("shadows", Takes::List(&Takes::Object(&SHADOW)), "who gets copies of which requests"),
+    field("shadow_policy", Takes::Word(|| words(&["default"])), "mcrouter's open source has one"),
+    field(
+        "hash",
+        Takes::OneOf(&[Takes::Word(hash::functions), Takes::Object(&hash::HASH)]),
+        "how keys are hashed",
+    ),
+];
+
+static SHADOW: Shape = Shape {
+    name: "shadows",
+    fields: &[&[
+        needed("target", Takes::Route, "who gets them"),
+        field(
+            "index_range",
+            Takes::Pair(&Takes::Whole(0, I32)),
+            "of which children: from, and up to",
+        ),
+        field("key_fraction_range", Takes::Pair(&SHARE), "of which keys, by their hash"),
+        field("key_fraction_range_rv", Takes::Text, "the runtime variable that says so"),
+        field("keys_to_shadow", Takes::List(&Takes::Text), "of these keys"),
+        field("requests_fraction", SHARE, "of which share of their requests (1)"),
+        ignored("index_range_rv"),
+        ignored("shard_splits"),
+        ignored("validate_replies"),
+    ]],
+};
 
 /// `ShadowRoute`: its children, each with its shadows.
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
-    let fields = Fields::new(json, "ShadowRoute");
+    let fields = Fields::new(json, &SHAPE);
     fields.required("children")?;
     let children = builder.children(json)?;
     wrap(fields, children, builder)

@@ -11,6 +11,7 @@ use super::hash::shard;
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, ignored, needed};
 use crate::config::{ConfigError, Json, Object};
 use crate::settings::Clock;
 use crate::{Context, Route, key};
@@ -47,12 +48,12 @@ impl Split {
             let new = copies.ok_or_else(|| ConfigError::at(json.line, message))?;
             return Ok(Self { old: new, new, start_s: 0, period_s: 0, fans_out_deletes: true });
         }
-        let fields = Fields::new(json, "ShardSplitter");
+        let fields = Fields::new(json, &SPLIT);
         let copies = |field| -> Result<usize, ConfigError> {
-            let copies: Option<i64> = fields.integer(field, 1..=i64::from(u32::MAX))?;
+            let copies: Option<i64> = fields.integer(field)?;
             Ok(usize::try_from(copies.unwrap_or(1).min(SPLITS_MAX)).unwrap_or(1))
         };
-        let seconds = |field| fields.integer(field, 0..=i64::MAX);
+        let seconds = |field| fields.integer(field);
         Ok(Self {
             old: copies("old_split_size")?,
             new: copies("new_split_size")?,
@@ -134,6 +135,28 @@ impl Route for ShardSplit {
         }
     }
 }
+/// `shard_splits`
+pub(super) const SPLITS: Takes =
+    Takes::Map(&Takes::OneOf(&[Takes::Whole(1, i64::MAX), Takes::Object(&SPLIT)]));
+
+static SPLIT: Shape = Shape {
+    name: "shard_splits",
+    fields: &[&[
+        field("old_split_size", Takes::Whole(1, U32), "how many copies there were (1)"),
+        field("new_split_size", Takes::Whole(1, U32), "how many there will be (1)"),
+        field(
+            "split_start",
+            Takes::Whole(0, i64::MAX),
+            "when that begins, in seconds since 1970 (0)",
+        ),
+        field(
+            "migration_period",
+            Takes::Whole(0, i64::MAX),
+            "in how many seconds hosts follow (0)",
+        ),
+        field("fanout_deletes", Takes::Bool, "deletes go to all copies"),
+    ]],
+};
 
 /// `target` with the splits of `json`.
 pub(super) fn node(target: Node, json: &Json, builder: &Builder<'_>) -> Result<Node, ConfigError> {
@@ -146,10 +169,18 @@ pub(super) fn node(target: Node, json: &Json, builder: &Builder<'_>) -> Result<N
     let (host_id, clock) = (builder.settings.host_id, builder.settings.clock);
     Ok(Rc::new(ShardSplit { target, splits: splits?, host_id, clock }))
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "ShardSplitRoute",
+    fields: &[&[
+        needed("destination", Takes::Route, "where the copies are"),
+        needed("shard_splits", SPLITS, "copies by the shard's name"),
+        ignored("split_shard_fanout"),
+    ]],
+};
 
 /// `ShardSplitRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "ShardSplitRoute");
+    let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("destination")?)?;
     Ok(vec![node(target, fields.required("shard_splits")?, builder)?])
 }

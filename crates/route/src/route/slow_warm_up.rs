@@ -10,6 +10,7 @@ use super::choice::Randomness;
 use super::{BoxFuture, Node};
 use crate::config::ConfigError;
 use crate::config::fields::Fields;
+use crate::config::shape::{SHARE, Shape, Takes, field, needed};
 use crate::outcome::{is_hit, is_miss};
 use crate::{Context, Route};
 
@@ -58,8 +59,7 @@ impl Settings {
         if !(start > 0.0 && start < 1.0 && step > 0.0 && step < 100.0) {
             return Err(fields.error("'start' must be in (0,1), 'step' in (0,100)"));
         }
-        let min_requests =
-            fields.integer("min_requests", 1..=i64::MAX)?.unwrap_or(default.min_requests);
+        let min_requests = fields.integer("min_requests")?.unwrap_or(default.min_requests);
         Ok(Self { enable_threshold, disable_threshold, start, step, min_requests })
     }
 }
@@ -117,6 +117,25 @@ impl Route for SlowWarmUp {
         self.target.failure_domain()
     }
 }
+/// `slow_warmup`
+pub(super) static SHAPE: Shape = Shape {
+    name: "slow_warmup",
+    fields: &[&[
+        needed("failoverTarget", Takes::Route, "where gets go meanwhile"),
+        field("settings", Takes::Object(&SETTINGS), "when"),
+    ]],
+};
+
+pub(super) static SETTINGS: Shape = Shape {
+    name: "settings",
+    fields: &[&[
+        needed("enable_threshold", SHARE, "the rate of hits below which it begins"),
+        needed("disable_threshold", SHARE, "the rate at which it ends"),
+        field("start", SHARE, "the share of gets that the server has at first (0.1)"),
+        field("step", Takes::Number(0.0, 100.0), "how much more by its rate of hits (1)"),
+        field("min_requests", Takes::Whole(1, i64::MAX), "gets before the rate counts (100)"),
+    ]],
+};
 
 /// `target`, whose gets go `elsewhere` while it warms up.
 pub(super) fn node(target: Node, elsewhere: Node, settings: Settings) -> Node {

@@ -10,6 +10,7 @@ use super::warm_up::{carrying, rest_of_life};
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{is_error, is_hit, is_stored, severity};
 use crate::settings::Clock;
@@ -94,10 +95,17 @@ impl Route for Staging {
         visitor(&*self.staging, request);
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "StagingRoute",
+    fields: &[&[
+        needed("warm", Takes::Route, "who answers"),
+        needed("staging", Takes::Route, "who gets a copy"),
+    ]],
+};
 
 /// `StagingRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "StagingRoute");
+    let fields = Fields::new(json, &SHAPE);
     let warm = builder.one(fields.required("warm")?)?;
     let staging = builder.one(fields.required("staging")?)?;
     Ok(vec![Rc::new(Staging { warm, staging, clock: builder.settings.clock })])

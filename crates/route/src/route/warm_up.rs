@@ -13,6 +13,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 use super::{BoxFuture, Node, detach};
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{Shape, Takes, U32, field, needed};
 use crate::config::{ConfigError, Json};
 use crate::outcome::{default_reply, is_hit, is_hot_miss};
 use crate::settings::Clock;
@@ -179,14 +180,29 @@ impl Route for WarmUp {
         (!request.op.is_get() || self.is_off()).then_some(&*self.cold)
     }
 }
+pub(super) static SHAPE: Shape = Shape {
+    name: "WarmUpRoute",
+    fields: &[&[
+        needed("cold", Takes::Route, "who is asked first, and filled"),
+        needed("warm", Takes::Route, "who is asked then"),
+        field(
+            "exptime",
+            Takes::Whole(0, U32),
+            "seconds that a copy lives (as long as in the warm one)",
+        ),
+        field("enable_metaget", Takes::Bool, "ask how long that is (true)"),
+        field("strict", Takes::Bool, "wait for the copy before answering (true)"),
+        field("auto_off", Takes::Object(&auto_off::SHAPE), "when the warm one is no longer asked"),
+    ]],
+};
 
 /// `WarmUpRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let fields = Fields::new(json, "WarmUpRoute");
+    let fields = Fields::new(json, &SHAPE);
     let warm = builder.one(fields.required("warm")?)?;
     let cold = builder.one(fields.required("cold")?)?;
     let uses_metaget = fields.boolean("enable_metaget")?.unwrap_or(true);
-    let exptime = fields.integer("exptime", 0..=i64::from(u32::MAX))?;
+    let exptime = fields.integer("exptime")?;
     let exptime = exptime.or(if uses_metaget { None } else { Some(0) });
     let is_strict = fields.boolean("strict")?.unwrap_or(true);
     let clock = builder.settings.clock;

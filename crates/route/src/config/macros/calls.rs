@@ -4,6 +4,9 @@ use super::{ConfigError, Json, Local, Macros, Object, Result, Scope, Value};
 
 type Built = fn(&mut Macros<'_>, Object, &Scope<'_>) -> Result<Json>;
 
+/// What [`find`] knows.
+pub(super) const NAMES: &[&str] = &["macroDef", "constDef", "transform", "process", "foreach"];
+
 /// What a type's name stands for, if it is one of these.
 pub(super) fn find(name: &str) -> Option<Built> {
     match name {

@@ -79,7 +79,7 @@ flags! {
     }
     "Configuration" {
         config "config" () Text ""
-            "The configuration: file:PATH, etcd:HOST:PORT/KEY (etcds: over TLS), or the text itself";
+            "The configuration: PATH or file:PATH, etcd:HOST:PORT/KEY (etcds: over TLS), or the text itself";
         config_file "config-file" ('f') Text ""
             "The configuration's path, as --config file:PATH has it";
         config_str "config-str" () Text ""
@@ -92,6 +92,8 @@ flags! {
             "Its key [default: in the file of the certificate]";
         etcd_auth_file "etcd-auth-file" () Text ""
             "A line user:password to log in with at etcd";
+        strict "strict" () Switch ""
+            "Refuse a configuration with unknown fields or values, at the start and at a reload";
         default_route "route-prefix" ('R') Text "/././"
             "The routing prefix of keys without one";
         config_params "config-params" () Text ""

@@ -9,6 +9,7 @@ use super::Result;
 use crate::Route;
 use crate::build::Builder;
 use crate::config::fields::Fields;
+use crate::config::shape::{NUMBER, Shape, Takes, U32, field, needed, words};
 use crate::counters::Counter;
 use crate::key;
 use crate::outcome::{self, ErrorSet};
@@ -67,6 +68,31 @@ struct Draw {
     domain_collisions: u64,
 }
 
+/// `failover_policy`
+pub(super) static SHAPE: Shape = Shape {
+    name: "failover_policy",
+    fields: &[&[
+        needed("type", Takes::Word(policies), "which policy"),
+        field("max_tries", Takes::Whole(1, U32), "how many children are asked"),
+        field("max_error_tries", Takes::Whole(1, U32), "how many may answer with an error"),
+        field("exclude_errors", Takes::List(&super::ERROR), "errors that aren't counted"),
+        field("enable_failure_domains", Takes::Bool, "pass over servers in domains that failed"),
+        field("ignore_normal_reply_index", Takes::Bool, "the first choice may come again"),
+        field("hash", Takes::Object(&hash::HASH), "how keys choose the order"),
+        field("tags", Takes::List(&Takes::Text), "names of the children but the first"),
+        field("weights", Takes::List(&NUMBER), "of the tags"),
+    ]],
+};
+
+fn policies() -> Vec<String> {
+    words(&[
+        "DeterministicOrderPolicy",
+        "FailoverInOrderPolicy",
+        "LeastFailuresPolicy",
+        "RendezvousPolicy",
+    ])
+}
+
 impl Policy {
     /// From `failover_policy`.
     pub(super) fn read(fields: Fields<'_>, children: usize, builder: &Builder<'_>) -> Result<Self> {
@@ -77,14 +103,12 @@ impl Policy {
             excluded: ErrorSet::default(),
         };
         let Some(json) = fields.object("failover_policy")? else { return Ok(in_order) };
-        let policy = Fields::new(json, "failover_policy");
+        let policy = Fields::new(json, &SHAPE);
         let kind = policy.string("type")?;
         let kind = kind.ok_or_else(|| policy.error("'type' not found"))?;
         let excluded = error_set(policy, "exclude_errors")?.unwrap_or_default();
         let tries = |name| -> Result<Option<usize>> {
-            Ok(policy
-                .integer(name, 1..=i64::from(u32::MAX))?
-                .map(|tries: usize| tries.min(children)))
+            Ok(policy.integer(name)?.map(|tries: usize| tries.min(children)))
         };
         let required = |name: &str, tries: Option<usize>| {
             tries.ok_or_else(|| policy.error(format!("{kind} must specify '{name}'")))
@@ -102,11 +126,9 @@ impl Policy {
                 let ignores_choice = policy.boolean("ignore_normal_reply_index")?.unwrap_or(false);
                 let hash = fields.object("hash")?.or(policy.object("hash")?);
                 let function = match hash {
-                    Some(json) => Function::read(
-                        Fields::new(json, "DeterministicOrderPolicy"),
-                        children,
-                        builder,
-                    )?,
+                    Some(json) => {
+                        Function::read(Fields::new(json, &hash::HASH), children, builder)?
+                    }
                     None => Function::Ch3,
                 };
                 let kind = Kind::Deterministic { function, uses_domains, ignores_choice };

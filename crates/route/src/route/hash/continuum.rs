@@ -29,22 +29,29 @@ pub(crate) enum KeyHash {
     Murmur,
 }
 
+/// Twemproxy's names.
+const NAMED: &[(&str, KeyHash)] = &[
+    ("crc16", KeyHash::Crc16),
+    ("crc32", KeyHash::Crc32),
+    ("crc32a", KeyHash::Crc32a),
+    ("fnv1_32", KeyHash::Fnv1_32),
+    ("fnv1_64", KeyHash::Fnv1_64),
+    ("fnv1a_32", KeyHash::Fnv1a32),
+    ("fnv1a_64", KeyHash::Fnv1a64),
+    ("md5", KeyHash::Md5),
+    ("murmur", KeyHash::Murmur),
+    ("one_at_a_time", KeyHash::OneAtATime),
+];
+
+/// Their names.
+pub(super) fn key_hashes() -> Vec<String> {
+    NAMED.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
 impl KeyHash {
     /// By twemproxy's name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "one_at_a_time" => Self::OneAtATime,
-            "md5" => Self::Md5,
-            "crc16" => Self::Crc16,
-            "crc32" => Self::Crc32,
-            "crc32a" => Self::Crc32a,
-            "fnv1_64" => Self::Fnv1_64,
-            "fnv1a_64" => Self::Fnv1a64,
-            "fnv1_32" => Self::Fnv1_32,
-            "fnv1a_32" => Self::Fnv1a32,
-            "murmur" => Self::Murmur,
-            _ => return None,
-        })
+        NAMED.iter().find(|(known, _)| *known == name).map(|(_, hash)| *hash)
     }
 
     fn hash(self, key: &[u8]) -> u32 {

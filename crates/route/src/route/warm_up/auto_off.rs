@@ -7,6 +7,7 @@
 use std::cell::Cell;
 
 use crate::config::fields::Fields;
+use crate::config::shape::{SHARE, Shape, Takes, field};
 use crate::config::{ConfigError, Json};
 use crate::settings::{Clock, Log};
 
@@ -33,14 +34,23 @@ struct State {
     is_off: bool,
 }
 
+/// `auto_off`
+pub(super) static SHAPE: Shape = Shape {
+    name: "auto_off",
+    fields: &[&[
+        field("share", SHARE, "of what is found, found in the cold one (0.95)"),
+        field("minutes", Takes::Whole(1, 100_000), "so many in a row (5)"),
+    ]],
+};
+
 impl AutoOff {
     pub(super) fn read(json: &Json, clock: Clock, log: Log) -> Result<Self, ConfigError> {
-        let fields = Fields::new(json, "auto_off");
+        let fields = Fields::new(json, &SHAPE);
         let share = fields.number("share")?.unwrap_or(0.95);
         if !(0.0..=1.0).contains(&share) {
             return Err(fields.error(format!("share is {share}, expected 0 to 1")));
         }
-        let minutes = fields.integer("minutes", 1..=100_000)?.unwrap_or(5);
+        let minutes = fields.integer("minutes")?.unwrap_or(5);
         let state = State { minute: clock.unix_s() / 60, ..State::default() };
         Ok(Self { share, minutes, clock, log, state: Cell::new(state) })
     }
