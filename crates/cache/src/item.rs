@@ -33,7 +33,7 @@ mod header;
 mod shape;
 pub use header::IDLE_MAX_S;
 pub(crate) use header::{Header, LINK, LINK_FIRST};
-pub(crate) use shape::{Extras, Shape};
+pub(crate) use shape::{Extras, Shape, link_value_bytes};
 
 /// The largest expiry second that a life word holds: 34 years after the start.
 pub(crate) const EXPTIME_MAX: u32 = ItemRef::STALE - 1;
@@ -115,7 +115,7 @@ impl<'h> ItemRef<'h> {
     pub fn value_parts(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
         let (slab, shape) = (self.slab, self.shape());
         let links = self.links();
-        let link_bytes = shape::link_value_bytes(slab);
+        let link_bytes = link_value_bytes(slab);
         let mut left = shape.value_bytes - shape.inline_bytes;
         std::iter::once(self.inline_value(&shape)).chain(links.map(move |link| {
             let len = left.min(link_bytes);

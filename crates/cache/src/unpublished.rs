@@ -5,7 +5,7 @@
 
 use crate::classes::Class;
 use crate::handle::{Handle, Key};
-use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape};
+use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
 use crate::slab::{Owned, Slab};
 use crate::writer::NoRoom;
 use guira_index::{Index, Location};
@@ -72,6 +72,12 @@ impl Unpublished {
     pub fn advance(&mut self, n: usize) {
         self.filled += n;
         debug_assert!(self.filled <= self.shape.value_bytes);
+    }
+
+    /// The link that the next byte goes to, of a value that its head holds no more of, and the place there.
+    fn next_link(&self, slab: &Slab) -> (usize, usize) {
+        let (whole, behind_head) = (link_value_bytes(slab), self.filled - self.shape.inline_bytes);
+        (behind_head / whole, behind_head % whole)
     }
 
     pub(crate) fn class(&self, slab: &Slab) -> usize {
@@ -158,25 +164,46 @@ impl<I: Index> Handle<'_, I> {
     /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
     /// Takes the next chunk of a chained value when the last one is full.
     pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
+        if self.wants_chunk(new) {
+            let largest = self.cache.slab.classes.largest();
+            new.links.push(self.allocate(largest, None, now)?.0);
+        }
+        Ok(self.room_at_hand(new))
+    }
+
+    /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
+    pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
         let slab = &self.cache.slab;
         let shape = new.shape;
         if new.filled < shape.inline_bytes {
             let at = new.word(slab) * 4 + shape.value_at() + new.filled;
-            return Ok(slab.arena.bytes_mut(&mut new.head, at, shape.inline_bytes - new.filled));
+            return slab.arena.bytes_mut(&mut new.head, at, shape.inline_bytes - new.filled);
         }
-        if new.filled == shape.value_bytes {
-            return Ok(&mut []);
-        }
-        let largest = slab.classes.largest();
-        let whole = slab.classes.bytes(largest) - LINK_WORDS * 4;
-        let (link, offset) =
-            ((new.filled - shape.inline_bytes) / whole, (new.filled - shape.inline_bytes) % whole);
-        if link == new.links.len() {
-            new.links.push(self.allocate(largest, None, now)?.0);
-        }
-        let at = (slab.word_of(new.links[link].location()) + LINK_WORDS) * 4 + offset;
-        let len = (whole - offset).min(shape.value_bytes - new.filled);
-        Ok(slab.arena.bytes_mut(&mut new.links[link], at, len))
+        let (link, offset) = new.next_link(slab);
+        let Some(chunk) = new.links.get_mut(link) else { return &mut [] };
+        let at = (slab.word_of(chunk.location()) + LINK_WORDS) * 4 + offset;
+        let len = (link_value_bytes(slab) - offset).min(shape.value_bytes - new.filled);
+        slab.arena.bytes_mut(chunk, at, len)
+    }
+
+    /// Whether the next byte of the value needs a chunk that isn't taken yet.
+    pub fn wants_chunk(&self, new: &Unpublished) -> bool {
+        let is_in_links =
+            new.filled >= new.shape.inline_bytes && new.filled < new.shape.value_bytes;
+        is_in_links && new.next_link(&self.cache.slab).0 == new.links.len()
+    }
+
+    /// Bytes of the chunks that the item has taken.
+    pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
+        let slab = &self.cache.slab;
+        let head = slab.class_of(new.head.location());
+        slab.classes.bytes(head) + new.links.len() * self.chunk_bytes_max()
+    }
+
+    /// Bytes of the largest chunk.
+    pub fn chunk_bytes_max(&self) -> usize {
+        let classes = &self.cache.slab.classes;
+        classes.bytes(classes.largest())
     }
 
     /// The item with all of `parts` as its value; without room for them it is discarded.

@@ -76,6 +76,7 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
         Some(b"reset") => {
             shared.cache.reset_stats();
             shared.gauges.reset();
+            shared.unfinished.reset();
             shared.detail.clear();
             shared.crawler.reset();
             shared.watch.reset();

@@ -11,6 +11,8 @@
 //! 2. Input and output buffers belong to the worker; a connection keeps a piece of a request, or what
 //!    it didn't get to. An idle one holds neither.
 //! 3. A request is taken off the input only when it is answered, or its state says where it stands.
+//! 4. What it holds for a request that isn't whole is charged (`crate::unfinished`): the piece in `input`, and the
+//!    chunks of an item in the making, which are taken as its value arrives.
 //!
 //! # Costs
 //! One `recv` and one `send` a batch. No allocation for whole requests.
@@ -19,6 +21,7 @@ mod fed;
 mod input;
 mod login;
 mod packets;
+mod refuse;
 mod steps;
 mod stream;
 #[cfg(test)]
@@ -31,10 +34,12 @@ use crate::execute::{Executor, Fed};
 use crate::output::{Mark, Output, Unsent};
 use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
+use crate::unfinished::Charge;
 use crate::watch::CloseReason;
 use crate::worker::Turn;
 use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
 use login::LoggedOut;
+use refuse::Refused;
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
@@ -49,8 +54,10 @@ pub(crate) struct Connection {
     /// `Auto` until the first byte has come.
     protocol: Protocol,
     state: State,
-    /// Received and not consumed.
+    /// Received and not consumed, from `done` on.
     input: Vec<u8>,
+    /// Bytes of `input` that are consumed, while it is too much to move.
+    done: usize,
     /// Bytes of `input` known to hold no newline; 0 in binary.
     scanned: usize,
     unsent: Unsent,
@@ -64,6 +71,8 @@ pub(crate) struct Connection {
     /// The flush that the request at hand waits for.
     flush_asked: Option<FlushAsked>,
     last_request_s: u32,
+    /// What it is charged for the request that isn't whole.
+    pub(crate) charge: Charge,
 }
 
 /// Where in the stream of requests a connection stands.
@@ -80,6 +89,10 @@ enum State {
     Value(Box<Arriving>),
     /// Within a body that nobody wants; so many bytes are to come.
     Swallow(u64),
+    /// Within a line that nobody wants.
+    SwallowLine,
+    /// Within a request that is to be refused.
+    Refused(Refused),
     /// Another thread answers.
     Fed(Fed),
     /// Answered for the last time.
@@ -115,6 +128,7 @@ pub(crate) enum Interest {
 }
 
 /// What a connection wants next.
+#[derive(Clone, Copy)]
 pub(crate) enum Next {
     /// To be woken by the socket.
     Wait(Interest),
@@ -175,6 +189,7 @@ impl Connection {
             protocol,
             state: State::New,
             input: Vec::new(),
+            done: 0,
             scanned: 0,
             unsent: Unsent::default(),
             interest: Interest::Read,
@@ -183,6 +198,7 @@ impl Connection {
             waits_since_ms: None,
             flush_asked: None,
             last_request_s: now,
+            charge: Charge::default(),
         }
     }
 
@@ -201,7 +217,13 @@ impl Connection {
             // It has its turn coming.
             return Next::Nothing;
         }
-        match self.try_serve(turn, rooms) {
+        let next = self.try_serve(turn, rooms);
+        self.judge(turn, next)
+    }
+
+    /// What it wants next, given how the work went.
+    fn judge(&mut self, turn: &Turn<'_>, worked: io::Result<Next>) -> Next {
+        match worked {
             Ok(Next::Wait(Interest::Read)) if matches!(self.state, State::Closing) => Next::Close,
             Ok(next) => next,
             Err(error) => {
@@ -224,16 +246,16 @@ impl Connection {
                 return Ok(Next::Wait(Interest::Read));
             }
         }
-        let mut input = self.lend_input(rooms);
+        let (mut input, done) = self.lend_input(rooms);
         if !self.has_backlog {
             match self.receive(turn, &mut input, &mut rooms.wire) {
                 Ok(0) | Err(Errno::CONNRESET) => {
-                    self.keep_input(input, 0, rooms);
+                    self.keep_input(input, done, rooms);
                     return Ok(Next::Close);
                 }
                 Ok(_) => {}
                 Err(Errno::AGAIN | Errno::INTR) => {
-                    self.keep_input(input, 0, rooms);
+                    self.keep_input(input, done, rooms);
                     // A handshake may have to say something that the socket didn't take.
                     let has_all = self.unsent.is_empty();
                     return Ok(Next::Wait(if has_all { Interest::Read } else { Interest::Write }));
@@ -245,9 +267,20 @@ impl Connection {
                 self.seat.set_last_request(turn.now);
             }
         }
+        self.work_on(turn, rooms, input, done)
+    }
+
+    /// Works on what is in `input` behind its first `done` bytes, and keeps the rest.
+    fn work_on(
+        &mut self,
+        turn: &Turn<'_>,
+        rooms: &mut Rooms,
+        input: Vec<u8>,
+        done: usize,
+    ) -> io::Result<Next> {
         let mut consumed = 0;
-        let next = self.work(turn, rooms, &input, &mut consumed);
-        self.keep_input(input, consumed, rooms);
+        let next = self.work(turn, rooms, &input[done..], &mut consumed);
+        self.keep_input(input, done + consumed, rooms);
         next
     }
 
@@ -315,7 +348,7 @@ impl Connection {
     /// The input is used up but for a piece.
     fn rest(&mut self, piece: Piece) {
         let doing = match (&self.state, piece) {
-            (State::Swallow(_), _) => Doing::Swallowing,
+            (State::Swallow(_) | State::SwallowLine, _) => Doing::Swallowing,
             (_, Piece::Body) => Doing::ReadingBody,
             (_, Piece::Line(_)) => Doing::Reading,
         };
@@ -392,7 +425,9 @@ impl Connection {
             channel.say_goodbye(&mut self.unsent);
         }
         match self.state {
-            State::Value(arriving) => handle.discard(arriving.new),
+            State::Value(arriving) | State::Refused(Refused::Value(arriving)) => {
+                handle.discard(arriving.new);
+            }
             State::Fed(fed) => fed.feed.abandon(),
             _ => {}
         }

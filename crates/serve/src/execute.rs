@@ -15,7 +15,7 @@ mod store;
 mod watched;
 
 pub(crate) use meta::asks_unique;
-pub(crate) use store::{Asked, Begun};
+pub(crate) use store::{Asked, Begun, earns_chunk};
 
 use crate::admin;
 use crate::batch::{Line, prefetch_keys};

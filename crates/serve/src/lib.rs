@@ -48,6 +48,7 @@ mod sockets;
 mod stats;
 mod tls;
 mod udp;
+mod unfinished;
 mod version;
 mod warm;
 mod watch;

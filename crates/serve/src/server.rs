@@ -24,6 +24,7 @@ use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
 use crate::tls::Tls;
 use crate::udp::{Budget, Datagrams};
+use crate::unfinished::Unfinished;
 use crate::watch::Watch;
 use crate::worker::Worker;
 use crate::{daemon, http, privileges, warm};
@@ -152,6 +153,7 @@ pub(crate) fn share(
         watch: Watch::default(),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
         budget: Budget::new(settings.extended.udp_budget_bytes),
+        unfinished: Unfinished::new(&settings),
         measures: (0..settings.threads).map(|_| Measures::default()).collect(),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
         is_stopping: AtomicBool::new(false),

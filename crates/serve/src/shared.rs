@@ -14,6 +14,7 @@ use crate::roster::Roster;
 use crate::settings::Settings;
 use crate::tls::Tls;
 use crate::udp::Budget;
+use crate::unfinished::Unfinished;
 use crate::watch::Watch;
 use guira_cache::Cache;
 use parking_lot::Mutex;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) measures: Vec<Measures>,
     /// What sources of datagrams may be sent.
     pub(crate) budget: Budget,
+    /// What requests that aren't whole may hold.
+    pub(crate) unfinished: Unfinished,
     /// Set before `stop` rings, for threads that look rather than wait.
     pub(crate) is_stopping: AtomicBool,
     /// Rings once when the server stops gracefully: no new connections, finish, go.

@@ -20,6 +20,7 @@ use crate::measure::Sample;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::udp::Datagrams;
+use crate::unfinished::{Queue, STALLED_S};
 use crate::watch::{CloseReason, Event};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
@@ -49,6 +50,8 @@ pub(crate) struct Worker<'s> {
     unsent_bytes: usize,
     /// Connections that keep a piece of a request.
     pieces: usize,
+    /// Connections that hold memory for a request that isn't whole.
+    unfinished: Queue,
     now: u32,
     turns: u32,
     sample: Option<Sample<'s>>,
@@ -104,6 +107,7 @@ impl<'s> Worker<'s> {
             rooms: Rooms::default(),
             unsent_bytes: 0,
             pieces: 0,
+            unfinished: Queue::default(),
             now: shared.clock.now(),
             turns: 0,
             sample: None,
@@ -186,8 +190,40 @@ impl<'s> Worker<'s> {
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) -> io::Result<()> {
+        let holds_more =
+            self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready))?;
+        if holds_more { self.keep_budget() } else { Ok(()) }
+    }
+
+    /// Refuses requests that aren't whole, until the others are within their budget.
+    #[cold]
+    fn keep_budget(&mut self) -> io::Result<()> {
+        while self.shared.unfinished.is_used_up() {
+            let Some((first, last)) = self.unfinished.ends() else { break };
+            let since_s =
+                |connection: &Connection| self.now.saturating_sub(connection.last_request_s());
+            let is_stalled =
+                self.connections[first].as_deref().is_some_and(|c| since_s(c) > STALLED_S);
+            let place = if is_stalled { first } else { last };
+            self.shared.unfinished.count_refused();
+            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms))?;
+            if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
+                self.close(place, CloseReason::Error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has one connection do something, and sees to what it wants next. Whether it holds more for a request that isn't
+    /// whole.
+    #[inline]
+    fn work(
+        &mut self,
+        place: usize,
+        what: impl FnOnce(&mut Connection, &Turn<'_>, &mut Rooms) -> Next,
+    ) -> io::Result<bool> {
         // A connection may have closed since the event, or since it was put off.
-        let Some(connection) = &mut self.connections[place] else { return Ok(()) };
+        let Some(connection) = &mut self.connections[place] else { return Ok(false) };
         let (shared, sample) = (self.shared, self.sample);
         let watched = shared.watch.kinds();
         let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
@@ -196,7 +232,7 @@ impl<'s> Worker<'s> {
         if watched.meets(WatchKinds::EVICTIONS) {
             self.handle.note_evictions(self.now);
         }
-        let mut next = connection.serve(&turn, &mut self.rooms, ready);
+        let mut next = what(connection, &turn, &mut self.rooms);
         if watched.meets(WatchKinds::EVICTIONS) {
             self.shared.watch.tell_evictions(&self.handle, self.now, &self.shared.mailboxes);
         }
@@ -211,6 +247,18 @@ impl<'s> Worker<'s> {
             self.shared.gauges.pieces_refused();
             next = Next::Close;
         }
+        let (held, holds) = (connection.charge.bytes, connection.unfinished_bytes(&self.handle));
+        if holds != held {
+            let charge = (&mut connection.charge, place);
+            self.unfinished.charge(charge, holds, &self.shared.unfinished);
+        }
+        self.settle(place, next)?;
+        Ok(holds > held)
+    }
+
+    /// Sees to what a connection wants next.
+    fn settle(&mut self, place: usize, next: Next) -> io::Result<()> {
+        let Some(connection) = &mut self.connections[place] else { return Ok(()) };
         match next {
             Next::Wait(interest) => {
                 if let Some(flags) = connection.change_interest(interest) {
@@ -288,7 +336,8 @@ impl<'s> Worker<'s> {
     }
 
     fn close(&mut self, place: usize, reason: CloseReason) {
-        let Some(connection) = self.connections[place].take() else { return };
+        let Some(mut connection) = self.connections[place].take() else { return };
+        self.unfinished.charge((&mut connection.charge, place), 0, &self.shared.unfinished);
         let fd = connection.fd();
         self.unsent_bytes -= connection.unsent_bytes();
         self.pieces -= usize::from(connection.keeps_piece());

@@ -64,8 +64,8 @@ impl Connection {
                 if error.close { Step::Close } else { Step::More }
             }
             After::Large { request, line_bytes } => {
-                let head = &input[at..at + line_bytes];
-                self.begin_value(executor, &Asked::Packet(request), head, consumed)
+                let (head, body) = input[at..].split_at(line_bytes);
+                self.begin_value(executor, &Asked::Packet(request), (head, body.len()), consumed)
             }
         }
     }

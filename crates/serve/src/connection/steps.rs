@@ -2,7 +2,7 @@
 
 use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
 use crate::batch::{After, BODY_IN_INPUT_MAX, Line, Piece, collect, prefetch, recycle};
-use crate::execute::{Asked, Begun, Executor, Flow};
+use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk};
 use crate::measure::kind_of;
 use crate::settings::Protocol;
 use guira_cache::NoRoom;
@@ -32,6 +32,8 @@ impl Connection {
             State::Keys(_) => self.run_keys(executor, rest, consumed),
             State::Value(_) => self.take_value(executor, rest, consumed),
             State::Swallow(_) => self.swallow(rest, consumed),
+            State::SwallowLine => self.swallow_line(rest, consumed),
+            State::Refused(_) => self.turn_away(executor, rest, consumed),
             State::Fed(_) => Step::Fed,
             State::Closing => Step::Close,
         }
@@ -120,8 +122,8 @@ impl Connection {
                 if error.close { Step::Close } else { Step::More }
             }
             After::Large { request, line_bytes } => {
-                let line = &input[at..at + line_bytes];
-                self.begin_value(executor, &Asked::Line(request), line, consumed)
+                let (line, body) = input[at..].split_at(line_bytes);
+                self.begin_value(executor, &Asked::Line(request), (line, body.len()), consumed)
             }
         }
     }
@@ -159,20 +161,21 @@ impl Connection {
         Step::More
     }
 
-    /// Begins a large item: its memory is taken as its bytes arrive.
+    /// Begins a large item, of whose value so many bytes have come behind its line: its memory is taken as they arrive.
     pub(super) fn begin_value(
         &mut self,
         executor: &mut Executor<'_>,
         asked: &Asked<'_>,
-        line: &[u8],
+        (line, arrived_bytes): (&[u8], usize),
         consumed: &mut usize,
     ) -> Step {
-        match executor.begin(asked) {
+        match executor.begin(asked, arrived_bytes) {
             Begun::Arriving { new, end_bytes } => {
                 let arriving = Arriving { line: line.into(), new, end_bytes };
                 self.state = State::Value(Box::new(arriving));
             }
             Begun::Refused { swallow } => self.state = State::Swallow(swallow),
+            Begun::Waiting => return Step::Piece(Piece::Body),
             Begun::Later => return Step::Later,
         }
         *consumed += line.len();
@@ -189,6 +192,13 @@ impl Connection {
         let State::Value(arriving) = &mut self.state else { return Step::More };
         let mut rest = rest;
         while !rest.is_empty() && arriving.new.missing_bytes() > 0 {
+            if executor.handle().wants_chunk(&arriving.new) {
+                let arrived = arriving.new.value_bytes() - arriving.new.missing_bytes();
+                let chunk = executor.handle().chunk_bytes_max();
+                if !earns_chunk(arrived + rest.len(), chunk.min(arriving.new.missing_bytes())) {
+                    return Step::Piece(Piece::Body);
+                }
+            }
             match executor.handle().room(&mut arriving.new, executor.now()) {
                 Ok(room) => {
                     let taken = room.len().min(rest.len());
@@ -212,7 +222,7 @@ impl Connection {
     }
 
     /// There is no memory for the rest: says so, and throws the rest away.
-    fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
+    pub(super) fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
         let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
             return Step::More;
         };

@@ -102,6 +102,28 @@ impl<'s> Served<'s> {
     }
 }
 
+#[test]
+fn a_long_line_is_moved_for_its_length_once_however_few_keys_are_answered_at_a_time() {
+    let shared = shared("-m 8");
+    let mut served = Served::new(&shared);
+    let line = [&b"get "[..], &b"k ".repeat(100_000), b"\r\n"].concat();
+    let mut sent = 0;
+    let mut moved = 0;
+    while sent < line.len() || served.has_more() {
+        sent += served.client.write(&line[sent..]).unwrap_or(0);
+        let mut next = served.serve(Some(EventFlags::IN));
+        while matches!(next, Next::Again) {
+            let before = served.connection.input.as_ptr();
+            next = served.serve(None);
+            let input = &served.connection.input;
+            let is_moved = input.as_ptr() != before || served.connection.done == 0;
+            moved += if is_moved { input.len() } else { 0 };
+        }
+    }
+    assert_eq!(served.replies(), b"END\r\n");
+    assert!(moved <= 2 * line.len(), "{moved} bytes of {} were moved", line.len());
+}
+
 /// Requests of each kind that a connection has a state for.
 fn stream() -> Vec<u8> {
     let large = vec![b'x'; 20_000];

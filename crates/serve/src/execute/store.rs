@@ -22,8 +22,16 @@ pub(crate) enum Begun {
         /// Bytes of the body.
         swallow: u64,
     },
+    /// Too little of the value has come to take memory for it.
+    Waiting,
     /// There is no memory yet.
     Later,
+}
+
+/// Whether so many bytes of a value pay for the chunk that takes them in. A chunk is taken when an eighth of it has come:
+/// nobody gets memory for a promise, and what a receive brings is usually enough to receive the rest in place.
+pub(crate) fn earns_chunk(arrived_bytes: usize, chunk_bytes: usize) -> bool {
+    arrived_bytes >= chunk_bytes / CHUNK_SHARE
 }
 
 /// A storage request in either form.
@@ -165,8 +173,8 @@ impl Executor<'_> {
         Flow::Done
     }
 
-    /// Begins a large item.
-    pub(crate) fn begin(&mut self, asked: &Asked<'_>) -> Begun {
+    /// Begins a large item, of whose value so many bytes have come.
+    pub(crate) fn begin(&mut self, asked: &Asked<'_>, arrived_bytes: usize) -> Begun {
         let mut room = [0; KEY_BYTES_MAX];
         let Some((command, key)) = self.command(asked, &mut room) else {
             return Begun::Refused { swallow: 0 };
@@ -177,6 +185,9 @@ impl Executor<'_> {
         if !self.fits(command, &key) {
             self.refuse_too_large(command, &key);
             return Begun::Refused { swallow };
+        }
+        if !earns_chunk(arrived_bytes, value_bytes.min(self.handle().chunk_bytes_max())) {
+            return Begun::Waiting;
         }
         let how = self.how(command);
         match self.handle().begin(&key, value_bytes, &how, self.now()) {
@@ -231,12 +242,22 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Answers a storage request for which memory ran out within its value.
-    pub(crate) fn refuse_for_memory(&mut self, asked: &Asked<'_>) {
+    /// Answers a request for which memory ran out before it was whole; the bytes of its body.
+    pub(crate) fn refuse_for_memory(&mut self, asked: &Asked<'_>) -> u64 {
         let mut room = [0; KEY_BYTES_MAX];
         if let Some((command, key)) = self.command(asked, &mut room) {
             self.refuse_no_memory(command, &key);
+            return u64::from(command.value_bytes()) + command.end().len() as u64;
         }
+        match asked {
+            Asked::Line(_) => self.say(fixed::OUT_OF_MEMORY_READING),
+            Asked::Packet(request) => {
+                let out = &mut self.output.bytes;
+                let text = "Out of memory reading request";
+                binary::reply::error_saying(out, request.echo, Status::OutOfMemory, text);
+            }
+        }
+        0
     }
 
     fn command<'b>(
@@ -466,6 +487,9 @@ impl Why {
         }
     }
 }
+
+/// Of so many bytes of a chunk one must have come.
+const CHUNK_SHARE: usize = 8;
 
 /// The cache's mode for a verb, and whether it compares uniques.
 fn mode_of(verb: Verb) -> (Mode, bool) {

@@ -75,6 +75,8 @@ pub struct Extended {
     pub worker_logbuf_bytes: usize,
     /// What clients may make all threads keep, by memcached's account; 0 no limit.
     pub read_buf_mem_limit_bytes: u64,
+    /// What requests that aren't whole may hold in all; 0: a tenth of the memory for items.
+    pub unfinished_limit_bytes: usize,
     /// Shown only.
     pub drop_privileges: bool,
     /// The `ssl_*` sub-options, which `-Z` works with.
@@ -120,6 +122,7 @@ impl Default for Extended {
             watcher_logbuf_bytes: 256 << 10,
             worker_logbuf_bytes: 64 << 10,
             read_buf_mem_limit_bytes: 0,
+            unfinished_limit_bytes: 0,
             drop_privileges: false,
             tls: TlsSettings::default(),
             tls_given: None,

@@ -41,6 +41,15 @@ const CONNECTIONS: &[Suboption] = &[
                pipeline or one more piece ends its connection. 0: no limit",
         shown: Shown::As("read_buf_mem_limit", |e| e.read_buf_mem_limit_bytes.to_string()),
     },
+    Suboption {
+        name: "unfinished_limit",
+        takes: Size(MB, 1..=(1 << 50), |e, n| e.unfinished_limit_bytes = n),
+        unset: Follows("a tenth of -m"),
+        help: "what requests that aren't whole may hold, at least twice -I: pieces of lines and of values; the newest \
+               is refused when it is used up",
+        // What it comes to depends on -m and -I.
+        shown: Shown::Live,
+    },
 ];
 
 const MEMORY: &[Suboption] = &[

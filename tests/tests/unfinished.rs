@@ -1,0 +1,238 @@
+//! Requests that never become whole: what they may hold, who gives way, and that everybody else is served as before.
+//!
+//! 140 connections that announced 500,000 bytes each and sent none of them once emptied a cache of 64 MB.
+
+use guira_tests::client::Client;
+use guira_tests::server::{Program, Server, eventually};
+
+/// Flags that a server is started with, and the bytes that unfinished requests may then hold.
+const SERVERS: [(&[&str], usize); 3] =
+    [(&[], (64 << 20) / 10), (&["-m", "64"], (64 << 20) / 10), (&["-m", "1024"], (1 << 30) / 10)];
+const READING: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
+const STORING: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
+/// What a program may take beside its budgets.
+const BESIDE_BYTES: u64 = 64 << 20;
+
+fn own(client: &mut Client, name: &str) -> usize {
+    client.stat_word("stats guira", name).parse().expect("a number")
+}
+
+/// Waits until the server has read all that was sent before.
+fn read(asking: &mut Client, bytes: u64) {
+    eventually("the server reads all", || asking.stat("bytes_read") >= bytes);
+}
+
+/// 70 MB of items of 10,000 bytes; how many are there.
+fn fill(client: &mut Client) -> u64 {
+    let value = vec![b'v'; 10_000];
+    for hundred in 0..70 {
+        let mut all = Vec::new();
+        for n in 0..100 {
+            all.extend_from_slice(format!("set r{hundred}.{n} 0 0 10000 noreply\r\n").as_bytes());
+            all.extend_from_slice(&value);
+            all.extend_from_slice(b"\r\n");
+        }
+        assert_eq!(client.exchange(&all).bytes, b"");
+    }
+    client.stat("curr_items")
+}
+
+#[test]
+fn what_is_announced_and_not_sent_holds_nothing_and_evicts_nobody() {
+    for (flags, limit) in SERVERS {
+        let server = Server::start(Program::Guira, flags);
+        let mut asking = server.connect();
+        assert_eq!(own(&mut asking, "unfinished_limit_bytes"), limit, "{flags:?}");
+        let residents = fill(&mut asking);
+        let before = asking.stat("bytes_read");
+        let mut clients: Vec<_> = (0..600).map(|_| server.connect()).collect();
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.send(format!("set h{n:03} 0 0 500000\r\n").as_bytes());
+        }
+        read(&mut asking, before + 600 * 21);
+        assert!(own(&mut asking, "unfinished_bytes") <= 600 * 256, "{flags:?}");
+        assert_eq!(own(&mut asking, "unfinished_refused"), 0, "{flags:?}");
+        assert_eq!(asking.stat("curr_items"), residents, "{flags:?}");
+        let large = vec![b'l'; 400_000];
+        assert_eq!(asking.set("large", &large), "STORED\r\n", "{flags:?}");
+        assert_eq!(asking.get("large").as_deref(), Some(&large[..]), "{flags:?}");
+        // Who announced may still send.
+        let mut last = clients.pop().unwrap();
+        last.send(&vec![b'x'; 500_000]);
+        assert_eq!(last.exchange(b"\r\n").bytes, b"STORED\r\n", "{flags:?}");
+        drop(clients);
+        eventually("all is given back", || own(&mut asking, "unfinished_bytes") == 0);
+    }
+}
+
+#[test]
+fn values_but_for_their_last_byte_stay_within_the_budget_and_the_newest_are_told() {
+    for (flags, limit) in SERVERS {
+        let server = Server::start(Program::Guira, flags);
+        let mut asking = server.connect();
+        let residents = fill(&mut asking);
+        let before = asking.stat("bytes_read");
+        let mut clients: Vec<_> = (0..140).map(|_| server.connect()).collect();
+        let body = vec![b'x'; 499_999];
+        for (n, client) in clients.iter_mut().enumerate() {
+            client.send(format!("set h{n:03} 0 0 500000\r\n").as_bytes());
+            client.send(&body);
+        }
+        read(&mut asking, before + 140 * (21 + 499_999));
+        let held = own(&mut asking, "unfinished_bytes");
+        assert!(held <= limit, "{flags:?}: {held} of {limit}");
+        let refused = own(&mut asking, "unfinished_refused");
+        let is_small = limit < 140 * 500_000;
+        assert_eq!(refused > 0, is_small, "{flags:?}: {refused} refused");
+        // What they hold was evicted, and, where threads wait for each other, pages that nobody needs any more.
+        let lost = residents.saturating_sub(asking.stat("curr_items"));
+        let most = 2 * limit as u64 + (4 << 20);
+        assert!(lost * 10_000 <= most, "{flags:?}: {lost} evicted");
+        for n in 0..100 {
+            assert_eq!(asking.set(&format!("small{n}"), &[b's'; 1000]), "STORED\r\n");
+        }
+        assert!(server.resident_bytes() < (512 << 20), "{flags:?}");
+        let mut stored = 0;
+        for client in &mut clients {
+            let reply = client.exchange(b"x\r\n");
+            assert!(!reply.closed, "{flags:?}");
+            match &reply.bytes[..] {
+                b"STORED\r\n" => stored += 1,
+                other => assert_eq!(other, STORING, "{flags:?}"),
+            }
+        }
+        assert_eq!(stored, 140 - refused, "{flags:?}");
+        assert_eq!(own(&mut asking, "unfinished_bytes"), 0, "{flags:?}");
+    }
+}
+
+#[test]
+fn get_lines_without_an_end_stay_within_the_budget() {
+    let line = [b"get ".to_vec(), vec![b' '; 4 << 20]].concat();
+    for (flags, limit) in SERVERS {
+        let connections = 2 * limit / line.len() + 2;
+        let server = Server::start(Program::Guira, flags);
+        let mut asking = server.connect();
+        let idle = server.resident_bytes();
+        let before = asking.stat("bytes_read");
+        let mut clients: Vec<_> = (0..connections).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send(&line);
+        }
+        read(&mut asking, before + (connections * line.len()) as u64);
+        assert!(own(&mut asking, "unfinished_bytes") <= limit, "{flags:?}");
+        let resident = server.resident_bytes();
+        assert!(resident < idle + limit as u64 + BESIDE_BYTES, "{flags:?}: {resident}");
+        let refused = own(&mut asking, "unfinished_refused");
+        assert!(refused > connections / 3, "{flags:?}: {refused} of {connections} refused");
+        let mut told = 0;
+        for client in &mut clients {
+            let reply = client.exchange(b"k\r\n");
+            assert!(!reply.closed, "{flags:?}");
+            match &reply.bytes[..] {
+                b"END\r\n" => {}
+                other => {
+                    assert_eq!(other, READING, "{flags:?}");
+                    told += 1;
+                }
+            }
+        }
+        assert_eq!(told, refused, "{flags:?}");
+    }
+}
+
+/// Binary requests: a set with a piece of its value.
+fn packet(value_bytes: u32, sent: usize) -> Vec<u8> {
+    let mut all = vec![0x80, 1, 0, 1, 8, 0, 0, 0];
+    all.extend_from_slice(&(8 + 1 + value_bytes).to_be_bytes());
+    all.extend_from_slice(&[0; 4 + 8 + 8]);
+    all.push(b'b');
+    all.extend(std::iter::repeat_n(b'x', sent));
+    all
+}
+
+#[test]
+fn each_protocol_is_told_in_its_own_words_and_stays_in_step() {
+    let server = Server::start(Program::Guira, &["-o", "unfinished_limit=1", "-t", "1"]);
+    let mut asking = server.connect();
+    // The largest item has its place: the budget is 2 MiB. What comes first takes all of it.
+    assert_eq!(own(&mut asking, "unfinished_limit_bytes"), 2 << 20);
+    let mut first = server.connect();
+    let before = asking.stat("bytes_read");
+    let line = [b"get ".to_vec(), vec![b' '; 1_500_000]].concat();
+    first.send(&line);
+    read(&mut asking, before + line.len() as u64);
+    // What begins a request, how much of it follows, what ends it, and what is told.
+    type Piece<'p> = (&'p [u8], usize, &'p [u8], &'p [u8]);
+    let pieces: [Piece<'_>; 5] = [
+        (b"set k 0 0 900000\r\n", 899_999, b"x\r\n", STORING),
+        (b"ms k 900000\r\n", 899_999, b"x\r\n", STORING),
+        (b"set k 0 0 900000 noreply\r\n", 899_999, b"x\r\n", b""),
+        (b"gets ", 899_000, b" k\r\n", READING),
+        (b"lease-set k 0 0 0 900000\r\n", 899_999, b"x\r\n", STORING),
+    ];
+    for (head, bytes, rest, told) in pieces {
+        let mut client = server.connect();
+        let refused = own(&mut asking, "unfinished_refused");
+        assert_eq!(asking.set("k", b"old"), "STORED\r\n");
+        let fill = if told == READING { b' ' } else { b'x' };
+        client.send(&[head.to_vec(), vec![fill; bytes]].concat());
+        eventually("the newest is refused", || own(&mut asking, "unfinished_refused") > refused);
+        let reply = client.exchange(rest);
+        assert_eq!((&reply.bytes[..], reply.closed), (told, false), "{head:?}");
+        // Better a miss than a value that the client believes to have replaced.
+        let replaces = told != READING && !head.starts_with(b"lease");
+        assert_eq!(asking.get("k").is_none(), replaces, "{head:?}");
+    }
+    let mut client = server.connect();
+    let refused = own(&mut asking, "unfinished_refused");
+    client.send(&packet(900_000, 899_999));
+    eventually("the newest is refused", || own(&mut asking, "unfinished_refused") > refused);
+    // The last byte, and a no-op.
+    client.send(&[&b"x\x80\x0a"[..], &[0; 22]].concat());
+    let reply = client.read_exact(24 + "Out of memory allocating item".len() + 24);
+    assert_eq!((&reply[..2], &reply[6..8]), (&b"\x81\x01"[..], &[0, 0x82][..]));
+    assert_eq!(&reply[24 + 29..][..2], b"\x81\x0a");
+    // Who was first was left alone.
+    assert_eq!(first.exchange(b"absent\r\n").bytes, b"END\r\n");
+}
+
+#[test]
+fn small_pieces_of_many_count_too_and_a_short_line_is_told_at_its_end() {
+    let server = Server::start(Program::Guira, &["-o", "unfinished_limit=1", "-t", "1"]);
+    let mut asking = server.connect();
+    let before = asking.stat("bytes_read");
+    let mut clients: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send(&[&b"set k 0 0 10000\r\n"[..], &[b'x'; 9_000]].concat());
+    }
+    read(&mut asking, before + 300 * 9_017);
+    assert!(own(&mut asking, "unfinished_bytes") <= 2 << 20);
+    let refused = own(&mut asking, "unfinished_refused");
+    // Of 2 MiB, pieces of nearly 10 KiB.
+    assert!((60..110).contains(&refused), "{refused}");
+    // As many short lines as what is left of the budget has no room for.
+    let mut short: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    for client in &mut short {
+        client.send(b"set short 0 0 3");
+    }
+    eventually("a line is refused", || own(&mut asking, "unfinished_refused") > refused);
+    let mut short_told = 0;
+    for client in &mut short {
+        let reply = client.exchange(b"\r\nabc\r\n");
+        assert!(!reply.closed && [STORING, b"STORED\r\n"].contains(&&reply.bytes[..]));
+        short_told += u64::from(reply.bytes == STORING);
+    }
+    assert!(short_told > 0);
+    let mut told = 0;
+    for client in &mut clients {
+        let reply = client.exchange(&[&[b'x'; 1_000][..], b"\r\n"].concat());
+        assert!(!reply.closed);
+        told += u64::from(reply.bytes == STORING);
+    }
+    // Each of which the server says so, and none else.
+    assert_eq!(
+        told + short_told,
+        asking.stat_word("stats guira", "unfinished_refused").parse().unwrap()
+    );
+}
