@@ -284,8 +284,8 @@ impl Connection {
         (state.queue.outstanding(), state.queue.unsent_bytes())
     }
 
-    /// Gives the connection up if there is one, failing what is outstanding; the next request connects anew. What is
-    /// still on its way to the server is thrown away.
+    /// Gives the connection up, also one that is being opened, failing what is outstanding; the next request connects
+    /// anew. What is still on its way to the server is thrown away.
     pub fn reset(&self) {
         let mut state = self.handle.shared.state.lock();
         state.is_reset = true;

@@ -7,7 +7,7 @@
 //! proxy 0 … n   a tree of routes each, sessions with clients, links to servers      one event loop each
 //!    │ deletes that failed                                    ▲ who is TKO, counters
 //!    ▼                                                        ▼
-//! spool         writes them down                           Shared
+//! deletes       written down, owed to their servers        Shared
 //! ```
 //! Proxies share no tree, no connection and no lock on the way of a request.
 
@@ -16,6 +16,7 @@ mod answer;
 mod calendar;
 mod configuration;
 mod convert;
+mod deletes;
 mod entrance;
 mod etcd;
 mod explain;
@@ -37,9 +38,9 @@ mod proxy;
 mod rates;
 mod refusals;
 mod replay;
+mod returning;
 mod session;
 mod shared;
-mod spool;
 mod statfiles;
 mod stats;
 mod stream;
@@ -58,18 +59,20 @@ use clap::{ArgMatches, Command};
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-pub use replay::command::{command as replay_command, run as replay};
+pub use replay::{command as replay_command, run as replay};
 
 use crate::config::shape::schema;
 use configuration::{Loaded, adopt};
+use deletes::debts::Debts;
+use deletes::spool::Spool;
 use flags::{Typed, Validate};
 use listener::{Dealer, Listening};
 use log::Log;
 use options::Options;
 use proxy::Thread;
 use shared::{READY, STOPPING, Shared};
-use spool::Spool;
 
 /// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
 #[must_use]
@@ -174,13 +177,16 @@ impl Main {
 
 fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
     let log = Log::open(options.log_file.as_deref()).map_err(|e| format!("the log file: {e}"))?;
+    let log = Arc::new(log);
     raise_descriptor_limit();
     let sockets = listener::open(&options.listen, &options.tls.ports)?;
-    let spool = options.spool.clone().map(|dir| Spool::start(dir, &options));
+    let held = Arc::default();
+    let spool = options.spool.clone().map(|dir| Spool::start(dir, &options, &held, &log));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
+    let debts = Debts::new(Arc::clone(&log), spool, held);
     let variables = &options.settings.runtime_variables;
     drop(variables::read(&options.runtime_variables_path, variables));
-    let shared = Arc::new(Shared::new(options, log, spool)?);
+    let shared = Arc::new(Shared::new(options, log, debts)?);
     let loaded = Arc::new(loaded);
     let (is_ready, ready) = channel();
     let start = |n| proxy::start(&shared, n, &loaded, &is_ready);
@@ -191,14 +197,15 @@ fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Re
     let Main { runtime, hang_up } = main;
     let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
     shared.phase.store(STOPPING, Relaxed);
-    // The sockets and their tasks go first, and with them the orders' last senders: then the threads end. Who reads a
-    // configuration meanwhile isn't waited for.
+    // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
+    // read, and end. Who reads a configuration meanwhile isn't waited for.
     runtime.shutdown_background();
     for Thread { orders, handle } in threads {
         drop(orders);
         // A thread that panicked has said so.
         let _ = handle.join();
     }
+    shared.debts.end();
     if let Some(path) = &shared.options.listen.unix {
         let _ = std::fs::remove_file(path);
     }
@@ -219,6 +226,7 @@ async fn until_told(
     let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
     let mut interrupt = heard(SignalKind::interrupt())?;
     let mut terminate = heard(SignalKind::terminate())?;
+    let mut user = heard(SignalKind::user_defined1())?;
     let dns = Arc::clone(&shared.options.dns_servers);
     tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
     if let Some(address) = &shared.options.http {
@@ -227,8 +235,16 @@ async fn until_told(
         let listener = bound.map_err(|e| format!("can't listen on {address}: {e}"))?;
         tokio::spawn(http::serve(listener, Arc::clone(shared)));
     }
-    // Deletes that are left from before go out first. A server that takes too long gets them meanwhile.
-    let _ = tokio::task::spawn_blocking(move || ready.recv_timeout(START_WAIT)).await;
+    // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
+    let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);
+    let all_ready = move || {
+        let is_ready = |_| {
+            let left = until.saturating_duration_since(Instant::now());
+            ready.recv_timeout(left).is_ok()
+        };
+        (0..proxies).all(is_ready)
+    };
+    let _ = tokio::task::spawn_blocking(all_ready).await;
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let dealer = Arc::new(Dealer::new(Arc::clone(shared), orders.clone()));
     let notices = listener::notices(&sockets, shared.logins.is_some());
@@ -262,6 +278,7 @@ async fn until_told(
         tokio::select! {
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
+            _ = user.recv() => return Ok(()),
             () = shared.stop.notified() => return Ok(()),
             _ = hang_up.recv() => {
                 shared.refresh_credentials();

@@ -115,7 +115,13 @@ impl<'s> Driver<'s> {
                     Err(_) => Err(Reply::failure(Outcome::ConnectTimeout, "connect timed out")),
                 });
             }
-            self.shared.state.lock().queue.park(cx.waker());
+            let mut state = self.shared.state.lock();
+            state.queue.park(cx.waker());
+            let is_given_up = state.is_reset;
+            drop(state);
+            if is_given_up {
+                return Poll::Ready(Err(Reply::failure(Outcome::ConnectError, GIVEN_UP)));
+            }
             self.poll_deadlines(cx);
             Poll::Pending
         })
@@ -242,7 +248,7 @@ impl<'s> Driver<'s> {
         queue.park(waker);
         let is_done = *is_closed && queue.outstanding() == 0;
         if is_done || *is_reset {
-            return Some(Reply::failure(Outcome::RemoteError, "the connection was given up"));
+            return Some(Reply::failure(Outcome::RemoteError, GIVEN_UP));
         }
         if self.output.is_empty() {
             queue.take_output(&mut self.output);
@@ -357,6 +363,8 @@ fn broken(outcome: Outcome, error: &io::Error) -> Reply {
     Reply::failure(outcome, Bytes::from(error.to_string()))
 }
 
+/// What requests are told whose connection was reset by its handle.
+const GIVEN_UP: &str = "the connection was given up";
 /// Room for a read.
 const READ_BYTES: usize = 16 << 10;
 /// Less room is made more before a read.

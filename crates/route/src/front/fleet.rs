@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use guira_client::{Ask, AskKeys, Op, Outcome, Reply, Request};
+use tokio::task::JoinHandle;
 
 use super::histogram::Histogram;
 use super::link::{Link, Start, UnderWay};
-use super::replay::on_return;
+use super::returning;
 use super::shared::Shared;
 use crate::outcome::{default_reply, is_error, is_failover_error};
 use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server, key};
@@ -34,6 +35,8 @@ pub(crate) struct Fleet {
     links: RefCell<HashMap<(String, u8, u32), sync::Weak<Link>>>,
     /// How many configurations this thread has had: the same one has the same number on each thread.
     configuration: Cell<u64>,
+    /// Links that send first what their servers are owed.
+    recovering: RefCell<Vec<JoinHandle<()>>>,
     /// Under way.
     shadows: Rc<Cell<usize>>,
 }
@@ -41,7 +44,8 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let (links, configuration) = (RefCell::default(), Cell::new(1));
-        Self { shared, links, configuration, shadows: Rc::default() }
+        let recovering = RefCell::default();
+        Self { shared, links, configuration, recovering, shadows: Rc::default() }
     }
 
     /// What is asked for from now on is of the next configuration.
@@ -57,13 +61,23 @@ impl Fleet {
         if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
             return link;
         }
-        let tko = self.shared.tko(&wanted.server.host_port());
+        let (tko, is_owed) = self.shared.tko(&wanted.server.host_port());
         let shared = Arc::clone(&self.shared);
         let link = Link::new(name, tko, wanted, shared);
         links.retain(|_, link| link.strong_count() > 0);
         links.insert(key, Arc::downgrade(&link));
         self.shared.enter_link(&link);
+        if is_owed {
+            self.recovering.borrow_mut().push(link.recover());
+        } else if link.account.is_owed() && !link.tko.is_marked() {
+            returning::tend(&link.account, &self.shared, Duration::ZERO);
+        }
         link
+    }
+
+    /// The links since the last call that send first what their servers are owed.
+    pub(crate) fn take_recovering(&self) -> Vec<JoinHandle<()>> {
+        self.recovering.take()
     }
 
     /// The links that a tree holds.
@@ -312,7 +326,6 @@ impl Leaf {
         context: &Context,
         reply: Reply,
     ) -> Reply {
-        let Some(spool) = &self.shared.spool else { return reply };
         let key = self.key(&request.key);
         // What reads the log sends a text command: it takes such a key for another, or for several commands.
         let is_text = std::str::from_utf8(&key)
@@ -320,26 +333,22 @@ impl Leaf {
         if !is_text {
             return reply;
         }
-        if !spool.write_down(&self.wanted.server, &key, pool).await {
-            self.shared.log.say(format_args!(
-                "can't write the delete of {} for {} down",
-                key.escape_ascii(),
-                self.wanted.server.host_port()
-            ));
+        let (link, server) = (&self.links[0], &self.wanted.server);
+        if !self.shared.debts.owe(&link.account, server, &key, pool).await {
             return reply;
         }
         context.count(Counter::Spooled);
-        let link = &self.links[0];
-        if link.tko.takes_deletes() {
-            // Whoever sends deletes again when the server returns may have passed this one by.
+        // Where the server is marked, whoever probes it sends the delete before the mark comes off.
+        if !link.tko.is_marked() {
+            returning::tend(&link.account, &self.shared, self.shared.options.tko.probe_first);
             if reply.outcome == Outcome::Tko {
+                // It returned just now: the next get may be quicker than that.
                 let request = Request { key, ..request.clone() };
                 let (again, _) = link.ask(request, self.wanted.timeout).await;
                 if !is_failover_error(again.outcome) {
                     return again;
                 }
             }
-            on_return::send_later(link, &self.shared);
         }
         Reply::new(Outcome::NotFound)
     }

@@ -4,9 +4,10 @@
 //!
 //! # Invariants
 //! 1. Whoever marks a server TKO on a link probes it over that link until a probe succeeds or the link is gone; a link
-//!    that goes takes its mark off.
+//!    that goes takes its mark off, or hands that over to another of the same server, if that is owed deletes.
 //! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
-//! 3. A server that returns is asked again once its deletes are sent ([`replay::on_return`](super::replay)).
+//! 3. A server that returns, or comes back into the configuration, is asked once it has the deletes that it is owed
+//!    ([`returning`]).
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -19,8 +20,11 @@ use guira_client::{
     Ask, AskKeys, Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request,
 };
 use tokio::sync::SemaphorePermit;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+use super::deletes::debts::Account;
+use super::returning;
 use super::shared::Shared;
 use super::tko::Tko;
 use super::turns::Turns;
@@ -33,6 +37,8 @@ pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) server: Server,
     pub(crate) tko: Arc<Tko>,
+    /// The deletes that the server is owed.
+    pub(crate) account: Arc<Account>,
     pub(crate) stats: LinkStats,
     /// What the server may have under way, if that is limited.
     turns: Option<Turns>,
@@ -92,6 +98,7 @@ impl Link {
             Self {
                 name,
                 server,
+                account: shared.debts.account(&tko.name),
                 tko,
                 stats: LinkStats::default(),
                 turns: Turns::new(shared.options.at_servers),
@@ -181,7 +188,7 @@ impl Link {
     fn admit(&self, op: Op) -> Result<(), Reply> {
         let options = &self.shared.options.tko;
         let is_out = self.tko.is_marked() && options.is_tracked;
-        if is_out && !(op == Op::Delete && self.tko.takes_deletes()) {
+        if is_out && !(op == Op::Delete && self.account.is_sending()) {
             let words = format!("Server unavailable. Reason: {}", self.tko.reason());
             return Err(self.noted(Reply::failure(Outcome::Tko, words)));
         }
@@ -255,9 +262,38 @@ impl Link {
         let kind = if self.tko.is_hard() { "hard" } else { "soft" };
         let (name, standing) = (&self.tko.name, self.tko.standing());
         self.shared.log.say(format_args!("{name} marked {kind} TKO. {standing}"));
+        self.take_charge();
+    }
+
+    /// From now on this link probes its server, which is marked.
+    fn take_charge(self: &Arc<Self>) {
         self.is_responsible.store(true, Relaxed);
         // The task holds no link, so that a configuration without this server ends it.
         tokio::spawn(probe(Arc::downgrade(self), self.shared.options.tko.probe_first));
+    }
+
+    /// The first link of a server that is owed deletes, and marked for that if servers are marked at all: sends them at
+    /// once. The task ends when that is done, or has failed and will be tried again.
+    pub(crate) fn recover(self: &Arc<Self>) -> JoinHandle<()> {
+        let is_marked = self.tko.is_marked();
+        if is_marked {
+            self.is_responsible.store(true, Relaxed);
+            self.shared
+                .log
+                .say(format_args!("{} marked hard TKO: it is owed deletes", self.tko.name));
+        }
+        let link = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let Some(link) = link.upgrade() else { return };
+            if link.probe().await && link.returned().await {
+                return;
+            }
+            if is_marked {
+                link.take_charge();
+            } else {
+                returning::tend(&link.account, &link.shared, link.shared.options.tko.probe_first);
+            }
+        })
     }
 
     /// Closes the connection if nothing is under way.
@@ -273,6 +309,12 @@ impl Link {
             self.is_resetting.store(true, Relaxed);
             self.connection.reset();
         }
+    }
+
+    /// Fails all that is under way, whether a connection stands or not.
+    pub(crate) fn abandon(&self) {
+        self.is_resetting.store(true, Relaxed);
+        self.connection.reset();
     }
 
     /// Requests that wait for the socket, and those that wait for replies.
@@ -319,20 +361,34 @@ async fn probe(link: Weak<Link>, first: Duration) {
 impl Link {
     /// False: the server failed again before it had its deletes.
     async fn returned(self: &Arc<Self>) -> bool {
-        if !super::replay::on_return::send_all(self, &self.shared).await {
+        let (was_marked, standing) = (self.tko.is_marked(), self.tko.standing());
+        if !returning::settle(self, &self.shared).await {
             return false;
         }
-        self.is_responsible.store(false, Relaxed);
-        let standing = self.tko.standing();
-        self.tko.clear();
-        self.shared.log.say(format_args!("{} unmarked TKO. {standing}", self.tko.name));
+        if was_marked {
+            self.shared.log.say(format_args!("{} unmarked TKO. {standing}", self.tko.name));
+        }
         true
+    }
+
+    /// The server serves again.
+    pub(crate) fn unmark(&self) {
+        self.is_responsible.store(false, Relaxed);
+        self.tko.clear();
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if self.is_responsible.load(Relaxed) {
+        if !self.is_responsible.load(Relaxed) {
+            return;
+        }
+        // Where there is no runtime any more the process ends.
+        let is_kept = !self.account.is_paid() && tokio::runtime::Handle::try_current().is_ok();
+        let is_heir = |link: &Arc<Link>| is_kept && Arc::ptr_eq(&link.tko, &self.tko);
+        if let Some(heir) = self.shared.links().into_iter().rfind(is_heir) {
+            heir.take_charge();
+        } else {
             let standing = self.tko.standing();
             self.tko.clear();
             let name = &self.tko.name;

@@ -26,6 +26,13 @@ pub(crate) struct Wanted {
     has_value: bool,
 }
 
+impl Wanted {
+    /// Whether it reads only.
+    pub(crate) fn is_get(&self) -> bool {
+        self.verb == MetaVerb::Get
+    }
+}
+
 /// A meta command that is routed, or the line that refuses it.
 pub(crate) fn routed(
     chunk: &Bytes,

@@ -5,26 +5,30 @@
 //!
 //! # Invariants
 //! 1. A request runs to its end on the tree that it began on: a new configuration replaces the tree for what comes.
+//! 2. A thread that is to end answers what was read from clients first, and carries out what nobody waits for. What still
+//!    waits for servers after [`GRACE`] fails then: a delete is written down.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use guira_client::{Outcome, Reply, Request};
 use tokio::runtime;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::configuration::Loaded;
 use super::entrance;
 use super::fleet::{Fleet, Leaf};
 use super::pools::FirstPool;
 use super::refusals;
-use super::replay::on_return;
 use super::session::Session;
 use super::shared::Shared;
 use super::stream::Arrival;
@@ -55,11 +59,26 @@ pub(crate) struct Proxy {
     settings: Settings,
     fleet: Rc<Fleet>,
     tree: RefCell<Rc<Tree>>,
+    pub(crate) phase: Cell<Phase>,
+    /// Told when the phase is no longer the first.
+    pub(crate) is_ending: Notify,
+    /// Closes idle connections.
+    idle: Option<tokio::task::JoinHandle<()>>,
+}
+
+/// What a thread does with its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// One that has nothing to be answered is closed.
+    Draining,
+    /// Nothing more is read from any.
+    Closing,
 }
 
 /// Starts a thread that routes by `loaded`.
 ///
-/// The first thread tells `is_ready` once clients may be served.
+/// It tells `is_ready` once clients may be served.
 ///
 /// # Errors
 /// The system has no thread or no event queue for it.
@@ -73,8 +92,13 @@ pub(crate) fn start(
     let (orders, received) = unbounded_channel();
     let (shared, loaded, is_ready) = (Arc::clone(shared), Arc::clone(loaded), is_ready.clone());
     let run = move || {
-        let proxies = LocalSet::new();
-        proxies.block_on(&runtime, run(shared, number, loaded, received, is_ready));
+        let tasks = LocalSet::new();
+        let proxy = tasks.block_on(&runtime, run(shared, number, loaded, received, is_ready));
+        if let Some(proxy) = proxy {
+            runtime.block_on(drain(&proxy, tasks));
+        }
+        // A disk that hangs holds up no process that is to end.
+        runtime.shutdown_background();
     };
     let handle = thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?;
     Ok(Thread { orders, handle })
@@ -86,24 +110,28 @@ async fn run(
     loaded: Arc<Loaded>,
     mut orders: UnboundedReceiver<Order>,
     is_ready: Sender<()>,
-) {
+) -> Option<Rc<Proxy>> {
     let fleet = Rc::new(Fleet::new(Arc::clone(&shared)));
     let proxy_index = u32::try_from(number).unwrap_or(u32::MAX);
     let settings = Settings { proxy_index, ..shared.options.settings.clone() };
     let tree = match loaded.grow(&settings, &*fleet) {
         Ok(tree) => RefCell::new(Rc::new(tree)),
-        Err(error) => return shared.log.say(format_args!("proxy {number} has no routes: {error}")),
+        Err(error) => {
+            shared.log.say(format_args!("proxy {number} has no routes: {error}"));
+            return None;
+        }
     };
-    let idle = shared.options.tko.idle_max;
-    if !idle.is_zero() {
-        tokio::task::spawn_local(Rc::clone(&fleet).close_idle(idle));
-    }
-    if number == 0 {
-        on_return::at_start(fleet.links(), &shared).await;
+    let idle = Some(shared.options.tko.idle_max).filter(|idle| !idle.is_zero());
+    let idle = idle.map(|idle| tokio::task::spawn_local(Rc::clone(&fleet).close_idle(idle)));
+    // Deletes that are left from before go out first.
+    let recovering = fleet.take_recovering();
+    tokio::spawn(async move {
+        join_all(recovering).await;
         // Whoever waits for this may have had enough of it.
         let _ = is_ready.send(());
-    }
-    let proxy = Rc::new(Proxy { shared, number, settings, fleet, tree });
+    });
+    let (phase, is_ending) = (Cell::new(Phase::Serving), Notify::new());
+    let proxy = Rc::new(Proxy { shared, number, settings, fleet, tree, phase, is_ending, idle });
     while let Some(order) = orders.recv().await {
         match order {
             Order::Client(arrival) => {
@@ -112,15 +140,42 @@ async fn run(
             Order::Configuration(loaded) => proxy.reconfigure(&loaded),
         }
     }
+    Some(proxy)
 }
 
 /// Lets a client in and serves it until it goes.
 async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
-    match entrance::enter(arrival, &proxy.shared).await {
-        Ok((stream, input)) => Session::new(Rc::clone(&proxy), stream, input).serve().await,
-        Err(error) => refusals::note(&proxy.shared, &error),
+    let entered = tokio::select! {
+        entered = entrance::enter(arrival, &proxy.shared) => Some(entered),
+        () = proxy.is_ending.notified() => None,
+    };
+    match entered {
+        Some(Ok((stream, input))) => Session::new(Rc::clone(&proxy), stream, input).serve().await,
+        Some(Err(error)) => refusals::note(&proxy.shared, &error),
+        None => {}
     }
     proxy.shared.leave();
+}
+
+/// Ends a thread's tasks: its clients are answered, and what nobody waits for is carried out.
+async fn drain(proxy: &Proxy, mut tasks: LocalSet) {
+    if let Some(idle) = &proxy.idle {
+        idle.abort();
+    }
+    proxy.phase.set(Phase::Draining);
+    proxy.is_ending.notify_waiters();
+    if timeout(GRACE, &mut tasks).await.is_ok() {
+        return;
+    }
+    proxy.phase.set(Phase::Closing);
+    let closed = Instant::now();
+    while closed.elapsed() < CLOSING_MAX {
+        // Each time, because what fails here may be tried there.
+        proxy.fleet.links().iter().for_each(|link| link.abandon());
+        if timeout(CLOSING_STEP, &mut tasks).await.is_ok() {
+            return;
+        }
+    }
 }
 
 impl Proxy {
@@ -193,3 +248,9 @@ impl Proxy {
         &self.shared.counters[self.number]
     }
 }
+
+/// How long clients' requests may take when the process is to end.
+const GRACE: Duration = Duration::from_millis(4500);
+/// How long what fails then may take to be written down and answered.
+const CLOSING_MAX: Duration = Duration::from_secs(2);
+const CLOSING_STEP: Duration = Duration::from_millis(20);

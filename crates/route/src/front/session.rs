@@ -8,6 +8,8 @@
 //! 1. Replies leave in the order of their requests, however many are under way.
 //! 2. A client that has as many requests under way as it may, or doesn't take its replies, isn't read from.
 //! 3. The memory of a session is bounded by what it may have under way, and one value.
+//! 4. A change that was read is carried through, also when the client goes before it is answered. Until then the session
+//!    keeps its place among the clients.
 //!
 //! # Costs
 //! A request that goes straight to a server takes two uncontended locks, when it is queued and when its reply is fetched,
@@ -19,7 +21,7 @@ mod lines;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -33,7 +35,7 @@ use super::fifo::FifoTap;
 use super::line::{Asked, Taken, take};
 use super::link::Start;
 use super::meta;
-use super::proxy::Proxy;
+use super::proxy::{Phase, Proxy};
 use super::stream::Stream;
 use super::{admin, stats};
 use crate::outcome::is_error;
@@ -102,18 +104,35 @@ impl Session {
     pub(crate) async fn serve(mut self) {
         // Whatever went wrong with the connection, it is over, and nobody is left to tell.
         let mut has_input = !self.input.is_empty();
+        let proxy = Rc::clone(&self.proxy);
+        let mut ending = pin!(proxy.is_ending.notified());
+        let mut is_listening = false;
         let _ = std::future::poll_fn(|cx| {
+            // Once: the task's waker stays the same. What it is told is in the proxy's phase.
+            if !std::mem::replace(&mut is_listening, true) {
+                let _ = ending.as_mut().poll(cx);
+            }
             if std::mem::take(&mut has_input) {
                 self.begin_all(cx);
             }
             self.poll_turn(cx)
         })
         .await;
+        self.lines.retain(Line::is_change);
+        std::future::poll_fn(|cx| self.poll_changes(cx)).await;
         let goodbye = std::future::poll_fn(|cx| self.stream.poll_goodbye(cx));
         let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
     }
 
+    /// Ready once the changes of a client that has gone are carried through.
+    fn poll_changes(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        self.lines.iter_mut().for_each(|line| line.poll(cx, &self.context));
+        if self.lines.iter().all(Line::is_answered) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
+        let phase = self.proxy.phase.get();
+        self.is_ending |= phase == Phase::Closing;
         self.poll_lines(cx);
         loop {
             self.flush(cx)?;
@@ -125,7 +144,13 @@ impl Session {
             }
             match self.poll_read(cx)? {
                 Poll::Ready(()) => self.begin_all(cx),
-                Poll::Pending => break,
+                Poll::Pending => {
+                    let is_quiet = self.lines.is_empty() && self.output.is_empty();
+                    if is_quiet && phase != Phase::Serving {
+                        return Poll::Ready(Ok(()));
+                    }
+                    break;
+                }
             }
         }
         self.poll_patience(cx)

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::configuration::Standing;
+use super::deletes::debts::{Account, Debts};
 use super::entrance::{Logins, credentials};
 use super::fifo::{FifoTap, Fifos, With};
 use super::fleet::LeafStats;
@@ -23,7 +24,6 @@ use super::options::Options;
 use super::pools::PoolStats;
 use super::rates::Rates;
 use super::refusals::Refusals;
-use super::spool::Spool;
 use super::stream::Stream;
 use super::tko::{FailOpen, Tko, Totals};
 use super::tls::{self, Tls};
@@ -50,8 +50,8 @@ pub(crate) struct Shared {
     pub(crate) clients: AtomicUsize,
     /// Clients that weren't let in.
     pub(crate) refusals: Refusals,
-    /// Where failed deletes are written down.
-    pub(crate) spool: Option<Spool>,
+    /// The deletes that servers are owed.
+    pub(crate) debts: Arc<Debts>,
     /// What configuration is in use, and what became of the last change.
     pub(crate) standing: Mutex<Standing>,
     /// Where servers' names lead.
@@ -78,12 +78,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// # Errors
     /// In a sentence: which certificate, key or file of logins can't be used.
-    pub(crate) fn new(
-        mut options: Options,
-        log: Log,
-        spool: Option<Spool>,
-    ) -> Result<Self, String> {
-        let log = Arc::new(log);
+    pub(crate) fn new(mut options: Options, log: Arc<Log>, debts: Debts) -> Result<Self, String> {
         let of_routes = Arc::clone(&log);
         options.settings.log =
             crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
@@ -106,7 +101,7 @@ impl Shared {
             totals: Arc::default(),
             clients: AtomicUsize::new(0),
             refusals: Refusals::default(),
-            spool,
+            debts: Arc::new(debts),
             standing: Mutex::default(),
             stop: Notify::new(),
             phase: AtomicU8::new(STARTING),
@@ -149,17 +144,22 @@ impl Shared {
         }
     }
 
-    /// The state of a server, by its address.
-    pub(crate) fn tko(&self, name: &str) -> Arc<Tko> {
+    /// The state of a server, by its address; true: it is new and owed deletes, which the caller is to send. If servers
+    /// are marked at all, this one is until it has them.
+    pub(crate) fn tko(&self, name: &str) -> (Arc<Tko>, bool) {
         let mut tkos = self.tkos.lock();
         if let Some(tko) = tkos.get(name).and_then(Weak::upgrade) {
-            return tko;
+            return (tko, false);
         }
         let timeouts = self.options.tko.timeouts;
         let tko = Arc::new(Tko::new(name.to_owned(), timeouts, Arc::clone(&self.totals)));
         tkos.retain(|_, tko| tko.strong_count() > 0);
+        let is_owed = self.debts.account(name).is_owed();
+        if is_owed && self.options.tko.is_tracked {
+            tko.mark_owed();
+        }
         tkos.insert(name.to_owned(), Arc::downgrade(&tko));
-        tko
+        (tko, is_owed)
     }
 
     /// The limits of a pool that fails open, as the configuration of that number has them.
@@ -199,6 +199,11 @@ impl Shared {
     /// The links of all threads.
     pub(crate) fn links(&self) -> Vec<Arc<Link>> {
         self.links.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The newest link to the server of an account.
+    pub(crate) fn link_to(&self, account: &Arc<Account>) -> Option<Arc<Link>> {
+        self.links().into_iter().rfind(|link| Arc::ptr_eq(&link.account, account))
     }
 
     /// As [`Self::enter_link`], for a place in a pool.

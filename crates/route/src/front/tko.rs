@@ -11,15 +11,14 @@
 //! 1. Of those who find a server failed, one gets `true` from [`Tko::failed`]: that one probes and, in the end, calls
 //!    [`Tko::clear`].
 //! 2. A reply to a request never clears the mark: only the prober does.
-//! 3. From [`Tko::take_deletes`] on deletes go to a marked server, so that none is written down behind the back of the
-//!    prober, who sends again what was.
+//! 3. While a server is sent the deletes that it is owed, other deletes go to it too, though it is marked.
 //!
 //! # Costs
 //! One relaxed load a request, and one more a success, while nothing fails.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 
 use guira_client::Outcome;
 use parking_lot::Mutex;
@@ -119,13 +118,8 @@ pub(crate) struct Tko {
     failures: AtomicU32,
     mark: AtomicU8,
     reason: AtomicU8,
-    takes_deletes: AtomicBool,
     totals: Arc<Totals>,
     following: Mutex<Following>,
-    /// Held by whoever sends its deletes again.
-    pub(crate) replaying: tokio::sync::Mutex<()>,
-    /// Deletes were written down though the server wasn't marked, and somebody will send them.
-    pub(crate) is_owed: AtomicBool,
 }
 
 const ASKED: u8 = 0;
@@ -143,11 +137,8 @@ impl Tko {
             failures,
             mark,
             reason,
-            takes_deletes: AtomicBool::new(false),
             totals,
             following: Mutex::default(),
-            replaying: tokio::sync::Mutex::default(),
-            is_owed: AtomicBool::new(false),
         }
     }
 
@@ -159,15 +150,12 @@ impl Tko {
         }
     }
 
-    /// Whether deletes are to be sent: the server serves, or is about to.
-    pub(crate) fn takes_deletes(&self) -> bool {
-        // In one order with the writing down of deletes and the reading of what was written.
-        !self.is_marked() || self.takes_deletes.load(SeqCst)
-    }
-
-    /// Deletes are sent from now on, or no longer.
-    pub(crate) fn take_deletes(&self, do_take: bool) {
-        self.takes_deletes.store(do_take, SeqCst);
+    /// Marks a server that nobody has asked yet because it is owed deletes; the caller is to probe it.
+    pub(crate) fn mark_owed(&self) {
+        self.failures.fetch_add(1, Relaxed);
+        self.mark.store(HARD, Relaxed);
+        self.reason.store(REASON_OWED, Relaxed);
+        self.total(HARD).fetch_add(1, Relaxed);
     }
 
     /// Whether requests are to fail at once.
@@ -190,6 +178,7 @@ impl Tko {
             REASON_TIMEOUT => "mc_res_timeout",
             REASON_CONNECT_TIMEOUT => "mc_res_connect_timeout",
             REASON_SHUTDOWN => "mc_res_shutdown",
+            REASON_OWED => "mc_res_tko",
             _ => "mc_res_connect_error",
         }
     }
@@ -245,7 +234,6 @@ impl Tko {
         self.timeouts.store(0, Relaxed);
         let mut following = self.following.lock();
         let mark = self.mark.swap(ASKED, Relaxed);
-        self.take_deletes(false);
         if mark != ASKED {
             self.total(mark).fetch_sub(1, Relaxed);
             if let Some(pool) = following.marked_in.take() {
@@ -269,6 +257,7 @@ const REASON_CONNECT_ERROR: u8 = 0;
 const REASON_CONNECT_TIMEOUT: u8 = 1;
 const REASON_TIMEOUT: u8 = 2;
 const REASON_SHUTDOWN: u8 = 3;
+const REASON_OWED: u8 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -91,6 +91,15 @@ impl Line {
         }
     }
 
+    /// Whether it is to be carried through though nobody waits for its answer.
+    pub(super) fn is_change(&self) -> bool {
+        match self {
+            Line::Said(_) | Line::Shutdown | Line::Get { .. } | Line::GetOne { .. } => false,
+            Line::One { op, .. } => !op.is_get(),
+            Line::Meta { wanted, .. } => !wanted.is_get(),
+        }
+    }
+
     /// Polls what is under way.
     pub(super) fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
         match self {

@@ -12,7 +12,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::Delete;
+use super::file::Delete;
 
 /// What is known of a file.
 #[derive(Debug, Default)]
@@ -58,18 +58,24 @@ impl Marks {
         of.is_some_and(|of| delete.end <= of.done && !of.refused.contains(&delete.end))
     }
 
-    /// Notes, here and beside the file, what became of a server's next deletes.
+    /// Before there, at the beginning of a line, the server has all.
+    pub(super) fn first_missing(&self, server: &str) -> u64 {
+        let of = self.0.get(server).filter(|of| of.refused.is_empty());
+        of.map_or(0, |of| of.done)
+    }
+
+    /// Notes, here and beside the file, what became of a server's next deletes: those that end at `refused` were refused.
     pub(super) fn note(
         &mut self,
         file: &Path,
         deletes: &[Delete],
-        refused: &[&Delete],
+        refused: &[u64],
     ) -> io::Result<()> {
         let Some(last) = deletes.last() else { return Ok(()) };
         let (server, of) = (&last.host_port, self.of(&last.host_port));
         let mut lines = String::new();
         for Delete { end, .. } in deletes {
-            if refused.iter().any(|refused| refused.end == *end) {
+            if refused.contains(end) {
                 if of.refused.insert(*end) {
                     lines.push_str(&format!("{server}{REFUSED} {end}\n"));
                 }
@@ -97,4 +103,4 @@ pub(super) fn path(file: &Path) -> PathBuf {
 const REFUSED: &str = " refused";
 const TAKEN: &str = " taken";
 /// The ending of the marks' file.
-pub(crate) const SUFFIX: &str = ".replayed";
+pub(super) const SUFFIX: &str = ".replayed";

@@ -1,0 +1,15 @@
+//! Deletes that failed: who is owed them, where they are written down, how they are sent again.
+//!
+//! ```text
+//! a delete fails ─▶ Debts::owe ─▶ spool: a line in a file ─▶ Account: owed ─▶ the client is answered
+//!                                                               │ the server returns
+//!                                                               ▼
+//!                                     Paying: sends file after file ─▶ paid ─▶ the file goes
+//! ```
+//! Nothing here knows connections to servers but through the `Connection` that a payer brings.
+
+pub(super) mod debts;
+pub(super) mod file;
+mod marks;
+pub(super) mod pay;
+pub(super) mod spool;

@@ -1,0 +1,309 @@
+//! Who owes which server which deletes, and who sends them.
+//!
+//! ```text
+//!          a delete is written down             start_paying
+//! paid ──────────────────────────────▶ owed ────────────────────▶ sending
+//!   ▲                                    ▲ dropped: it failed again │
+//!   └────────────────────────────────────┴──────────────────────────┘ finish: all is sent
+//! ```
+//! Each `host:port` has one [`Account`]. It outlives clients, connections and configurations: a server that leaves the
+//! configuration and comes back finds what it is owed.
+//!
+//! # Invariants
+//! 1. Each delete that a client was told is done is in its server's account, until the server has it or has refused it.
+//! 2. One payer per account and process.
+//! 3. [`Paying::finish`] and the entry of a delete exclude each other. So a delete is either sent by the payer before the
+//!    server's mark comes off, or whoever wrote it down finds the mark off and sees to it.
+//!
+//! # Costs
+//! Nothing where no delete fails: requests to marked servers read one atomic.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU8};
+
+use guira_client::Connection;
+use parking_lot::Mutex;
+
+use super::file::{Held, Tidied, is_old, tidy};
+use super::pay::{self, Wait};
+use super::spool::Spool;
+use crate::Server;
+use crate::front::log::Log;
+
+/// All accounts, and the spool that holds what is owed.
+#[derive(Debug)]
+pub(crate) struct Debts {
+    accounts: Mutex<HashMap<String, Arc<Account>>>,
+    /// `None`: deletes that fail just fail.
+    spool: Option<Spool>,
+    held: Arc<Held>,
+    log: Arc<Log>,
+}
+
+/// What one server is owed.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// `host:port`.
+    pub(crate) name: String,
+    /// Written with the book locked.
+    state: AtomicU8,
+    /// Files that may hold deletes for the server, and where the last of these ends.
+    book: Mutex<BTreeMap<PathBuf, u64>>,
+    /// Someone sends what is owed in a while, though the server isn't marked.
+    pub(crate) is_tended: AtomicBool,
+}
+
+const PAID: u8 = 0;
+const OWED: u8 = 1;
+const SENDING: u8 = 2;
+
+impl Debts {
+    /// With what processes that have ended left behind: by file, the servers that deletes in it wait for.
+    pub(crate) fn new(log: Arc<Log>, spool: Option<Spool>, held: Arc<Held>) -> Self {
+        let debts = Self { accounts: Mutex::default(), spool, held, log };
+        let left = debts.spool.as_ref().map(Spool::left).unwrap_or_default();
+        for (file, survey) in left {
+            if survey.waiting.is_empty() && is_old(&file) {
+                debts.tidy(&file);
+            }
+            for (name, (_, end)) in survey.waiting {
+                debts.account(&name).enter(&file, end);
+            }
+        }
+        debts
+    }
+
+    /// A server's account, by `host:port`.
+    pub(crate) fn account(&self, name: &str) -> Arc<Account> {
+        let mut accounts = self.accounts.lock();
+        if let Some(account) = accounts.get(name) {
+            return Arc::clone(account);
+        }
+        accounts.retain(|_, account| Arc::strong_count(account) > 1 || account.is_owed());
+        let account = Arc::new(Account {
+            name: name.to_owned(),
+            state: AtomicU8::new(PAID),
+            book: Mutex::default(),
+            is_tended: AtomicBool::new(false),
+        });
+        accounts.insert(name.to_owned(), Arc::clone(&account));
+        account
+    }
+
+    /// Writes a delete down and enters it; false: it can't be, and isn't owed.
+    pub(crate) async fn owe(
+        &self,
+        account: &Arc<Account>,
+        server: &Server,
+        key: &[u8],
+        pool: &str,
+    ) -> bool {
+        let Some(spool) = &self.spool else { return false };
+        spool.write_down(account, server, key, pool).await
+    }
+
+    /// Waits until all that was to be written down is, or can't be.
+    pub(crate) fn end(&self) {
+        if let Some(spool) = &self.spool {
+            spool.end();
+        }
+    }
+
+    /// Removes a file whose deletes are all sent, or sets it aside.
+    fn tidy(&self, file: &Path) {
+        // Held by nobody else, or another process does this.
+        let Ok(Some(_held)) = self.held.hold(file) else { return };
+        let tidied = tidy(file);
+        if matches!(tidied, Tidied::Kept) {
+            return;
+        }
+        if let Some(spool) = &self.spool {
+            spool.forget(file);
+        }
+        if let Tidied::SetAside(lines, path) = tidied {
+            let (file, path) = (file.display(), path.display());
+            self.log.say(format_args!(
+                "{file}: {lines} lines are no deletes; all others are sent; kept as {path}"
+            ));
+        }
+    }
+}
+
+impl Account {
+    /// A delete for the server ends there in a file.
+    pub(super) fn enter(&self, file: &Path, end: u64) {
+        let mut book = self.book.lock();
+        let known = book.entry(file.to_owned()).or_default();
+        *known = end.max(*known);
+        let _ = self.state.compare_exchange(PAID, OWED, SeqCst, SeqCst);
+    }
+
+    /// Whether deletes wait, and nobody sends them now.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.state.load(SeqCst) == OWED
+    }
+
+    /// Whether nothing is owed.
+    pub(crate) fn is_paid(&self) -> bool {
+        self.state.load(SeqCst) == PAID
+    }
+
+    /// Whether deletes are sent now: others may go to the server too, though it is marked.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.state.load(SeqCst) == SENDING
+    }
+
+    /// Nobody sends any more.
+    fn close(&self, book: &BTreeMap<PathBuf, u64>) {
+        self.state.store(if book.is_empty() { PAID } else { OWED }, SeqCst);
+    }
+
+    /// From now on the caller sends what is owed; `None`: another does.
+    pub(crate) fn start_paying(self: &Arc<Self>) -> Option<Paying> {
+        let _book = self.book.lock();
+        if self.state.swap(SENDING, SeqCst) == SENDING {
+            return None;
+        }
+        Some(Paying { account: Arc::clone(self), sent: BTreeMap::new(), is_finished: false })
+    }
+}
+
+/// Sends what a server is owed; dropped before [`finish`](Self::finish), it is owed again.
+#[derive(Debug)]
+pub(crate) struct Paying {
+    account: Arc<Account>,
+    /// By file: up to where its deletes were dealt with, and whether the server has them all.
+    sent: BTreeMap<PathBuf, (u64, bool)>,
+    is_finished: bool,
+}
+
+impl Paying {
+    /// Sends the deletes of each file, file after file; true: the server answered some with an error, in words of its own
+    /// or by closing the connection. What it refused, and files that can't be read, stay.
+    ///
+    /// # Errors
+    /// The server fails.
+    pub(crate) async fn pay(
+        &mut self,
+        debts: &Debts,
+        connection: &Connection,
+    ) -> Result<bool, Wait> {
+        let mut has_refused = false;
+        while let Some((file, end)) = self.next_due() {
+            let (mut upto, mut is_clean) = (end, true);
+            match self.pay_file(debts, connection, &file).await {
+                Ok(sent) => upto = upto.max(sent.upto),
+                Err(wait) => {
+                    let name = &self.account.name;
+                    debts
+                        .log
+                        .say(format_args!("{name}: deletes of {} wait: {wait}", file.display()));
+                    match wait {
+                        Wait::Server(..) => return Err(wait),
+                        Wait::Refused { .. } => has_refused = true,
+                        Wait::File(_) | Wait::Held => {}
+                    }
+                    is_clean = false;
+                }
+            }
+            self.sent.insert(file, (upto, is_clean));
+        }
+        Ok(has_refused)
+    }
+
+    async fn pay_file(
+        &self,
+        debts: &Debts,
+        connection: &Connection,
+        file: &Path,
+    ) -> Result<pay::Sent, Wait> {
+        let name = &self.account.name;
+        let (held, path) = (Arc::clone(&debts.held), file.to_owned());
+        let _held = match pay::aside(move || held.hold(&path)).await {
+            Ok(Some(held)) => held,
+            Ok(None) => return Err(Wait::Held),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(pay::Sent::default());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let sent = pay::send(connection, name, file, None).await;
+        let (Ok(pay::Sent { count, .. }) | Err(Wait::Refused { sent: count, .. })) = &sent else {
+            return sent;
+        };
+        if *count > 0 {
+            debts.log.say(format_args!("{name}: {count} deletes sent again"));
+        }
+        if let Ok(pay::Sent { unmarked: Some(error), .. }) = &sent {
+            let file = file.display();
+            debts.log.say(format_args!(
+                "{name} has the deletes of {file}, which can't be marked: {error}; the next process sends them too"
+            ));
+        }
+        sent
+    }
+
+    /// A file with deletes that were not dealt with.
+    fn next_due(&self) -> Option<(PathBuf, u64)> {
+        let book = self.account.book.lock();
+        let is_due =
+            |file: &PathBuf, end: u64| self.sent.get(file).is_none_or(|(upto, _)| *upto < end);
+        book.iter().find(|(file, end)| is_due(file, **end)).map(|(file, end)| (file.clone(), *end))
+    }
+
+    /// Ends the payment, unless more was written down meanwhile: then the payment is given back, to go on. `unmark` is
+    /// called before anything else can be written down.
+    pub(crate) fn finish(mut self, unmark: impl FnOnce()) -> Result<Finished, Self> {
+        let account = Arc::clone(&self.account);
+        let mut book = account.book.lock();
+        let is_dealt_with =
+            |file: &PathBuf, end: u64| self.sent.get(file).is_some_and(|(upto, _)| *upto >= end);
+        if !book.iter().all(|(file, end)| is_dealt_with(file, *end)) {
+            drop(book);
+            return Err(self);
+        }
+        unmark();
+        let clean: Vec<_> = self
+            .sent
+            .iter()
+            .filter(|(_, (_, is_clean))| *is_clean)
+            .map(|(file, _)| file.clone())
+            .collect();
+        book.retain(|file, _| !clean.contains(file));
+        account.close(&book);
+        self.is_finished = true;
+        Ok(Finished { files: clean })
+    }
+}
+
+impl Drop for Paying {
+    fn drop(&mut self) {
+        // After `finish` another may have begun.
+        if !self.is_finished {
+            self.account.close(&self.account.book.lock());
+        }
+    }
+}
+
+/// A payment that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Those whose deletes the server has.
+    files: Vec<PathBuf>,
+}
+
+impl Finished {
+    /// Removes files whose deletes are all sent, to any server, unless someone may still write to them.
+    pub(crate) async fn tidy(self, debts: &Arc<Debts>) {
+        let debts = Arc::clone(debts);
+        pay::aside(move || {
+            let Some(spool) = &debts.spool else { return };
+            let done = self.files.iter().filter(|file| !spool.may_grow(file));
+            done.for_each(|file| debts.tidy(file));
+        })
+        .await;
+    }
+}

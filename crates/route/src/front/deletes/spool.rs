@@ -1,0 +1,423 @@
+//! Deletes that failed, written down in mcrouter's format to be sent again.
+//!
+//! ```text
+//! ["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]
+//! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool, "k": key, "a": {…}}]
+//! ```
+//! One thread writes for all, so that a burst of failures is few writes; whoever asked waits for its line to be in the
+//! file. Dates are UTC.
+//!
+//! # Invariants
+//! 1. A line is whole or not there: it goes out in one write, and what a failed write left of it is cut off. What a crash
+//!    cut short is no JSON.
+//! 2. A client that was told `NOT_FOUND` has its delete in the file (in the page cache: a machine that loses power
+//!    loses what the kernel had not written) and in its server's account.
+//! 3. While the disk is full no files are made: there is one, as before, and one line a minute in the log.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::debts::Account;
+use super::file::{FILE_SECONDS, Held, Listing, Survey, files, is_old, survey};
+use crate::Server;
+use crate::front::calendar::Moment;
+use crate::front::log::Log;
+use crate::front::options::Options;
+
+/// Where failed deletes are written down.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    orders: SyncSender<Order>,
+    names: Names,
+    /// Files that this process writes or wrote.
+    own: Arc<Mutex<Own>>,
+    /// What waits in files of other processes.
+    left: Mutex<Vec<(PathBuf, Survey)>>,
+}
+
+/// The files that this process wrote.
+#[derive(Debug, Default)]
+struct Own {
+    /// The one that is written to.
+    current: Option<PathBuf>,
+    /// Those before it.
+    before: HashSet<PathBuf>,
+}
+
+/// What lines and files say about the router.
+#[derive(Clone, Debug)]
+struct Names {
+    service: String,
+    router: String,
+    region: String,
+    is_version_2: bool,
+}
+
+/// What the writer is to do.
+#[derive(Debug)]
+enum Order {
+    Write(Entry),
+    /// To say when all before it is done.
+    End(std::sync::mpsc::Sender<()>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    account: Arc<Account>,
+    line: Vec<u8>,
+    written: oneshot::Sender<bool>,
+}
+
+impl Spool {
+    /// A spool in the options' directory, which is created. No file is before the first delete fails.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(crate) fn start(
+        dir: PathBuf,
+        options: &Options,
+        held: &Arc<Held>,
+        log: &Arc<Log>,
+    ) -> io::Result<Self> {
+        let settings = &options.settings;
+        let region = settings.default_route.split('/').nth(1).unwrap_or_default().to_owned();
+        let names = Names {
+            service: settings.service_name.clone(),
+            router: settings.router_name.clone(),
+            region,
+            is_version_2: options.is_spool_version_2,
+        };
+        if let Err((path, error)) = check(&dir) {
+            log.say(format_args!(
+                "deletes that fail can't be written down in {}: {}: {error}; give --async-dir DIR, or --asynclog-disable \
+                 if clients are to see the errors",
+                dir.display(),
+                path.display()
+            ));
+        }
+        let left = Mutex::new(left(&dir, held, log));
+        let (orders, received) = sync_channel(ENTRIES_MAX);
+        let own = Arc::<Mutex<Own>>::default();
+        let writer = Writer {
+            dir,
+            names: names.clone(),
+            own: Arc::clone(&own),
+            held: Arc::clone(held),
+            log: Arc::clone(log),
+            open: None,
+            number: 0,
+            trouble: None,
+        };
+        thread::Builder::new().name("spool".to_owned()).spawn(move || writer.run(&received))?;
+        Ok(Self { orders, names, own, left })
+    }
+
+    /// Writes a delete down and enters it into the server's account; true once that is done.
+    pub(super) async fn write_down(
+        &self,
+        account: &Arc<Account>,
+        server: &Server,
+        key: &[u8],
+        pool: &str,
+    ) -> bool {
+        let line = self.names.line(server, &String::from_utf8_lossy(key), pool);
+        let (written, done) = oneshot::channel();
+        let entry = Entry { account: Arc::clone(account), line, written };
+        // A writer that can't keep up must not hold the proxies: the client is told that its delete failed.
+        self.orders.try_send(Order::Write(entry)).is_ok() && done.await.unwrap_or(false)
+    }
+
+    /// What other processes left, once.
+    pub(super) fn left(&self) -> Vec<(PathBuf, Survey)> {
+        std::mem::take(&mut self.left.lock())
+    }
+
+    /// Whether a router may still write to a file: this one, or mcrouter.
+    pub(super) fn may_grow(&self, file: &Path) -> bool {
+        let own = self.own.lock();
+        own.current.as_deref() == Some(file) || !(own.before.contains(file) || is_old(file))
+    }
+
+    /// A file is gone.
+    pub(super) fn forget(&self, file: &Path) {
+        self.own.lock().before.remove(file);
+    }
+
+    /// Waits until all that was to be written is, for a while.
+    pub(super) fn end(&self) {
+        let (done, all_done) = channel();
+        if self.orders.send(Order::End(done)).is_ok() {
+            // A disk that hangs holds up no process that is to end.
+            let _ = all_done.recv_timeout(END_WAIT);
+        }
+    }
+}
+
+/// Whether files can be made in a directory, by making one; else what stands in the way, and why.
+fn check(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
+    // What can't be made is named by what is there of its path.
+    let there =
+        dir.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(dir).to_owned();
+    fs::create_dir_all(dir).map_err(|error| (there, error))?;
+    let path = dir.join(format!(".guira-{}", std::process::id()));
+    let made = fs::write(&path, b"\n");
+    // It may not be there.
+    let _ = fs::remove_file(&path);
+    made.map_err(|error| (dir.to_owned(), error))
+}
+
+/// What waits in the files that nobody writes to or sends from.
+fn left(dir: &Path, held: &Held, log: &Log) -> Vec<(PathBuf, Survey)> {
+    // A directory that can't be read can't be written either: that is said.
+    let Ok(Listing { files, mut unread }) = files(dir) else { return Vec::new() };
+    let mut left = Vec::new();
+    for file in files {
+        let survey = held.hold(&file).and_then(|held| match held {
+            Some(_held) => survey(&file).map(Some),
+            None => Ok(None),
+        });
+        match survey {
+            Ok(Some(survey)) => left.push((file, survey)),
+            // Whose it is sends it.
+            Ok(None) => {}
+            Err(error) => unread.push((file, error)),
+        }
+    }
+    for (path, error) in unread {
+        log.say(format_args!("deletes of {} can't be read: {error}", path.display()));
+    }
+    left
+}
+
+impl Names {
+    fn line(&self, server: &Server, key: &str, pool: &str) -> Vec<u8> {
+        let now = Moment::now();
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for ever")]
+        let time = now.seconds as f64 + f64::from(now.milliseconds) / 1e3;
+        let (host, port) = (&server.host, server.port);
+        let line = if self.is_version_2 {
+            let entry = json!({
+                "s": self.service, "f": "unknown", "r": self.region, "h": format!("[{host}]:{port}"), "p": pool,
+                "k": key, "a": {"asynclog": 1},
+            });
+            json!(["AS2.0", time, "C", entry])
+        } else {
+            json!(["AS1.0", time, "C", [host, port, format!("delete {key}\r\n")]])
+        };
+        let mut line = line.to_string().into_bytes();
+        line.push(b'\n');
+        line
+    }
+}
+
+/// The thread that writes.
+struct Writer {
+    dir: PathBuf,
+    names: Names,
+    own: Arc<Mutex<Own>>,
+    held: Arc<Held>,
+    log: Arc<Log>,
+    open: Option<Open>,
+    /// Of the next file.
+    number: u64,
+    /// Writing fails.
+    trouble: Option<Trouble>,
+}
+
+/// The file that is written to.
+struct Open {
+    path: PathBuf,
+    /// Locked as long as it is written to.
+    file: Arc<File>,
+    /// When the file was opened, in seconds since 1970.
+    since: u64,
+    /// Whole lines.
+    bytes: u64,
+    /// Behind them stands part of a line that could not be cut off.
+    is_torn: bool,
+}
+
+/// Deletes that could not be written down.
+struct Trouble {
+    /// Since the log last said so.
+    lost: usize,
+    /// When it did, in seconds since 1970.
+    said: u64,
+}
+
+impl Writer {
+    fn run(mut self, orders: &Receiver<Order>) {
+        loop {
+            let first = match &self.open {
+                Some(_) => orders.recv_timeout(LOOK_AGAIN),
+                None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match first {
+                Ok(first) => {
+                    self.obey(std::iter::once(first).chain(orders.try_iter()).take(BATCH_MAX));
+                }
+                // Nobody may replay a file that is written to: it is let go of in time.
+                Err(RecvTimeoutError::Timeout) => self.close_if_old(Moment::now().seconds),
+                Err(RecvTimeoutError::Disconnected) => return self.close(),
+            }
+        }
+    }
+
+    fn obey(&mut self, orders: impl Iterator<Item = Order>) {
+        let (mut batch, mut ends) = (Vec::new(), Vec::new());
+        for order in orders {
+            match order {
+                Order::Write(entry) => batch.push(entry),
+                Order::End(done) => ends.push(done),
+            }
+        }
+        if !batch.is_empty() {
+            let written = self.write(&batch);
+            self.say(batch.len(), written.as_ref().err());
+            for entry in batch {
+                // Whoever asked may have gone.
+                let _ = entry.written.send(written.is_ok());
+            }
+        }
+        for done in ends {
+            let _ = done.send(());
+        }
+    }
+
+    /// Writes lines and enters them, or leaves the file as it was.
+    fn write(&mut self, batch: &[Entry]) -> io::Result<()> {
+        let open = self.open()?;
+        let mut lines = if open.is_torn { vec![b'\n'] } else { Vec::new() };
+        let ends: Vec<u64> = batch
+            .iter()
+            .map(|entry| {
+                lines.extend_from_slice(&entry.line);
+                open.bytes + lines.len() as u64
+            })
+            .collect();
+        if let Err(error) = (&*open.file).write_all(&lines) {
+            // The next line must not follow half a line.
+            open.is_torn = open.file.set_len(open.bytes).is_err();
+            if open.is_torn {
+                open.bytes = open.file.metadata().map_or(open.bytes, |metadata| metadata.len());
+            }
+            return Err(error);
+        }
+        open.bytes += lines.len() as u64;
+        open.is_torn = false;
+        for (entry, end) in batch.iter().zip(ends) {
+            entry.account.enter(&open.path, end);
+        }
+        Ok(())
+    }
+
+    /// Tells people when writing begins to fail, once a minute while it does, and when it works again.
+    fn say(&mut self, deletes: usize, error: Option<&io::Error>) {
+        let (dir, now) = (self.dir.display(), Moment::now().seconds);
+        match (error, &mut self.trouble) {
+            (None, None) => {}
+            (None, Some(Trouble { lost, .. })) => {
+                self.log.say(format_args!(
+                    "deletes are written down in {dir} again; {lost} more were not"
+                ));
+                self.trouble = None;
+            }
+            (Some(error), None) => {
+                self.log.say(format_args!(
+                    "{deletes} deletes can't be written down in {dir}: {error}; their clients see the servers' errors"
+                ));
+                self.trouble = Some(Trouble { lost: 0, said: now });
+            }
+            (Some(error), Some(trouble)) => {
+                trouble.lost += deletes;
+                if now >= trouble.said + SAY_SECONDS {
+                    let lost = std::mem::take(&mut trouble.lost);
+                    self.log.say(format_args!(
+                        "{lost} more deletes can't be written down in {dir}: {error}"
+                    ));
+                    trouble.said = now;
+                }
+            }
+        }
+    }
+
+    /// The file to write to: a new one each quarter of an hour.
+    fn open(&mut self) -> io::Result<&mut Open> {
+        let now = Moment::now();
+        self.close_if_old(now.seconds);
+        if self.open.is_none() {
+            let open = self.create(now)?;
+            self.own.lock().current = Some(open.path.clone());
+            self.open = Some(open);
+        }
+        self.open.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn create(&mut self, now: Moment) -> io::Result<Open> {
+        let Moment { year, month, day, hour, minute, second, seconds, .. } = now;
+        let day = format!("{year:04}{month:02}{day:02}T{hour:02}");
+        let folder = self.dir.join(format!("{day}-{}", seconds - seconds % 3600));
+        fs::create_dir_all(&folder)?;
+        let Names { service, router, .. } = &self.names;
+        let process = std::process::id();
+        loop {
+            let number = self.number;
+            let name = format!(
+                "{day}{minute:02}{second:02}-{seconds}-{service}-{router}-t{process}-{number:#x}"
+            );
+            let path = folder.join(name);
+            self.number += 1;
+            match OpenOptions::new().create_new(true).append(true).open(&path) {
+                Ok(file) => {
+                    let file = self.held.hold_new(&path, file);
+                    return Ok(Open { path, file, since: seconds, bytes: 0, is_torn: false });
+                }
+                // A process of the same number, in another container, was quicker.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn close_if_old(&mut self, now: u64) {
+        let is_over =
+            |open: &Open| now.saturating_sub(open.since) > FILE_SECONDS || !open.path.exists();
+        if self.open.as_ref().is_some_and(is_over) {
+            self.close();
+        }
+    }
+
+    /// Lets go of the file, and of its lock; one that stayed empty goes.
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let mut own = self.own.lock();
+        own.current = None;
+        if open.bytes == 0 {
+            let _ = fs::remove_file(&open.path);
+            let _ = open.path.parent().map(fs::remove_dir);
+        } else {
+            own.before.insert(open.path);
+        }
+    }
+}
+
+/// Deletes that may wait for the writer.
+const ENTRIES_MAX: usize = 64 << 10;
+/// Deletes that share a write.
+const BATCH_MAX: usize = 1024;
+/// How often the writer looks whether its file is old.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How often the log says at most that deletes can't be written down.
+const SAY_SECONDS: u64 = 60;
+/// How long a process that ends waits for its last deletes to be written down.
+const END_WAIT: Duration = Duration::from_secs(5);
