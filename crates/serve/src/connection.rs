@@ -380,6 +380,11 @@ impl Connection {
                 && self.unsent.is_empty()
     }
 
+    /// Whether it came in these seconds and has not said a word: its first request may be on its way.
+    pub(crate) fn may_ask_yet(&self, now: u32) -> bool {
+        matches!(self.state, State::New) && now <= self.last_request_s + 1
+    }
+
     /// Whether it keeps a piece of a request, or requests that it didn't get to.
     pub(crate) fn keeps_piece(&self) -> bool {
         !self.input.is_empty()

@@ -115,7 +115,8 @@ pub struct Flags {
     #[arg(short = 'e', long, value_name = "FILE")]
     pub memory_file: Option<String>,
 
-    /// Take sockets and memory file over from the server that has them: no client is refused
+    /// Take sockets and memory file over from the server that has them: no client is refused, and that server goes on
+    /// if this one fails; its open connections are closed, so a client that has just sent may see a reset
     #[arg(long, requires = "memory_file")]
     pub take_over: bool,
 

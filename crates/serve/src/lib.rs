@@ -45,6 +45,7 @@ mod server;
 mod settings;
 mod shared;
 mod sockets;
+mod standby;
 mod stats;
 mod tls;
 mod udp;

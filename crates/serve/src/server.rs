@@ -12,7 +12,7 @@ use crate::auth::Auth;
 use crate::clock::{Clock, monotonic_ms};
 use crate::crawler::{self, Crawler};
 use crate::detail::Detail;
-use crate::handover::{self, Successor};
+use crate::handover::{self, Heir, Successor};
 use crate::listener;
 use crate::log::Log;
 use crate::measure::Measures;
@@ -27,7 +27,7 @@ use crate::udp::{Budget, Datagrams};
 use crate::unfinished::Unfinished;
 use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{daemon, http, privileges, warm};
+use crate::{daemon, http, privileges, standby, warm};
 use guira_cache::{Automove, Cache, Config};
 use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
@@ -56,6 +56,13 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         daemon::detach();
     }
     rename_process(name);
+    // Before it may change.
+    let home = std::env::current_dir().ok();
+    let resumed = match standby::wait()? {
+        standby::Outcome::NotOne => None,
+        standby::Outcome::Served => return Ok(0),
+        standby::Outcome::Gone(sockets) => Some(sockets),
+    };
     // The key may be for root alone.
     let tls = Tls::open(&settings)?;
     let lock_memory = privileges::apply(&settings)?;
@@ -64,7 +71,15 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;
     let auth = Auth::open(&settings)?;
-    let sockets = sockets::open(&settings, handover::take_over(&settings)?)?;
+    let (mut inherited, mut predecessor) = match resumed {
+        Some(sockets) => (sockets, None),
+        None => handover::take_over(&settings)?,
+    };
+    let sockets = sockets::open(&settings, &mut inherited)?;
+    if let Some(predecessor) = &mut predecessor {
+        predecessor.wait(&inherited)?;
+    }
+    drop(inherited);
     let began_ms = monotonic_ms();
     let shared = Arc::new(share(settings, Guards { auth, tls }, lock_memory)?);
     warm::tell(&shared, monotonic_ms() - began_ms);
@@ -79,6 +94,9 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         let keep_stderr = shared.settings.verbosity > 0;
         daemon::ready(keep_stderr).map_err(|e| system("detaching", &e))?;
     }
+    if let Some(predecessor) = predecessor {
+        predecessor.release();
+    }
     for signal in signals.forever() {
         match signal {
             SIGINT | SIGTERM if shared.settings.memory_file.is_none() => break,
@@ -91,6 +109,12 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         }
     }
     warm::end(&shared);
+    if let Some((successor, sockets)) = shared.heir.take() {
+        drop(pidfile);
+        let error = standby::become_one(successor, sockets, home.as_deref());
+        eprintln!("guira: no standby while the successor starts: {error}");
+        return Ok(0);
+    }
     handover::close_door(&shared.settings);
     drop(pidfile);
     // The threads end with the process: nothing of theirs outlives it.
@@ -158,6 +182,8 @@ pub(crate) fn share(
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
         is_stopping: AtomicBool::new(false),
         stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
+        is_listener_gone: AtomicBool::new(false),
+        heir: Heir::default(),
         settings,
     })
 }
@@ -165,6 +191,7 @@ pub(crate) fn share(
 /// Starts workers, sweeper, crawler and listener. The counter of workers and sweeper still running.
 fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let left = Arc::new(AtomicUsize::new(shared.settings.threads + 1));
+    let successor = Successor::expect(&shared.settings, &sockets);
     let Sockets { listening: sockets, datagram: mut datagrams, http } = sockets;
     for number in 0..shared.settings.threads {
         let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
@@ -188,12 +215,16 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
         let telling = Arc::clone(shared);
         start("http", move || http::serve(&http, &telling))?;
     }
-    if let Some(successor) = Successor::expect(&shared.settings, &sockets) {
+    if let Some(successor) = successor {
         let handing = Arc::clone(shared);
         start("handover", move || successor.serve(&handing))?;
     }
     let listening = Arc::clone(shared);
-    start("listener", move || listener::listen(&sockets, &listening))?;
+    start("listener", move || {
+        listener::listen(&sockets, &listening)?;
+        listening.is_listener_gone.store(true, Ordering::Release);
+        Ok(())
+    })?;
     Ok(left)
 }
 

@@ -5,6 +5,7 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::crawler::Crawler;
 use crate::detail::Detail;
+use crate::handover::Heir;
 use crate::listener::Arrival;
 use crate::log::Log;
 use crate::measure::Measures;
@@ -51,6 +52,10 @@ pub(crate) struct Shared {
     pub(crate) is_stopping: AtomicBool,
     /// Rings once when the server stops gracefully: no new connections, finish, go.
     pub(crate) stop: Bell,
+    /// Set when no more connections will be dealt.
+    pub(crate) is_listener_gone: AtomicBool,
+    /// Who takes over, once somebody does.
+    pub(crate) heir: Heir,
 }
 
 /// An event that can wait in an epoll.

@@ -48,10 +48,10 @@ pub(crate) struct Sockets {
 ///
 /// # Errors
 /// A name that doesn't resolve, or an entry of the list of which no address can be bound.
-pub(crate) fn open(settings: &Settings, mut inherited: Inherited) -> Result<Sockets, Refusal> {
+pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Sockets, Refusal> {
     let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new(), http: Vec::new() };
     if let Some(address) = &settings.http {
-        open_tcp(address, settings.backlog, &mut inherited, &mut sockets.http)?;
+        open_tcp(address, settings.backlog, inherited, &mut sockets.http)?;
     }
     match &settings.listen {
         Listen::Unix { path, mode } => {
@@ -66,9 +66,9 @@ pub(crate) fn open(settings: &Settings, mut inherited: Inherited) -> Result<Sock
         }
         Listen::Tcp(addresses) => {
             for address in addresses {
-                open_tcp(address, settings.backlog, &mut inherited, &mut sockets.listening)?;
+                open_tcp(address, settings.backlog, inherited, &mut sockets.listening)?;
                 if settings.udp_port != 0 {
-                    open_udp(address, settings, &mut sockets)?;
+                    open_udp(address, settings, inherited, &mut sockets)?;
                 }
             }
         }
@@ -114,7 +114,12 @@ fn open_tcp(
     }
 }
 
-fn open_udp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Result<(), Refusal> {
+fn open_udp(
+    address: &Address,
+    settings: &Settings,
+    inherited: &mut Inherited,
+    sockets: &mut Sockets,
+) -> Result<(), Refusal> {
     let mut port = u16::try_from(settings.udp_port).unwrap_or(0);
     let mut last = None;
     let before = sockets.datagram.len();
@@ -124,7 +129,7 @@ fn open_udp(address: &Address, settings: &Settings, sockets: &mut Sockets) -> Re
         if sockets.datagram.iter().any(|datagram| datagram.address == place) {
             continue;
         }
-        match bind_udp(place, settings.threads) {
+        match bind_udp(place, settings.threads, inherited) {
             Ok(datagram) => {
                 port = datagram.address.port();
                 sockets.datagram.push(datagram);
@@ -172,10 +177,16 @@ fn listen_tcp(place: SocketAddr, backlog: i32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Binds `count` sockets at `place`.
-fn bind_udp(place: SocketAddr, count: usize) -> io::Result<Datagram> {
+/// `count` sockets at `place`: those that are `inherited`, and new ones.
+fn bind_udp(place: SocketAddr, count: usize, inherited: &mut Inherited) -> io::Result<Datagram> {
     let mut address = place;
     let mut sockets: Vec<OwnedFd> = Vec::with_capacity(count);
+    while sockets.len() < count
+        && let Some(socket) = inherited.udp(address)
+    {
+        address = bound_address(&socket).unwrap_or(place);
+        sockets.push(socket.into());
+    }
     while sockets.len() < count {
         let socket = Socket::new(Domain::for_address(place), Type::DGRAM, Some(Protocol::UDP))?;
         if place.is_ipv6() {

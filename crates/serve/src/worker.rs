@@ -14,7 +14,7 @@
 //! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
 //! every sixteenth turn a finer one too (measure.rs).
 
-use crate::connection::{Connection, Next, Rooms, Stream};
+use crate::connection::{Connection, Next, Rooms, Stream, clock_ms};
 use crate::listener::Arrival;
 use crate::measure::Sample;
 use crate::settings::Settings;
@@ -56,6 +56,8 @@ pub(crate) struct Worker<'s> {
     turns: u32,
     sample: Option<Sample<'s>>,
     is_stopping: bool,
+    /// Once it stops: until when connections that are new may ask.
+    first_words_until_ms: Option<u64>,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
     /// When handshakes must be over, soonest first, and the places of their connections.
@@ -112,6 +114,7 @@ impl<'s> Worker<'s> {
             turns: 0,
             sample: None,
             is_stopping: false,
+            first_words_until_ms: None,
             searched_idle_s: 0,
             handshakes: VecDeque::new(),
         })
@@ -122,10 +125,22 @@ impl<'s> Worker<'s> {
     /// # Errors
     /// The event queue can't be read.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        while !(self.is_stopping && self.connections.len() == self.vacant.len()) {
+        while !self.is_done()? {
             self.turn()?;
         }
         Ok(())
+    }
+
+    /// Whether the server stops and nobody is left, nor can come.
+    fn is_done(&mut self) -> io::Result<bool> {
+        let has_nobody = |this: &Self| this.connections.len() == this.vacant.len();
+        let has_ended = |this: &Self| this.shared.is_listener_gone.load(Ordering::Acquire);
+        if !self.is_stopping || !has_nobody(self) || !has_ended(self) {
+            return Ok(false);
+        }
+        // Those that the listener dealt last.
+        self.welcome()?;
+        Ok(has_nobody(self))
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -157,6 +172,7 @@ impl<'s> Worker<'s> {
         self.handle.quiesce();
         self.close_idle();
         self.close_half_open();
+        self.close_silent();
         Ok(())
     }
 
@@ -166,6 +182,7 @@ impl<'s> Worker<'s> {
         let timeout = match self.patience {
             Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
             Patience::Moment => Some(Timespec { tv_sec: 0, tv_nsec: 1_000_000 }),
+            Patience::Long if self.is_stopping => Some(Timespec { tv_sec: 0, tv_nsec: 20_000_000 }),
             Patience::Long
                 if self.shared.settings.extended.idle_timeout_s > 0
                     || !self.handshakes.is_empty() =>
@@ -265,7 +282,8 @@ impl<'s> Worker<'s> {
                     let data = epoll::EventData::new_u64(place as u64);
                     epoll::modify(&self.queue, &**connection, data, flags)?;
                 }
-                if self.is_stopping && connection.is_idle() {
+                let is_done = connection.is_idle() && !connection.may_ask_yet(self.now);
+                if self.is_stopping && is_done {
                     self.close(place, CloseReason::Shutdown);
                 }
             }
@@ -328,9 +346,6 @@ impl<'s> Worker<'s> {
                 self.handshakes.push_back((ends_s, place));
             }
             self.connections[place] = Some(Box::new(connection));
-            if self.is_stopping {
-                self.close(place, CloseReason::Shutdown);
-            }
         }
         Ok(())
     }
@@ -357,18 +372,32 @@ impl<'s> Worker<'s> {
         self.vacant.push(place);
     }
 
-    /// The server stops: whoever waits for nothing is let go now, the others when they are done.
+    /// The server stops: whoever waits for nothing is let go now, the others when they are done. Who has just connected
+    /// gets an answer first: closed with its request unread, it would see a reset.
     fn stop(&mut self) -> io::Result<()> {
         epoll::delete(&self.queue, self.shared.stop.as_fd())?;
         self.is_stopping = true;
         self.datagrams.clear();
         self.welcome()?;
+        self.first_words_until_ms = Some(clock_ms() + FIRST_WORDS_MS);
+        let now = self.now;
+        self.close_if(|connection| connection.is_idle() && !connection.may_ask_yet(now));
+        Ok(())
+    }
+
+    /// Closes those that have connected before the stop and said nothing since.
+    fn close_silent(&mut self) {
+        if self.first_words_until_ms.take_if(|until| *until <= clock_ms()).is_some() {
+            self.close_if(Connection::is_idle);
+        }
+    }
+
+    fn close_if(&mut self, is_it: impl Fn(&Connection) -> bool) {
         for place in 0..self.connections.len() {
-            if self.connections[place].as_ref().is_some_and(|c| c.is_idle()) {
+            if self.connections[place].as_ref().is_some_and(|c| is_it(c)) {
                 self.close(place, CloseReason::Shutdown);
             }
         }
-        Ok(())
     }
 
     /// Closes the connections whose handshakes have taken too long.
@@ -422,6 +451,8 @@ fn place_of(data: u64) -> usize {
     usize::try_from(data).expect("the number of a place in a Vec")
 }
 
+/// How long a connection that is new when the server stops has for its first request.
+const FIRST_WORDS_MS: u64 = 500;
 /// The least that unread replies may hold of a worker.
 const UNSENT_MIN: usize = 64 << 20;
 const MAILBOX: u64 = u64::MAX;
