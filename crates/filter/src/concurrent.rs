@@ -6,17 +6,19 @@
 //! # Layout
 //! ```text
 //! bucket  64 bits   | slot 0 | slot 1 | … | rest |      ⌊64 / f⌋ slots of f bits, 0 = empty
-//! count   64 bits   moves of fingerprints whose lowest six bits are its number
+//! count   64 bits   moves and removals of fingerprints whose lowest six bits are its number
 //! ```
 //!
 //! # Invariants
 //! 1. A fingerprint that is in is at every instant in at least one of its two buckets: a move fills the new one first.
-//! 2. Between filling the new bucket and clearing the old one, a move adds 1 to the count of its fingerprint.
+//! 2. Between filling the new bucket and clearing the old one, a move adds 1 to the count of its fingerprint. So does a
+//!    removal before it clears: of two items with equal fingerprints and buckets it may leave the copy of the other one.
 //!
 //! # Orderings
 //! All stores release, and a reader's first three loads acquire. A reader takes the count, then looks into both buckets,
-//! and believes a miss if the count is still the same. Suppose it missed a fingerprint that was in: then a move emptied
-//! one bucket before it looked there, and filled the other after it had looked. From the emptied bucket it acquired
+//! and believes a miss if the count is still the same. Suppose it missed a fingerprint that was in: then a move (or a
+//! removal, after an insert of its twin) emptied one bucket before it looked there, and filled the other after it had
+//! looked. From the emptied bucket it acquired
 //! the count's increment, so its second look at the count sees that. Its first look did not: it would have acquired
 //! the filled bucket. So the counts differ, and it looks again.
 //!
@@ -170,7 +172,7 @@ impl<H> ConcurrentCuckooFilter<H> {
     pub fn remove_hash(&mut self, hash: u64) -> bool {
         let (home, fingerprint) = self.shared.find(hash);
         let roots = [home, self.shared.orbit.other(home, fingerprint, 1)];
-        let removed = roots.into_iter().any(|bucket| self.shared.replace(bucket, fingerprint, 0));
+        let removed = roots.into_iter().any(|bucket| self.shared.take(bucket, fingerprint));
         self.len -= usize::from(removed);
         removed
     }
@@ -237,7 +239,7 @@ impl<H> FilterReader<H> {
 impl<H: BuildHasher> FilterReader<H> {
     /// If the item is in: true if it was in during the whole call; else true for ε of all.
     ///
-    /// Without locks; it looks again if a fingerprint with the same lowest six bits was moved meanwhile.
+    /// Without locks; it looks again if a fingerprint with the same lowest six bits was moved or removed meanwhile.
     #[inline]
     #[must_use]
     pub fn contains<T: Hash + ?Sized>(&self, item: &T) -> bool {
@@ -328,6 +330,16 @@ impl<H> Shared<H> {
         if counted != 0 && Mutation::LateCount.is_planted() {
             self.count(counted);
         }
+    }
+
+    /// Clears a slot that holds the fingerprint; false if none does.
+    fn take(&self, bucket: u64, fingerprint: u64) -> bool {
+        let word = self.words[address(bucket)].load(Relaxed);
+        let is_there = self.swar.position(word, fingerprint).is_some();
+        if is_there && !Mutation::StillRemove.is_planted() {
+            self.count(fingerprint);
+        }
+        is_there && self.replace(bucket, fingerprint, 0)
     }
 
     fn count(&self, fingerprint: u64) {

@@ -84,7 +84,8 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
     /// Enters an item; grows if there is no room.
     ///
     /// # Errors
-    /// [`Full`] only if the item is in as often as it can be in a filter ([`Full::is_of_copies`]); it is not entered.
+    /// [`Full`] if the item is in as often as it can be in a filter ([`Full::is_of_copies`]), or if the chain may not grow
+    /// further: the next filter would have more than 2^32 buckets. It is not entered.
     pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), Full> {
         let hash = self.hasher.hash_one(item);
         for link in self.links.iter_mut().rev() {
@@ -95,7 +96,10 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
                 }
             }
         }
-        self.grow().insert_hash(hash)
+        match self.grow() {
+            Some(filter) => filter.insert_hash(hash),
+            None => Err(self.full()),
+        }
     }
 
     /// If the item is in; true for [`GrowingCuckooFilter::rate`] of those that are not, at most.
@@ -118,13 +122,20 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
         }
     }
 
-    fn grow(&mut self) -> &mut CuckooFilter<H> {
+    /// Puts another filter beside the others, if there is such a one.
+    #[cold]
+    fn grow(&mut self) -> Option<&mut CuckooFilter<H>> {
         let number = self.links.len();
-        let items_max = items_of(self.first_items, number).expect("fits the address space");
-        let rate = rate_of(self.rate, number);
-        let filter = CuckooFilter::with_rate_and_hasher(items_max, rate, self.hasher.clone());
+        let items_max = items_of(self.first_items, number)?;
+        let plan = Plan::for_rate(items_max, rate_of(self.rate, number))?;
+        let filter = CuckooFilter::with_plan(&plan, self.hasher.clone());
         self.links.push(Link { filter, items_max });
-        &mut self.links[number].filter
+        Some(&mut self.links[number].filter)
+    }
+
+    fn full(&self) -> Full {
+        let slots = self.links.iter().map(|link| link.filter.slots()).sum();
+        Full { len: self.len(), slots, copies: 0, copies_max: 2 }
     }
 }
 
@@ -252,3 +263,19 @@ fn is_possible(first_items: usize, rate: f64) -> bool {
 const BASEL_INVERSE: f64 = 0.607_927_101_854_026_6;
 const MAGIC: [u8; 8] = *b"guirachn";
 const VERSION: u16 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Filters that are full, in place of as many of twice the size each: 64 · 2^40 items are too many.
+    #[test]
+    fn a_chain_that_may_not_grow_further_is_full() {
+        let mut chain = GrowingCuckooFilter::with_rate_and_hasher(64, 0.01, Keyed::from_seed(1));
+        let filter = || CuckooFilter::with_rate_and_hasher(1, 0.5, Keyed::from_seed(1));
+        chain.links.extend((0..40).map(|_| Link { filter: filter(), items_max: 0 }));
+        let full = chain.insert(&1).expect_err("2^46 items");
+        assert!(!full.is_of_copies() && !chain.contains(&1));
+        assert_eq!(chain.chain_len(), 40);
+    }
+}

@@ -170,12 +170,13 @@ impl<const K: u64> Digits<K> {
     /// If there are more than 2^32.
     #[must_use]
     pub fn at_least(buckets: u64) -> Self {
+        assert!(buckets <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");
         let power = Self::power(buckets);
         assert!(power <= BUCKETS_MAX, "at most {BUCKETS_MAX} buckets");
         Self { buckets: power }
     }
 
-    /// The least power of `K`, but not the 0th, that is not below `n`.
+    /// The least power of `K`, but not the 0th, that is not below `n`, which is at most `BUCKETS_MAX`.
     fn power(n: u64) -> u64 {
         let () = Self::IN_RANGE;
         let mut power = K;
@@ -275,6 +276,26 @@ mod tests {
             is_closed(Digits::<5>::at_least(buckets % (1 << 30)), bucket, fingerprint);
             is_closed(Digits::<6>::at_least(buckets % (1 << 30)), bucket, fingerprint);
         }
+    }
+
+    /// Each refuses at once, and by the same words.
+    #[test]
+    fn too_many_buckets_are_refused() {
+        fn refuses<R>(at_least: impl Fn(u64) -> R) {
+            for buckets in [BUCKETS_MAX + 1, 1 << 62, (1 << 63) + 1, u64::MAX] {
+                let made = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+                    at_least(buckets);
+                }));
+                let words = made.expect_err("more than there can be");
+                let words = words.downcast_ref::<std::string::String>().expect("formatted");
+                assert_eq!(words, "at most 4294967296 buckets", "{buckets}");
+            }
+        }
+        refuses(Pair::at_least);
+        refuses(|buckets| Xor::at_least(buckets, 1));
+        refuses(Digits::<2>::at_least);
+        refuses(Digits::<3>::at_least);
+        refuses(Digits::<16>::at_least);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) use traced::AtomicU64;
 pub(crate) enum Mutation {
     /// A move does not count.
     StillMove,
+    /// A removal does not count.
+    StillRemove,
     /// A move counts before the fingerprint is in its new bucket.
     EarlyCount,
     /// A move counts after the fingerprint has left its old bucket.

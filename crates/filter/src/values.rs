@@ -61,7 +61,7 @@ impl ValueFilter<Keyed> {
     /// # Errors
     /// [`LoadError`] for everything that `to_bytes` of a `ValueFilter` can't have made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
-        let filter = Filter::from_bytes(bytes)?;
+        let filter = Filter::restore_with_key(bytes, true)?;
         Ok(Self { filter })
     }
 }

@@ -95,6 +95,31 @@ fn planned_filters_of_every_small_size_take_their_items() {
     }
 }
 
+/// Buckets are words here, of two slots where a rate takes many bits, and of many where it takes few.
+#[test]
+#[cfg_attr(miri, ignore = "thousands of filters")]
+fn planned_concurrent_filters_of_every_small_size_take_their_items() {
+    for items in (1_u64..80).step_by(3).chain([100, 200, 1_000]) {
+        for digits in 1..=8 {
+            let rate = 0.1_f64.powi(digits);
+            for seed in 0..if items < 80 { 150 } else { 20 } {
+                let size = usize::try_from(items).expect("small");
+                let hasher = Keyed::from_seed(seed * 1_000_003 + items);
+                let mut filter = ConcurrentCuckooFilter::with_rate_and_hasher(size, rate, hasher);
+                let entered = (0..items).try_for_each(|n| filter.insert(&n));
+                assert_eq!(entered, Ok(()), "{items} items, rate {rate}, seed {seed}");
+            }
+        }
+    }
+}
+
+/// Two buckets of one slot fill to less than a half, and a table of any size may fail at three items.
+#[test]
+#[should_panic(expected = "two slots in each")]
+fn no_plan_promises_what_two_buckets_of_one_slot_cannot_hold() {
+    let _ = Plan::for_shape(1_000, 12, 1);
+}
+
 /// Thesis §4.5 and table of loads: what each (k, b) reaches before an insert fails.
 #[test]
 #[cfg_attr(miri, ignore = "statistics take too long")]

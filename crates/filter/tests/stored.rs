@@ -146,6 +146,16 @@ fn chains_and_values_are_refused_when_they_are_cut() {
     assert_eq!(loaded.value_bits(), 5);
 }
 
+/// Who took it for a set of fingerprints would remove and enter them with a value of 0.
+#[test]
+fn a_filter_with_values_is_no_set() {
+    let values = ValueFilter::with_rate_and_hasher(10, 0.01, 5, Keyed::from_seed(1));
+    let bytes = values.to_bytes();
+    assert_eq!(CuckooFilter::from_bytes(&bytes).err(), Some(LoadError::Shape));
+    let loaded = CuckooFilter::from_bytes_with_hasher(&bytes, Keyed::from_seed(1));
+    assert_eq!(loaded.err(), Some(LoadError::Shape));
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

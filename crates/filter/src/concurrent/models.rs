@@ -86,3 +86,27 @@ fn an_item_is_found_while_it_moves_to_the_bucket_where_readers_look_first() {
 fn an_item_is_found_while_it_moves_to_the_bucket_where_readers_look_last() {
     holds_but_for(&[Mutation::UnorderedStores], || is_found_while_it_moves(hash_with([1, 0], 0)));
 }
+
+/// The item is in bucket 1, where its twin looks first, which finds that full and goes to bucket 0. When the twin is
+/// removed, it takes the item's copy out of bucket 1 and leaves its own.
+#[test]
+fn an_item_is_found_while_its_twin_comes_and_goes() {
+    holds_but_for(&[Mutation::StillRemove], || {
+        let mut filter = ConcurrentCuckooFilter::new(32, Pair::at_least(4), ());
+        let in_the_way = [hash_with([0, 1], 1), hash_with([0, 1], 2)];
+        let item = hash_with([0, 1], 0);
+        // Fingerprints are of the low half, the bucket of the high one.
+        let twin = item & 0xffff_ffff | 1 << 62;
+        assert_eq!(filter.shared.find(twin), (1, filter.shared.find(item).1));
+        in_the_way.iter().for_each(|&hash| filter.insert_hash(hash).expect("room"));
+        [item, hash_with([1, 2], 0)].map(|hash| filter.insert_hash(hash).expect("room"));
+        assert!(in_the_way.iter().all(|&hash| filter.remove_hash(hash)));
+        let reader = filter.reader();
+        let thread =
+            loom::thread::spawn(move || assert!(reader.contains_hash(item), "a false miss"));
+        filter.insert_hash(twin).expect("room");
+        assert!(filter.remove_hash(twin));
+        thread.join().unwrap();
+        assert!(filter.reader().contains_hash(item));
+    });
+}

@@ -35,6 +35,30 @@ fn present_items_are_found_while_others_come_and_go() {
     assert_eq!(filter.len(), residents);
 }
 
+/// Another item with the same fingerprint and buckets takes the item's own copy with it, and leaves one elsewhere.
+#[test]
+fn an_item_is_found_while_its_twins_come_and_go() {
+    let mut filter = ConcurrentCuckooFilter::new(32, Pair::at_least(2), ());
+    // In a table of two buckets, the highest bit is the bucket.
+    let (item, twin) = (7, 7 | 1 << 63);
+    filter.insert_hash(item).expect("empty");
+    let (reader, done) = (filter.reader(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                assert!(reader.contains_hash(item), "a false miss");
+            }
+        });
+        for _ in 0..if cfg!(miri) { 20 } else { 300_000 } {
+            filter.insert_hash(twin).expect("room");
+            assert!(filter.remove_hash(twin));
+            filter.insert_hash(item).expect("room");
+            assert!(filter.remove_hash(item));
+        }
+        done.store(true, Relaxed);
+    });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 64 }))]
 

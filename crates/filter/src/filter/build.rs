@@ -106,7 +106,7 @@ impl<const BITS: u32, const SLOTS: u32, H> Filter<Fixed<BITS, SLOTS>, Pair, H> {
     /// A filter for `items` at the load that its bucket size allows.
     ///
     /// # Panics
-    /// If there would be more than 2^32 buckets.
+    /// If there would be more than 2^32 buckets, or if buckets have one slot: see [`Plan::for_shape`].
     #[must_use]
     pub fn with_items(items: usize, hasher: H) -> Self {
         let plan = Plan::for_shape(items, BITS, SLOTS);

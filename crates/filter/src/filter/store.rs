@@ -81,9 +81,14 @@ impl<L: Layout, O: Orbit> Filter<L, O, Keyed> {
     /// # Errors
     /// [`LoadError`] for everything that `to_bytes` of this type and version can't have made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
+        Self::restore_with_key(bytes, false)
+    }
+
+    /// As [`Filter::from_bytes`], with values beside the fingerprints or without.
+    pub(crate) fn restore_with_key(bytes: &[u8], may_have_values: bool) -> Result<Self, LoadError> {
         let header = header(bytes)?;
         let key = [integer(header, KEY.start), integer(header, KEY.start + 8)];
-        Self::restore(bytes, Keyed::from_key(key))
+        Self::restore(bytes, Keyed::from_key(key), may_have_values)
     }
 }
 
@@ -99,7 +104,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
     /// # Errors
     /// [`LoadError`] for everything that this type and version can't have made with this hasher.
     pub fn from_bytes_with_hasher(bytes: &[u8], hasher: H) -> Result<Self, LoadError> {
-        Self::restore(bytes, hasher)
+        Self::restore(bytes, hasher, false)
     }
 
     fn store(&self, key: [u64; 2]) -> Vec<u8> {
@@ -120,7 +125,7 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
         bytes
     }
 
-    fn restore(bytes: &[u8], hasher: H) -> Result<Self, LoadError> {
+    fn restore(bytes: &[u8], hasher: H, may_have_values: bool) -> Result<Self, LoadError> {
         let header = header(bytes)?;
         let shape = header[SHAPE].iter().map(|&n| u32::from(n)).collect::<Vec<_>>();
         let layout = L::restore(shape[0], shape[1], shape[2]);
@@ -129,6 +134,9 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
         let (Some(layout), Some(orbit), true) = (layout, orbit, kinds) else {
             return Err(LoadError::Shape);
         };
+        if layout.value_bits() > 0 && !may_have_values {
+            return Err(LoadError::Shape);
+        }
         let wanted = table_bytes(&layout, &orbit).ok_or(LoadError::Shape)?;
         let table = &bytes[HEADER_BYTES..];
         if table.len() != wanted {
