@@ -21,7 +21,9 @@
 //!    old. What is published may be behind, and then the bucket's ROUND bit decides, under its lock or by invariant 2.
 //! 2. Whatever may make a reader miss a present key changes the bucket's word: LOCK while it goes on, then ROUND for a
 //!    split, the version for a removal (after which links are used again). So a miss stands if the word read first was
-//!    unlocked and is as it was, and the round is. A hit always stands.
+//!    unlocked and is as it was, and the round is. A hit always stands. Only who leaves the bucket for its links can miss
+//!    a key for a removal; to that reader a version that wraps, after 2^14 removals, shows too: a count for the whole
+//!    table, of 64 bits, advances while the bucket is LOCKed. The reader takes the count, then the word once more.
 //! 3. A reader on a link that was freed may walk through other chains, but finds the word changed after 32 links.
 //! 4. A thread holds one bucket at a time. A list of the pool is taken below it. So there is no deadlock.
 //!
@@ -44,7 +46,7 @@ pub use lock::{BucketLock, LockedGets, NoLock, Tas};
 
 use crate::count::Count;
 use crate::memory::{Zeroed, prefetch};
-use crate::sync::{Acquire, AtomicBool, AtomicU64, Backoff, Mutation, Padded};
+use crate::sync::{Acquire, AtomicU64, Backoff, Baton, Mutation, Padded};
 use crate::{Broken, Entry as _, Full, Hash, Index, Items, Location};
 use extent::{Extent, Home};
 use link::{Locked, SLOTS, Tag, Word};
@@ -57,7 +59,9 @@ pub struct Chained<L: BucketLock = Tas> {
     extent: Padded<AtomicU64>,
     pool: Pool,
     count: Count,
-    is_growing: Padded<AtomicBool>,
+    /// How often the version of any bucket has wrapped: invariant 2.
+    wraps: Padded<AtomicU64>,
+    is_growing: Padded<Baton>,
     lock: L,
 }
 
@@ -103,7 +107,8 @@ impl<L: BucketLock> Chained<L> {
             extent: Padded(AtomicU64::new(Extent::new(start).to_word())),
             pool: Pool::new(links.saturating_add(LINKS_SPARE).min(u32::MAX as usize - 1)),
             count: Count::default(),
-            is_growing: Padded(AtomicBool::new(false)),
+            wraps: Padded(AtomicU64::new(0)),
+            is_growing: Padded(Baton::default()),
             lock: L::for_buckets(max),
         }
     }
@@ -113,7 +118,7 @@ impl<L: BucketLock> Chained<L> {
     fn look(&self, probe: Probe, is_key: &mut impl FnMut(Location) -> bool) -> Look {
         let extent = self.extent();
         let Some((bucket, word)) = self.home(extent, probe) else { return Look::Disturbed };
-        let (mut link, mut now) = (bucket, word);
+        let (mut link, mut now, mut wraps) = (bucket, word, None);
         for step in 1_u32.. {
             for slot in now.matching(probe.tag) {
                 let at = link.location(slot);
@@ -124,8 +129,11 @@ impl<L: BucketLock> Chained<L> {
             if now.next() == 0 {
                 break;
             }
-            if step % STEPS_BETWEEN_CHECKS == 0 && bucket.word() != word {
-                return Look::Disturbed;
+            if step % STEPS_BETWEEN_CHECKS == 1 {
+                wraps = wraps.or_else(|| Some(self.wraps.0.load(Acquire)));
+                if bucket.word() != word && !Mutation::EarlyWord.is_planted() {
+                    return Look::Disturbed;
+                }
             }
             link = self.pool.link(now.next());
             now = link.word();
@@ -134,8 +142,14 @@ impl<L: BucketLock> Chained<L> {
             return Look::Absent;
         }
         let was_free = !word.is_locked() || Mutation::OneIncrement.is_planted();
-        let is_unchanged = was_free && bucket.word() == word;
+        let is_unchanged = was_free && bucket.word() == word && self.are_wraps(wraps);
         if is_unchanged && self.is_round_of(extent) { Look::Absent } else { Look::Disturbed }
+    }
+
+    /// Whether the versions have wrapped so often; without a count, which takes no links to be followed, they may.
+    #[inline(always)]
+    fn are_wraps(&self, wraps: Option<u64>) -> bool {
+        wraps.is_none_or(|wraps| self.wraps.0.load(Acquire) == wraps)
     }
 
     /// The bucket of a key and its word; `None` if the table has grown a round since `extent` was read.

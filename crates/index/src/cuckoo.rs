@@ -25,7 +25,8 @@
 //! hit is never disturbed. One look-up of an absent key in 22 reads an item in vain. insert while growing: 0.9 moves
 //! and a twelfth of a split; into a table with free slots, none. 5.61 bytes a key while it grows (load 95 %), 5.4 once
 //! it may not grow further.
-//! Bad at: more than 24 keys with equal tag and buckets (see [`Full`]); shrinking (it doesn't).
+//! Bad at: more than 24 keys with equal tag and buckets (see [`Full`]), of which each that is refused may split eight
+//! buckets in vain; shrinking (it doesn't).
 
 mod address;
 mod entry;
@@ -38,7 +39,7 @@ pub use entry::CuckooEntry;
 use crate::bucket::{Bucket, Locked, SLOTS, Slots};
 use crate::count::Count;
 use crate::memory::{Zeroed, prefetch};
-use crate::sync::{Acquire, AtomicBool, AtomicU64, Backoff, Mutation, Padded};
+use crate::sync::{Acquire, AtomicU64, Backoff, Baton, Mutation, Padded};
 use crate::{Broken, Full, Hash, Index, Items, Location};
 use address::{Probe, Size};
 use std::hint::select_unpredictable;
@@ -49,7 +50,7 @@ pub struct Cuckoo {
     /// Buckets in use. In a line of its own: every look-up reads it.
     size: Padded<AtomicU64>,
     count: Count,
-    is_growing: Padded<AtomicBool>,
+    is_growing: Padded<Baton>,
 }
 
 impl Cuckoo {
@@ -66,7 +67,9 @@ impl Cuckoo {
 
     /// As [`Cuckoo::with_max`], with `slots` slots from the start if it may have so many.
     pub(crate) fn with_room(items_max: usize, slots: usize) -> Self {
-        let slots_max = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT);
+        // Small tables differ: in a few thousand slots, chance may leave no path though there is room.
+        let spare = items_max.isqrt() + 2 * SLOTS;
+        let slots_max = items_max.saturating_mul(100).div_ceil(LOAD_PERCENT).saturating_add(spare);
         let max = slots_max.div_ceil(SLOTS).max(BUCKETS_MIN as usize);
         let start = slots.div_ceil(SLOTS).clamp(BUCKETS_MIN as usize, max);
         Self::with_buckets(u32::try_from(start).expect("positions have 32 bits"), max)
@@ -80,7 +83,7 @@ impl Cuckoo {
             buckets: Zeroed::reserve(max),
             size: Padded(AtomicU64::new(Size::new(start).to_word())),
             count: Count::default(),
-            is_growing: Padded(AtomicBool::new(false)),
+            is_growing: Padded(Baton::default()),
         }
     }
 
@@ -182,11 +185,12 @@ impl Index for Cuckoo {
         items: &impl Items,
         mut is_key: impl FnMut(Location) -> bool,
     ) -> Result<CuckooEntry<'_>, Full> {
+        let mut splits_left = grow::SPLITS_AN_INSERT;
         loop {
             let (size, entry) = self.lock_entry(hash, &mut is_key);
             match entry {
                 Some(entry) => return Ok(entry),
-                None => self.make_room(hash, size, items)?,
+                None => self.make_room(hash, size, &mut splits_left, items)?,
             }
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! # Which one
 //! [`Cuckoo`]: two buckets of twelve slots, readers without locks, 5.6 bytes a key. The default.
-//! [`Hopscotch`]: a key within 32 slots of its home, one line a look-up mostly, 14 to 16 bytes a key.
+//! [`Hopscotch`]: a key within 32 slots of its home, one line a look-up mostly, 15 to 17 bytes a key.
 //! [`Chained`]: a chain and a lock a bucket, the fastest to write, 11 bytes a key.
 //! [`AnyIndex`] is whichever is chosen at run time. All keep one contract, [`Index`], which `tests/conformance.rs`
 //! tests and [`Index::validate`] walks.

@@ -21,6 +21,29 @@ pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[derive(Default)]
 pub(crate) struct Padded<T>(pub(crate) T);
 
+/// A lock for which nobody waits: who has it grows the table. Given back when what [`Baton::try_hold`] gave is dropped,
+/// by a panic of the caller's code too.
+#[derive(Default)]
+pub(crate) struct Baton(AtomicBool);
+
+impl Baton {
+    #[inline]
+    pub(crate) fn try_hold(&self) -> Option<Held<'_>> {
+        let is_free = self.0.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        is_free.then(|| Held(self))
+    }
+}
+
+/// A [`Baton`] held.
+pub(crate) struct Held<'a>(&'a Baton);
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.0.store(false, Release);
+    }
+}
+
 /// Waiting for a lock holder: spins first, then yields, since the holder may have lost its processor.
 #[derive(Default)]
 pub(crate) struct Backoff(u32);
@@ -84,6 +107,10 @@ pub(crate) enum Mutation {
     StaleRound,
     /// A split is published before it is done.
     EarlyPublish,
+    /// A version that wraps is not counted.
+    StillWrap,
+    /// A reader that takes the count of wraps does not look at the bucket's word again.
+    EarlyWord,
 }
 
 impl Mutation {
@@ -148,6 +175,11 @@ mod traced {
         pub(crate) fn new(value: u64) -> Self {
             let value = loom::sync::atomic::AtomicU64::new(value);
             Self { value, turn: loom::sync::atomic::AtomicBool::default() }
+        }
+
+        pub(crate) fn fetch_add(&self, step: u64, order: Ordering) -> u64 {
+            self.turn.swap(true, Relaxed);
+            self.value.fetch_add(step, order)
         }
     }
 }

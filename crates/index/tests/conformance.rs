@@ -8,7 +8,9 @@ use guira_index::{
 };
 use proptest::prelude::{Just, Strategy, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// How keys are hashed.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +243,44 @@ fn is_full_late_and_recovers<I: Index>(new: impl Fn(usize) -> I, collisions: Roo
     assert!((0..entered).all(|key| pair.get(key) == pair.model.get(&key).copied()));
 }
 
+/// Owner of item memory that panics now and then, as one that decodes its items may.
+struct Fragile {
+    mixing: Mixing,
+    asked: Cell<u32>,
+}
+
+impl Items for Fragile {
+    fn hash(&self, at: Location) -> Hash {
+        self.asked.set(self.asked.get() + 1);
+        if self.asked.get().is_multiple_of(if cfg!(miri) { 37 } else { 997 }) {
+            // As a panic, without its message.
+            resume_unwind(Box::new("an item that cannot be read"));
+        }
+        Items::hash(&self.mixing, at)
+    }
+}
+
+/// No key is lost, and the table grows on.
+fn survives_panics_of_its_items<I: Index>(new: impl Fn(usize) -> I) {
+    let keys: u16 = if cfg!(miri) { 200 } else { 20_000 };
+    let index = new(keys.into());
+    let items = Fragile { mixing: Mixing::Good, asked: Cell::new(0) };
+    let before = index.capacity();
+    for key in 0..keys {
+        let enter = || {
+            let hash = items.mixing.hash(key);
+            let entry = index.entry(hash, &items, |at| key_of(at) == key);
+            entry.expect("room").put(Location(key.into()));
+        };
+        let entered = (0..10).any(|_| catch_unwind(AssertUnwindSafe(enter)).is_ok());
+        assert!(entered, "key {key}, time after time");
+    }
+    index.validate(&items.mixing).expect("the invariants hold");
+    let is_found = |key: u16| index.get(items.mixing.hash(key), |at| key_of(at) == key).is_some();
+    assert!((0..keys).all(is_found), "a key is lost");
+    assert!(cfg!(miri) || index.capacity() > before * 2);
+}
+
 macro_rules! indexes {
     ($($name:ident: $new:expr, $room:expr;)*) => {$(
         mod $name {
@@ -249,6 +289,11 @@ macro_rules! indexes {
             #[test]
             fn behaves_like_a_map() {
                 super::behaves_like_a_map($new, $room);
+            }
+
+            #[test]
+            fn survives_panics_of_its_items() {
+                super::survives_panics_of_its_items($new);
             }
 
             #[test]

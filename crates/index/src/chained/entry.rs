@@ -5,7 +5,7 @@
 
 use super::link::{Locked, Tag, Word};
 use super::{BucketLock, Chained, Probe, Tas};
-use crate::sync::Mutation;
+use crate::sync::{Mutation, Release};
 use crate::{Entry, Full, Location};
 
 /// The place of a key in a [`Chained`] table, locked until dropped.
@@ -144,6 +144,9 @@ impl<L: BucketLock> Entry for ChainedEntry<'_, L> {
         self.set_tag(None);
         if !Mutation::StillRemove.is_planted() {
             self.bucket.held = self.bucket.held.advanced();
+            if self.bucket.held.has_wrapped() && !Mutation::StillWrap.is_planted() {
+                self.table.wraps.0.fetch_add(1, Release);
+            }
         }
         self.bucket.publish();
         self.table.count.add(-1);

@@ -9,10 +9,10 @@
 //! thirds of it are those misses. Nobody waits but those who want the bucket that is being split, for as long.
 
 use super::extent::Extent;
-use super::link::{Link, SLOTS, Tag, Word};
+use super::link::{Link, Locked, SLOTS, Tag, Word};
 use super::{BucketLock, Chained, LOAD_PERCENT};
 use crate::memory::prefetch;
-use crate::sync::{Acquire, Mutation, Relaxed, Release};
+use crate::sync::{Mutation, Release};
 use crate::{Items, Location};
 
 impl<L: BucketLock> Chained<L> {
@@ -47,9 +47,7 @@ impl<L: BucketLock> Chained<L> {
     /// Splits the next few buckets, unless another thread is at it; how many it split.
     #[cold]
     pub(super) fn split_some(&self, splits_max: usize, items: &impl Items) -> usize {
-        if self.is_growing.0.compare_exchange(false, true, Acquire, Relaxed).is_err() {
-            return 0;
-        }
+        let Some(_growing) = self.is_growing.0.try_hold() else { return 0 };
         let extent = self.extent();
         let room = self.buckets.len() - extent.buckets() as usize;
         let splits_max = splits_max.min(room).min(extent.left() as usize);
@@ -58,11 +56,13 @@ impl<L: BucketLock> Chained<L> {
             self.extent.0.store(extent.grown(splits).to_word(), Release);
         }
         self.fetch(extent, splits, items);
-        (0..splits).for_each(|step| self.split(extent.grown(step), items));
+        let mut going = Vec::new();
+        for step in 0..splits {
+            self.split(extent.grown(step), items, &mut going);
+        }
         if splits > 0 {
             self.extent.0.store(extent.grown(splits).to_word(), Release);
         }
-        self.is_growing.0.store(false, Release);
         splits_max
     }
 
@@ -87,19 +87,25 @@ impl<L: BucketLock> Chained<L> {
     }
 
     /// Splits one bucket. Needs no link: two chains of half the keys have at most as many as one of all.
-    fn split(&self, extent: Extent, items: &impl Items) {
+    ///
+    /// `going` is memory that is used again.
+    fn split(&self, extent: Extent, items: &impl Items, going: &mut Vec<bool>) {
         let (from, to) = extent.next_split();
         let mut old = self.lock_bucket(from);
         let new = self.bucket(to);
         let is_odd = extent.home_after_split(0).is_odd();
-        debug_assert!(old.held.is_odd() != is_odd, "bucket {from} is split twice");
+        if old.held.is_odd() == is_odd {
+            // Split, but not published: the owner of the items panicked when the next one was to be.
+            return;
+        }
         debug_assert_eq!(new.word(), Word::default(), "bucket {to} is in use");
+        self.ask_which_go(&old, extent, items, going);
         // Nobody comes to the new bucket before the old one's ROUND, or the extent, is seen.
         let mut stay = Chain { bucket: old.bucket(), word: old.held.emptied() };
         let mut go = Chain { bucket: new, word: Word::default().with_odd(is_odd) };
         let mut spare = Spare { table: self, first: 0 };
-        let (mut link, mut word, mut number) = (old.bucket(), old.held, 0);
-        loop {
+        let mut going = going.iter();
+        for (link, word, number) in self.chain(&old) {
             let entries: [Option<(Tag, Location)>; SLOTS] =
                 std::array::from_fn(|slot| word.tag(slot).map(|tag| (tag, link.location(slot))));
             // Its entries are in hand, so the link can be filled with others.
@@ -107,20 +113,9 @@ impl<L: BucketLock> Chained<L> {
                 spare.push(number);
             }
             for (tag, at) in entries.into_iter().flatten() {
-                let probe = super::Probe::new(items.hash(at));
-                debug_assert_eq!(
-                    probe.tag, tag,
-                    "the item's hash is that under which it was entered"
-                );
-                let is_going = probe.position & extent.base() != 0;
+                let is_going = going.next().is_some_and(|&is| is);
                 if is_going { &mut go } else { &mut stay }.push(&mut spare, tag, at);
             }
-            number = word.next();
-            if number == 0 {
-                break;
-            }
-            link = self.pool.link(number);
-            word = link.word();
         }
         old.held = stay.word.with_odd(is_odd != Mutation::StillSplit.is_planted());
         if Mutation::LateHalf.is_planted() {
@@ -131,6 +126,45 @@ impl<L: BucketLock> Chained<L> {
         }
         new.set_word(go.word);
         spare.give_all();
+    }
+
+    /// Of each entry of a chain that is to be split, whether it goes to the new bucket. Before anything is changed, since
+    /// whoever owns the items may panic.
+    fn ask_which_go(
+        &self,
+        bucket: &Locked<'_, L>,
+        extent: Extent,
+        items: &impl Items,
+        going: &mut Vec<bool>,
+    ) {
+        going.clear();
+        for (link, word, _) in self.chain(bucket) {
+            for (tag, slot) in (0..SLOTS).filter_map(|slot| Some((word.tag(slot)?, slot))) {
+                let probe = super::Probe::new(items.hash(link.location(slot)));
+                debug_assert_eq!(
+                    probe.tag, tag,
+                    "the item's hash is that under which it was entered"
+                );
+                going.push(probe.position & extent.base() != 0);
+            }
+        }
+    }
+
+    /// The links of a locked chain: the word of each is read when its turn comes, and the next link's before it is given.
+    fn chain<'a>(
+        &'a self,
+        bucket: &'a Locked<'_, L>,
+    ) -> impl Iterator<Item = (&'a Link, Word, u32)> {
+        let mut next = Some((bucket.bucket(), bucket.held, 0));
+        std::iter::from_fn(move || {
+            let now @ (_, word, _) = next?;
+            let number = word.next();
+            next = (number != 0).then(|| {
+                let link = self.pool.link(number);
+                (link, link.word(), number)
+            });
+            Some(now)
+        })
     }
 
     /// [`touch_ahead`](crate::Index::touch_ahead): writes to each page that the next `items` keys will need.

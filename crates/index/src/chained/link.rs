@@ -207,6 +207,12 @@ impl Word {
     pub(super) fn advanced(self) -> Self {
         Self(self.0.wrapping_add(VERSION))
     }
+
+    /// Whether the version that [`Word::advanced`] gave has been before.
+    #[inline]
+    pub(super) fn has_wrapped(self) -> bool {
+        self.0 < VERSION
+    }
 }
 
 /// Eight bits of a key's hash, never 0: one entry in 255 is compared in vain.
@@ -227,8 +233,8 @@ const NEXT: u64 = 0xffff_ffff;
 const TAGS: u64 = 0xffff << 32;
 const LOCK: u64 = 1 << 48;
 const ROUND: u64 = 1 << 49;
-/// One step of the version, which is at the top, so that it overflows to nowhere.
-const VERSION: u64 = 1 << 50;
+/// One step of the version, which is at the top, so that it overflows to nowhere. In models it has one bit.
+const VERSION: u64 = if cfg!(loom) { 1 << 63 } else { 1 << 50 };
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Link>() == 16, "four links are a cache line");

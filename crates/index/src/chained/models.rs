@@ -141,6 +141,22 @@ fn a_present_key_is_found_though_the_links_before_it_are_used_elsewhere() {
     });
 }
 
+/// The same, and one removal more, after which the version, which has one bit here, is as it was.
+#[test]
+fn a_present_key_is_found_though_the_version_is_as_it_was() {
+    holds_but_for(&[Mutation::StillWrap, Mutation::EarlyWord], 2, || {
+        let table = table_of(keys(0).take(8).chain(keys(1).take(2)));
+        assert!(remove(&table, 4), "the last but one of link 2");
+        let writer = spawn(&table, |table| {
+            assert!(remove(table, 5));
+            assert_eq!(enter(table, 18), None);
+            assert!(remove(table, 7), "in link 3, which stays");
+        });
+        assert!(has(&table, 2), "a false miss");
+        writer.join().unwrap();
+    });
+}
+
 /// Who holds the entry removes the key and puts it again: to others, that is one step. In a link; in a bucket.
 #[test]
 fn a_key_replaced_under_its_lock_is_never_missed() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
 
 /// Item memory of keys that are their own locations.
 struct Numbers;
@@ -145,6 +146,48 @@ fn links_are_used_again() {
     }
     assert_eq!((table.pool.free().count(), table.len()), (table.pool.used(), 0));
     assert!(table.pool.used() <= 64, "{} links for 9", table.pool.used());
+}
+
+/// A reader sleeps on a link while that goes to another chain, and wakes when its bucket has the version again with which
+/// it began: 2^14 removals later.
+#[test]
+#[cfg_attr(miri, ignore = "many removals")]
+fn a_reader_that_sleeps_until_the_version_wraps_looks_again() {
+    /// Keys 0 to 15 are of bucket 0, the next of bucket 1; keys 2 and 6 have the same tag.
+    struct Two;
+    impl Items for Two {
+        fn hash(&self, at: Location) -> Hash {
+            let tag = if at.0 == 6 { 2 } else { at.0 % 16 };
+            Hash(u64::from(at.0 / 16) << 32 | u64::from(tag + 1))
+        }
+    }
+    let table = Chained::<Tas>::with_buckets(4, 4, 100);
+    let enter = |key: u32| {
+        let entry = table.entry(Two.hash(Location(key)), &Two, |at| at.0 == key);
+        assert_eq!(entry.expect("room").put(Location(key)), None);
+    };
+    let remove = |key: u32| {
+        let entry = table.find_entry(Two.hash(Location(key)), |at| at.0 == key);
+        assert_eq!(entry.expect("present").remove(), Some(Location(key)));
+    };
+    // Two keys a link, the last link first: the reader comes by key 6, then 4, on its way to key 2.
+    (0..8).chain(16..18).for_each(enter);
+    let mut has_slept = false;
+    let found = table.get(Two.hash(Location(2)), |at| {
+        if at.0 == 6 && !has_slept {
+            has_slept = true;
+            [4, 5].into_iter().for_each(remove);
+            enter(18);
+            for _ in 2..1 << 14 {
+                remove(7);
+                enter(7);
+            }
+        }
+        at.0 == 2
+    });
+    assert!(has_slept);
+    assert_eq!(found, Some(Location(2)), "never removed");
+    table.validate(&Two).unwrap();
 }
 
 #[test]

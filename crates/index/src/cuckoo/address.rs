@@ -73,10 +73,11 @@ impl Size {
         self.buckets & (self.mask >> 1)
     }
 
-    /// How many splits ago the bucket was split, or split off. Those that wait longest for theirs are the oldest.
+    /// How many splits ago the bucket was split, or split off. Those that wait longest for theirs are the oldest. Of any
+    /// position, its bucket's.
     #[inline]
     pub(crate) fn age(self, bucket: u32) -> u32 {
-        self.buckets.wrapping_sub(bucket + 1) & (self.mask >> 1)
+        self.buckets.wrapping_sub(bucket).wrapping_sub(1) & (self.mask >> 1)
     }
 
     /// How many low bits the positions in a bucket have in common.

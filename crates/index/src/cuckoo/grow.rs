@@ -9,14 +9,20 @@ use super::address::{Probe, Size};
 use super::path::Path;
 use super::{Cuckoo, LOAD_PERCENT};
 use crate::bucket::{Bucket, Locked, SLOTS};
-use crate::sync::{Acquire, Mutation, Relaxed, Release};
+use crate::sync::{Mutation, Release};
 use crate::{Full, Hash, Index, Items, Location};
 
 impl Cuckoo {
     /// After an insert found both its buckets full under `size`: grows if the load is reached, displaces otherwise.
-    /// Then it is worth trying again.
+    /// Then it is worth trying again. Without a path it grows nevertheless, by as many buckets as are left to the insert.
     #[cold]
-    pub(super) fn make_room(&self, hash: Hash, size: Size, items: &impl Items) -> Result<(), Full> {
+    pub(super) fn make_room(
+        &self,
+        hash: Hash,
+        size: Size,
+        splits_left: &mut u32,
+        items: &impl Items,
+    ) -> Result<(), Full> {
         if self.len() * 100 > self.capacity() * LOAD_PERCENT {
             self.grow(items);
         }
@@ -31,10 +37,16 @@ impl Cuckoo {
         if self.size() != size || roots.iter().any(|&root| self.has_room(root)) {
             return Ok(());
         }
-        // No path although there is room elsewhere: the keys of these two buckets have no other place to go, since
-        // they all have equal tags. Growing would hardly part them.
+        // No path although there is room elsewhere: chance has it that no search finds that, which a few splits mend; or
+        // the keys of these two buckets have no other place to go, since they all have equal tags, and growing would
+        // hardly part them.
         let is_crowded = self.len() * 100 > self.capacity() * CROWDED_PERCENT;
-        if is_crowded && self.grow(items) { Ok(()) } else { Err(Full) }
+        if !is_crowded || *splits_left == 0 || !self.grow(items) {
+            return Err(Full);
+        }
+        // Unchanged if another thread is at it: then this insert waits for that split, and has none of its own.
+        *splits_left -= u32::from(self.size() != size);
+        Ok(())
     }
 
     /// Splits the next bucket, unless another thread is at it; `false` if the table may not grow further.
@@ -44,12 +56,11 @@ impl Cuckoo {
         if self.size().buckets() as usize >= self.buckets.len() {
             return false;
         }
-        if self.is_growing.0.compare_exchange(false, true, Acquire, Relaxed).is_ok() {
+        if let Some(_growing) = self.is_growing.0.try_hold() {
             let size = self.size();
             if (size.buckets() as usize) < self.buckets.len() {
                 self.split(size, items);
             }
-            self.is_growing.0.store(false, Release);
         }
         true
     }
@@ -69,20 +80,22 @@ impl Cuckoo {
         let (from, grown) = (size.next_split(), size.grown());
         let expected = Residents::read(self.bucket(from), items);
         let mut old = self.bucket(from).lock();
-        let mut new = self.bucket(size.buckets()).lock();
-        let mut free = 0;
         let tags = old.tags();
-        for slot in 0..SLOTS {
-            let Some(tag) = tags.get(slot) else { continue };
+        // All hashes are asked for before anything moves: whoever owns the items may panic.
+        let going: [bool; SLOTS] = std::array::from_fn(|slot| {
+            let Some(tag) = tags.get(slot) else { return false };
             let at = old.location(slot);
             let hash = expected.hash(slot, at).unwrap_or_else(|| items.hash(at));
             let probe = Probe::new(hash);
             debug_assert_eq!(probe.tag, tag, "the item's hash is that under which it was entered");
-            if probe.has_address(size.buckets(), grown) {
-                new.fill(free, tag, at);
-                old.clear(slot);
-                free += 1;
-            }
+            probe.has_address(size.buckets(), grown)
+        });
+        let mut new = self.bucket(size.buckets()).lock();
+        let going = (0..SLOTS).filter(|&slot| going[slot]);
+        for (free, slot) in going.enumerate() {
+            let Some(tag) = tags.get(slot) else { continue };
+            new.fill(free, tag, old.location(slot));
+            old.clear(slot);
         }
         old.advance();
         self.publish(grown, old, new);
@@ -119,5 +132,7 @@ impl Residents {
 
 /// Buckets in the smallest page there may be.
 const BUCKETS_A_PAGE: usize = 4096 / 64;
+/// Splits with which one insert that finds no path helps itself, in vain if the keys collide.
+pub(super) const SPLITS_AN_INSERT: u32 = 8;
 /// Below this load, no path means that the keys collide, not that the table is small.
 const CROWDED_PERCENT: usize = 75;

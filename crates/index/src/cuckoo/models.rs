@@ -41,7 +41,7 @@ impl Setting {
     /// What entering an absent key does when it finds both buckets full.
     fn make_room(&self, key: u32) {
         let (hash, size) = (self.keys.0[key as usize], self.table.size());
-        self.table.make_room(hash, size, &self.keys).expect("a path");
+        self.table.make_room(hash, size, &mut 0, &self.keys).expect("a path");
     }
 
     fn has(&self, key: u32) -> bool {

@@ -80,6 +80,52 @@ fn too_many_equal_hashes_are_refused_and_room_comes_back() {
     table.validate(&Equal).unwrap();
 }
 
+/// Keys of one hash are refused at a price that does not depend on how large the table is: it hardly grows for them.
+#[test]
+#[cfg_attr(miri, ignore = "a large table")]
+fn one_refused_insert_grows_the_table_by_a_few_buckets() {
+    struct Mixed;
+    impl Items for Mixed {
+        fn hash(&self, at: Location) -> Hash {
+            if at.0 < COLLIDING { Hash(0x1234_5678_9abc_def0) } else { hash(at.0) }
+        }
+    }
+    const COLLIDING: u32 = 1000;
+    let table = Cuckoo::with_max(1 << 20);
+    let enter = |key: u32| {
+        let entry = table.entry(Mixed.hash(Location(key)), &Mixed, |at| at.0 == key);
+        entry.map(|mut entry| entry.put(Location(key)))
+    };
+    (COLLIDING..COLLIDING + 50_000).for_each(|key| assert_eq!(enter(key), Ok(None)));
+    (0..24).for_each(|key| assert_eq!(enter(key), Ok(None)));
+    let before = table.capacity();
+    assert_eq!(enter(24), Err(Full));
+    let splits = (table.capacity() - before) / SLOTS;
+    assert!(splits <= 10, "{splits} splits for nothing");
+    table.validate(&Mixed).unwrap();
+}
+
+/// Every bucket of a large table, every tag: no address overflows.
+#[test]
+fn the_age_of_an_alternate_is_known_at_every_size() {
+    let tags: Vec<_> = (0..0x200).map(crate::bucket::Tag::new).collect();
+    for bits in 1..=31 {
+        for buckets in [1 << bits, (1 << bits) + 1, (1 << bits) + (1 << (bits - 1))] {
+            let size = Size::new(buckets);
+            for &tag in &tags {
+                let probe = Probe::new(Hash(tag.bits().into()));
+                // The bucket whose position this tag turns into the last there is.
+                let to_last = !(probe.first ^ probe.second);
+                for bucket in [0, buckets - 1, size.address(to_last)] {
+                    let [one, two] = size.alternates(bucket, tag).map(|other| size.age(other));
+                    assert_eq!(size.age_of_alternate(bucket, tag), one);
+                    assert!(one == two && one < buckets);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn memory_touched_ahead_stays_empty() {
     let table = Cuckoo::with_max(10_000);

@@ -157,18 +157,9 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         };
         let mut line = self.lines.get(number as usize).lock();
         self.prefetch_before(number as usize, extent);
-        moves.clear();
-        for home in homes.clone() {
-            for from in super::slots(home, line.hops(home % SLOTS)) {
-                let (slots_line, in_line) = self.place(from);
-                let tag = slots_line.tag(in_line).expect("a slot that is named is filled");
-                let new = self.plan.home(self.plan.hash(home, tag, extent.lines), after);
-                let Some(to) = self.take_near(new, tag, &mut line, homes.end) else {
-                    moves.iter().for_each(|m| self.free(m.to));
-                    return false;
-                };
-                moves.push(Move { from, home: new, to, tag });
-            }
+        if !self.plan_moves(extent.lines, after, &homes, &mut line, moves) {
+            moves.iter().filter(|m| !is_from(moves, m.to)).for_each(|m| self.free(m.to));
+            return false;
         }
         let old: [u64; SLOTS] = std::array::from_fn(|home| line.hops(home));
         self.enter_copies(moves, &homes, &line);
@@ -176,11 +167,46 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             self.publish(after);
         }
         (0..SLOTS).for_each(|home| line.flip(home, old[home]));
-        moves.iter().for_each(|m| self.free(m.from));
+        moves.iter().filter(|m| !is_to(moves, m.from)).for_each(|m| self.free(m.from));
         line.advance();
         drop(line);
         if Mutation::LatePublish.is_planted() {
             self.publish(after);
+        }
+        true
+    }
+
+    /// Finds each key of a locked line a slot within reach of its new home, the last home's first; false if one has none.
+    ///
+    /// A key whose slot is within reach of the new home, too, keeps it; another may have the slot that a key before it
+    /// leaves. So what a line's keys need beside their own slots is little, however full the table is.
+    fn plan_moves(
+        &self,
+        lines: u32,
+        after: Extent,
+        homes: &Range<usize>,
+        line: &mut Locked<'_, W, SLOTS>,
+        moves: &mut Vec<Move>,
+    ) -> bool {
+        moves.clear();
+        for home in homes.clone().rev() {
+            for from in super::slots(home, line.hops(home % SLOTS)) {
+                let (slots_line, in_line) = self.place(from);
+                let tag = slots_line.tag(in_line).expect("a slot that is named is filled");
+                let new = self.plan.home(self.plan.hash(home, tag, lines), after);
+                let reach = new..new + W::REACH;
+                let own = if reach.contains(&from) {
+                    Some(from)
+                } else if new < homes.end + W::REACH {
+                    let left = moves.iter().map(|m| m.from).filter(|slot| reach.contains(slot));
+                    left.filter(|&slot| !is_to(moves, slot)).min()
+                } else {
+                    None
+                };
+                let to = own.or_else(|| self.take_near(new, tag, line, homes.end));
+                let Some(to) = to else { return false };
+                moves.push(Move { from, home: new, to, tag });
+            }
         }
         true
     }
@@ -206,8 +232,10 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// A growth begins at this load. It takes the inserts that fill one slot in a line of every eight lines.
-    const START_PERCENT: usize = Self::LOAD_PERCENT - 100 / (SLOTS * LINES_AN_INSERT) - 1;
+    /// A growth begins at this load, which is also that of a full table of the largest size. It takes the inserts that
+    /// fill one slot in a line of every eight lines.
+    pub(super) const START_PERCENT: usize =
+        Self::LOAD_PERCENT - 100 / (SLOTS * LINES_AN_INSERT) - 1;
 
     /// Starts to fetch what is moved a few lines later, and the lines to which it goes.
     fn prefetch_before(&self, number: usize, extent: Extent) {
@@ -225,6 +253,16 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     fn publish(&self, extent: Extent) {
         self.extent.0.store(extent.to_word(), Release);
     }
+}
+
+/// Whether a key of the line moves to this slot, or stays there.
+fn is_to(moves: &[Move], slot: usize) -> bool {
+    moves.iter().any(|m| m.to == slot)
+}
+
+/// Whether a key of the line is in this slot before it moves.
+fn is_from(moves: &[Move], slot: usize) -> bool {
+    moves.iter().any(|m| m.from == slot)
 }
 
 /// Below this load, no room means that the keys' hashes collide, not that the table is small.

@@ -122,7 +122,7 @@ fn memory_touched_ahead_stays_empty() {
 #[test]
 fn validate_finds_what_is_broken() {
     let broken = |breaking: fn(&Hopscotch, usize, Tag)| {
-        let table = Hopscotch::with_max(1_000);
+        let table = Hopscotch::with_max(10_000);
         enter(&table, 1).unwrap();
         assert_eq!(table.validate(&Numbers), Ok(()));
         let key = hash(2).0;
@@ -237,4 +237,32 @@ fn a_table_that_does_not_grow_refuses_its_first_key_late() {
     assert!(wide_load > 0.9, "{wide_load}");
     narrow.validate(&Numbers).unwrap();
     wide.validate(&Numbers).unwrap();
+}
+
+/// A writer that looks too late at the load fills the table, and others go on while it moves lines: growth still ends,
+/// since a key that stays where it is takes no second slot.
+#[test]
+#[cfg_attr(miri, ignore = "many tables")]
+fn a_table_grows_however_full_it_is() {
+    fn is_stuck<W: Hop, const SLOTS: usize>(seed: u32) -> bool {
+        let plan = HopscotchTable::<W, SLOTS>::plan(10_000);
+        let table = HopscotchTable::<W, SLOTS>::new(plan, 64);
+        // As `entry`, without a look at the load.
+        let enter = |key: u32| {
+            let entry = table.lock_entry(hash(key), &mut |at| at.0 == key);
+            entry.map(|mut entry| entry.put(Location(key))).is_some()
+        };
+        let mut keys = seed * 10_000..;
+        let mut enter_next = || enter(keys.next().expect("endless"));
+        while enter_next() {}
+        table.start_growth();
+        while table.grow(2) {
+            enter_next();
+        }
+        table.validate(&Numbers).expect("the invariants hold");
+        table.extent().is_growing()
+    }
+    let stuck = (0..1000).filter(|&seed| is_stuck::<Hop32, 6>(seed)).count();
+    let stuck64 = (0..1000).filter(|&seed| is_stuck::<Hop64, 4>(seed)).count();
+    assert_eq!((stuck, stuck64), (0, 0), "of 1000 tables");
 }
