@@ -23,7 +23,7 @@
 //!    split, the version for a removal (after which links are used again). So a miss stands if the word read first was
 //!    unlocked and is as it was, and the round is. A hit always stands. Only who leaves the bucket for its links can miss
 //!    a key for a removal; to that reader a version that wraps, after 2^14 removals, shows too: a count for the whole
-//!    table, of 64 bits, advances while the bucket is LOCKed. The reader takes the count, then the word once more.
+//!    table, of 64 bits, advances while LOCK is set. The reader takes the count, then the word once more.
 //! 3. A reader on a link that was freed may walk through other chains, but finds the word changed after 32 links.
 //! 4. A thread holds one bucket at a time. A list of the pool is taken below it. So there is no deadlock.
 //!

@@ -97,6 +97,8 @@ pub(crate) enum Mutation {
     ClearFirst,
     /// A writer that saw a slot free does not make sure that it still is when it takes it.
     DoubleTake,
+    /// Growth frees the slot of a key that stays where it is.
+    FreeKept,
     /// A bucket's lock is taken in two steps: looked at, then set.
     LooseLock,
     /// A split does not set the old bucket's has-moved bit.

@@ -167,7 +167,8 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             self.publish(after);
         }
         (0..SLOTS).for_each(|home| line.flip(home, old[home]));
-        moves.iter().filter(|m| !is_to(moves, m.from)).for_each(|m| self.free(m.from));
+        let is_left = |m: &&Move| !is_to(moves, m.from) || Mutation::FreeKept.is_planted();
+        moves.iter().filter(is_left).for_each(|m| self.free(m.from));
         line.advance();
         drop(line);
         if Mutation::LatePublish.is_planted() {
