@@ -294,3 +294,27 @@ fn of_many_connections_one_gets_the_token_and_another_run_gives_others() {
     }
     assert_eq!(tokens.len(), 2);
 }
+
+#[test]
+fn a_command_that_is_refused_leaves_the_token_good() {
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let server = Server::start(Program::Guira, flags);
+        let mut talk = Talk::with(&server);
+        for (send, expect) in [
+            ("lease-get k", "LVALUE k $a 0 0\n\nEND"),
+            ("cas k 0 0 1 99\n1", "NOT_FOUND"),
+            ("replace k 0 0 1\n1", "NOT_STORED"),
+            ("append k 0 0 1\n1", "NOT_STORED"),
+            ("incr k 1", "NOT_FOUND"),
+            ("ma k", "NF"),
+            ("ms k 1 MR\n1", "NS"),
+            ("touch k 100", "NOT_FOUND"),
+            ("lease-set k $a 5 0 3\nnew", "STORED"),
+            ("lease-get j", "LVALUE j $b 0 0\n\nEND"),
+            ("delete j", "NOT_FOUND"),
+            ("lease-set j $b 5 0 3\nold", "STALE_STORED"),
+        ] {
+            talk.tell(send, expect);
+        }
+    }
+}

@@ -6,11 +6,11 @@
 //! for leases; everybody else never sees it.
 //!
 //! # Why no stale value is stored
-//! A change voids the token *before* it takes place; a store under a token checks it and publishes under the lock of
-//! the key's records. Let a client get a token, read the database, and store; and let another one change the database
+//! A change voids the token *before* it takes place, or, if it may be refused, when it has, with the key's records locked
+//! from before; a store under a token checks it and publishes under the lock of the key's records. Let a client get a token, read the database, and store; and let another one change the database
 //! after that read, and the key after that. The change of the key begins after the token was given, so it voids it. If
 //! it does so before the store's check, the store is refused. If after, the value was published before, and the change
-//! replaces or removes it. A change that sees no lease in use began before the token was given: the read came later.
+//! replaces or removes it. A change that is refused changes nothing, so the token stays good. A change that sees no lease in use began before the token was given: the read came later.
 //!
 //! # Two faces
 //! `lease-get` and `lease-set` have their records in `table.rs`. A meta get with `N` has its promise in an item without
@@ -29,6 +29,8 @@ use crate::writer::{Mode, NoRoom, Store, Stored};
 use guira_index::Index;
 use std::sync::Arc;
 
+#[cfg(test)]
+mod refused;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -206,6 +208,26 @@ impl<I: Index> Handle<'_, I> {
         if self.cache.leases.in_use() {
             self.cache.leases.void(key.hash.0);
         }
+    }
+
+    /// Makes a change that may be refused, and voids the key's lease token if `is_made`. The key's records are locked all
+    /// the while: no store under the token comes between the change and that.
+    #[inline]
+    pub(crate) fn void_lease_if<T>(
+        &self,
+        key: &Key<'_>,
+        is_made: impl FnOnce(&T) -> bool,
+        change: impl FnOnce() -> T,
+    ) -> T {
+        let mut set = self.cache.leases.lock(key.hash.0);
+        let done = change();
+        if let Some(set) = &mut set
+            && is_made(&done)
+            && let Some(record) = set.find(key.hash.0)
+        {
+            record.spend();
+        }
+        done
     }
 
     /// Forgets the stale value of a key that has a value again.

@@ -6,7 +6,7 @@
 //! was replaced before the swap.
 
 use crate::handle::{Handle, Key};
-use crate::item::{EXPTIME_MAX, ItemRef};
+use crate::item::{EXPTIME_MAX, Header, ItemRef};
 use crate::stats::{ClassCounter, Counter};
 use crate::tune::Sampled;
 use crate::unpublished::{Fields, Unpublished};
@@ -189,11 +189,17 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         debug_assert_eq!(new.missing_bytes(), 0, "an item is filled before it is published");
-        self.void_lease(key);
-        let stored = if matches!(how.mode, Mode::Append | Mode::Prepend) {
-            self.join(key, new, how, now)?
-        } else {
-            self.publish_as(key, new, how, now)?
+        let stored = match (how.mode, how.compare) {
+            (Mode::Append | Mode::Prepend, _) => self.join(key, new, how, now)?,
+            (Mode::Set, None) => {
+                self.void_lease(key);
+                self.publish_as(key, new, how, now)?
+            }
+            _ => self.void_lease_if(
+                key,
+                |stored| matches!(stored, Ok(Stored::Stored { .. })),
+                || self.publish_as(key, new, how, now),
+            )?,
         };
         if matches!(stored, Stored::Stored { .. }) {
             self.forget_stale(key);
@@ -323,6 +329,19 @@ impl<I: Index> Handle<'_, I> {
         Ok(Published::Put(swap.explicit_cas.or(cas).unwrap_or_default()))
     }
 
+    /// [`swap`](Self::swap), which voids the key's lease token unless it is refused.
+    pub(crate) fn swap_voiding<R>(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        swap: &Swap,
+        now: u32,
+        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
+    ) -> Result<Published<R>, (NoRoom, Unpublished)> {
+        let is_made = |swapped: &Result<_, _>| matches!(swapped, Ok(Published::Put(_)));
+        self.void_lease_if(key, is_made, || self.swap(key, new, swap, now, decide))
+    }
+
     /// Writes the fields that are known only with the key's place locked.
     pub(crate) fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
         let slab = &self.cache.slab;
@@ -373,21 +392,22 @@ impl<I: Index> Handle<'_, I> {
 
     /// Deletes an item, if its unique matches `compare`.
     pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
-        self.void_lease(key);
-        let slab = &self.cache.slab;
-        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
-        let Some(mut entry) = self.cache.index.find_entry(key.hash, is_key) else {
-            return Deleted::NotFound;
+        let taken = match compare {
+            None => {
+                // Also where there is nothing: who deletes knows that older values are wrong.
+                self.void_lease(key);
+                self.take_out(key, None, now)
+            }
+            _ => self.void_lease_if(
+                key,
+                |taken| !matches!(taken, Err(Deleted::Exists)),
+                || self.take_out(key, compare, now),
+            ),
         };
-        let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
-        let live = !self.moment(now).is_past(&item);
-        if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
-            return Deleted::Exists;
-        }
-        let header = item.mark_retired();
-        entry.remove();
-        self.cache.stripes.advance(key.hash);
-        drop(entry);
+        let (item, header, live) = match taken {
+            Ok(taken) => taken,
+            Err(deleted) => return deleted,
+        };
         self.sample(key.hash, now, || Sampled::Deleted);
         let class = item.class();
         if live {
@@ -395,6 +415,29 @@ impl<I: Index> Handle<'_, I> {
         }
         self.retire(&item, header);
         if live { Deleted::Deleted { class } } else { Deleted::NotFound }
+    }
+
+    /// Takes an item out of the index: it, its last header, and whether it was live.
+    fn take_out(
+        &self,
+        key: &Key<'_>,
+        compare: Option<u64>,
+        now: u32,
+    ) -> Result<(ItemRef<'_>, Header, bool), Deleted> {
+        let slab = &self.cache.slab;
+        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let Some(mut entry) = self.cache.index.find_entry(key.hash, is_key) else {
+            return Err(Deleted::NotFound);
+        };
+        let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
+        let live = !self.moment(now).is_past(&item);
+        if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
+            return Err(Deleted::Exists);
+        }
+        let header = item.mark_retired();
+        entry.remove();
+        self.cache.stripes.advance(key.hash);
+        Ok((item, header, live))
     }
 }
 

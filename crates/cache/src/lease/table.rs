@@ -100,7 +100,7 @@ impl Record {
         token != 0 && self.token == token
     }
 
-    /// Notes that the token did its work.
+    /// Voids the token: it did its work, or the key changed.
     pub(crate) fn spend(&mut self) {
         self.token = 0;
     }

@@ -65,7 +65,6 @@ impl<I: Index> Handle<'_, I> {
         what: &Arithmetic,
         now: u32,
     ) -> Result<Counted, NoRoom> {
-        self.void_lease(key);
         loop {
             let counted = match self.get(key, now) {
                 Ok(item) => self.count_on(key, &item, what, now)?,
@@ -122,7 +121,7 @@ impl<I: Index> Handle<'_, I> {
         let new = self.filled(new, std::iter::once(text.as_bytes()), now)?;
         let mut life = 0;
         let swap = Swap { inserts: false, explicit_cas: what.explicit_cas, advances: true };
-        let swapped = self.swap(key, new, &swap, now, |live| match live {
+        let swapped = self.swap_voiding(key, new, &swap, now, |live| match live {
             Some(live) if live.location() == item.location() => {
                 let unique = self.cas_of(live, self.cas_unique(key));
                 if what.compare.is_some_and(|given| given != unique) {

@@ -46,7 +46,12 @@ impl<I: Index> Handle<'_, I> {
         let add = Store { mode: Mode::Add, exptime, vivify: None, ..*how };
         let copy = self.begin(key, new.value_bytes(), &add, now)?;
         let copy = self.filled(copy, new.parts(&self.cache.slab), now)?;
-        match self.publish_as(key, copy, &add, now).map_err(|refused| self.discarded(refused))? {
+        let published = self.void_lease_if(
+            key,
+            |stored| matches!(stored, Ok(Stored::Stored { .. })),
+            || self.publish_as(key, copy, &add, now),
+        );
+        match published.map_err(|refused| self.discarded(refused))? {
             Stored::NotStored => Ok(None),
             stored => Ok(Some(stored)),
         }
@@ -74,7 +79,7 @@ impl<I: Index> Handle<'_, I> {
         };
         let class = joined.class(slab);
         let swap = Swap { inserts: false, explicit_cas: how.explicit_cas, advances: true };
-        let swapped = self.swap(key, joined, &swap, now, |live| match live {
+        let decide = |live: Option<&ItemRef<'_>>| match live {
             Some(item) if item.location() == old.location() => {
                 match self.compare(key, how.compare, live, item.life_word()) {
                     Decision::Put(life) => Decision::Put(life),
@@ -82,7 +87,8 @@ impl<I: Index> Handle<'_, I> {
                 }
             }
             _ => Decision::Refuse(None),
-        });
+        };
+        let swapped = self.swap_voiding(key, joined, &swap, now, decide);
         match swapped.map_err(|refused| self.discarded(refused))? {
             Published::Put(cas) => Ok(Some(Stored::Stored { cas, value_bytes, class })),
             Published::Refused(stored) => Ok(stored),

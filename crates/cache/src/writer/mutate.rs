@@ -97,11 +97,20 @@ impl<I: Index> Handle<'_, I> {
         what: &Invalidate,
         now: u32,
     ) -> Result<Deleted, NoRoom> {
-        self.void_lease(key);
+        if what.compare.is_none() {
+            self.void_lease(key);
+        }
         loop {
-            let Ok(item) = self.peek(key, now) else { return Ok(Deleted::NotFound) };
+            let Ok(item) = self.peek(key, now) else {
+                self.void_lease(key);
+                return Ok(Deleted::NotFound);
+            };
             if what.stale && !what.empty && what.explicit_cas.is_none() && item.can_be_claimed() {
-                return Ok(self.mark_stale(key, what, now));
+                return Ok(self.void_lease_if(
+                    key,
+                    |marked| *marked != Deleted::Exists,
+                    || self.mark_stale(key, what, now),
+                ));
             }
             let mut fields = Fields {
                 life: item.can_be_claimed() || what.stale || what.exptime.is_some_and(|e| e != 0),
@@ -165,7 +174,7 @@ impl<I: Index> Handle<'_, I> {
             advances: condition.is_some_and(|(_, advances)| advances),
         };
         let compare = condition.and_then(|(what, _)| what.compare);
-        let swapped = self.swap(key, new, &swap, now, |live| match live {
+        let decide = |live: Option<&ItemRef<'_>>| match live {
             Some(live) if live.location() == item.location() => {
                 let unique = self.cas_of(live, self.cas_unique(key));
                 if compare.is_some_and(|given| given != unique) {
@@ -175,7 +184,12 @@ impl<I: Index> Handle<'_, I> {
                 }
             }
             _ => Decision::Refuse(None),
-        });
+        };
+        let swapped = match condition {
+            Some(_) => self.swap_voiding(key, new, &swap, now, decide),
+            // A touch changes no value.
+            None => self.swap(key, new, &swap, now, decide),
+        };
         match swapped.map_err(|refused| self.discarded(refused))? {
             Published::Put(_) => Ok(Some(Deleted::Deleted { class: item.class() })),
             Published::Refused(deleted) => Ok(deleted),

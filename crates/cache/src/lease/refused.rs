@@ -1,0 +1,115 @@
+//! A command voids a key's lease token if it changes the key, and only then.
+
+use super::Leased;
+use crate::{Cache, Config, Deleted, Handle, Key, Mode, Store, Stored};
+
+const KEY: &[u8] = b"key";
+
+fn small() -> Cache {
+    Cache::new(&Config { memory_bytes: 4 << 20, ..Config::default() }).expect("a small cache")
+}
+
+/// A command, by its name.
+type Command = (&'static str, fn(&Handle<'_>, &Key<'_>));
+
+/// A unique that no item has.
+const NO_UNIQUE: u64 = 1 << 62;
+
+fn storing(mode: Mode, compare: Option<u64>) -> Store {
+    Store { mode, compare: compare.map(crate::Compare::Equal), ..Store::default() }
+}
+
+/// Refused where there is no value, and where there is a stale one.
+const REFUSED: &[Command] = &[
+    ("cas", |handle, key| {
+        let how = storing(Mode::Set, Some(NO_UNIQUE));
+        let stored = handle.store(key, b"1", &how, 100).unwrap();
+        assert!(matches!(stored, Stored::NotFound | Stored::Exists), "{stored:?}");
+    }),
+    ("replace", |handle, key| {
+        let how = storing(Mode::Replace, None);
+        assert_eq!(handle.store(key, b"1", &how, 100), Ok(Stored::NotStored));
+    }),
+    ("append", |handle, key| {
+        let how = storing(Mode::Append, None);
+        assert_eq!(handle.store(key, b"1", &how, 100), Ok(Stored::NotStored));
+    }),
+    ("incr", |handle, key| {
+        let counted = handle.arithmetic(key, &crate::Arithmetic::default(), 100);
+        assert_eq!(counted, Ok(crate::Counted::NotFound));
+    }),
+    ("add of a key that is held off", |handle, key| {
+        handle.cache().holdoff.lay(key.hash, 200, 100);
+        let how = Store { may_be_held_off: true, ..storing(Mode::Add, None) };
+        assert_eq!(handle.store(key, b"1", &how, 100), Ok(Stored::NotStored));
+    }),
+];
+
+/// Refused where there is a stale value.
+const REFUSED_BY_STALE: &[Command] = &[
+    ("delete of another unique", |handle, key| {
+        assert_eq!(handle.delete(key, Some(NO_UNIQUE), 100), Deleted::Exists);
+    }),
+    ("stale mark of another unique", |handle, key| {
+        let compare = Some(NO_UNIQUE);
+        let what = crate::Invalidate { stale: true, compare, ..Default::default() };
+        assert_eq!(handle.invalidate(key, &what, 100), Ok(Deleted::Exists));
+    }),
+];
+
+#[test]
+fn a_command_that_changes_nothing_leaves_the_token_good() {
+    for is_stale in [false, true] {
+        let of_stale = if is_stale { REFUSED_BY_STALE } else { &[] };
+        for (name, refused) in REFUSED.iter().chain(of_stale) {
+            let cache = small();
+            let handle = cache.handle();
+            let key = handle.key(KEY);
+            if is_stale {
+                handle.store(&key, b"0", &Store::default(), 100).unwrap();
+                let what = crate::Invalidate { stale: true, ..Default::default() };
+                handle.invalidate(&key, &what, 100).unwrap();
+            }
+            let Leased::Granted { token, .. } = handle.lease_get(&key, 100) else {
+                panic!("{name}: the first who misses gets a token")
+            };
+            refused(&handle, &key);
+            let stored = handle.lease_store(&key, b"2", (&Store::default(), token), 100).unwrap();
+            assert!(matches!(stored, Stored::Stored { .. }), "{name}, {is_stale}: {stored:?}");
+        }
+    }
+}
+
+#[test]
+fn a_conditional_command_that_changes_the_key_voids_the_token() {
+    let changes: &[Command] = &[
+        ("add", |handle, key| {
+            handle.store(key, b"1", &storing(Mode::Add, None), 100).unwrap();
+        }),
+        ("incr that creates", |handle, key| {
+            let what = crate::Arithmetic { initial: Some((1, 0)), ..Default::default() };
+            handle.arithmetic(key, &what, 100).unwrap();
+        }),
+        ("delete of nothing with a unique", |handle, key| {
+            assert_eq!(handle.delete(key, Some(1), 100), Deleted::NotFound);
+        }),
+        ("append that creates", |handle, key| {
+            let how = Store { vivify: Some(0), ..storing(Mode::Append, None) };
+            handle.store(key, b"1", &how, 100).unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        let cache = small();
+        let handle = cache.handle();
+        let key = handle.key(KEY);
+        let Leased::Granted { token, .. } = handle.lease_get(&key, 100) else {
+            panic!("{name}: the first who misses gets a token")
+        };
+        change(&handle, &key);
+        handle.delete(&key, Some(NO_UNIQUE), 100);
+        let before = handle.get(&key, 100).ok().map(|item| item.value().map(<[u8]>::to_vec));
+        let _ = handle.lease_store(&key, b"2", (&Store::default(), token), 100).unwrap();
+        let after = handle.get(&key, 100).ok().map(|item| item.value().map(<[u8]>::to_vec));
+        assert_eq!(after, before, "{name}: a late value is not stored");
+    }
+}
