@@ -186,6 +186,14 @@ impl Client {
         std::mem::take(&mut self.read)
     }
 
+    /// The replies to what was sent, which ended in a no-op (`mn`).
+    ///
+    /// # Panics
+    /// If they don't come.
+    pub fn replies(&mut self) -> Vec<u8> {
+        self.read_reply(0).bytes
+    }
+
     /// Tells the server that nothing more will be sent.
     pub fn finish(&self) {
         self.stream.shutdown_write();

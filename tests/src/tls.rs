@@ -182,6 +182,33 @@ impl Connection {
         line.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 
+    /// Sends the first word of the handshake, and waits for nothing.
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    pub fn begin(&mut self) {
+        let StreamOwned { conn, sock } = &mut self.0;
+        conn.write_tls(sock).expect("the server accepts");
+    }
+
+    /// Sends `bytes` and, in the same write, that nothing more will come; whether the server then ends the connection,
+    /// whose socket stays open.
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    pub fn ends_after(&mut self, bytes: &[u8]) -> bool {
+        let StreamOwned { conn, sock } = &mut self.0;
+        conn.writer().write_all(bytes).expect("room for a few bytes");
+        conn.send_close_notify();
+        let mut records = Vec::new();
+        while conn.wants_write() {
+            conn.write_tls(&mut records).expect("memory");
+        }
+        sock.write_all(&records).expect("the server reads");
+        let mut rest = Vec::new();
+        sock.read_to_end(&mut rest).is_ok()
+    }
+
     /// The certificate that the server showed.
     #[must_use]
     pub fn server_certificate(&self) -> Option<Vec<u8>> {

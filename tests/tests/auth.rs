@@ -274,3 +274,31 @@ const SASL_AUTH: u8 = 0x21;
 const SASL_STEP: u8 = 0x22;
 const AUTH: u16 = 0x20;
 const CONTINUE: u16 = 0x21;
+
+#[test]
+fn after_a_failed_login_the_next_from_there_waits_and_others_are_served() {
+    let dir = own_directory();
+    let users = write_users(&dir, USERS);
+    for flags in [&["-Y", &users][..], &["-m", "64", "-Y", &users], &["-m", "1024", "-Y", &users]] {
+        let server = Server::start(Program::Guira, flags);
+        let mut inside = logged_in(&server);
+        // The second attempt must come within a second of the first: on a busy machine not every pair does.
+        for _ in 0..30 {
+            let mut guesser = server.connect();
+            guesser.send(b"set any 0 0 7\r\nfoo bat\r\n");
+            assert_eq!(guesser.read_exact(FAILED.len()), FAILED.as_bytes());
+            guesser.finish();
+            let mut next = server.connect();
+            next.send(b"set any 0 0 7\r\nfoo bar\r\n");
+            assert_eq!(inside.get("k"), None, "who is logged in does not wait");
+            assert_eq!(next.read_exact(8), b"STORED\r\n", "who is right gets in, if late");
+            if inside.stat_word("stats guira", "auth_waits") != "0" {
+                break;
+            }
+        }
+        let waits: u64 = inside.stat_word("stats guira", "auth_waits").parse().expect("a number");
+        assert!(waits >= 1, "no attempt of thirty waited");
+        assert!(inside.stat("auth_errors") >= 1);
+    }
+    fs::remove_dir_all(&dir).ok();
+}

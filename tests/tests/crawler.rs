@@ -2,6 +2,8 @@
 //! for whom.
 
 use guira_tests::client::Client;
+use guira_tests::packet::opcode::SET;
+use guira_tests::packet::{Packet, Packets};
 use guira_tests::server::{Program, Server};
 use std::collections::BTreeMap;
 
@@ -200,4 +202,33 @@ fn a_cachedump_lists_items_of_a_class_up_to_its_limit() {
     assert!((time + 3598..time + 3603).contains(&expiry), "{later}");
     assert_eq!(client.ask(&format!("stats cachedump {class} 1")).matches("ITEM ").count(), 1);
     assert_eq!(client.ask("stats cachedump 255 1"), "CLIENT_ERROR Illegal slab id\r\n");
+}
+
+#[test]
+fn a_key_with_line_ends_passes_for_nothing_else_in_a_listing() {
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let server = Server::start(Program::Guira, flags);
+        let mut client = server.connect();
+        assert_eq!(client.ask("stats detail on"), "OK\r\n");
+        client.set("plain", b"x");
+        let mut binary = Packets::new(server.connect());
+        let key = "a b\r\nEN\r\nmg forged\r\nEND\r\n:1";
+        binary.ask(&Packet::store(SET, key, 0, 0, b"x"));
+        let mut lines = dump(&mut client, "lru_crawler mgdump all", "EN\r\n");
+        lines.sort_unstable();
+        let base64 = "mg YSBiDQpFTg0KbWcgZm9yZ2VkDQpFTkQNCjox b";
+        assert_eq!(lines, [base64, "mg plain"]);
+        // What is listed gets the item.
+        assert!(client.ask(&format!("{base64} v")).starts_with("VA 1"), "the item");
+        let metadump = metadump(&mut client, "all").join("\n");
+        assert!(metadump.contains("key=a%20b%0D%0AEN"), "{metadump}");
+        let classes = client.ask("stats items");
+        let class = classes.split(':').nth(1).expect("a class").to_owned();
+        let cachedump = client.ask(&format!("stats cachedump {class} 0"));
+        assert!(cachedump.contains("ITEM plain [1 b; 0 s]\r\n"), "{cachedump}");
+        assert!(!cachedump.contains("forged"), "{cachedump}");
+        let detail = client.ask("stats detail dump");
+        assert!(detail.contains("PREFIX a%20b%0D%0AEN"), "{detail}");
+        assert!(!detail.contains("mg forged"), "{detail}");
+    }
 }

@@ -121,3 +121,39 @@ fn settings_of_queues_are_kept_and_shown() {
     let without = serve(&["-o", "no_lru_maintainer"]);
     assert_eq!(without.connect().ask("lru mode flat"), "ERROR\r\n");
 }
+
+/// How often the server's workers went to sleep so far.
+fn sleeps(server: &Server) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("it runs");
+    let of_task = |path: std::path::PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|word| word.trim().to_owned())
+        };
+        of("Name:").filter(|name| name.starts_with("worker"))?;
+        of("voluntary_ctxt_switches:")?.parse::<u64>().ok()
+    };
+    tasks.filter_map(|task| of_task(task.ok()?.path())).sum()
+}
+
+#[test]
+fn a_worker_sleeps_while_a_request_waits_for_its_turn() {
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let server = Server::start(Program::Guira, flags);
+        let mut client = server.connect();
+        for thousand in 0..50 {
+            let sets = (0..1000).map(|n| format!("set {thousand}:{n} 0 0 1 noreply\r\nx\r\n"));
+            client.send(sets.collect::<String>().as_bytes());
+        }
+        client.ask("mn");
+        let before = sleeps(&server);
+        // Each flush but the first waits until the sweeper is through all items, and the socket holds more to read.
+        let flushes = "flush_all noreply\r\n".repeat(20);
+        let rest = "mn\r\n".repeat(50_000);
+        client.send(format!("{flushes}{rest}").as_bytes());
+        client.read_exact(4 * 50_000);
+        let slept = sleeps(&server) - before;
+        assert!(slept >= 19, "{flags:?}: the workers slept {slept} times during twenty flushes");
+    }
+}

@@ -1,11 +1,12 @@
 //! TLS: what goes over it, who gets in, certificates that change while the server serves.
 
-use guira_tests::server::{Address, Program, Server, free_port, own_directory};
+use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use guira_tests::tls::{Authority, Client, Connection, Identity};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// A server with a certificate, its ports, and who signed.
@@ -259,4 +260,78 @@ fn what_cannot_encrypt_does_not_start() {
         assert_eq!(refused.status.and_then(|s| s.code()), Some(64), "{options} {refused:?}");
         assert!(refused.said.contains(said), "{options} {refused:?}");
     }
+}
+
+#[test]
+fn who_says_goodbye_within_a_request_is_let_go() {
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let setup = Setup::new("", flags);
+        for piece in ["set k 0 0 100\r\nabc", "get k", "set k 0 0 1000000\r\nabc"] {
+            let mut client = setup.connect();
+            assert_eq!(client.ask("mn\r\n", "MN\r\n"), "MN\r\n");
+            assert!(client.ends_after(piece.as_bytes()), "{piece:?}: the connection stays open");
+        }
+    }
+}
+
+#[test]
+fn a_burst_of_handshakes_lets_others_have_their_turns() {
+    let setup = Setup::new("", &["-t", "1"]);
+    let (mut watching, mut plain) = (setup.server.connect(), setup.server.connect());
+    let mut burst: Vec<Connection> = (0..64).map(|_| setup.connect()).collect();
+    eventually("all are connected", || watching.stat("curr_connections") > 65);
+    // All of it is there when the worker looks.
+    setup.server.signal(Signal::STOP);
+    for connection in &mut burst {
+        connection.begin();
+    }
+    plain.send(b"stats guira\r\nmn\r\n");
+    setup.server.signal(Signal::CONT);
+    let first = String::from_utf8(plain.replies()).expect("text");
+    let line = first.lines().find_map(|line| line.strip_prefix("STAT tls_handshakes_put_off "));
+    let before_the_reply: u64 = line.and_then(|n| n.parse().ok()).expect("a statistic");
+    // Four go on in a turn, so few have come before the reply.
+    assert!(before_the_reply >= 32, "{before_the_reply} of 64 handshakes let the others go first");
+    for connection in &mut burst {
+        assert_eq!(connection.ask("mn\r\n", "MN\r\n"), "MN\r\n");
+    }
+}
+
+#[test]
+fn a_key_that_only_root_may_read_is_told_at_the_start_and_at_a_refresh() {
+    let authority = Authority::new("the test's authority");
+    let dir = own_directory();
+    let [chain, key] = authority.identity("server").write(&dir);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("a file of ours");
+    let port = free_port();
+    let files = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());
+    let mut command = std::process::Command::new(guira_tests::server::guira());
+    let list = format!("127.0.0.1:{port}");
+    // Without -u: started by root it becomes another user.
+    command.args(["serve", "-Z", "-l", &list, "-o", &files]);
+    let said_path = dir.join("stderr");
+    let stderr = fs::File::create(&said_path).expect("a file");
+    let mut server = command.stderr(stderr).spawn().expect("it runs");
+    let client = Client::new(&authority, None, true);
+    let mut connection = client.connect(port);
+    let refreshed = connection.ask("refresh_certs\r\n", "\r\n");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("a file of ours");
+    let again = connection.ask("refresh_certs\r\n", "\r\n");
+    server.kill().expect("it runs");
+    server.wait().expect("it ended");
+    let said = fs::read_to_string(&said_path).expect("what it said");
+    assert_eq!(again, "OK\r\n");
+    if rustix::process::geteuid().is_root() {
+        let wanted = "was read with root's rights, which user";
+        assert!(said.contains(wanted) && said.contains("key.pem"), "{said}");
+        assert!(
+            refreshed.starts_with("SERVER_ERROR certificates stay as they were: "),
+            "{refreshed}"
+        );
+        assert!(refreshed.contains(wanted), "{refreshed}");
+    } else {
+        assert!(!said.contains("root's rights"), "{said}");
+        assert_eq!(refreshed, "OK\r\n");
+    }
+    fs::remove_dir_all(&dir).ok();
 }

@@ -15,14 +15,17 @@
 //! disk. `-Y`'s file is read at the start and on SIGHUP.
 
 mod config;
+mod failures;
 mod passwords;
 mod sasl;
 mod sasldb;
 
+pub(crate) use failures::WAIT_MS;
 pub(crate) use sasl::{Exchange, Verdict};
 
 use crate::settings::{EXIT_VALUE, Protocol, Refusal, Settings};
 use config::Config;
+use failures::Failures;
 use parking_lot::Mutex;
 use passwords::{Format, Passwords, PasswordsError, Watched};
 use std::path::PathBuf;
@@ -32,6 +35,8 @@ pub(crate) struct Auth {
     /// `-Y`'s file; kept as it was when a reload fails.
     file: Option<(PathBuf, Mutex<Passwords>)>,
     sasl: Option<Sasl>,
+    /// Who failed lately: their attempts wait.
+    pub(crate) failures: Failures,
 }
 
 /// Binary logins.
@@ -63,7 +68,7 @@ impl Auth {
             false => None,
             true => Some(Sasl::open(file.is_some())?),
         };
-        Ok(Auth { file, sasl })
+        Ok(Auth { file, sasl, failures: Failures::default() })
     }
 
     /// Whether a connection of this protocol begins with a login.

@@ -125,6 +125,8 @@ pub(crate) enum Interest {
     Write,
     /// Not its socket: it is fed, or has gone.
     Feed,
+    /// Not its socket: it has its turn coming. What the socket has to tell would wake the worker again and again.
+    Turn,
 }
 
 /// What a connection wants next.
@@ -136,6 +138,8 @@ pub(crate) enum Next {
     Again,
     /// Another turn when memory may have come free. `first`: it has not waited yet.
     Later { first: bool },
+    /// Another turn at this millisecond of the system's clock.
+    Pause { until_ms: u64 },
     /// To be called when its feed has something.
     Fed,
     /// What it wanted before.
@@ -156,6 +160,8 @@ enum Step {
     Piece(Piece),
     /// Memory must come free first.
     Later,
+    /// It has to wait until this millisecond.
+    Pause(u64),
     /// Another thread answers.
     Fed,
     /// There is no memory for the replies: the connection ends without them.
@@ -224,7 +230,7 @@ impl Connection {
     /// What it wants next, given how the work went.
     fn judge(&mut self, turn: &Turn<'_>, worked: io::Result<Next>) -> Next {
         match worked {
-            Ok(Next::Wait(Interest::Read)) if matches!(self.state, State::Closing) => Next::Close,
+            Ok(Next::Wait(Interest::Read)) if self.has_ended() => Next::Close,
             Ok(next) => next,
             Err(error) => {
                 turn.shared.log.say(1, format_args!("<{} {error}", self.fd()));
@@ -337,6 +343,7 @@ impl Connection {
                     self.waits_since_ms.get_or_insert_with(clock_ms);
                     break Next::Later { first };
                 }
+                Step::Pause(until_ms) => break Next::Pause { until_ms },
                 Step::Close => break Next::Close,
             }
         };
@@ -369,7 +376,15 @@ impl Connection {
             Interest::Read => EventFlags::IN,
             Interest::Write => EventFlags::OUT,
             Interest::Feed => EventFlags::empty(),
+            // That the client has gone can't be masked: it is told once.
+            Interest::Turn => EventFlags::ET,
         })
+    }
+
+    /// Whether nothing more comes: it was answered for the last time, or the client said so.
+    fn has_ended(&self) -> bool {
+        matches!(self.state, State::Closing)
+            || matches!(&self.stream, Stream::Tls(channel) if channel.has_ended())
     }
 
     /// Whether nothing is under way: no request, no reply.

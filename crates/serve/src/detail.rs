@@ -5,6 +5,8 @@
 //!
 //! Bad at: speed. All threads share one lock while it is on; off, it costs one relaxed load a key.
 
+use crate::dump::fits_a_line;
+use guira_proto::append_uri;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +93,12 @@ impl Detail {
         sorted.sort_unstable_by_key(|(prefix, _)| *prefix);
         for (prefix, c) in sorted {
             out.extend_from_slice(b"PREFIX ");
-            out.extend_from_slice(prefix);
+            // Over the binary protocol keys are any bytes: line ends could pass for other prefixes.
+            if fits_a_line(prefix) {
+                out.extend_from_slice(prefix);
+            } else {
+                append_uri(out, prefix);
+            }
             let counts =
                 format!(" get {} hit {} set {} del {}\r\n", c.gets, c.hits, c.sets, c.deletes);
             out.extend_from_slice(counts.as_bytes());

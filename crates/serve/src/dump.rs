@@ -61,9 +61,10 @@ fn metadump(out: &mut Vec<u8>, item: &ItemRef<'_>, unique: u64, now: u32, clock:
     );
 }
 
+/// A key that no line can hold is listed in base64, however it came: over the binary protocol keys are any bytes.
 fn mgdump(out: &mut Vec<u8>, item: &ItemRef<'_>) {
     out.extend_from_slice(b"mg ");
-    if item.is_key_binary() {
+    if item.is_key_binary() || !fits_a_line(item.key()) {
         append_base64(out, item.key());
         out.extend_from_slice(b" b");
     } else {
@@ -73,13 +74,14 @@ fn mgdump(out: &mut Vec<u8>, item: &ItemRef<'_>) {
 }
 
 /// `stats cachedump`: up to `limit` items (0: any number) of a class that is counted from 1, no more than memcached's
-/// 2 MiB of them and no more than a turn has time for. Keys that were given in base64 are left out, as they may hold line ends.
+/// 2 MiB of them and no more than a turn has time for. Keys that were given in base64 are left out, as in memcached, and
+/// so are those from the binary protocol that a line can't hold: they could pass for other items, or for the end.
 pub(crate) fn cachedump(turn: &Turn<'_>, class: usize, limit: u32, out: &mut Vec<u8>) {
     let Some(class) = class.checked_sub(1) else { return };
     let mut left = if limit == 0 { u32::MAX } else { limit };
     let start = out.len();
     turn.handle.list(class, turn.now, |item| {
-        if item.is_key_binary() {
+        if item.is_key_binary() || !fits_a_line(item.key()) {
             return ControlFlow::Continue(());
         }
         let expiry = if item.exptime() == 0 { 0 } else { turn.shared.clock.unix(item.exptime()) };
@@ -93,6 +95,11 @@ pub(crate) fn cachedump(turn: &Turn<'_>, class: usize, limit: u32, out: &mut Vec
         }
         ControlFlow::Continue(())
     });
+}
+
+/// Whether a line shows these bytes as one word.
+pub(crate) fn fits_a_line(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
 
 const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

@@ -67,6 +67,9 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     let tls = Tls::open(&settings)?;
     let lock_memory = privileges::apply(&settings)?;
     say_what_is_missing(&settings);
+    if let Some(warning) = tls.as_ref().and_then(Tls::warn_of_refresh) {
+        eprintln!("guira: {warning}");
+    }
     // Before the first thread, so that all of them leave the signals to this one's handler.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;

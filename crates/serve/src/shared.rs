@@ -136,6 +136,8 @@ pub(crate) struct Gauges {
     datagrams_dropped: AtomicU64,
     replies_refused: AtomicU64,
     pieces_refused: AtomicU64,
+    handshakes_put_off: AtomicU64,
+    logins_paused: AtomicU64,
     is_paused: AtomicBool,
 }
 
@@ -150,6 +152,8 @@ pub(crate) struct GaugeReading {
     pub(crate) datagrams_dropped: u64,
     pub(crate) replies_refused: u64,
     pub(crate) pieces_refused: u64,
+    pub(crate) handshakes_put_off: u64,
+    pub(crate) logins_paused: u64,
     pub(crate) is_accepting: bool,
 }
 
@@ -187,6 +191,16 @@ impl Gauges {
         self.pieces_refused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A TLS handshake waits for a later turn.
+    pub(crate) fn handshake_put_off(&self) {
+        self.handshakes_put_off.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An attempt to log in waits, because another one from there failed.
+    pub(crate) fn login_paused(&self) {
+        self.logins_paused.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn listening_paused(&self) {
         self.is_paused.store(true, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);
@@ -208,6 +222,8 @@ impl Gauges {
             &self.datagrams_dropped,
             &self.replies_refused,
             &self.pieces_refused,
+            &self.handshakes_put_off,
+            &self.logins_paused,
         ] {
             count.store(0, Ordering::Relaxed);
         }
@@ -224,6 +240,8 @@ impl Gauges {
             datagrams_dropped: self.datagrams_dropped.load(Ordering::Relaxed),
             replies_refused: self.replies_refused.load(Ordering::Relaxed),
             pieces_refused: self.pieces_refused.load(Ordering::Relaxed),
+            handshakes_put_off: self.handshakes_put_off.load(Ordering::Relaxed),
+            logins_paused: self.logins_paused.load(Ordering::Relaxed),
             is_accepting: !self.is_paused.load(Ordering::Relaxed),
         }
     }

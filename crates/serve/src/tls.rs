@@ -22,6 +22,7 @@ use crate::settings::{ClientCerts, EXIT_USAGE, Refusal, Settings, TlsSettings, V
 use files::{Material, TlsError, Wanted};
 use parking_lot::RwLock;
 use rustls::ServerConfig;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -78,10 +79,30 @@ impl Tls {
     /// # Errors
     /// As [`open`](Self::open); what there was stays in force.
     pub(crate) fn refresh(&self, now: u32) -> Result<(), TlsError> {
-        let configs = Configs::read(&self.settings, &self.counts)?;
+        let configs = Configs::read(&self.settings, &self.counts)
+            .map_err(|error| self.warn_of_refresh().map_or(error, TlsError::new))?;
         *self.configs.write() = configs;
         self.refreshed_s.store(now, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// What the operator should know once the server has given up root's rights: which file it could read until then, and
+    /// will not be able to read again.
+    pub(crate) fn warn_of_refresh(&self) -> Option<String> {
+        let settings = &self.settings;
+        let paths = [&settings.chain_cert, &settings.key, &settings.ca_cert];
+        let unreadable = paths.into_iter().flatten().find_map(|path| {
+            let error = File::open(path).err()?;
+            Some((path.display(), error))
+        });
+        let (path, error) = unreadable?;
+        let uid = rustix::process::geteuid();
+        Some(format!(
+            "TLS: {path} was read with root's rights, which user {uid}, that the server runs as, lacks: {error}. It serves, \
+             but refresh_certs and SIGHUP will fail. Let the user or its group read the file (supplementary groups don't \
+             count), or restart the server for new certificates.",
+            uid = uid.as_raw()
+        ))
     }
 
     /// Says which second it is: at the start there is no clock yet.

@@ -8,13 +8,15 @@
 //!    when the client doesn't read its replies (connection.rs).
 //! 2. `again` holds the connections that have requests at hand that they didn't get to; their
 //!    events are left alone until they have.
-//! 3. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
+//! 3. At most [`HANDSHAKES_A_TURN`] connections go on with their TLS handshakes in a turn: each may cost a signature, a
+//!    millisecond in which all others wait. The rest is `put_off`, and its events are left alone meanwhile.
+//! 4. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
 //!
 //! # Costs
 //! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
 //! every sixteenth turn a finer one too (measure.rs).
 
-use crate::connection::{Connection, Next, Rooms, Stream, clock_ms};
+use crate::connection::{Connection, Interest, Next, Rooms, Stream, clock_ms};
 use crate::listener::Arrival;
 use crate::measure::Sample;
 use crate::settings::Settings;
@@ -60,6 +62,12 @@ pub(crate) struct Worker<'s> {
     first_words_until_ms: Option<u64>,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
+    /// Connections whose handshakes go on in a later turn, in the order in which they came.
+    put_off: VecDeque<usize>,
+    /// How many handshakes may go on in this turn.
+    handshakes_left: usize,
+    /// Connections that wait, and until which millisecond of the system's clock.
+    paused: VecDeque<(u64, usize)>,
     /// When handshakes must be over, soonest first, and the places of their connections.
     handshakes: VecDeque<(u32, usize)>,
 }
@@ -116,6 +124,9 @@ impl<'s> Worker<'s> {
             is_stopping: false,
             first_words_until_ms: None,
             searched_idle_s: 0,
+            put_off: VecDeque::new(),
+            handshakes_left: 0,
+            paused: VecDeque::new(),
             handshakes: VecDeque::new(),
         })
     }
@@ -150,6 +161,8 @@ impl<'s> Worker<'s> {
         self.handle.tick(self.now);
         self.turns = self.turns.wrapping_add(1);
         self.sample = self.shared.measures[self.number].sample(self.turns);
+        let put_off = self.put_off.len().min(HANDSHAKES_A_TURN);
+        self.handshakes_left = HANDSHAKES_A_TURN - put_off;
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             let (data, ready) = (event.data, event.flags);
@@ -169,10 +182,29 @@ impl<'s> Worker<'s> {
         for place in unfinished {
             self.serve(place, None)?;
         }
+        self.go_on(put_off)?;
         self.handle.quiesce();
         self.close_idle();
         self.close_half_open();
         self.close_silent();
+        Ok(())
+    }
+
+    /// Goes on with so many handshakes that were put off, and with those who have waited.
+    fn go_on(&mut self, handshakes: usize) -> io::Result<()> {
+        for _ in 0..handshakes {
+            let Some(place) = self.put_off.pop_front() else { break };
+            self.serve(place, None)?;
+        }
+        if !self.put_off.is_empty() {
+            self.patience = Patience::None;
+        }
+        if !self.paused.is_empty() {
+            let now_ms = clock_ms();
+            while let Some((_, place)) = self.paused.pop_front_if(|paused| paused.0 <= now_ms) {
+                self.serve(place, None)?;
+            }
+        }
         Ok(())
     }
 
@@ -182,7 +214,9 @@ impl<'s> Worker<'s> {
         let timeout = match self.patience {
             Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
             Patience::Moment => Some(Timespec { tv_sec: 0, tv_nsec: 1_000_000 }),
-            Patience::Long if self.is_stopping => Some(Timespec { tv_sec: 0, tv_nsec: 20_000_000 }),
+            Patience::Long if self.is_stopping || !self.paused.is_empty() => {
+                Some(Timespec { tv_sec: 0, tv_nsec: 20_000_000 })
+            }
             Patience::Long
                 if self.shared.settings.extended.idle_timeout_s > 0
                     || !self.handshakes.is_empty() =>
@@ -207,9 +241,29 @@ impl<'s> Worker<'s> {
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) -> io::Result<()> {
+        if ready.is_some() && self.puts_off(place) {
+            return self.register(place, Interest::Turn);
+        }
         let holds_more =
             self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready))?;
         if holds_more { self.keep_budget() } else { Ok(()) }
+    }
+
+    /// Whether a connection's handshake has to go on in a later turn.
+    #[inline]
+    fn puts_off(&mut self, place: usize) -> bool {
+        let connection = self.connections[place].as_ref();
+        if connection.is_none_or(|connection| connection.handshake_ends_s().is_none()) {
+            return false;
+        }
+        if self.handshakes_left > 0 {
+            self.handshakes_left -= 1;
+            return false;
+        }
+        self.put_off.push_back(place);
+        self.patience = Patience::None;
+        self.shared.gauges.handshake_put_off();
+        true
     }
 
     /// Refuses requests that aren't whole, until the others are within their budget.
@@ -278,11 +332,8 @@ impl<'s> Worker<'s> {
         let Some(connection) = &mut self.connections[place] else { return Ok(()) };
         match next {
             Next::Wait(interest) => {
-                if let Some(flags) = connection.change_interest(interest) {
-                    let data = epoll::EventData::new_u64(place as u64);
-                    epoll::modify(&self.queue, &**connection, data, flags)?;
-                }
                 let is_done = connection.is_idle() && !connection.may_ask_yet(self.now);
+                self.register(place, interest)?;
                 if self.is_stopping && is_done {
                     self.close(place, CloseReason::Shutdown);
                 }
@@ -295,6 +346,14 @@ impl<'s> Worker<'s> {
                 self.again.push(place);
                 let patience = if first { Patience::None } else { Patience::Moment };
                 self.patience = self.patience.min(patience);
+                if !first {
+                    self.register(place, Interest::Turn)?;
+                }
+            }
+            Next::Pause { until_ms } => {
+                self.shared.gauges.login_paused();
+                self.paused.push_back((until_ms, place));
+                self.register(place, Interest::Turn)?;
             }
             Next::Fed => {
                 connection.settle_feed(self.number, place);
@@ -307,6 +366,16 @@ impl<'s> Worker<'s> {
                 let reason = connection.close_reason();
                 self.close(place, reason);
             }
+        }
+        Ok(())
+    }
+
+    /// Asks the system for what a connection waits for.
+    fn register(&mut self, place: usize, interest: Interest) -> io::Result<()> {
+        let Some(connection) = &mut self.connections[place] else { return Ok(()) };
+        if let Some(flags) = connection.change_interest(interest) {
+            let data = epoll::EventData::new_u64(place as u64);
+            epoll::modify(&self.queue, &**connection, data, flags)?;
         }
         Ok(())
     }
@@ -455,6 +524,8 @@ fn place_of(data: u64) -> usize {
 const FIRST_WORDS_MS: u64 = 500;
 /// The least that unread replies may hold of a worker.
 const UNSENT_MIN: usize = 64 << 20;
+/// Handshakes that go on in one turn.
+const HANDSHAKES_A_TURN: usize = 4;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// The first of the UDP sockets' numbers; there are never as many connections.

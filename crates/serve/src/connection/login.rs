@@ -2,8 +2,8 @@
 //!
 //! Over binary, a connection that logs in again is not logged in until that succeeds, as in memcached.
 
-use super::{Connection, State, Step};
-use crate::auth::{Exchange, Verdict};
+use super::{Connection, State, Step, clock_ms};
+use crate::auth::{Exchange, Verdict, WAIT_MS};
 use crate::batch::Piece;
 use crate::execute::Executor;
 use crate::version::VERSION;
@@ -18,6 +18,8 @@ pub(super) struct LoggedOut {
     exchange: Exchange,
     /// Bytes to come of a body that nobody wants.
     swallow: u64,
+    /// Until when the attempt at hand waits, in milliseconds of the system's clock.
+    waits_until_ms: Option<u64>,
 }
 
 impl Connection {
@@ -54,6 +56,9 @@ impl Connection {
                 executor.say(reply);
             }
             Login::Token { user, password, used } => {
+                if let Some(until_ms) = self.waits_until(executor) {
+                    return Step::Pause(until_ms);
+                }
                 *consumed += used;
                 let is_admitted = executor.turn.shared.auth.admits(user, password);
                 executor.say(if is_admitted { fixed::STORED } else { fixed::AUTH_FAILED });
@@ -69,7 +74,7 @@ impl Connection {
         rest: &[u8],
         consumed: &mut usize,
     ) -> Step {
-        let State::Login(LoggedOut { exchange, swallow }) = &mut self.state else {
+        let State::Login(LoggedOut { swallow, .. }) = &mut self.state else {
             return Step::More;
         };
         if *swallow > 0 {
@@ -87,6 +92,13 @@ impl Connection {
                 executor.refuse_packet(&error);
                 return if error.close { Step::Close } else { Step::More };
             }
+        };
+        let is_attempt = matches!(login, login::Login::Begin(_) | login::Login::Step(_));
+        if is_attempt && let Some(until_ms) = self.waits_until(executor) {
+            return Step::Pause(until_ms);
+        }
+        let State::Login(LoggedOut { exchange, .. }) = &mut self.state else {
+            return Step::More;
         };
         *consumed += used;
         let auth = &executor.turn.shared.auth;
@@ -121,12 +133,29 @@ impl Connection {
         Step::More
     }
 
+    /// Until when the attempt at hand has to wait, because its source has failed just now.
+    fn waits_until(&mut self, executor: &Executor<'_>) -> Option<u64> {
+        let State::Login(logged_out) = &mut self.state else { return None };
+        let now_ms = clock_ms();
+        if let Some(until_ms) = logged_out.waits_until_ms.take() {
+            logged_out.waits_until_ms = (now_ms < until_ms).then_some(until_ms);
+            return logged_out.waits_until_ms;
+        }
+        let failures = &executor.turn.shared.auth.failures;
+        if failures.is_recent(self.seat.remote().map(|remote| remote.ip()), now_ms) {
+            logged_out.waits_until_ms = Some(now_ms + WAIT_MS);
+        }
+        logged_out.waits_until_ms
+    }
+
     fn count_login(&mut self, executor: &Executor<'_>, is_admitted: bool) {
         executor.handle().count(Counter::AuthCmds);
         if is_admitted {
             self.state = State::Requests;
         } else {
             executor.handle().count(Counter::AuthErrors);
+            let source = self.seat.remote().map(|remote| remote.ip());
+            executor.turn.shared.auth.failures.note(source, clock_ms());
             executor.turn.shared.log.say(1, format_args!("<{} failed to log in", self.fd()));
         }
     }

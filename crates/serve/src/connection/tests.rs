@@ -72,7 +72,9 @@ impl<'s> Served<'s> {
                     next = self.serve(Some(EventFlags::IN));
                 }
                 Next::Wait(interest) => return Some(interest),
-                Next::Again | Next::Later { .. } | Next::Fed => next = self.serve(None),
+                Next::Again | Next::Later { .. } | Next::Pause { .. } | Next::Fed => {
+                    next = self.serve(None);
+                }
                 Next::Nothing => panic!("a connection without a backlog has its turn"),
                 Next::Close => return None,
             }

@@ -33,6 +33,8 @@ pub(crate) struct Channel {
     handshake_ends_s: u32,
     /// Bytes encrypted before they are sent.
     wbuf_bytes: usize,
+    /// The client said that nothing more comes. The socket may stay open, so nothing else tells.
+    has_ended: bool,
 }
 
 impl AsFd for Channel {
@@ -53,7 +55,8 @@ impl Channel {
         // Records leave the session as soon as they are made.
         session.set_buffer_limit(None);
         let wbuf_bytes = tls.settings.wbuf_bytes;
-        Some(Channel { socket, session, handshake_ends_s: now + HANDSHAKE_S, wbuf_bytes })
+        let handshake_ends_s = now + HANDSHAKE_S;
+        Some(Channel { socket, session, handshake_ends_s, wbuf_bytes, has_ended: false })
     }
 
     /// The second in which the handshake must be over, while it is not.
@@ -87,7 +90,7 @@ impl Channel {
                 self.count(shared, was_handshaking, &error);
                 Ok(0)
             }
-            Ok(0) if !self.has_ended() => Err(Errno::AGAIN),
+            Ok(0) if !self.has_ended => Err(Errno::AGAIN),
             Ok(said) => Ok(said),
         }
     }
@@ -101,7 +104,9 @@ impl Channel {
             if self.session.read_tls(&mut rest).map_err(full)? == 0 {
                 break;
             }
-            let mut plain = self.session.process_new_packets()?.plaintext_bytes_to_read();
+            let state = self.session.process_new_packets()?;
+            self.has_ended |= state.peer_has_closed();
+            let mut plain = state.plaintext_bytes_to_read();
             let mut reader = self.session.reader();
             while plain > 0 {
                 let chunk = reader.fill_buf().map_err(full)?;
@@ -115,8 +120,8 @@ impl Channel {
     }
 
     /// Whether the client said that it is done.
-    fn has_ended(&mut self) -> bool {
-        self.session.process_new_packets().is_ok_and(|state| state.peer_has_closed())
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     fn count(&self, shared: &Shared, in_handshake: bool, error: &rustls::Error) {

@@ -30,6 +30,12 @@ impl fmt::Display for TlsError {
     }
 }
 
+impl TlsError {
+    pub(super) fn new(sentence: String) -> TlsError {
+        TlsError(sentence)
+    }
+}
+
 /// What is asked of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
