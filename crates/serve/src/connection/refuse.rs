@@ -37,6 +37,8 @@ impl Connection {
                 let piece = if is_servers { 0 } else { self.input_bytes() };
                 piece + arriving.line.len() + handle.chunk_bytes(&arriving.new)
             }
+            // An attempt that has to wait isn't what the server was slow at.
+            State::Login(_) => self.input_bytes(),
             // At most a short line, and its end is awaited in any case.
             State::Refused(_) => 0,
             _ if is_servers => 0,
