@@ -290,7 +290,7 @@ fn a_router_that_is_told_to_end_writes_down_what_fails_meanwhile_and_answers() {
 }
 
 #[test]
-fn a_router_that_is_told_to_end_waits_for_no_server_for_ever() {
+fn a_router_that_is_told_to_end_waits_for_no_server_forever() {
     let stage = Stage::new();
     stage.configure(stage.port, "");
     let mute = Mute::listen(stage.port, 0);

@@ -227,7 +227,7 @@ fn a_file_that_cannot_be_read_now_holds_up_no_client_of_the_thread_that_sends() 
     let mut router = router(port, &spool, &["--num-proxies", "1"]);
     let mut client = router.connect();
     assert_eq!(client.ask("delete k"), "NOT_FOUND\r\n");
-    // A pipe that nobody writes to is a disk that hangs: who opens it waits for ever.
+    // A pipe that nobody writes to is a disk that hangs: a thread that opens it waits forever.
     let file = files(&spool).pop().expect("the delete is written down");
     fs::rename(&file, dir.join("aside")).expect("the same file system");
     let made = Command::new("mkfifo").arg(&file).status().expect("mkfifo");

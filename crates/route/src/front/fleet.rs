@@ -338,7 +338,7 @@ impl Leaf {
             return reply;
         }
         context.count(Counter::Spooled);
-        // Where the server is marked, whoever probes it sends the delete before the mark comes off.
+        // Where the server is marked, the link that probes it sends the delete before the mark comes off.
         if !link.tko.is_marked() {
             returning::tend(&link.account, &self.shared, self.shared.options.tko.probe_first);
             if reply.outcome == Outcome::Tko {

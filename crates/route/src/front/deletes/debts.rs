@@ -13,7 +13,7 @@
 //! 1. Each delete that a client was told is done is in its server's account, until the server has it or has refused it.
 //! 2. One payer per account and process.
 //! 3. [`Paying::finish`] and the entry of a delete exclude each other. So a delete is either sent by the payer before the
-//!    server's mark comes off, or whoever wrote it down finds the mark off and sees to it.
+//!    server's mark comes off, or the leaf that wrote it down finds the mark off and sees to it.
 //!
 //! # Costs
 //! Nothing where no delete fails: requests to marked servers read one atomic.
@@ -305,5 +305,135 @@ impl Finished {
             done.for_each(|file| debts.tidy(file));
         })
         .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread;
+
+    use guira_client::ConnectionOptions;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    fn debts() -> Debts {
+        Debts::new(Arc::new(Log::open(None).unwrap()), None, Arc::default())
+    }
+
+    /// A server that answers each delete so, and a connection to it.
+    async fn server(reply: &'static str) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (lines, mut replies) = stream.into_split();
+            let mut lines = BufReader::new(lines).lines();
+            while let Ok(Some(_)) = lines.next_line().await {
+                replies.write_all(reply.as_bytes()).await.unwrap();
+            }
+        });
+        Connection::new(address.parse().unwrap(), ConnectionOptions::default())
+    }
+
+    /// A file with deletes for `h:1`; where each ends.
+    fn file(name: &str, keys: usize) -> (PathBuf, Vec<u64>) {
+        let path = std::env::temp_dir().join(format!("guira-debts-{name}-{}", std::process::id()));
+        let line = |key| format!("[\"AS1.0\", 1.5, \"C\", [\"h\", 1, \"delete k{key}\\r\\n\"]]\n");
+        let lines: Vec<_> = (0..keys).map(line).collect();
+        fs::write(&path, lines.concat()).unwrap();
+        let ends = lines.iter().scan(0, |end, line| {
+            *end += line.len() as u64;
+            Some(*end)
+        });
+        (path, ends.collect())
+    }
+
+    #[tokio::test]
+    async fn one_pays_at_a_time_and_what_is_written_meanwhile_is_paid_too_before_the_mark_comes_off()
+     {
+        let (debts, (path, ends)) = (debts(), file("meanwhile", 1));
+        let account = debts.account("h:1");
+        assert!(account.is_paid());
+        account.enter(&path, ends[0]);
+        assert!(account.is_owed());
+        drop(account.start_paying().unwrap());
+        assert!(account.is_owed(), "dropped, it is owed again");
+        let connection = server("DELETED\r\n").await;
+        let mut paying = account.start_paying().unwrap();
+        assert!(account.start_paying().is_none() && account.is_sending());
+        assert!(!paying.pay(&debts, &connection).await.unwrap());
+        let (path, ends) = file("meanwhile", 2);
+        account.enter(&path, ends[1]);
+        let mut paying = paying.finish(|| panic!("the mark comes off too early")).unwrap_err();
+        assert!(account.is_sending());
+        paying.pay(&debts, &connection).await.unwrap();
+        let unmarked = AtomicUsize::new(0);
+        let finished = paying.finish(|| unmarked.store(1, Relaxed)).unwrap();
+        assert_eq!((unmarked.into_inner(), finished.files), (1, vec![path.clone()]));
+        assert!(account.is_paid());
+        account.enter(&path, ends[1]);
+        assert!(account.is_owed(), "a payment that has ended changes nothing any more");
+        fs::remove_file(super::super::marks::path(&path)).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_refused_delete_is_owed_still_and_holds_up_no_mark() {
+        let (debts, (path, ends)) = (debts(), file("refused", 2));
+        let account = debts.account("h:1");
+        account.enter(&path, ends[1]);
+        let mut paying = account.start_paying().unwrap();
+        let has_refused = paying.pay(&debts, &server("SERVER_ERROR no\r\n").await).await.unwrap();
+        assert!(has_refused && paying.finish(|| ()).unwrap().files.is_empty());
+        assert!(account.is_owed());
+        let mut paying = account.start_paying().unwrap();
+        assert!(!paying.pay(&debts, &server("DELETED\r\n").await).await.unwrap());
+        assert_eq!(paying.finish(|| ()).unwrap().files.len(), 1);
+        assert!(account.is_paid());
+        fs::remove_file(super::super::marks::path(&path)).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    /// A thread that enters a delete finds the mark on, and then the payer must see the delete before it finishes; or off.
+    #[test]
+    fn no_delete_falls_between_the_payer_and_whoever_wrote_it_down() {
+        let debts = debts();
+        for round in 0..2000 {
+            let account = debts.account(&format!("h:{round}"));
+            let (is_marked, file) = (AtomicBool::new(true), PathBuf::from("spool"));
+            account.enter(&file, 1);
+            let mut paying = account.start_paying().unwrap();
+            paying.sent.insert(file.clone(), (1, true));
+            let (finished, was_marked) = thread::scope(|scope| {
+                let payer =
+                    scope.spawn(|| paying.finish(|| is_marked.store(false, Relaxed)).is_ok());
+                let writer = scope.spawn(|| {
+                    account.enter(&file, 2);
+                    is_marked.load(Relaxed)
+                });
+                (payer.join().unwrap(), writer.join().unwrap())
+            });
+            assert!(!(finished && was_marked), "nobody sends the second");
+            assert!(account.is_owed());
+        }
+    }
+
+    #[test]
+    fn an_account_is_kept_while_someone_knows_it_or_something_is_owed() {
+        let debts = debts();
+        debts.account("owed:1").enter(Path::new("spool"), 1);
+        let known = debts.account("known:1");
+        drop(debts.account("paid:1"));
+        assert!(
+            debts.account("owed:1").is_owed() && Arc::ptr_eq(&known, &debts.account("known:1"))
+        );
+        drop(debts.account("another:1"));
+        assert!(!debts.accounts.lock().contains_key("paid:1"));
+        assert!(debts.accounts.lock().contains_key("owed:1"));
     }
 }

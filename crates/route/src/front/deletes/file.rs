@@ -241,11 +241,17 @@ pub(crate) struct Held(Mutex<HashMap<PathBuf, Weak<File>>>);
 impl Held {
     /// Holds a file until the last handle is dropped; `None`: another process holds it.
     pub(crate) fn hold(&self, path: &Path) -> io::Result<Option<Arc<File>>> {
-        let mut held = self.0.lock();
-        if let Some(file) = held.get(path).and_then(Weak::upgrade) {
-            return Ok(Some(file));
+        let known = self.0.lock().get(path).and_then(Weak::upgrade);
+        if known.is_some() {
+            return Ok(known);
         }
+        // With nothing locked: a file that hangs must not hold up the others.
         let file = File::open(path)?;
+        let mut held = self.0.lock();
+        let known = held.get(path).and_then(Weak::upgrade);
+        if known.is_some() {
+            return Ok(known);
+        }
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(None),
             // A file system without locks: what is sent twice does no harm.

@@ -4,7 +4,7 @@
 //! ["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]
 //! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool, "k": key, "a": {…}}]
 //! ```
-//! One thread writes for all, so that a burst of failures is few writes; whoever asked waits for its line to be in the
+//! One thread writes for all, so that a burst of failures is few writes; a leaf that asks waits until its line is in the
 //! file. Dates are UTC.
 //!
 //! # Invariants
@@ -188,7 +188,7 @@ fn left(dir: &Path, held: &Held, log: &Log) -> Vec<(PathBuf, Survey)> {
         });
         match survey {
             Ok(Some(survey)) => left.push((file, survey)),
-            // Whose it is sends it.
+            // Its owner sends it.
             Ok(None) => {}
             Err(error) => unread.push((file, error)),
         }
@@ -202,7 +202,7 @@ fn left(dir: &Path, held: &Held, log: &Log) -> Vec<(PathBuf, Survey)> {
 impl Names {
     fn line(&self, server: &Server, key: &str, pool: &str) -> Vec<u8> {
         let now = Moment::now();
-        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double for ever")]
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double forever")]
         let time = now.seconds as f64 + f64::from(now.milliseconds) / 1e3;
         let (host, port) = (&server.host, server.port);
         let line = if self.is_version_2 {
@@ -285,7 +285,7 @@ impl Writer {
             let written = self.write(&batch);
             self.say(batch.len(), written.as_ref().err());
             for entry in batch {
-                // Whoever asked may have gone.
+                // The leaf that asked may have gone.
                 let _ = entry.written.send(written.is_ok());
             }
         }
@@ -334,7 +334,7 @@ impl Writer {
             }
             (Some(error), None) => {
                 self.log.say(format_args!(
-                    "{deletes} deletes can't be written down in {dir}: {error}; their clients see the servers' errors"
+                    "deletes can't be written down in {dir}: {error}; their clients see the servers' errors"
                 ));
                 self.trouble = Some(Trouble { lost: 0, said: now });
             }
