@@ -2,15 +2,18 @@
 //!
 //! # Invariants
 //! 1. A route that is named is built when somebody asks for it first, and shared from then on.
-//! 2. While a named route is built its name means nothing, so that names can't go in circles.
+//! 2. What a tree takes is charged to a [`Budget`] before it is there, and how deep it nests is bounded: requests go down
+//!    it by recursion, and so does whoever drops it.
+//! 3. While a named route is built its name means nothing, so that names can't go in circles.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::config::budget::Budget;
 use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools::{self, Place, Pools};
-use crate::config::shape::POLICY;
+use crate::config::shape::{self, POLICY};
 use crate::config::{ConfigError, Json, Object, Value};
 use crate::route::{self, Node};
 use crate::{Destinations, Settings};
@@ -49,6 +52,9 @@ pub(crate) fn build(
         flavors,
         flavored: BTreeMap::new(),
         asynclog_routes: BTreeMap::new(),
+        budget: Budget::new(settings.config_budget_bytes),
+        nested: 0,
+        written_out: 0,
     };
     builder.name_handles(config)?;
     let selectors = builder.selectors(config)?;
@@ -67,11 +73,16 @@ pub(crate) struct Builder<'b> {
     leaves: &'b dyn Destinations,
     pools: Pools,
     named: BTreeMap<String, Json>,
-    seen: BTreeMap<String, Vec<Node>>,
+    /// Each with how many routes it stands for.
+    seen: BTreeMap<String, (Vec<Node>, u64)>,
     built_pools: BTreeMap<String, Pool>,
     flavors: &'b Flavors,
     flavored: BTreeMap<String, Node>,
     pub(crate) asynclog_routes: BTreeMap<String, Node>,
+    budget: Budget,
+    nested: u32,
+    /// How many routes there are so far, were each name written out: so many a request may come to.
+    written_out: u64,
 }
 
 /// A pool's leaves, and what else its fields say.
@@ -159,6 +170,34 @@ impl Builder<'_> {
 
     /// The routes that `json` stands for.
     pub(crate) fn list(&mut self, json: &Json) -> Result<Vec<Node>> {
+        if self.nested == NESTED_MAX {
+            let message = format!("Routes nest more than {NESTED_MAX} deep");
+            return Err(ConfigError::at(json.line, message));
+        }
+        self.nested += 1;
+        let routes = self.list_one(json);
+        self.nested -= 1;
+        let routes = routes?;
+        self.charge(json, routes.len(), ROUTE_BYTES)?;
+        Ok(routes)
+    }
+
+    /// Takes `count` times so many bytes out of what the tree may have; `json` is for whom.
+    pub(crate) fn charge(&self, json: &Json, count: usize, bytes: usize) -> Result<()> {
+        let charged = self.budget.charge(count.saturating_mul(bytes));
+        charged.map_err(|error| ConfigError { line: json.line, ..error })
+    }
+
+    fn write_out(&mut self, json: &Json, routes: u64) -> Result<()> {
+        self.written_out = self.written_out.saturating_add(routes);
+        if self.written_out <= WRITTEN_OUT_MAX {
+            return Ok(());
+        }
+        let message = format!("More than {WRITTEN_OUT_MAX} routes, were each name written out");
+        Err(ConfigError::at(json.line, message))
+    }
+
+    fn list_one(&mut self, json: &Json) -> Result<Vec<Node>> {
         match &json.value {
             Value::Array(array) => {
                 let lists: Result<Vec<Vec<Node>>> =
@@ -180,9 +219,12 @@ impl Builder<'_> {
     }
 
     fn by_name(&mut self, name: &str, json: &Json) -> Result<Vec<Node>> {
-        if let Some(seen) = self.seen.get(name) {
-            return Ok(seen.clone());
+        if let Some((seen, routes)) = self.seen.get(name) {
+            let (seen, routes) = (seen.clone(), *routes);
+            self.write_out(json, routes)?;
+            return Ok(seen);
         }
+        let before = self.written_out;
         let routes = match (self.named.remove(name), &json.value) {
             (Some(handle), _) if handle.as_object().is_some() => self.of_type(&handle)?,
             (Some(handle), _) => self.list(&handle)?,
@@ -195,7 +237,8 @@ impl Builder<'_> {
                 self.create(kind, &Json { line: json.line, value: argument }, json.line)?
             }
         };
-        self.seen.insert(name.to_owned(), routes.clone());
+        let all = self.written_out - before;
+        self.seen.insert(name.to_owned(), (routes.clone(), all));
         Ok(routes)
     }
 
@@ -210,14 +253,18 @@ impl Builder<'_> {
 
     fn create(&mut self, kind: &str, json: &Json, line: u32) -> Result<Vec<Node>> {
         if kind == "Pool" {
-            return Ok(self.pool(json)?.destinations);
+            let servers = self.pool(json)?.destinations;
+            self.write_out(json, servers.len() as u64)?;
+            return Ok(servers);
         }
+        self.write_out(json, 1)?;
         let Some((_, make)) = route::KINDS.iter().find(|(shape, _)| shape.name == kind) else {
             let is_bare = json.as_object().is_none();
             return Err(if is_bare && json.as_str().is_none_or(str::is_empty) {
                 ConfigError::at(line, format!("Unknown type or Missing Name Handle : {kind}"))
             } else {
-                ConfigError::at(line, format!("Unknown RouteHandle: {kind}"))
+                let perhaps = shape::check::meant_type(kind);
+                ConfigError::at(line, format!("Unknown RouteHandle: {kind}{perhaps}"))
             });
         };
         make(json, self)
@@ -249,11 +296,13 @@ impl Builder<'_> {
 
     /// A pool, by its name or as it is written.
     pub(crate) fn pool(&mut self, json: &Json) -> Result<Pool> {
-        let (name, fields) = self.pools.get(json)?;
+        let (name, fields) = self.pools.get(json, &self.budget)?;
         if let Some(pool) = self.built_pools.get(&*name) {
             return Ok(pool.clone());
         }
         let mut destinations = Vec::new();
+        let servers = fields.get("servers").and_then(Json::as_array).map_or(0, <[_]>::len);
+        self.charge(json, servers, DESTINATION_BYTES)?;
         for place in pools::places(&name, &fields, self.settings)? {
             destinations.push(match place {
                 Place::Server(wanted) => self.leaves.destination(&wanted),
@@ -270,3 +319,15 @@ impl Builder<'_> {
         self.one(&Value::Object(members).into())
     }
 }
+
+/// Deeper than any configuration, shallower than the stack.
+const NESTED_MAX: u32 = 100;
+/// As many routes as one request may be sent through.
+const WRITTEN_OUT_MAX: u64 = 1 << 20;
+/// A route's place in a list.
+pub(crate) const ROUTE_BYTES: usize = 16;
+/// A server of a pool, with its statistics.
+const DESTINATION_BYTES: usize = 512;
+
+#[cfg(test)]
+mod bombs;

@@ -11,6 +11,7 @@ use std::fmt;
 use crate::build::build;
 use crate::{Destinations, Settings, Tree};
 
+pub(crate) mod budget;
 pub(crate) mod fields;
 pub(crate) mod flavor;
 pub mod json;
@@ -19,6 +20,7 @@ mod members;
 pub(crate) mod pools;
 pub(crate) mod shape;
 
+use budget::Budget;
 use flavor::Flavors;
 pub use json::{Json, Object, Value};
 use shape::check::Findings;
@@ -87,11 +89,12 @@ impl Config {
         settings: &Settings,
         sources: &mut dyn Sources,
     ) -> Result<Self, ConfigError> {
-        let mut json = macros::preprocess(text, settings.constants(), sources)?;
+        let budget = Budget::new(settings.config_budget_bytes);
+        let mut json = macros::preprocess(text, settings.constants(), sources, &budget)?;
         let mut findings = Findings::default();
         findings.look(&json);
         members::expand(&mut json, sources)?;
-        let flavors = flavor::read_all(&json, settings, sources, &mut findings)?;
+        let flavors = flavor::read_all(&json, settings, (sources, &budget), &mut findings)?;
         Ok(Self { json, flavors, findings })
     }
 

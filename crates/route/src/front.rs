@@ -13,6 +13,7 @@
 
 mod admin;
 mod answer;
+mod aside;
 mod calendar;
 mod configuration;
 mod convert;
@@ -21,6 +22,7 @@ mod entrance;
 mod etcd;
 mod explain;
 mod fifo;
+mod files;
 mod flags;
 mod fleet;
 mod histogram;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
 
+use crate::config::budget::BUDGET_BYTES;
 use crate::config::{Json, Object, Value};
 use crate::hot_cache::Stripes;
 use crate::route::failover::LeaseTokens;
@@ -20,6 +21,8 @@ pub struct Settings {
     pub default_route: String,
     /// Which host this is, for those who choose by it.
     pub host_id: u32,
+    /// How much a configuration may take, see [`Budget`](crate::config::budget::Budget).
+    pub(crate) config_budget_bytes: usize,
     /// The router's name, in statistics and log files.
     pub router_name: String,
     /// The service's name, in statistics and log files.
@@ -79,6 +82,7 @@ impl Default for Settings {
         Self {
             default_route: "/././".to_owned(),
             host_id: 0,
+            config_budget_bytes: BUDGET_BYTES,
             router_name: "unknown".to_owned(),
             service_name: "unknown".to_owned(),
             num_proxies: 1,

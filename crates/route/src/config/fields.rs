@@ -29,6 +29,11 @@ impl<'j> Fields<'j> {
         Self { json, of, shape }
     }
 
+    /// The object itself.
+    pub(crate) fn json(&self) -> &'j Json {
+        self.json
+    }
+
     /// An error about the object.
     pub(crate) fn error(&self, message: impl AsRef<str>) -> ConfigError {
         ConfigError::at(self.json.line, format!("{}: {}", self.of, message.as_ref()))

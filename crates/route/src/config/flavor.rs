@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::shape::check::Findings;
 use super::{Config, ConfigError, Json, Object, Sources, Value, json, macros};
 use crate::Settings;
@@ -30,7 +31,7 @@ pub(crate) struct Flavor {
 pub(crate) fn read_all(
     config: &Json,
     settings: &Settings,
-    sources: &mut dyn Sources,
+    (sources, budget): (&mut dyn Sources, &Budget),
     findings: &mut Findings,
 ) -> Result<Flavors> {
     let mut flavors = Flavors::new();
@@ -43,7 +44,7 @@ pub(crate) fn read_all(
                 if let Some((name, line)) = named_by(object)
                     && !flavors.contains_key(name)
                 {
-                    let flavor = Flavor::read(name, settings, sources);
+                    let flavor = Flavor::read(name, settings, sources, budget);
                     let within = |error: ConfigError| {
                         ConfigError { line, ..error }.within(format!("flavor '{name}'"))
                     };
@@ -65,9 +66,14 @@ fn named_by(object: &Object) -> Option<(&str, u32)> {
 }
 
 impl Flavor {
-    fn read(path: &str, settings: &Settings, sources: &mut dyn Sources) -> Result<Self> {
+    fn read(
+        path: &str,
+        settings: &Settings,
+        sources: &mut dyn Sources,
+        budget: &Budget,
+    ) -> Result<Self> {
         let text = sources.read(path).map_err(ConfigError::new)?;
-        let flavor = json::parse(&text)?;
+        let flavor = json::parse_within(&text, budget)?;
         let named = flavor.get("options").and_then(Json::as_object);
         let named = named.ok_or_else(|| ConfigError::new("no object 'options'"))?;
         let options: BTreeMap<_, _> =
@@ -83,7 +89,7 @@ impl Flavor {
         };
         let text = text.map_err(ConfigError::new)?;
         let settings = tuned(&options, settings)?;
-        let json = macros::preprocess(&text, settings.constants(), sources)?;
+        let json = macros::preprocess(&text, settings.constants(), sources, budget)?;
         Ok(Self {
             config: Config { json, flavors: Flavors::new(), findings: Findings::default() },
             options,
@@ -141,7 +147,8 @@ mod tests {
         )?;
         let files = [("file:f", flavor), ("file:c", r#"{"route": "NullRoute"}"#)];
         let mut files = Files(files.into_iter().collect());
-        read_all(&config, &Settings::default(), &mut files, &mut Findings::default())
+        let (budget, mut findings) = (Budget::new(1 << 20), Findings::default());
+        read_all(&config, &Settings::default(), (&mut files, &budget), &mut findings)
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! Equality looks at values and not at lines. An object keeps the order in which its members were written.
 //!
 //! # Costs
-//! A member is found by looking at each; objects of a configuration are small, or looked at once.
+//! A member is found by its hash: a file may have a million of them.
 
 use std::fmt;
+
+use indexmap::IndexMap;
 
 mod parse;
 
 pub use parse::parse;
+pub(crate) use parse::parse_within;
 
 /// A value, and where it stood.
 #[derive(Clone, Debug)]
@@ -40,9 +43,9 @@ pub enum Value {
 }
 
 /// Members by name, in the order in which they were written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object {
-    members: Vec<(String, Json)>,
+    members: Box<IndexMap<String, Json>>,
 }
 
 impl PartialEq for Json {
@@ -51,33 +54,21 @@ impl PartialEq for Json {
     }
 }
 
-/// Two objects are equal if their members are, in whatever order.
-impl PartialEq for Object {
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().all(|(name, value)| other.get(name) == Some(value))
-    }
-}
-
 impl Object {
     /// The member of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json> {
-        self.members.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.members.get(name)
     }
 
     /// Sets a member; one that is there stays in its place.
     pub fn insert(&mut self, name: impl Into<String>, value: Json) {
-        let name = name.into();
-        match self.members.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, old)) => *old = value,
-            None => self.members.push((name, value)),
-        }
+        self.members.insert(name.into(), value);
     }
 
     /// Takes a member out.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
-        let index = self.members.iter().position(|(known, _)| known == name)?;
-        Some(self.members.remove(index).1)
+        self.members.shift_remove(name)
     }
 
     /// Names and values.
@@ -100,7 +91,7 @@ impl Object {
 
 impl IntoIterator for Object {
     type Item = (String, Json);
-    type IntoIter = std::vec::IntoIter<(String, Json)>;
+    type IntoIter = indexmap::map::IntoIter<String, Json>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.members.into_iter()
@@ -272,7 +263,7 @@ fn write_json(text: &mut String, json: &Json, level: Option<usize>) {
         }
         Value::Object(object) => {
             let write = |text: &mut String, index: usize, level: Option<usize>| {
-                let (name, value) = &object.members[index];
+                let Some((name, value)) = object.members.get_index(index) else { return };
                 write_string(text, name);
                 text.push_str(if level.is_some() { ": " } else { ":" });
                 write_json(text, value, level);

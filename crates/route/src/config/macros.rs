@@ -10,10 +10,13 @@
 //!
 //! # Invariants
 //! 1. The result depends on text, constants and sources alone, but for `@shuffle` without a seed and `@isLocalIp`.
-//! 2. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and not the end of the stack.
+//! 2. What is made or copied is charged to a [`Budget`] first.
+//! 3. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and not the end of the stack.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use super::budget::{Budget, MEMBER_BYTES, VALUE_BYTES, check_depth};
 use super::{ConfigError, Json, Object, Sources, Value, json};
 
 mod calls;
@@ -35,21 +38,24 @@ const NESTED_MAX: u32 = 250;
 ///
 /// # Errors
 /// What can't be read or expanded, from the outermost to the innermost.
-pub fn preprocess(
+pub(crate) fn preprocess(
     text: &str,
     constants: BTreeMap<String, Json>,
     sources: &mut dyn Sources,
+    budget: &Budget,
 ) -> Result<Json> {
-    let mut config = json::parse(text)?;
+    let mut config = json::parse_within(text, budget)?;
     let Value::Object(members) = &mut config.value else {
         return Err(ConfigError::at(config.line, "config is not an object"));
     };
     let definitions = members.remove("macros");
-    let mut macros = Macros::new(constants, sources);
+    let mut macros = Macros::new(constants, sources, budget);
     if let Some(definitions) = definitions {
         macros.define_all(definitions)?;
     }
-    macros.expand(config, &Scope::base())
+    let expanded = macros.expand(config, &Scope::base())?;
+    check_depth(&expanded)?;
+    Ok(expanded)
 }
 
 /// The types of objects that are calls, but for macros that a configuration defines.
@@ -60,18 +66,25 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// What names mean while a configuration is expanded.
 struct Macros<'s> {
     constants: BTreeMap<String, Constant>,
-    defined: BTreeMap<String, Macro>,
-    imported: BTreeMap<String, Json>,
+    defined: BTreeMap<String, Rc<Macro>>,
+    imported: BTreeMap<String, Import>,
     sources: &'s mut dyn Sources,
+    budget: &'s Budget,
     nested: u32,
 }
 
 enum Constant {
-    Raw(Json),
-    Expanded(Json),
+    Raw(Rc<Json>),
+    Expanded(Rc<Json>),
 }
 
-#[derive(Clone)]
+/// A file that was asked for.
+enum Import {
+    /// What it asks for itself is looked at now.
+    Begun,
+    Expanded(Rc<Json>),
+}
+
 enum Macro {
     Function(&'static Function),
     Defined { params: Vec<Param>, result: Json },
@@ -84,14 +97,18 @@ struct Args<'a> {
 }
 
 impl<'s> Macros<'s> {
-    fn new(constants: BTreeMap<String, Json>, sources: &'s mut dyn Sources) -> Self {
-        let raw = |(name, value)| (name, Constant::Raw(value));
+    fn new(
+        constants: BTreeMap<String, Json>,
+        sources: &'s mut dyn Sources,
+        budget: &'s Budget,
+    ) -> Self {
+        let raw = |(name, value)| (name, Constant::Raw(Rc::new(value)));
         let defined = FUNCTIONS
             .iter()
-            .map(|function| (function.name.to_owned(), Macro::Function(function)))
+            .map(|function| (function.name.to_owned(), Rc::new(Macro::Function(function))))
             .collect();
         let constants = constants.into_iter().map(raw).collect();
-        Self { constants, defined, imported: BTreeMap::new(), sources, nested: 0 }
+        Self { constants, defined, imported: BTreeMap::new(), sources, budget, nested: 0 }
     }
 
     fn define_all(&mut self, definitions: Json) -> Result<()> {
@@ -116,11 +133,11 @@ impl<'s> Macros<'s> {
         };
         match definition.get("type").and_then(Json::as_str) {
             Some("constDef") => {
-                self.constants.insert(name.to_owned(), Constant::Raw(result));
+                self.constants.insert(name.to_owned(), Constant::Raw(Rc::new(result)));
             }
             Some("macroDef") => {
                 let params = params::read(definition.get("params"), name)?;
-                self.defined.insert(name.to_owned(), Macro::Defined { params, result });
+                self.defined.insert(name.to_owned(), Rc::new(Macro::Defined { params, result }));
             }
             Some(other) => return fail(format!("Unknown macro definition type: {other}")),
             None => return fail("'type' is not a string".to_owned()),
@@ -128,8 +145,15 @@ impl<'s> Macros<'s> {
         Ok(())
     }
 
+    /// A copy, if there is room for it.
+    fn copy(&self, json: &Json) -> Result<Json> {
+        self.budget.charge_copy(json)?;
+        Ok(json.clone())
+    }
+
     /// Expands whatever `json` contains.
     fn expand(&mut self, json: Json, scope: &Scope<'_>) -> Result<Json> {
+        self.budget.charge(VALUE_BYTES)?;
         self.nested += 1;
         let result = if self.nested > NESTED_MAX {
             Err(ConfigError::at(json.line, "Too many nested macros. Check for cycles."))
@@ -170,7 +194,7 @@ impl<'s> Macros<'s> {
         };
         let inner = Scope::inside(scope);
         for (name, value) in variables.iter() {
-            inner.add(name, Local::Raw(value.clone()))?;
+            inner.add(name, Local::Raw(Rc::new(self.copy(value)?)))?;
         }
         for (name, _) in variables.iter() {
             self.find(name, &inner)?;
@@ -181,7 +205,7 @@ impl<'s> Macros<'s> {
     /// Expands an object whose variables are in `scope`: a call, if its type names one.
     fn expand_members(&mut self, object: Object, line: u32, scope: &Scope<'_>) -> Result<Json> {
         if let Some(kind) = object.get("type") {
-            let kind = self.expand(kind.clone(), scope)?;
+            let kind = self.expand(self.copy(kind)?, scope)?;
             let name = kind.as_str().unwrap_or_default();
             if let Some(call) = calls::find(name) {
                 return call(self, object, scope)
@@ -201,6 +225,7 @@ impl<'s> Macros<'s> {
             let Value::String(new_name) = new_name.value else {
                 return Err(within(ConfigError::at(value.line, "Expanded key is not a string")));
             };
+            self.budget.charge(MEMBER_BYTES)?;
             let value = self.expand(value, scope).map_err(within)?;
             expanded.insert(new_name, value);
         }
@@ -247,26 +272,29 @@ impl<'s> Macros<'s> {
                 None => self.constant(&name)?,
             };
             if built.is_empty() && rest.is_empty() {
-                return Ok(value);
+                return self.copy(&value);
             }
-            let Value::String(value) = value.value else {
+            let Value::String(value) = &value.value else {
                 let message = format!("Param in string '{name}' is not a string");
                 return Err(ConfigError::new(message));
             };
-            built.push_str(&value);
+            self.budget.charge(value.len())?;
+            built.push_str(value);
         }
+        self.budget.charge(built.len())?;
         Ok(built.into())
     }
 
     /// What a name means in a scope.
-    fn find(&mut self, name: &str, scope: &Scope<'_>) -> Result<Option<Json>> {
+    fn find(&mut self, name: &str, scope: &Scope<'_>) -> Result<Option<Rc<Json>>> {
         match scope.local(name) {
             Some(Local::Expanded(value)) => Ok(Some(value)),
             Some(Local::Raw(value)) => {
                 scope.set(name, Local::Expanding);
-                let value = self.expand(value, scope);
+                let value = self.copy(&value).and_then(|value| self.expand(value, scope));
                 let value = value.map_err(|error| error.within(format!("Variable '{name}'")))?;
-                scope.set(name, Local::Expanded(value.clone()));
+                let value = Rc::new(value);
+                scope.set(name, Local::Expanded(Rc::clone(&value)));
                 Ok(Some(value))
             }
             Some(Local::Expanding) => {
@@ -279,15 +307,16 @@ impl<'s> Macros<'s> {
         }
     }
 
-    fn constant(&mut self, name: &str) -> Result<Json> {
+    fn constant(&mut self, name: &str) -> Result<Rc<Json>> {
         let raw = match self.constants.get(name) {
-            Some(Constant::Expanded(value)) => return Ok(value.clone()),
-            Some(Constant::Raw(value)) => value.clone(),
+            Some(Constant::Expanded(value)) => return Ok(Rc::clone(value)),
+            Some(Constant::Raw(value)) => Rc::clone(value),
             None => return Err(ConfigError::new(format!("Param in string: '{name}' not found"))),
         };
-        let value = self.expand(raw, &Scope::base());
+        let value = self.copy(&raw).and_then(|raw| self.expand(raw, &Scope::base()));
         let value = value.map_err(|error| error.within(format!("Const '{name}'")))?;
-        self.constants.insert(name.to_owned(), Constant::Expanded(value.clone()));
+        let value = Rc::new(value);
+        self.constants.insert(name.to_owned(), Constant::Expanded(Rc::clone(&value)));
         Ok(value)
     }
 
@@ -298,20 +327,25 @@ impl<'s> Macros<'s> {
                 let values = args.values.into_iter().flatten();
                 let values: Result<Vec<Json>> =
                     values.map(|value| self.expand(value, args.scope)).collect();
-                call(values?)
+                let result = call(values?)?;
+                self.budget.charge_copy(&result)?;
+                Ok(result)
             }
             Macro::Defined { params, result } => {
                 let inner = Scope::base();
                 for (param, value) in params.iter().zip(args.values) {
                     let value = match value {
                         Some(value) => Some(self.expand(value, args.scope)?),
-                        None => param.default.clone().filter(|default| !default.is_null()),
+                        None => {
+                            let default = param.default.as_ref().filter(|json| !json.is_null());
+                            default.map(|default| self.copy(default)).transpose()?
+                        }
                     };
                     if let Some(value) = value {
-                        inner.add(&param.name, Local::Expanded(value))?;
+                        inner.add(&param.name, Local::Expanded(Rc::new(value)))?;
                     }
                 }
-                self.expand(result.clone(), &inner)
+                self.expand(self.copy(result)?, &inner)
             }
         }
     }
@@ -345,5 +379,7 @@ impl Macro {
     }
 }
 
+#[cfg(test)]
+mod bombs;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::budget::Budget;
 use super::fields::Fields;
 use super::shape::{CONFIG, Field, NUMBER, Shape, Takes, U32, field, ignored, words};
 use super::{ConfigError, Json, Object, Value};
@@ -15,6 +16,8 @@ type Result<T> = std::result::Result<T, ConfigError>;
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pools: BTreeMap<String, State>,
+    /// How many pools wait for those that they inherit from.
+    nested: u32,
 }
 
 #[derive(Debug)]
@@ -32,22 +35,33 @@ impl Pools {
         };
         let members = pools.as_object().into_iter().flat_map(Object::iter);
         let raw = members.map(|(name, pool)| (name.to_owned(), State::Raw(pool.clone())));
-        Ok(Self { pools: raw.collect() })
+        Ok(Self { pools: raw.collect(), nested: 0 })
     }
 
     /// Name and fields of a pool: of that name, or written where it is used.
-    pub(crate) fn get(&mut self, pool: &Json) -> Result<(Rc<str>, Rc<Json>)> {
+    pub(crate) fn get(&mut self, pool: &Json, budget: &Budget) -> Result<(Rc<str>, Rc<Json>)> {
         if let Some(name) = pool.as_str() {
-            return Ok((name.into(), self.named(name, pool.line)?));
+            return Ok((name.into(), self.named(name, pool.line, budget)?));
         }
         let name = Fields::new(pool, &SHAPE).string("name")?;
         let name =
             name.ok_or_else(|| ConfigError::at(pool.line, "Pool should have string 'name'"))?;
         self.pools.entry(name.to_owned()).or_insert_with(|| State::Raw(pool.clone()));
-        Ok((name.into(), self.named(name, pool.line)?))
+        Ok((name.into(), self.named(name, pool.line, budget)?))
     }
 
-    fn named(&mut self, name: &str, line: u32) -> Result<Rc<Json>> {
+    fn named(&mut self, name: &str, line: u32, budget: &Budget) -> Result<Rc<Json>> {
+        if self.nested == INHERITED_MAX {
+            let message = format!("Pools inherit more than {INHERITED_MAX} deep");
+            return Err(ConfigError::at(line, message));
+        }
+        self.nested += 1;
+        let pool = self.completed(name, line, budget);
+        self.nested -= 1;
+        pool
+    }
+
+    fn completed(&mut self, name: &str, line: u32, budget: &Budget) -> Result<Rc<Json>> {
         let Some(state) = self.pools.get_mut(name) else {
             return Err(ConfigError::at(line, format!("Can not read pool: {name}")));
         };
@@ -62,7 +76,8 @@ impl Pools {
             State::Raw(pool) => pool,
         };
         if let Some(parent) = Fields::named(&pool, name, &SHAPE).string("inherit")? {
-            let parent = self.named(parent, pool.line)?;
+            let parent = self.named(parent, pool.line, budget)?;
+            budget.charge_copy(&parent)?;
             if let (Value::Object(own), Some(inherited)) = (&mut pool.value, parent.as_object()) {
                 own.remove("inherit");
                 for (field, value) in inherited.iter() {
@@ -313,6 +328,8 @@ fn dscp(fields: Fields<'_>, settings: &Settings) -> Result<u8> {
     Ok(class << 5 | path << 2)
 }
 
+/// Deeper than any pools.
+const INHERITED_MAX: u32 = 64;
 /// No stale value is kept longer. Seconds.
 const DAY_S: i64 = 24 * 60 * 60;
 

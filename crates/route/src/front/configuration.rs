@@ -23,6 +23,8 @@ use guira_client::{Reply, Request};
 use md5::{Digest, Md5};
 use tokio::time::Instant;
 
+use super::aside::{Aside, Lost};
+use super::files;
 use super::names::{self, DnsServers, Members};
 use super::options::{From, Options, Source};
 use super::proxy::Order;
@@ -153,7 +155,7 @@ impl Loaded {
         if age > options.config.kept_age_max {
             return None;
         }
-        let text = fs::read_to_string(path).ok()?;
+        let text = files::read(&path).ok()?;
         let kept = Kept::read(dir, &digest(text.as_bytes()));
         Self::of_text(text, options, &mut Files { kept, ..Files::new(options) }).ok()
     }
@@ -207,7 +209,7 @@ pub(crate) async fn watch(
     now: Arc<tokio::sync::Notify>,
 ) {
     let source = shared.options.config.clone();
-    let mut holds_until = None;
+    let (mut holds_until, aside) = (None, Aside::new());
     loop {
         let is_due = tokio::select! {
             () = now.notified() => true,
@@ -216,14 +218,14 @@ pub(crate) async fn watch(
         let current = shared.standing.lock().loaded.clone();
         let Some(current) = current else { continue };
         let has_moved = has_moved(&current, &mut holds_until, &shared.options.dns_servers).await;
-        if !is_due && !has_moved && !has_changed(&current, &source) {
+        if !is_due && !has_moved && !look(&aside, &current, &source).await {
             continue;
         }
         if !is_due && !has_moved {
             let jitter = source.jitter.mul_f64(fastrand::f64());
             tokio::time::sleep(source.delay + jitter).await;
         }
-        match read_aside(&shared).await {
+        match read_aside(&shared, &aside).await {
             Ok(loaded) => {
                 let loaded = Arc::new(loaded);
                 for thread in &threads {
@@ -239,7 +241,7 @@ pub(crate) async fn watch(
                 // Names, or a store, that gave no answer may give one soon, and no file tells.
                 let is_passing = has_moved || refusal.is_passing();
                 tokio::select! {
-                    () = wait_for_change(&source, &refusal) => {}
+                    () = wait_for_change(&aside, &source, &refusal) => {}
                     () = now.notified() => now.notify_one(),
                     () = tokio::time::sleep(RETRY), if is_passing => now.notify_one(),
                 }
@@ -248,14 +250,19 @@ pub(crate) async fn watch(
     }
 }
 
-/// Reads and tries the configuration on another thread: etcd, DNS or a slow disk keep nobody waiting.
-async fn read_aside(shared: &Arc<Shared>) -> Result<Loaded, Refusal> {
+/// Reads and tries the configuration on another thread: etcd, DNS or a slow disk keep nobody waiting, and what takes too
+/// long is given up.
+async fn read_aside(shared: &Arc<Shared>, aside: &Aside) -> Result<Loaded, Refusal> {
     let reading = Arc::clone(shared);
-    let read = tokio::task::spawn_blocking(move || Loaded::read(&reading.options)).await;
-    let panicked = |error: tokio::task::JoinError| {
-        Err(Refusal { why: Why::Unread(error.to_string()), tried: BTreeMap::new() })
-    };
-    read.unwrap_or_else(panicked)
+    let read = aside.run(READ_MAX, move || Loaded::read(&reading.options)).await;
+    read.unwrap_or_else(|lost| {
+        let words = match lost {
+            Lost::TooLong => format!("it took more than {} seconds", READ_MAX.as_secs()),
+            Lost::Stuck => "earlier attempts still hang".to_owned(),
+            Lost::Failed(words) => words,
+        };
+        Err(Refusal { why: Why::Unread(words), tried: BTreeMap::new() })
+    })
 }
 
 fn note_failure(shared: &Shared) {
@@ -265,10 +272,22 @@ fn note_failure(shared: &Shared) {
 }
 
 /// After a bad text: waits until one of its files, those that it lacked among them, is other than it was when it was read.
-async fn wait_for_change(source: &Source, refusal: &Refusal) {
-    while refusal.tried.iter().all(|(path, digest)| file_digest(path) == *digest) {
+async fn wait_for_change(aside: &Aside, source: &Source, refusal: &Refusal) {
+    let tried = Arc::new(refusal.tried.clone());
+    loop {
+        let looked = Arc::clone(&tried);
+        let is_same = move || looked.iter().all(|(path, digest)| file_digest(path) == *digest);
+        if matches!(aside.run(READ_MAX, is_same).await, Ok(false)) {
+            return;
+        }
         tokio::time::sleep(source.poll).await;
     }
+}
+
+/// Whether a file is other than it was; one that can't be looked at in time is not.
+async fn look(aside: &Aside, current: &Arc<Loaded>, source: &Source) -> bool {
+    let (current, source) = (Arc::clone(current), source.clone());
+    matches!(aside.run(READ_MAX, move || has_changed(&current, &source)).await, Ok(true))
 }
 
 fn has_changed(current: &Loaded, source: &Source) -> bool {
@@ -309,7 +328,7 @@ async fn has_moved(
 }
 
 fn file_digest(path: &Path) -> Option<String> {
-    fs::read(path).ok().map(|bytes| digest(&bytes))
+    files::bytes(path).ok().map(|bytes| digest(&bytes))
 }
 
 /// Replaces a file at once: a reader finds the old text or the new.
@@ -349,10 +368,7 @@ impl Files {
     }
 
     fn read_path(&mut self, path: &Path) -> Result<String, String> {
-        let text = fs::read_to_string(path).map_err(|error| {
-            self.missing.push(path.to_owned());
-            format!("{}: {error}", path.display())
-        })?;
+        let text = files::read(path).inspect_err(|_| self.missing.push(path.to_owned()))?;
         self.digests.insert(path.to_owned(), digest(text.as_bytes()));
         Ok(text)
     }
@@ -452,5 +468,7 @@ const MEMBERS_HOLD_MIN: Duration = Duration::from_secs(1);
 /// A kept configuration's name.
 const KEPT_NAME: &str = "mcrouter_config";
 
+/// How long a reload may take.
+const READ_MAX: Duration = Duration::from_secs(30);
 /// Between attempts at a configuration that couldn't be read.
 const RETRY: Duration = Duration::from_secs(5);

@@ -234,6 +234,7 @@ fn settings(typed: &Typed) -> Result<Settings, String> {
     }
     Ok(Settings {
         host_id: host_id(),
+        config_budget_bytes: count(typed, "config_budget")?,
         router_name: typed.text("router_name"),
         qos: qos(typed)?,
         service_name: typed.text("service_name"),

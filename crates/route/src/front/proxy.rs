@@ -24,6 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout};
 
+use super::aside::STACK_BYTES;
 use super::configuration::Loaded;
 use super::entrance;
 use super::fleet::{Fleet, Leaf};
@@ -100,7 +101,8 @@ pub(crate) fn start(
         // A disk that hangs holds up no process that is to end.
         runtime.shutdown_background();
     };
-    let handle = thread::Builder::new().name(format!("proxy-{number}")).spawn(run)?;
+    let thread = thread::Builder::new().name(format!("proxy-{number}")).stack_size(STACK_BYTES);
+    let handle = thread.spawn(run)?;
     Ok(Thread { orders, handle })
 }
 

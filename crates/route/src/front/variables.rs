@@ -2,9 +2,11 @@
 //!
 //! Routes ask for a variable when they need it; a file that can't be read or isn't an object changes nothing.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::files;
 use super::shared::Shared;
 use crate::config::json;
 use crate::settings::RuntimeVariables;
@@ -14,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Reads the file, if there is one. What stood there is the text for the next comparison.
 pub(crate) fn read(path: &str, variables: &RuntimeVariables) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = files::read(Path::new(path)).ok()?;
     let values = json::parse(&text).ok().filter(|values| values.as_object().is_some())?;
     variables.set(values);
     Some(text)
@@ -23,10 +25,11 @@ pub(crate) fn read(path: &str, variables: &RuntimeVariables) -> Option<String> {
 /// Looks after the file for ever.
 pub(crate) async fn watch(shared: Arc<Shared>) {
     let path = &shared.options.runtime_variables_path;
-    let mut known = std::fs::read_to_string(path).ok();
+    let look = || files::read(Path::new(path)).ok();
+    let mut known = look();
     loop {
         tokio::time::sleep(PERIOD).await;
-        let now = std::fs::read_to_string(path).ok();
+        let now = look();
         if now.is_some() && now != known {
             let is_read = read(path, &shared.options.settings.runtime_variables).is_some();
             let outcome = if is_read { "read" } else { "not an object, and passed over" };

@@ -75,6 +75,7 @@ impl Function {
                 Ok(Self::Rendezvous(Rendezvous::weighted(&servers), "WeightedRendezvous"))
             }
             "Ketama" | "Modula" => {
+                builder.charge(fields.json(), children, CONTINUUM_BYTES)?;
                 Ok(Self::Continuum(Box::new(Continuum::read(fields, children)?)))
             }
             _ => Err(fields.error(format!("Unknown hash function: {name}"))),
@@ -253,7 +254,7 @@ pub(super) fn node(
         }
         0 => return Ok(null::node()),
         1 => return Ok(children.remove(0)),
-        _ => {}
+        _ => builder.charge(json, children.len(), CHILD_BYTES)?,
     }
     match fields.string("hash_func")? {
         Some("Latest") => return latest::node(json, children, builder),
@@ -268,3 +269,8 @@ pub(super) fn node(
     }
     Ok(Rc::new(Hashed { children, function, salt, is_by_bucket }))
 }
+
+/// What a child takes: its place, and its weight.
+const CHILD_BYTES: usize = 32;
+/// What it takes more on a circle of points.
+const CONTINUUM_BYTES: usize = 2048;

@@ -77,6 +77,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>>
 
 fn over(fields: Fields<'_>, pool: &Pool, builder: &mut Builder<'_>) -> Result<Node> {
     let destinations = destinations(fields, pool.destinations.clone(), builder)?;
+    builder.charge(pool.fields.as_ref(), pool.destinations.len(), COPIED_BYTES)?;
     let hashing = hashing(fields, &pool.fields, &pool.name)?;
     let mut route = hash::node(&hashing, destinations, builder)?;
     if let Some(rates) = fields.any("rates") {
@@ -155,3 +156,6 @@ fn hashing(fields: Fields<'_>, pool: &Json, name: &str) -> Result<Json> {
     hashing.insert("name", name.into());
     Ok(hashing.into())
 }
+
+/// A server's weight and tag, copied.
+const COPIED_BYTES: usize = 64;

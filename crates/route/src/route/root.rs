@@ -196,6 +196,12 @@ pub(crate) fn build(
         regions.entry(parts(prefix).0.to_owned()).or_default().push(selector);
     }
     let all: Vec<&Selector> = defaults_first.iter().map(|(_, selector)| *selector).collect();
+    let beginnings: usize = all.iter().map(|selector| selector.policies.len()).sum();
+    if beginnings.saturating_mul(all.len()) > PAIRS_MAX {
+        let message =
+            format!("{} routing prefixes with {beginnings} policies: too many", all.len());
+        return Err(ConfigError::new(message));
+    }
     let root = Root {
         default: Rc::new(targets(&[default])),
         all: Rc::new(targets(&all)),
@@ -220,6 +226,9 @@ pub(crate) fn build(
     let stripes = settings.stripes.clone();
     Ok(Rc::new(Top { root, everywhere: all_sync::node(destinations), stripes }))
 }
+
+/// Each routing prefix is asked what it has for each policy's beginning.
+const PAIRS_MAX: usize = 1 << 20;
 
 /// For each beginning of a key that any selector knows, what each of the selectors has for it.
 fn targets(selectors: &[&Selector]) -> Targets {

@@ -2,18 +2,21 @@
 //!
 //! A parser of our own because each value must know its line: errors about a route name the line that it stands on.
 
-use super::{Json, Value};
+use super::{Json, Object, Value};
 use crate::config::ConfigError;
-
-/// Deeper than any configuration, shallower than the stack.
-const DEPTH_MAX: u32 = 256;
+use crate::config::budget::{BUDGET_BYTES, Budget, DEPTH_MAX, MEMBER_BYTES, VALUE_BYTES};
 
 /// Reads one value, and nothing but comments after it.
 ///
 /// # Errors
 /// What was expected, and on which line.
 pub fn parse(text: &str) -> Result<Json, ConfigError> {
-    let mut parser = Parser { rest: text, line: 1, depth: 0 };
+    parse_within(text, &Budget::new(BUDGET_BYTES))
+}
+
+/// As [`parse`], of a text that is one of several.
+pub(crate) fn parse_within(text: &str, budget: &Budget) -> Result<Json, ConfigError> {
+    let mut parser = Parser { rest: text, line: 1, depth: 0, budget };
     let json = parser.value()?;
     parser.skip_blanks()?;
     if parser.rest.is_empty() { Ok(json) } else { Err(parser.error("the end of the text")) }
@@ -22,7 +25,8 @@ pub fn parse(text: &str) -> Result<Json, ConfigError> {
 struct Parser<'t> {
     rest: &'t str,
     line: u32,
-    depth: u32,
+    depth: usize,
+    budget: &'t Budget,
 }
 
 impl Parser<'_> {
@@ -68,6 +72,7 @@ impl Parser<'_> {
     fn value(&mut self) -> Result<Json, ConfigError> {
         self.skip_blanks()?;
         let line = self.line;
+        self.budget.charge(VALUE_BYTES)?;
         let value = match self.rest.bytes().next() {
             Some(b'{') => self.nested(Self::object)?,
             Some(b'[') => self.nested(Self::array)?,
@@ -92,10 +97,10 @@ impl Parser<'_> {
     }
 
     fn object(&mut self) -> Result<Value, ConfigError> {
-        let mut members: Vec<(String, Json)> = Vec::new();
+        let mut members = Object::default();
         loop {
             if self.eat('}')? {
-                return Ok(Value::Object(members.into_iter().collect()));
+                return Ok(Value::Object(members));
             }
             if !self.rest.starts_with('"') {
                 return Err(self.error("a name in quotes or '}'"));
@@ -104,7 +109,8 @@ impl Parser<'_> {
             if !self.eat(':')? {
                 return Err(self.error("':'"));
             }
-            members.push((name, self.value()?));
+            self.budget.charge(MEMBER_BYTES)?;
+            members.insert(name, self.value()?);
             if !self.eat(',')? && !self.rest.starts_with('}') {
                 return Err(self.error("',' or '}'"));
             }
@@ -156,6 +162,7 @@ impl Parser<'_> {
             let is_end = self.rest[plain..].starts_with('"');
             self.consume(plain + 1);
             if is_end {
+                self.budget.charge(string.len())?;
                 return Ok(string);
             }
             string.push(self.escape()?);

@@ -1,5 +1,7 @@
 //! Loops: `transform`, `process` and `foreach`, whose bodies see each key and item by a name of their choice.
 
+use std::rc::Rc;
+
 use super::{ConfigError, Json, Local, Macros, Object, Result, Scope, Value};
 
 type Built = fn(&mut Macros<'_>, Object, &Scope<'_>) -> Result<Json>;
@@ -65,14 +67,14 @@ fn transform(macros: &mut Macros<'_>, mut object: Object, scope: &Scope<'_>) -> 
     let inner = Scope::inside(scope);
     let (mut array, mut members) = (Vec::new(), Object::default());
     for (key, item) in entries {
-        inner.set(&key_name, Local::Expanded(key.clone()));
-        inner.set(&item_name, Local::Expanded(item.clone()));
+        inner.set(&key_name, Local::Expanded(Rc::new(macros.copy(&key)?)));
+        inner.set(&item_name, Local::Expanded(Rc::new(macros.copy(&item)?)));
         let key = match of_key {
-            Some(transform) => macros.expand(transform.clone(), &inner)?,
+            Some(transform) => macros.expand(macros.copy(transform)?, &inner)?,
             None => key,
         };
         let item = match of_item {
-            Some(transform) => macros.expand(transform.clone(), &inner)?,
+            Some(transform) => macros.expand(macros.copy(transform)?, &inner)?,
             None => item,
         };
         if !is_object {
@@ -87,7 +89,7 @@ fn transform(macros: &mut Macros<'_>, mut object: Object, scope: &Scope<'_>) -> 
             let Value::String(name) = name.value else {
                 return Err(ConfigError::new("Transformed key is not array/string"));
             };
-            members.insert(name, item.clone());
+            members.insert(name, macros.copy(&item)?);
         }
     }
     Ok(if is_object { members.into() } else { array.into() })
@@ -104,10 +106,10 @@ fn process(macros: &mut Macros<'_>, mut object: Object, scope: &Scope<'_>) -> Re
     let value_name = name_of(&object, "valueName", "value")?;
     let inner = Scope::inside(scope);
     for (key, item) in entries {
-        inner.set(&key_name, Local::Expanded(key));
-        inner.set(&item_name, Local::Expanded(item));
-        inner.set(&value_name, Local::Expanded(value));
-        value = macros.expand(transform.clone(), &inner)?;
+        inner.set(&key_name, Local::Expanded(Rc::new(key)));
+        inner.set(&item_name, Local::Expanded(Rc::new(item)));
+        inner.set(&value_name, Local::Expanded(Rc::new(value)));
+        value = macros.expand(macros.copy(transform)?, &inner)?;
     }
     Ok(value)
 }
@@ -125,17 +127,17 @@ fn foreach(macros: &mut Macros<'_>, mut object: Object, scope: &Scope<'_>) -> Re
         if found == top {
             break;
         }
-        inner.set(&key_name, Local::Expanded(key.clone()));
-        inner.set(&item_name, Local::Expanded(item.clone()));
+        inner.set(&key_name, Local::Expanded(Rc::new(macros.copy(&key)?)));
+        inner.set(&item_name, Local::Expanded(Rc::new(macros.copy(&item)?)));
         if let Some(condition) = object.get("where") {
-            let condition = macros.expand(condition.clone(), &inner)?.as_bool();
+            let condition = macros.expand(macros.copy(condition)?, &inner)?.as_bool();
             if !condition.ok_or_else(|| ConfigError::new("expanded 'where' is not boolean"))? {
                 continue;
             }
         }
         found += 1;
         let used = match object.get("use") {
-            Some(body) => macros.expand(body.clone(), &inner)?,
+            Some(body) => macros.expand(macros.copy(body)?, &inner)?,
             None if is_object => {
                 let name = key.as_str().unwrap_or_default().to_owned();
                 Object::from_iter([(name, item)]).into()

@@ -4,10 +4,11 @@
 
 use std::cmp::Ordering;
 use std::net::{IpAddr, UdpSocket};
+use std::rc::Rc;
 
 use guira_client::ring::spooky64;
 
-use super::{Args, ConfigError, Json, Macros, Result, Scope, Value, json};
+use super::{Args, ConfigError, Import, Json, Macros, Result, Scope, Value, json};
 
 mod casts;
 mod containers;
@@ -105,13 +106,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
 fn import(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {
     let path = args.take(macros, 0)?;
     let path = path.as_str().ok_or_else(|| ConfigError::new("import path is not a string"))?;
-    if let Some(known) = macros.imported.get(path) {
-        return Ok(known.clone());
-    }
-    let text = macros.sources.read(path).map_err(ConfigError::new);
-    let value = text
-        .and_then(|text| json::parse(&text))
-        .and_then(|json| macros.expand(json, &Scope::base()));
+    let value = match macros.imported.get(path) {
+        Some(Import::Expanded(known)) => {
+            let known = Rc::clone(known);
+            return macros.copy(&known);
+        }
+        Some(Import::Begun) => Err(ConfigError::new("it imports itself")),
+        None => {
+            macros.imported.insert(path.to_owned(), Import::Begun);
+            let value = imported(macros, path);
+            macros.imported.remove(path);
+            value
+        }
+    };
     let value = match value {
         Ok(value) => value,
         Err(error) => {
@@ -119,8 +126,17 @@ fn import(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {
             default.ok_or_else(|| error.within(format!("Import '{path}'")))?
         }
     };
-    macros.imported.insert(path.to_owned(), value.clone());
+    let known = Import::Expanded(Rc::new(macros.copy(&value)?));
+    macros.imported.insert(path.to_owned(), known);
     Ok(value)
+}
+
+fn imported(macros: &mut Macros<'_>, path: &str) -> Result<Json> {
+    let text = macros.sources.read(path).map_err(ConfigError::new)?;
+    macros.budget.charge(text.len())?;
+    let json = json::parse_within(&text, macros.budget)?;
+    drop(text);
+    macros.expand(json, &Scope::base())
 }
 
 fn choose(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {

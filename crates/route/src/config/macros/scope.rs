@@ -1,6 +1,7 @@
 //! Names that mean something where an expression stands: variables, parameters, a loop's key and item.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use super::{ConfigError, Json, Result};
 
@@ -14,9 +15,9 @@ pub(super) struct Scope<'o> {
 #[derive(Clone)]
 pub(super) enum Local {
     /// A value.
-    Expanded(Json),
+    Expanded(Rc<Json>),
     /// A variable, to be expanded in its own scope when somebody asks.
-    Raw(Json),
+    Raw(Rc<Json>),
     /// A variable that is being expanded.
     Expanding,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::preprocess;
+use crate::config::budget::{BUDGET_BYTES, Budget};
 use crate::config::{ConfigError, Json, Sources, json};
 
 struct Files(BTreeMap<&'static str, &'static str>);
@@ -19,7 +20,8 @@ fn expand(text: &str) -> Result<Json, ConfigError> {
     let constants =
         constants.into_iter().map(|(name, value): (&str, Json)| (name.to_owned(), value));
     let files = [("a.json", r#"{"x": "%region%", /* c */ }"#), ("bad.json", "{")];
-    preprocess(text, constants.collect(), &mut Files(files.into_iter().collect()))
+    let budget = Budget::new(BUDGET_BYTES);
+    preprocess(text, constants.collect(), &mut Files(files.into_iter().collect()), &budget)
 }
 
 impl From<i32> for Json {

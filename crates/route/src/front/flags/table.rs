@@ -94,6 +94,8 @@ flags! {
             "A line user:password to log in with at etcd";
         strict "strict" () Switch ""
             "Refuse a configuration with unknown fields or values, at the start and at a reload";
+        config_budget "config-budget" () Size "64m"
+            "Memory that reading a configuration may take, and building its routes; a larger one is refused";
         default_route "route-prefix" ('R') Text "/././"
             "The routing prefix of keys without one";
         config_params "config-params" () Text ""

@@ -159,6 +159,9 @@ impl Continuum {
             }
         };
         let way = if fields.string("hash_func")? == Some("Modula") {
+            if weights.iter().copied().map(u64::from).sum::<u64>() > SLOTS_MAX {
+                return Err(fields.error(format!("weights: their sum is above {SLOTS_MAX}")));
+            }
             let slots = weights.iter().enumerate();
             let slots = slots.flat_map(|(n, &weight)| std::iter::repeat_n(n, weight as usize));
             Way::Modula(slots.collect())
@@ -211,5 +214,7 @@ const FNV_64: u32 = 0x8422_2325;
 const FNV_64_PRIME: u32 = 0x0000_01b3;
 const FNV_32: u32 = 0x811c_9dc5;
 const FNV_32_PRIME: u32 = 0x0100_0193;
+/// Each is a place in a table.
+const SLOTS_MAX: u64 = 1 << 17;
 /// More would only make a long table.
 const WEIGHT_MAX: u32 = 10_000;

@@ -128,6 +128,13 @@ pub(super) fn split(dictionary: &Json, delimiter: &Json) -> Result<Json> {
     let (Some(string), Some(delimiter)) = (dictionary.as_str(), delimiter.as_str()) else {
         return fail("Split: dictionary/delim is not a string");
     };
+    let pieces = match delimiter {
+        "" => string.chars().count(),
+        _ => string.matches(delimiter).count(),
+    };
+    if pieces >= usize::try_from(ELEMENTS_MAX).unwrap_or(usize::MAX) {
+        return fail(format!("Split: more than {ELEMENTS_MAX} elements"));
+    }
     if delimiter.is_empty() {
         return Ok(string.chars().map(|one| one.to_string().into()).collect::<Vec<Json>>().into());
     }
@@ -136,14 +143,14 @@ pub(super) fn split(dictionary: &Json, delimiter: &Json) -> Result<Json> {
 
 pub(super) fn range(from: &Json, to: &Json) -> Result<Json> {
     let (from, to) = (integer(from, "Range: from")?, integer(to, "Range: to")?);
-    if to.saturating_sub(from) >= RANGE_MAX {
-        return fail(format!("Range: more than {RANGE_MAX} elements"));
+    if to.saturating_sub(from) >= ELEMENTS_MAX {
+        return fail(format!("Range: more than {ELEMENTS_MAX} elements"));
     }
     Ok((from..=to).map(Json::from).collect::<Vec<Json>>().into())
 }
 
 /// A configuration may not fill the memory by a typing error.
-const RANGE_MAX: i64 = 1 << 20;
+const ELEMENTS_MAX: i64 = 1 << 18;
 
 pub(super) fn contains(dictionary: &Json, key: &Json) -> Result<Json> {
     let found = match (&dictionary.value, &key.value) {

@@ -1,0 +1,92 @@
+//! Files that a running router reads again and again: regular ones, of a size that a configuration may have.
+//!
+//! A FIFO would block whoever opens it, and a device has no end.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// The text of a regular file.
+///
+/// # Errors
+/// In words: there is none, it isn't one, it is too large, or no text.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let text = String::from_utf8(bytes(path)?);
+    text.map_err(|_| format!("{shown}: stream did not contain valid UTF-8"))
+}
+
+/// As [`read`], whatever it holds.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| format!("{shown}: {error}");
+    // Before it is opened: some devices take that for an order.
+    check(&fs::metadata(path).map_err(failed)?).map_err(|words| format!("{shown}: {words}"))?;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    check(&file.metadata().map_err(failed)?).map_err(|words| format!("{shown}: {words}"))?;
+    let mut bytes = Vec::new();
+    // It may grow meanwhile, or have a size that it doesn't tell.
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(format!("{shown}: {}", too_large()));
+    }
+    Ok(bytes)
+}
+
+fn check(file: &Metadata) -> Result<(), String> {
+    let kind = file.file_type();
+    if kind.is_file() {
+        return if file.len() > BYTES_MAX { Err(too_large()) } else { Ok(()) };
+    }
+    let what = if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(format!("is {what}, not a regular file"))
+}
+
+fn too_large() -> String {
+    format!("has more than {} MB", BYTES_MAX >> 20)
+}
+
+/// Far more than any configuration.
+const BYTES_MAX: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_of_a_bearable_size_is_refused_at_once() {
+        let dir = std::env::temp_dir().join(format!("guira-files-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = |name: &str| dir.join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, path("fifo"), rustix::fs::Mode::RWXU).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", path("link")).unwrap();
+        std::os::unix::fs::symlink(path("loop"), path("loop")).unwrap();
+        fs::File::create(path("huge")).unwrap().set_len(BYTES_MAX + 1).unwrap();
+        fs::write(path("binary"), [0xff, 0xfe]).unwrap();
+        fs::write(path("good"), "{}").unwrap();
+        for (name, said) in [
+            ("fifo", "is a FIFO, not a regular file"),
+            ("link", "is a device, not a regular file"),
+            (".", "is a directory, not a regular file"),
+            ("huge", "has more than 16 MB"),
+            ("binary", "valid UTF-8"),
+            ("none", "No such file"),
+            ("loop", "symbolic links"),
+        ] {
+            let words = read(&path(name)).unwrap_err();
+            assert!(words.contains(said), "{name}: {words}");
+        }
+        assert_eq!(read(&path("good")), Ok("{}".to_owned()));
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
