@@ -20,7 +20,7 @@
 //! 5. No request waits past its deadline, and what is outstanding is bounded: beyond, [`Outcome::Busy`].
 //!
 //! # Costs
-//! A request takes an uncontended lock three times, twice where its waker goes along ([`Connection::ask_telling`]), and
+//! A request takes an uncontended lock three times, twice where its waker goes along ([`Connection::ask_for`]), and
 //! allocates for the value that comes back; a turn's requests share two system calls. One clock read is the caller's:
 //! deadlines are instants. Measured beside memcached 1.6.18 on a loaded machine, three runs each, processor time of the
 //! client's thread a get of 100 bytes:
@@ -36,6 +36,7 @@
 mod drive;
 mod moving;
 mod output;
+mod purse;
 mod queue;
 mod stream;
 mod tap;
@@ -59,6 +60,7 @@ use crate::{Address, Login, Op, Outcome, Reply, Request, Tls};
 use queue::{Limits, Queue};
 
 pub use moving::{Known, Whereabouts};
+pub use purse::{CHARGED_BYTES_MIN, NO_ROOM, Purse, charged};
 pub(crate) use stream::Stream;
 pub use tap::{Tap, Taps};
 
@@ -107,6 +109,15 @@ pub enum Protocol {
     Text,
     /// Meta commands: leases on stock memcached from 1.6 on.
     Meta,
+}
+
+/// Whom to tell of a reply, and who pays for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caller<'a> {
+    /// Told of the reply as if the [`Ask`] had been polled with it already: spares that poll, and its lock.
+    pub waker: Option<&'a Waker>,
+    /// Pays for the value from when it comes. `None`: whoever asks holds few replies.
+    pub purse: Option<&'a Arc<dyn Purse>>,
 }
 
 /// Told when a connection comes and goes.
@@ -226,24 +237,23 @@ impl Connection {
     ///
     /// A failure is a reply too: see the [module](self)'s second invariant for what it says.
     pub fn ask(&self, request: Request, deadline: Instant) -> Ask {
-        self.ask_telling(request, deadline, None)
+        self.ask_for(Caller::default(), request, deadline)
     }
 
-    /// As [`ask`](Self::ask), and `waker` is told of the reply as if the [`Ask`] had been polled with it already: spares
-    /// that poll, and its lock.
-    pub fn ask_telling(&self, request: Request, deadline: Instant, waker: Option<&Waker>) -> Ask {
+    /// As [`ask`](Self::ask), for a caller that is told of the reply or pays for it.
+    pub fn ask_for(&self, caller: Caller<'_>, request: Request, deadline: Instant) -> Ask {
         let shared = Arc::clone(&self.handle.shared);
         let refusal = shared.refusal(&request);
         let mut state = shared.state.lock();
         let slot = match refusal.or_else(|| state.refused()) {
             Some(reply) => state.queue.answered(reply),
             None => {
-                let slot = state.queue.ask(request, deadline, waker);
+                let slot = state.queue.ask(request, deadline, caller);
                 state.queue.wake();
                 slot
             }
         };
-        let seen = shared.seen(&state.queue, slot, waker);
+        let seen = shared.seen(&state.queue, slot, caller.waker);
         drop(state);
         Ask(Place { shared, slot, seen })
     }
@@ -251,14 +261,13 @@ impl Connection {
     /// Queues a get of several keys, now, and returns their replies to be, in the keys' order. One slot, one waking and
     /// one future for all: what a multiget costs less than as many [`ask`](Self::ask)s.
     ///
-    /// A key that is none, and keys beyond what may be outstanding, fail by themselves. `waker`: as in
-    /// [`ask_telling`](Self::ask_telling).
+    /// A key that is none, and keys beyond what may be outstanding, fail by themselves.
     pub fn ask_keys(
         &self,
+        caller: Caller<'_>,
         op: Op,
         keys: Vec<Bytes>,
         deadline: Instant,
-        waker: Option<&Waker>,
     ) -> AskKeys {
         let shared = Arc::clone(&self.handle.shared);
         let mut state = shared.state.lock();
@@ -267,12 +276,12 @@ impl Connection {
             None => {
                 let longest = shared.options.key_bytes_max;
                 let is_key = |key: &[u8]| is_key(key, longest, false);
-                let slot = state.queue.ask_keys(op, keys, deadline, waker, is_key);
+                let slot = state.queue.ask_keys(op, keys, deadline, caller, is_key);
                 state.queue.wake();
                 slot
             }
         };
-        let seen = shared.seen(&state.queue, slot, waker);
+        let seen = shared.seen(&state.queue, slot, caller.waker);
         drop(state);
         AskKeys(Place { shared, slot, seen })
     }
@@ -370,8 +379,8 @@ impl Ask {
         self.0.is_due()
     }
 
-    /// As a poll, and also says when the reply came.
-    pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Instant)> {
+    /// As a poll, and also says when the server sent the reply; `None`: it is not the server's.
+    pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Option<Instant>)> {
         self.0.poll(|queue, slot| queue.poll(slot, cx.waker()))
     }
 }
@@ -396,8 +405,8 @@ impl AskKeys {
         self.0.is_due()
     }
 
-    /// As a poll, and also says when the last reply came.
-    pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Instant)> {
+    /// As a poll, and also says when the server sent the last reply; `None`: that one is not the server's.
+    pub fn poll_timed(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Option<Instant>)> {
         self.0.poll(|queue, slot| queue.poll_keys(slot, cx.waker()))
     }
 }

@@ -55,8 +55,8 @@ mod wire;
 pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Lease, LeaseToken, RingKind, Stat};
 pub use connection::{
-    Ask, AskKeys, Connection, ConnectionOptions, Event, Known, Observer, Protocol, Tap, Taps,
-    Whereabouts,
+    Ask, AskKeys, CHARGED_BYTES_MIN, Caller, Connection, ConnectionOptions, Event, Known, NO_ROOM,
+    Observer, Protocol, Purse, Tap, Taps, Whereabouts, charged,
 };
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Login;

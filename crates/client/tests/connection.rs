@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guira_client::{
-    Address, Connection, ConnectionOptions, Login, Op, Outcome, Reply, Request, Tls,
+    Address, Caller, Connection, ConnectionOptions, Login, Op, Outcome, Reply, Request, Tls,
 };
 use guira_tests::server::{self, Program, Server};
 use guira_tests::tls::Authority;
@@ -314,9 +314,10 @@ async fn whoever_is_told_of_a_reply_finds_it_due_and_not_before() {
     let bell = Arc::new(Bell(AtomicBool::new(false)));
     let waker = Waker::from(Arc::clone(&bell));
     let mut cx = Context::from_waker(&waker);
-    let mut one = connection.ask_telling(Request::new(Op::Get, "nothing"), soon(), Some(&waker));
+    let told = Caller { waker: Some(&waker), purse: None };
+    let mut one = connection.ask_for(told, Request::new(Op::Get, "nothing"), soon());
     let keys = ["a", "b"].map(Bytes::from).to_vec();
-    let mut several = connection.ask_keys(Op::Get, keys, soon(), Some(&waker));
+    let mut several = connection.ask_keys(told, Op::Get, keys, soon());
     assert!(!one.is_due() && !several.is_due(), "nothing was sent yet");
     let patience = soon();
     while !bell.0.load(Relaxed) {
@@ -332,7 +333,7 @@ async fn whoever_is_told_of_a_reply_finds_it_due_and_not_before() {
     }
     let replies = (&mut several).await;
     assert_eq!(replies.len(), 2);
-    let refused = connection.ask_telling(Request::new(Op::Get, "not a key"), soon(), Some(&waker));
+    let refused = connection.ask_for(told, Request::new(Op::Get, "not a key"), soon());
     assert!(refused.is_due(), "its reply is there already");
     let untold = connection.ask(Request::new(Op::Get, "nothing"), soon());
     assert!(untold.is_due(), "nobody will be told of it before it is polled");

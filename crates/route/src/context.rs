@@ -7,8 +7,10 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Waker;
 
 use bytes::Bytes;
+use guira_client::{Caller, Purse};
 
 use crate::Server;
 use crate::counters::{Counter, Counters};
@@ -32,11 +34,18 @@ pub struct Context {
     pub routing_key: Option<Bytes>,
     /// Which pool the request reached first, where pools are counted.
     pub(crate) first_pool: Option<Rc<Cell<Option<usize>>>>,
+    /// Pays for the values that the client's requests bring.
+    pub purse: Option<Arc<dyn Purse>>,
     /// This proxy thread's counters.
     pub counters: Arc<Counters>,
 }
 
 impl Context {
+    /// What a request of this context gives along.
+    pub(crate) fn caller<'a>(&'a self, waker: Option<&'a Waker>) -> Caller<'a> {
+        Caller { waker, purse: self.purse.as_ref() }
+    }
+
     /// Counts one event.
     pub fn count(&self, counter: Counter) {
         self.counters.add(counter, 1);

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Client, Server, settle_permit, too_late};
-use crate::connection::AskKeys;
+use crate::connection::{AskKeys, Caller};
 use crate::window::Permit;
 use crate::{Failure, Got, Op, Outcome, Udp};
 
@@ -111,7 +111,7 @@ fn ask_for<K: AsRef<[u8]>>(
     if let Some(udp) = server.udp.clone() {
         return Asks::Udp(tokio::spawn(async move { udp.get(&wanted, deadline).await }));
     }
-    Asks::Connection(server.connection().ask_keys(Op::Get, wanted, deadline, None))
+    Asks::Connection(server.connection().ask_keys(Caller::default(), Op::Get, wanted, deadline))
 }
 
 impl Group {

@@ -148,7 +148,7 @@ impl<'s> Driver<'s> {
         });
         let mut state = self.shared.state.lock();
         state.refusal = pause.map(|pause| (Instant::now() + pause, reply.clone()));
-        state.queue.came(Instant::now());
+        state.queue.came(None);
         state.queue.fail_all(reply, &mut self.woken);
         drop(state);
         self.output.clear();
@@ -202,6 +202,7 @@ impl<'s> Driver<'s> {
     /// The next connection, once this one is finished or has ended.
     fn leave(&mut self, end: &Poll<Reply>) -> Option<Stream> {
         let mut state = self.shared.state.lock();
+        state.queue.came(None);
         match end {
             Poll::Ready(reply) => state.queue.fail_sent(reply, &mut self.woken),
             Poll::Pending if state.queue.is_given_up() => {
@@ -292,9 +293,15 @@ impl<'s> Driver<'s> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads until nothing more is there, handing out replies; ready when the connection is over.
+    /// Reads until nothing more is there, or much came, handing out replies; ready when the connection is over.
     fn poll_read(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {
+        let mut read_bytes = 0;
         loop {
+            if read_bytes > TURN_BYTES {
+                // Those who got replies take them before more come.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if self.input.capacity() - self.input.len() < READ_BYTES_MIN {
                 let missing = self.wanted_bytes.saturating_sub(self.input.len());
                 // What a server announces is believed as far as it has sent.
@@ -308,9 +315,11 @@ impl<'s> Driver<'s> {
                     return Poll::Ready(Reply::failure(Outcome::RemoteError, words));
                 }
                 Err(error) => return Poll::Ready(broken(Outcome::RemoteError, &error)),
-                Ok(_) if self.input.len() < self.wanted_bytes => {}
-                Ok(_) => {
-                    if let Err(reply) = self.receive() {
+                Ok(n) => {
+                    read_bytes += n;
+                    if self.input.len() >= self.wanted_bytes
+                        && let Err(reply) = self.receive()
+                    {
                         return Poll::Ready(reply);
                     }
                 }
@@ -322,7 +331,7 @@ impl<'s> Driver<'s> {
     fn receive(&mut self) -> Result<(), Reply> {
         let mut state = self.shared.state.lock();
         let shown = self.tap().map(|_| (self.input.clone(), state.queue.asked()));
-        state.queue.came(Instant::now());
+        state.queue.came(Some(Instant::now()));
         let received = state.queue.receive(&mut self.input, &mut self.woken);
         drop(state);
         if let (Some(tap), Some((mut replies, asked))) = (self.tap(), shown) {
@@ -371,5 +380,7 @@ const READ_BYTES: usize = 16 << 10;
 const READ_BYTES_MIN: usize = 4 << 10;
 /// A value's announced length is made room for at once up to this.
 const TRUSTED_BYTES: usize = 1 << 20;
+/// After so many a turn of reading ends. Bytes.
+const TURN_BYTES: usize = 256 << 10;
 /// Stretches of one vectored write.
 const SLICES: usize = 32;

@@ -26,6 +26,7 @@ use guira_proto::MetaFlags;
 use guira_proto::reply::{MetaStatus, Reply as Line, ReplyLimits, ReplyParsed, parse};
 use tokio::time::Instant;
 
+use super::Caller;
 use super::output::Output;
 use crate::wire::{OutOfStep, copy, meta, text, verbatim};
 use crate::{Op, Outcome, Protocol, Reply, Request};
@@ -122,17 +123,12 @@ impl Queue {
         self.out.left() + self.waiting_bytes
     }
 
-    /// Takes a request whose key was checked; the slot is where its reply will be, and `waker` is told when it is there.
-    pub(crate) fn ask(
-        &mut self,
-        request: Request,
-        deadline: Instant,
-        waker: Option<&Waker>,
-    ) -> u32 {
+    /// Takes a request whose key was checked; the slot is where its reply will be.
+    pub(crate) fn ask(&mut self, request: Request, deadline: Instant, caller: Caller<'_>) -> u32 {
         if !self.has_room(request.value.len()) {
             return self.answered(busy());
         }
-        let slot = self.slots.asked(waker);
+        let slot = self.slots.asked(caller);
         self.enter(request, deadline, slot, 0);
         slot
     }
@@ -144,7 +140,7 @@ impl Queue {
         op: Op,
         keys: Vec<Bytes>,
         deadline: Instant,
-        waker: Option<&Waker>,
+        caller: Caller<'_>,
         is_key: impl Fn(&[u8]) -> bool,
     ) -> u32 {
         let slot = self.answered_all(Vec::new());
@@ -163,7 +159,7 @@ impl Queue {
                 self.enter(Request::new(op, key), deadline, slot, place);
             }
         }
-        self.slots.keys_asked(slot, replies, asked, waker);
+        self.slots.keys_asked(slot, replies, asked, caller);
         slot
     }
 
@@ -195,8 +191,8 @@ impl Queue {
         self.slots.answered(reply)
     }
 
-    /// What is answered from now on came at `now`.
-    pub(crate) fn came(&mut self, now: Instant) {
+    /// What is answered from now on the server sent at `now`; `None`: it didn't.
+    pub(crate) fn came(&mut self, now: Option<Instant>) {
         self.slots.came(now);
     }
 
@@ -284,7 +280,7 @@ impl Queue {
     /// Answers those whose deadline has passed. True: the oldest request is overdue by `stall` and the server
     /// still silent.
     pub(crate) fn expire(&mut self, now: Instant, stall: Duration, woken: &mut Vec<Waker>) -> bool {
-        self.slots.came(now);
+        self.slots.came(None);
         let Queue { order, waiting, slots, .. } = self;
         let mut earliest = None::<Instant>;
         let mut look_again = |at: Instant| earliest = Some(earliest.map_or(at, |e| e.min(at)));
@@ -472,14 +468,18 @@ impl Queue {
         self.slots.is_answered(slot)
     }
 
-    /// The reply in `slot` and when it came; the slot is free then. Else `waker` is kept until there is one.
-    pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Instant)> {
+    /// The reply in `slot` and when the server sent it; the slot is free then. Else `waker` is kept until there is one.
+    pub(crate) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Option<Instant>)> {
         self.slots.poll(slot, waker)
     }
 
     /// The replies in `slot` and when the last came, once all are there; the slot is free then. Else `waker` is kept
     /// until they are.
-    pub(crate) fn poll_keys(&mut self, slot: u32, waker: &Waker) -> Option<(Vec<Reply>, Instant)> {
+    pub(crate) fn poll_keys(
+        &mut self,
+        slot: u32,
+        waker: &Waker,
+    ) -> Option<(Vec<Reply>, Option<Instant>)> {
         self.slots.poll_keys(slot, waker)
     }
 

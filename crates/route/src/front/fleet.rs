@@ -181,7 +181,7 @@ impl Leaf {
         {
             first.set(self.counted);
         }
-        let reply = self.send(request).await;
+        let reply = self.send(request, context).await;
         self.count(&reply, context);
         match &context.asynclog {
             Some(pool) if request.op == Op::Delete && is_failover_error(reply.outcome) => {
@@ -198,7 +198,7 @@ impl Leaf {
             return Reply::failure(Outcome::LocalError, "too many shadow requests");
         }
         let _counted = [Counted::begin(&self.shadows), Counted::begin(&self.all_shadows)];
-        let reply = self.send(request).await;
+        let reply = self.send(request, context).await;
         self.count(&reply, context);
         reply
     }
@@ -221,7 +221,7 @@ impl Leaf {
         start: Start<'_>,
     ) -> Result<Asking, Reply> {
         self.fit(&mut request);
-        match self.link().begin(request, self.wanted.timeout, start) {
+        match self.link().begin(request, self.wanted.timeout, (start, context)) {
             Ok(under_way) => Ok(Asking { leaf: self, under_way }),
             Err(reply) => {
                 self.settle(&reply, Duration::ZERO, context);
@@ -240,7 +240,7 @@ impl Leaf {
     ) -> Result<AskingKeys, Reply> {
         keys.iter_mut().for_each(|key| self.strip(key));
         let count = keys.len();
-        match self.link().begin_keys(op, keys, self.wanted.timeout, start) {
+        match self.link().begin_keys(op, keys, self.wanted.timeout, (start, context)) {
             Ok(under_way) => Ok(AskingKeys { leaf: self, under_way }),
             Err(reply) => {
                 (1..count).for_each(|_| self.count(&reply, context));
@@ -255,12 +255,12 @@ impl Leaf {
         self.count(reply, context);
     }
 
-    async fn send(&self, request: &Request) -> Reply {
+    async fn send(&self, request: &Request, context: &Context) -> Reply {
         let mut request = request.clone();
         self.fit(&mut request);
         let link = self.link();
         let (reply, took) = match link.turn(self.wanted.timeout).await {
-            Ok((_turn, left)) => link.ask(request, left).await,
+            Ok((_turn, left)) => link.ask(request, left, context).await,
             Err(reply) => (reply, Duration::ZERO),
         };
         self.stats.took.add(took);
@@ -344,7 +344,7 @@ impl Leaf {
             if reply.outcome == Outcome::Tko {
                 // It returned just now: the next get may be quicker than that.
                 let request = Request { key, ..request.clone() };
-                let (again, _) = link.ask(request, self.wanted.timeout).await;
+                let (again, _) = link.ask(request, self.wanted.timeout, context).await;
                 if !is_failover_error(again.outcome) {
                     return again;
                 }

@@ -151,11 +151,11 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
-        start: Start<'_>,
+        (start, context): (Start<'_>, &crate::Context),
     ) -> Result<UnderWay<Ask>, Reply> {
         self.admit(request.op)?;
         let deadline = start.at + self.patience(timeout);
-        let ask = self.connection.ask_telling(request, deadline, start.waker);
+        let ask = self.connection.ask_for(context.caller(start.waker), request, deadline);
         Ok(UnderWay::new(self, ask, 1, start.at))
     }
 
@@ -165,11 +165,11 @@ impl Link {
         op: Op,
         keys: Vec<Bytes>,
         timeout: Duration,
-        start: Start<'_>,
+        (start, context): (Start<'_>, &crate::Context),
     ) -> Result<UnderWay<AskKeys>, Reply> {
         self.admit(op)?;
         let (deadline, count) = (start.at + self.patience(timeout), keys.len());
-        let ask = self.connection.ask_keys(op, keys, deadline, start.waker);
+        let ask = self.connection.ask_keys(context.caller(start.waker), op, keys, deadline);
         Ok(UnderWay::new(self, ask, count, start.at))
     }
 
@@ -178,8 +178,10 @@ impl Link {
         self: &Arc<Self>,
         request: Request,
         timeout: Duration,
+        context: &crate::Context,
     ) -> (Reply, Duration) {
-        match self.begin(request, timeout, Start { at: Instant::now(), waker: None }) {
+        let start = Start { at: Instant::now(), waker: None };
+        match self.begin(request, timeout, (start, context)) {
             Ok(mut under_way) => poll_fn(|cx| under_way.poll(cx)).await,
             Err(reply) => (reply, Duration::ZERO),
         }
@@ -220,8 +222,9 @@ impl Link {
         self.turns.is_some()
     }
 
-    /// Counts a reply, and says it in mcrouter's words.
-    fn settle(self: &Arc<Self>, reply: &mut Reply, took: Duration) {
+    /// Counts a reply, and says it in mcrouter's words. `took` is how long the server took; `None`: it said nothing, and
+    /// the reply, a refusal or a lost connection, tells nothing good of it.
+    fn settle(self: &Arc<Self>, reply: &mut Reply, took: Option<Duration>) {
         match reply.outcome {
             Outcome::Timeout
             | Outcome::ConnectError
@@ -230,10 +233,12 @@ impl Link {
                 self.failed(reply.outcome);
             }
             _ => {
-                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                add(&self.stats.took_us, took_us);
-                add(&self.stats.answered, 1);
-                self.tko.succeeded();
+                if let Some(took) = took {
+                    let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                    add(&self.stats.took_us, took_us);
+                    add(&self.stats.answered, 1);
+                    self.tko.succeeded();
+                }
             }
         }
         self.note(reply.outcome);
@@ -424,6 +429,13 @@ impl<A> UnderWay<A> {
     }
 }
 
+impl<A> UnderWay<A> {
+    /// How long it took, until the server's reply or until now.
+    fn took(&self, came: Option<Instant>) -> Duration {
+        came.unwrap_or_else(Instant::now).saturating_duration_since(self.began)
+    }
+}
+
 impl UnderWay<Ask> {
     /// See [`Ask::is_due`].
     pub(crate) fn is_due(&self) -> bool {
@@ -433,8 +445,8 @@ impl UnderWay<Ask> {
     /// The reply, once it is there, and how long it took.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Duration)> {
         let (mut reply, came) = ready!(self.ask.poll_timed(cx));
-        let took = came.saturating_duration_since(self.began);
-        self.link.settle(&mut reply, took);
+        let took = self.took(came);
+        self.link.settle(&mut reply, came.map(|_| took));
         Poll::Ready((reply, took))
     }
 }
@@ -448,8 +460,8 @@ impl UnderWay<AskKeys> {
     /// The replies, once all are there, and how long they took.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Duration)> {
         let (mut replies, came) = ready!(self.ask.poll_timed(cx));
-        let took = came.saturating_duration_since(self.began);
-        replies.iter_mut().for_each(|reply| self.link.settle(reply, took));
+        let took = self.took(came);
+        replies.iter_mut().for_each(|reply| self.link.settle(reply, came.map(|_| took)));
         Poll::Ready((replies, took))
     }
 }

@@ -7,60 +7,67 @@
 //! # Costs
 //! A slot is reused; a reply is moved in and out.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use tokio::time::Instant;
 
 use crate::Reply;
+use crate::connection::Caller;
+use crate::connection::purse::{Purse, paid};
 
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// When what is being answered came.
-    now: Instant,
+    /// When the server sent what is being answered; `None`: it didn't.
+    now: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum Slot {
     Free,
-    Asked(Option<Waker>),
-    /// And since when.
-    Answered(Reply, Instant),
-    /// Several keys, of which so many are not answered yet, and since when the last of the others is.
+    /// By whom: who is told, and who pays.
+    Asked(Option<Waker>, Payer),
+    /// And when the server sent it.
+    Answered(Reply, Option<Instant>),
+    /// Several keys, of which so many are not answered yet, and when the server sent the last of the others.
     Keys {
         replies: Vec<Reply>,
         missing: u32,
         waker: Option<Waker>,
-        at: Instant,
+        payer: Payer,
+        at: Option<Instant>,
     },
     /// Nobody waits, though so many replies are still to come.
     Abandoned(u32),
 }
 
+type Payer = Option<Arc<dyn Purse>>;
+
 impl Slots {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), now: Instant::now() }
+        Self { slots: Vec::new(), free: Vec::new(), now: None }
     }
 
-    /// What is answered from now on came at `now`.
-    pub(super) fn came(&mut self, now: Instant) {
+    /// What is answered from now on the server sent at `now`; `None`: it didn't.
+    pub(super) fn came(&mut self, now: Option<Instant>) {
         self.now = now;
     }
 
     /// A slot for one reply.
-    pub(super) fn asked(&mut self, waker: Option<&Waker>) -> u32 {
-        self.enter(Slot::Asked(waker.cloned()))
+    pub(super) fn asked(&mut self, caller: Caller<'_>) -> u32 {
+        self.enter(Slot::Asked(caller.waker.cloned(), caller.purse.cloned()))
     }
 
     /// A slot that holds its reply already.
     pub(super) fn answered(&mut self, reply: Reply) -> u32 {
-        self.enter(Slot::Answered(reply, self.now))
+        self.enter(Slot::Answered(reply, None))
     }
 
     /// A slot whose keys are all answered, until [`keys_asked`](Self::keys_asked).
     pub(super) fn keys(&mut self, replies: Vec<Reply>) -> u32 {
-        self.enter(Slot::Keys { replies, missing: 0, waker: None, at: self.now })
+        self.enter(Slot::Keys { replies, missing: 0, waker: None, payer: None, at: None })
     }
 
     /// Of the keys whose replies would be these, so many are yet to come.
@@ -69,10 +76,10 @@ impl Slots {
         slot: u32,
         replies: Vec<Reply>,
         missing: u32,
-        waker: Option<&Waker>,
+        caller: Caller<'_>,
     ) {
-        let (waker, at) = (waker.cloned(), self.now);
-        self.slots[slot as usize] = Slot::Keys { replies, missing, waker, at };
+        let (waker, payer) = (caller.waker.cloned(), caller.purse.cloned());
+        self.slots[slot as usize] = Slot::Keys { replies, missing, waker, payer, at: None };
     }
 
     fn enter(&mut self, slot: Slot) -> u32 {
@@ -92,7 +99,7 @@ impl Slots {
     /// Whether somebody waits for a reply here; `None`: there is no such slot.
     pub(super) fn is_waited_for(&self, slot: u32) -> Option<bool> {
         let slot = self.slots.get(slot as usize)?;
-        Some(matches!(slot, Slot::Asked(_) | Slot::Keys { .. }))
+        Some(matches!(slot, Slot::Asked(..) | Slot::Keys { .. }))
     }
 
     /// Leaves `reply` in its place of its slot, unless the caller went away.
@@ -104,12 +111,13 @@ impl Slots {
     ) {
         let now = self.now;
         match &mut self.slots[slot as usize] {
-            Slot::Asked(waker) => {
+            Slot::Asked(waker, payer) => {
                 woken.extend(waker.take());
+                let reply = paid(reply, payer.as_ref());
                 self.slots[slot as usize] = Slot::Answered(reply, now);
             }
-            Slot::Keys { replies, missing, waker, at } => {
-                replies[place as usize] = reply;
+            Slot::Keys { replies, missing, waker, payer, at } => {
+                replies[place as usize] = paid(reply, payer.as_ref());
                 *missing -= 1;
                 if *missing == 0 {
                     *at = now;
@@ -120,10 +128,10 @@ impl Slots {
         }
     }
 
-    /// The reply in `slot` and when it came; the slot is free then. Else `waker` is kept until there is one.
-    pub(super) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Instant)> {
+    /// The reply in `slot` and when the server sent it; the slot is free then. Else `waker` is kept until there is one.
+    pub(super) fn poll(&mut self, slot: u32, waker: &Waker) -> Option<(Reply, Option<Instant>)> {
         let at = &mut self.slots[slot as usize];
-        if let Slot::Asked(kept) = at {
+        if let Slot::Asked(kept, _) = at {
             keep(kept, waker);
             return None;
         }
@@ -136,8 +144,12 @@ impl Slots {
 
     /// The replies in `slot` and when the last came, once all are there; the slot is free then. Else `waker` is kept until
     /// they are.
-    pub(super) fn poll_keys(&mut self, slot: u32, waker: &Waker) -> Option<(Vec<Reply>, Instant)> {
-        let Slot::Keys { replies, missing, waker: kept, at } = &mut self.slots[slot as usize]
+    pub(super) fn poll_keys(
+        &mut self,
+        slot: u32,
+        waker: &Waker,
+    ) -> Option<(Vec<Reply>, Option<Instant>)> {
+        let Slot::Keys { replies, missing, waker: kept, at, .. } = &mut self.slots[slot as usize]
         else {
             return None;
         };
@@ -154,7 +166,7 @@ impl Slots {
     pub(super) fn abandon(&mut self, slot: u32) {
         let at = &mut self.slots[slot as usize];
         match at {
-            Slot::Asked(_) => *at = Slot::Abandoned(1),
+            Slot::Asked(..) => *at = Slot::Abandoned(1),
             Slot::Keys { missing: missing @ 1.., .. } => *at = Slot::Abandoned(*missing),
             _ => self.release(slot),
         }

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use guira_proto::reply::ReplyLimits;
 use tokio::time::Instant;
 
-use super::{Limits, Output, Queue};
+use super::{Caller, Limits, Output, Queue};
 use crate::{Op, Outcome, Protocol, Reply, Request};
 
 const LIMITS: Limits = Limits {
@@ -47,7 +47,7 @@ fn sent(queue: &mut Queue) -> String {
 fn ask(queue: &mut Queue, op: Op, key: &'static str) -> u32 {
     let value = if op.is_update() { &b"abc"[..] } else { b"" };
     let request = Request { value: value.into(), delta: 1, ..Request::new(op, key) };
-    queue.ask(request, later(), None)
+    queue.ask(request, later(), Caller::default())
 }
 
 fn take(queue: &mut Queue, slot: u32) -> Option<Reply> {
@@ -121,7 +121,7 @@ fn talk(queue: &mut Queue) -> Vec<u32> {
     .into_iter()
     .map(|(op, key)| ask(queue, op, key))
     .collect();
-    slots.push(queue.ask(Request::new(Op::Version, ""), later(), None));
+    slots.push(queue.ask(Request::new(Op::Version, ""), later(), Caller::default()));
     slots
 }
 
@@ -223,8 +223,10 @@ fn what_is_no_answer_ends_the_connection() {
 fn a_late_reply_is_dropped_and_the_next_one_still_meets_its_request() {
     let mut queue = connected();
     let (now, stall) = (Instant::now(), Duration::from_secs(5));
-    let early = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1), None);
-    let late = queue.ask(Request::new(Op::Delete, "b"), now + Duration::from_secs(9), None);
+    let early =
+        queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1), Caller::default());
+    let late =
+        queue.ask(Request::new(Op::Delete, "b"), now + Duration::from_secs(9), Caller::default());
     assert_eq!(queue.earliest(), Some(now + Duration::from_secs(1)));
     let mut woken = Vec::new();
     assert!(!queue.expire(now + Duration::from_secs(2), stall, &mut woken));
@@ -241,7 +243,7 @@ fn a_late_reply_is_dropped_and_the_next_one_still_meets_its_request() {
 fn a_server_that_is_silent_for_too_long_is_given_up() {
     let mut queue = connected();
     let (now, stall) = (Instant::now(), Duration::from_secs(5));
-    let _ = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1), None);
+    let _ = queue.ask(Request::new(Op::Get, "a"), now + Duration::from_secs(1), Caller::default());
     assert!(!queue.expire(now + Duration::from_secs(1), stall, &mut Vec::new()));
     assert_eq!(queue.earliest(), Some(now + Duration::from_secs(6)));
     assert!(queue.expire(now + Duration::from_secs(6), stall, &mut Vec::new()));
@@ -251,7 +253,7 @@ fn a_server_that_is_silent_for_too_long_is_given_up() {
 fn a_request_that_was_too_late_for_the_connection_is_never_sent() {
     let mut queue = Queue::new(LIMITS);
     let now = Instant::now();
-    let late = queue.ask(Request::new(Op::Set, "late"), now, None);
+    let late = queue.ask(Request::new(Op::Set, "late"), now, Caller::default());
     let given_up = ask(&mut queue, Op::Set, "given-up");
     let _ = ask(&mut queue, Op::Delete, "k");
     queue.expire(now, Duration::ZERO, &mut Vec::new());
@@ -326,7 +328,7 @@ fn meta_replies_cut_at_each_byte_answer_the_same() {
 
 fn ask_keys(queue: &mut Queue, keys: &[&'static str]) -> u32 {
     let keys = keys.iter().map(|key| Bytes::from(*key)).collect();
-    queue.ask_keys(Op::Get, keys, later(), None, |key| key.len() < 3)
+    queue.ask_keys(Op::Get, keys, later(), Caller::default(), |key| key.len() < 3)
 }
 
 fn take_keys(queue: &mut Queue, slot: u32) -> Option<Vec<Outcome>> {
