@@ -31,6 +31,7 @@ mod line;
 mod link;
 mod listener;
 mod log;
+mod memory;
 mod meta;
 mod metrics;
 mod names;

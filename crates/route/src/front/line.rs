@@ -37,6 +37,27 @@ pub(crate) enum Asked {
     Refused { line: &'static [u8], closes: bool },
 }
 
+impl Asked {
+    /// Whether it is to be carried through though nobody waits for its answer.
+    pub(crate) fn is_change(&self) -> bool {
+        match self {
+            Asked::One { .. } | Asked::Flush { .. } => true,
+            Asked::Meta { wanted, .. } => !wanted.is_get(),
+            _ => false,
+        }
+    }
+
+    /// Keys of a get whose values may be long.
+    pub(crate) fn gets(&self) -> usize {
+        match self {
+            Asked::Get { keys, .. } => keys.len(),
+            Asked::GetOne(_) => 1,
+            Asked::Meta { wanted, .. } => wanted.is_get().into(),
+            _ => 0,
+        }
+    }
+}
+
 /// What the front of a buffer holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
@@ -96,7 +117,11 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
                 (Some(key), None) => Asked::GetOne(Request { exptime, ..Request::new(op, key) }),
                 (first, second) => {
                     let mut all = Vec::with_capacity(KEYS_USUAL);
-                    all.extend(first.into_iter().chain(second).chain(keys));
+                    all.extend(first.into_iter().chain(second).chain(keys).take(KEYS_MAX + 1));
+                    if all.len() > KEYS_MAX {
+                        let refused = Asked::Refused { line: TOO_MANY_KEYS, closes: false };
+                        return Taken::Whole(refused, used);
+                    }
                     Asked::Get { op, exptime, keys: all }
                 }
             }
@@ -133,6 +158,10 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
     };
     Taken::Whole(asked, used)
 }
+
+/// More keys than a get may have are refused before any server is asked.
+const KEYS_MAX: usize = 64 << 10;
+const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
 
 /// Of a get of several keys, for so many room is made at once.
 const KEYS_USUAL: usize = 16;
@@ -199,8 +228,9 @@ fn meta_stored(chunk: &Bytes, at: usize, command: &Meta<'_>, used: usize) -> Tak
 /// mcrouter's `metaget KEY …`, which no memcached knows.
 fn metaget(chunk: &Bytes, line: &[u8]) -> Option<Taken> {
     let keys = line.strip_prefix(b"metaget ")?.trim_ascii_end();
-    let keys: Vec<_> = Words::new(keys).collect();
-    if keys.is_empty() || keys.iter().any(|key| key.len() > KEY_BYTES_MAX) {
+    let keys: Vec<_> = Words::new(keys).take(KEYS_MAX + 1).collect();
+    if keys.is_empty() || keys.len() > KEYS_MAX || keys.iter().any(|key| key.len() > KEY_BYTES_MAX)
+    {
         return None;
     }
     let keys = keys.into_iter().map(|key| chunk.slice_ref(key)).collect();

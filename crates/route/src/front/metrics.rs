@@ -46,11 +46,22 @@ pub(crate) fn exposition(shared: &Shared) -> String {
     text.single("uptime_seconds", "gauge", "Seconds since the start.", uptime);
     let clients = shared.clients.load(Relaxed);
     text.single("client_connections", "gauge", "Connections of clients.", clients);
+    memory(&mut text, shared);
     configuration(&mut text, shared);
     counters(&mut text, shared);
     servers(&mut text, shared);
     latencies(&mut text, shared);
     text.0
+}
+
+fn memory(text: &mut Text, shared: &Shared) {
+    let bank = &shared.bank;
+    let help = "Bytes of requests and replies that are held for clients.";
+    text.single("client_memory_bytes", "gauge", help, bank.held());
+    let help = "Bytes that may be held for all clients together.";
+    text.single("client_memory_limit_bytes", "gauge", help, bank.limits().all);
+    let help = "Requests and values that were refused because too much was held.";
+    text.single("client_memory_refusals_total", "counter", help, bank.refused());
 }
 
 fn configuration(text: &mut Text, shared: &Shared) {

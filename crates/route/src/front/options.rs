@@ -10,6 +10,7 @@ use socket2::TcpKeepalive;
 
 use super::etcd::{Access, Place};
 use super::flags::{FLAGS, Typed, Validate};
+use super::memory::MemoryLimits;
 use super::names::{DnsServers, dns_servers};
 use super::pools::PoolStats;
 use super::tls::TlsOptions;
@@ -23,6 +24,7 @@ pub(crate) struct Options {
     /// At least one.
     pub(crate) proxies: usize,
     pub(crate) client: Client,
+    pub(crate) memory: MemoryLimits,
     pub(crate) tls: TlsOptions,
     pub(crate) dns_servers: DnsServers,
     /// Who may ask.
@@ -166,6 +168,7 @@ impl Options {
                 keeps_address: typed.switch("retain_source_ip"),
                 connections_max: at_most(typed, "max_conns")?,
             },
+            memory: memory(typed)?,
             auth_file: path("auth_file"),
             server_auth_file: path("server_auth_file"),
             config: source(typed)?,
@@ -357,6 +360,11 @@ fn at_most(typed: &Typed, name: &str) -> Result<usize, String> {
         0 => usize::MAX,
         n => n,
     })
+}
+
+fn memory(typed: &Typed) -> Result<MemoryLimits, String> {
+    let all = at_most(typed, "client_memory")?;
+    Ok(MemoryLimits { all, each: at_most(typed, "client_memory_each")? })
 }
 
 fn milliseconds(typed: &Typed, name: &str) -> Result<Duration, String> {

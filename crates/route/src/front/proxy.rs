@@ -30,7 +30,7 @@ use super::entrance;
 use super::fleet::{Fleet, Leaf};
 use super::pools::FirstPool;
 use super::refusals;
-use super::session::Session;
+use super::session::{Lanes, Session};
 use super::shared::Shared;
 use super::stream::Arrival;
 use crate::{Context, Counters, Settings, Tree, route};
@@ -65,6 +65,10 @@ pub(crate) struct Proxy {
     pub(crate) is_ending: Notify,
     /// Closes idle connections.
     idle: Option<tokio::task::JoinHandle<()>>,
+    /// Where this thread's clients wait that ask for long values.
+    pub(crate) lanes: Rc<Lanes>,
+    /// When `stats` may be answered again.
+    pub(crate) stats_free_at: Cell<Instant>,
 }
 
 /// What a thread does with its clients.
@@ -133,7 +137,18 @@ async fn run(
         let _ = is_ready.send(());
     });
     let (phase, is_ending) = (Cell::new(Phase::Serving), Notify::new());
-    let proxy = Rc::new(Proxy { shared, number, settings, fleet, tree, phase, is_ending, idle });
+    let proxy = Rc::new(Proxy {
+        shared,
+        number,
+        settings,
+        fleet,
+        tree,
+        phase,
+        is_ending,
+        idle,
+        lanes: Lanes::new(),
+        stats_free_at: Cell::new(Instant::now()),
+    });
     while let Some(order) = orders.recv().await {
         match order {
             Order::Client(arrival) => {

@@ -7,7 +7,8 @@
 //! # Invariants
 //! 1. Replies leave in the order of their requests, however many are under way.
 //! 2. A client that has as many requests under way as it may, or doesn't take its replies, isn't read from.
-//! 3. The memory of a session is bounded by what it may have under way, and one value.
+//! 3. All that waits for a client is on its [`Account`], in bytes: what it sent, what is under way, what it hasn't taken.
+//!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused.
 //! 4. A change that was read is carried through, also when the client goes before it is answered. Until then the session
 //!    keeps its place among the clients.
 //!
@@ -16,47 +17,55 @@
 //! and allocates for the value; one that goes through routes is a future on the heap. A turn looks at each request that is
 //! under way, at a number of its server's: bad at thousands of them on one connection whose replies come one by one.
 
+mod asking;
+mod get;
+mod input;
 mod lines;
+mod pace;
+mod saying;
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use guira_client::{Op, Outcome, Reply, Request};
+use guira_client::{Op, Outcome, Purse, Reply, Request};
 use tokio::time::{Instant, Sleep};
 
-use super::answer;
 use super::fifo::FifoTap;
-use super::line::{Asked, Taken, take};
+use super::line::Asked;
 use super::link::Start;
-use super::meta;
+use super::memory::Account;
 use super::proxy::{Phase, Proxy};
 use super::stream::Stream;
-use super::{admin, stats};
-use crate::outcome::is_error;
 use crate::{Context, Counter};
-use lines::{Gets, Line, Part, State};
+use get::Get;
+use input::Input;
+use lines::{Line, Part, State};
+pub(crate) use pace::Lanes;
+use pace::Pace;
 
 /// A client's connection.
 pub(crate) struct Session {
     proxy: Rc<Proxy>,
     context: Rc<Context>,
     stream: Stream,
-    /// Read, and not yet a whole request.
-    input: BytesMut,
-    /// Room that a read finds: more after one that took it all, so that few reads bring much and a client that sends
-    /// little goes through little memory.
-    room: usize,
-    /// With fewer bytes `input` holds no whole request.
-    wanted: usize,
-    /// Bytes to throw away before the next request.
-    swallow: u64,
-    lines: VecDeque<Line>,
+    input: Input,
+    /// A request that waits until it may begin.
+    next: Option<Asked>,
+    pace: Pace,
+    account: Arc<Account>,
+    /// With the bytes that each holds.
+    lines: VecDeque<(Line, usize)>,
+    /// The sum of them.
+    lines_bytes: usize,
+    /// Of `lines`, the text of those that need no server.
+    said_bytes: usize,
     /// Requests in `lines`.
     outstanding: usize,
     output: Vec<u8>,
@@ -78,18 +87,22 @@ impl Session {
     pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream, input: BytesMut) -> Self {
         let client = stream.peer().filter(|_| proxy.shared.options.client.keeps_address);
         let counters = proxy.counters();
-        let context = Rc::new(Context { client, counters, ..Context::default() });
+        let account = Account::new(&proxy.shared.bank);
+        let purse = Some(Arc::clone(&account) as Arc<dyn Purse>);
+        let context = Rc::new(Context { client, counters, purse, ..Context::default() });
         let tap = proxy.shared.client_tap(&stream);
         Self {
             tap,
+            pace: Pace::new(Rc::clone(&proxy.lanes)),
             proxy,
             context,
             stream,
-            input,
-            room: READ_BYTES_MIN,
-            wanted: 1,
-            swallow: 0,
+            input: Input::new(input),
+            next: None,
+            account,
             lines: VecDeque::new(),
+            lines_bytes: 0,
+            said_bytes: 0,
             outstanding: 0,
             output: Vec::new(),
             sent: 0,
@@ -103,7 +116,6 @@ impl Session {
     /// Serves the client until it goes.
     pub(crate) async fn serve(mut self) {
         // Whatever went wrong with the connection, it is over, and nobody is left to tell.
-        let mut has_input = !self.input.is_empty();
         let proxy = Rc::clone(&self.proxy);
         let mut ending = pin!(proxy.is_ending.notified());
         let mut is_listening = false;
@@ -112,38 +124,65 @@ impl Session {
             if !std::mem::replace(&mut is_listening, true) {
                 let _ = ending.as_mut().poll(cx);
             }
-            if std::mem::take(&mut has_input) {
-                self.begin_all(cx);
-            }
             self.poll_turn(cx)
         })
         .await;
-        self.lines.retain(Line::is_change);
-        std::future::poll_fn(|cx| self.poll_changes(cx)).await;
+        let mut is_kept = false;
+        std::future::poll_fn(|cx| {
+            if !std::mem::replace(&mut is_kept, true) {
+                self.keep_changes(cx);
+            }
+            self.poll_changes(cx)
+        })
+        .await;
         let goodbye = std::future::poll_fn(|cx| self.stream.poll_goodbye(cx));
         let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
     }
 
+    /// Begins the changes that a client sent which has gone, and gives up all that isn't one.
+    fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
+        self.lines.retain(|(line, _)| line.is_change());
+        let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
+        self.next = self.next.take().filter(Asked::is_change);
+        while let Some(asked) = self.next.take().or_else(|| Some(self.input.next()?.0)) {
+            if asked.is_change()
+                && let Some(line) = self.begin(asked, start)
+            {
+                self.push(line);
+            }
+        }
+    }
+
     /// Ready once the changes of a client that has gone are carried through.
     fn poll_changes(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        self.lines.iter_mut().for_each(|line| line.poll(cx, &self.context));
-        if self.lines.iter().all(Line::is_answered) { Poll::Ready(()) } else { Poll::Pending }
+        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.context));
+        let is_through = self.lines.iter().all(|(line, _)| line.is_answered());
+        if is_through { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
         let phase = self.proxy.phase.get();
         self.is_ending |= phase == Phase::Closing;
-        self.poll_lines(cx);
+        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.context));
+        if self.pace.is_in_lane() {
+            self.pace.set_under_way(self.under_way());
+        }
         loop {
+            let has_more_to_say = !self.say_answered();
             self.flush(cx)?;
-            if self.is_ending && self.lines.is_empty() && self.output.is_empty() {
+            let has_begun = self.begin_all(cx);
+            if has_begun || has_more_to_say && self.output.is_empty() {
+                continue;
+            }
+            if self.is_over() {
                 return Poll::Ready(Ok(()));
             }
-            if self.is_ending || !self.has_room() {
+            if self.is_ending || !self.may_read() {
                 break;
             }
-            match self.poll_read(cx)? {
-                Poll::Ready(()) => self.begin_all(cx),
+            match self.input.poll_read(&mut self.stream, cx)? {
+                Poll::Ready(0) => self.is_ending = true,
+                Poll::Ready(_) => self.audit(),
                 Poll::Pending => {
                     let is_quiet = self.lines.is_empty() && self.output.is_empty();
                     if is_quiet && phase != Phase::Serving {
@@ -153,42 +192,125 @@ impl Session {
                 }
             }
         }
+        self.account.hold(self.held());
         self.poll_patience(cx)
     }
 
     /// Whether more may be read.
-    fn has_room(&self) -> bool {
+    fn may_read(&self) -> bool {
         self.outstanding < self.proxy.shared.options.client.outstanding_max
-            && self.output.len() - self.sent < OUTPUT_BYTES_MAX
+            && !self.waits()
+            && !self.input.is_taking()
+            && self.may_begin()
     }
 
-    /// Polls all that is under way, and says what is answered.
-    fn poll_lines(&mut self, cx: &mut std::task::Context<'_>) {
-        self.lines.iter_mut().for_each(|line| line.poll(cx, &self.context));
-        self.say_answered();
+    /// Keys of gets that servers were asked for.
+    fn under_way(&self) -> usize {
+        self.lines.iter().map(|(line, _)| line.under_way()).sum()
     }
 
-    /// Says what is answered, from the front.
-    fn say_answered(&mut self) {
-        while let Some(line) = self.lines.front().filter(|line| line.is_answered()) {
-            self.outstanding -= line.requests();
+    /// Whether the client is to go, and has all that it asked for.
+    fn is_over(&self) -> bool {
+        let is_said = self.lines.is_empty() && self.output.is_empty() && self.next.is_none();
+        self.is_ending && is_said && !self.input.has_more()
+    }
+
+    /// Whether a request waits, or part of a get.
+    fn waits(&self) -> bool {
+        let is_cut = |(line, _): &(Line, usize)| matches!(line, Line::Get(get) if get.rest() > 0);
+        self.next.is_some() || self.lines.back().is_some_and(is_cut)
+    }
+
+    /// Whether there is room for another request and its reply. A client for whom nothing is held may always ask.
+    fn may_begin(&self) -> bool {
+        let is_idle = self.lines.is_empty() && self.output.is_empty();
+        is_idle
+            || self.has_output_room() && self.said_bytes < SAID_BYTES_MAX && self.account.room() > 0
+    }
+
+    fn has_output_room(&self) -> bool {
+        self.output.len() - self.sent < OUTPUT_BYTES_MAX
+    }
+
+    /// Bytes that are held for the client, beside its long values.
+    fn held(&self) -> usize {
+        self.lines_bytes + self.input.held() + self.output.capacity()
+    }
+
+    /// Refuses an unfinished request for which there is no room.
+    fn audit(&mut self) {
+        if self.input.held() < AUDITED_BYTES {
+            return;
+        }
+        self.account.hold(self.held());
+        if self.account.room() == 0 && !self.input.has_more() {
+            self.account.refuse();
+            self.is_ending |= !self.input.give_up();
+            self.push(Line::Said(TOO_MUCH_HELD.to_vec()));
+        }
+    }
+
+    fn push(&mut self, line: Line) {
+        let bytes = line.held(self.pace.short());
+        self.lines_bytes += bytes;
+        if let Line::Said(text) = &line {
+            self.said_bytes += text.len();
+        }
+        self.outstanding += line.requests();
+        self.lines.push_back((line, bytes));
+    }
+
+    fn pop(&mut self) {
+        let Some((line, bytes)) = self.lines.pop_front() else { return };
+        self.lines_bytes -= bytes;
+        if let Line::Said(text) = &line {
+            self.said_bytes -= text.len();
+        }
+        self.outstanding -= line.requests();
+    }
+
+    /// Says what is answered, from the front, as long as there is room. False: the room is used up.
+    fn say_answered(&mut self) -> bool {
+        while let Some((line, _)) = self.lines.front_mut() {
+            if !line.is_sayable() {
+                break;
+            }
+            if self.output.len() - self.sent >= OUTPUT_BYTES_MAX {
+                return false;
+            }
             let (op, before) = (line.op(), self.output.len());
-            self.proxy.say(line, &mut self.output);
-            if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open()) {
+            let most = self.sent + OUTPUT_BYTES_MAX;
+            let (is_done, keys) = self.proxy.say(line, &mut self.output, most);
+            let bytes = self.output.len() - before;
+            if keys > 0 {
+                self.pace.answered(keys, bytes);
+            }
+            let is_told = bytes > 0 || op.is_some();
+            if let Some(tap) = self.tap.as_ref().filter(|tap| is_told && tap.is_open()) {
                 tap.answered(op, &self.output[before..]);
             }
-            self.lines.pop_front();
+            if is_done {
+                self.pop();
+            }
         }
+        true
     }
 
     /// Writes what there is to write, as far as the socket takes it.
     fn flush(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
+        let mut written = 0;
         while self.sent < self.output.len() {
             match self.stream.poll_write(cx, &self.output[self.sent..])? {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(n) => {
                     self.sent += n;
                     self.patience = None;
+                    written += n;
+                    if written > TURN_BYTES && self.sent < self.output.len() {
+                        // Others have their turn meanwhile.
+                        cx.waker().wake_by_ref();
+                        return Ok(());
+                    }
                 }
                 Poll::Pending => return Ok(()),
             }
@@ -204,74 +326,77 @@ impl Session {
         Ok(())
     }
 
-    /// Reads until a whole request may be there; ready too when the client has gone.
-    fn poll_read(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let missing = self.wanted.saturating_sub(self.input.len());
-            // What a client announces is believed as far as it has sent.
-            self.input.reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(self.room));
-            match self.stream.poll_read(cx, &mut self.input)? {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(0) => {
-                    self.is_ending = true;
-                    return Poll::Ready(Ok(()));
-                }
-                Poll::Ready(read) => {
-                    let next = if read >= self.room { self.room * 2 } else { self.room / 2 };
-                    self.room = next.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
-                    if self.input.len() >= self.wanted {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
+    /// Begins what was read, as far as there is room, and polls it once. True: something was begun.
+    fn begin_all(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        if !self.waits() && !self.input.has_more() {
+            return false;
+        }
+        self.pace.set_under_way(self.under_way());
+        let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
+        let mut has_begun = self.go_on(start);
+        while self.may_begin() {
+            let asked = match self.next.take() {
+                None if self.waits() => break,
+                None => self.take(),
+                waiting => waiting,
+            };
+            let Some(asked) = asked else { break };
+            let Some(line) = self.begin(asked, start) else { break };
+            has_begun = true;
+            self.push(line);
+            if let Some((line, _)) = self.lines.back_mut() {
+                // What goes through routes reaches a server in the order in which it was sent.
+                line.poll(cx, &self.context);
             }
         }
-    }
-
-    /// Begins each whole request that was read, and polls it once.
-    fn begin_all(&mut self, cx: &mut std::task::Context<'_>) {
-        let chunk = self.input.split().freeze();
-        let mut at = self.swallowed(chunk.len());
-        self.wanted = 1;
-        let now = Instant::now();
-        while at < chunk.len() && !self.is_ending {
-            match take(&chunk, at) {
-                Taken::Whole(asked, used) => {
-                    if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open()) {
-                        tap.asked(&asked, &chunk[at..at + used]);
-                    }
-                    at += used;
-                    self.begin(asked, now, cx);
-                }
-                Taken::Skip { line, used, swallow } => {
-                    self.lines.push_back(Line::Said(line.to_vec()));
-                    self.swallow = swallow;
-                    at += used;
-                    at += self.swallowed(chunk.len() - at);
-                }
-                Taken::Partial(wanted) => {
-                    self.wanted = wanted;
-                    break;
-                }
-            }
+        if let (None, Some((_, bytes))) = (&self.next, self.lines.back_mut()) {
+            // Its requests are slices of it: it goes with the last of them.
+            let chunk_bytes = self.input.finished();
+            *bytes += chunk_bytes;
+            self.lines_bytes += chunk_bytes;
         }
-        self.input.extend_from_slice(&chunk[at..]);
-        drop(chunk);
-        self.say_answered();
+        has_begun
     }
 
-    /// How many of the next bytes are thrown away.
-    fn swallowed(&mut self, bytes: usize) -> usize {
-        let n = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(bytes);
-        self.swallow -= n as u64;
-        n
+    /// Takes the next request from what was read.
+    fn take(&mut self) -> Option<Asked> {
+        let (asked, bytes) = self.input.next()?;
+        if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open() && !bytes.is_empty()) {
+            tap.asked(&asked, bytes);
+        }
+        Some(asked)
     }
 
-    fn begin(&mut self, asked: Asked, now: Instant, cx: &mut std::task::Context<'_>) {
-        let start = Start { at: now, waker: Some(cx.waker()) };
-        let mut line = match asked {
+    /// Asks for the next part of the get at the end of what is under way.
+    fn go_on(&mut self, start: Start<'_>) -> bool {
+        let Some((Line::Get(get), _)) = self.lines.back_mut() else { return false };
+        if !get.may_go_on() {
+            return false;
+        }
+        let (op, exptime) = (get.op, get.exptime);
+        let n = start.waker.map_or(0, |waker| self.pace.admit(get.rest(), waker));
+        if n > 0 {
+            let keys = get.next_part(n);
+            get.part = self.proxy.get_several(op, exptime, &keys, &self.context, start);
+        }
+        n > 0
+    }
+
+    /// Begins a request. `None`: it waits.
+    fn begin(&mut self, asked: Asked, start: Start<'_>) -> Option<Line> {
+        let keys = asked.gets();
+        let admitted = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
+        if keys > 0 && admitted == 0 {
+            self.next = Some(asked);
+            return None;
+        }
+        Some(match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
-                self.proxy.get_several(op, exptime, keys, &self.context, start)
+                let mut get = Get::new(op, exptime, keys);
+                let keys = get.next_part(admitted);
+                get.part = self.proxy.get_several(op, exptime, &keys, &self.context, start);
+                Line::Get(get)
             }
             Asked::GetOne(request) => {
                 self.count(request.op, 1);
@@ -289,34 +414,46 @@ impl Session {
                 let part = self.proxy.ask(request, &self.context, start);
                 Line::Meta { wanted, part }
             }
-            Asked::Flush { delay, is_quiet } => {
-                let op = Op::FlushAll;
-                let request = Request { exptime: delay, ..Request::new(op, "") };
-                self.count(op, 1);
-                let part = if self.proxy.shared.options.is_flush_enabled {
-                    self.proxy.ask(request, &self.context, start)
-                } else {
-                    let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
-                    Part { key: Bytes::new(), state: State::Done(refusal) }
-                };
-                Line::One { op, is_quiet, part }
-            }
-            Asked::Stats(group) => Line::Said(stats::answer(&self.proxy.shared, &group)),
+            Asked::Flush { delay, is_quiet } => self.flush_all(delay, is_quiet, start),
+            Asked::Stats(group) => match self.proxy.stats(&group, start) {
+                Some(text) => Line::Said(text),
+                None => {
+                    self.next = Some(Asked::Stats(group));
+                    return None;
+                }
+            },
             Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
             Asked::Shutdown => Line::Shutdown,
             Asked::Quit => {
-                self.is_ending = true;
-                return;
+                self.end();
+                Line::Said(Vec::new())
             }
             Asked::Refused { line, closes } => {
-                self.is_ending = closes;
+                if closes {
+                    self.end();
+                }
                 Line::Said(line.to_vec())
             }
+        })
+    }
+
+    /// Nothing more of the client is read.
+    fn end(&mut self) {
+        self.is_ending = true;
+        self.input.discard();
+    }
+
+    fn flush_all(&self, delay: i64, is_quiet: bool, start: Start<'_>) -> Line {
+        let op = Op::FlushAll;
+        let request = Request { exptime: delay, ..Request::new(op, "") };
+        self.count(op, 1);
+        let part = if self.proxy.shared.options.is_flush_enabled {
+            self.proxy.ask(request, &self.context, start)
+        } else {
+            let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
+            Part { key: Bytes::new(), state: State::Done(refusal) }
         };
-        self.outstanding += line.requests();
-        // What goes through routes reaches a server in the order in which it was sent.
-        line.poll(cx, &self.context);
-        self.lines.push_back(line);
+        Line::One { op, is_quiet, part }
     }
 
     fn count(&self, op: Op, n: usize) {
@@ -342,123 +479,18 @@ impl Session {
     }
 }
 
-impl Proxy {
-    /// Begins a get of one key, which may be a question to the router itself.
-    fn get(self: &Rc<Self>, request: Request, context: &Rc<Context>, start: Start<'_>) -> Part {
-        match self.question(&request) {
-            Some(answer) => Part { key: request.key, state: State::Waiting(answer) },
-            None => self.ask(request, context, start),
-        }
-    }
-
-    /// The answer to a get that asks the router about itself.
-    fn question(
-        self: &Rc<Self>,
-        request: &Request,
-    ) -> Option<Pin<Box<dyn Future<Output = Reply>>>> {
-        let command = request.key.strip_prefix(admin::PREFIX).filter(|_| request.op == Op::Get)?;
-        Some(admin::answer(self, command))
-    }
-
-    /// Begins a get of several keys.
-    fn get_several(
-        self: &Rc<Self>,
-        op: Op,
-        exptime: i64,
-        keys: Vec<Bytes>,
-        context: &Rc<Context>,
-        start: Start<'_>,
-    ) -> Line {
-        let is_shareable = matches!(op, Op::Get | Op::Gets | Op::LeaseGet);
-        let mut gets = Gets::new(op, keys.len());
-        for key in &keys {
-            let request = Request { exptime, ..Request::new(op, key.clone()) };
-            let is_question = request.key.starts_with(admin::PREFIX);
-            let leaf =
-                if is_shareable && !is_question { self.leaf(&request, context) } else { None };
-            match leaf {
-                Some(leaf) => gets.share(leaf, request.key),
-                None => gets.ask(self.get(request, context, start)),
-            }
-        }
-        gets.begin(context, start);
-        Line::Get { keys, gets }
-    }
-
-    /// Begins a request.
-    fn ask(self: &Rc<Self>, request: Request, context: &Rc<Context>, start: Start<'_>) -> Part {
-        let key = request.key.clone();
-        if let Some(leaf) = self.leaf(&request, context) {
-            let state = leaf.begin(request, context, start).map_or_else(State::Done, State::Asking);
-            return Part { key, state };
-        }
-        let (proxy, context) = (Rc::clone(self), Rc::clone(context));
-        let future = async move { proxy.route(&request, &context).await };
-        Part { key, state: State::Waiting(Box::pin(future)) }
-    }
-
-    /// Appends the answer to a line that is done.
-    fn say(&self, line: &Line, out: &mut Vec<u8>) {
-        match line {
-            Line::Said(text) => out.extend_from_slice(text),
-            Line::One { op, is_quiet, part } => {
-                if let (false, Some(reply)) = (is_quiet, part.reply()) {
-                    self.note(reply);
-                    answer::append(out, *op, reply);
-                }
-            }
-            Line::GetOne { op, part } => {
-                if let Some(reply) = part.reply() {
-                    self.note(reply);
-                    if is_error(reply.outcome) {
-                        return answer::append_error(out, reply);
-                    }
-                    answer::append_value(out, *op, &part.key, reply);
-                    out.extend_from_slice(b"END\r\n");
-                }
-            }
-            Line::Get { keys, gets } => {
-                let replies = || keys.iter().zip(gets.replies());
-                replies().for_each(|(_, reply)| self.note(reply));
-                if let Some((_, failed)) = replies().find(|(_, reply)| is_error(reply.outcome)) {
-                    return answer::append_error(out, failed);
-                }
-                replies().for_each(|(key, reply)| answer::append_value(out, gets.op, key, reply));
-                out.extend_from_slice(b"END\r\n");
-            }
-            Line::Meta { wanted, part } => {
-                if let Some(reply) = part.reply() {
-                    self.note(reply);
-                    meta::append(out, wanted, &part.key, reply);
-                }
-            }
-            Line::Shutdown => {
-                out.extend_from_slice(b"OK\r\n");
-                self.shared.stop.notify_one();
-            }
-        }
-    }
-
-    /// Counts what a client was told.
-    fn note(&self, reply: &Reply) {
-        let counters = self.counters_ref();
-        counters.add(Counter::RequestReplied, 1);
-        let is_good = !is_error(reply.outcome);
-        counters.add(if is_good { Counter::RequestSuccess } else { Counter::RequestError }, 1);
-    }
-}
-
 /// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there, and refuse a version 0.
 pub(crate) const VERSION: &str = concat!("1.6.45-guira-route-", env!("CARGO_PKG_VERSION"));
 
-/// Least room for a read.
-const READ_BYTES_MIN: usize = 1 << 10;
-/// Most of it, but for a value.
-const READ_BYTES_MAX: usize = 64 << 10;
-/// A body's announced length is made room for at once up to this.
-const TRUSTED_BYTES: usize = 1 << 20;
-/// With so much unsent, no more is read.
-const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// With so much unsent, no more is said, and none is read.
+const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// After so many a turn of writing ends.
+const TURN_BYTES: usize = 256 << 10;
+/// With so much to say that needs no server, behind what does, no more is read.
+const SAID_BYTES_MAX: usize = 256 << 10;
+/// An unfinished request of fewer bytes finds room.
+const AUDITED_BYTES: usize = 64 << 10;
+const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 /// How long a client that is to go may take to hear the end of TLS.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Room for replies that is kept from turn to turn.

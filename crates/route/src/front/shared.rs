@@ -19,6 +19,7 @@ use super::fifo::{FifoTap, Fifos, With};
 use super::fleet::LeafStats;
 use super::link::Link;
 use super::log::Log;
+use super::memory::Bank;
 use super::names::Names;
 use super::options::Options;
 use super::pools::PoolStats;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) routed: Vec<Turns>,
     /// Clients' connections.
     pub(crate) clients: AtomicUsize,
+    /// Memory that is held for clients.
+    pub(crate) bank: Arc<Bank>,
     /// Clients that weren't let in.
     pub(crate) refusals: Refusals,
     /// The deletes that servers are owed.
@@ -94,6 +97,7 @@ impl Shared {
             counters: (0..options.proxies).map(|_| Arc::default()).collect(),
             routed: (0..options.proxies).filter_map(|_| Turns::new(options.routed)).collect(),
             pool_stats: PoolStats::new(&options.counted_pools),
+            bank: Arc::new(Bank::new(options.memory)),
             options,
             log,
             started: Instant::now(),

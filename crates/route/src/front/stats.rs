@@ -52,6 +52,7 @@ pub(crate) fn all(shared: &Shared) -> Rows {
 
 fn process(shared: &Shared) -> Rows {
     let Usage { user, system, rss_bytes, virtual_bytes, minor_faults, major_faults } = usage();
+    let limits = shared.bank.limits();
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     vec![
         row("version", VERSION),
@@ -62,6 +63,10 @@ fn process(shared: &Shared) -> Rows {
         row("uptime", shared.started.elapsed().as_secs()),
         row("num_proxies", shared.options.proxies),
         row("num_client_connections", shared.clients.load(Relaxed)),
+        row("client_memory_bytes", shared.bank.held()),
+        row("client_memory_limit_bytes", limits.all),
+        row("client_memory_each_limit_bytes", limits.each),
+        row("client_memory_refusals", shared.bank.refused()),
         row("num_authorization_failures", shared.refusals.total()),
         row("rusage_user", user),
         row("rusage_system", system),

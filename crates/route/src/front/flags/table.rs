@@ -36,6 +36,10 @@ flags! {
             "Connections of clients at once; further ones are closed (0: as many as there are descriptors)";
         max_client_outstanding_reqs "max-client-outstanding-reqs" () Number "100"
             "Requests of one client that are under way at once; more are read when these are answered (0: no limit)";
+        client_memory "client-memory" () Size "256m"
+            "What is held for all clients together: requests, and replies that they haven't taken (0: no limit)";
+        client_memory_each "client-memory-each" () Size "128m"
+            "The same for one client, which may never hold more than is still free (0: no limit)";
         client_timeout_ms "client-timeout" () Number "1000"
             "Milliseconds after which a client that takes no replies is closed (0: never)";
         proxy_max_inflight_requests "proxy-max-inflight-requests" () Number "0"

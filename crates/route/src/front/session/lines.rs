@@ -19,14 +19,16 @@ use crate::front::fleet::{Asking, AskingKeys, Leaf};
 use crate::front::link::Start;
 use crate::front::meta::Wanted;
 
+use super::get::Get;
+
 /// A request line that is not answered yet.
 pub(super) enum Line {
-    /// Said already.
+    /// Known what to say.
     Said(Vec<u8>),
     /// For one key.
     One { op: Op, is_quiet: bool, part: Part },
     /// A get of several keys.
-    Get { keys: Vec<Bytes>, gets: Gets },
+    Get(Get),
     /// A get of one key.
     GetOne { op: Op, part: Part },
     /// A meta command.
@@ -49,11 +51,13 @@ pub(super) enum State {
     Done(Reply),
 }
 
-/// A get of several keys, those that one server answers asked for together.
+/// A part of a get of several keys, those that one server answers asked for together.
 pub(super) struct Gets {
-    pub(super) op: Op,
+    op: Op,
     /// Of each key, where its reply will be.
     places: Vec<Place>,
+    /// Keys whose replies were said.
+    skipped: usize,
     shares: Vec<Share>,
     /// Keys that go through routes, each by itself.
     others: Vec<Part>,
@@ -87,7 +91,7 @@ impl Line {
         match self {
             Line::Said(_) | Line::Meta { .. } | Line::Shutdown => None,
             Line::One { op, .. } | Line::GetOne { op, .. } => Some(*op),
-            Line::Get { gets, .. } => Some(gets.op),
+            Line::Get(get) => Some(get.op),
         }
     }
 
@@ -107,11 +111,13 @@ impl Line {
             Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
                 part.poll(cx, context);
             }
-            Line::Get { gets, .. } => {
-                gets.shares.iter_mut().for_each(|share| share.poll(cx, context));
-                gets.others.iter_mut().for_each(|part| part.poll(cx, context));
-            }
+            Line::Get(get) => get.part.poll(cx, context),
         }
+    }
+
+    /// Whether something of it may be said now.
+    pub(super) fn is_sayable(&mut self) -> bool {
+        if let Line::Get(get) = self { get.is_sayable() } else { self.is_answered() }
     }
 
     /// Whether all of its replies are there.
@@ -121,10 +127,7 @@ impl Line {
             Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
                 part.reply().is_some()
             }
-            Line::Get { gets, .. } => {
-                gets.shares.iter().all(|share| matches!(share.state, ShareState::Done(_)))
-                    && gets.others.iter().all(|part| part.reply().is_some())
-            }
+            Line::Get(get) => get.is_answered(),
         }
     }
 
@@ -133,8 +136,24 @@ impl Line {
         match self {
             Line::Said(_) | Line::Shutdown => 0,
             Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } => 1,
-            Line::Get { keys, .. } => keys.len(),
+            Line::Get(get) => get.keys(),
         }
+    }
+
+    /// Keys of a get that a server was asked for and didn't answer yet.
+    pub(super) fn under_way(&self) -> usize {
+        match self {
+            Line::GetOne { part, .. } => part.reply().is_none().into(),
+            Line::Meta { wanted, part } => (wanted.is_get() && part.reply().is_none()).into(),
+            Line::Get(get) => get.part.under_way(),
+            Line::Said(_) | Line::One { .. } | Line::Shutdown => 0,
+        }
+    }
+
+    /// Bytes that the client's account is to know of.
+    pub(super) fn held(&self, value_bytes: usize) -> usize {
+        let text = if let Line::Said(text) = self { text.capacity() } else { 0 };
+        LINE_BYTES + text + self.requests() * (KEY_BYTES + value_bytes)
     }
 }
 
@@ -159,7 +178,8 @@ impl Part {
 impl Gets {
     /// Of no key yet, with room for so many.
     pub(super) fn new(op: Op, keys: usize) -> Self {
-        Self { op, places: Vec::with_capacity(keys), shares: Vec::new(), others: Vec::new() }
+        let places = Vec::with_capacity(keys);
+        Self { op, places, skipped: 0, shares: Vec::new(), others: Vec::new() }
     }
 
     /// The next key goes through routes.
@@ -196,9 +216,30 @@ impl Gets {
         }
     }
 
-    /// The reply to each key, once all are there.
+    fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
+        self.shares.iter_mut().for_each(|share| share.poll(cx, context));
+        self.others.iter_mut().for_each(|part| part.poll(cx, context));
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.shares.iter().all(Share::is_answered)
+            && self.others.iter().all(|part| part.reply().is_some())
+    }
+
+    fn under_way(&self) -> usize {
+        let shares = self.shares.iter().filter(|share| !share.is_answered());
+        let others = self.others.iter().filter(|part| part.reply().is_none());
+        shares.map(|share| share.count as usize).sum::<usize>() + others.count()
+    }
+
+    /// So many more replies were said.
+    pub(super) fn skip(&mut self, n: usize) {
+        self.skipped += n;
+    }
+
+    /// The reply to each key that isn't said, once all are there.
     pub(super) fn replies(&self) -> impl Iterator<Item = &Reply> {
-        self.places.iter().filter_map(|place| match *place {
+        self.places[self.skipped..].iter().filter_map(|place| match *place {
             Place::Share { number, at } => match &self.shares[number as usize].state {
                 ShareState::Done(replies) => replies.get(at as usize),
                 _ => None,
@@ -209,6 +250,10 @@ impl Gets {
 }
 
 impl Share {
+    fn is_answered(&self) -> bool {
+        matches!(self.state, ShareState::Done(_))
+    }
+
     fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
         if let ShareState::Asking(asking) = &mut self.state
             && let Poll::Ready(replies) = asking.poll(cx, context)
@@ -217,6 +262,10 @@ impl Share {
         }
     }
 }
+
+/// A line beside its keys, and a key of one beside its value: what is kept of it here and on its way. Bytes.
+const LINE_BYTES: usize = 256;
+const KEY_BYTES: usize = 128;
 
 /// Of a list in memory.
 fn index(number: usize) -> u32 {

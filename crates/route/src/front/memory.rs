@@ -1,0 +1,177 @@
+//! The memory that is held for clients: what they sent and isn't answered, and replies that they haven't taken.
+//!
+//! One budget for the process ([`Bank`]), and an [`Account`] for each client. A client may hold as much as one client may,
+//! and no more than is still free. So n clients that take all they can get leave one part in n + 1 to everybody else
+//! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998): the budget needs no reserve, and whoever holds little
+//! is served while others are refused.
+//!
+//! # Invariants
+//! 1. What is charged never exceeds the budget. What is [held](Account::hold) may, by what a client holds before it is
+//!    looked at again: a read, a line, a long value that is copied on its way out.
+//! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes.
+//!
+//! # Costs
+//! A client below [`FREE_BYTES`] costs nothing but a comparison a turn; above, two shared additions for each [`STEP_BYTES`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use guira_client::Purse;
+
+/// What the process may hold for its clients.
+#[derive(Debug)]
+pub(crate) struct Bank {
+    limits: MemoryLimits,
+    held: AtomicUsize,
+    refused: AtomicU64,
+}
+
+/// In bytes; `usize::MAX`: no limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryLimits {
+    /// All clients.
+    pub(crate) all: usize,
+    /// One of them.
+    pub(crate) each: usize,
+}
+
+impl Bank {
+    pub(crate) fn new(limits: MemoryLimits) -> Self {
+        Self { limits, held: AtomicUsize::new(0), refused: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn limits(&self) -> MemoryLimits {
+        self.limits
+    }
+
+    /// Bytes held now.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
+    /// How many requests and values were refused since the start.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+}
+
+/// What is held for one client.
+#[derive(Debug)]
+pub(crate) struct Account {
+    bank: Arc<Bank>,
+    held: AtomicUsize,
+    /// Of it, what its session told of last.
+    told: AtomicUsize,
+}
+
+impl Account {
+    pub(crate) fn new(bank: &Arc<Bank>) -> Arc<Self> {
+        let (held, told) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { bank: Arc::clone(bank), held, told })
+    }
+
+    /// How many bytes more the client may hold.
+    pub(crate) fn room(&self) -> usize {
+        let free = self.bank.limits.all.saturating_sub(self.bank.held());
+        self.bank.limits.each.min(free).saturating_sub(self.held.load(Relaxed))
+    }
+
+    /// The client holds so many bytes now, beside its long values. Called by its session only.
+    pub(crate) fn hold(&self, bytes: usize) {
+        let told = self.told.load(Relaxed);
+        if bytes <= FREE_BYTES && told == 0 || bytes <= told && told - bytes < STEP_BYTES {
+            return;
+        }
+        let due = if bytes <= FREE_BYTES { 0 } else { bytes.next_multiple_of(STEP_BYTES) };
+        self.told.store(due, Relaxed);
+        if due >= told {
+            self.held.fetch_add(due - told, Relaxed);
+            self.bank.held.fetch_add(due - told, Relaxed);
+        } else {
+            self.refund(told - due);
+        }
+    }
+
+    /// Notes that something was refused.
+    pub(crate) fn refuse(&self) {
+        self.bank.refused.fetch_add(1, Relaxed);
+    }
+}
+
+impl Purse for Account {
+    fn charge(&self, bytes: usize) -> bool {
+        let held = self.bank.held.fetch_add(bytes, Relaxed);
+        let free = self.bank.limits.all.saturating_sub(held);
+        let may_hold = self.bank.limits.each.min(free);
+        if bytes.saturating_add(self.held.load(Relaxed)) > may_hold {
+            self.bank.held.fetch_sub(bytes, Relaxed);
+            self.refuse();
+            return false;
+        }
+        self.held.fetch_add(bytes, Relaxed);
+        true
+    }
+
+    fn refund(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Relaxed);
+        self.bank.held.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.bank.held.fetch_sub(*self.held.get_mut(), Relaxed);
+    }
+}
+
+/// So much of each client isn't counted.
+const FREE_BYTES: usize = 32 << 10;
+/// What is beyond is counted in steps.
+const STEP_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bank(all: usize, each: usize) -> Arc<Bank> {
+        Arc::new(Bank::new(MemoryLimits { all, each }))
+    }
+
+    #[test]
+    fn clients_that_take_all_they_get_leave_an_equal_part_to_others() {
+        let bank = bank(100_000, 60_000);
+        let greedy: Vec<_> = (0..9).map(|_| Account::new(&bank)).collect();
+        for _ in 0..1000 {
+            for account in &greedy {
+                let _ = account.charge(100);
+            }
+        }
+        assert!((88_000..=90_000).contains(&bank.held()), "{}", bank.held());
+        assert!(greedy.iter().all(|account| account.room() < 1000));
+        let modest = Account::new(&bank);
+        assert!(modest.charge(9_000), "a tenth is left");
+        modest.refund(9_000);
+        drop(greedy);
+        assert_eq!(bank.held(), 0);
+        assert!(bank.refused() > 0);
+    }
+
+    #[test]
+    fn one_client_has_its_own_limit_and_gives_back_what_it_held() {
+        let bank = bank(100_000, 30_000);
+        let account = Account::new(&bank);
+        assert!(account.charge(30_000) && !account.charge(1));
+        account.refund(30_000);
+        account.hold(FREE_BYTES);
+        assert_eq!(bank.held(), 0);
+        account.hold(FREE_BYTES + 1);
+        assert_eq!(bank.held(), 48 << 10);
+        account.hold(40 << 10);
+        assert_eq!(bank.held(), 48 << 10, "steps");
+        account.hold(0);
+        assert_eq!(bank.held(), 0);
+        account.hold(64 << 10);
+        drop(account);
+        assert_eq!(bank.held(), 0);
+    }
+}

@@ -1,0 +1,186 @@
+//! What a router holds for its clients: bounded, with the default flags, whatever clients ask and whether they read.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use guira_tests::client::Client;
+use guira_tests::server::{Address, Program, Server, eventually};
+
+/// A server, and a router in front of it as a user starts it.
+fn pair() -> (Server, Server) {
+    let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
+    let router = router(port(&server), &[]);
+    (server, router)
+}
+
+fn port(server: &Server) -> u16 {
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    port
+}
+
+fn router(port: u16, flags: &[&str]) -> Server {
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
+    );
+    Server::start_router(&[&["--config", &config], flags].concat())
+}
+
+/// A connection that a test reads and writes itself, or doesn't.
+fn raw(router: &Server) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port(router))).expect("the router listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a socket");
+    stream
+}
+
+/// The most memory that was ever resident.
+fn peak_bytes(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib << 10
+}
+
+fn budget(client: &mut Client) -> u64 {
+    client.stat("client_memory_limit_bytes")
+}
+
+const BIG: usize = 1_000_000;
+const SLACK: u64 = 64 << 20;
+
+/// One line of 1.6 kB took 1.26 GB.
+#[test]
+fn a_get_of_400_long_values_is_answered_as_they_come() {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    assert_eq!(client.set("big", &vec![b'x'; BIG]), "STORED\r\n");
+    let mut stream = raw(&router);
+    stream.write_all(format!("get{}\r\n", " big".repeat(400)).as_bytes()).expect("it reads");
+    let mut expected = format!("VALUE big 0 {BIG}\r\n").into_bytes();
+    expected.resize(expected.len() + BIG, b'x');
+    expected.extend_from_slice(b"\r\n");
+    let mut value = vec![0; expected.len()];
+    for n in 0..400 {
+        stream.read_exact(&mut value).expect("a value");
+        assert!(value == expected, "value {n}");
+    }
+    let mut end = [0; 5];
+    stream.read_exact(&mut end).expect("the end");
+    assert_eq!(&end, b"END\r\n");
+    assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+}
+
+#[test]
+fn clients_that_do_not_read_hold_no_more_than_the_budget_and_others_are_served() {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    let budget = budget(&mut client);
+    client.set("big", &vec![b'x'; BIG]);
+    client.set("small", b"hello");
+    let multiget = format!("get{}\r\n", " big".repeat(400));
+    let pipeline = "get big\r\n".repeat(400);
+    let _idle: Vec<_> = [multiget, pipeline]
+        .iter()
+        .flat_map(|request| (0..30).map(move |_| request))
+        .map(|request| {
+            let mut stream = raw(&router);
+            stream.write_all(request.as_bytes()).expect("a line has room");
+            stream
+        })
+        .collect();
+    // About two seconds.
+    for _ in 0..200 {
+        assert_eq!(client.get("small").as_deref(), Some(&b"hello"[..]));
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+    eventually("those who don't read are closed, and what was held for them is free", || {
+        client.stat("client_memory_bytes") < 1 << 20
+    });
+}
+
+/// 2.4 GB in eight seconds.
+#[test]
+fn what_waits_behind_a_slow_get_is_bounded() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let router = router(silent.local_addr().expect("an address").port(), &["-t", "60000"]);
+    let mut requests = [("stats all\r\n", 200_000), ("version\r\n", 1_500_000)]
+        .map(|(line, n)| (raw(&router), format!("get slow\r\n{}", line.repeat(n)), 0));
+    // About six seconds.
+    for _ in 0..5000 {
+        for (stream, text, sent) in &mut requests {
+            stream.set_nonblocking(true).expect("a socket");
+            match stream.write(&text.as_bytes()[*sent..]) {
+                Ok(n) => *sent += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(router.connect().ask("version").starts_with("VERSION"));
+}
+
+#[test]
+fn unfinished_values_come_out_of_the_budget_and_the_newest_is_refused() {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    let budget = budget(&mut client);
+    let mut streams: Vec<_> = (0..30).map(|_| raw(&router)).collect();
+    let value = vec![b'x'; 20 << 20];
+    for stream in &mut streams {
+        let head = format!("set k 0 0 {}\r\n", value.len() + 1);
+        stream.write_all(head.as_bytes()).expect("a line has room");
+        stream.write_all(&value).expect("it is read, or read away");
+    }
+    eventually("some are refused", || client.stat("client_memory_refusals") > 0);
+    assert!(client.stat("client_memory_bytes") <= budget);
+    assert_eq!(client.set("small", b"hello"), "STORED\r\n");
+    assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+    let refused = b"SERVER_ERROR out of memory reading request\r\n";
+    let last = streams.last_mut().expect("thirty");
+    let mut answer = [0; 44];
+    last.read_exact(&mut answer).expect("the newest found no room");
+    assert_eq!(&answer, refused);
+    last.write_all(b"x\r\nget small\r\n").expect("its connection is used on");
+    let mut answer = [0; 27];
+    last.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"VALUE small 0 5\r\nhello\r\nEND");
+}
+
+#[test]
+fn a_get_of_more_keys_than_may_be_is_refused_before_any_server_is_asked() {
+    let (server, router) = pair();
+    let mut client = router.connect();
+    let line = format!("get{}\r\nversion\r\n", " k".repeat(70_000));
+    client.send(line.as_bytes());
+    let refusal = b"CLIENT_ERROR too many keys: a get may have 65536\r\nVERSION";
+    assert_eq!(client.read_exact(refusal.len()), refusal);
+    assert_eq!(server.connect().stat("cmd_get"), 0);
+    let mut client = router.connect();
+    client.set("k", b"v");
+    client.send(format!("get{}\r\n", " k".repeat(60_000)).as_bytes());
+    let all = client.read_exact(60_000 * b"VALUE k 0 1\r\nv\r\n".len() + 5);
+    assert!(all.ends_with(b"VALUE k 0 1\r\nv\r\nEND\r\n"));
+}
+
+/// Of long values some may be said before one fails; of short ones none.
+#[test]
+fn a_get_of_short_values_is_answered_whole_or_with_one_line() {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    for n in 0..300 {
+        client.set(&format!("key{n}"), b"v");
+    }
+    let keys: String = (0..300).map(|n| format!(" key{n}")).collect();
+    let mut fresh = router.connect();
+    let answer = fresh.ask(&format!("get{keys} {}", "x".repeat(251)));
+    assert_eq!(answer, "CLIENT_ERROR bad key\r\n");
+    let answer = fresh.exchange(format!("get{keys}\r\n").as_bytes()).bytes;
+    let expected: String = (0..300).map(|n| format!("VALUE key{n} 0 1\r\nv\r\n")).collect();
+    assert_eq!(String::from_utf8_lossy(&answer), expected + "END\r\n");
+}
