@@ -14,6 +14,7 @@ use guira_client::{Caller, Purse};
 
 use crate::Server;
 use crate::counters::{Counter, Counters};
+use crate::hot_cache::Write;
 
 /// What a route may know beside its request.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Context {
     pub routing_key: Option<Bytes>,
     /// Which pool the request reached first, where pools are counted.
     pub(crate) first_pool: Option<Rc<Cell<Option<usize>>>>,
+    /// The write that this is, or a copy of, where hot caches are to know of it until all its copies are answered.
+    pub(crate) write: Option<Rc<Write>>,
     /// Pays for the values that the client's requests bring.
     pub purse: Option<Arc<dyn Purse>>,
     /// This proxy thread's counters.

@@ -30,7 +30,7 @@ use guira_client::Reply;
 use tokio::time::Instant;
 
 use detector::Detector;
-pub(crate) use stripes::{Stamp, Stripes};
+pub(crate) use stripes::{Stamp, Stripes, Write};
 
 /// A proxy thread's cache.
 pub(crate) struct HotCache {
@@ -118,7 +118,10 @@ impl HotCache {
             && stripes.stamp(key) == Some(stamp)
             && (self.entries.len() < self.limits.entries || self.entries.contains_key(&hash));
         if is_kept {
-            let (key, reply, ends) = (key.clone(), reply.clone(), now + self.limits.fresh);
+            // Copies: the originals are slices of what was read, and of whoever asked.
+            let value = Bytes::copy_from_slice(&reply.value);
+            let (key, ends) = (Bytes::copy_from_slice(key), now + self.limits.fresh);
+            let reply = Reply { value, ..reply.clone() };
             self.entries.insert(hash, Entry { key, reply, stamp, ends });
         }
     }

@@ -5,7 +5,8 @@
 //! stripe    | writes begun or ended: 48 bits | writes under way: 16 bits |
 //! ```
 //! # Invariants
-//! 1. A write changes its key's stripe before it is sent and after it was answered, or given up.
+//! 1. A write changes its key's stripe before it is sent and after each copy of it was answered, or given up. Keys are
+//!    without their routing prefixes: a write by another way to the same servers counts too.
 //! 2. A stamp is a stripe's word while no write is under way. Two equal stamps have no write between them, unless there
 //!    were 2^48 changes.
 //!
@@ -18,8 +19,11 @@
 //! writes to other keys of the stripe, for which an entry is given up in vain.
 
 use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::key;
 
 /// See the module's head. Clones are the same stripes.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ pub(crate) struct Stripes {
 
 #[derive(Debug)]
 struct Shared {
+    /// There is a hot cache, or was.
+    is_used: AtomicBool,
     words: Box<[AtomicU64]>,
     hashes: RandomState,
 }
@@ -42,12 +48,24 @@ pub(crate) struct Stamp(u64);
 pub(crate) struct Write {
     stripes: Stripes,
     stripe: usize,
+    /// The same write, of the key that it began with.
+    _first: Option<Rc<Write>>,
 }
 
 impl Stripes {
     pub(crate) fn new() -> Stripes {
         let words = (0..STRIPES).map(|_| AtomicU64::new(0)).collect();
-        Stripes { shared: Arc::new(Shared { words, hashes: RandomState::new() }) }
+        let (is_used, hashes) = (AtomicBool::new(false), RandomState::new());
+        Stripes { shared: Arc::new(Shared { is_used, words, hashes }) }
+    }
+
+    /// From now on writes are to be told of.
+    pub(crate) fn begin_use(&self) {
+        self.shared.is_used.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn are_used(&self) -> bool {
+        self.shared.is_used.load(Ordering::Relaxed)
     }
 
     /// The stamp of a key now; `None` while a write is under way.
@@ -58,9 +76,14 @@ impl Stripes {
 
     /// Begins a write of a key.
     pub(crate) fn write(&self, key: &[u8]) -> Write {
+        let stripe = self.begin(key);
+        Write { stripes: self.clone(), stripe, _first: None }
+    }
+
+    fn begin(&self, key: &[u8]) -> usize {
         let stripe = self.stripe(key);
         self.shared.words[stripe].fetch_add(CHANGE + 1, Ordering::AcqRel);
-        Write { stripes: self.clone(), stripe }
+        stripe
     }
 
     /// Marks every key as written: before and after a flush.
@@ -71,8 +94,16 @@ impl Stripes {
     }
 
     fn stripe(&self, key: &[u8]) -> usize {
-        let hash = self.shared.hashes.hash_one(key);
+        let hash = self.shared.hashes.hash_one(key::without_prefix(key));
         usize::try_from(hash % STRIPES as u64).expect("less than there are stripes")
+    }
+}
+
+impl Write {
+    /// The same write, now of another key too: of what the first stands for on the way to a server.
+    pub(crate) fn also(self: &Rc<Self>, key: &[u8]) -> Rc<Write> {
+        let stripe = self.stripes.begin(key);
+        Rc::new(Write { stripes: self.stripes.clone(), stripe, _first: Some(Rc::clone(self)) })
     }
 }
 

@@ -132,6 +132,7 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>,
         value_bytes_max: fields.integer("value_bytes_max")?.unwrap_or(VALUE_BYTES_MAX),
     };
     let (cache, stripes) = (RefCell::new(HotCache::new(limits)), builder.settings.stripes.clone());
+    stripes.begin_use();
     Ok(vec![Rc::new(HotCacheRoute { target, entries, cache, stripes })])
 }
 
@@ -180,6 +181,85 @@ mod tests {
             assert_eq!(reply.value, "x", "{op:?}");
             assert_eq!(!canned.asked().is_empty(), reaches, "{op:?}");
         }
+    }
+
+    #[test]
+    fn a_write_by_any_way_to_the_servers_is_known() {
+        let hot = r#"{"type": "HotCacheRoute", "target": "PoolRoute|a", "entries": 4, "fresh_ms": 36000000}"#;
+        let renamed = format!(
+            r#"{{"type": "ModifyKeyRoute", "target": {hot}, "ensure_key_prefix": "app:"}}"#
+        );
+        let around =
+            r#"{"type": "ModifyKeyRoute", "target": "PoolRoute|a", "ensure_key_prefix": "app:"}"#;
+        for (here, there, written) in [
+            (hot, r#""PoolRoute|a""#, "/b/b/k"),
+            (hot, r#""PoolRoute|a""#, "/a/a/k"),
+            (hot, r#""PoolRoute|a""#, "/*/*/k"),
+            (&renamed[..], r#""PoolRoute|a""#, "/b/b/app:k"),
+            (&renamed[..], around, "/b/b/k"),
+        ] {
+            let config = format!(
+                r#"{{ {}, "routes": [{{"aliases": ["/a/a/"], "route": {here}}}, {{"aliases": ["/b/b/"], "route": {there}}}] }}"#,
+                pools("a")
+            );
+            let settings =
+                crate::Settings { default_route: "/a/a/".into(), ..crate::Settings::default() };
+            let canned = Canned::with(&config, &settings).unwrap();
+            canned.answers("a=found:x");
+            for expected in [1, 0] {
+                canned.ask(&of(Op::Get));
+                assert_eq!(canned.asked().len(), expected);
+            }
+            canned.ask(&Request::new(Op::Delete, written));
+            canned.wait(Duration::from_secs(1));
+            canned.asked();
+            canned.ask(&of(Op::Get));
+            assert_eq!(canned.asked().len(), 1, "{written} in {config}");
+        }
+    }
+
+    #[test]
+    fn a_broadcast_write_is_under_way_until_its_last_copy_is_answered() {
+        let hot = r#"{"type": "HotCacheRoute", "target": "PoolRoute|a", "entries": 4, "fresh_ms": 36000000}"#;
+        let config = format!(
+            r#"{{ {}, "routes": [{{"aliases": ["/a/a/"], "route": "PoolRoute|b"}}, {{"aliases": ["/b/b/"], "route": {hot}}}] }}"#,
+            pools("a b")
+        );
+        let settings =
+            crate::Settings { default_route: "/a/a/".into(), ..crate::Settings::default() };
+        let canned = Canned::with(&config, &settings).unwrap();
+        canned.answers("a=found:x b=deleted");
+        canned.delay("a", Duration::from_secs(600));
+        canned.ask(&Request::new(Op::Delete, "/*/*/k"));
+        canned.delay("a", Duration::ZERO);
+        let get = Request::new(Op::Get, "/b/b/k");
+        canned.asked();
+        for _ in 0..2 {
+            canned.ask(&get);
+            assert_eq!(canned.asked(), ["a get k"], "its copy is still under way");
+        }
+        canned.wait(Duration::from_secs(600));
+        canned.ask(&get);
+        canned.asked();
+        canned.ask(&get);
+        assert_eq!(canned.asked().len(), 0, "it is over");
+    }
+
+    /// An entry that shares its key's and value's memory pins the buffers that they were read into.
+    #[test]
+    fn an_entry_keeps_nothing_of_what_was_read() {
+        use crate::hot_cache::{Found, HotCache, Limits, Stripes};
+        let (stripes, now) = (Stripes::new(), Instant::now());
+        let limits = Limits { entries: 2, fresh: FRESH, value_bytes_max: 100 };
+        let mut cache = HotCache::new(limits);
+        let read = bytes::Bytes::from(b"get key VALUE v".to_vec());
+        let (key, value) = (read.slice(4..7), read.slice(14..));
+        let Found::Ask(Some(asked)) = cache.get(&key, &stripes, now) else { panic!("it is hot") };
+        let reply = Reply { value, ..Reply::new(Outcome::Found) };
+        cache.offer((&key, asked), &reply, &stripes, now);
+        assert!(matches!(cache.get(b"key", &stripes, now), Found::Reply(_)));
+        drop((key, reply));
+        assert!(read.is_unique(), "nobody else holds it");
     }
 
     #[test]

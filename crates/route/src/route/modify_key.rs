@@ -58,7 +58,11 @@ impl Route for ModifyKey {
             return Box::pin(std::future::ready(Reply::failure(Outcome::LocalError, message)));
         }
         let request = Request { key, ..request.clone() };
-        Box::pin(async move { self.target.route(&request, context).await })
+        let Some(write) = &context.write else {
+            return Box::pin(async move { self.target.route(&request, context).await });
+        };
+        let context = Context { write: Some(write.also(&request.key)), ..context.clone() };
+        Box::pin(async move { self.target.route(&request, &context).await })
     }
 
     fn name(&self) -> Cow<'_, str> {

@@ -137,7 +137,8 @@ impl Route for Root {
     }
 }
 
-/// What is above the root: `flush_all` goes to each server there is.
+/// What is above the root: `flush_all` goes to each server there is, and hot caches learn of all writes, by whichever way
+/// they go.
 #[derive(Debug)]
 struct Top {
     root: Node,
@@ -145,8 +146,21 @@ struct Top {
     stripes: Stripes,
 }
 
+impl Top {
+    /// Whether hot caches are to know of it.
+    fn is_told(&self, request: &Request) -> bool {
+        let op = request.op;
+        (op.is_update() || op.is_arithmetic() || op == Op::Delete) && self.stripes.are_used()
+    }
+}
+
 impl Route for Top {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
+        if self.is_told(request) {
+            let write = Some(Rc::new(self.stripes.write(&request.key)));
+            let context = Context { write, ..context.clone() };
+            return Box::pin(async move { self.root.route(request, &context).await });
+        }
         if request.op != Op::FlushAll {
             return self.root.route(request, context);
         }
@@ -168,7 +182,8 @@ impl Route for Top {
     }
 
     fn next(&self, request: &Request, _: &Context) -> Option<&dyn Route> {
-        (request.op != Op::FlushAll).then_some(&*self.root)
+        let passes = request.op != Op::FlushAll && !self.is_told(request);
+        passes.then_some(&*self.root)
     }
 }
 
