@@ -6,6 +6,15 @@
 //! key:1:HASH …                     each of threshold bytes, but the last
 //! ```
 //! The hash is that of the value, so that chunks of two values never mix. A chunk that is gone is a miss.
+//!
+//! # Invariants
+//! 1. An index may be anybody's: clients can store one, as mcrouter's can. It costs no more gets than a batch beyond the
+//!    first chunk that is missing, and no more bytes than [`VALUE_BYTES_MAX`], charged to the client as they come.
+//! 2. Nothing is appended to an index.
+//!
+//! # Bad at
+//! Appending: it asks first what is there. A value that is cut into chunks can't be appended to: its expiry isn't known,
+//! and would be lost. An append that meets a set on its way may spoil the index, and the next get is a miss.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -13,7 +22,7 @@ use std::rc::Rc;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use guira_client::ring::spooky32;
-use guira_client::{Op, Outcome, Reply, Request};
+use guira_client::{NO_ROOM, Op, Outcome, Reply, Request, charged};
 
 use super::{BoxFuture, Node};
 use crate::build::Builder;
@@ -36,7 +45,8 @@ struct BigValue {
 /// The flag of a value that stands in chunks.
 const IS_BIG: u32 = 0x8000;
 /// More than any value has; an index that says more is not ours.
-const CHUNKS_MAX: u32 = 1 << 20;
+const CHUNKS_MAX: u32 = 1 << 14;
+const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// What stands under the key itself.
 struct Index {
@@ -48,7 +58,7 @@ impl Index {
     fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(value).ok()?.split('-');
         let (version, chunks, hash) = (parts.next()?, parts.next()?, parts.next()?);
-        let chunks = chunks.parse().ok().filter(|chunks| *chunks <= CHUNKS_MAX)?;
+        let chunks = chunks.parse().ok().filter(|chunks| (1..=CHUNKS_MAX).contains(chunks))?;
         let is_ours = version == "1" && parts.next().is_none();
         is_ours.then_some(Self { chunks, hash: hash.parse().ok()? })
     }
@@ -59,29 +69,44 @@ impl Index {
 }
 
 impl BigValue {
-    /// Asks for all, a batch at a time.
-    async fn all(&self, requests: &[Request], context: &Context) -> Vec<Reply> {
-        let batch = if self.batch == 0 { requests.len() } else { self.batch };
-        let mut replies = Vec::with_capacity(requests.len());
-        for requests in requests.chunks(batch.max(1)) {
-            let asked = requests.iter().map(|request| self.child.route(request, context));
-            replies.extend(join_all(asked).await);
-        }
-        replies
+    /// Asks for chunks from `at` on, of `chunks` the next batch.
+    async fn batch(
+        &self,
+        at: u32,
+        chunks: u32,
+        ask: impl Fn(u32) -> Request,
+        context: &Context,
+    ) -> Vec<Reply> {
+        let batch = u32::try_from(self.batch).ok().filter(|&n| n > 0).unwrap_or(chunks);
+        let requests: Vec<Request> = (at..chunks.min(at.saturating_add(batch))).map(ask).collect();
+        join_all(requests.iter().map(|request| self.child.route(request, context))).await
     }
 
+    /// All chunks in one, or how the first batch that lacks one ended.
     async fn chunks(&self, index: &Index, request: &Request, context: &Context) -> Reply {
         let get = |chunk| Request::new(Op::Get, index.key(&request.key, chunk));
-        let requests: Vec<Request> = (0..index.chunks).map(get).collect();
-        let replies = self.all(&requests, context).await;
-        let worst = worst(&replies);
-        if !is_hit(worst) {
-            return Reply::new(worst);
+        let (mut parts, mut at, mut bytes) = (Vec::new(), 0, 0);
+        while at < index.chunks {
+            let replies = self.batch(at, index.chunks, get, context).await;
+            let worst = worst(&replies);
+            if !is_hit(worst) {
+                let failed = replies.into_iter().find(|reply| reply.outcome == worst);
+                return Reply { value: Bytes::new(), ..failed.unwrap_or(Reply::new(worst)) };
+            }
+            at += u32::try_from(replies.len()).unwrap_or(u32::MAX);
+            bytes += replies.iter().map(|reply| reply.value.len()).sum::<usize>();
+            if bytes > VALUE_BYTES_MAX {
+                return Reply::failure(Outcome::LocalError, NO_ROOM);
+            }
+            let Some(part) = joined(replies.iter().map(|reply| &reply.value), context) else {
+                return Reply::failure(Outcome::LocalError, NO_ROOM);
+            };
+            parts.push(part);
         }
-        let mut value =
-            BytesMut::with_capacity(replies.iter().map(|reply| reply.value.len()).sum());
-        replies.iter().for_each(|reply| value.extend_from_slice(&reply.value));
-        Reply { value: value.freeze(), ..Reply::new(Outcome::Found) }
+        match joined(parts.iter(), context) {
+            Some(value) => Reply { value, ..Reply::new(Outcome::Found) },
+            None => Reply::failure(Outcome::LocalError, NO_ROOM),
+        }
     }
 
     async fn get(&self, request: &Request, context: &Context) -> Reply {
@@ -148,9 +173,27 @@ impl BigValue {
         }
     }
 
+    /// Appends or prepends, unless what is there is an index, or would be too long.
+    async fn extend(&self, request: &Request, context: &Context) -> Reply {
+        let get = Request::new(Op::Get, request.key.clone());
+        let found = self.child.route(&get, context).await;
+        if is_error(found.outcome) {
+            return found;
+        }
+        let is_long = found.value.len() + request.value.len() > self.threshold;
+        if is_hit(found.outcome) && (is_long || found.flags & IS_BIG != 0) {
+            let message = "values that are cut into chunks can't be appended to";
+            return Reply::failure(Outcome::ClientError, message);
+        }
+        self.child.route(request, context).await
+    }
+
     async fn set(&self, request: &Request, context: &Context) -> Reply {
         let pieces = request.value.len().div_ceil(self.threshold);
-        let Ok(chunks) = u32::try_from(pieces) else { return Reply::new(Outcome::BadValue) };
+        let chunks = u32::try_from(pieces).ok().filter(|chunks| *chunks <= CHUNKS_MAX);
+        let Some(chunks) = chunks.filter(|_| request.value.len() <= VALUE_BYTES_MAX) else {
+            return Reply::failure(Outcome::BadValue, "the value has too many chunks");
+        };
         let index = Index { chunks, hash: u64::from(spooky32(&request.value, 0)) };
         let set = |chunk: u32| {
             let start = chunk as usize * self.threshold;
@@ -164,14 +207,28 @@ impl BigValue {
                 ..Request::new(Op::Set, key)
             }
         };
-        let requests: Vec<Request> = (0..chunks).map(set).collect();
-        let worst = worst(&self.all(&requests, context).await);
-        if !is_stored(worst) {
-            return Reply::new(worst);
+        let mut at = 0;
+        while at < chunks {
+            let replies = self.batch(at, chunks, set, context).await;
+            let worst = worst(&replies);
+            if !is_stored(worst) {
+                return Reply::new(worst);
+            }
+            at += u32::try_from(replies.len()).unwrap_or(u32::MAX);
         }
         let value = format!("1-{}-{}", index.chunks, index.hash).into();
         let request = Request { value, flags: request.flags | IS_BIG, ..request.clone() };
         self.child.route(&request, context).await
+    }
+}
+
+/// Values one after the other, paid for by the client; `None`: it can't hold so much.
+fn joined<'v>(values: impl Iterator<Item = &'v Bytes> + Clone, context: &Context) -> Option<Bytes> {
+    let mut all = BytesMut::with_capacity(values.clone().map(Bytes::len).sum());
+    values.for_each(|value| all.extend_from_slice(value));
+    match &context.purse {
+        Some(purse) => charged(all.freeze(), purse),
+        None => Some(all.freeze()),
     }
 }
 
@@ -185,6 +242,7 @@ fn worst(replies: &[Reply]) -> Outcome {
 impl Route for BigValue {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
         match request.op {
+            Op::Append | Op::Prepend => Box::pin(self.extend(request, context)),
             Op::Get | Op::Gets | Op::Gat | Op::Gats => Box::pin(self.get(request, context)),
             Op::LeaseGet => Box::pin(self.get_lease(request, context)),
             op if op.is_update() && request.value.len() > self.threshold => {

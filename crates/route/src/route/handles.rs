@@ -207,6 +207,47 @@ fn a_big_value_is_cut_joined_and_missed_if_a_chunk_is_gone() {
     }
 }
 
+/// One get became a million.
+#[test]
+fn an_index_that_a_client_forged_costs_a_batch_of_gets() {
+    let route = r#"{"type": "BigValueRoute", "target": "PoolRoute|a", "split_threshold": 40, "batch_size": 2}"#;
+    let canned = tree("a", route);
+    let index = |value: &'static str| Reply {
+        value: value.into(),
+        flags: 0x8000,
+        ..Reply::new(Outcome::Found)
+    };
+    for forged in ["1-16384-5", "1-1000000-5", "1-0-5"] {
+        canned.answer("a", [index(forged), Reply::new(Outcome::NotFound)]);
+        assert_eq!(canned.ask(&get("k")).outcome, Outcome::NotFound);
+        assert!(canned.asked().len() <= 3, "{forged}");
+    }
+    let endless = Request { value: vec![b'x'; 40 << 14 | 1].into(), ..of(Op::Set) };
+    assert_eq!(canned.ask(&endless).outcome, Outcome::BadValue);
+    assert_eq!(canned.asked().len(), 0);
+}
+
+#[test]
+fn nothing_is_appended_to_a_value_in_chunks() {
+    let route = r#"{"type": "BigValueRoute", "target": "PoolRoute|a", "split_threshold": 4, "batch_size": 2}"#;
+    let canned = tree("a", route);
+    let found = |flags, value: &'static str| Reply {
+        value: value.into(),
+        flags,
+        ..Reply::new(Outcome::Found)
+    };
+    for (there, expected) in [
+        (found(0x8000, "1-3-5"), "client_error: a get k"),
+        (found(0, "abcd"), "client_error: a get k"),
+        (found(0, "a"), "stored: a get k, a append k"),
+        (Reply::new(Outcome::NotFound), "stored: a get k, a append k"),
+        (Reply::new(Outcome::Timeout), "timeout: a get k"),
+    ] {
+        canned.answer("a", [there, Reply::new(Outcome::Stored)]);
+        assert_eq!(story(&canned, &of(Op::Append)), expected);
+    }
+}
+
 #[test]
 fn hosts_use_their_own_copies_and_deletes_reach_all() {
     let split = r#"{"type": "PoolRoute", "pool": "a", "asynclog": false, "shard_splits": {"1": 3,
