@@ -5,6 +5,8 @@ use guira_tests::metrics::Scrape;
 use guira_tests::server::{Address, Program, Server, eventually, free_port, guira, own_directory};
 use rustix::process::Signal;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
@@ -437,11 +439,67 @@ fn metrics_have_a_histogram_for_each_pool_and_server() {
 
 #[test]
 fn a_client_that_asks_for_shutdown_is_answered_and_the_router_ends_well() {
-    let mut router = router(&[free_port()], &[]);
+    let mut router = router(&[free_port()], &["--enable-shutdown"]);
     let mut client = router.connect();
     client.send(b"shutdown\r\n");
     assert_eq!(client.read_to_end(), b"OK\r\n");
     assert!(router.ended_within(10).is_some_and(|status| status.success()));
+}
+
+#[test]
+fn a_client_cannot_end_the_router_where_nothing_allows_it() {
+    let mut router = router(&[free_port()], &[]);
+    let mut client = router.connect();
+    for line in ["shutdown", "shutdown graceful"] {
+        assert_eq!(client.ask(line), "SERVER_ERROR: shutdown not enabled\r\n");
+    }
+    assert!(client.ask("version").starts_with("VERSION"));
+    assert!(router.is_running());
+}
+
+#[test]
+fn pools_that_give_a_server_other_times_to_connect_have_connections_of_their_own() {
+    let port = free_port();
+    let pool = |times: &str| format!("{{\"servers\": [\"127.0.0.1:{port}\"], {times}}}");
+    for (other, links) in [("\"connect_timeout\": 200", 2), ("\"connect_timeout\": 100", 1)] {
+        let config = format!(
+            "{{\"pools\": {{\"A\": {}, \"B\": {}}}, \"route\": {{\"type\": \"FailoverRoute\", \"children\": [\"PoolRoute|A\", \"PoolRoute|B\"]}}}}",
+            pool("\"connect_timeout\": 100"),
+            pool(other)
+        );
+        let router = routed(&["--config", &config], &["--num-proxies", "1"]);
+        assert_eq!(router.connect().stat("num_servers"), links, "{other}");
+    }
+}
+
+/// A server that answers each get with another key's value; it was passed on under the key that was asked.
+#[test]
+fn a_value_of_another_key_is_no_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(20) {
+            let mut stream = stream.expect("a client");
+            std::thread::spawn(move || {
+                let mut line = String::new();
+                let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
+                while reader.read_line(&mut line).is_ok_and(|n| n > 0) {
+                    let is_get = line.starts_with("get");
+                    let reply =
+                        if is_get { "VALUE other 0 1\r\nx\r\nEND\r\n" } else { "VERSION 1\r\n" };
+                    if stream.write_all(reply.as_bytes()).is_err() {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    let answer = router(&[port], &[]).connect().ask("get asked");
+    assert!(answer.starts_with("SERVER_ERROR"), "{answer}");
+    let trusting = router(&[port], &["--trust-reply-order"]);
+    let answer = trusting.connect().exchange(b"get asked\r\n").bytes;
+    assert_eq!(String::from_utf8_lossy(&answer), "VALUE asked 0 1\r\nx\r\nEND\r\n");
 }
 
 /// What ten clients are answered who ask at once, while the server is silent and when it returns, under these limits: how

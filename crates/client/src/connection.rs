@@ -88,6 +88,10 @@ pub struct ConnectionOptions {
     pub outstanding_max: usize,
     /// Most bytes that wait for the socket; a request may exceed it if it is the only one.
     pub unsent_bytes_max: usize,
+    /// Where the very first value of a connection names another key than was asked, tell values by their order from then
+    /// on, as mcrouter does: for proxies that change keys on their way and not back. Otherwise such a value closes the
+    /// connection.
+    pub trusts_order: bool,
     /// Most keys that neighbouring gets put on one line; 1: each get has a line of its own.
     pub keys_per_line_max: u32,
     /// The byte that marks packets for the network (DSCP and ECN bits, as `IP_TOS`); 0: as the system has it.
@@ -146,6 +150,7 @@ impl Default for ConnectionOptions {
             value_bytes_max: ReplyLimits::DEFAULT.value_bytes_max,
             outstanding_max: 64 << 10,
             unsent_bytes_max: 64 << 20,
+            trusts_order: false,
             keys_per_line_max: 100,
             traffic_class: 0,
             whereabouts: None,
@@ -207,6 +212,7 @@ impl Connection {
             protocol: options.protocol,
             outstanding_max: options.outstanding_max.min(OUTSTANDING_MAX),
             unsent_bytes_max: options.unsent_bytes_max,
+            trusts_order: options.trusts_order,
             keys_per_line_max: options.keys_per_line_max,
             reply: ReplyLimits { value_bytes_max: options.value_bytes_max, ..ReplyLimits::DEFAULT },
         };

@@ -326,15 +326,24 @@ async fn whoever_is_told_of_a_reply_finds_it_due_and_not_before() {
         tokio::task::yield_now().await;
     }
     assert!(one.is_due());
-    let Poll::Ready((reply, _)) = one.poll_timed(&mut cx) else { panic!("told, and no reply") };
-    assert_eq!(reply.outcome, Outcome::NotFound);
+    let Poll::Ready((reply, came)) = one.poll_timed(&mut cx) else { panic!("told, and no reply") };
+    assert_eq!((reply.outcome, came.is_some()), (Outcome::NotFound, true), "the server sent it");
     while !several.is_due() {
         tokio::task::yield_now().await;
     }
     let replies = (&mut several).await;
     assert_eq!(replies.len(), 2);
-    let refused = connection.ask_for(told, Request::new(Op::Get, "not a key"), soon());
+    let mut refused = connection.ask_for(told, Request::new(Op::Get, "not a key"), soon());
     assert!(refused.is_due(), "its reply is there already");
+    let Poll::Ready((_, came)) = refused.poll_timed(&mut cx) else { panic!("no reply") };
+    assert_eq!(came, None, "nobody sent it");
+    let mut lost = connection.ask_for(told, Request::new(Op::Get, "nothing"), soon());
+    connection.reset();
+    while !lost.is_due() {
+        tokio::task::yield_now().await;
+    }
+    let Poll::Ready((reply, came)) = lost.poll_timed(&mut cx) else { panic!("no reply") };
+    assert_eq!((reply.outcome, came), (Outcome::RemoteError, None));
     let untold = connection.ask(Request::new(Op::Get, "nothing"), soon());
     assert!(untold.is_due(), "nobody will be told of it before it is polled");
 }

@@ -84,7 +84,9 @@ pub fn command(name: &'static str) -> Command {
         "Route memcached requests to many servers: takes mcrouter's flags and configurations",
     );
     if name == "mcrouter" {
-        command
+        // It does what mcrouter does, for those who depend on it.
+        let is_on = |arg: clap::Arg| arg.default_value("true");
+        command.mut_arg("enable_shutdown", is_on).mut_arg("trust_reply_order", is_on)
     } else {
         command.subcommand(explain::command()).subcommand(convert::command())
     }

@@ -59,6 +59,7 @@ pub(crate) struct Limits {
     pub(crate) protocol: Protocol,
     pub(crate) outstanding_max: usize,
     pub(crate) unsent_bytes_max: usize,
+    pub(crate) trusts_order: bool,
     pub(crate) keys_per_line_max: u32,
     pub(crate) reply: ReplyLimits,
 }
@@ -363,11 +364,12 @@ impl Queue {
         }
     }
 
-    /// A value answers the first entry of its line that has its key; those before it are misses. Of a server that doesn't
-    /// repeat keys it answers the oldest entry, if that is alone on its line.
+    /// A value answers the first entry of its line that has its key; those before it are misses. Of a server that may be
+    /// trusted to keep the order, and doesn't repeat keys, it answers the oldest entry, if that is alone on its line.
     fn value(&mut self, key: &[u8], reply: Reply, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
         let alone = self.order.front().filter(|entry| entry.ends_line);
-        if self.repeats == Repeats::Unknown && alone.is_some_and(|entry| entry.key != key) {
+        let is_first = self.limits.trusts_order && self.repeats == Repeats::Unknown;
+        if is_first && alone.is_some_and(|entry| entry.key != key) {
             self.repeats = Repeats::Nothing;
         }
         let is_told_by_order = alone.is_some() && self.repeats == Repeats::Nothing;

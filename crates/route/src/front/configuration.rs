@@ -14,6 +14,7 @@ mod kept;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -333,9 +334,11 @@ fn file_digest(path: &Path) -> Option<String> {
 
 /// Replaces a file at once: a reader finds the old text or the new.
 fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
-    let fresh = dir.with_extension("new");
-    fs::write(&fresh, text)?;
-    fs::rename(fresh, dir.join(name))
+    // Routers that keep theirs in the same directory at the same time have a file each.
+    let mut fresh = tempfile::NamedTempFile::new_in(dir)?;
+    fresh.write_all(text.as_bytes())?;
+    fresh.persist(dir.join(name))?;
+    Ok(())
 }
 
 /// Reads files, and remembers them.
@@ -472,3 +475,33 @@ const KEPT_NAME: &str = "mcrouter_config";
 const READ_MAX: Duration = Duration::from_secs(30);
 /// Between attempts at a configuration that couldn't be read.
 const RETRY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two routers wrote to one temporary file: one's text became the other's, or was gone.
+    #[test]
+    fn routers_that_keep_their_configurations_in_one_directory_do_not_meet() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let routers: Vec<_> = ["a", "b", "c", "d"]
+            .into_iter()
+            .map(|name| {
+                let dir = dir.path().join("kept");
+                fs::create_dir_all(&dir).expect("a directory");
+                std::thread::spawn(move || {
+                    for n in 0..200 {
+                        let text = format!("{name}{n}").repeat(1000);
+                        replace(&dir, name, &text).expect("it is kept");
+                        assert!(fs::read_to_string(dir.join(name)).is_ok_and(|kept| kept == text));
+                    }
+                })
+            })
+            .collect();
+        for router in routers {
+            router.join().expect("each finds its own");
+        }
+        let left = fs::read_dir(dir.path().join("kept")).expect("it is there").count();
+        assert_eq!(left, 4, "and nothing else");
+    }
+}

@@ -28,11 +28,14 @@ use super::shared::Shared;
 use crate::outcome::{default_reply, is_error, is_failover_error};
 use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server, key};
 
+/// What tells links apart: name, time to connect, mark of packets, and which of several.
+type LinkKey = (String, Duration, u8, u32);
+
 /// The links of one proxy thread.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     shared: Arc<Shared>,
-    links: RefCell<HashMap<(String, u8, u32), sync::Weak<Link>>>,
+    links: RefCell<HashMap<LinkKey, sync::Weak<Link>>>,
     /// How many configurations this thread has had: the same one has the same number on each thread.
     configuration: Cell<u64>,
     /// Links that send first what their servers are owed.
@@ -56,7 +59,7 @@ impl Fleet {
     fn link(&self, wanted: &Destination, number: u32) -> Arc<Link> {
         let timeout = wanted.timeout.as_millis();
         let name = format!("{}-{timeout}", wanted.server);
-        let key = (name.clone(), wanted.dscp, number);
+        let key = (name.clone(), wanted.connect_timeout, wanted.dscp, number);
         let mut links = self.links.borrow_mut();
         if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
             return link;

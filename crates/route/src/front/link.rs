@@ -1,6 +1,6 @@
 //! A proxy thread's connection to one server, and what is known of that server.
 //!
-//! Leaves of the same address and timeout share a link, over trees: a new configuration finds the links of the old.
+//! Leaves of the same address and timeouts share a link, over trees: a new configuration finds the links of the old.
 //!
 //! # Invariants
 //! 1. Whoever marks a server TKO on a link probes it over that link until a probe succeeds or the link is gone; a link

@@ -40,6 +40,9 @@ pub(crate) struct Options {
     pub(crate) spool: Option<PathBuf>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
+    pub(crate) is_shutdown_enabled: bool,
+    /// Of servers.
+    pub(crate) trusts_order: bool,
     /// Requests under way at once whose replies nobody waits for, a leaf.
     pub(crate) shadows_max: usize,
     /// As above, a proxy thread.
@@ -189,6 +192,8 @@ impl Options {
             spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
             is_spool_version_2: typed.switch("use_asynclog_version2"),
             is_flush_enabled: typed.switch("enable_flush_cmd"),
+            is_shutdown_enabled: typed.switch("enable_shutdown"),
+            trusts_order: typed.switch("trust_reply_order"),
             shadows_max: at_most(typed, "target_max_shadow_requests")?,
             all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
             log_file: path("log_file"),

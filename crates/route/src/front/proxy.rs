@@ -162,6 +162,7 @@ async fn run(
 
 /// Lets a client in and serves it until it goes.
 async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
+    let _place = Place(Arc::clone(&proxy.shared));
     let entered = tokio::select! {
         entered = entrance::enter(arrival, &proxy.shared) => Some(entered),
         () = proxy.is_ending.notified() => None,
@@ -171,7 +172,15 @@ async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
         Some(Err(error)) => refusals::note(&proxy.shared, &error),
         None => {}
     }
-    proxy.shared.leave();
+}
+
+/// A client's place among those that may be, free when it is dropped, by a panic too.
+struct Place(Arc<Shared>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
 }
 
 /// Ends a thread's tasks: its clients are answered, and what nobody waits for is carried out.

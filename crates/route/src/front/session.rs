@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use guira_client::{Op, Outcome, Purse, Reply, Request};
+use guira_proto::fixed;
 use tokio::time::{Instant, Sleep};
 
 use super::fifo::FifoTap;
@@ -423,7 +424,8 @@ impl Session {
                 }
             },
             Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
-            Asked::Shutdown => Line::Shutdown,
+            Asked::Shutdown if self.proxy.shared.options.is_shutdown_enabled => Line::Shutdown,
+            Asked::Shutdown => Line::Said(fixed::SHUTDOWN_NOT_ENABLED.to_vec()),
             Asked::Quit => {
                 self.end();
                 Line::Said(Vec::new())

@@ -136,6 +136,7 @@ impl Shared {
             login: self.server_login.clone(),
             whereabouts: self.names.whereabouts(server),
             taps: self.server_taps(),
+            trusts_order: self.options.trusts_order,
             ..ConnectionOptions::default()
         }
     }

@@ -16,6 +16,7 @@ const LIMITS: Limits = Limits {
     protocol: Protocol::Text,
     outstanding_max: 100,
     unsent_bytes_max: 1 << 20,
+    trusts_order: false,
     keys_per_line_max: 3,
     reply: ReplyLimits::DEFAULT,
 };
@@ -30,6 +31,12 @@ impl Wake for Wakes {
 
 fn connected() -> Queue {
     let mut queue = Queue::new(LIMITS);
+    queue.connected();
+    queue
+}
+
+fn trusting() -> Queue {
+    let mut queue = Queue::new(Limits { trusts_order: true, ..LIMITS });
     queue.connected();
     queue
 }
@@ -57,7 +64,7 @@ fn take(queue: &mut Queue, slot: u32) -> Option<Reply> {
 /// What a proxy says that changes keys on their way and not back: mcrouter goes by the order of replies too.
 #[test]
 fn values_of_a_server_that_does_not_repeat_keys_are_told_by_their_order() {
-    let mut queue = connected();
+    let mut queue = trusting();
     let first = ask(&mut queue, Op::Get, "a");
     assert_eq!(sent(&mut queue), "get a\r\n");
     let receive = |queue: &mut Queue, text: &str| {
@@ -79,7 +86,7 @@ fn a_foreign_key_is_out_of_step_unless_it_is_the_very_first_reply_and_answers_a_
         (&["a"][..], "END\r\nVALUE x 0 1\r\n1\r\nEND\r\n"),
         (&["a"][..], "VALUE a 0 1\r\n1\r\nEND\r\nVALUE x 0 1\r\n1\r\nEND\r\n"),
     ] {
-        let mut queue = connected();
+        let mut queue = trusting();
         for key in asked {
             ask(&mut queue, Op::Get, key);
         }
@@ -90,7 +97,7 @@ fn a_foreign_key_is_out_of_step_unless_it_is_the_very_first_reply_and_answers_a_
         assert!(received.is_err(), "{asked:?} {replies}");
     }
     // Lines of several keys that went out before the first reply can't be told apart.
-    let mut queue = connected();
+    let mut queue = trusting();
     ask(&mut queue, Op::Get, "a");
     sent(&mut queue);
     ask(&mut queue, Op::Get, "b");
@@ -98,6 +105,16 @@ fn a_foreign_key_is_out_of_step_unless_it_is_the_very_first_reply_and_answers_a_
     sent(&mut queue);
     let twice = "VALUE x 0 1\r\n1\r\nEND\r\n".repeat(2);
     assert!(queue.receive(&mut BytesMut::from(&twice[..]), &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_foreign_key_is_out_of_step_where_the_order_is_not_trusted() {
+    let mut queue = connected();
+    let asked = ask(&mut queue, Op::Get, "a");
+    sent(&mut queue);
+    let reply = "VALUE x 0 1\r\n1\r\nEND\r\n";
+    assert!(queue.receive(&mut BytesMut::from(reply), &mut Vec::new()).is_err());
+    assert!(take(&mut queue, asked).is_none(), "it is failed with its connection");
 }
 
 /// What a server says to the requests of `talk`, in order.

@@ -48,6 +48,8 @@ flags! {
             "Requests that so wait, a thread; more are answered 307 busy (0: no limit)";
         waiting_request_timeout_ms "waiting-request-timeout-ms" () Number "0"
             "Milliseconds one may so wait before it is answered 307 busy, where they are limited (0: for ever)";
+        enable_shutdown "enable-shutdown" () Switch ""
+            "Let clients end the router with shutdown, as under the name mcrouter";
         retain_source_ip "retain-source-ip" () Switch ""
             "Let routes know the clients' addresses";
         keepalive_cnt "keepalive-count" ('K') Number "0"
@@ -172,6 +174,8 @@ flags! {
             "Path of such packets, from 0 to 3";
         dns_servers "dns-servers" () Text ""
             "Who is asked for servers' names, by addresses separated by commas [default: as /etc/resolv.conf says]";
+        trust_reply_order "trust-reply-order" () Switch ""
+            "Believe a server whose first value is another key's, and tell its values by their order, as under the name mcrouter";
         target_max_inflight_requests "target-max-inflight-requests" () Number "0"
             "Requests under way at once, a server and thread; more wait their turn (0: no limit)";
         target_max_pending_requests "target-max-pending-requests" () Number "100000"
