@@ -1,7 +1,7 @@
 //! Deletes that `guira route` could not send, over reloads, clients that go, signals, and servers that die again.
 
 use guira_tests::server::{
-    Address, Program, Server, eventually, free_port, own_directory, send_signal,
+    Address, Program, Server, eventually, free_port, own_directory, send_signal, within,
 };
 use guira_tests::tls::Authority;
 use rustix::net::sockopt::set_socket_linger;
@@ -16,8 +16,21 @@ use std::time::Duration;
 
 /// Deletes of a test that counts none.
 const COUNT: usize = 100;
+/// With the flags' defaults a first probe comes after ten seconds, and a reload takes one.
+const QUICK: [&str; 10] = [
+    "--probe-timeout-initial",
+    "100",
+    "--probe-timeout-max",
+    "100",
+    "--file-observer-poll-period-ms",
+    "20",
+    "--reconfiguration-delay-ms",
+    "0",
+    "--num-proxies",
+    "2",
+];
 
-/// A router by a file, with a spool, that probes soon.
+/// A port for a server, and a directory with a configuration and a spool.
 struct Stage {
     dir: PathBuf,
     port: u16,
@@ -41,21 +54,16 @@ impl Stage {
         fs::rename(fresh, self.dir.join("route.json")).expect("the same directory");
     }
 
-    fn flags(&self) -> Vec<String> {
+    /// A router with the flags that a user must give, and these.
+    fn router(&self, more: &[&str]) -> Server {
         let path = |name: &str| self.dir.join(name).to_str().expect("a path in UTF-8").to_owned();
-        let probes = ["--probe-timeout-initial", "100", "--probe-timeout-max", "100"];
-        let watch = ["--file-observer-poll-period-ms", "20", "--reconfiguration-delay-ms", "0"];
-        let mut flags = vec!["-f".to_owned(), path("route.json"), "-a".to_owned(), path("spool")];
-        flags.extend(
-            [&probes[..], &watch, &["--num-proxies", "2"]].concat().iter().map(|&f| f.into()),
-        );
-        flags
+        let (config, spool) = (path("route.json"), path("spool"));
+        Server::start_router(&[&["-f", &config, "-a", &spool], more].concat())
     }
 
-    fn router(&self, more: &[&str]) -> Server {
-        let flags = self.flags();
-        let flags: Vec<_> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        Server::start_router(&flags)
+    /// One that probes soon and has several threads on any machine.
+    fn quick(&self, more: &[&str]) -> Server {
+        self.router(&[&QUICK[..], more].concat())
     }
 
     /// Has the router use another configuration.
@@ -99,7 +107,7 @@ impl Stage {
     fn is_never_stale(&self, router: &Server) {
         let mut clients = [router.connect(), router.connect()];
         for client in &mut clients {
-            eventually("the router asks the server again", || {
+            within(60, "the router asks the server again", || {
                 let reply = client.ask("get k0 k50 k99");
                 assert!(!reply.contains("stale"), "{reply}");
                 reply == "END\r\n"
@@ -192,14 +200,15 @@ fn a_server_whose_settings_change_while_it_is_away_has_its_deletes_before_it_is_
     let pem = own_directory().join("authority.pem");
     fs::write(&pem, &authority.pem).expect("a file");
     let trust = ["--pem-ca-path", pem.to_str().expect("a path in UTF-8")];
-    for (before, after) in [
-        ("", ", \"server_timeout\": 700"),
-        ("", ", \"protocol\": \"meta\""),
-        (", \"use_ssl\": true", ""),
+    for (before, after, is_quick) in [
+        ("", ", \"server_timeout\": 700", true),
+        ("", ", \"server_timeout\": 700", false),
+        ("", ", \"protocol\": \"meta\"", true),
+        (", \"use_ssl\": true", "", true),
     ] {
         let stage = Stage::new();
         stage.configure(stage.port, before);
-        let router = stage.router(&trust);
+        let router = if is_quick { stage.quick(&trust) } else { stage.router(&[]) };
         stage.delete(&router);
         stage.reload(&router, stage.port, after);
         let _server = stage.stale(COUNT);
@@ -210,7 +219,7 @@ fn a_server_whose_settings_change_while_it_is_away_has_its_deletes_before_it_is_
 
 #[test]
 fn a_server_that_left_the_configuration_and_comes_back_has_its_deletes_before_it_is_asked() {
-    for more in [&[][..], &["--disable-tko-tracking"]] {
+    for more in [&[][..], &QUICK, &[&QUICK[..], &["--disable-tko-tracking"]].concat()] {
         let stage = Stage::new();
         stage.configure(stage.port, "");
         let router = stage.router(more);
@@ -218,7 +227,7 @@ fn a_server_that_left_the_configuration_and_comes_back_has_its_deletes_before_it
         stage.reload(&router, free_port(), "");
         let server = stage.stale(COUNT);
         stage.reload(&router, stage.port, "");
-        if more.is_empty() {
+        if !more.contains(&"--disable-tko-tracking") {
             stage.is_never_stale(&router);
         }
         eventually("it has all deletes", || server.connect().stat("curr_items") == 0);
@@ -233,7 +242,7 @@ fn a_reload_that_comes_while_a_delete_is_to_be_tried_again_does_not_forget_it() 
     // The server is never marked: nobody probes it.
     let flags =
         ["--disable-tko-tracking", "--probe-timeout-initial", "1500", "--server-timeout", "100"];
-    let router = stage.router(&flags);
+    let router = stage.quick(&flags);
     assert_eq!(router.connect().ask("delete k0"), "NOT_FOUND\r\n", "it is written down");
     mute.join().expect("the router asks").close();
     stage.reload(&router, stage.port, ", \"server_timeout\": 700");
@@ -247,7 +256,7 @@ fn a_delete_is_carried_through_though_its_client_goes_before_the_answer() {
         let stage = Stage::new();
         stage.configure(stage.port, "");
         let mute = Mute::listen(stage.port, 0);
-        let router = stage.router(&["--server-timeout", "5000"]);
+        let router = stage.router(&[]);
         let Address::Tcp(port) = *router.address() else { panic!("a port") };
         let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it accepts");
         client.write_all(b"delete k0\r\n").expect("it reads");
@@ -272,7 +281,7 @@ fn a_router_that_is_told_to_end_writes_down_what_fails_meanwhile_and_answers() {
         let stage = Stage::new();
         stage.configure(stage.port, "");
         let mute = Mute::listen(stage.port, 0);
-        let mut router = stage.router(&["--server-timeout", "60000"]);
+        let mut router = stage.router(&[]);
         let idle = router.connect();
         let mut client = router.connect();
         client.send(b"delete k0\r\n");
@@ -294,7 +303,7 @@ fn a_router_that_is_told_to_end_waits_for_no_server_forever() {
     let stage = Stage::new();
     stage.configure(stage.port, "");
     let mute = Mute::listen(stage.port, 0);
-    let mut router = stage.router(&["--server-timeout", "600000"]);
+    let mut router = stage.quick(&["--server-timeout", "600000"]);
     let mut client = router.connect();
     client.send(b"delete k0\r\n");
     let mute = mute.join().expect("the router asks");
@@ -315,7 +324,7 @@ fn what_nobody_waits_for_is_written_down_too_before_a_router_ends() {
     );
     fs::write(stage.dir.join("route.json"), route).expect("a file");
     let mute = Mute::listen(stage.port, 0);
-    let mut router = stage.router(&["--server-timeout", "60000"]);
+    let mut router = stage.router(&[]);
     assert_eq!(router.connect().ask("delete k0"), "NOT_FOUND\r\n", "at once");
     let mute = mute.join().expect("the router asks");
     mute.line("delete k0");
@@ -330,7 +339,7 @@ fn what_nobody_waits_for_is_written_down_too_before_a_router_ends() {
 fn a_server_that_dies_while_it_is_sent_its_deletes_gets_the_rest_when_it_returns_again() {
     let stage = Stage::new();
     stage.configure(stage.port, "");
-    let router = stage.router(&[]);
+    let router = stage.quick(&[]);
     let mut client = router.connect();
     for n in 0..300 {
         assert_eq!(client.ask(&format!("delete k{n}")), "NOT_FOUND\r\n");
@@ -355,7 +364,7 @@ fn a_server_that_dies_while_it_is_sent_its_deletes_gets_the_rest_when_it_returns
 fn a_router_that_is_killed_while_it_sends_deletes_leaves_them_to_the_next() {
     let stage = Stage::new();
     stage.configure(stage.port, "");
-    let router = stage.router(&[]);
+    let router = stage.quick(&[]);
     stage.delete(&router);
     let mute = Mute::listen(stage.port, 0).join().expect("the router probes");
     mute.line("delete k50");
@@ -363,7 +372,7 @@ fn a_router_that_is_killed_while_it_sends_deletes_leaves_them_to_the_next() {
     mute.close();
     drop(router);
     let server = stage.stale(COUNT);
-    let router = stage.router(&[]);
+    let router = stage.quick(&[]);
     stage.is_never_stale(&router);
     assert_eq!(server.connect().stat("curr_items"), 0);
 }
@@ -372,10 +381,10 @@ fn a_router_that_is_killed_while_it_sends_deletes_leaves_them_to_the_next() {
 fn a_server_that_is_away_when_a_router_starts_has_what_was_left_for_it_before_it_is_asked() {
     let stage = Stage::new();
     stage.configure(stage.port, "");
-    let router = stage.router(&[]);
+    let router = stage.quick(&[]);
     stage.delete(&router);
     drop(router);
-    let router = stage.router(&[]);
+    let router = stage.quick(&[]);
     let reply = router.connect().ask("get k0");
     assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
     let _server = stage.stale(COUNT);

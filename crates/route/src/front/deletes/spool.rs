@@ -99,8 +99,8 @@ impl Spool {
         };
         if let Err((path, error)) = check(&dir) {
             log.say(format_args!(
-                "deletes that fail can't be written down in {}: {}: {error}; give --async-dir DIR, or --asynclog-disable \
-                 if clients are to see the errors",
+                "deletes that fail can't be written down in {} ({}: {error}): give --async-dir DIR, or --asynclog-disable if \
+                 clients are to see the errors",
                 dir.display(),
                 path.display()
             ));
