@@ -2,6 +2,7 @@
 //! that the program itself runs by.
 
 use anyhow::{Context, Result};
+use clap::builder::PossibleValue;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use guira_serve::Meaning;
@@ -86,6 +87,12 @@ fn flags(mut command: Command) -> String {
         {
             Some((help, default)) => (help.to_owned(), default.to_owned()),
             None => (help, default),
+        };
+        let choices = if is_switch { Vec::new() } else { arg.get_possible_values() };
+        let choices: Vec<&str> = choices.iter().map(PossibleValue::get_name).collect();
+        let help = match choices[..] {
+            [] => help,
+            _ => format!("{help}; one of {}", choices.join(", ")),
         };
         let _ =
             writeln!(text, "| {} | {default} | {} |", names.join(", "), help.replace('|', "\\|"));
