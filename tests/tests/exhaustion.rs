@@ -1,8 +1,9 @@
 //! What runs out: descriptors and connections. Who is served already notices nothing.
 
-use guira_tests::server::{Program, Server};
+use guira_tests::server::{Program, Server, eventually, own_directory};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
+use std::os::unix::net::UnixStream;
 
 /// Descriptors that a server has open.
 fn descriptors(server: &Server) -> u64 {
@@ -35,6 +36,27 @@ fn out_of_descriptors_accepting_pauses_says_so_and_goes_on_when_there_are_some()
         assert_eq!(client.get("a").as_deref(), Some(&b"x"[..]));
     }
     assert_eq!(first.stat("accepting_conns"), 1);
+}
+
+#[test]
+fn a_successor_that_cannot_be_let_in_does_not_end_the_server() {
+    let file = own_directory().join("memory");
+    for memory in [&[][..], &["-m", "1024"]] {
+        let flags = [&["-t", "1", "-e", file.to_str().expect("UTF-8")], memory].concat();
+        let mut server = Server::start(Program::Guira, &flags);
+        let mut client = server.connect();
+        assert_eq!(client.set("a", b"x"), "STORED\r\n");
+        set_limit(&server, 3);
+        let mut door = file.clone().into_os_string();
+        door.push(".handover");
+        // The system took a descriptor for the first of them before it came; there is none for the next.
+        drop(UnixStream::connect(&door).expect("the door is there"));
+        eventually("it is counted", || client.stat_word("stats guira", "handovers_failed") != "0");
+        assert_eq!(client.get("a").as_deref(), Some(&b"x"[..]));
+        assert!(server.is_running(), "{}", server.said());
+        drop(server);
+        fs::remove_file(&file).ok();
+    }
 }
 
 #[test]

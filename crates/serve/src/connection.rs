@@ -25,7 +25,7 @@ mod refuse;
 mod steps;
 mod stream;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use stream::Stream;
 
@@ -224,16 +224,16 @@ impl Connection {
             return Next::Nothing;
         }
         let next = self.try_serve(turn, rooms);
-        self.judge(turn, next)
+        self.judge(next)
     }
 
     /// What it wants next, given how the work went.
-    fn judge(&mut self, turn: &Turn<'_>, worked: io::Result<Next>) -> Next {
+    fn judge(&mut self, worked: io::Result<Next>) -> Next {
         match worked {
             Ok(Next::Wait(Interest::Read)) if self.has_ended() => Next::Close,
             Ok(next) => next,
             Err(error) => {
-                turn.shared.log.say(1, format_args!("<{} {error}", self.fd()));
+                tracing::debug!("<{} {error}", self.fd());
                 self.is_broken = true;
                 Next::Close
             }

@@ -154,7 +154,7 @@ impl<'t> Executor<'t> {
             }
             (Request::Version, _) => reply::version(&mut self.output.bytes, VERSION),
             (Request::Verbosity { level, quiet }, _) => {
-                self.turn.shared.log.set(u8::try_from((*level).min(2)).unwrap_or(2));
+                self.turn.shared.log.set_verbosity(u8::try_from((*level).min(2)).unwrap_or(2));
                 self.say_unless(*quiet, fixed::OK);
             }
             (Request::Quit, _) => return Flow::Close,

@@ -11,6 +11,7 @@ use crate::settings::suboptions_help;
 use clap::builder::PossibleValuesParser;
 use clap::{ArgAction, Args};
 use guira_cache::{Eviction, IndexKind};
+use guira_log::Format;
 
 /// The flags of `guira serve`, as typed.
 #[derive(Args, Clone, Debug, Default)]
@@ -163,6 +164,10 @@ pub struct Flags {
     /// Say more on standard error; -vv and -vvv say still more
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
+
+    /// What a line on standard error looks like: text, json, or journald (a priority, then the message)
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    pub log_format: Format,
 
     /// Print the licence and exit
     #[arg(short = 'i', long)]

@@ -35,6 +35,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 /// Sockets of the server before.
@@ -105,7 +106,7 @@ pub(crate) fn take_over(settings: &Settings) -> Result<(Inherited, Option<Predec
     let refuse = |error: io::Error| predecessor.refusal(&error);
     predecessor.connection.set_read_timeout(Some(PATIENCE)).map_err(refuse)?;
     let sockets = receive(predecessor.connection.as_fd()).map_err(refuse)?;
-    eprintln!("guira: took {} sockets over", sockets.len());
+    tracing::info!("took {} sockets over", sockets.len());
     Ok((Inherited::new(sockets), Some(predecessor)))
 }
 
@@ -176,7 +177,7 @@ impl Successor {
             Ok((door, all.collect::<io::Result<_>>()?))
         };
         let opened = open().inspect_err(|error: &io::Error| {
-            eprintln!("guira: this server can't hand over by {}: {error}", path.display());
+            tracing::warn!("this server can't hand over by {}: {error}", path.display());
         });
         let (door, sockets) = opened.ok()?;
         Some(Successor { door, sockets })
@@ -185,10 +186,19 @@ impl Successor {
     /// Waits for a successor that is ready, and has this server stop. The thread's whole life.
     ///
     /// # Errors
-    /// The door fails.
+    /// The signal can't be sent.
     pub(crate) fn serve(self, shared: &Shared) -> io::Result<()> {
         loop {
-            let (to, _) = self.door.accept()?;
+            let to = match self.door.accept() {
+                Ok((to, _)) => to,
+                Err(error) => {
+                    // Out of descriptors, most likely: the successor tries again, and clients are served meanwhile.
+                    shared.gauges.handover_failed();
+                    tracing::warn!("handing over: {error}");
+                    thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                }
+            };
             match prepare(&to, &self.sockets) {
                 Ok(()) => {
                     *shared.heir.0.lock() = Some((to, self.sockets));
@@ -196,7 +206,7 @@ impl Successor {
                     return Ok(());
                 }
                 Err(error) => {
-                    eprintln!("guira: a successor came and went ({error}): this server goes on");
+                    tracing::warn!("a successor came and went ({error}): this server goes on");
                 }
             }
         }
@@ -262,6 +272,8 @@ pub(crate) const REST: &[u8] = b"at rest";
 pub(crate) const SERVING: &[u8] = b"serving";
 /// Sockets that one message carries, by the kernel's rule.
 const SOCKETS_MAX: usize = 253;
+/// How long the door rests when nobody can be let in.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long the other server may take to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a successor may take to be ready.

@@ -33,7 +33,6 @@ mod flags;
 mod handover;
 mod http;
 mod listener;
-mod log;
 mod measure;
 mod memory;
 mod metrics;

@@ -38,7 +38,9 @@ pub(crate) fn listen(sockets: &[Listening], shared: &Shared) -> io::Result<()> {
     let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let stop = epoll::EventData::new_u64(u64::MAX);
     epoll::add(&queue, shared.stop.as_fd(), stop, epoll::EventFlags::IN)?;
-    watch(&queue, sockets, true)?;
+    for (at, listening) in sockets.iter().enumerate() {
+        epoll::add(&queue, &listening.socket, data_of(at), epoll::EventFlags::IN)?;
+    }
     let names: Vec<Arc<str>> = sockets.iter().map(|l| Arc::from(l.name.as_str())).collect();
     let mut next_worker = 0;
     let mut events = Vec::with_capacity(64);
@@ -53,7 +55,7 @@ pub(crate) fn listen(sockets: &[Listening], shared: &Shared) -> io::Result<()> {
             let Some(at) = usize::try_from(data.u64()).ok().filter(|&at| at < sockets.len()) else {
                 return Ok(());
             };
-            if !accept_some(&sockets[at], &names[at], &mut next_worker, shared)? {
+            if !accept_some(&sockets[at], &names[at], &mut next_worker, shared) {
                 pause(&queue, sockets, shared)?;
             }
         }
@@ -61,25 +63,28 @@ pub(crate) fn listen(sockets: &[Listening], shared: &Shared) -> io::Result<()> {
 }
 
 /// Accepts what waits at one socket, up to a bound so that the others get their turn too.
-/// `false`: the system is out of descriptors or memory.
+/// `false`: the system is out of descriptors or memory, or fails otherwise.
 fn accept_some(
     listening: &Listening,
     name: &Arc<str>,
     next_worker: &mut usize,
     shared: &Shared,
-) -> io::Result<bool> {
+) -> bool {
     for _ in 0..ACCEPTS_PER_EVENT {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match rustix::net::acceptfrom_with(&listening.socket, flags) {
             Ok((socket, from)) => {
                 admit(Newcomer { socket, from, to: name, tls: listening.tls }, next_worker, shared);
             }
-            Err(Errno::AGAIN) => return Ok(true),
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
+            Err(Errno::AGAIN) => return true,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                tracing::warn!("Too many open connections: accepting pauses");
+                return false;
+            }
+            Err(Errno::INTR) => {}
             // The client has gone, or the network has; neither concerns the next one.
             Err(
-                Errno::INTR
-                | Errno::CONNABORTED
+                Errno::CONNABORTED
                 | Errno::PROTO
                 | Errno::PERM
                 | Errno::NETDOWN
@@ -88,11 +93,16 @@ fn accept_some(
                 | Errno::HOSTUNREACH
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH,
-            ) => {}
-            Err(error) => return Err(error.into()),
+            ) => shared.gauges.connection_lost(),
+            // What the system has never said so far; as it may say it again at once, accepting rests.
+            Err(error) => {
+                shared.gauges.connection_lost();
+                tracing::warn!("accepting at {name}: {error}");
+                return false;
+            }
         }
     }
-    Ok(true)
+    true
 }
 
 /// A connection that was accepted.
@@ -111,7 +121,7 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, shared: &Shared) {
         shared.gauges.rejected();
         // A client too slow to hear it is closed without a word.
         let _ = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        shared.log.say(1, format_args!("Too many open connections (-c {})", limit + 1));
+        tracing::debug!("Too many open connections (-c {})", limit + 1);
         return;
     }
     let to = Arc::clone(to);
@@ -120,7 +130,7 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, shared: &Shared) {
         None => Peer::Unix { to },
     };
     shared.gauges.opened();
-    shared.log.say(2, format_args!("<{fd} new auto-negotiating client connection"));
+    tracing::trace!("<{fd} new auto-negotiating client connection");
     let seat = shared.roster.enter(fd, peer, Doing::Reading, shared.clock.now());
     if shared.watch.kinds().meets(WatchKinds::CONNEVENTS) {
         shared.watch.tell(&Event::Open { seat: &seat, fd }, &shared.mailboxes);
@@ -132,7 +142,6 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, shared: &Shared) {
 /// Stops looking at the sockets for a moment; the connections wait in their backlogs.
 fn pause(queue: &OwnedFd, sockets: &[Listening], shared: &Shared) -> io::Result<()> {
     shared.gauges.listening_paused();
-    shared.log.say(1, format_args!("Too many open connections: accepting pauses"));
     watch(queue, sockets, false)?;
     let mut events = Vec::with_capacity(1);
     // Only the stop event is left to wake it early; the loop above sees that event again.
@@ -146,16 +155,38 @@ fn pause(queue: &OwnedFd, sockets: &[Listening], shared: &Shared) -> io::Result<
 
 fn watch(queue: &OwnedFd, sockets: &[Listening], on: bool) -> io::Result<()> {
     for (at, listening) in sockets.iter().enumerate() {
-        if on {
-            let data = epoll::EventData::new_u64(at as u64);
-            epoll::add(queue, &listening.socket, data, epoll::EventFlags::IN)?;
-        } else {
-            epoll::delete(queue, &listening.socket)?;
-        }
+        // They stay registered: to register anew needs memory, which may be what there is none of.
+        let flags = if on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        epoll::modify(queue, &listening.socket, data_of(at), flags)?;
     }
     Ok(())
+}
+
+fn data_of(at: usize) -> epoll::EventData {
+    epoll::EventData::new_u64(at as u64)
 }
 
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 const ACCEPTS_PER_EVENT: usize = 64;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::tests::shared;
+    use socket2::{Domain, Socket, Type};
+
+    #[test]
+    fn an_error_of_accept_that_nobody_has_heard_of_is_counted_and_accepting_rests() {
+        let shared = shared("-m 8");
+        // Neither listens: the system says EINVAL of one and ENOTSOCK of the other.
+        let deaf = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        for socket in [OwnedFd::from(deaf), file.into()] {
+            let (name, address, tls) = ("test".to_owned(), None, None);
+            let listening = Listening { socket, name, address, tls };
+            assert!(!accept_some(&listening, &"test".into(), &mut 0, &shared));
+        }
+        assert_eq!(shared.gauges.read().connections_lost, 2);
+    }
+}

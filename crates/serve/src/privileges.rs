@@ -9,11 +9,12 @@ use rustix::process::{Resource, Rlimit};
 use std::fs;
 
 /// Raises the limits that `settings` ask for and becomes the user it names. Whether memory is to be
-/// locked and can be: like memcached, the server warns and goes on when it can't.
+/// locked and can be: like memcached, the server warns and goes on when it can't. What there is to say is left in
+/// `notes`: there is no log before.
 ///
 /// # Errors
 /// The system refuses, or root is to be kept without being told so and nobody else is there.
-pub(crate) fn apply(settings: &Settings) -> Result<bool, Refusal> {
+pub(crate) fn apply(settings: &Settings, notes: &mut Vec<String>) -> Result<bool, Refusal> {
     if settings.core_dumps {
         raise(Resource::Core, None).map_err(|_| system("failed to ensure corefile creation"))?;
     }
@@ -28,8 +29,8 @@ pub(crate) fn apply(settings: &Settings) -> Result<bool, Refusal> {
         let unlimited = Rlimit { current: None, maximum: None };
         let _ = rustix::process::setrlimit(Resource::Memlock, unlimited);
     }
-    become_user(settings)?;
-    Ok(settings.lock_memory && lock_memory())
+    become_user(settings, notes)?;
+    Ok(settings.lock_memory && lock_memory(notes))
 }
 
 /// Sets the soft limit to `to`, or to the hard limit; raises the hard one when `to` needs it.
@@ -43,7 +44,7 @@ fn raise(resource: Resource, to: Option<u64>) -> rustix::io::Result<()> {
     rustix::process::setrlimit(resource, Rlimit { current: soft, maximum })
 }
 
-fn become_user(settings: &Settings) -> Result<(), Refusal> {
+fn become_user(settings: &Settings, notes: &mut Vec<String>) -> Result<(), Refusal> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -58,11 +59,11 @@ fn become_user(settings: &Settings) -> Result<(), Refusal> {
                 let message = "must add '-u root' to start as root, or -u NAME for another user";
                 Refusal::new(EXIT_USAGE, message)
             })?;
-            eprintln!(
-                "guira: started by root without -u: running as user \"{}\". Say -u NAME to choose, \
+            notes.push(format!(
+                "started by root without -u: running as user \"{}\". Say -u NAME to choose, \
                  -u root to stay root.",
                 user.name
-            );
+            ));
             user
         }
     };
@@ -109,14 +110,14 @@ fn find_in(passwd: &str, name: &str) -> Option<User> {
 }
 
 /// Locks what is touched from now on; the item memory is touched and locked as it is mapped.
-fn lock_memory() -> bool {
+fn lock_memory(notes: &mut Vec<String>) -> bool {
     use rustix::mm::{MlockAllFlags, mlockall};
     let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     let locked = mlockall(all);
     if let Err(error) = locked {
-        eprintln!(
-            "warning: -k invalid, mlockall() failed: {error}; raise the limit on locked memory"
-        );
+        notes.push(format!(
+            "-k invalid, mlockall() failed: {error}; raise the limit on locked memory"
+        ));
     }
     locked.is_ok()
 }

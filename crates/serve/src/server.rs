@@ -12,9 +12,8 @@ use crate::auth::Auth;
 use crate::clock::{Clock, monotonic_ms};
 use crate::crawler::{self, Crawler};
 use crate::detail::Detail;
-use crate::handover::{self, Heir, Successor};
+use crate::handover::{self, Heir, Inherited, Successor};
 use crate::listener;
-use crate::log::Log;
 use crate::measure::Measures;
 use crate::memory::Memory;
 use crate::queues::QueueSettings;
@@ -29,6 +28,7 @@ use crate::watch::Watch;
 use crate::worker::Worker;
 use crate::{daemon, http, privileges, standby, warm};
 use guira_cache::{Automove, Cache, Config};
+use guira_log::Log;
 use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -65,10 +65,31 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     };
     // The key may be for root alone.
     let tls = Tls::open(&settings)?;
-    let lock_memory = privileges::apply(&settings)?;
+    let mut notes = Vec::new();
+    if resumed.is_some() {
+        notes.push("the successor is gone without serving: this server starts again".to_owned());
+    }
+    let lock_memory = privileges::apply(&settings, &mut notes)?;
+    // Not before: a thread may what the one that starts it may.
+    let log = Log::to_stderr(settings.log_format, settings.verbosity);
+    log.install();
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
+    let opened = Opened { tls, log: log.clone() };
+    let served = serve(settings, opened, lock_memory, (home, resumed));
+    log.flush();
+    served
+}
+
+/// Serves with what could be opened; `home` is where a standby would begin, `resumed` are the sockets of one.
+fn serve(
+    settings: Settings,
+    opened: Opened,
+    lock_memory: bool,
+    (home, resumed): (Option<PathBuf>, Option<Inherited>),
+) -> Result<u8, Refusal> {
     say_what_is_missing(&settings);
-    if let Some(warning) = tls.as_ref().and_then(Tls::warn_of_refresh) {
-        eprintln!("guira: {warning}");
+    if let Some(warning) = opened.tls.as_ref().and_then(Tls::warn_of_refresh) {
+        tracing::warn!("{warning}");
     }
     // Before the first thread, so that all of them leave the signals to this one's handler.
     let mut signals =
@@ -84,7 +105,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     }
     drop(inherited);
     let began_ms = monotonic_ms();
-    let shared = Arc::new(share(settings, Guards { auth, tls }, lock_memory)?);
+    let shared = Arc::new(share(settings, auth, opened, lock_memory)?);
     warm::tell(&shared, monotonic_ms() - began_ms);
     if let Some(tls) = &shared.tls {
         tls.begin(shared.clock.now());
@@ -104,7 +125,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
         match signal {
             SIGINT | SIGTERM if shared.settings.memory_file.is_none() => break,
             SIGINT | SIGTERM | SIGUSR1 => {
-                eprintln!("Gracefully stopping");
+                tracing::info!("Gracefully stopping");
                 stop_gracefully(&shared, &threads_left);
                 break;
             }
@@ -114,8 +135,9 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     warm::end(&shared);
     if let Some((successor, sockets)) = shared.heir.take() {
         drop(pidfile);
+        shared.log.flush();
         let error = standby::become_one(successor, sockets, home.as_deref());
-        eprintln!("guira: no standby while the successor starts: {error}");
+        tracing::warn!("no standby while the successor starts: {error}");
         return Ok(0);
     }
     handover::close_door(&shared.settings);
@@ -124,16 +146,17 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-/// What keeps strangers out.
-pub(crate) struct Guards {
-    pub(crate) auth: Auth,
+/// What there is before there are sockets.
+pub(crate) struct Opened {
     pub(crate) tls: Option<Tls>,
+    pub(crate) log: Log,
 }
 
 /// What all threads share.
 pub(crate) fn share(
     settings: Settings,
-    guards: Guards,
+    auth: Auth,
+    opened: Opened,
     lock_memory: bool,
 ) -> Result<Shared, Refusal> {
     let memory = Memory::new(&settings);
@@ -166,11 +189,11 @@ pub(crate) fn share(
     });
     let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
     Ok(Shared {
-        auth: guards.auth,
-        tls: guards.tls,
+        auth,
+        tls: opened.tls,
         clock: Clock::start(cache.began_at_s()),
         cache,
-        log: Log::new(settings.verbosity),
+        log: opened.log,
         roster: Roster::default(),
         gauges: Gauges::default(),
         allowance: Allowance::new(&settings),
@@ -194,36 +217,37 @@ pub(crate) fn share(
 /// Starts workers, sweeper, crawler and listener. The counter of workers and sweeper still running.
 fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let left = Arc::new(AtomicUsize::new(shared.settings.threads + 1));
+    let log = shared.log.clone();
     let successor = Successor::expect(&shared.settings, &sockets);
     let Sockets { listening: sockets, datagram: mut datagrams, http } = sockets;
     for number in 0..shared.settings.threads {
         let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
         let own = datagrams.iter_mut().filter_map(|d| d.sockets.pop()).map(Datagrams::new);
         let own: Vec<_> = own.collect();
-        start(&format!("worker-{number}"), move || {
+        start(&log, &format!("worker-{number}"), move || {
             Worker::new(&shared, number, own)?.run()?;
             left.fetch_sub(1, Ordering::Release);
             Ok(())
         })?;
     }
     let (sweeping, sweeping_left) = (Arc::clone(shared), Arc::clone(&left));
-    start("sweeper", move || {
+    start(&log, "sweeper", move || {
         sweep(&sweeping);
         sweeping_left.fetch_sub(1, Ordering::Release);
         Ok(())
     })?;
     let crawling = Arc::clone(shared);
-    start("crawler", move || crawler::crawl(&crawling))?;
+    start(&log, "crawler", move || crawler::crawl(&crawling))?;
     if !http.is_empty() {
         let telling = Arc::clone(shared);
-        start("http", move || http::serve(&http, &telling))?;
+        start(&log, "http", move || http::serve(&http, &telling))?;
     }
     if let Some(successor) = successor {
         let handing = Arc::clone(shared);
-        start("handover", move || successor.serve(&handing))?;
+        start(&log, "handover", move || successor.serve(&handing))?;
     }
     let listening = Arc::clone(shared);
-    start("listener", move || {
+    start(&log, "listener", move || {
         listener::listen(&sockets, &listening)?;
         listening.is_listener_gone.store(true, Ordering::Release);
         Ok(())
@@ -233,14 +257,17 @@ fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsi
 
 /// A thread whose failure ends the process: half a server is worse than one that is restarted.
 fn start(
+    log: &Log,
     name: &str,
     life: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> Result<(), Refusal> {
     let told = name.to_owned();
+    let log = log.clone();
     let body = move || {
         let _end = EndsWithThread;
         if let Err(error) = life() {
-            eprintln!("guira: thread {told} failed: {error}");
+            tracing::error!("thread {told} failed: {error}");
+            log.flush();
             std::process::exit(EXIT_SYSTEM.into());
         }
     };
@@ -293,10 +320,10 @@ fn reload(shared: &Shared) {
     for result in [auth, tls] {
         match result {
             Ok(()) => {}
-            Err(message) => eprintln!("guira: SIGHUP: {message}"),
+            Err(message) => tracing::warn!("SIGHUP: {message}"),
         }
     }
-    shared.log.say(1, format_args!("SIGHUP: reloaded"));
+    tracing::debug!("SIGHUP: reloaded");
 }
 
 fn stop_gracefully(shared: &Shared, threads_left: &AtomicUsize) {
@@ -319,8 +346,8 @@ fn rename_process(name: &str) {
 
 fn say_what_is_missing(settings: &Settings) {
     if settings.threads > THREADS_SENSIBLE {
-        eprintln!(
-            "WARNING: Setting a high number of worker threads is not recommended: more than the \
+        tracing::warn!(
+            "Setting a high number of worker threads is not recommended: more than the \
              machine has processors ({} asked) makes nothing faster.",
             settings.threads
         );
@@ -338,8 +365,8 @@ fn say_what_is_open(shared: &Shared, sockets: &Sockets) {
     let tcp = tcp.filter_map(|l| Some((&l.name, l.address?)));
     let udp = sockets.datagram.iter().map(|d| (&d.name, d.address));
     for (name, _) in tcp.chain(udp).filter(|(_, address)| !address.ip().is_loopback()) {
-        eprintln!(
-            "guira: {name} is open to whoever reaches this machine: -Y and -S demand a login, \
+        tracing::warn!(
+            "{name} is open to whoever reaches this machine: -Y and -S demand a login, \
              -l 127.0.0.1 keeps strangers out."
         );
     }
@@ -351,12 +378,12 @@ fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
         shared.roster.enter(fd, Peer::Own(name.into()), doing, now);
     };
     for listening in &sockets.listening {
-        shared.log.say(1, format_args!("server listening ({})", listening.name));
+        tracing::debug!("server listening ({})", listening.name);
         enter(listening.socket.as_raw_fd(), &listening.name, Doing::Listening);
     }
     for http in &sockets.http {
         if let Some(address) = http.address {
-            shared.log.say(1, format_args!("metrics at http://{address}/metrics"));
+            tracing::debug!("metrics at http://{address}/metrics");
         }
         enter(http.socket.as_raw_fd(), &http.name, Doing::Listening);
     }
@@ -366,7 +393,7 @@ fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
         }
     }
     if let Err(error) = sockets::write_port_file(sockets) {
-        eprintln!("guira: MEMCACHED_PORT_FILENAME can't be written: {error}");
+        tracing::warn!("MEMCACHED_PORT_FILENAME can't be written: {error}");
     }
 }
 

@@ -25,6 +25,7 @@ pub use tls::{KeyFormat, TlsSettings, Verify};
 use crate::flags::Flags;
 use crate::memory::pretended_bytes;
 use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
+use guira_log::Format;
 use size::{GB, MB};
 use std::fmt;
 use std::path::PathBuf;
@@ -104,6 +105,8 @@ pub struct Settings {
     pub core_dumps: bool,
     /// How much to say on standard error, 0–3 and more.
     pub verbosity: u8,
+    /// What a line of the log looks like.
+    pub log_format: Format,
     /// The sub-options of `-o`.
     pub extended: Extended,
 }
@@ -235,6 +238,7 @@ impl Settings {
             pidfile: flags.pidfile.as_deref().map(|p| PathBuf::from(p.trim_start())),
             core_dumps: flags.enable_coredumps,
             verbosity: flags.verbose,
+            log_format: flags.log_format,
             extended,
         })
     }

@@ -7,7 +7,6 @@ use crate::crawler::Crawler;
 use crate::detail::Detail;
 use crate::handover::Heir;
 use crate::listener::Arrival;
-use crate::log::Log;
 use crate::measure::Measures;
 use crate::memory::Memory;
 use crate::queues::QueueSettings;
@@ -18,6 +17,7 @@ use crate::udp::Budget;
 use crate::unfinished::Unfinished;
 use crate::watch::Watch;
 use guira_cache::Cache;
+use guira_log::Log;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -138,6 +138,8 @@ pub(crate) struct Gauges {
     pieces_refused: AtomicU64,
     handshakes_put_off: AtomicU64,
     logins_paused: AtomicU64,
+    connections_lost: AtomicU64,
+    handovers_failed: AtomicU64,
     is_paused: AtomicBool,
 }
 
@@ -154,6 +156,8 @@ pub(crate) struct GaugeReading {
     pub(crate) pieces_refused: u64,
     pub(crate) handshakes_put_off: u64,
     pub(crate) logins_paused: u64,
+    pub(crate) connections_lost: u64,
+    pub(crate) handovers_failed: u64,
     pub(crate) is_accepting: bool,
 }
 
@@ -201,6 +205,16 @@ impl Gauges {
         self.logins_paused.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A connection could not be accepted, or not be watched.
+    pub(crate) fn connection_lost(&self) {
+        self.connections_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A successor could not be let in.
+    pub(crate) fn handover_failed(&self) {
+        self.handovers_failed.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn listening_paused(&self) {
         self.is_paused.store(true, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);
@@ -224,6 +238,8 @@ impl Gauges {
             &self.pieces_refused,
             &self.handshakes_put_off,
             &self.logins_paused,
+            &self.connections_lost,
+            &self.handovers_failed,
         ] {
             count.store(0, Ordering::Relaxed);
         }
@@ -242,6 +258,8 @@ impl Gauges {
             pieces_refused: self.pieces_refused.load(Ordering::Relaxed),
             handshakes_put_off: self.handshakes_put_off.load(Ordering::Relaxed),
             logins_paused: self.logins_paused.load(Ordering::Relaxed),
+            connections_lost: self.connections_lost.load(Ordering::Relaxed),
+            handovers_failed: self.handovers_failed.load(Ordering::Relaxed),
             is_accepting: !self.is_paused.load(Ordering::Relaxed),
         }
     }

@@ -80,7 +80,6 @@ pub(crate) fn wait() -> Result<Outcome, Refusal> {
     if word == SERVING {
         return Ok(Outcome::Served);
     }
-    eprintln!("guira: the successor is gone without serving: this server starts again");
     Ok(Outcome::Gone(Inherited::new(sockets)))
 }
 

@@ -22,15 +22,15 @@ pub(crate) fn tell(shared: &Shared, took_ms: i64) {
     let Some(path) = &shared.settings.memory_file else { return };
     let (kept, after) = match shared.cache.found() {
         Found::Nothing(why) => {
-            eprintln!("guira: {}: starting empty: {why}", path.display());
+            tracing::warn!("{}: starting empty: {why}", path.display());
             return;
         }
         Found::Stopped(kept) => (kept, "a clean stop"),
         Found::Crashed(kept) => (kept, "a crash"),
     };
     let Kept { items, dead, dropped } = kept;
-    eprintln!(
-        "guira: {}: {items} items kept after {after} ({dead} expired or flushed, {dropped} not whole), in {took_ms} ms",
+    tracing::info!(
+        "{}: {items} items kept after {after} ({dead} expired or flushed, {dropped} not whole), in {took_ms} ms",
         path.display(),
     );
 }
@@ -43,8 +43,8 @@ pub(crate) fn keep_time(shared: &Shared) {
 /// Marks the memory file as that of a clean stop, once all threads have ended.
 pub(crate) fn end(shared: &Shared) {
     if let Err(error) = shared.cache.stop(shared.clock.now(), unix_now()) {
-        eprintln!(
-            "guira: the memory file could not be marked as cleanly closed: {error}. The next start looks at it as after a crash."
+        tracing::warn!(
+            "the memory file could not be marked as cleanly closed: {error}. The next start looks at it as after a crash."
         );
     }
 }

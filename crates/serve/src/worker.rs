@@ -150,7 +150,7 @@ impl<'s> Worker<'s> {
             return Ok(false);
         }
         // Those that the listener dealt last.
-        self.welcome()?;
+        self.welcome();
         Ok(has_nobody(self))
     }
 
@@ -168,21 +168,21 @@ impl<'s> Worker<'s> {
             let (data, ready) = (event.data, event.flags);
             match data.u64() {
                 MAILBOX => {
-                    self.welcome()?;
+                    self.welcome();
                     for place in self.shared.mailboxes[self.number].take_calls() {
-                        self.serve(place, None)?;
+                        self.serve(place, None);
                     }
                 }
                 STOP => self.stop()?,
                 at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
-                place => self.serve(place_of(place), Some(ready))?,
+                place => self.serve(place_of(place), Some(ready)),
             }
         }
         self.events = events;
         for place in unfinished {
-            self.serve(place, None)?;
+            self.serve(place, None);
         }
-        self.go_on(put_off)?;
+        self.go_on(put_off);
         self.handle.quiesce();
         self.close_idle();
         self.close_half_open();
@@ -191,10 +191,10 @@ impl<'s> Worker<'s> {
     }
 
     /// Goes on with so many handshakes that were put off, and with those who have waited.
-    fn go_on(&mut self, handshakes: usize) -> io::Result<()> {
+    fn go_on(&mut self, handshakes: usize) {
         for _ in 0..handshakes {
             let Some(place) = self.put_off.pop_front() else { break };
-            self.serve(place, None)?;
+            self.serve(place, None);
         }
         if !self.put_off.is_empty() {
             self.patience = Patience::None;
@@ -202,10 +202,9 @@ impl<'s> Worker<'s> {
         if !self.paused.is_empty() {
             let now_ms = clock_ms();
             while let Some((_, place)) = self.paused.pop_front_if(|paused| paused.0 <= now_ms) {
-                self.serve(place, None)?;
+                self.serve(place, None);
             }
         }
-        Ok(())
     }
 
     /// Waits for events: not at all if a connection has requests at hand, a moment if all such
@@ -240,13 +239,13 @@ impl<'s> Worker<'s> {
     }
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
-    fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) -> io::Result<()> {
+    fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
         if ready.is_some() && self.puts_off(place) {
             return self.register(place, Interest::Turn);
         }
-        let holds_more =
-            self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready))?;
-        if holds_more { self.keep_budget() } else { Ok(()) }
+        if self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready)) {
+            self.keep_budget();
+        }
     }
 
     /// Whether a connection's handshake has to go on in a later turn.
@@ -268,7 +267,7 @@ impl<'s> Worker<'s> {
 
     /// Refuses requests that aren't whole, until the others are within their budget.
     #[cold]
-    fn keep_budget(&mut self) -> io::Result<()> {
+    fn keep_budget(&mut self) {
         while self.shared.unfinished.is_used_up() {
             let Some((first, last)) = self.unfinished.ends() else { break };
             let since_s =
@@ -277,12 +276,11 @@ impl<'s> Worker<'s> {
                 self.connections[first].as_deref().is_some_and(|c| since_s(c) > STALLED_S);
             let place = if is_stalled { first } else { last };
             self.shared.unfinished.count_refused();
-            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms))?;
+            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms));
             if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
                 self.close(place, CloseReason::Error);
             }
         }
-        Ok(())
     }
 
     /// Has one connection do something, and sees to what it wants next. Whether it holds more for a request that isn't
@@ -292,9 +290,9 @@ impl<'s> Worker<'s> {
         &mut self,
         place: usize,
         what: impl FnOnce(&mut Connection, &Turn<'_>, &mut Rooms) -> Next,
-    ) -> io::Result<bool> {
+    ) -> bool {
         // A connection may have closed since the event, or since it was put off.
-        let Some(connection) = &mut self.connections[place] else { return Ok(false) };
+        let Some(connection) = &mut self.connections[place] else { return false };
         let (shared, sample) = (self.shared, self.sample);
         let watched = shared.watch.kinds();
         let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
@@ -323,17 +321,17 @@ impl<'s> Worker<'s> {
             let charge = (&mut connection.charge, place);
             self.unfinished.charge(charge, holds, &self.shared.unfinished);
         }
-        self.settle(place, next)?;
-        Ok(holds > held)
+        self.settle(place, next);
+        holds > held
     }
 
     /// Sees to what a connection wants next.
-    fn settle(&mut self, place: usize, next: Next) -> io::Result<()> {
-        let Some(connection) = &mut self.connections[place] else { return Ok(()) };
+    fn settle(&mut self, place: usize, next: Next) {
+        let Some(connection) = &mut self.connections[place] else { return };
         match next {
             Next::Wait(interest) => {
                 let is_done = connection.is_idle() && !connection.may_ask_yet(self.now);
-                self.register(place, interest)?;
+                self.register(place, interest);
                 if self.is_stopping && is_done {
                     self.close(place, CloseReason::Shutdown);
                 }
@@ -347,13 +345,13 @@ impl<'s> Worker<'s> {
                 let patience = if first { Patience::None } else { Patience::Moment };
                 self.patience = self.patience.min(patience);
                 if !first {
-                    self.register(place, Interest::Turn)?;
+                    self.register(place, Interest::Turn);
                 }
             }
             Next::Pause { until_ms } => {
                 self.shared.gauges.login_paused();
                 self.paused.push_back((until_ms, place));
-                self.register(place, Interest::Turn)?;
+                self.register(place, Interest::Turn);
             }
             Next::Fed => {
                 connection.settle_feed(self.number, place);
@@ -367,17 +365,18 @@ impl<'s> Worker<'s> {
                 self.close(place, reason);
             }
         }
-        Ok(())
     }
 
     /// Asks the system for what a connection waits for.
-    fn register(&mut self, place: usize, interest: Interest) -> io::Result<()> {
-        let Some(connection) = &mut self.connections[place] else { return Ok(()) };
-        if let Some(flags) = connection.change_interest(interest) {
-            let data = epoll::EventData::new_u64(place as u64);
-            epoll::modify(&self.queue, &**connection, data, flags)?;
+    fn register(&mut self, place: usize, interest: Interest) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        let Some(flags) = connection.change_interest(interest) else { return };
+        let data = epoll::EventData::new_u64(place as u64);
+        if let Err(error) = epoll::modify(&self.queue, &**connection, data, flags) {
+            self.shared.gauges.connection_lost();
+            tracing::warn!("<{} can't be watched: {error}", connection.fd());
+            self.close(place, CloseReason::Error);
         }
-        Ok(())
     }
 
     /// Answers what waits at one UDP socket.
@@ -391,7 +390,7 @@ impl<'s> Worker<'s> {
     }
 
     /// Takes the connections that the listener left.
-    fn welcome(&mut self) -> io::Result<()> {
+    fn welcome(&mut self) {
         for Arrival { socket, seat, tls } in self.shared.mailboxes[self.number].take() {
             let fd = socket.as_raw_fd();
             let stream = match (tls, &self.shared.tls) {
@@ -408,7 +407,15 @@ impl<'s> Worker<'s> {
                 self.connections.len() - 1
             });
             let data = epoll::EventData::new_u64(place as u64);
-            epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN)?;
+            if let Err(error) = epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN) {
+                // The system watches so many descriptors for a user and no more.
+                self.shared.gauges.connection_lost();
+                tracing::warn!("<{fd} can't be watched: {error}");
+                self.vacant.push(place);
+                self.shared.roster.leave(fd);
+                self.shared.gauges.closed();
+                continue;
+            }
             let protocol = self.shared.settings.protocol;
             let connection = Connection::new(stream, seat, protocol, self.now);
             if let Some(ends_s) = connection.handshake_ends_s() {
@@ -416,7 +423,6 @@ impl<'s> Worker<'s> {
             }
             self.connections[place] = Some(Box::new(connection));
         }
-        Ok(())
     }
 
     fn close(&mut self, place: usize, reason: CloseReason) {
@@ -425,7 +431,7 @@ impl<'s> Worker<'s> {
         let fd = connection.fd();
         self.unsent_bytes -= connection.unsent_bytes();
         self.pieces -= usize::from(connection.keeps_piece());
-        self.shared.log.say(2, format_args!("<{fd} connection closed."));
+        tracing::trace!("<{fd} connection closed.");
         self.shared.roster.leave(fd);
         self.shared.gauges.closed();
         let watch = &self.shared.watch;
@@ -447,7 +453,7 @@ impl<'s> Worker<'s> {
         epoll::delete(&self.queue, self.shared.stop.as_fd())?;
         self.is_stopping = true;
         self.datagrams.clear();
-        self.welcome()?;
+        self.welcome();
         self.first_words_until_ms = Some(clock_ms() + FIRST_WORDS_MS);
         let now = self.now;
         self.close_if(|connection| connection.is_idle() && !connection.may_ask_yet(now));
@@ -532,3 +538,6 @@ const STOP: u64 = u64::MAX - 1;
 const DATAGRAMS: u64 = 1 << 62;
 /// Events taken at once. Each is a connection with a batch, so a turn stays short.
 const EVENTS_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

@@ -3,14 +3,15 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 13] = [
+pub const EDGES: [(&str, &[&str]); 14] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-cache", &["guira-index", "guira-policy"]),
-    ("guira-serve", &["guira-cache", "guira-proto"]),
+    ("guira-log", &[]),
+    ("guira-serve", &["guira-cache", "guira-log", "guira-proto"]),
     ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),

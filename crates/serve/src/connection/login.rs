@@ -156,7 +156,7 @@ impl Connection {
             executor.handle().count(Counter::AuthErrors);
             let source = self.seat.remote().map(|remote| remote.ip());
             executor.turn.shared.auth.failures.note(source, clock_ms());
-            executor.turn.shared.log.say(1, format_args!("<{} failed to log in", self.fd()));
+            tracing::debug!("<{} failed to log in", self.fd());
         }
     }
 

@@ -65,7 +65,7 @@ impl Connection {
         let input = std::mem::take(&mut self.input);
         let done = std::mem::take(&mut self.done);
         let worked = self.work_on(turn, rooms, input, done);
-        self.judge(turn, worked)
+        self.judge(worked)
     }
 
     /// Answers the request that is to be refused, as soon as there is enough of it to know what to read away.

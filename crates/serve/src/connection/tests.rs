@@ -4,27 +4,29 @@ use super::{Connection, Interest, Next, Rooms, Stream};
 use crate::auth::Auth;
 use crate::flags::Flags;
 use crate::roster::{Doing, Peer};
-use crate::server::{Guards, share};
+use crate::server::{Opened, share};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::worker::Turn;
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Counter, Handle};
+use guira_log::Log;
 use guira_proto::binary::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, opcode, reply};
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, recv};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
-fn shared(flags: &str) -> Shared {
+/// What a server with these flags shares.
+pub(crate) fn shared(flags: &str) -> Shared {
     let command = Flags::augment_args(Command::new("memcached"));
     let typed = std::iter::once("memcached").chain(flags.split_whitespace());
     let matches = command.try_get_matches_from(typed).unwrap();
     let flags = Flags::from_arg_matches(&matches).unwrap();
     let settings = Settings::new(&flags).unwrap();
     let auth = Auth::open(&settings).unwrap();
-    let guards = Guards { auth, tls: None };
-    share(settings, guards, false).unwrap()
+    let opened = Opened { tls: None, log: Log::silent(0) };
+    share(settings, auth, opened, false).unwrap()
 }
 
 /// A connection, its client's end, and what a worker would have.

@@ -76,7 +76,7 @@ const FLAGS: &[Row] = rows! {
     tcpport, "-p", |v| text(v.settings().tcp_port());
     udpport, "-U", |v| text(v.settings().udp_port);
     inter, "-l", |v| text(v.settings().inter.as_deref().unwrap_or("NULL"));
-    verbosity, "-v, as changed since", |v| number(v.shared.log.level());
+    verbosity, "-v, as changed since", |v| number(v.shared.log.verbosity());
     oldest, "0", zero;
     evictions, "off with -M", |v| text(if v.settings().evictions { "on" } else { "off" });
     domain_socket, "-s", |v| text(unix_socket(v).0);
@@ -136,6 +136,7 @@ const LAST: &[Row] = rows! {
     client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
     transient, "-o transient, in seconds", |v| number(v.settings().transient_s());
     index, "--index", |v| text(v.settings().index);
+    log_format, "--log-format", |v| text(v.settings().log_format);
     eviction, "--eviction", |v| text(v.settings().eviction);
 };
 

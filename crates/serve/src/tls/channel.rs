@@ -129,7 +129,7 @@ impl Channel {
         let counts = &tls.counts;
         let count = if in_handshake { &counts.handshake_errors } else { &counts.proto_errors };
         count.fetch_add(1, Ordering::Relaxed);
-        shared.log.say(1, format_args!("TLS: {error}"));
+        tracing::debug!("TLS: {error}");
     }
 
     /// Encrypts what is queued and sends it, behind what `unsent` holds from before. The bytes sent.
