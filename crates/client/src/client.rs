@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use crate::ring::Ring;
@@ -26,6 +27,7 @@ use crate::{
     Address, Cas, Connection, Expiry, Failure, Got, Item, Op, Outcome, Reply, Request, Udp, Window,
 };
 
+use builder::OnNoLeases;
 pub use builder::{BuildError, Builder, RingKind};
 pub use lease::{Lease, LeaseToken};
 pub use stats::Stat;
@@ -55,6 +57,7 @@ struct Inner {
     ring: Ring,
     deadline: Duration,
     window: Option<Window>,
+    on_no_leases: OnNoLeases,
 }
 
 #[derive(Debug)]
@@ -62,6 +65,8 @@ struct Server {
     connections: Vec<Connection>,
     turn: AtomicUsize,
     udp: Option<Udp>,
+    /// It was found to give no leases, and is not asked for one before then.
+    leaseless_until: Mutex<Option<Instant>>,
 }
 
 impl Server {

@@ -197,12 +197,13 @@ struct State {
     is_closed: bool,
     /// The connection is to be given up, if there is one.
     is_reset: bool,
-    /// Until when requests are refused, and with what.
-    refusal: Option<(Instant, Reply)>,
+    /// Until when requests are refused, and with what. Without an end: the driver is gone.
+    refusal: Option<(Option<Instant>, Reply)>,
 }
 
 impl Connection {
-    /// A connection to be, of whatever runtime this is called in.
+    /// A connection to be, of whatever runtime this is called in. It ends with that runtime: what is asked then, or has
+    /// no reply, fails at once.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -224,7 +225,7 @@ impl Connection {
             address,
             options,
         });
-        tokio::spawn(drive::drive(Arc::clone(&shared)));
+        tokio::spawn(drive::drive(Driven(Arc::clone(&shared))));
         Self { handle: Arc::new(Handle { shared }) }
     }
 
@@ -309,14 +310,45 @@ impl Connection {
 }
 
 impl State {
-    /// What requests are told while the connection backs off.
+    /// What requests are told while the connection backs off, or has lost its driver.
     fn refused(&self) -> Option<Reply> {
         let (until, reply) = self.refusal.as_ref()?;
-        (Instant::now() < *until).then(|| reply.clone())
+        until.is_none_or(|until| Instant::now() < until).then(|| reply.clone())
+    }
+}
+
+/// What the driver has of a connection. Dropped with the driver: at its end, by a panic, or with its runtime, and maybe
+/// before its first turn. From then on nobody looks after deadlines, so nobody may wait.
+#[derive(Debug)]
+struct Driven(Arc<Shared>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        let refused = Reply::failure(Outcome::ConnectError, DRIVERLESS);
+        let mut woken = Vec::new();
+        let mut state = self.0.state.lock();
+        state.queue.came(None);
+        state.queue.fail_sent(&Reply::failure(Outcome::RemoteError, DRIVERLESS), &mut woken);
+        state.queue.fail_all(&refused, &mut woken);
+        state.refusal = Some((None, refused));
+        drop(state);
+        self.0.wake(&mut woken);
     }
 }
 
 impl Shared {
+    /// Tells those who got replies; for the driver.
+    fn wake(&self, woken: &mut Vec<Waker>) {
+        if woken.is_empty() {
+            return;
+        }
+        let tellings = self.tellings.load(Ordering::Relaxed);
+        self.tellings.store(tellings + 1, Ordering::Release);
+        for waker in woken.drain(..) {
+            waker.wake();
+        }
+    }
+
     /// What an ask of this slot has seen of the tellings, with the lock held.
     fn seen(&self, queue: &Queue, slot: u32, waker: Option<&Waker>) -> u64 {
         let is_to_be_told = waker.is_some() && !queue.is_answered(slot);
@@ -459,6 +491,9 @@ impl Drop for Place {
         }
     }
 }
+
+/// What requests are told when nobody drives the connection any more.
+const DRIVERLESS: &str = "the runtime in which the connection was made is gone";
 
 /// The slot of an ask that has its reply.
 const DONE: u32 = u32::MAX;

@@ -30,7 +30,8 @@
 //! #     async fn write(&self, _: u64, _: &str) {}
 //! # }
 //! ```
-//! Without leases: a [`Got::Miss`] may be filled, a [`Got::Failed`] must not be. `examples/lookaside` is a program of this
+//! Without leases (stock memcached, unless it is asked by [`Protocol::Meta`]) `get_or_load` fills by `add`, and
+//! [`Builder::on_no_leases`] is told. By hand: a [`Got::Miss`] may be filled, a [`Got::Failed`] must not be. `examples/lookaside` is a program of this
 //! kind over a real database.
 //!
 //! # Which outcome means what

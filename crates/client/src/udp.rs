@@ -11,16 +11,20 @@
 //! 1. A datagram that is missing, out of order or of somebody else's request makes the get fail: a miss that must
 //!    not be filled. Nothing is asked twice.
 //! 2. Only gets travel so; whatever changes an item goes over TCP.
+//! 3. A number is given once on each socket: a miss doesn't name its key, and one that comes late must find nobody. When
+//!    all 2^16 are used another socket takes the place, and the old one keeps its port for as long as a datagram may be
+//!    on its way.
 //!
 //! # Costs
-//! A socket for each server, and a system call for each datagram. A reply is held until it is whole, up to
-//! [`REPLY_BYTES_MAX`].
+//! A socket for each server, and one more for each 2^16 gets of the last thirty seconds; a system call for each datagram.
+//! A reply is held until it is whole, up to [`REPLY_BYTES_MAX`].
 //!
 //! Bad at: values of more than a few datagrams, each of which can be lost.
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use guira_proto::is_key;
@@ -28,9 +32,9 @@ use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
 use guira_proto::udp::Frame;
 use parking_lot::Mutex;
 use tokio::net::{UdpSocket, lookup_host};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{Failure, Got, Item, Outcome};
 
@@ -44,7 +48,9 @@ pub struct Udp {
 struct Inner {
     host: String,
     port: u16,
-    link: OnceCell<Link>,
+    link: Mutex<Option<Arc<Link>>>,
+    /// Held by who opens a link, for which others wait.
+    opening: AsyncMutex<()>,
 }
 
 /// A socket, and the task that listens to it for as long as it is held.
@@ -64,8 +70,18 @@ impl Drop for Link {
 /// Requests whose replies are not whole yet, by number.
 #[derive(Debug, Default)]
 struct Asked {
-    last: u16,
+    /// Numbers that were given.
+    used: u32,
     replies: HashMap<u16, Assembly>,
+}
+
+/// Why there is no number for a request.
+#[derive(Debug, PartialEq, Eq)]
+enum NoNumber {
+    /// Too many requests wait for their replies.
+    Busy,
+    /// All were given: it takes another socket.
+    UsedUp,
 }
 
 /// A reply while it is put together.
@@ -76,14 +92,14 @@ struct Assembly {
     whole: oneshot::Sender<Result<Vec<u8>, &'static str>>,
 }
 
-/// A reply to be; its number is free again when nobody waits for it any more.
-struct Awaited<'l> {
-    link: &'l Link,
+/// A reply to be, for which nobody waits any more when this is dropped.
+struct Awaited {
+    link: Arc<Link>,
     number: u16,
     whole: oneshot::Receiver<Result<Vec<u8>, &'static str>>,
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for Awaited {
     fn drop(&mut self) {
         self.link.asked.lock().replies.remove(&self.number);
     }
@@ -93,22 +109,15 @@ impl Udp {
     /// Gets from `host`, whose name is looked up when the first one is sent.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { inner: Arc::new(Inner { host: host.into(), port, link: OnceCell::new() }) }
+        let (link, opening) = (Mutex::new(None), AsyncMutex::new(()));
+        Self { inner: Arc::new(Inner { host: host.into(), port, link, opening }) }
     }
 
     /// What is stored under `keys`, in their order.
     pub async fn get(&self, keys: &[Bytes], deadline: Instant) -> Vec<Got> {
-        let opened = timeout_at(deadline, self.inner.link.get_or_try_init(|| self.inner.open()));
-        let link = match opened.await {
-            Ok(Ok(link)) => link,
-            Ok(Err(error)) => {
-                return vec![failed(Outcome::ConnectError, &error.to_string()); keys.len()];
-            }
-            Err(_) => return vec![failed(Outcome::ConnectTimeout, ""); keys.len()],
-        };
         let mut asked = Vec::with_capacity(keys.len());
         for key in keys {
-            let sent = timeout_at(deadline, link.send(key)).await;
+            let sent = timeout_at(deadline, self.inner.send(key)).await;
             asked.push(sent.unwrap_or_else(|_| Err(failed(Outcome::Timeout, ""))));
         }
         let mut found = Vec::with_capacity(keys.len());
@@ -127,25 +136,57 @@ impl Udp {
     }
 }
 
-impl Link {
-    async fn send(&self, key: &[u8]) -> Result<Awaited<'_>, Got> {
+impl Inner {
+    async fn send(&self, key: &[u8]) -> Result<Awaited, Got> {
         if !is_key(key) {
             return Err(failed(Outcome::BadKey, "not a key"));
         }
-        let (sender, whole) = oneshot::channel();
-        let number = self.asked.lock().number(sender);
-        let number =
-            number.ok_or_else(|| failed(Outcome::Busy, "too many requests outstanding"))?;
-        let awaited = Awaited { link: self, number, whole };
-        let frame = Frame { request: number, sequence: 0, datagrams: 1 };
+        let no_socket = |error: io::Error| failed(Outcome::ConnectError, &error.to_string());
+        let awaited = loop {
+            let link = self.link().await.map_err(no_socket)?;
+            match link.number() {
+                Ok(awaited) => break awaited,
+                Err(NoNumber::UsedUp) => self.retire(&link),
+                Err(NoNumber::Busy) => {
+                    return Err(failed(Outcome::Busy, "too many requests outstanding"));
+                }
+            }
+        };
+        let frame = Frame { request: awaited.number, sequence: 0, datagrams: 1 };
         let datagram = [&frame.to_bytes()[..], b"get ", key, b"\r\n"].concat();
-        let sent = self.socket.send(&datagram).await;
-        sent.map_err(|error| failed(Outcome::ConnectError, &error.to_string()))?;
+        awaited.link.socket.send(&datagram).await.map_err(no_socket)?;
         Ok(awaited)
     }
-}
 
-impl Inner {
+    /// The link of now, which is opened if there is none or its runtime is gone.
+    async fn link(&self) -> io::Result<Arc<Link>> {
+        if let Some(link) = self.current() {
+            return Ok(link);
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(link) = self.current() {
+            return Ok(link);
+        }
+        let link = Arc::new(self.open().await?);
+        *self.link.lock() = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    fn current(&self) -> Option<Arc<Link>> {
+        self.link.lock().clone().filter(|link| !link.listener.is_finished())
+    }
+
+    /// Has the next request go over another socket. This one is kept for a while, so that no other gets its port.
+    fn retire(&self, link: &Arc<Link>) {
+        let mut current = self.link.lock();
+        if let Some(used_up) = current.take_if(|current| Arc::ptr_eq(current, link)) {
+            tokio::spawn(async move {
+                sleep(DATAGRAM_LIVES).await;
+                drop(used_up);
+            });
+        }
+    }
+
     async fn open(&self) -> io::Result<Link> {
         let mut addresses = lookup_host((self.host.as_str(), self.port)).await?;
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -156,6 +197,14 @@ impl Inner {
         let asked = Arc::new(Mutex::new(Asked::default()));
         let listener = tokio::spawn(listen(Arc::clone(&socket), Arc::clone(&asked)));
         Ok(Link { socket, asked, listener: listener.abort_handle() })
+    }
+}
+
+impl Link {
+    fn number(self: &Arc<Self>) -> Result<Awaited, NoNumber> {
+        let (sender, whole) = oneshot::channel();
+        let number = self.asked.lock().number(sender)?;
+        Ok(Awaited { link: Arc::clone(self), number, whole })
     }
 }
 
@@ -172,19 +221,19 @@ async fn listen(socket: Arc<UdpSocket>, asked: Arc<Mutex<Asked>>) {
 }
 
 impl Asked {
-    /// A number for a request that nobody else waits for.
-    fn number(&mut self, whole: oneshot::Sender<Result<Vec<u8>, &'static str>>) -> Option<u16> {
+    /// A number that no other request of this socket had.
+    fn number(
+        &mut self,
+        whole: oneshot::Sender<Result<Vec<u8>, &'static str>>,
+    ) -> Result<u16, NoNumber> {
         if self.replies.len() >= OUTSTANDING_MAX {
-            return None;
+            return Err(NoNumber::Busy);
         }
-        loop {
-            self.last = self.last.wrapping_add(1);
-            if !self.replies.contains_key(&self.last) {
-                break;
-            }
-        }
-        self.replies.insert(self.last, Assembly { bytes: Vec::new(), next: 0, whole });
-        Some(self.last)
+        let number = u16::try_from(self.used).ok().filter(|_| self.used < NUMBERS);
+        let number = number.ok_or(NoNumber::UsedUp)?;
+        self.used += 1;
+        self.replies.insert(number, Assembly { bytes: Vec::new(), next: 0, whole });
+        Ok(number)
     }
 
     fn receive(&mut self, frame: Frame, payload: &[u8]) {
@@ -237,14 +286,24 @@ fn failed(outcome: Outcome, message: &str) -> Got {
 /// A longer reply than this is given up. Bytes.
 pub const REPLY_BYTES_MAX: usize = 2 << 20;
 
-/// So that a number that comes around again is long forgotten.
+/// Requests of a socket that may wait for their replies.
 const OUTSTANDING_MAX: usize = 1 << 12;
+
+/// Requests of a socket, one a number. Fewer where tests use them up.
+const NUMBERS: u32 = if cfg!(test) { 4 } else { 1 << 16 };
+
+/// For so long a reply may be on its way. A server that holds one back for longer may have it meet another request, if
+/// the system has given the port away again and the number is the same.
+const DATAGRAM_LIVES: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Frame, Outcome, read};
+    use super::{Asked, Frame, NUMBERS, NoNumber, Outcome, Udp, read};
     use crate::{Got, Item};
+    use std::time::Duration;
+    use tokio::net::UdpSocket;
     use tokio::sync::oneshot;
+    use tokio::time::Instant;
 
     fn assemble(sequence: &[(u16, &str)], datagrams: u16) -> Option<Result<Vec<u8>, &'static str>> {
         let mut asked = Asked::default();
@@ -276,6 +335,45 @@ mod tests {
         asked.receive(late, b"END\r\n");
         assert!(whole.try_recv().is_err());
         assert_eq!(asked.replies.len(), 1);
+    }
+
+    #[test]
+    fn a_number_is_given_once() {
+        let mut asked = Asked::default();
+        let mut number = || asked.number(oneshot::channel().0);
+        let given: Vec<_> = (0..NUMBERS).filter_map(|_| number().ok()).collect();
+        assert_eq!((given, number()), (vec![0, 1, 2, 3], Err(NoNumber::UsedUp)));
+    }
+
+    /// The first get is answered when its number has come around, with a miss, which names no key.
+    #[tokio::test]
+    async fn a_late_miss_is_no_answer_to_a_request_of_the_same_number() {
+        let server = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        let udp = Udp::new("127.0.0.1", server.local_addr().expect("bound").port());
+        let get = async |key: &str, patience| {
+            let deadline = Instant::now() + patience;
+            udp.get(&[key.to_owned().into()], deadline).await.remove(0)
+        };
+        let mut datagram = [0; 100];
+        let lost = get("lost", Duration::from_millis(100)).await;
+        assert!(matches!(lost, Got::Failed(_)), "{lost:?}");
+        let (bytes, asker) = server.recv_from(&mut datagram).await.expect("it was sent");
+        let (late, _) = Frame::split(&datagram[..bytes]).expect("framed");
+        for n in 1..2 * NUMBERS {
+            let answer = async {
+                let (bytes, next_asker) = server.recv_from(&mut datagram).await.expect("it came");
+                let (frame, _) = Frame::split(&datagram[..bytes]).expect("framed");
+                if frame.request == late.request {
+                    let miss = [&late.to_bytes()[..], b"END\r\n"].concat();
+                    server.send_to(&miss, asker).await.expect("sent");
+                }
+                let value = b"VALUE k 0 1\r\nx\r\nEND\r\n";
+                let hit = [&frame.to_bytes()[..], value].concat();
+                server.send_to(&hit, next_asker).await.expect("sent");
+            };
+            let (got, ()) = tokio::join!(get("k", Duration::from_secs(60)), answer);
+            assert_eq!(got, Got::Hit(Item::from("x")), "{n}");
+        }
     }
 
     #[test]

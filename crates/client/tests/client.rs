@@ -1,6 +1,7 @@
 //! A client over a fleet of real servers: rings, multigets, errors that must not fill, leases, windows.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use guira_client::{
@@ -211,11 +212,37 @@ async fn who_waits_in_vain_reads_the_database_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_without_leases_is_read_past() {
-    let server = Server::start(Program::Memcached, &[]);
-    let c = client(std::slice::from_ref(&server), Protocol::Text);
-    let loaded = c.get_or_load("k", Expiry::Never, async || Ok::<_, ()>(Item::from("mine")));
-    assert_eq!(loaded.await.expect("it loads").value, "mine");
+async fn a_server_without_leases_is_filled_and_the_caller_is_told_once() {
+    let servers = [Server::start(Program::Memcached, &[])];
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (telling, expected) = (Arc::clone(&told), address(&servers[0]));
+    let c = builder(&servers, Protocol::Text);
+    let c = c.on_no_leases(move |at| telling.lock().expect("no panic").push(at.to_string()));
+    let c = c.build().expect("there are servers");
+    let loads = std::cell::Cell::new(0);
+    let read = async |key: &str, from: &'static str| {
+        let loaded = c.get_or_load(key, Expiry::Never, async || {
+            loads.set(loads.get() + 1);
+            Ok::<_, ()>(Item::from(from))
+        });
+        loaded.await.expect("it loads").value
+    };
+    assert_eq!((read("k", "first").await, loads.get()), ("first".into(), 1));
+    assert_eq!((read("k", "second").await, loads.get()), ("first".into(), 1), "it was stored");
+    assert_eq!(value(&c, "k").await.as_deref(), Some("first"));
+    assert_eq!(c.delete("k").await, Ok(true));
+    assert_eq!((read("k", "third").await, loads.get()), ("third".into(), 2));
+    assert_eq!((read("other", "fourth").await, loads.get()), ("fourth".into(), 3));
+    assert_eq!(*told.lock().expect("no panic"), [expected]);
+    // Nor is a load that fails stored, or an item that came meanwhile overwritten.
+    let failed = c.get_or_load("none", Expiry::Never, async || Err::<Item, _>("no such row"));
+    assert_eq!((failed.await, c.get("none").await), (Err("no such row"), Got::Miss));
+    let slow = c.get_or_load("raced", Expiry::Never, async || {
+        assert_eq!(c.set("raced", "newer", Expiry::Never).await, Ok(()));
+        Ok::<_, ()>(Item::from("older"))
+    });
+    assert_eq!(slow.await.expect("it loads").value, "older");
+    assert_eq!(value(&c, "raced").await.as_deref(), Some("newer"));
 }
 
 #[tokio::test]

@@ -279,6 +279,45 @@ async fn a_connection_over_tls_carries_long_values_and_trusts_whom_it_was_told_t
     std::fs::remove_dir_all(dir).unwrap();
 }
 
+/// Nobody reads replies or looks after deadlines where a runtime was, and whoever waits would do so for ever.
+#[test]
+fn nobody_waits_for_a_connection_whose_runtime_is_gone() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    for program in PROGRAMS {
+        let server = Server::start(program, &[]);
+        let (theirs, ours) = (runtime().expect("it starts"), runtime().expect("it starts"));
+        let soon_over = async |ask: guira_client::Ask| {
+            let reply = tokio::time::timeout(Duration::from_secs(60), ask).await;
+            reply.expect("it is answered").outcome
+        };
+        let c = theirs.block_on(async {
+            let c = connection(&server);
+            assert_eq!(get(&c, "k").await.outcome, Outcome::NotFound);
+            freeze(&server).await;
+            c
+        });
+        let far = Instant::now() + Duration::from_secs(3600);
+        let on_its_way = c.ask(set("k", "v"), far);
+        let unborn = theirs.block_on(async { connection(&server) });
+        let not_yet_connected = unborn.ask(set("k", "v"), far);
+        let handle = theirs.handle().clone();
+        theirs.shutdown_timeout(Duration::from_secs(10));
+        ours.block_on(async {
+            assert_eq!(soon_over(on_its_way).await, Outcome::RemoteError);
+            let outcome = soon_over(not_yet_connected).await;
+            assert!(matches!(outcome, Outcome::RemoteError | Outcome::ConnectError), "{outcome:?}");
+            assert_eq!(soon_over(c.ask(set("k", "v"), far)).await, Outcome::ConnectError);
+        });
+        let entered = handle.enter();
+        let late = connection(&server);
+        drop(entered);
+        let outcome = ours.block_on(soon_over(late.ask(set("k", "v"), far)));
+        assert_eq!(outcome, Outcome::ConnectError);
+        server.signal(Signal::CONT);
+    }
+}
+
 #[tokio::test]
 async fn a_login_comes_before_anything_else() {
     let dir = server::own_directory();

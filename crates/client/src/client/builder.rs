@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::{Client, Inner, Server};
 use crate::ring::{Ketama, KeyHash, Rendezvous, Ring, server_name};
 use crate::{Address, BadAddress, Connection, ConnectionOptions, Udp, Window};
@@ -38,6 +40,20 @@ pub struct Builder {
     window: Option<Window>,
     has_udp: bool,
     options: ConnectionOptions,
+    on_no_leases: OnNoLeases,
+}
+
+/// Told of a server.
+type ServerObserver = Arc<dyn Fn(&Address) + Send + Sync>;
+
+/// Who is told that a server gives no leases.
+#[derive(Clone, Default)]
+pub(super) struct OnNoLeases(pub(super) Option<ServerObserver>);
+
+impl fmt::Debug for OnNoLeases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnNoLeases").field(&self.0.is_some()).finish()
+    }
 }
 
 /// Why no client can be made.
@@ -78,6 +94,7 @@ impl Builder {
             window: None,
             has_udp: false,
             options: ConnectionOptions::default(),
+            on_no_leases: OnNoLeases::default(),
         }
     }
 
@@ -134,6 +151,13 @@ impl Builder {
         self
     }
 
+    /// Told when [`Client::get_or_load`] finds that a server gives no leases, and fills misses there by `add`: once, and
+    /// again if it still is so a minute later.
+    pub fn on_no_leases(mut self, observer: impl Fn(&Address) + Send + Sync + 'static) -> Self {
+        self.on_no_leases = OnNoLeases(Some(Arc::new(observer)));
+        self
+    }
+
     /// The client. It connects when it is first asked.
     ///
     /// # Errors
@@ -152,9 +176,11 @@ impl Builder {
                 Address::Tcp { host, port } if self.has_udp => Some(Udp::new(host, *port)),
                 _ => None,
             },
+            leaseless_until: Mutex::default(),
         });
         let servers = servers.collect();
-        let inner = Inner { servers, ring, deadline: self.deadline, window: self.window };
+        let Self { deadline, window, on_no_leases, .. } = self;
+        let inner = Inner { servers, ring, deadline, window, on_no_leases };
         Ok(Client { inner: Arc::new(inner) })
     }
 

@@ -3,6 +3,10 @@
 //! # Invariants
 //! 1. A value is stored under a lease only if the key was not changed since the lease was given: the server checks.
 //! 2. Who waited in vain may read the database, and stores nothing.
+//! 3. Of a server without leases, stock memcached asked in text, [`Client::get_or_load`] gets, and fills a miss by `add`.
+//!    There many who miss load at once, and what was read before a delete may be stored after it: so it tells
+//!    [`Builder::on_no_leases`](super::Builder::on_no_leases). Such servers give leases by
+//!    [`Protocol::Meta`](crate::Protocol::Meta).
 //!
 //! # Costs
 //! A hit costs what a get costs. A hot miss waits 2 ms, then twice as long each time, half a second at most, ten times:
@@ -10,10 +14,10 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::{Client, done, keyed};
-use crate::{Expiry, Failure, Item, Op, Outcome, Request};
+use super::{Client, Server, done, keyed};
+use crate::{Expiry, Failure, Got, Item, Op, Outcome, Request};
 
 /// What a lease-get found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +91,9 @@ impl Client {
 
     /// Look-aside in one call: the item of `key`, or what `load` reads, stored under a lease if there is one to be had.
     ///
-    /// That it could not be stored is no error: the next one who misses fills it.
+    /// That it could not be stored is no error: the next one who misses fills it. A server without leases is asked and
+    /// filled without: then many who miss at once all load, and an item that was read just before it was changed and
+    /// deleted may be stored and stay until it expires. [`Builder::on_no_leases`](super::Builder::on_no_leases) says so.
     ///
     /// # Errors
     /// What `load` fails with.
@@ -97,8 +103,20 @@ impl Client {
         expiry: impl Into<Expiry>,
         load: impl AsyncFnOnce() -> Result<Item, E>,
     ) -> Result<Item, E> {
+        let server = self.server(key.as_ref());
+        if server.is_leaseless() {
+            return self.get_or_add(key, expiry.into(), load).await;
+        }
         match self.lease_wait(&key).await {
             Lease::Hit(item) => Ok(item),
+            Lease::Failed(Failure { outcome: Outcome::BadCommand, .. }) => {
+                if server.found_leaseless()
+                    && let Some(observer) = &self.inner.on_no_leases.0
+                {
+                    observer(self.server_of(key.as_ref()));
+                }
+                self.get_or_add(key, expiry.into(), load).await
+            }
             Lease::Fill(token, _) => {
                 let item = load().await?;
                 let _ = self.lease_set(key, token, item.clone(), expiry).await;
@@ -107,7 +125,41 @@ impl Client {
             Lease::Wait(_) | Lease::Failed(_) => load().await,
         }
     }
+
+    /// [`Client::get_or_load`] without a lease.
+    async fn get_or_add<E>(
+        &self,
+        key: impl AsRef<[u8]>,
+        expiry: Expiry,
+        load: impl AsyncFnOnce() -> Result<Item, E>,
+    ) -> Result<Item, E> {
+        match self.get(&key).await {
+            Got::Hit(item) => Ok(item),
+            Got::Miss => {
+                let item = load().await?;
+                let _ = self.add(key, item.clone(), expiry).await;
+                Ok(item)
+            }
+            Got::Failed(_) => load().await,
+        }
+    }
 }
+
+impl Server {
+    fn is_leaseless(&self) -> bool {
+        self.leaseless_until.lock().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Remembers it for a while; false if it is remembered already.
+    fn found_leaseless(&self) -> bool {
+        let now = Instant::now();
+        let until = self.leaseless_until.lock().replace(now + LEASELESS);
+        until.is_none_or(|until| until <= now)
+    }
+}
+
+/// How long a server is believed to give no leases: another program may come to its address.
+const LEASELESS: Duration = Duration::from_secs(60);
 
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(500);

@@ -7,7 +7,6 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
@@ -17,12 +16,12 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::moving::Mover;
 use super::output::Output;
 use super::stream::Stream;
-use super::{Event, Shared, State, Tap};
+use super::{Driven, Event, Shared, State, Tap};
 use crate::{Outcome, Reply};
 
 /// Serves the connection's handles until the last is gone.
-pub(super) async fn drive(shared: Arc<Shared>) {
-    let mut driver = Driver::new(&shared);
+pub(super) async fn drive(driven: Driven) {
+    let mut driver = Driver::new(&driven.0);
     let mut failures = 0;
     while driver.wanted().await {
         let mut stream = match driver.connected().await {
@@ -147,7 +146,7 @@ impl<'s> Driver<'s> {
             grown.mul_f64(fastrand::f64().mul_add(0.5, 0.75))
         });
         let mut state = self.shared.state.lock();
-        state.refusal = pause.map(|pause| (Instant::now() + pause, reply.clone()));
+        state.refusal = pause.map(|pause| (Some(Instant::now() + pause), reply.clone()));
         state.queue.came(None);
         state.queue.fail_all(reply, &mut self.woken);
         drop(state);
@@ -166,14 +165,7 @@ impl<'s> Driver<'s> {
 
     /// Tells those who got replies.
     fn wake(&mut self) {
-        if self.woken.is_empty() {
-            return;
-        }
-        let tellings = &self.shared.tellings;
-        tellings.store(tellings.load(Relaxed) + 1, Release);
-        for waker in self.woken.drain(..) {
-            waker.wake();
-        }
+        self.shared.wake(&mut self.woken);
     }
 
     /// Exchanges requests and replies until the connection ends.

@@ -416,6 +416,7 @@ impl Queue {
         value: Bytes,
         woken: &mut Vec<Waker>,
     ) -> Result<(), OutOfStep> {
+        self.no_end_is_due()?;
         let is_meta = self.limits.protocol == Protocol::Meta;
         let front = self.order.front().filter(|entry| is_meta || entry.is_verbatim);
         let Some(&Entry { op, slot, place, is_verbatim, .. }) = front else {
@@ -431,7 +432,16 @@ impl Queue {
         Ok(())
     }
 
+    /// Fails between the last value of a line and its `END`: what comes there is no answer to the next request.
+    fn no_end_is_due(&self) -> Result<(), OutOfStep> {
+        if self.is_end_due {
+            return Err(OutOfStep("a reply came in place of the END after the last value".into()));
+        }
+        Ok(())
+    }
+
     fn line(&mut self, line: Line<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
+        self.no_end_is_due()?;
         let Some(&Entry { op, slot, place, .. }) = self.order.front() else {
             return Err(OutOfStep(format!("nobody asked for {line:?}")));
         };

@@ -236,6 +236,27 @@ fn what_is_no_answer_ends_the_connection() {
     }
 }
 
+/// After the last value of a line only its `END` may come: an error there would be taken for the next request's reply,
+/// and so would each reply after it.
+#[test]
+fn what_comes_between_the_last_value_and_its_end_answers_nobody() {
+    let strays =
+        ["SERVER_ERROR out of memory\r\n", "ERROR\r\n", "STORED\r\n", "NOT_FOUND\r\n", "HD\r\n"];
+    for next in [Op::Set, Op::Delete, Op::Touch, Op::Get, Op::LeaseGet] {
+        for stray in strays {
+            let mut queue = connected();
+            let slots = [ask(&mut queue, Op::Gets, "k"), ask(&mut queue, next, "next")];
+            let mut input = BytesMut::from("VALUE k 0 1 9\r\nx\r\n");
+            input.extend_from_slice(stray.as_bytes());
+            assert!(queue.receive(&mut input, &mut Vec::new()).is_err(), "{next:?} {stray:?}");
+            assert_eq!(take(&mut queue, slots[0]).map(|reply| reply.value), Some("x".into()));
+            assert_eq!(take(&mut queue, slots[1]), None, "{next:?} {stray:?}");
+            queue.fail_all(&Reply::new(Outcome::RemoteError), &mut Vec::new());
+            assert!(take(&mut queue, slots[1]).is_some());
+        }
+    }
+}
+
 #[test]
 fn a_late_reply_is_dropped_and_the_next_one_still_meets_its_request() {
     let mut queue = connected();
