@@ -238,8 +238,8 @@ mod tests {
             canned.ask(&get);
             assert_eq!(canned.asked(), ["a get k"], "its copy is still under way");
         }
-        canned.wait(Duration::from_secs(600));
-        canned.ask(&get);
+        // Each takes a minute.
+        (0..10).for_each(|_| drop(canned.ask(&get)));
         canned.asked();
         canned.ask(&get);
         assert_eq!(canned.asked().len(), 0, "it is over");
