@@ -90,8 +90,10 @@ impl Config {
         sources: &mut dyn Sources,
     ) -> Result<Self, ConfigError> {
         let budget = Budget::new(settings.config_budget_bytes);
-        let mut json = macros::preprocess(text, settings.constants(), sources, &budget)?;
         let mut findings = Findings::default();
+        let constants = settings.constants();
+        let mut json =
+            macros::preprocess(text, constants, (&mut *sources, &budget, &mut findings))?;
         findings.look(&json);
         members::expand(&mut json, sources)?;
         let flavors = flavor::read_all(&json, settings, (sources, &budget), &mut findings)?;

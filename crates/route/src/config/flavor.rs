@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::budget::Budget;
+use super::macros::Reading;
 use super::shape::check::Findings;
 use super::{Config, ConfigError, Json, Object, Sources, Value, json, macros};
 use crate::Settings;
@@ -44,7 +45,7 @@ pub(crate) fn read_all(
                 if let Some((name, line)) = named_by(object)
                     && !flavors.contains_key(name)
                 {
-                    let flavor = Flavor::read(name, settings, sources, budget);
+                    let flavor = Flavor::read(name, settings, (&mut *sources, budget, findings));
                     let within = |error: ConfigError| {
                         ConfigError { line, ..error }.within(format!("flavor '{name}'"))
                     };
@@ -69,11 +70,10 @@ impl Flavor {
     fn read(
         path: &str,
         settings: &Settings,
-        sources: &mut dyn Sources,
-        budget: &Budget,
+        (sources, budget, findings): Reading<'_>,
     ) -> Result<Self> {
         let text = sources.read(path).map_err(ConfigError::new)?;
-        let flavor = json::parse_within(&text, budget)?;
+        let flavor = json::parse_within(&text, budget, findings)?;
         let named = flavor.get("options").and_then(Json::as_object);
         let named = named.ok_or_else(|| ConfigError::new("no object 'options'"))?;
         let options: BTreeMap<_, _> =
@@ -89,7 +89,7 @@ impl Flavor {
         };
         let text = text.map_err(ConfigError::new)?;
         let settings = tuned(&options, settings)?;
-        let json = macros::preprocess(&text, settings.constants(), sources, budget)?;
+        let json = macros::preprocess(&text, settings.constants(), (sources, budget, findings))?;
         Ok(Self {
             config: Config { json, flavors: Flavors::new(), findings: Findings::default() },
             options,

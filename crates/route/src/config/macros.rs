@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::budget::{Budget, MEMBER_BYTES, VALUE_BYTES, check_depth};
+use super::shape::check::Findings;
 use super::{ConfigError, Json, Object, Sources, Value, json};
 
 mod calls;
@@ -34,6 +35,9 @@ type Result<T> = std::result::Result<T, ConfigError>;
 /// Deeper than any configuration, shallower than the stack.
 const NESTED_MAX: u32 = 250;
 
+/// Where more is read from, within which budget, and where mistakes are noted.
+pub(crate) type Reading<'r> = (&'r mut dyn Sources, &'r Budget, &'r mut Findings);
+
 /// Expands each macro of `text`; `constants` are what the process knows by name.
 ///
 /// # Errors
@@ -41,15 +45,14 @@ const NESTED_MAX: u32 = 250;
 pub(crate) fn preprocess(
     text: &str,
     constants: BTreeMap<String, Json>,
-    sources: &mut dyn Sources,
-    budget: &Budget,
+    (sources, budget, findings): Reading<'_>,
 ) -> Result<Json> {
-    let mut config = json::parse_within(text, budget)?;
+    let mut config = json::parse_within(text, budget, findings)?;
     let Value::Object(members) = &mut config.value else {
         return Err(ConfigError::at(config.line, "config is not an object"));
     };
     let definitions = members.remove("macros");
-    let mut macros = Macros::new(constants, sources, budget);
+    let mut macros = Macros::new(constants, (sources, budget, findings));
     if let Some(definitions) = definitions {
         macros.define_all(definitions)?;
     }
@@ -60,7 +63,7 @@ pub(crate) fn preprocess(
 
 /// The types of objects that are calls, but for macros that a configuration defines.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|function| function.name).chain(calls::NAMES.iter().copied())
+    FUNCTIONS.iter().map(|function| function.name).chain(calls::names())
 }
 
 /// What names mean while a configuration is expanded.
@@ -70,6 +73,7 @@ struct Macros<'s> {
     imported: BTreeMap<String, Import>,
     sources: &'s mut dyn Sources,
     budget: &'s Budget,
+    findings: &'s mut Findings,
     nested: u32,
 }
 
@@ -97,18 +101,14 @@ struct Args<'a> {
 }
 
 impl<'s> Macros<'s> {
-    fn new(
-        constants: BTreeMap<String, Json>,
-        sources: &'s mut dyn Sources,
-        budget: &'s Budget,
-    ) -> Self {
+    fn new(constants: BTreeMap<String, Json>, (sources, budget, findings): Reading<'s>) -> Self {
         let raw = |(name, value)| (name, Constant::Raw(Rc::new(value)));
         let defined = FUNCTIONS
             .iter()
             .map(|function| (function.name.to_owned(), Rc::new(Macro::Function(function))))
             .collect();
         let constants = constants.into_iter().map(raw).collect();
-        Self { constants, defined, imported: BTreeMap::new(), sources, budget, nested: 0 }
+        Self { constants, defined, imported: BTreeMap::new(), sources, budget, findings, nested: 0 }
     }
 
     fn define_all(&mut self, definitions: Json) -> Result<()> {
@@ -131,6 +131,10 @@ impl<'s> Macros<'s> {
         let Some(result) = definition.get("result").cloned() else {
             return fail("'result' not found".to_owned());
         };
+        if let Some(object) = definition.as_object() {
+            let known: &[&str] = &["result", "params"];
+            self.findings.look_at_call(&format!("macro '{name}'"), object, known);
+        }
         match definition.get("type").and_then(Json::as_str) {
             Some("constDef") => {
                 self.constants.insert(name.to_owned(), Constant::Raw(Rc::new(result)));
@@ -207,12 +211,18 @@ impl<'s> Macros<'s> {
         if let Some(kind) = object.get("type") {
             let kind = self.expand(self.copy(kind)?, scope)?;
             let name = kind.as_str().unwrap_or_default();
-            if let Some(call) = calls::find(name) {
+            if let Some((call, known)) = calls::find(name) {
+                if !known.is_empty() {
+                    self.findings.look_at_call(&format!("built-in '{name}'"), &object, known);
+                }
                 return call(self, object, scope)
                     .map_err(|error| error.within(format!("Built-in '{name}'")));
             }
             if let Some(definition) = self.defined.get(name).cloned() {
-                let values = params::by_name(&definition.params(), object);
+                let params = definition.params();
+                let known: Vec<&str> = params.iter().map(|(name, _)| *name).collect();
+                self.findings.look_at_call(&format!("macro '{name}'"), &object, &known);
+                let values = params::by_name(&params, object);
                 return values
                     .and_then(|values| self.call(&definition, Args { values, scope }))
                     .map_err(|error| error.within(format!("Macro '{name}'")));

@@ -45,9 +45,11 @@ impl Aside {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Lost::Stuck)?;
         let (done, result) = oneshot::channel();
         let run = move || {
-            // Whoever gave it up hears nothing any more.
-            let _ = done.send(work());
+            let value = work();
+            // Before it is known to be done: the next one may come at once.
             drop(place);
+            // Whoever gave it up hears nothing any more.
+            let _ = done.send(value);
         };
         let thread =
             thread::Builder::new().name("configuration".to_owned()).stack_size(STACK_BYTES);

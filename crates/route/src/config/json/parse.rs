@@ -5,18 +5,23 @@
 use super::{Json, Object, Value};
 use crate::config::ConfigError;
 use crate::config::budget::{BUDGET_BYTES, Budget, DEPTH_MAX, MEMBER_BYTES, VALUE_BYTES};
+use crate::config::shape::check::Findings;
 
 /// Reads one value, and nothing but comments after it.
 ///
 /// # Errors
 /// What was expected, and on which line.
 pub fn parse(text: &str) -> Result<Json, ConfigError> {
-    parse_within(text, &Budget::new(BUDGET_BYTES))
+    parse_within(text, &Budget::new(BUDGET_BYTES), &mut Findings::default())
 }
 
-/// As [`parse`], of a text that is one of several.
-pub(crate) fn parse_within(text: &str, budget: &Budget) -> Result<Json, ConfigError> {
-    let mut parser = Parser { rest: text, line: 1, depth: 0, budget };
+/// As [`parse`], of a text that is one of several; members that are there twice are found.
+pub(crate) fn parse_within(
+    text: &str,
+    budget: &Budget,
+    findings: &mut Findings,
+) -> Result<Json, ConfigError> {
+    let mut parser = Parser { rest: text, line: 1, depth: 0, budget, findings };
     let json = parser.value()?;
     parser.skip_blanks()?;
     if parser.rest.is_empty() { Ok(json) } else { Err(parser.error("the end of the text")) }
@@ -27,6 +32,7 @@ struct Parser<'t> {
     line: u32,
     depth: usize,
     budget: &'t Budget,
+    findings: &'t mut Findings,
 }
 
 impl Parser<'_> {
@@ -110,6 +116,10 @@ impl Parser<'_> {
                 return Err(self.error("':'"));
             }
             self.budget.charge(MEMBER_BYTES)?;
+            if members.get(&name).is_some() {
+                let message = format!("'{name}' stands twice, and the last one counts");
+                self.findings.mistake(self.line, message);
+            }
             members.insert(name, self.value()?);
             if !self.eat(',')? && !self.rest.starts_with('}') {
                 return Err(self.error("',' or '}'"));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::preprocess;
 use crate::Sources;
 use crate::config::budget::{BUDGET_BYTES, Budget};
+use crate::config::shape::check::Findings;
 
 /// Each file's text is made from its name.
 struct Files(fn(&str) -> String);
@@ -17,7 +18,8 @@ impl Sources for Files {
 
 fn refused(text: &str, files: fn(&str) -> String) -> String {
     let budget = Budget::new(BUDGET_BYTES);
-    let expanded = preprocess(text, BTreeMap::new(), &mut Files(files), &budget);
+    let expanded =
+        preprocess(text, BTreeMap::new(), (&mut Files(files), &budget, &mut Findings::default()));
     expanded.expect_err(&text[..text.len().min(200)]).to_string()
 }
 
@@ -94,8 +96,11 @@ fn imports_that_never_end_are_refused() {
     assert!(refused("{\"x\": \"@import(a)\"}", chain).contains("Too many nested macros"));
     let forgiven = |_: &str| "[\"@import(own,1)\", \"@import(own,1)\"]".to_owned();
     let budget = Budget::new(BUDGET_BYTES);
-    let expanded =
-        preprocess("{\"x\": \"@import(own)\"}", BTreeMap::new(), &mut Files(forgiven), &budget);
+    let expanded = preprocess(
+        "{\"x\": \"@import(own)\"}",
+        BTreeMap::new(),
+        (&mut Files(forgiven), &budget, &mut Findings::default()),
+    );
     assert_eq!(expanded.map(|json| json.to_string()), Ok("{\"x\":[\"1\",\"1\"]}".to_owned()));
     let huge = |_: &str| format!("\"{}\"", "x".repeat(15 << 20));
     let many: Vec<String> = (0..20).map(|n| format!("\"@import(f{n})\"")).collect();
@@ -111,5 +116,12 @@ fn a_file_of_very_many_values_is_refused_and_one_of_many_is_read() {
     assert!(refused(&many(1_000_000), none).contains("64 MB"));
     assert!(refused(&format!("{{\"x\": [{}1]}}", "1,".repeat(8_000_000)), none).contains("64 MB"));
     let budget = Budget::new(BUDGET_BYTES);
-    assert!(preprocess(&many(100_000), BTreeMap::new(), &mut Files(none), &budget).is_ok());
+    assert!(
+        preprocess(
+            &many(100_000),
+            BTreeMap::new(),
+            (&mut Files(none), &budget, &mut Findings::default())
+        )
+        .is_ok()
+    );
 }

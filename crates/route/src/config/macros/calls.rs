@@ -6,19 +6,37 @@ use super::{ConfigError, Json, Local, Macros, Object, Result, Scope, Value};
 
 type Built = fn(&mut Macros<'_>, Object, &Scope<'_>) -> Result<Json>;
 
-/// What [`find`] knows.
-pub(super) const NAMES: &[&str] = &["macroDef", "constDef", "transform", "process", "foreach"];
+/// Calls by their type's name, and the fields that they have; a definition's are looked at where it is defined.
+const BUILT: &[(&str, Built, &[&str])] = &[
+    // A definition stays as it is until somebody calls it.
+    ("macroDef", defined, &[]),
+    ("constDef", defined, &[]),
+    (
+        "transform",
+        transform,
+        &["dictionary", "itemName", "itemTransform", "keyName", "keyTransform"],
+    ),
+    (
+        "process",
+        process,
+        &["dictionary", "initialValue", "itemName", "keyName", "transform", "valueName"],
+    ),
+    ("foreach", foreach, &["from", "item", "key", "noMatchResult", "top", "use", "where"]),
+];
 
-/// What a type's name stands for, if it is one of these.
-pub(super) fn find(name: &str) -> Option<Built> {
-    match name {
-        // A definition stays as it is until somebody calls it.
-        "macroDef" | "constDef" => Some(|_, object, _| Ok(Value::Object(object).into())),
-        "transform" => Some(transform),
-        "process" => Some(process),
-        "foreach" => Some(foreach),
-        _ => None,
-    }
+/// The names of all.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    BUILT.iter().map(|(name, ..)| *name)
+}
+
+/// What a type's name stands for, if it is one of these, and the fields that it has.
+pub(super) fn find(name: &str) -> Option<(Built, &'static [&'static str])> {
+    let found = BUILT.iter().find(|(known, ..)| *known == name);
+    found.map(|(_, built, fields)| (*built, *fields))
+}
+
+fn defined(_: &mut Macros<'_>, object: Object, _: &Scope<'_>) -> Result<Json> {
+    Ok(Value::Object(object).into())
 }
 
 /// Whether it was an object, and key and item of each member or element.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::preprocess;
 use crate::config::budget::{BUDGET_BYTES, Budget};
+use crate::config::shape::check::Findings;
 use crate::config::{ConfigError, Json, Sources, json};
 
 struct Files(BTreeMap<&'static str, &'static str>);
@@ -21,7 +22,8 @@ fn expand(text: &str) -> Result<Json, ConfigError> {
         constants.into_iter().map(|(name, value): (&str, Json)| (name.to_owned(), value));
     let files = [("a.json", r#"{"x": "%region%", /* c */ }"#), ("bad.json", "{")];
     let budget = Budget::new(BUDGET_BYTES);
-    preprocess(text, constants.collect(), &mut Files(files.into_iter().collect()), &budget)
+    let mut files = Files(files.into_iter().collect());
+    preprocess(text, constants.collect(), (&mut files, &budget, &mut Findings::default()))
 }
 
 impl From<i32> for Json {
@@ -170,4 +172,31 @@ fn a_seeded_shuffle_is_a_permutation_and_the_same_each_time() {
         elements.as_array().unwrap().iter().filter_map(Json::as_int).collect();
     elements.sort_unstable();
     assert_eq!(elements, [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn what_no_call_reads_and_what_stands_twice_is_found() {
+    for (text, said) in [
+        (
+            r#"{"macros": {"m": {"type": "macroDef", "parms": ["x"], "result": 1}}}"#,
+            "macro 'm': unknown field 'parms', did you mean 'params'?",
+        ),
+        (
+            r#"{"macros": {"m": {"type": "macroDef", "params": ["pool"], "result": 1}},
+                "x": {"type": "m", "pool": 1, "poll": 2}}"#,
+            "macro 'm': unknown field 'poll', did you mean 'pool'?",
+        ),
+        (
+            r#"{"x": {"type": "transform", "dictionary": [], "itemTransfrom": 1}}"#,
+            "built-in 'transform': unknown field 'itemTransfrom', did you mean 'itemTransform'?",
+        ),
+        (r#"{"x": {"type": "int", "value": 1, "vale": 2}}"#, "did you mean 'value'?"),
+        (r#"{"pools": {"A": 1, "A": 2}}"#, "'A' stands twice, and the last one counts"),
+    ] {
+        let (budget, mut findings) = (Budget::new(BUDGET_BYTES), Findings::default());
+        let mut files = Files(BTreeMap::new());
+        preprocess(text, BTreeMap::new(), (&mut files, &budget, &mut findings)).unwrap();
+        let found: Vec<&str> = findings.mistakes.iter().map(|found| &*found.message).collect();
+        assert!(found.len() == 1 && found[0].contains(said), "{text}: {found:?}");
+    }
 }

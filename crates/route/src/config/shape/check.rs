@@ -26,9 +26,22 @@ impl Findings {
         self.object(&CONFIG, config, &format!("{whose}: {}", CONFIG.name));
     }
 
-    fn mistake(&mut self, line: u32, message: String) {
-        if self.mistakes.len() < MISTAKES_MAX {
-            self.mistakes.push(ConfigError::at(line, message));
+    /// Notes a mistake, unless it is known: a macro's body is looked at wherever the macro is used.
+    pub(crate) fn mistake(&mut self, line: u32, message: String) {
+        let mistake = ConfigError::at(line, message);
+        if self.mistakes.len() < MISTAKES_MAX && !self.mistakes.contains(&mistake) {
+            self.mistakes.push(mistake);
+        }
+    }
+
+    /// Looks for members of a call or of a definition that aren't among `known`.
+    pub(crate) fn look_at_call(&mut self, at: &str, object: &Object, known: &[&str]) {
+        let is_every_calls = |name: &str| ["type", "vars"].contains(&name) || is_comment(name);
+        for (name, value) in object.iter() {
+            if !known.contains(&name) && !is_every_calls(name) {
+                let message = format!("{at}: unknown field '{name}'{}", perhaps(name, known));
+                self.mistake(value.line, message);
+            }
         }
     }
 
