@@ -9,6 +9,7 @@ use crate::histogram::Distribution;
 use crate::holdoff::HoldOff;
 use crate::item::ItemRef;
 use crate::lease::Leases;
+use crate::locks::{Lock, SLOTS};
 use crate::mover::Mover;
 use crate::persist::{self, Start};
 use crate::policy::Eviction;
@@ -18,7 +19,6 @@ use crate::stats::{Registry, Totals};
 use crate::transient::{Transient, Transients};
 use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
-use parking_lot::Mutex;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -48,7 +48,7 @@ pub struct Cache<I: Index = AnyIndex> {
     /// What the seed comes to; all of the hash's key.
     secrets: RapidSecrets,
     /// Handle slots not in use.
-    slots: Mutex<Vec<usize>>,
+    slots: Lock<Vec<usize>, SLOTS>,
 }
 
 impl Cache {
@@ -98,7 +98,7 @@ impl<I: Index> Cache<I> {
             memory_path: config.memory_file.as_ref().map(|file| file.path.clone()),
             hash_seed,
             secrets: RapidSecrets::seed(hash_seed),
-            slots: Mutex::new((0..config.handles_max).rev().collect()),
+            slots: Lock::new((0..config.handles_max).rev().collect()),
             slab,
         };
         cache.take_over();
@@ -119,7 +119,7 @@ impl<I: Index> Cache<I> {
         let slots = self.slots.lock();
         let has_none = slots.len() == self.stats.handles_max();
         if has_none {
-            std::mem::forget(slots);
+            slots.keep();
         }
         has_none
     }

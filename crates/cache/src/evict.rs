@@ -10,6 +10,7 @@
 use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::ItemRef;
+use crate::locks::{CLASS, Guard};
 use crate::policy::{Eviction, Order, Victim};
 use crate::ring::Places;
 use crate::s3clock::{Probationers, Shares};
@@ -17,7 +18,6 @@ use crate::slab::{Allocated, ClassState, Owned};
 use crate::stats::ClassCounter;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
-use parking_lot::MutexGuard;
 
 /// Of so many pages one may be on its way from class to class, and one more.
 const DRAINING_SHARE: usize = 8;
@@ -147,7 +147,7 @@ impl<I: Index> Handle<'_, I> {
     /// Shows each arrival to `place`, with one lock for each run of one class.
     fn settle_by(&self, place: impl Fn(&mut ClassState, Class, Location)) {
         let slab = &self.cache.slab;
-        let mut held: Option<(Class, MutexGuard<'_, ClassState>)> = None;
+        let mut held: Option<(Class, Guard<'_, ClassState, CLASS>)> = None;
         for at in self.arrivals.borrow_mut().drain(..) {
             let class = slab.class_of(at);
             if held.as_ref().is_none_or(|(of, _)| *of != class) {
@@ -188,7 +188,7 @@ impl<I: Index> Handle<'_, I> {
     /// online and saw it published.
     pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
         let at = item.location();
-        let Some(mut entry) = self.cache.index.find_entry(hash, |found| found == at) else {
+        let Some(mut entry) = self.cache.find_place(hash, |found| found == at) else {
             return false;
         };
         let header = item.mark_retired();

@@ -19,11 +19,11 @@ use crate::cache::Cache;
 use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
+use crate::locks::{FLUSH, Lock};
 use crate::mover::Moving;
 use crate::persist::head::Head;
 use guira_index::{AnyIndex, Index};
 use guira_policy::Tuner;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How often last accesses are looked through: half the time that the field can tell.
@@ -41,7 +41,7 @@ pub(crate) struct Flush {
     generation: AtomicU32,
     /// The second at which a flush is due; 0 for none.
     due: AtomicU32,
-    behind: Mutex<Behind>,
+    behind: Lock<Behind, FLUSH>,
 }
 
 /// How far the cleaning up is behind the flushes.

@@ -9,12 +9,12 @@ use crate::cache::Shared;
 use crate::classes::Class;
 use crate::clock::Moment;
 use crate::item::{Header, ItemRef};
+use crate::locks::{LEAF, Lock};
 use crate::notes::Notes;
 use crate::stats::{ClassCounter, Counter, Counts};
 use crate::tune::Sample;
 use crate::{Cache, Totals};
 use guira_index::{AnyIndex, Hash, Index, Location};
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -64,7 +64,7 @@ pub(crate) struct Limbo {
 /// Retired chunks whose handle went to sleep or away: any handle frees them.
 #[derive(Default)]
 pub(crate) struct Orphans {
-    chunks: Mutex<Vec<(u64, Location)>>,
+    chunks: Lock<Vec<(u64, Location)>, LEAF>,
     count: AtomicUsize,
 }
 

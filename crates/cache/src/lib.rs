@@ -22,8 +22,8 @@
 //! has ended the turn in which it could have seen it.
 //!
 //! # Lock order
-//! sweep → class → pool, class → bucket, and lease → bucket. Whoever holds a bucket (an index entry) takes no
-//! other lock. No lock is held over a turn.
+//! `locks.rs` has it, and a debug build checks it: mover → flush → lease → class → pool → a key's place in the index.
+//! Under a key's place no lock is taken. No lock is held over a turn.
 //!
 //! # Time
 //! `now` is a parameter everywhere: whole seconds since the cache was made, counted from
@@ -47,6 +47,7 @@ mod holdoff;
 mod item;
 mod lease;
 mod list;
+mod locks;
 mod mover;
 mod notes;
 mod persist;

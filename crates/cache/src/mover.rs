@@ -20,10 +20,10 @@ use crate::classes::Class;
 use crate::flush::Sweeper;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
+use crate::locks::{Lock, MOVER};
 use crate::slab::Owned;
 use crate::unpublished::Unpublished;
 use guira_index::{Entry, Index};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -63,7 +63,7 @@ pub struct Moves {
 /// What the mover and those who ask it for something share.
 #[derive(Default)]
 pub(crate) struct Mover {
-    state: Mutex<State>,
+    state: Lock<State, MOVER>,
     /// How many want that items stay where they are.
     holds: AtomicUsize,
     moved: Counts,
@@ -321,7 +321,7 @@ impl<I: Index> Handle<'_, I> {
     fn put_in_place(&self, item: &ItemRef<'_>, key: &Key<'_>, new: Unpublished) -> Carried {
         let slab = &self.cache.slab;
         let at = item.location();
-        let Some(mut entry) = self.cache.index.find_entry(key.hash, |found| found == at) else {
+        let Some(mut entry) = self.cache.find_place(key.hash, |found| found == at) else {
             self.discard(new);
             return Carried::Gone;
         };

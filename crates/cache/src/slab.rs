@@ -26,11 +26,11 @@ use crate::arena::Arena;
 use crate::balance::Victims;
 use crate::classes::{CHUNK_MIN, Class, Classes};
 use crate::config::{Config, Slabs};
+use crate::locks::{CLASS, Guard, Lock, POOL};
 use crate::persist;
 use crate::persist::head::PageNote;
 use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 mod moving;
@@ -149,10 +149,10 @@ pub(crate) struct Slab {
     pub(crate) arena: Arena,
     pub(crate) eviction: Eviction,
     pub(crate) classes: Classes,
-    states: Box<[Mutex<ClassState>]>,
+    states: Box<[Lock<ClassState, CLASS>]>,
     page_class: Box<[AtomicU8]>,
     pages: Box<[PageState]>,
-    pool: Mutex<Pool>,
+    pool: Lock<Pool, POOL>,
     pages_max: AtomicUsize,
     page_bytes: usize,
     slot_bits: u32,
@@ -188,12 +188,12 @@ impl Slab {
             arena,
             eviction: config.eviction,
             states: (0..classes.len())
-                .map(|_| Mutex::new(ClassState::new(config.eviction.order())))
+                .map(|_| Lock::new(ClassState::new(config.eviction.order())))
                 .collect(),
             classes,
             page_class: (0..pages).map(|_| AtomicU8::new(0)).collect(),
             pages: (0..pages).map(|_| PageState::default()).collect(),
-            pool: Mutex::new(Pool::default()),
+            pool: Lock::new(Pool::default()),
             pages_max: AtomicUsize::new(pages_max),
             page_bytes,
             slot_bits: (page_bytes / CHUNK_MIN).trailing_zeros(),
@@ -255,7 +255,7 @@ impl Slab {
 
     /// As [`Slab::free`] for many, with one lock for each run of one class.
     pub(crate) fn free_all(&self, chunks: impl IntoIterator<Item = Location>) {
-        let mut held: Option<(Class, MutexGuard<'_, ClassState>)> = None;
+        let mut held: Option<(Class, Guard<'_, ClassState, CLASS>)> = None;
         for chunk in chunks {
             let class = self.class_of(chunk);
             if held.as_ref().is_none_or(|(of, _)| *of != class) {
@@ -393,7 +393,7 @@ impl Slab {
     }
 
     /// Locks a class. Callers hold no other class, pool or bucket.
-    pub(crate) fn lock(&self, class: Class) -> MutexGuard<'_, ClassState> {
+    pub(crate) fn lock(&self, class: Class) -> Guard<'_, ClassState, CLASS> {
         self.states[usize::from(class)].lock()
     }
 

@@ -6,7 +6,7 @@
 use crate::classes::Class;
 use crate::histogram::{Distribution, Histogram};
 use crate::item::IDLE_MAX_S;
-use parking_lot::Mutex;
+use crate::locks::{LEAF, Lock};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -120,7 +120,7 @@ impl Counts {
 pub(crate) struct Registry {
     slots: Box<[OnceLock<Counts>]>,
     classes: usize,
-    reset: Mutex<Totals>,
+    reset: Lock<Totals, LEAF>,
 }
 
 impl Registry {
@@ -128,7 +128,7 @@ impl Registry {
         Registry {
             slots: (0..handles).map(|_| OnceLock::new()).collect(),
             classes,
-            reset: Mutex::new(Totals(vec![0; COUNTERS + classes * CLASS_COUNTERS])),
+            reset: Lock::new(Totals(vec![0; COUNTERS + classes * CLASS_COUNTERS])),
         }
     }
 

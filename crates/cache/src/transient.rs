@@ -22,10 +22,10 @@ use crate::clock::Moment;
 use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::item::ItemRef;
+use crate::locks::{LEAF, Lock};
 use crate::slab::Slab;
 use crate::stats::ClassCounter;
 use guira_index::{Index, Location};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The ring that all handles fill and the sweeper empties.
@@ -38,7 +38,7 @@ pub(crate) struct Transient {
     entries: AtomicU64,
     dropped: AtomicU64,
     reclaimed: AtomicU64,
-    ring: Mutex<Ring>,
+    ring: Lock<Ring, LEAF>,
 }
 
 struct Ring {
@@ -69,7 +69,7 @@ impl Transient {
             entries: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             reclaimed: AtomicU64::new(0),
-            ring: Mutex::new(Ring { buckets: vec![Vec::new(); buckets].into(), done_s: 0 }),
+            ring: Lock::new(Ring { buckets: vec![Vec::new(); buckets].into(), done_s: 0 }),
         }
     }
 

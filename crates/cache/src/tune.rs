@@ -11,9 +11,9 @@
 
 use crate::flush::Sweeper;
 use crate::handle::Handle;
+use crate::locks::{LEAF, Lock};
 use guira_index::{Hash, Index};
 use guira_policy::{Request, Tuner, Tuning};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What handles and the sweeper share.
@@ -25,7 +25,7 @@ pub(crate) struct Tune {
     is_wanted: AtomicBool,
     tuning: Packed,
     switches: AtomicU64,
-    samples: Mutex<Vec<Sample>>,
+    samples: Lock<Vec<Sample>, LEAF>,
 }
 
 /// The parameters in one word: hits to pass, and the share of probation in millionths.

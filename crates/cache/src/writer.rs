@@ -223,17 +223,22 @@ impl<I: Index> Handle<'_, I> {
         let swap = Swap { inserts, explicit_cas: how.explicit_cas, advances: true };
         let seen =
             |live: Option<&ItemRef<'_>>| live.is_some_and(|item| how.won || !item.is_withheld());
+        let mut used = None;
         let published = self.swap(key, new, &swap, now, |live| match (how.mode, live) {
             (Mode::Add, _) if how.may_be_held_off && self.is_held_off(key, now) => {
                 Decision::Refuse(Stored::NotStored)
             }
             (Mode::Add, Some(item)) if seen(live) => {
-                self.mark_used(item, now);
+                used = Some(item.location());
                 Decision::Refuse(Stored::NotStored)
             }
             (Mode::Replace, live) if !seen(live) => Decision::Refuse(Stored::NotStored),
             _ => self.compare(key, how.compare, live, life),
         })?;
+        if let Some(at) = used {
+            // With the key's place free again: strict LRU takes the class's lock (locks.rs).
+            self.mark_used(&ItemRef::new(&self.cache.slab, at), now);
+        }
         Ok(match published {
             Published::Put(cas) => Stored::Stored { cas, value_bytes, class },
             Published::Refused(stored) => stored,
@@ -279,12 +284,12 @@ impl<I: Index> Handle<'_, I> {
         let moment = self.moment(now);
         let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
         let mut entry = if swap.inserts {
-            match self.cache.index.entry(key.hash, &self.owner(), is_key) {
+            match self.cache.place(key.hash, is_key) {
                 Ok(entry) => Some(entry),
                 Err(_full) => return Err((NoRoom::OutOfMemory, new)),
             }
         } else {
-            self.cache.index.find_entry(key.hash, is_key)
+            self.cache.find_place(key.hash, is_key)
         };
         let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(slab, at));
         let live = old.filter(|item| !moment.is_past(item));
@@ -426,7 +431,7 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<(ItemRef<'_>, Header, bool), Deleted> {
         let slab = &self.cache.slab;
         let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
-        let Some(mut entry) = self.cache.index.find_entry(key.hash, is_key) else {
+        let Some(mut entry) = self.cache.find_place(key.hash, is_key) else {
             return Err(Deleted::NotFound);
         };
         let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));

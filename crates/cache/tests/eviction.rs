@@ -3,7 +3,7 @@
 //! The cache differs in that it evicts in batches, keeps a reserve, and judges by slab class; that may cost or gain a
 //! little, not more.
 
-use guira_cache::{Cache, Config, Eviction, Handle, NoRoom, Store};
+use guira_cache::{Cache, ClassCounter, Config, Eviction, Handle, Mode, NoRoom, Store, Stored};
 use guira_policy::{Kind, Request, mix};
 
 const KEYS: f64 = 100_000.0;
@@ -174,8 +174,37 @@ fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
                 }
             }
         }
-        assert!(cache.totals().all(guira_cache::ClassCounter::Evicted) > 1_000);
-        let on_probation = cache.totals().all(guira_cache::ClassCounter::OnProbation);
+        assert!(cache.totals().all(ClassCounter::Evicted) > 1_000);
+        let on_probation = cache.totals().all(ClassCounter::OnProbation);
         assert!(on_probation <= cache.len() as u64, "{on_probation} of {}", cache.len());
+    }
+}
+
+/// In a debug build this also checks the order of locks: each refusal is a use, which strict LRU notes under the class's.
+#[test]
+fn an_add_that_is_refused_counts_as_a_use() {
+    for eviction in Eviction::ALL {
+        let config =
+            Config { memory_bytes: 1 << 20, eviction, handles_max: 1, ..Config::default() };
+        let cache = Cache::new(&config).expect("memory for it");
+        let mut handle = cache.handle();
+        stored(&mut handle, b"asked for");
+        for n in 0..30_000 {
+            if n % 100 == 0 {
+                let how = Store { mode: Mode::Add, ..Store::default() };
+                let add = || handle.store(&handle.key(b"asked for"), b"other", &how, 10);
+                let refused = match add() {
+                    Err(NoRoom::Later) => None,
+                    other => Some(other),
+                };
+                handle.quiesce();
+                assert!(
+                    matches!(refused, None | Some(Ok(Stored::NotStored))),
+                    "{eviction}, {n}: {refused:?}"
+                );
+            }
+            stored(&mut handle, format!("once only {n}").as_bytes());
+        }
+        assert!(cache.totals().all(ClassCounter::Evicted) > 1_000, "{eviction}");
     }
 }

@@ -14,7 +14,7 @@
 //! A lock and a line or two. Where nobody asked for a lease: one load. A full set gives up a record, the oldest, if
 //! possible one without a token: a token that goes so stores nothing any more, and its key may have another at once.
 
-use parking_lot::{Mutex, MutexGuard};
+use crate::locks::{Guard, LEASE, Lock};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -129,7 +129,7 @@ pub(crate) struct Answer {
 
 /// The records of all keys.
 pub(crate) struct Leases {
-    sets: OnceLock<Box<[Mutex<Set>]>>,
+    sets: OnceLock<Box<[Lock<Set, LEASE>]>>,
     pub(crate) terms: LeaseTerms,
     stale_bytes: AtomicUsize,
     swept_s: AtomicU32,
@@ -173,7 +173,7 @@ impl Leases {
     }
 
     /// The set of a key, locked, once anybody asked for a lease. Whoever holds it may lock a bucket, and nothing else.
-    pub(crate) fn lock(&self, hash: u64) -> Option<MutexGuard<'_, Set>> {
+    pub(crate) fn lock(&self, hash: u64) -> Option<Guard<'_, Set, LEASE>> {
         let sets = self.sets.get()?;
         Some(sets[set_of(hash, sets.len())].lock())
     }
@@ -183,7 +183,7 @@ impl Leases {
     pub(crate) fn ask(&self, hash: u64, key: &[u8], is_fetching: bool, now: u32) -> Answer {
         let sets = self.sets.get_or_init(|| {
             let count = self.terms.keys_max.div_ceil(WAYS).next_power_of_two();
-            (0..count).map(|_| Mutex::default()).collect()
+            (0..count).map(|_| Lock::default()).collect()
         });
         let mut set = sets[set_of(hash, sets.len())].lock();
         let record = self.place(&mut set, hash, now);

@@ -175,7 +175,7 @@ impl<I: Index> Taking<'_, '_, I> {
         let Handle { cache, .. } = self.handle;
         let key = ItemRef::new(&cache.slab, item.at).key();
         let is_key = |other| ItemRef::is_key(&cache.slab, other, key);
-        let Ok(mut entry) = cache.index.entry(item.hash, &self.handle.owner(), is_key) else {
+        let Ok(mut entry) = cache.place(item.hash, is_key) else {
             return false;
         };
         let Some(twin) = entry.remove() else {

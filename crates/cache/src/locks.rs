@@ -1,0 +1,209 @@
+//! The cache's locks, in one order. A debug build checks it wherever a lock is taken.
+//!
+//! | rank | lock | who holds it |
+//! |---|---|---|
+//! | [`SLOTS`] | free handle slots | whoever makes or drops a handle; the end of a server keeps it |
+//! | [`MOVER`] | page moves that are asked for | `mover.rs` |
+//! | [`FLUSH`] | how far the sweep is behind the flushes | `flush.rs` |
+//! | [`LEASE`] | the lease records of a set of keys | `lease/table.rs` |
+//! | [`CLASS`] | a slab class | `slab.rs`, and the eviction policies |
+//! | [`POOL`] | pages without a class | `slab.rs` |
+//! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
+//! | [`PLACE`] | a key's place in the index: a bucket, or two | `writer.rs`, `evict.rs`, `mover.rs` |
+//!
+//! # Invariants
+//! 1. A thread waits for a lock only while every lock that it holds has a lower rank. So no circle of threads waits for
+//!    each other: whoever holds the highest rank among them doesn't wait.
+//! 2. [`PLACE`] is the highest: under a key's place no lock is taken. Readers that miss wait for it, too.
+//!
+//! # Costs
+//! None in a release build: a lock is `parking_lot`'s, and [`Held`] is nothing. A debug build has a word a thread.
+//! The index orders its buckets among themselves by address; that is its own matter, and is not checked here.
+
+use crate::cache::{Cache, Shared};
+use guira_index::{Entry, Full, Hash, Index, Location};
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
+
+pub(crate) const SLOTS: u8 = 0;
+pub(crate) const MOVER: u8 = 1;
+pub(crate) const FLUSH: u8 = 2;
+pub(crate) const LEASE: u8 = 3;
+pub(crate) const CLASS: u8 = 4;
+pub(crate) const POOL: u8 = 5;
+pub(crate) const LEAF: u8 = 6;
+const PLACE: u8 = 7;
+
+/// A mutex that knows its rank.
+#[derive(Default)]
+pub(crate) struct Lock<T, const RANK: u8>(Mutex<T>);
+
+/// What a [`Lock`] guards, while it is held.
+pub(crate) struct Guard<'l, T, const RANK: u8> {
+    // Given back first: the order of fields is that of their drops.
+    guard: MutexGuard<'l, T>,
+    _held: Held<RANK>,
+}
+
+impl<T, const RANK: u8> Lock<T, RANK> {
+    pub(crate) fn new(value: T) -> Self {
+        Lock(Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    ///
+    /// # Panics
+    /// In a debug build, if the thread holds a lock of this rank or a higher one.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, T, RANK> {
+        let held = Held::take();
+        Guard { guard: self.0.lock(), _held: held }
+    }
+
+    /// The lock, if nobody has it. Whoever doesn't wait can't be waited for, but keeps to the order all the same.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T, RANK>> {
+        let held = Held::take();
+        Some(Guard { guard: self.0.try_lock()?, _held: held })
+    }
+}
+
+impl<T, const RANK: u8> Guard<'_, T, RANK> {
+    /// Never gives the lock back: whoever asks for it waits for ever.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self.guard);
+    }
+}
+
+impl<T, const RANK: u8> Deref for Guard<'_, T, RANK> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// A key's place in the index, locked.
+pub(crate) struct Place<E> {
+    entry: E,
+    _held: Held<PLACE>,
+}
+
+impl<E: Entry> Entry for Place<E> {
+    #[inline]
+    fn location(&self) -> Option<Location> {
+        self.entry.location()
+    }
+
+    #[inline]
+    fn put(&mut self, new: Location) -> Option<Location> {
+        self.entry.put(new)
+    }
+
+    #[inline]
+    fn remove(&mut self) -> Option<Location> {
+        self.entry.remove()
+    }
+}
+
+impl<I: Index> Cache<I> {
+    /// Locks a key's place in the index, be the key there or not.
+    ///
+    /// # Errors
+    /// The index is [`Full`].
+    #[inline]
+    pub(crate) fn place(
+        &self,
+        hash: Hash,
+        is_key: impl FnMut(Location) -> bool,
+    ) -> Result<Place<I::Entry<'_>>, Full> {
+        let held = Held::take();
+        let entry = self.index.entry(hash, &Shared(self), is_key)?;
+        Ok(Place { entry, _held: held })
+    }
+
+    /// Locks a key's place in the index, if the key is there.
+    #[inline]
+    pub(crate) fn find_place(
+        &self,
+        hash: Hash,
+        is_key: impl FnMut(Location) -> bool,
+    ) -> Option<Place<I::Entry<'_>>> {
+        let held = Held::take();
+        let entry = self.index.find_entry(hash, is_key)?;
+        Some(Place { entry, _held: held })
+    }
+}
+
+/// That the thread holds, or waits for, a lock of this rank. Stays with its thread.
+struct Held<const RANK: u8>(std::marker::PhantomData<*const ()>);
+
+#[cfg(debug_assertions)]
+std::thread_local! {
+    /// A bit for each rank of which this thread holds a lock.
+    static HELD: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+}
+
+impl<const RANK: u8> Held<RANK> {
+    #[inline]
+    fn take() -> Self {
+        #[cfg(debug_assertions)]
+        {
+            let before = HELD.get();
+            assert!(
+                before >> RANK == 0,
+                "a lock of rank {RANK} is taken under one of rank {}",
+                before.ilog2()
+            );
+            HELD.set(before | 1 << RANK);
+        }
+        Held(std::marker::PhantomData)
+    }
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> Drop for Held<RANK> {
+    fn drop(&mut self) {
+        HELD.set(HELD.get() & !(1 << RANK));
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_taken_in_the_order_of_their_ranks_and_again_when_given_back() {
+        let (class, pool): (Lock<u8, CLASS>, Lock<u8, POOL>) = Default::default();
+        for _ in 0..2 {
+            let held = class.lock();
+            drop(pool.lock());
+            drop(held);
+            drop(pool.lock());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a lock of rank 4 is taken under one of rank 5")]
+    fn a_lock_taken_against_the_order_is_told() {
+        let (class, pool): (Lock<u8, CLASS>, Lock<u8, POOL>) = Default::default();
+        let _held = pool.lock();
+        drop(class.lock());
+    }
+
+    #[test]
+    #[should_panic(expected = "a lock of rank 4 is taken under one of rank 4")]
+    fn two_classes_at_once_are_told() {
+        let (one, other): (Lock<u8, CLASS>, Lock<u8, CLASS>) = Default::default();
+        let _held = one.lock();
+        drop(other.lock());
+    }
+}
