@@ -2,7 +2,8 @@
 //! which outlives the process (persist.rs).
 //!
 //! All unsafe code of the crate is here. The rest sees words (atomics, for whatever may change
-//! after publication) and bytes (plain, for what never does).
+//! after publication) and bytes (plain, for what never does). So here is also [`release_code`], which tells the system
+//! of addresses that are not the arena's.
 //!
 //! # Invariants
 //! 1. `base` points to `words` 4-byte aligned words that stay mapped while the arena lives; before it are `head_words`
@@ -20,6 +21,7 @@
 //! # Costs
 //! Nothing is resident before it is touched. An access is one add and one compare.
 
+use crate::persist;
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
@@ -103,7 +105,9 @@ impl Arena {
     /// The file system refuses, or has no memory for the head.
     pub(crate) fn clear(&self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
+        // Never without its magic, or a crash in between would leave a file that is nobody's.
         file.set_len(0)?;
+        persist::file::begin(file)?;
         file.set_len(((self.head_words + self.words) * 4) as u64)?;
         mapping::back(file, 0, HEAD_BYTES)
     }
@@ -181,6 +185,55 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         mapping::unmap(&self.mapping);
+    }
+}
+
+/// Lets go of the program's code, and its constants, that are resident by now: most of them only the start needed. What
+/// is needed again comes back from the file, or rather from the system's cache of it. Call it when the server has started:
+/// no library is loaded any more.
+///
+/// # Errors
+/// The system doesn't say what is mapped.
+pub fn release_code() -> io::Result<()> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    for mapped in maps.lines().filter_map(Mapped::read) {
+        if mapped.is_code() || mapped.is_first() {
+            mapping::release_file(mapped.start, mapped.bytes);
+        }
+    }
+    Ok(())
+}
+
+/// A line of the system's list of mappings.
+struct Mapped<'l> {
+    start: usize,
+    bytes: usize,
+    rights: &'l str,
+    offset: &'l str,
+    path: &'l str,
+}
+
+impl Mapped<'_> {
+    fn read(line: &str) -> Option<Mapped<'_>> {
+        // start-end rights offset device inode path, the last behind as many spaces as it takes.
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16));
+        let (start, end) = (start.ok()?, end.ok()?);
+        let (rights, offset) = (fields.next()?, fields.next()?);
+        let path = fields.nth(2)?.trim_start();
+        Some(Mapped { start, bytes: end.checked_sub(start)?, rights, offset, path })
+    }
+
+    /// Whether it is the code of the program or of a library.
+    fn is_code(&self) -> bool {
+        self.rights == "r-xp" && self.path.starts_with('/')
+    }
+
+    /// Whether it is what comes before the code in its file: constants, and what the loader reads. The tables that the
+    /// loader writes come behind the code.
+    fn is_first(&self) -> bool {
+        self.rights == "r--p" && self.offset == "00000000" && self.path.starts_with('/')
     }
 }
 
@@ -262,6 +315,14 @@ mod mapping {
         let _ = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
     }
 
+    /// Lets go of a mapping of code, or of the program's constants.
+    pub(super) fn release_file(start: usize, bytes: usize) {
+        let start = std::ptr::with_exposed_provenance_mut(start);
+        // SAFETY: neither code nor constants are written, by the loader or later (code is position independent): there
+        // is no page that would not read the same from the file. Refusal leaves them resident, which is no error.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
+    }
+
     pub(super) fn unmap(mapping: &Mapping) {
         // SAFETY: the arena is being dropped, so no reference into its mapping is left.
         let _ = unsafe { munmap(mapping.start.as_ptr().cast(), mapping.bytes) };
@@ -306,6 +367,8 @@ mod mapping {
     pub(super) fn punch(_file: &File, _at: usize, _len: usize) {}
 
     pub(super) fn fetch(_start: NonNull<u8>, _len: usize) {}
+
+    pub(super) fn release_file(_start: usize, _bytes: usize) {}
 
     pub(super) fn unmap(mapping: &Mapping) {
         // SAFETY: allocated above with this layout, and no reference into it is left.

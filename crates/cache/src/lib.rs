@@ -64,6 +64,7 @@ mod tune;
 mod unpublished;
 mod writer;
 
+pub use arena::release_code;
 pub use balance::Automove;
 pub use cache::Cache;
 pub use config::{Config, ConfigError, Slabs};

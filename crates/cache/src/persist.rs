@@ -36,12 +36,13 @@ use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
 use crate::slab::Slab;
 use guira_index::Index;
-use head::{Head, MAGIC, PageNote, Purpose};
+use head::{Head, PageNote, Purpose};
 use mark::Mark;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub(crate) mod file;
 pub(crate) mod head;
 mod mark;
 mod rebuild;
@@ -110,27 +111,7 @@ pub(crate) fn open(path: &Path) -> Result<File, ConfigError> {
     Mark::read(path).map_err(|error| {
         refuse(format!("cannot read {}: {error}; remove both files", mark::path(path).display()))
     })?;
-    let mut options = File::options();
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-    let file = opened.map_err(|error| refuse(error.to_string()))?;
-    let mut first = [0; 4];
-    let is_read = std::os::unix::fs::FileExt::read_exact_at(&file, &mut first, 0).is_ok();
-    if is_read && !matches!(u32::from_le_bytes(first), 0 | MAGIC) {
-        return Err(refuse("it is not a memory file of Guira; give another name".to_owned()));
-    }
-    if !file.metadata().is_ok_and(|m| m.is_file()) {
-        return Err(refuse("it is not a file".to_owned()));
-    }
-    for attempt in 0..LOCK_TRIES {
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            // A server that was killed gives its memory back before its lock.
-            Err(_) if attempt + 1 < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
-            Err(_) => {}
-        }
-    }
-    Err(refuse("another server has it; stop that one, or give another name".to_owned()))
+    file::open(path).map_err(|error| refuse(error.to_string()))
 }
 
 /// Judges what is in the slab's file, and marks it as in use. What is not to be kept is gone afterwards.
@@ -147,6 +128,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
     let boot = boot();
     let purpose = purpose(slab);
     let judged = judge(head, mark, purpose, boot, slab.pages_reserved());
+    // The mark is gone from the medium before anything of what it vouches for changes there.
     Mark::remove(&file.path).map_err(refuse)?;
     let start = match judged {
         Ok(found) => {
@@ -167,6 +149,12 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
     };
     head.begin(purpose, head.starts().wrapping_add(1), start.cas_floor, boot);
     set_time(head, start.now, file.unix_s);
+    steps::note("head written");
+    if let Some(file) = slab.arena.file() {
+        // A crash of the machine then finds a start that no mark is of.
+        steps::note("file synced");
+        file.sync_data().map_err(refuse)?;
+    }
     Ok(start)
 }
 
@@ -180,7 +168,7 @@ fn judge(
 ) -> Result<Found, String> {
     let before = head.purpose();
     let differs = |what: &str, is: u32, was: u32| Err(format!("{what} is {is} now, and was {was}"));
-    if head.magic() != MAGIC {
+    if head.layout() == 0 {
         return Err("it is new".to_owned());
     }
     if head.layout() != head::LAYOUT {
@@ -308,5 +296,48 @@ const CAS_OF_A_CRASH: u64 = 1 << 32;
 /// For so many keys, first, an index has so many slots, second, when a start enters them: a cuckoo table as full as it
 /// may get would have to move keys about, which took half of the time.
 const KEYS_SHARE: (usize, usize) = (4, 5);
-const LOCK_TRIES: u32 = 40;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// What a start did to its files, in order, for the test that a crash of the machine finds nothing to believe.
+mod steps {
+    #[cfg(not(test))]
+    pub(super) fn note(_: &'static str) {}
+
+    #[cfg(test)]
+    pub(super) use taken::note;
+
+    #[cfg(test)]
+    pub(super) mod taken {
+        use std::cell::RefCell;
+
+        std::thread_local! {
+            pub(in super::super) static STEPS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+        }
+
+        pub(in super::super) fn note(step: &'static str) {
+            STEPS.with_borrow_mut(|steps| steps.push(step));
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_gone_and_the_head_there_for_good_before_the_first_item_is_served() {
+        let path = std::env::temp_dir().join(format!("guira-steps-{}", std::process::id()));
+        let file = MemoryFile { path: path.clone(), unix_s: 1_700_000_000 };
+        let config = Config { memory_bytes: 1 << 20, memory_file: Some(file), ..Config::default() };
+        let taken = || steps::taken::STEPS.take();
+        let cache = Cache::new(&config).unwrap();
+        taken();
+        cache.stop(crate::START_S, 1_700_000_000).unwrap();
+        assert_eq!(taken(), ["mark renamed", "directory synced"]);
+        drop(cache);
+        let cache = Cache::new(&config).unwrap();
+        let steps = ["mark removed", "directory synced", "head written", "file synced"];
+        assert_eq!(taken(), steps);
+        drop(cache);
+        std::fs::remove_file(path).unwrap();
+    }
+}

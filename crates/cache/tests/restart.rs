@@ -4,8 +4,8 @@
 #![cfg(not(miri))]
 
 use guira_cache::{
-    Cache, Compare, Config, ConfigError, Deleted, Eviction, Found, IndexKind, MemoryFile, Mode,
-    NoRoom, START_S, Store, Stored,
+    Cache, Compare, Config, ConfigError, Deleted, Eviction, Found, IndexKind, Kept, MemoryFile,
+    Mode, NoRoom, START_S, Store, Stored,
 };
 use std::collections::HashMap;
 use std::fs;
@@ -38,6 +38,11 @@ impl Place {
     fn try_cache(&self, after_s: i64, config: &Config) -> Result<Cache, ConfigError> {
         let file = MemoryFile { path: self.0.clone(), unix_s: UNIX_S + after_s };
         Cache::new(&Config { memory_file: Some(file), ..config.clone() })
+    }
+
+    /// Why there is no cache over the file.
+    fn refusal(&self) -> String {
+        self.try_cache(0, &small()).err().expect("refused").to_string()
     }
 }
 
@@ -323,13 +328,84 @@ fn a_damaged_head_is_not_believed() {
 fn files_that_are_not_ours_are_left_alone() {
     let place = Place::new();
     fs::write(&place.0, "important").expect("it works");
-    let refused = place.try_cache(0, &small()).err().expect("refused").to_string();
+    let refused = place.refusal();
     assert!(refused.contains("not a memory file of Guira"), "{refused}");
     assert_eq!(fs::read_to_string(&place.0).expect("it works"), "important");
+    // A file of zeroes may be a disk image, or a database that has begun.
+    for content in [&[0; 4096][..], b"Gui"] {
+        fs::write(&place.0, content).expect("it works");
+        let refused = place.refusal();
+        assert!(refused.contains("not a memory file of Guira"), "{refused}");
+        assert_eq!(fs::read(&place.0).expect("it works"), content);
+    }
     fs::remove_file(&place.0).expect("it works");
     fs::write(place.meta(), "").expect("it works");
-    let refused = place.try_cache(0, &small()).err().expect("refused").to_string();
+    let refused = place.refusal();
     assert!(refused.contains("it is not whole"), "{refused}");
+}
+
+#[test]
+fn an_empty_file_is_taken_and_so_is_one_that_a_crash_left_without_its_head() {
+    let place = Place::new();
+    for content in [&b""[..], b"Guir"] {
+        fs::write(&place.0, content).expect("it works");
+        let cache = place.cache(0, &small());
+        assert_eq!(*cache.found(), Found::Nothing("it is new".to_owned()));
+        set(&cache, b"key", b"value", &Store::default());
+    }
+}
+
+#[test]
+fn a_file_that_others_can_reach_is_refused_and_stays_as_it_is() {
+    let (place, other) = (Place::new(), Place::new());
+    drop(other.cache(0, &small()));
+    let before = fs::read(&other.0).expect("it works");
+    std::os::unix::fs::symlink(&other.0, &place.0).expect("it works");
+    assert!(place.refusal().contains("symbolic link"), "{}", place.refusal());
+    fs::remove_file(&place.0).expect("it works");
+    fs::hard_link(&other.0, &place.0).expect("it works");
+    assert!(place.refusal().contains("another name"), "{}", place.refusal());
+    fs::remove_file(&place.0).expect("it works");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    fs::set_permissions(&other.0, mode(0o620)).expect("it works");
+    assert!(other.refusal().contains("others may write it"), "{}", other.refusal());
+    fs::set_permissions(&other.0, mode(0o600)).expect("it works");
+    assert!(fs::read(&other.0).expect("it works") == before, "it was changed");
+}
+
+#[test]
+fn a_mark_is_not_written_through_a_link_that_somebody_laid() {
+    let (place, config) = (Place::new(), small());
+    let victim = Place::new();
+    fs::write(&victim.0, "important").expect("it works");
+    let cache = place.cache(0, &config);
+    let draft = place.0.with_extension("meta.tmp");
+    std::os::unix::fs::symlink(&victim.0, &draft).expect("it works");
+    cache.stop(START_S, UNIX_S).expect("it stops");
+    assert_eq!(fs::read_to_string(&victim.0).expect("it works"), "important");
+    drop(cache);
+    assert!(matches!(place.cache(0, &config).found(), Found::Stopped(_)));
+}
+
+#[test]
+fn an_item_that_links_a_chunk_twice_is_dropped() {
+    let (place, config) = (Place::new(), small());
+    let cache = place.cache(0, &config);
+    let how = Store::default();
+    set(&cache, b"linked twice", &[b'v'; 100_000], &how);
+    set(&cache, b"linked once!", &[b'v'; 100_000], &how);
+    drop(cache);
+    let mut bytes = fs::read(&place.0).expect("it works");
+    let key = bytes.windows(12).position(|at| at == b"linked twice").expect("it is there");
+    // The links' locations follow the key, of whole words.
+    let first = key + 12;
+    bytes.copy_within(first..first + 4, first + 4);
+    fs::write(&place.0, bytes).expect("it works");
+    let cache = place.cache(1, &config);
+    let kept = Kept { items: 1, dead: 0, dropped: 1 };
+    assert_eq!(*cache.found(), Found::Crashed(kept));
+    assert!(get(&cache, b"linked twice").is_none());
+    assert_eq!(get(&cache, b"linked once!").map(|(value, ..)| value), Some(vec![b'v'; 100_000]));
 }
 
 #[test]

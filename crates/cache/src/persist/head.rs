@@ -10,7 +10,8 @@
 //!      1024 …   a word a page: held 1 | class 8 | chunks ever handed out 23
 //! ```
 //! # Invariants
-//! 1. Words 1 to 12 change only while nobody serves; the magic is written after them.
+//! 1. Words 1 to 12 change only while nobody serves. The magic is there from the file's first bytes on; a layout of 0
+//!    says that nothing else is.
 //! 2. A page's word is 0 unless a class has it. A chunk is counted as handed out after its first word became 0, so that
 //!    the first word of every counted chunk says truly whether an item is there.
 //!
@@ -73,10 +74,6 @@ impl<'a> Head<'a> {
         PageNote::from_word(self.get(PAGES + page as usize))
     }
 
-    pub(crate) fn magic(self) -> u32 {
-        self.get(MAGIC_AT)
-    }
-
     pub(crate) fn layout(self) -> u32 {
         self.get(LAYOUT_AT)
     }
@@ -121,7 +118,6 @@ impl<'a> Head<'a> {
             self.set(BOOT_AT + n, word);
         }
         self.set(SUM_AT, self.checksum(LAYOUT_AT..SUM_AT));
-        self.set(MAGIC_AT, MAGIC);
     }
 
     pub(crate) fn generation(self) -> u32 {
@@ -191,7 +187,6 @@ pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"Guir");
 /// The layout of head, pages and items. Whoever changes one of them counts on.
 pub(crate) const LAYOUT: u32 = 1;
 
-const MAGIC_AT: usize = 0;
 const LAYOUT_AT: usize = 1;
 const PURPOSE_AT: [usize; 3] = [2, 3, 4];
 const STARTS_AT: usize = 5;

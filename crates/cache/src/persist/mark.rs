@@ -11,9 +11,9 @@
 //! be by a rename: whole or not at all.
 
 use super::head::LAYOUT;
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use super::{file, steps};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// What a clean stop leaves.
@@ -30,8 +30,9 @@ impl Mark {
     /// # Errors
     /// It can't be read, or no server wrote it.
     pub(super) fn read(memory: &Path) -> io::Result<Option<Mark>> {
-        let text = match fs::read_to_string(path(memory)) {
-            Ok(text) => text,
+        let mut text = String::new();
+        match file::own(File::options().read(true), &path(memory)) {
+            Ok(mut file) => file.read_to_string(&mut text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -42,19 +43,22 @@ impl Mark {
     /// Writes the mark beside `memory`.
     pub(super) fn write(&self, memory: &Path) -> io::Result<()> {
         let draft = beside(memory, ".meta.tmp");
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let mut file = file::draft(&draft)?;
         file.write_all(self.text().as_bytes())?;
         file.sync_all()?;
-        fs::rename(draft, path(memory))
+        fs::rename(draft, path(memory))?;
+        steps::note("mark renamed");
+        file::sync_directory(memory)
     }
 
-    /// Removes the mark beside `memory`, if there is one.
+    /// Removes the mark beside `memory`, if there is one, for good: it won't be back after a crash of the machine.
     pub(super) fn remove(memory: &Path) -> io::Result<()> {
         match fs::remove_file(path(memory)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            removed => removed?,
         }
+        steps::note("mark removed");
+        file::sync_directory(memory)
     }
 
     fn text(&self) -> String {

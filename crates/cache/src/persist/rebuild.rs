@@ -224,7 +224,11 @@ fn whole_item(slab: &Slab, at: Location, header: Header) -> Option<ItemRef<'_>> 
         return None;
     }
     let item = ItemRef::new(slab, at);
-    item.links().all(|link| slab.is_link_of(link, at)).then_some(item)
+    let mut links: Vec<_> = item.links().collect();
+    let are_its_own = links.iter().all(|&link| slab.is_link_of(link, at));
+    // A chunk that is linked twice would be freed twice, and be two items' one day.
+    links.sort_unstable();
+    (are_its_own && links.is_sorted_by(|a, b| a < b)).then_some(item)
 }
 
 /// Lets several threads `work`, each of which takes the next page until there is none.
