@@ -31,7 +31,7 @@ use crate::persist;
 use crate::persist::head::PageNote;
 use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 mod moving;
 mod page;
@@ -153,6 +153,8 @@ pub(crate) struct Slab {
     page_class: Box<[AtomicU8]>,
     pages: Box<[PageState]>,
     pool: Lock<Pool, POOL>,
+    /// [`Pool::room`], for those who don't hold the pool: every store asks how much is left.
+    pool_room: AtomicIsize,
     pages_max: AtomicUsize,
     page_bytes: usize,
     slot_bits: u32,
@@ -194,6 +196,7 @@ impl Slab {
             page_class: (0..pages).map(|_| AtomicU8::new(0)).collect(),
             pages: (0..pages).map(|_| PageState::default()).collect(),
             pool: Lock::new(Pool::default()),
+            pool_room: AtomicIsize::new(0),
             pages_max: AtomicUsize::new(pages_max),
             page_bytes,
             slot_bits: (page_bytes / CHUNK_MIN).trailing_zeros(),
@@ -215,10 +218,7 @@ impl Slab {
             _ => false,
         };
         let chunks = state.pages.len() * slots as usize;
-        let mut free = chunks.saturating_sub(state.used);
-        if free < RESERVE_MAX {
-            free += self.pages_left() * slots as usize;
-        }
+        let free = chunks.saturating_sub(state.used) + self.pages_left() * slots as usize;
         Some(Allocated { chunk, free, chunks, is_known })
     }
 
@@ -292,18 +292,19 @@ impl Slab {
 
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
-        let mut pool = self.pool.lock();
-        let page = pool.take(self.pages_max.load(Relaxed));
         // As in memcached a class's first page comes on top of the limit.
         let has_right = self.classes.are_memcacheds() && !state.had_page;
-        let page =
-            page.or_else(|| has_right.then(|| pool.take_extra(self.pages.len())).flatten())?;
-        drop(pool);
+        let page = self.change_pool(|pool| {
+            let page = pool.take(self.pages_max.load(Relaxed));
+            page.or_else(|| has_right.then(|| pool.take_extra(self.pages.len())).flatten())
+        })?;
         if self.arena.back(page as usize * self.page_bytes, self.page_bytes).is_err() {
             // The file system is full: what classes hold is all that there is.
-            let mut pool = self.pool.lock();
-            pool.give(page, usize::MAX);
-            self.pages_max.fetch_min(pool.held().max(1), Relaxed);
+            let held = self.change_pool(|pool| {
+                pool.give(page, usize::MAX);
+                pool.held()
+            });
+            self.pages_max.fetch_min(held.max(1), Relaxed);
             return None;
         }
         self.enter_page(state, class, page);
@@ -330,12 +331,21 @@ impl Slab {
         }
         self.pages[page as usize].end();
         self.note(page, None);
+        self.change_pool(|pool| {
+            let pages_max = self.pages_max.load(Relaxed);
+            if pool.is_over(pages_max) {
+                self.arena.release(page as usize * self.page_bytes, self.page_bytes);
+            }
+            pool.give(page, pages_max);
+        });
+    }
+
+    /// Changes the pool, and notes what it has room for.
+    fn change_pool<R>(&self, change: impl FnOnce(&mut Pool) -> R) -> R {
         let mut pool = self.pool.lock();
-        let pages_max = self.pages_max.load(Relaxed);
-        if pool.is_over(pages_max) {
-            self.arena.release(page as usize * self.page_bytes, self.page_bytes);
-        }
-        pool.give(page, pages_max);
+        let changed = change(&mut pool);
+        self.pool_room.store(pool.room(), Relaxed);
+        changed
     }
 
     /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
@@ -452,9 +462,10 @@ impl Slab {
         state.pages.iter().chain(&state.draining).copied().collect()
     }
 
-    /// Pages the pool can still give, within the limit.
+    /// Pages the pool can still give, within the limit. May be an instant old.
     pub(crate) fn pages_left(&self) -> usize {
-        self.pool.lock().left(self.pages_max.load(Relaxed))
+        let room = self.pool_room.load(Relaxed).saturating_add_unsigned(self.pages_limit());
+        usize::try_from(room).unwrap_or(0)
     }
 
     /// Free chunks that a class of so many keeps ahead once it evicts: none where few of memcached's are large.

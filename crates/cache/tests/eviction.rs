@@ -208,3 +208,18 @@ fn an_add_that_is_refused_counts_as_a_use() {
         assert!(cache.totals().all(ClassCounter::Evicted) > 1_000, "{eviction}");
     }
 }
+
+#[test]
+fn while_there_is_room_only_a_share_of_what_comes_goes_on_probation() {
+    let config = Config { memory_bytes: 16 << 20, handles_max: 1, ..Config::default() };
+    let cache = Cache::new(&config).expect("memory for it");
+    let mut handle = cache.handle();
+    let count = 100_000;
+    for n in 0..count {
+        stored(&mut handle, format!("key-{n:012}").as_bytes());
+    }
+    let on_probation = cache.totals().all(ClassCounter::OnProbation);
+    assert_eq!(cache.len(), count, "there is room");
+    let share = on_probation as f64 / count as f64;
+    assert!((0.23..0.27).contains(&share), "{share} of the items, of a share of 0.25");
+}

@@ -46,12 +46,13 @@ impl Slab {
     /// Gives the page that is moved to its class, or to the pool, if it is empty by now.
     pub(crate) fn arrive(&self, page: u32, to: Option<Class>) -> bool {
         let Some(class) = to else {
-            let mut pool = self.pool.lock();
-            let has_moved = pool.take_moved();
-            if has_moved {
-                pool.give(page, self.pages_max.load(Relaxed));
-            }
-            return has_moved;
+            return self.change_pool(|pool| {
+                let has_moved = pool.take_moved();
+                if has_moved {
+                    pool.give(page, self.pages_max.load(Relaxed));
+                }
+                has_moved
+            });
         };
         let mut state = self.lock(class);
         let has_moved = self.pool.lock().take_moved();

@@ -134,7 +134,7 @@ struct Moving {
 impl Pool {
     /// A page, as long as the classes hold fewer than `max`.
     pub(crate) fn take(&mut self, max: usize) -> Option<u32> {
-        if self.left(max) == 0 {
+        if self.room().saturating_add_unsigned(max) <= 0 {
             return None;
         }
         Some(self.next())
@@ -217,11 +217,11 @@ impl Pool {
 
     /// Whether classes hold more than `max`.
     pub(crate) fn is_over(&self, max: usize) -> bool {
-        self.held() > max + self.extra
+        self.room().saturating_add_unsigned(max) < 0
     }
 
-    /// Pages that could still be taken.
-    pub(crate) fn left(&self, max: usize) -> usize {
-        (max + self.extra).saturating_sub(self.held())
+    /// By how much more than the limit there are pages to take: less than nothing where classes hold some.
+    pub(crate) fn room(&self) -> isize {
+        self.extra.cast_signed() - self.held().cast_signed()
     }
 }

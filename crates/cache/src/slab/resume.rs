@@ -16,7 +16,7 @@ impl Slab {
         let pool = Pool::beside(self.pages.iter().map(PageState::is_held));
         // The first pages of memcached's classes come on top of the limit.
         let most = if self.classes.are_memcacheds() { self.classes.len() } else { 0 };
-        *self.pool.lock() = pool.with_extra(self.pages_limit(), most);
+        self.change_pool(|empty| *empty = pool.with_extra(self.pages_limit(), most));
         held
     }
 
