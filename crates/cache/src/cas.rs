@@ -16,7 +16,9 @@ use guira_index::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct Stripes {
+    /// What was counted since the start. Zeroes, so that the system provides a page when a stripe in it first counts.
     counts: Box<[AtomicU64]>,
+    floor: u64,
     bits: u32,
 }
 
@@ -26,7 +28,8 @@ impl Stripes {
     pub(crate) fn new(memory_bytes: usize, floor: u64) -> Stripes {
         let stripes = (memory_bytes / 1024).next_power_of_two().clamp(1 << 10, 1 << 20);
         Stripes {
-            counts: (0..stripes).map(|_| AtomicU64::new(floor)).collect(),
+            counts: bytemuck::zeroed_slice_box(stripes),
+            floor,
             bits: stripes.trailing_zeros(),
         }
     }
@@ -47,7 +50,8 @@ impl Stripes {
 
     /// The most that a stripe has counted to.
     pub(crate) fn most(&self) -> u64 {
-        self.counts.iter().map(|count| count.load(Ordering::Acquire)).max().unwrap_or(0)
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Acquire));
+        self.floor + counts.max().unwrap_or(0)
     }
 
     /// Asks the processor for the stripe's line, which is rarely in its caches.
@@ -57,7 +61,7 @@ impl Stripes {
     }
 
     fn unique(&self, stripe: usize, count: u64) -> u64 {
-        (count << self.bits) | stripe as u64
+        ((self.floor + count) << self.bits) | stripe as u64
     }
 
     /// Middle bits: the index uses the lowest (tag) and the highest (bucket).

@@ -1,4 +1,6 @@
 //! The command lines: `guira` with its subcommands, and `memcached`.
+//!
+//! A subcommand's flags are made when it is asked for: what the others take would stay with a server for its life.
 
 use clap::{Args, Command};
 use guira_serve::{Flags, MEMCACHED_VERSION};
@@ -21,9 +23,9 @@ pub(crate) fn guira() -> Command {
 }
 
 pub(crate) fn serve() -> Command {
-    with_flags(Command::new("serve")).version(MEMCACHED_VERSION).about(
-        "Serve the memcached protocol: takes memcached's flags, speaks its text and meta commands",
-    )
+    let about =
+        "Serve the memcached protocol: takes memcached's flags, speaks its text and meta commands";
+    Command::new("serve").version(MEMCACHED_VERSION).about(about).defer(with_flags)
 }
 
 fn with_flags(command: Command) -> Command {
@@ -33,19 +35,19 @@ fn with_flags(command: Command) -> Command {
 
 fn bench() -> Command {
     let command = Command::new("bench").about("Put load on any server that speaks memcached");
-    guira_bench::Args::augment_args(command)
+    command.defer(guira_bench::Args::augment_args)
 }
 
 fn lab() -> Command {
     let command = Command::new("lab")
         .about("Reproduce the tables and figures of the papers behind Guira on this machine");
-    guira_lab::Args::augment_args(command)
+    command.defer(guira_lab::Args::augment_args)
 }
 
 fn plan() -> Command {
     let command = Command::new("plan")
         .about("Tell how large a small cache must be so that no choice of keys overloads a server");
-    guira_route::plan::command::Args::augment_args(command)
+    command.defer(guira_route::plan::command::Args::augment_args)
 }
 
 /// `memcached`: the flags of `guira serve` without the subcommand.

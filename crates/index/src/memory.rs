@@ -2,11 +2,17 @@
 //!
 //! [`Zeroed`] reserves address space for the largest table that may come to be. The kernel hands out zeroed pages
 //! when they are first touched, so the table grows in place: nothing is copied, nothing is freed, readers need no
-//! protection from growth. Huge pages are asked for: with 4 KiB pages each random look-up misses the TLB too.
+//! protection from growth. Huge pages are asked for: with 4 KiB pages each random look-up misses the TLB too. Not for
+//! the first [`SMALL`] bytes, whose pages the TLB has room for: an index that has little to hold takes little.
 //!
+//! ```text
+//! mapping   | never touched | SMALL, in small pages | huge page | huge page | …
+//!                           ^ first element         ^ on a boundary of huge pages
+//! ```
 //! # Invariants
 //! 1. `first` points to `len` elements, zeroed when mapped, that live until drop and are reached only by shared
 //!    references. Their type is [`Zeroable`].
+//! 2. `mapping` is all that was mapped for them, and nobody else's.
 
 use crate::bucket::Bucket;
 use crate::chained::Link;
@@ -68,11 +74,22 @@ impl<T: Default> Zeroed<T> {
     pub(crate) fn get(&self, index: usize) -> &T {
         &self.0[index]
     }
+
+    pub(crate) fn first_huge(&self) -> usize {
+        0
+    }
 }
+
+/// Bytes at the start of a table that are in small pages: 384, of a second-level TLB's 1,000 to 2,000.
+#[cfg(all(target_os = "linux", not(miri), not(loom)))]
+const SMALL: usize = 1536 << 10;
+/// There are no pages to tell apart.
+#[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+const SMALL: usize = 0;
 
 #[cfg(not(loom))]
 mod zeroed {
-    use super::{Bucket, Link};
+    use super::{Bucket, Link, SMALL};
     use crate::hopscotch::{Hop, Line};
     use std::ptr::NonNull;
 
@@ -94,6 +111,7 @@ mod zeroed {
     pub(crate) struct Zeroed<T> {
         first: NonNull<T>,
         len: usize,
+        mapping: Mapping,
     }
 
     // SAFETY: invariant 1: what is `Zeroable` consists of atomics and may be used from any thread.
@@ -108,11 +126,18 @@ mod zeroed {
         /// If the address space cannot be had.
         pub(crate) fn reserve(len: usize) -> Self {
             assert!(len > 0, "a table has elements");
-            Self { first: map(bytes::<T>(len)).cast(), len }
+            let bytes = len.checked_mul(size_of::<T>()).expect("fits the address space");
+            let (first, mapping) = map(bytes);
+            Self { first: first.cast(), len, mapping }
         }
 
         pub(crate) fn len(&self) -> usize {
             self.len
+        }
+
+        /// The first element in huge pages, which are worth being touched ahead of use.
+        pub(crate) fn first_huge(&self) -> usize {
+            SMALL / size_of::<T>()
         }
 
         /// One element. Not as part of a slice: Miri would look at all of that for each access.
@@ -131,59 +156,75 @@ mod zeroed {
 
     impl<T> Drop for Zeroed<T> {
         fn drop(&mut self) {
-            unmap(self.first.cast(), bytes::<T>(self.len));
+            unmap(&self.mapping);
         }
     }
 
-    /// Bytes of so many elements; whole huge pages if it is one at least, since then the kernel aligns the mapping.
-    fn bytes<T>(len: usize) -> usize {
-        let bytes = len.checked_mul(size_of::<T>()).expect("fits the address space");
-        if bytes < HUGE_PAGE { bytes } else { bytes.next_multiple_of(HUGE_PAGE) }
-    }
-
-    const HUGE_PAGE: usize = 2 << 20;
     /// The strictest alignment of what is put here: a cache line.
     #[cfg(not(all(target_os = "linux", not(miri))))]
     const LINE: usize = 64;
 
+    /// What was mapped, which is more than what is used: the first element is put where it should be within it.
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn map(bytes: usize) -> NonNull<u8> {
-        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nobody else's memory.
-        let mapped = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
-        };
-        let start = mapped.expect("address space for the index");
-        // Without huge pages the index is slower and as right, so a refusal is no error.
-        // SAFETY: advice on pages of our own mapping, which changes nothing that can be read there.
-        let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
-        NonNull::new(start.cast()).expect("a mapping is not at address 0")
+    struct Mapping {
+        start: NonNull<u8>,
+        bytes: usize,
     }
 
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn unmap(start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the mapping that `map` made of as many bytes; its owner is being dropped.
-        let unmapped = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+    fn map(bytes: usize) -> (NonNull<u8>, Mapping) {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        const HUGE_PAGE: usize = 2 << 20;
+        let huge_bytes = bytes.saturating_sub(SMALL).next_multiple_of(HUGE_PAGE);
+        let whole = huge_bytes.checked_add(SMALL + HUGE_PAGE).expect("fits the address space");
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nobody else's memory.
+        let mapped = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), whole, ProtFlags::READ | ProtFlags::WRITE, flags)
+        };
+        let start = mapped.expect("address space for the index");
+        let start = NonNull::new(start.cast::<u8>()).expect("a mapping is not at address 0");
+        let to_huge = SMALL + start.as_ptr().wrapping_add(SMALL).align_offset(HUGE_PAGE);
+        // SAFETY: `to_huge` is less than SMALL and a huge page, and `huge_bytes` lie behind that in the mapping.
+        let huge = unsafe { start.add(to_huge) };
+        // SAFETY: `to_huge` is at least SMALL.
+        let first = unsafe { huge.sub(SMALL) };
+        // Without huge pages the index is slower, with more of them larger, and as right: a refusal is no error.
+        // SAFETY: advice on pages of our own mapping, which changes nothing that can be read there.
+        let _ = unsafe { madvise(start.as_ptr().cast(), to_huge, Advice::LinuxNoHugepage) };
+        if huge_bytes > 0 {
+            // SAFETY: as above.
+            let _ = unsafe { madvise(huge.as_ptr().cast(), huge_bytes, Advice::LinuxHugepage) };
+        }
+        (first, Mapping { start, bytes: whole })
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn unmap(mapping: &Mapping) {
+        // SAFETY: invariant 2, and the owner is being dropped.
+        let unmapped = unsafe { rustix::mm::munmap(mapping.start.as_ptr().cast(), mapping.bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping: {unmapped:?}");
     }
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    fn map(bytes: usize) -> NonNull<u8> {
-        let layout = layout(bytes);
+    struct Mapping {
+        start: NonNull<u8>,
+        layout: std::alloc::Layout,
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn map(bytes: usize) -> (NonNull<u8>, Mapping) {
+        let layout =
+            std::alloc::Layout::from_size_align(bytes, LINE).expect("fits the address space");
         // SAFETY: the layout has bytes, since a table has elements.
         let start = unsafe { std::alloc::alloc_zeroed(layout) };
-        NonNull::new(start).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+        let start = NonNull::new(start).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
+        (start, Mapping { start, layout })
     }
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    fn unmap(start: NonNull<u8>, bytes: usize) {
+    fn unmap(mapping: &Mapping) {
         // SAFETY: allocated by `map` with this layout; its owner is being dropped.
-        unsafe { std::alloc::dealloc(start.as_ptr(), layout(bytes)) };
-    }
-
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    fn layout(bytes: usize) -> std::alloc::Layout {
-        std::alloc::Layout::from_size_align(bytes, LINE).expect("fits the address space")
+        unsafe { std::alloc::dealloc(mapping.start.as_ptr(), mapping.layout) };
     }
 }

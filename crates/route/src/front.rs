@@ -80,16 +80,20 @@ use shared::{READY, STOPPING, Shared};
 /// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
 #[must_use]
 pub fn command(name: &'static str) -> Command {
-    let command = flags::augment(Command::new(name)).version(session::VERSION).about(
+    let command = Command::new(name).version(session::VERSION).about(
         "Route memcached requests to many servers: takes mcrouter's flags and configurations",
     );
     if name == "mcrouter" {
-        // It does what mcrouter does, for those who depend on it.
-        let is_on = |arg: clap::Arg| arg.default_value("true");
-        command.mut_arg("enable_shutdown", is_on).mut_arg("trust_reply_order", is_on)
-    } else {
-        command.subcommand(explain::command()).subcommand(convert::command())
+        return command.defer(|command| {
+            // It does what mcrouter does, for those who depend on it.
+            let is_on = |arg: clap::Arg| arg.default_value("true");
+            let command = flags::augment(command);
+            command.mut_arg("enable_shutdown", is_on).mut_arg("trust_reply_order", is_on)
+        });
     }
+    command.defer(|command| {
+        flags::augment(command).subcommand(explain::command()).subcommand(convert::command())
+    })
 }
 
 /// Does what a command line asks, until the process is told to end.

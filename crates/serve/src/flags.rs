@@ -61,9 +61,9 @@ pub struct Flags {
     #[arg(value_parser = PossibleValuesParser::new(Eviction::ALL.map(Eviction::name)))]
     pub eviction: Option<String>,
 
-    /// How memory is cut into chunks: fine (dense), memcached (its classes), or auto: memcached's below -m 64 and without -m
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    pub slabs: String,
+    /// How memory is cut into chunks.
+    #[arg(long, value_name = "NAME", help = SLABS_HELP)]
+    pub slabs: Option<String>,
 
     /// Which index finds the items: cuckoo is the smallest, chained the fastest to write
     #[arg(long, value_name = "NAME", default_value = "cuckoo")]
@@ -210,6 +210,11 @@ MEMCACHED_SASL_PWDB in the environment names, and from -Y's";
 /// The help of `--eviction`, apart as that of `-S`.
 const EVICTION_HELP: &str =
     "Which item goes when memory is full [default: s3-clock, and lru with -o no_modern]";
+
+/// The help of `--slabs`, apart for the same reason.
+const SLABS_HELP: &str = "\
+How memory is cut into chunks: fine (dense) or memcached (its slab classes) \
+[default: fine, and memcached with -o no_modern]";
 
 /// The help of `-l`, apart because its brackets are no link.
 const LISTEN_HELP: &str = "\

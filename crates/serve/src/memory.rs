@@ -50,7 +50,7 @@ impl Memory {
 }
 
 /// What the environment says to count as used.
-pub(crate) fn pretended_bytes(extended: &Extended) -> usize {
+fn pretended_bytes(extended: &Extended) -> usize {
     let pretended = std::env::var("T_MEMD_INITIAL_MALLOC").ok().and_then(|n| n.parse().ok());
     pretended.filter(|_| extended.debug_commands).unwrap_or(0)
 }

@@ -289,6 +289,7 @@ impl Drop for EndsWithThread {
 /// Cleans up behind flushes, and forgets accesses older than an item can tell.
 fn sweep(shared: &Shared) {
     let mut sweeper = shared.cache.sweeper();
+    let mut to_start = SWEEPS_OF_START;
     while !shared.is_stopping.load(Ordering::Relaxed) {
         warm::keep_time(shared);
         let now = shared.clock.now();
@@ -303,7 +304,15 @@ fn sweep(shared: &Shared) {
         if has_more {
             thread::yield_now();
         } else {
-            sweeper.asleep(|| thread::sleep(SWEEP_EVERY));
+            to_start = to_start.saturating_sub(1);
+            sweeper.asleep(|| {
+                thread::sleep(SWEEP_EVERY);
+                if to_start == 1 {
+                    // The other threads have come up. Where the system doesn't say what is mapped it stays: a few
+                    // megabytes, which whoever else runs the program shares.
+                    let _ = guira_cache::release_code();
+                }
+            });
         }
     }
 }
@@ -432,4 +441,6 @@ const GRACE: Duration = Duration::from_millis(4500);
 const GRACE_STEP: Duration = Duration::from_millis(10);
 /// How often the sweeper looks for work; a flush is in force before it has swept.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
+/// After so many sleeps of the sweeper, half a second, the server has started.
+const SWEEPS_OF_START: u32 = 25;
 const THREADS_SENSIBLE: usize = 64;

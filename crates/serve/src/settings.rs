@@ -23,7 +23,6 @@ pub(crate) use suboption::{Shown, all as suboptions, help as suboptions_help};
 pub use tls::{KeyFormat, TlsSettings, Verify};
 
 use crate::flags::Flags;
-use crate::memory::pretended_bytes;
 use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
 use guira_log::Format;
 use size::{GB, MB};
@@ -403,19 +402,12 @@ fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Result<Sl
     // The head of the largest chained item must have room for the locations of its links.
     let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
     let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
-    // Who doesn't say how much memory there is, or gives hardly any, tests or counts items.
-    let is_small = flags
-        .memory_limit
-        .as_deref()
-        .is_none_or(|limit| memory_bytes(limit).is_ok_and(|bytes| bytes < 64 * MB));
-    match flags.slabs.as_str() {
+    // Who asks for memcached 1.4 gets its classes as well.
+    let default = if extended.is_modern { "fine" } else { "memcached" };
+    match flags.slabs.as_deref().unwrap_or(default) {
+        "fine" => Ok(Slabs::Fine),
         "memcached" => Ok(Slabs::Memcached { chunk_bytes_max }),
-        // memcached's tests of a full server count its pages.
-        "auto" if is_small || !extended.is_modern || pretended_bytes(extended) > 0 => {
-            Ok(Slabs::Memcached { chunk_bytes_max })
-        }
-        "fine" | "auto" => Ok(Slabs::Fine),
-        other => Err(value(&format!("--slabs: {other:?} is none of auto, fine, memcached"))),
+        other => Err(value(&format!("--slabs: {other:?} is neither fine nor memcached"))),
     }
 }
 

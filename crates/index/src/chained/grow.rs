@@ -171,7 +171,7 @@ impl<L: BucketLock> Chained<L> {
     pub(super) fn touch_pages_ahead(&self, items: usize) {
         let next = self.extent().buckets() as usize;
         let end = next.saturating_add(items.div_ceil(SLOTS)).min(self.buckets.len());
-        for address in (next..end).step_by(BUCKETS_A_PAGE) {
+        for address in (next.max(self.buckets.first_huge())..end).step_by(BUCKETS_A_PAGE) {
             self.buckets.get(address).touch();
         }
         self.pool.touch_ahead(items / KEYS_A_LINK);

@@ -66,7 +66,8 @@ impl Pool {
     pub(super) fn touch_ahead(&self, links: usize) {
         let next = self.used() + 1;
         let end = next.saturating_add(links).min(self.links.len());
-        (next..end).step_by(LINKS_A_PAGE).for_each(|number| self.links.get(number).touch());
+        let ahead = next.max(self.links.first_huge())..end;
+        ahead.step_by(LINKS_A_PAGE).for_each(|number| self.links.get(number).touch());
     }
 
     /// The free links of every list; for when nobody writes.

@@ -69,7 +69,7 @@ impl Cuckoo {
     pub(super) fn touch_buckets_ahead(&self, items: usize) {
         let next = self.size().buckets() as usize;
         let end = next.saturating_add(items.div_ceil(SLOTS)).min(self.buckets.len());
-        for address in (next..end).step_by(BUCKETS_A_PAGE) {
+        for address in (next.max(self.buckets.first_huge())..end).step_by(BUCKETS_A_PAGE) {
             // A lock writes, which is what it takes, and keeps what is there.
             drop(self.buckets.get(address).lock());
         }

@@ -98,7 +98,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             }
             lines = grown as usize + Self::TAIL;
         }
-        for line in (in_use..lines).step_by(LINES_A_PAGE) {
+        for line in (in_use.max(self.lines.first_huge())..lines).step_by(LINES_A_PAGE) {
             // A lock writes, which is what it takes, and keeps what is there.
             drop(self.lines.get(line).lock());
         }

@@ -137,18 +137,22 @@ fn tls_is_asked_for_as_memcached_is_asked() {
 }
 
 #[test]
-fn memory_is_cut_as_in_memcached_where_items_are_counted() {
+fn memory_is_cut_finely_at_every_size_unless_memcacheds_classes_are_asked_for() {
     for (line, is_fine) in [
-        ("", false),
-        ("-m 63", false),
+        ("", true),
+        ("-m 3", true),
         ("-m 64", true),
         ("-m 1024", true),
-        ("-m 1024 -o no_modern", false),
+        ("-o relaxed_privileges", true),
+        ("--slabs memcached", false),
         ("-m 1024 --slabs memcached", false),
-        ("-m 3 --slabs fine", true),
+        ("-m 1024 -o no_modern", false),
+        ("-o no_modern --slabs fine", true),
     ] {
         assert_eq!(parse(line).expect(line).slabs == Slabs::Fine, is_fine, "{line}");
     }
+    let refusal = parse("--slabs auto").unwrap_err();
+    assert!(refusal.message.contains("neither fine nor memcached"), "{refusal}");
 }
 
 #[test]
