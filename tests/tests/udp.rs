@@ -205,7 +205,7 @@ fn only_gets_are_executed_unless_writes_are_allowed() {
 
 #[test]
 fn a_source_without_a_connection_gets_no_more_than_its_budget() {
-    let flags = ["-o", "relaxed_privileges,udp_budget=64"];
+    let flags = ["-o", "relaxed_privileges,udp_budget=64,udp_known_budget=400"];
     let (server, port) = start(Program::Guira, &flags);
     let mut tcp = server.connect();
     tcp.set("k", &vec![b'v'; 20_000]);
@@ -220,9 +220,27 @@ fn a_source_without_a_connection_gets_no_more_than_its_budget() {
     assert_eq!(answers("debugtime 1"), 3, "each second anew");
     assert_eq!(answers("mn"), 0, "from whatever port");
     let mut known = Sender::new(port);
-    assert!((0..10).all(|_| known.is_answered(b"get k\r\n")), "who is connected has no budget");
+    let answered = (0..30).filter(|_| known.is_answered(b"get k\r\n")).count();
+    assert_eq!(answered, 20, "who is connected has more, and not without end");
     let mut dropped = server.connect();
-    assert_eq!(dropped.stat_word("stats guira", "udp_dropped"), "24");
+    assert_eq!(dropped.stat_word("stats guira", "udp_dropped"), "34");
+}
+
+/// Asked in the name of a client that is connected, a server once sent that client whatever it could.
+#[test]
+fn nobody_turns_the_server_on_a_client_that_is_connected() {
+    for memory in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let flags = [&["-o", "relaxed_privileges"], memory].concat();
+        let (server, port) = start(Program::Guira, &flags);
+        let mut tcp = server.connect();
+        tcp.set("k", &vec![b'v'; 50_000]);
+        tcp.ask("debugtime p");
+        tcp.ask("debugtime 1");
+        let mut udp = Sender::new(port);
+        let answered = (0..350).filter(|_| udp.is_answered(b"get k\r\n")).count();
+        // 16 MiB of replies, and of frames.
+        assert!((300..340).contains(&answered), "{memory:?}: {answered}");
+    }
 }
 
 #[test]

@@ -111,10 +111,26 @@ impl<'t> Executor<'t> {
         self.requests_left = self.requests_left.saturating_sub(1);
     }
 
-    /// Gives another share of the turn.
-    pub(crate) fn renew(&mut self) {
+    /// Gives another share of requests of the turn.
+    pub(crate) fn renew_requests(&mut self) {
         self.requests_left = self.turn.shared.allowance.requests;
-        self.keys_left = self.turn.shared.allowance.keys;
+    }
+
+    /// Counts so many keys, or requests that cost as much.
+    pub(crate) fn spend_keys(&mut self, keys: usize) {
+        self.keys_left = self.keys_left.saturating_sub(keys);
+    }
+
+    /// Allows so many keys, unless memory for replies is limited.
+    pub(crate) fn allow_keys(&mut self, keys: usize) {
+        if !self.turn.shared.allowance.limits_keys() {
+            self.keys_left = keys;
+        }
+    }
+
+    /// Keys left of the turn's share.
+    pub(crate) fn keys_left(&self) -> usize {
+        self.keys_left
     }
 
     /// Whether enough is queued to be sent first.

@@ -202,7 +202,10 @@ pub(crate) fn share(
         queues: QueueSettings::new(&settings.extended),
         watch: Watch::default(),
         detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
-        budget: Budget::new(settings.extended.udp_budget_bytes),
+        budget: Budget::new(
+            settings.extended.udp_budget_bytes,
+            settings.extended.udp_known_budget_bytes,
+        ),
         unfinished: Unfinished::new(&settings),
         measures: (0..settings.threads).map(|_| Measures::default()).collect(),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,

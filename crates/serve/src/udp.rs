@@ -12,6 +12,8 @@
 //! # Invariants
 //! 1. A datagram is answered in its turn or not at all: nothing waits, for memory or for the socket.
 //! 2. A reply is at most what a connection queues before it sends: half a MiB and one value.
+//! 3. A turn takes no further datagram once those before cost what one connection may: a thousand keys, or as many KiB of
+//!    replies. A datagram has [`KEYS_MAX`] keys and requests at most.
 //!
 //! Bad at: replies of many datagrams. One that gets lost loses the reply, and the client can't tell.
 
@@ -54,12 +56,17 @@ impl Datagrams {
     /// Answers the datagrams that wait, up to a bound so that the connections get their turn too.
     pub(crate) fn serve(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) {
         self.received.resize(DATAGRAM_BYTES_MAX, 0);
+        let mut left = turn.shared.allowance.keys;
         for _ in 0..DATAGRAMS_PER_TURN {
+            // The others wait in the socket, which says so at once.
+            if left == 0 {
+                return;
+            }
             match recvfrom(&self.socket, &mut self.received[..], RecvFlags::DONTWAIT) {
                 Ok((_, bytes, Some(from))) => {
                     turn.handle.count_many(Counter::BytesRead, bytes as u64);
                     let datagram = &self.received[..bytes.min(DATAGRAM_BYTES_MAX)];
-                    self.answer(turn, rooms, datagram, &from);
+                    left = left.saturating_sub(self.answer(turn, rooms, datagram, &from));
                 }
                 Err(Errno::AGAIN) => return,
                 // What one sender did concerns no other.
@@ -68,20 +75,33 @@ impl Datagrams {
         }
     }
 
-    fn answer(&self, turn: &Turn<'_>, rooms: &mut Rooms, datagram: &[u8], from: &SocketAddrAny) {
-        let Some((number, payload)) = udp::request(datagram) else { return };
-        let Ok(source) = SocketAddr::try_from(from.clone()).map(|from| from.ip()) else { return };
+    /// Answers one datagram; what that cost, in keys.
+    fn answer(
+        &self,
+        turn: &Turn<'_>,
+        rooms: &mut Rooms,
+        datagram: &[u8],
+        from: &SocketAddrAny,
+    ) -> usize {
+        let Some((number, payload)) = udp::request(datagram) else { return 1 };
+        let Ok(source) = SocketAddr::try_from(from.clone()).map(|from| from.ip()) else { return 1 };
         let output = Output::new(std::mem::take(&mut rooms.replies));
         let mut executor = Executor::new(turn, output, self.socket.as_raw_fd());
         executor.can_wait = false;
+        executor.allow_keys(KEYS_MAX);
+        let keys_max = executor.keys_left();
         let is_answered = run::run(&mut executor, rooms, payload);
+        let keys = keys_max - executor.keys_left();
         let reply = executor.output.flatten();
+        let cost = keys.max(reply.len() / KEY_BYTES).max(1);
         let frames = udp::reply_frames(number, reply.len()).filter(|_| is_answered);
         let frames_bytes = reply.len().div_ceil(udp::PAYLOAD_BYTES_MAX) * FRAME_BYTES;
         let may_send = || {
             let bytes = reply.len() + frames_bytes;
-            turn.shared.budget.spend(source, bytes, turn.now)
+            let budget = &turn.shared.budget;
+            budget.spend(source, bytes, turn.now)
                 || turn.shared.roster.is_connected(source)
+                    && budget.spend_as_known(source, bytes, turn.now)
         };
         match frames {
             Some(frames) if reply.is_empty() || may_send() => {
@@ -97,6 +117,7 @@ impl Datagrams {
             _ => turn.shared.gauges.datagrams_dropped(),
         }
         rooms.replies = Output::new(reply).into_bytes();
+        cost
     }
 
     /// Whether the socket took it.
@@ -114,3 +135,44 @@ impl Datagrams {
 /// More than any datagram has.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const DATAGRAMS_PER_TURN: usize = 64;
+/// Keys and requests of a datagram, which is answered in one turn or not at all: under a millisecond of work.
+const KEYS_MAX: usize = 4096;
+/// So many bytes of reply cost what a key does.
+const KEY_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::tests::shared;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn the_datagrams_of_a_turn_cost_no_more_than_a_connection_may() {
+        let shared = shared("-m 8");
+        let handle = shared.cache.handle();
+        let now = shared.clock.now();
+        let watched = shared.watch.kinds();
+        let turn = Turn { shared: &shared, handle: &handle, now, watched, sample: None };
+        let ours = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(ours.local_addr().unwrap()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let get = |keys: usize| {
+            let frame = [0, 1, 0, 0, 0, 1, 0, 0];
+            [&frame[..], b"get ", &b"k ".repeat(keys), b"\r\n"].concat()
+        };
+        for keys in [1000, 1000, 1000, 1000, 1000, 30_000] {
+            client.send(&get(keys)).unwrap();
+        }
+        let mut datagrams = Datagrams::new(ours.into());
+        let mut rooms = Rooms::default();
+        let mut answered = Vec::new();
+        for _ in 0..4 {
+            datagrams.serve(&turn, &mut rooms);
+            answered.push(std::iter::from_fn(|| client.recv(&mut [0; 64]).ok()).count());
+        }
+        // Two are a turn's share; the last one is more than that, and not answered at all.
+        assert_eq!(answered, [2, 2, 1, 0]);
+        assert_eq!(shared.gauges.read().datagrams_dropped, 1);
+    }
+}

@@ -23,6 +23,8 @@ pub struct Extended {
     pub udp_writes: bool,
     /// Reply bytes a second over UDP to a source that holds no TCP connection; 0 no limit.
     pub udp_budget_bytes: u32,
+    /// The same to a source that holds one; 0 no limit.
+    pub udp_known_budget_bytes: u32,
     /// Items that live for no more seconds than this are reclaimed when they expire; 0: none is.
     pub transient_s: Option<u32>,
     /// Keys that deletes may hold off at a time.
@@ -96,6 +98,7 @@ impl Default for Extended {
             debug_commands: false,
             udp_writes: false,
             udp_budget_bytes: 64 << 10,
+            udp_known_budget_bytes: 16 << 20,
             transient_s: None,
             holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),

@@ -7,8 +7,8 @@ use crate::settings::Protocol;
 use guira_proto::binary::{self, Command, REQUEST_MAGIC, Status};
 use guira_proto::{Get, Request, Words};
 
-/// Executes the requests of a payload and queues their replies. `false`: they would be too long, or
-/// can't be had without waiting.
+/// Executes the requests of a payload and queues their replies. `false`: they would be too long, or more than
+/// a datagram may ask for, or can't be had without waiting.
 pub(super) fn run(executor: &mut Executor<'_>, rooms: &mut Rooms, payload: &[u8]) -> bool {
     let is_binary = match executor.turn.shared.settings.protocol {
         Protocol::Auto => payload.first() == Some(&REQUEST_MAGIC),
@@ -17,12 +17,13 @@ pub(super) fn run(executor: &mut Executor<'_>, rooms: &mut Rooms, payload: &[u8]
     };
     let mut rest = payload;
     loop {
-        executor.renew();
+        executor.renew_requests();
         let went = match is_binary {
             true => run_packets(executor, rooms, rest),
             false => run_lines(executor, rooms, rest),
         };
         match went {
+            Went::On(_) if executor.keys_left() == 0 => return false,
             Went::On(used) => rest = &rest[used.min(rest.len())..],
             Went::Done => return true,
             Went::TooLong => return false,
@@ -48,6 +49,7 @@ fn run_lines(executor: &mut Executor<'_>, rooms: &mut Rooms, input: &[u8]) -> We
     let most = executor.requests_left();
     let after = collect(input, (0, usize::MAX), most, executor.handle(), &mut batch);
     prefetch(executor.handle(), &batch);
+    executor.spend_keys(batch.len());
     let went = batch.iter().find_map(|at_hand| run_line(executor, at_hand));
     let used: usize = batch.iter().map(|at_hand| at_hand.used).sum();
     rooms.batch = recycle(batch);
@@ -86,10 +88,9 @@ fn run_line(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Request<'_>>) -> O
     }
     let mut flow = executor.execute(at_hand);
     while let (Flow::Keys { rest_bytes }, Request::Get(get)) = (flow, at_hand.request) {
-        if is_too_long(executor) {
+        if is_too_long(executor) || executor.keys_left() == 0 {
             return Some(Went::TooLong);
         }
-        executor.renew();
         let keys = get.keys.rest();
         let keys = Words::new(&keys[keys.len() - rest_bytes..]);
         flow = executor.get_keys(&Get { keys, ..get });
@@ -102,6 +103,7 @@ fn run_packets(executor: &mut Executor<'_>, rooms: &mut Rooms, input: &[u8]) -> 
     let most = executor.requests_left();
     let after = collect_packets(input, usize::MAX, most, executor.handle(), &mut batch);
     prefetch_packets(executor.handle(), &batch);
+    executor.spend_keys(batch.len());
     let went = batch.iter().find_map(|at_hand| run_packet(executor, at_hand));
     let used: usize = batch.iter().map(|at_hand| at_hand.used).sum();
     rooms.packets = recycle(batch);

@@ -184,6 +184,15 @@ const UDP: &[Suboption] = &[
         help: "replies a second over UDP to a source that holds no TCP connection; 0: no limit",
         shown: Shown::As("udp_budget", |e| e.udp_budget_bytes.to_string()),
     },
+    Suboption {
+        name: "udp_known_budget",
+        takes: Size(KB, 0..=GB, |e, n| {
+            e.udp_known_budget_bytes = u32::try_from(n).unwrap_or(u32::MAX);
+        }),
+        unset: Is("16384"),
+        help: "the same to a source that holds one; 0: no limit",
+        shown: Shown::As("udp_known_budget", |e| e.udp_known_budget_bytes.to_string()),
+    },
 ];
 
 const WATCHING: &[Suboption] = &[
