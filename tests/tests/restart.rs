@@ -140,6 +140,28 @@ fn refused(path: &str) -> String {
     }
 }
 
+/// Whatever else the flags are: the name may lie where everybody can make files.
+#[test]
+fn a_memory_file_that_is_a_link_is_refused_and_what_it_names_stays_as_it_is() {
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let memory = Memory::new();
+        let (path, victim) = (memory.path(), format!("{}.victim", memory.path()));
+        fs::write(&victim, [0; 4096]).expect("it can be written");
+        std::os::unix::fs::symlink(&victim, &path).expect("a link can be made");
+        let said = match Server::try_start(Program::Guira, &[&["-e", &path], flags].concat()) {
+            Err(refused) => refused.said,
+            Ok(mut server) => {
+                assert!(server.ended_within(30).is_some(), "{flags:?}: it serves");
+                server.said()
+            }
+        };
+        let kept = fs::read(&victim).expect("it is there");
+        fs::remove_file(&victim).expect("it is there");
+        assert!(said.contains("symbolic link"), "{flags:?}: {said}");
+        assert_eq!(kept, [0; 4096]);
+    }
+}
+
 /// kill -9 at any instant, again and again, while connections store and delete: what is there afterwards is what was
 /// stored last, or what was on its way, or nothing. Never a torn, foreign, replaced or deleted value.
 #[test]
