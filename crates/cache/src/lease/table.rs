@@ -172,7 +172,8 @@ impl Leases {
         self.sets.get().is_some()
     }
 
-    /// The set of a key, locked, once anybody asked for a lease. Whoever holds it may lock a bucket, and nothing else.
+    /// The set of a key, locked, once anybody asked for a lease. A change of the key may go on under it: it comes before
+    /// classes and buckets in the order of locks.
     pub(crate) fn lock(&self, hash: u64) -> Option<Guard<'_, Set, LEASE>> {
         let sets = self.sets.get()?;
         Some(sets[set_of(hash, sets.len())].lock())
