@@ -1,12 +1,13 @@
 //! The HTTP port: what Prometheus scrapes, what probes ask, and what it refuses.
 
 use guira_tests::metrics::{Scrape, ask_http, get_http};
-use guira_tests::server::{Program, Server, free_port, workspace};
+use guira_tests::server::{Address, Program, Server, accepts, free_port, within, workspace};
 use rustix::process::Signal;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A server with an HTTP port.
 fn start(flags: &[&str]) -> (Server, u16) {
@@ -224,4 +225,44 @@ fn without_the_flag_there_is_no_http_port_and_a_bad_address_is_refused() {
         let refused = Server::try_start(Program::Guira, &["--http", address]).unwrap_err();
         assert_eq!(refused.status.and_then(|s| s.code()), Some(code), "{address}: {refused:?}");
     }
+}
+
+/// As many silent connections as there are places, and again: a probe is answered, at the cost of the oldest of them.
+#[test]
+fn silent_connections_keep_no_probe_out() {
+    for size in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let (_server, port) = start(size);
+        probe_beside_silent_connections(port);
+    }
+    let (server, http) = (Server::start_tcp(Program::Guira, &[]), free_port());
+    let Address::Tcp(port) = *server.address() else { panic!("TCP was asked for") };
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#
+    );
+    let text = http.to_string();
+    let _router = Server::start_router(&["--config-str", &config, "--http", &text]);
+    within(20, "the router's port", || accepts(&Address::Tcp(http)));
+    probe_beside_silent_connections(http);
+}
+
+fn probe_beside_silent_connections(port: u16) {
+    let connect = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        stream.write_all(b"GET /livez HT").expect("it reads");
+        stream
+    };
+    // The places of both programs, twice.
+    let silent: Vec<TcpStream> = (0..64).map(|_| connect()).collect();
+    assert!(get_http(port, "/livez").0.contains("200 OK"));
+    // It was answered because the oldest went, not because all of them ran out of their time.
+    let newest = silent.last().expect("there are some");
+    newest.set_nonblocking(true).expect("an option");
+    let mut newest = newest;
+    let read = newest.read(&mut [0]);
+    assert!(read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "the newest is open");
+    let mut oldest = &silent[0];
+    oldest.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+    let read = oldest.read(&mut [0]);
+    let is_open = read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    assert!(!is_open, "the oldest is closed");
 }

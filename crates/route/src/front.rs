@@ -240,9 +240,8 @@ async fn until_told(
     tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
     if let Some(address) = &shared.options.http {
         let address = http::address(address)?;
-        let bound = tokio::net::TcpListener::bind(address).await;
-        let listener = bound.map_err(|e| format!("can't listen on {address}: {e}"))?;
-        tokio::spawn(http::serve(listener, Arc::clone(shared)));
+        let started = http::start(address, Arc::clone(shared));
+        started.map_err(|e| format!("can't listen on {address}: {e}"))?;
     }
     // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
     let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);

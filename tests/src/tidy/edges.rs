@@ -3,17 +3,18 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 14] = [
+pub const EDGES: [(&str, &[&str]); 15] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
+    ("guira-http", &[]),
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-log", &[]),
-    ("guira-serve", &["guira-cache", "guira-log", "guira-proto"]),
+    ("guira-serve", &["guira-cache", "guira-http", "guira-log", "guira-proto"]),
     ("guira-client", &["guira-proto", "guira-tests"]),
-    ("guira-route", &["guira-client", "guira-proto"]),
+    ("guira-route", &["guira-client", "guira-http", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
     (
         "guira-lab",

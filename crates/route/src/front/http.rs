@@ -1,23 +1,14 @@
 //! The HTTP port: `/metrics` for Prometheus, `/livez` and `/readyz` for whoever starts and stops routers.
 //!
-//! On the main thread, apart from the proxies.
-//!
-//! # Invariants
-//! 1. At most [`EXCHANGES_MAX`] exchanges at a time; more wait in the backlog.
-//! 2. A request has [`HEAD_BYTES_MAX`] bytes at most, and an exchange [`EXCHANGE_MAX`]. The connection is closed after
-//!    one answer.
-//!
-//! Bad at: being reached by strangers. It knows no TLS and no password, and tells whoever asks.
+//! A thread of its own, apart from the proxies. The port itself, and what a client of it may do, is `guira-http`.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use guira_http::Page;
+use rustix::fd::AsFd;
 
 use super::listener::all_addresses;
 use super::metrics;
@@ -51,80 +42,34 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Answers for ever.
-pub(crate) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let exchanges = Arc::new(Semaphore::new(EXCHANGES_MAX));
-    loop {
-        let Ok(permit) = Arc::clone(&exchanges).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let shared = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    // Whoever goes before the answer doesn't want it.
-                    let _ = timeout(EXCHANGE_MAX, exchange(stream, &shared)).await;
-                    drop(permit);
-                });
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-}
-
-async fn exchange(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    let mut head = Vec::new();
-    let answer = loop {
-        if stream.read_buf(&mut head).await? == 0 {
-            return Ok(());
-        }
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut request = httparse::Request::new(&mut headers);
-        match request.parse(&head) {
-            Ok(httparse::Status::Complete(_)) => {
-                break answer(request.method, request.path, shared);
-            }
-            Ok(httparse::Status::Partial) if head.len() < HEAD_BYTES_MAX => {}
-            Ok(httparse::Status::Partial) => {
-                break whole("431 Request Header Fields Too Large", "", true);
-            }
-            Err(_) => break whole("400 Bad Request", "", true),
+/// Answers at `address` until the process ends.
+///
+/// # Errors
+/// The address can't be listened on, or the system has no thread.
+pub(crate) fn start(address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let serve = move || {
+        let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &shared));
+        if let Err(error) = served {
+            shared.log.say(format_args!("no more metrics and probes: {error}"));
         }
     };
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await
+    thread::Builder::new().name("http".to_owned()).spawn(serve).map(drop)
 }
 
-fn answer(method: Option<&str>, path: Option<&str>, shared: &Shared) -> String {
-    let has_body = match method {
-        Some("GET") => true,
-        Some("HEAD") => false,
-        _ => return whole("405 Method Not Allowed", "", true),
-    };
-    let path = path.unwrap_or_default();
-    match path.split('?').next().unwrap_or_default() {
-        "/metrics" => whole("200 OK", &metrics::exposition(shared), has_body),
-        "/livez" => whole("200 OK", "ok\n", has_body),
-        "/readyz" => match shared.unready() {
-            None => whole("200 OK", "ok\n", has_body),
-            Some(why) => whole("503 Service Unavailable", &format!("{why}\n"), has_body),
-        },
-        _ => whole("404 Not Found", "there are /metrics, /livez and /readyz\n", has_body),
+fn page(path: &str, shared: &Shared) -> Option<Page> {
+    match path {
+        "/metrics" => Some(Page::metrics(metrics::exposition(shared))),
+        "/livez" => Some(Page::probe(None)),
+        "/readyz" => Some(Page::probe(shared.unready())),
+        "/" => Some(Page::text("200 OK", "/metrics\n/livez\n/readyz\n")),
+        _ => None,
     }
-}
-
-fn whole(status: &str, body: &str, has_body: bool) -> String {
-    let (length, body) = (body.len(), if has_body { body } else { "" });
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
 }
 
 /// Where a host alone is served, as by `guira serve`.
 const PORT: u16 = 9150;
-const EXCHANGES_MAX: usize = 32;
-const HEAD_BYTES_MAX: usize = 8 << 10;
-const HEADERS_MAX: usize = 64;
-const EXCHANGE_MAX: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
