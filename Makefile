@@ -13,7 +13,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
 tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached-tools python3:python3-venv \
 	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
-	valgrind:valgrind go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
+	valgrind:valgrind systemd-analyze:systemd go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
 .PHONY: help run test lint fuzz soak faults crashes model miri bench count lab dist setup tools clients smoke
 
@@ -98,10 +98,10 @@ lab: ## the papers' experiments with their checks, under 30 minutes (LAB=quick: 
 	$(target)/release/guira lab run $(LAB) --scale small --check
 	$(target)/release/guira lab report
 
-dist: ## a stripped release binary with unit file, dashboard and alert rules, in target/dist
+dist: ## a stripped release binary with unit files, dashboard and alert rules, in target/dist
 	$(CARGO) build --release --bin guira
 	rm -rf $(target)/dist && mkdir -p $(target)/dist/guira
-	cp $(target)/release/guira packaging/systemd/guira.service packaging/grafana/dashboard.json \
+	cp $(target)/release/guira packaging/systemd/*.service packaging/grafana/dashboard.json \
 		packaging/prometheus/alerts.yaml README.md LICENSE-MIT LICENSE-APACHE \
 		$(target)/dist/guira/
 	strip $(target)/dist/guira/guira

@@ -266,3 +266,36 @@ fn probe_beside_silent_connections(port: u16) {
     let is_open = read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
     assert!(!is_open, "the oldest is closed");
 }
+
+/// A bound such as 0.0000030720000000000004 is another series to whoever computes it, and hard to read.
+#[test]
+fn bounds_are_short_help_is_plain_and_versions_have_one_form() {
+    let (server, serve) = start(&[]);
+    ask_everything(&server);
+    let (own, http) = (Server::start_tcp(Program::Guira, &[]), free_port());
+    let Address::Tcp(port) = *own.address() else { panic!("TCP was asked for") };
+    let config = format!(
+        r#"{{"pools": {{"A": {{"servers": ["127.0.0.1:{port}"]}}}}, "route": "PoolRoute|A"}}"#
+    );
+    let text = http.to_string();
+    let router = Server::start_router(&["--config-str", &config, "--http", &text]);
+    router.connect().get("k");
+    within(20, "the router's port", || accepts(&Address::Tcp(http)));
+    let mut versions = Vec::new();
+    for (port, least) in [(serve, 40), (http, 15)] {
+        let scrape = get_http(port, "/metrics").1;
+        let bounds =
+            scrape.lines().filter_map(|line| line.split_once("le=\"")?.1.split('"').next());
+        let bounds: Vec<&str> = bounds.collect();
+        assert!(bounds.len() >= least, "{bounds:?}");
+        let long = bounds.iter().find(|bound| bound.trim_matches(['0', '.']).len() > 12);
+        assert_eq!(long, None, "a bound of so many digits");
+        for help in scrape.lines().filter(|line| line.starts_with("# HELP")) {
+            assert!(!help.contains(['`', '[', '*']), "{help}");
+        }
+        let version = scrape.lines().find(|line| line.contains("build_info{"));
+        versions.push(version.and_then(|line| line.split_once("version=")).map(|v| v.1.to_owned()));
+    }
+    assert!(versions[0].is_some() && versions[0] == versions[1], "{versions:?}");
+    assert_eq!(server.connect().ask("version"), router.connect().ask("version"));
+}

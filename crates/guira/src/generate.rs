@@ -7,7 +7,6 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
 use guira_serve::Meaning;
 use std::fmt::Write as _;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// The subcommand.
@@ -46,7 +45,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
         }
         Some(("completions", matches)) => {
             let shell: &Shell = matches.get_one("shell").context("no shell")?;
-            clap_complete::generate(*shell, &mut crate::tree(), "guira", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut crate::tree(), "guira", &mut script);
+            print!("{}", String::from_utf8_lossy(&script));
             Ok(())
         }
         Some(("stats", _)) => {

@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 use guira_serve::{Flags, Refusal, Settings};
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    end_without_a_reader();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let name = arguments
         .first()
@@ -53,6 +55,27 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Output that can't be written is no panic: a reader that has had enough, as `head` has, ends the program quietly, and
+/// anything else, as a full disk, with a sentence.
+///
+/// `print!` has no other way to be told. Of a server's threads none prints to standard output.
+fn end_without_a_reader() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let words =
+            panic.payload_as_str().and_then(|w| w.strip_prefix("failed printing to stdout: "));
+        match words {
+            Some(words) if words.starts_with("Broken pipe") => std::process::exit(0),
+            Some(words) => {
+                // Standard error may be closed as well.
+                let _ = writeln!(std::io::stderr(), "guira: standard output: {words}");
+                std::process::exit(1)
+            }
+            None => report(panic),
+        }
+    }));
 }
 
 /// memcached's own way to be started: no subcommand, its exit codes.

@@ -59,6 +59,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
+use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -80,7 +81,7 @@ use shared::{READY, STOPPING, Shared};
 /// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
 #[must_use]
 pub fn command(name: &'static str) -> Command {
-    let command = Command::new(name).version(session::VERSION).about(
+    let command = Command::new(name).version(session::SPOKEN).about(
         "Route memcached requests to many servers: takes mcrouter's flags and configurations",
     );
     if name == "mcrouter" {
@@ -154,7 +155,7 @@ fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
         eprintln!("guira route: {refusal}; the last good configuration is used instead");
         return Ok((kept, true));
     }
-    let code = if refusal.is_passing() { TRANSIENT } else { UNRECOVERABLE };
+    let code = refusal.code();
     for sentence in refusal.sentences() {
         refuse(&sentence, code);
     }
@@ -206,6 +207,7 @@ fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Re
     let Main { runtime, hang_up } = main;
     let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
     shared.phase.store(STOPPING, Relaxed);
+    tell_systemd(&shared, NotifyState::Stopping);
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
     // read, and end. Who reads a configuration meanwhile isn't waited for.
     runtime.shutdown_background();
@@ -222,6 +224,13 @@ fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Re
         fifos.remove();
     }
     served
+}
+
+/// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
+fn tell_systemd(shared: &Shared, state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        shared.log.say(format_args!("NOTIFY_SOCKET can't be told: {error}"));
+    }
 }
 
 /// Serves until a signal or a client says that it's enough.
@@ -266,6 +275,7 @@ async fn until_told(
         });
     }
     shared.phase.store(READY, Relaxed);
+    tell_systemd(shared, NotifyState::Ready);
     notices.iter().for_each(|notice| shared.log.say(format_args!("{notice}")));
     let reload = Arc::new(Notify::new());
     if let Some(place) = shared.options.config.watched_place() {

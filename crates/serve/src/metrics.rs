@@ -45,7 +45,7 @@ fn histograms(shared: &Shared, all: &mut Exposition) {
     Measures::latencies(&shared.measures, |command, status, took_ns| {
         // A kind of request that nobody sends has no series, but the gets that dashboards begin with.
         if took_ns.count > 0 || command == "get" {
-            all.histogram(LATENCY, &[("command", command), ("status", status)], 1e-9, &took_ns);
+            all.histogram(LATENCY, &[("command", command), ("status", status)], 1e9, &took_ns);
         }
     });
     if let Some(bytes) = Measures::values(&shared.measures) {

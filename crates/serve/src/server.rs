@@ -31,6 +31,7 @@ use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
 use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::ffi::CString;
@@ -121,6 +122,7 @@ fn serve(
     if let Some(predecessor) = predecessor {
         predecessor.release();
     }
+    tell_systemd(NotifyState::Ready);
     for signal in signals.forever() {
         match signal {
             SIGINT | SIGTERM if shared.settings.memory_file.is_none() => break,
@@ -132,6 +134,7 @@ fn serve(
             _ => reload(&shared),
         }
     }
+    tell_systemd(NotifyState::Stopping);
     warm::end(&shared);
     if let Some((successor, sockets)) = shared.heir.take() {
         drop(pidfile);
@@ -144,6 +147,13 @@ fn serve(
     drop(pidfile);
     // The threads end with the process: nothing of theirs outlives it.
     Ok(0)
+}
+
+/// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
+fn tell_systemd(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
+    }
 }
 
 /// What there is before there are sockets.

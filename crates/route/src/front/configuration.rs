@@ -30,6 +30,7 @@ use super::names::{self, DnsServers, Members};
 use super::options::{From, Options, Source};
 use super::proxy::Order;
 use super::shared::Shared;
+use super::{TRANSIENT, UNRECOVERABLE};
 use crate::outcome::default_reply;
 use crate::{
     BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings,
@@ -75,6 +76,11 @@ impl Refusal {
     /// Whether the same configuration may be good later.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.why, Why::Unread(_))
+    }
+
+    /// The exit code of a program that can't do without it.
+    pub(crate) fn code(&self) -> u8 {
+        if self.is_passing() { TRANSIENT } else { UNRECOVERABLE }
     }
 
     /// Whether an earlier configuration may stand in: not where a start is to be strict.

@@ -11,7 +11,7 @@ use guira_client::Request;
 use tokio::runtime;
 
 use super::admin::op_named;
-use super::configuration::{Loaded, Nowhere};
+use super::configuration::{Loaded, Nowhere, Refusal};
 use super::flags::Typed;
 use super::options::Options;
 use super::{UNRECOVERABLE, flags, refuse};
@@ -32,17 +32,35 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Err(words) => refuse(&words, UNRECOVERABLE),
+        Err(Failed { words, code }) => refuse(&words, code),
     }
 }
 
-fn explain(matches: &ArgMatches) -> Result<String, String> {
+/// Why there is nothing to explain, and the exit code.
+struct Failed {
+    words: String,
+    code: u8,
+}
+
+impl From<String> for Failed {
+    fn from(words: String) -> Self {
+        Self { words, code: UNRECOVERABLE }
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        Self { words: refusal.to_string(), code: refusal.code() }
+    }
+}
+
+fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     let options = Options::new(&Typed::new(matches.clone()))?;
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let op = op_named(&text("op"))
         .ok_or_else(|| format!("'{}' is no operation on a key", text("op")))?;
     let request = Request::new(op, text("key"));
-    let loaded = Loaded::read(&options).map_err(|refusal| refusal.to_string())?;
+    let loaded = Loaded::read(&options)?;
     for mistake in &loaded.config.findings().mistakes {
         eprintln!("guira route: passed over in the configuration: {mistake}");
     }

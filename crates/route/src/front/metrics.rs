@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::configuration::seconds_now;
 use super::histogram::Shape;
-use super::session::VERSION;
 use super::shared::Shared;
 use crate::Counter;
 
@@ -17,7 +16,9 @@ use crate::Counter;
 struct Text(String);
 
 impl Text {
+    /// `help` may come from documentation, whose Markdown monitors would show as it is.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let help = help.trim().replace('`', "");
         let _ =
             writeln!(self.0, "# HELP guira_route_{name} {help}\n# TYPE guira_route_{name} {kind}");
     }
@@ -41,7 +42,7 @@ impl Text {
 pub(crate) fn exposition(shared: &Shared) -> String {
     let mut text = Text::default();
     text.family("build_info", "gauge", "The version, as a label.");
-    text.sample("build_info", &[("version", VERSION)], 1);
+    text.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     let uptime = shared.started.elapsed().as_secs();
     text.single("uptime_seconds", "gauge", "Seconds since the start.", uptime);
     let clients = shared.clients.load(Relaxed);

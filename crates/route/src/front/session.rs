@@ -482,7 +482,9 @@ impl Session {
 }
 
 /// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there, and refuse a version 0.
-pub(crate) const VERSION: &str = concat!("1.6.45-guira-route-", env!("CARGO_PKG_VERSION"));
+pub(crate) const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
+/// What `--version` prints, as `guira serve` has it.
+pub(crate) const SPOKEN: &str = concat!("1.6.45 (guira ", env!("CARGO_PKG_VERSION"), ")");
 
 /// With so much unsent, no more is said, and none is read.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;

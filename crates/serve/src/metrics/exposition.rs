@@ -32,12 +32,13 @@ impl Exposition {
         }
     }
 
-    /// Adds one series of a histogram. `unit` is what a step's bound is of the metric's unit.
+    /// Adds one series of a histogram. A step's bound is divided by `per_unit`: 0.000003072 is a quotient's shortest
+    /// form, where a product has eighteen digits.
     pub(super) fn histogram(
         &mut self,
         (name, help): (&'static str, &'static str),
         labels: &[(&str, &str)],
-        unit: f64,
+        per_unit: f64,
         of: &Distribution,
     ) {
         let samples = &mut self.family(name, "histogram", help).samples;
@@ -50,11 +51,11 @@ impl Exposition {
         let mut count = 0;
         for (bound, more) in &of.steps {
             count += more;
-            let le = *bound as f64 * unit;
+            let le = *bound as f64 / per_unit;
             let _ = writeln!(samples, "{name}_bucket{{{before}le=\"{le}\"}} {count}");
         }
         let _ = writeln!(samples, "{name}_bucket{{{before}le=\"+Inf\"}} {}", of.count);
-        let _ = writeln!(samples, "{name}_sum{all} {}", of.sum as f64 * unit);
+        let _ = writeln!(samples, "{name}_sum{all} {}", of.sum as f64 / per_unit);
         let _ = writeln!(samples, "{name}_count{all} {}", of.count);
     }
 
@@ -62,6 +63,8 @@ impl Exposition {
     pub(super) fn into_text(self) -> String {
         let mut text = String::new();
         for (name, Family { kind, help, samples }) in self.families {
+            // It comes from the documents' tables, too, whose Markdown monitors would show as it is.
+            let help = help.replace('`', "");
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
         }
         text

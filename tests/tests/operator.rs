@@ -1,0 +1,162 @@
+//! What operators rely on beside the protocol: exit codes, pipes, and units for systemd.
+
+use guira_tests::server::{
+    Address, Program, Server, command, free_port, guira, own_directory, workspace,
+};
+use rustix::process::{Signal, geteuid};
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Runs `guira` to its end.
+fn run(arguments: &[&str]) -> Output {
+    Command::new(guira()).args(arguments).stdin(Stdio::null()).output().expect("it runs")
+}
+
+/// Everything that prints and ends.
+const PRINTING: &[&[&str]] = &[
+    &["--help"],
+    &["--version"],
+    &["serve", "--help"],
+    &["serve", "--license"],
+    &["route", "--help"],
+    &["route", "--schema"],
+    &["route", "--config-str", GOOD, "--validate-config"],
+    &["route", "explain", "--config-str", GOOD, "get", "k"],
+    &["generate", "stats"],
+    &["generate", "options"],
+    &["generate", "route-fields"],
+    &["generate", "completions", "bash"],
+    &["plan", "--servers", "100"],
+    &["lab", "list"],
+];
+const GOOD: &str = r#"{"pools": {"A": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|A"}"#;
+
+#[test]
+fn a_reader_that_has_enough_ends_a_program_quietly() {
+    for arguments in PRINTING {
+        assert_eq!(run(arguments).status.code(), Some(0), "{arguments:?} by itself");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(guira());
+        let output = command.args(*arguments).stdin(Stdio::null()).stdout(writer).output();
+        let output = output.expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    }
+}
+
+/// A disk that is full is another matter.
+#[test]
+fn output_that_cannot_be_written_is_an_error_in_a_sentence() {
+    for arguments in [&["generate", "stats"][..], &["generate", "completions", "bash"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let mut command = Command::new(guira());
+        let output = command.args(arguments).stdout(full).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, "guira: standard output: No space left on device (os error 28)\n");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    }
+}
+
+/// The row of docs/operations.md that tells it, the command line, its exit code.
+#[test]
+fn exit_codes_are_those_of_the_documents() {
+    let docs = fs::read_to_string(workspace().join("docs/operations.md")).expect("a document");
+    let cases: &[(&str, u8, &[&str])] = &[
+        ("guira serve", 1, &["serve", "--bogus"]),
+        ("guira serve", 1, &["serve", "-m", "x"]),
+        ("guira serve", 1, &["serve", "-o", "bogus"]),
+        ("guira serve", 64, &["serve", "-S", "-B", "ascii"]),
+        ("guira serve", 64, &["serve", "-p", "99999"]),
+        ("guira serve", 71, &["serve", "-u", "root", "-l", "192.0.2.1", "-p", "21211"]),
+        ("guira route", 1, &["route", "--bogus"]),
+        ("guira route", 2, &["route", "-f", "/no/such/file", "--validate-config"]),
+        ("guira route", 2, &["route", "explain", "--config", "/no/such/file", "get", "k"]),
+        ("guira route", 3, &["route", "--config-str", "{", "--validate-config"]),
+        ("guira route", 3, &["route", "explain", "--config-str", "{", "get", "k"]),
+        ("guira route", 3, &["route", "-p", "1"]),
+        ("guira route convert", 3, &["route", "convert", "/no/such/file"]),
+        ("the others", 1, &["nonsense"]),
+        ("the others", 1, &["bench", "--server", "127.0.0.1:1", "-s", "1"]),
+        ("the others", 1, &["lab", "run", "nonsense"]),
+        ("the others", 1, &["plan", "--bogus"]),
+        ("the others", 1, &["replay", "nonsense"]),
+        ("the others", 1, &["generate", "man", "/proc/none"]),
+        ("the others", 0, &["lab", "list"]),
+    ];
+    for (name, code, arguments) in cases {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(i32::from(*code)), "{arguments:?}: {output:?}");
+        let name = if name.starts_with("guira") { format!("`{name}`") } else { (*name).to_owned() };
+        let row = format!("| {name} | {code} |");
+        assert!(docs.contains(&row), "docs/operations.md has no row {row}");
+    }
+    if geteuid().is_root() {
+        assert_eq!(run(&["serve", "-u", "no-such-user"]).status.code(), Some(67));
+        assert!(docs.contains("| `guira serve` | 67 |"));
+    }
+    let mut server = Server::start(Program::Guira, &[]);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended_within(20).and_then(|status| status.code()), Some(0));
+    assert!(docs.contains("| `guira serve` | 0 |") && docs.contains("| `guira route` | 0 |"));
+}
+
+/// As they are in the package, but for where the program is.
+#[test]
+fn systemd_takes_the_units() {
+    let dir = own_directory();
+    let units = workspace().join("packaging/systemd");
+    let program = guira();
+    let mut count = 0;
+    for unit in fs::read_dir(units).expect("a directory").flatten() {
+        let text = fs::read_to_string(unit.path()).expect("a unit");
+        let installed = "ExecStart=/usr/local/bin/guira ";
+        assert!(text.contains(installed), "{unit:?} is started from where it is installed");
+        assert!(text.contains("Type=notify\n") && text.contains("\nExecReload="), "{unit:?}");
+        let keeps_items = !text.contains("/dev/shm") || text.contains("RemoveIPC=no");
+        assert!(keeps_items || text.contains("DynamicUser=yes"), "{unit:?}");
+        let here = format!("ExecStart={} ", program.display());
+        let path = dir.join(unit.file_name());
+        fs::write(&path, text.replace(installed, &here)).expect("written");
+        let output = Command::new("systemd-analyze").arg("verify").arg(&path).output();
+        let output = output.expect("systemd-analyze; `make setup` installs what the tests need");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{unit:?}: {said}");
+        count += 1;
+    }
+    fs::remove_dir_all(&dir).ok();
+    assert_eq!(count, 3, "guira, guira-warm@, guira-route");
+    let docs = fs::read_to_string(workspace().join("docs/operations.md")).expect("a document");
+    assert!(docs.contains("install target/dist/guira/guira /usr/local/bin/guira"));
+}
+
+/// Both programs, as units with Type=notify start them.
+#[test]
+fn systemd_hears_when_they_are_ready_and_when_they_stop() {
+    let dir = own_directory();
+    let path = dir.join("notify");
+    let told = UnixDatagram::bind(&path).expect("a socket");
+    told.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let hear = |word: &str| {
+        let mut room = [0; 100];
+        let bytes = told.recv(&mut room).unwrap_or_else(|error| panic!("no {word}: {error}"));
+        assert_eq!(String::from_utf8_lossy(&room[..bytes]).trim(), word);
+    };
+    let port = free_port().to_string();
+    let serve = ["-l", "127.0.0.1", "-p", &port];
+    let route = ["-p", &port, "--listen-addresses", "127.0.0.1", "--config-str", GOOD];
+    for (program, flags) in [(Program::Guira, &serve[..]), (Program::Router, &route)] {
+        let mut command = command(program);
+        command.args(flags).env("NOTIFY_SOCKET", &path).stderr(Stdio::null()).stdin(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
+        hear("READY=1");
+        let listens = guira_tests::server::accepts(&Address::Tcp(port.parse().expect("a number")));
+        guira_tests::server::send_signal(child.id(), Signal::TERM);
+        hear("STOPPING=1");
+        assert!(child.wait().expect("it ends").success());
+        assert!(listens, "{program:?} is ready before it listens");
+    }
+    fs::remove_dir_all(&dir).ok();
+}
