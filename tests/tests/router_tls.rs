@@ -214,3 +214,23 @@ fn a_flood_of_clients_that_are_not_let_in_is_a_line_and_a_count() {
     assert!(lines.count() < 10, "{said}");
     fs::remove_dir_all(dir).expect("the directory is there");
 }
+
+/// A client that opened the port for TLS and said nothing kept its place, its memory and its socket for ten seconds,
+/// however many of its kind there were.
+#[test]
+fn of_many_silent_clients_the_oldest_gives_way_and_one_that_shakes_hands_is_let_in() {
+    let dir = own_directory();
+    let memcached = Server::start_tcp(Program::Memcached, &[]);
+    let authority = Authority::new("the test's authority");
+    let [chain, key] = authority.identity("router").write(&dir);
+    let flags = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
+    let flags = [&flags[..], &["--num-proxies", "1"]].concat();
+    let (router, tls_port) = router(&pool(port_of(&memcached), ""), &flags);
+    let mut plain = router.connect();
+    let silent: Vec<_> = (0..400).map(|_| Client::connect(&Address::Tcp(tls_port))).collect();
+    eventually("the oldest gave way", || plain.stat("num_authorization_failures") >= 144);
+    let mut client = tls::Client::new(&authority, None, true).connect(tls_port);
+    assert!(client.ask("version\r\n", "\r\n").starts_with("VERSION "));
+    drop(silent);
+    fs::remove_dir_all(dir).expect("the directory is there");
+}

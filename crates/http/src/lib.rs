@@ -5,7 +5,7 @@
 //! # Invariants
 //! 1. At most [`EXCHANGES_MAX`] exchanges at a time. One more takes the place of the oldest that is not finished, so that
 //!    slow or silent connections never keep a probe out.
-//! 2. A request has [`REQUEST_BYTES_MAX`] bytes at most, and an exchange [`EXCHANGE_MAX_MS`]. A connection is closed after one
+//! 2. A request has `REQUEST_BYTES_MAX` bytes at most, and an exchange `EXCHANGE_MAX_MS`. A connection is closed after one
 //!    answer.
 //! 3. Only GET and HEAD are answered; what is sent after the head is ignored.
 //! 4. One connection is accepted between two looks at all others: a request that has arrived is answered before 31 more

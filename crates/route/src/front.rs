@@ -18,6 +18,7 @@ mod calendar;
 mod configuration;
 mod convert;
 mod deletes;
+mod entering;
 mod entrance;
 mod etcd;
 mod explain;

@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! 1. The result depends on text, constants and sources alone, but for `@shuffle` without a seed and `@isLocalIp`.
-//! 2. What is made or copied is charged to a [`Budget`] first.
+//! 2. What is made or copied is charged to a `Budget` first.
 //! 3. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and not the end of the stack.
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! # Invariants
 //! 1. Nothing of a client is routed before it is through.
 //! 2. How long a check of a password takes depends on how many users there are, not on what is right or wrong.
-//! 3. Who isn't through in [`ENTRANCE_MAX`] is closed.
+//! 3. A client that isn't through in [`ENTRANCE_MAX`] is closed, and before that if too many others wait (`entering`).
 
 use std::fmt;
 use std::fs;
@@ -21,11 +21,18 @@ use parking_lot::Mutex;
 use subtle::{Choice, ConstantTimeEq};
 use tokio::time::timeout;
 
+use super::entering::Entering;
 use super::shared::Shared;
 use super::stream::{Arrival, Stream};
 
 /// A client that may ask, and what it sent behind its login.
-pub(crate) async fn enter(arrival: Arrival, shared: &Shared) -> io::Result<(Stream, BytesMut)> {
+pub(crate) async fn enter(
+    arrival: Arrival,
+    shared: &Shared,
+    others: &Entering,
+) -> io::Result<(Stream, BytesMut)> {
+    let has_to_wait = matches!(arrival, Arrival::Tls(_)) || shared.logins.is_some();
+    let place = has_to_wait.then(|| others.begin());
     let entering = async {
         let mut stream = arrival.into_stream(&shared.tls).await?;
         let input = match &shared.logins {
@@ -34,7 +41,13 @@ pub(crate) async fn enter(arrival: Arrival, shared: &Shared) -> io::Result<(Stre
         };
         Ok((stream, input))
     };
-    timeout(ENTRANCE_MAX, entering).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    let too_late = || Err(io::ErrorKind::TimedOut.into());
+    let in_time = async { timeout(ENTRANCE_MAX, entering).await.unwrap_or_else(|_| too_late()) };
+    let Some(place) = &place else { return in_time.await };
+    tokio::select! {
+        entered = in_time => entered,
+        () = place.gives_way() => Err(io::Error::other("too many others were not let in yet")),
+    }
 }
 
 async fn log_in(stream: &mut Stream, logins: &Logins) -> io::Result<BytesMut> {

@@ -26,6 +26,7 @@ use tokio::time::{Instant, timeout};
 
 use super::aside::STACK_BYTES;
 use super::configuration::Loaded;
+use super::entering::Entering;
 use super::entrance;
 use super::fleet::{Fleet, Leaf};
 use super::pools::FirstPool;
@@ -61,6 +62,8 @@ pub(crate) struct Proxy {
     fleet: Rc<Fleet>,
     tree: RefCell<Rc<Tree>>,
     pub(crate) phase: Cell<Phase>,
+    /// Clients that are not let in yet.
+    entering: Entering,
     /// Told when the phase is no longer the first.
     pub(crate) is_ending: Notify,
     /// Closes idle connections.
@@ -144,6 +147,7 @@ async fn run(
         fleet,
         tree,
         phase,
+        entering: Entering::default(),
         is_ending,
         idle,
         lanes: Lanes::new(),
@@ -164,7 +168,7 @@ async fn run(
 async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
     let _place = Place(Arc::clone(&proxy.shared));
     let entered = tokio::select! {
-        entered = entrance::enter(arrival, &proxy.shared) => Some(entered),
+        entered = entrance::enter(arrival, &proxy.shared, &proxy.entering) => Some(entered),
         () = proxy.is_ending.notified() => None,
     };
     match entered {
