@@ -37,18 +37,21 @@ pub const NO_ROOM: &[u8] = b"out of memory for the reply";
 /// Values from here on are charged. Bytes.
 pub const CHARGED_BYTES_MIN: usize = 4 << 10;
 
-/// The reply as its caller gets it.
-pub(super) fn paid(reply: Reply, purse: Option<&Arc<dyn Purse>>) -> Reply {
-    match purse {
-        Some(purse) if reply.value.len() >= CHARGED_BYTES_MIN => pay(reply, purse),
-        _ => reply,
+/// Makes the reply what its caller gets.
+#[inline]
+pub(super) fn pay(reply: &mut Reply, purse: Option<&Arc<dyn Purse>>) {
+    if reply.value.len() >= CHARGED_BYTES_MIN
+        && let Some(purse) = purse
+    {
+        pay_long(reply, purse);
     }
 }
 
-fn pay(reply: Reply, purse: &Arc<dyn Purse>) -> Reply {
-    match charged(reply.value, purse) {
-        Some(value) => Reply { value, ..reply },
-        None => Reply::failure(Outcome::LocalError, NO_ROOM),
+#[cold]
+fn pay_long(reply: &mut Reply, purse: &Arc<dyn Purse>) {
+    match charged(std::mem::take(&mut reply.value), purse) {
+        Some(value) => reply.value = value,
+        None => *reply = Reply::failure(Outcome::LocalError, NO_ROOM),
     }
 }
 

@@ -443,6 +443,7 @@ impl UnderWay<Ask> {
     }
 
     /// The reply, once it is there, and how long it took.
+    #[inline]
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Duration)> {
         let (mut reply, came) = ready!(self.ask.poll_timed(cx));
         let took = self.took(came);

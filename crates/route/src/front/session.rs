@@ -58,7 +58,7 @@ pub(crate) struct Session {
     stream: Stream,
     input: Input,
     /// A request that waits until it may begin.
-    next: Option<Asked>,
+    next: Option<Box<Asked>>,
     pace: Pace,
     account: Arc<Account>,
     /// With the bytes that each holds.
@@ -144,12 +144,12 @@ impl Session {
     fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
         self.lines.retain(|(line, _)| line.is_change());
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
-        self.next = self.next.take().filter(Asked::is_change);
-        while let Some(asked) = self.next.take().or_else(|| Some(self.input.next()?.0)) {
-            if asked.is_change()
-                && let Some(line) = self.begin(asked, start)
-            {
-                self.push(line);
+        if let Some(asked) = self.next.take().filter(|asked| asked.is_change()) {
+            self.begin(*asked, start);
+        }
+        while let Some(asked) = self.input.next() {
+            if asked.is_change() {
+                self.begin(asked, start);
             }
         }
     }
@@ -224,9 +224,13 @@ impl Session {
 
     /// Whether there is room for another request and its reply. A client for whom nothing is held may always ask.
     fn may_begin(&self) -> bool {
-        let is_idle = self.lines.is_empty() && self.output.is_empty();
-        is_idle
+        self.is_idle()
             || self.has_output_room() && self.said_bytes < SAID_BYTES_MAX && self.account.room() > 0
+    }
+
+    /// Whether nothing is held for the client.
+    fn is_idle(&self) -> bool {
+        self.lines.is_empty() && self.output.is_empty()
     }
 
     fn has_output_room(&self) -> bool {
@@ -251,23 +255,26 @@ impl Session {
         }
     }
 
+    #[inline]
     fn push(&mut self, line: Line) {
-        let bytes = line.held(self.pace.short());
-        self.lines_bytes += bytes;
-        if let Line::Said(text) = &line {
+        let (line, bytes) = self.lines.push_back_mut((line, 0));
+        let requests = line.requests();
+        *bytes = line.held(requests, self.pace.short());
+        self.lines_bytes += *bytes;
+        self.outstanding += requests;
+        if let Line::Said(text) = line {
             self.said_bytes += text.len();
         }
-        self.outstanding += line.requests();
-        self.lines.push_back((line, bytes));
     }
 
     fn pop(&mut self) {
-        let Some((line, bytes)) = self.lines.pop_front() else { return };
+        let Some((line, bytes)) = self.lines.front() else { return };
         self.lines_bytes -= bytes;
-        if let Line::Said(text) = &line {
+        self.outstanding -= line.requests();
+        if let Line::Said(text) = line {
             self.said_bytes -= text.len();
         }
-        self.outstanding -= line.requests();
+        drop(self.lines.pop_front());
     }
 
     /// Says what is answered, from the front, as long as there is room. False: the room is used up.
@@ -279,15 +286,19 @@ impl Session {
             if self.output.len() - self.sent >= OUTPUT_BYTES_MAX {
                 return false;
             }
-            let (op, before) = (line.op(), self.output.len());
+            let before = self.output.len();
+            // Nobody else wants to know.
+            let op = if self.tap.is_some() { line.op() } else { None };
             let most = self.sent + OUTPUT_BYTES_MAX;
             let (is_done, keys) = self.proxy.say(line, &mut self.output, most);
             let bytes = self.output.len() - before;
             if keys > 0 {
                 self.pace.answered(keys, bytes);
             }
-            let is_told = bytes > 0 || op.is_some();
-            if let Some(tap) = self.tap.as_ref().filter(|tap| is_told && tap.is_open()) {
+            if let Some(tap) = &self.tap
+                && (bytes > 0 || op.is_some())
+                && tap.is_open()
+            {
                 tap.answered(op, &self.output[before..]);
             }
             if is_done {
@@ -335,16 +346,21 @@ impl Session {
         self.pace.set_under_way(self.under_way());
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         let mut has_begun = self.go_on(start);
-        while self.may_begin() {
-            let asked = match self.next.take() {
+        // Whether a request finds room for its bytes doesn't change while requests begin: they are told of afterwards.
+        let has_room = self.has_output_room() && self.account.room() > 0;
+        while has_room && self.said_bytes < SAID_BYTES_MAX || self.is_idle() {
+            let is_under_way = match self.next.take() {
+                Some(asked) => self.begin(*asked, start),
                 None if self.waits() => break,
-                None => self.take(),
-                waiting => waiting,
+                None => match self.take() {
+                    Some(asked) => self.begin(asked, start),
+                    None => break,
+                },
             };
-            let Some(asked) = asked else { break };
-            let Some(line) = self.begin(asked, start) else { break };
+            if !is_under_way {
+                break;
+            }
             has_begun = true;
-            self.push(line);
             if let Some((line, _)) = self.lines.back_mut() {
                 // What goes through routes reaches a server in the order in which it was sent.
                 line.poll(cx, &self.context);
@@ -361,11 +377,14 @@ impl Session {
 
     /// Takes the next request from what was read.
     fn take(&mut self) -> Option<Asked> {
-        let (asked, bytes) = self.input.next()?;
-        if let Some(tap) = self.tap.as_ref().filter(|tap| tap.is_open() && !bytes.is_empty()) {
-            tap.asked(&asked, bytes);
+        let asked = self.input.next();
+        if let (Some(tap), Some(asked)) = (&self.tap, &asked)
+            && tap.is_open()
+            && !self.input.taken().is_empty()
+        {
+            tap.asked(asked, self.input.taken());
         }
-        Some(asked)
+        asked
     }
 
     /// Asks for the next part of the get at the end of what is under way.
@@ -383,15 +402,18 @@ impl Session {
         n > 0
     }
 
-    /// Begins a request. `None`: it waits.
-    fn begin(&mut self, asked: Asked, start: Start<'_>) -> Option<Line> {
+    /// Begins a request. False: it waits.
+    fn begin(&mut self, asked: Asked, start: Start<'_>) -> bool {
         let keys = asked.gets();
-        let admitted = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
-        if keys > 0 && admitted == 0 {
-            self.next = Some(asked);
-            return None;
+        let mut admitted = 0;
+        if keys > 0 {
+            admitted = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
+            if admitted == 0 {
+                self.next = Some(Box::new(asked));
+                return false;
+            }
         }
-        Some(match asked {
+        let line = match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
                 let mut get = Get::new(op, exptime, keys);
@@ -419,8 +441,8 @@ impl Session {
             Asked::Stats(group) => match self.proxy.stats(&group, start) {
                 Some(text) => Line::Said(text),
                 None => {
-                    self.next = Some(Asked::Stats(group));
-                    return None;
+                    self.next = Some(Box::new(Asked::Stats(group)));
+                    return false;
                 }
             },
             Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
@@ -436,7 +458,9 @@ impl Session {
                 }
                 Line::Said(line.to_vec())
             }
-        })
+        };
+        self.push(line);
+        true
     }
 
     /// Nothing more of the client is read.

@@ -150,7 +150,7 @@ impl Top {
     /// Whether hot caches are to know of it.
     fn is_told(&self, request: &Request) -> bool {
         let op = request.op;
-        (op.is_update() || op.is_arithmetic() || op == Op::Delete) && self.stripes.are_used()
+        self.stripes.are_used() && (op.is_update() || op.is_arithmetic() || op == Op::Delete)
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::Reply;
 use crate::connection::Caller;
-use crate::connection::purse::{Purse, paid};
+use crate::connection::purse::{Purse, pay};
 
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -84,7 +84,8 @@ impl Slots {
 
     fn enter(&mut self, slot: Slot) -> u32 {
         if let Some(at) = self.free.pop() {
-            self.slots[at as usize] = slot;
+            // There is nothing to drop in a free one, and the compiler can't know.
+            std::mem::forget(std::mem::replace(&mut self.slots[at as usize], slot));
             return at;
         }
         self.slots.push(slot);
@@ -106,18 +107,21 @@ impl Slots {
     pub(super) fn settle(
         &mut self,
         (slot, place): (u32, u32),
-        reply: Reply,
+        mut reply: Reply,
         woken: &mut Vec<Waker>,
     ) {
         let now = self.now;
         match &mut self.slots[slot as usize] {
             Slot::Asked(waker, payer) => {
                 woken.extend(waker.take());
-                let reply = paid(reply, payer.as_ref());
-                self.slots[slot as usize] = Slot::Answered(reply, now);
+                pay(&mut reply, payer.take().as_ref());
+                // Both were taken: nothing is left to drop, and the compiler can't know.
+                let settled = Slot::Answered(reply, now);
+                std::mem::forget(std::mem::replace(&mut self.slots[slot as usize], settled));
             }
             Slot::Keys { replies, missing, waker, payer, at } => {
-                replies[place as usize] = paid(reply, payer.as_ref());
+                pay(&mut reply, payer.as_ref());
+                replies[place as usize] = reply;
                 *missing -= 1;
                 if *missing == 0 {
                     *at = now;

@@ -24,6 +24,8 @@ pub(super) struct Input {
     /// Read as a whole; from `at` on not yet taken.
     chunk: Bytes,
     at: usize,
+    /// Where the request began that was taken last.
+    from: usize,
     /// Room that a read finds: more after one that took it all, so that few reads bring much and a client that sends
     /// little goes through little memory.
     room: usize,
@@ -45,6 +47,7 @@ impl Input {
             bytes,
             chunk: Bytes::new(),
             at: 0,
+            from: 0,
             room: READ_BYTES_MIN,
             wanted: 1,
             searched: 0,
@@ -85,27 +88,34 @@ impl Input {
         self.at < self.chunk.len()
     }
 
-    /// The next whole request, and its bytes where they are those of one.
-    pub(super) fn next(&mut self) -> Option<(Asked, &[u8])> {
+    /// The next whole request.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<Asked> {
         if !self.is_taking() && !self.refill() {
             return None;
         }
-        let from = self.at;
-        match take(&self.chunk, from) {
+        self.from = self.at;
+        match take(&self.chunk, self.from) {
             Taken::Whole(asked, used) => {
                 self.at += used;
-                Some((asked, &self.chunk[from..from + used]))
+                Some(asked)
             }
             Taken::Skip { line, used, swallow } => {
-                (self.at, self.swallow) = (from + used, swallow);
+                (self.at, self.swallow) = (self.from + used, swallow);
                 self.swallow();
-                Some((Asked::Refused { line, closes: false }, b""))
+                self.from = self.at;
+                Some(Asked::Refused { line, closes: false })
             }
             Taken::Partial(wanted) => {
                 self.put_back(wanted);
                 None
             }
         }
+    }
+
+    /// The bytes of the request that was taken last, where they are those of one.
+    pub(super) fn taken(&self) -> &[u8] {
+        &self.chunk[self.from..self.at]
     }
 
     /// Makes a chunk of what was read, if there may be a whole request in it.
@@ -195,7 +205,7 @@ mod tests {
         let mut asked = Vec::new();
         for byte in bytes {
             input.bytes.extend_from_slice(&[*byte]);
-            while let Some((next, _)) = input.next() {
+            while let Some(next) = input.next() {
                 asked.push(next);
             }
         }
@@ -208,7 +218,7 @@ mod tests {
         let text = b"get a b\r\nset k 0 0 5\r\nab\r\nc\r\nmn\r\nget \xff\r\nversion\r\n";
         let mut whole = Input::new(BytesMut::from(&text[..]));
         let mut asked = Vec::new();
-        while let Some((next, _)) = whole.next() {
+        while let Some(next) = whole.next() {
             asked.push(next);
         }
         assert_eq!(asked.len(), 5);
@@ -230,7 +240,7 @@ mod tests {
         assert!(input.next().is_none());
         assert!(input.give_up() && input.held() == 0);
         input.bytes.extend_from_slice(b"defghij\r\nversion\r\n");
-        assert!(matches!(input.next(), Some((Asked::Version, _))));
+        assert!(matches!(input.next(), Some(Asked::Version)));
         let mut line = Input::new(BytesMut::from(&b"get a b c"[..]));
         assert!(line.next().is_none());
         assert!(!line.give_up(), "the rest of the line would be taken for a request");

@@ -150,10 +150,10 @@ impl Line {
         }
     }
 
-    /// Bytes that the client's account is to know of.
-    pub(super) fn held(&self, value_bytes: usize) -> usize {
+    /// Bytes that the client's account is to know of, of a line of so many requests.
+    pub(super) fn held(&self, requests: usize, value_bytes: usize) -> usize {
         let text = if let Line::Said(text) = self { text.capacity() } else { 0 };
-        LINE_BYTES + text + self.requests() * (KEY_BYTES + value_bytes)
+        LINE_BYTES + text + requests * (KEY_BYTES + value_bytes)
     }
 }
 

@@ -90,14 +90,26 @@ impl Pace {
 
     /// How many of so many keys may be asked for now; 0: they have to wait, for the answer to others or until `waker` is
     /// called.
+    #[inline]
     pub(super) fn admit(&mut self, keys: usize, waker: &Waker) -> usize {
+        if self.is_of_newcomers || self.expected > SHORT_BYTES {
+            return self.admit_carefully(keys, waker);
+        }
+        let n = keys.min(self.window.saturating_sub(self.under_way));
+        self.under_way += n;
+        n
+    }
+
+    /// The same for a client whose values are long, or unknown.
+    #[cold]
+    fn admit_carefully(&mut self, keys: usize, waker: &Waker) -> usize {
         let mut window = self.window;
         if self.expected > SHORT_BYTES {
             window = window.min(AT_ONCE_BYTES / self.expected).max(1);
         }
         let n = keys.min(window.saturating_sub(self.under_way));
         let expected = if self.is_of_newcomers { self.lanes.expected.get() } else { self.expected };
-        if n > 0 && (self.is_of_newcomers || expected > SHORT_BYTES) {
+        if n > 0 {
             let bytes = (n * expected.max(SHORT_BYTES)).min(LANE_BYTES);
             if !self.lane().take(bytes, waker) {
                 return 0;
