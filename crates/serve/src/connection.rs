@@ -228,6 +228,7 @@ impl Connection {
     }
 
     /// What it wants next, given how the work went.
+    #[inline]
     fn judge(&mut self, worked: io::Result<Next>) -> Next {
         match worked {
             Ok(Next::Wait(Interest::Read)) if self.has_ended() => Next::Close,
@@ -277,6 +278,7 @@ impl Connection {
     }
 
     /// Works on what is in `input` behind its first `done` bytes, and keeps the rest.
+    #[inline]
     fn work_on(
         &mut self,
         turn: &Turn<'_>,

@@ -240,7 +240,8 @@ impl<'s> Worker<'s> {
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
-        if ready.is_some() && self.puts_off(place) {
+        // Whoever shakes hands is among these, so the others needn't be looked at.
+        if !self.handshakes.is_empty() && ready.is_some() && self.puts_off(place) {
             return self.register(place, Interest::Turn);
         }
         if self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready)) {
@@ -249,7 +250,7 @@ impl<'s> Worker<'s> {
     }
 
     /// Whether a connection's handshake has to go on in a later turn.
-    #[inline]
+    #[cold]
     fn puts_off(&mut self, place: usize) -> bool {
         let connection = self.connections[place].as_ref();
         if connection.is_none_or(|connection| connection.handshake_ends_s().is_none()) {
@@ -326,13 +327,15 @@ impl<'s> Worker<'s> {
     }
 
     /// Sees to what a connection wants next.
+    #[inline]
     fn settle(&mut self, place: usize, next: Next) {
         let Some(connection) = &mut self.connections[place] else { return };
         match next {
             Next::Wait(interest) => {
-                let is_done = connection.is_idle() && !connection.may_ask_yet(self.now);
+                let is_done =
+                    self.is_stopping && connection.is_idle() && !connection.may_ask_yet(self.now);
                 self.register(place, interest);
-                if self.is_stopping && is_done {
+                if is_done {
                     self.close(place, CloseReason::Shutdown);
                 }
             }
@@ -367,10 +370,17 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Asks the system for what a connection waits for.
+    /// Asks the system for what a connection waits for, unless it is what it waited for before.
+    #[inline]
     fn register(&mut self, place: usize, interest: Interest) {
         let Some(connection) = &mut self.connections[place] else { return };
         let Some(flags) = connection.change_interest(interest) else { return };
+        self.modify(place, flags);
+    }
+
+    #[cold]
+    fn modify(&mut self, place: usize, flags: epoll::EventFlags) {
+        let Some(connection) = &self.connections[place] else { return };
         let data = epoll::EventData::new_u64(place as u64);
         if let Err(error) = epoll::modify(&self.queue, &**connection, data, flags) {
             self.shared.gauges.connection_lost();

@@ -110,15 +110,18 @@ impl<I: Index> Handle<'_, I> {
         let Some(old) = item.value().and_then(parse) else { return Ok(Some(Counted::NonNumeric)) };
         let number =
             if what.down { old.saturating_sub(what.delta) } else { old.wrapping_add(what.delta) };
-        let mut text = number.to_string();
-        text.extend(std::iter::repeat_n(' ', item.value_bytes().saturating_sub(text.len())));
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(number).as_bytes();
+        let padding = item.value_bytes().saturating_sub(text.len());
+        let spaces =
+            (0..padding).step_by(SPACES.len()).map(|at| &SPACES[..SPACES.len().min(padding - at)]);
         let fields = Fields {
             cas: what.explicit_cas.is_some(),
             life: item.can_be_claimed() || what.exptime.is_some_and(|e| e != 0),
             ..item.fields()
         };
-        let new = self.begin_with(key, text.len(), fields, now)?;
-        let new = self.filled(new, std::iter::once(text.as_bytes()), now)?;
+        let new = self.begin_with(key, text.len() + padding, fields, now)?;
+        let new = self.filled(new, std::iter::once(text).chain(spaces), now)?;
         let mut life = 0;
         let swap = Swap { inserts: false, explicit_cas: what.explicit_cas, advances: true };
         let swapped = self.swap_voiding(key, new, &swap, now, |live| match live {
@@ -147,6 +150,9 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 }
+
+/// What pads a number, a piece at a time.
+static SPACES: [u8; 64] = [b' '; 64];
 
 /// A number in text: digits, with spaces around.
 fn parse(text: &[u8]) -> Option<u64> {

@@ -11,6 +11,7 @@ use rustix::net::{RecvFlags, recv};
 
 impl Connection {
     /// The buffer to receive into, and where in it what was left over begins.
+    #[inline]
     pub(super) fn lend_input(&mut self, rooms: &mut Rooms) -> (Vec<u8>, usize) {
         let mut own = std::mem::take(&mut self.input);
         if own.len() > KEEP_BYTES {

@@ -29,7 +29,13 @@ pub(super) enum Refused {
 impl Connection {
     /// Bytes that it holds for a request that isn't whole, or not answered because its client lets replies wait.
     /// Requests that this server didn't get to are no fault of the client's, and are gone in a turn or two.
+    #[inline]
     pub(crate) fn unfinished_bytes(&self, handle: &Handle<'_>) -> usize {
+        let is_between = matches!(self.state, State::Requests) && self.input.capacity() == 0;
+        if is_between { 0 } else { self.piece_bytes(handle) }
+    }
+
+    fn piece_bytes(&self, handle: &Handle<'_>) -> usize {
         let is_servers = self.has_backlog && self.unsent.is_empty();
         match &self.state {
             State::Keys(_) => self.input_bytes(),
