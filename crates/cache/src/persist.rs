@@ -109,7 +109,11 @@ pub(crate) fn open(path: &Path) -> Result<File, ConfigError> {
     let refuse = |why: String| ConfigError::MemoryFile { path: path.to_owned(), why };
     // A mark that nobody wrote says that something is wrong here: it is left for a human to look at.
     Mark::read(path).map_err(|error| {
-        refuse(format!("cannot read {}: {error}; remove both files", mark::path(path).display()))
+        let todo = match error.kind() {
+            io::ErrorKind::PermissionDenied => "start as the user that owns it",
+            _ => "remove both files",
+        };
+        refuse(format!("cannot read {}: {error}; {todo}", mark::path(path).display()))
     })?;
     file::open(path).map_err(|error| refuse(error.to_string()))
 }

@@ -30,24 +30,30 @@ pub(crate) fn serve() -> Command {
 
 fn with_flags(command: Command) -> Command {
     // Given several times, the last value counts, as memcached has it.
-    Flags::augment_args(command).args_override_self(true)
+    with_args::<Flags>(command).args_override_self(true)
+}
+
+/// Adds the arguments; what the command does is said by the command, not by the type of its arguments.
+fn with_args<A: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    A::augment_args(command).about(about)
 }
 
 fn bench() -> Command {
     let command = Command::new("bench").about("Put load on any server that speaks memcached");
-    command.defer(guira_bench::Args::augment_args)
+    command.defer(with_args::<guira_bench::Args>)
 }
 
 fn lab() -> Command {
     let command = Command::new("lab")
         .about("Reproduce the tables and figures of the papers behind Guira on this machine");
-    command.defer(guira_lab::Args::augment_args)
+    command.defer(with_args::<guira_lab::Args>)
 }
 
 fn plan() -> Command {
     let command = Command::new("plan")
         .about("Tell how large a small cache must be so that no choice of keys overloads a server");
-    command.defer(guira_route::plan::command::Args::augment_args)
+    command.defer(with_args::<guira_route::plan::command::Args>)
 }
 
 /// `memcached`: the flags of `guira serve` without the subcommand.
