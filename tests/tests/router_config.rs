@@ -94,3 +94,48 @@ fn a_reload_that_lacked_a_file_is_tried_again_when_the_file_comes() {
     eventually("it is used", || client.get("k").as_deref() == Some(b"second"));
     fs::remove_dir_all(dir).expect("it is there");
 }
+
+/// A router started with a mistyped path served what another router had kept.
+#[test]
+fn what_one_source_left_stands_in_for_no_other() {
+    let (_memcached, port) = memcached();
+    let dir = own_directory();
+    let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
+    let (good, other, kept, log) =
+        (path("good.json"), path("other.json"), path("kept"), path("log"));
+    let text = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
+    );
+    fs::write(&good, &text).expect("a file");
+    let flags = ["--config-dump-root", &kept, "--reconfiguration-delay-ms", "0"];
+    // Who is answered has a router that kept its configuration; who is only connected may not.
+    assert_eq!(router(&good, &flags).connect().set("k", b"v"), "STORED\r\n");
+    fs::write(&other, "{\"route\": \"NoSuchRoute\"}").expect("a file");
+    let refused = |from: &[&str]| {
+        let listen = free_port();
+        let port = listen.to_string();
+        let flags = [&["-p", &port], from, &flags].concat();
+        let started = Server::start_at(Program::Router, &flags, Address::Tcp(listen));
+        let refused = started.err().unwrap_or_else(|| panic!("{from:?} has no configuration"));
+        refused.status.and_then(|status| status.code())
+    };
+    assert_eq!(refused(&["-f", &path("god.json")]), Some(2), "a mistyped path");
+    assert_eq!(refused(&["-f", &other]), Some(3), "another file, which is bad");
+    assert_eq!(refused(&["--config", "{\"route\": \"NoSuchRoute\"}"]), Some(3), "a bad text");
+    let key = format!("etcd:127.0.0.1:{}/key", free_port());
+    assert_eq!(refused(&["--config", &key]), Some(2), "an etcd that is away");
+
+    fs::remove_file(&good).expect("it is there");
+    let indirect = path("./good.json");
+    let router = router(&indirect, &[&flags[..], &["-L", &log]].concat());
+    let said = fs::read_to_string(&log).expect("a log");
+    let source = format!("the last good configuration is used instead: that of file:{good}, kept ");
+    assert!(said.contains(&source) && said.contains(" seconds ago"), "{said}");
+    let mut client = router.connect();
+    assert_eq!(client.set("k", b"v"), "STORED\r\n");
+    assert_eq!(client.stat_word("stats all", "configs_from_disk"), "1");
+    fs::write(&good, &text).expect("a file");
+    let is_own = || client.stat_word("stats all", "configs_from_disk") == "0";
+    eventually("the file is used once it is back, though it says the same", is_own);
+    fs::remove_dir_all(dir).expect("it is there");
+}

@@ -120,7 +120,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Ok(main) => main,
         Err(words) => return refuse(&words, UNRECOVERABLE),
     };
-    let (loaded, is_from_disk) = match load(&options) {
+    let (loaded, stand_in) = match load(&options) {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
@@ -134,7 +134,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         println!("the configuration is good");
         return ExitCode::SUCCESS;
     }
-    match serve(main, options, loaded, is_from_disk) {
+    match serve(main, options, loaded, stand_in.as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(words) => refuse(&words, UNRECOVERABLE),
     }
@@ -145,16 +145,16 @@ fn refuse(words: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The configuration, or the last good one if it is bad.
-fn load(options: &Options) -> Result<(Loaded, bool), ExitCode> {
+/// The configuration; or the last good one if it is bad, and what the log is to say of that.
+fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
     let refusal = match Loaded::read(options) {
-        Ok(loaded) => return Ok((loaded, false)),
+        Ok(loaded) => return Ok((loaded, None)),
         Err(refusal) => refusal,
     };
     let may_be_kept = options.validates.is_none() && refusal.allows_kept();
-    if let Some(kept) = may_be_kept.then(|| Loaded::kept(options)).flatten() {
-        eprintln!("guira route: {refusal}; the last good configuration is used instead");
-        return Ok((kept, true));
+    if let Some((kept, which)) = may_be_kept.then(|| Loaded::kept(options)).flatten() {
+        let words = format!("{refusal}; the last good configuration is used instead: {which}");
+        return Ok((kept, Some(words)));
     }
     let code = refusal.code();
     for sentence in refusal.sentences() {
@@ -186,9 +186,17 @@ impl Main {
     }
 }
 
-fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Result<(), String> {
+fn serve(
+    main: Main,
+    options: Options,
+    loaded: Loaded,
+    stand_in: Option<&str>,
+) -> Result<(), String> {
     let log = Log::open(options.log_file.as_deref()).map_err(|e| format!("the log file: {e}"))?;
     let log = Arc::new(log);
+    if let Some(words) = stand_in {
+        log.say(format_args!("{words}"));
+    }
     raise_descriptor_limit();
     let sockets = listener::open(&options.listen, &options.tls.ports)?;
     let held = Arc::default();
@@ -204,7 +212,7 @@ fn serve(main: Main, options: Options, loaded: Loaded, is_from_disk: bool) -> Re
     let threads: Result<Vec<Thread>, _> = (0..shared.options.proxies).map(start).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     shared.log.say(format_args!("configured with {}", loaded.digest));
-    adopt(&shared, loaded, is_from_disk);
+    adopt(&shared, loaded, stand_in.is_some());
     let Main { runtime, hang_up } = main;
     let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
     shared.phase.store(STOPPING, Relaxed);

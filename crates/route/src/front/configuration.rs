@@ -13,7 +13,6 @@ mod kept;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -37,6 +36,7 @@ use crate::{
     Sources, Tree,
 };
 use kept::Kept;
+pub(crate) use kept::Shelf;
 
 /// A configuration that was read and can be built.
 #[derive(Debug)]
@@ -153,26 +153,14 @@ impl Loaded {
         Ok(Self { text, config, files, texts, digest, members, holds_until })
     }
 
-    /// The configuration that was last good, if it is young enough.
-    pub(crate) fn kept(options: &Options) -> Option<Self> {
-        let dir = options.config.kept.as_ref()?;
-        let path = dir.join(KEPT_NAME);
-        let modified = fs::metadata(&path).and_then(|file| file.modified()).ok()?;
-        let age = SystemTime::now().duration_since(modified).unwrap_or_default();
-        if age > options.config.kept_age_max {
-            return None;
-        }
-        let text = files::read(&path).ok()?;
-        let kept = Kept::read(dir, &digest(text.as_bytes()));
-        Self::of_text(text, options, &mut Files { kept, ..Files::new(options) }).ok()
-    }
-
-    /// Keeps the text, and what else it was built from, for a start with a bad one.
-    pub(crate) fn keep(&self, source: &Source) -> std::io::Result<()> {
-        let Some(dir) = &source.kept else { return Ok(()) };
-        fs::create_dir_all(dir)?;
-        Kept::new(self).write(dir)?;
-        replace(dir, KEPT_NAME, &self.text)
+    /// The configuration that was last good, if it is young enough; and in words which one that is.
+    pub(crate) fn kept(options: &Options) -> Option<(Self, String)> {
+        let shelf = options.config.kept.as_ref()?;
+        let (text, age) = shelf.text(options.config.kept_age_max)?;
+        let kept = Kept::read(shelf, &digest(text.as_bytes()));
+        let loaded = Self::of_text(text, options, &mut Files { kept, ..Files::new(options) });
+        let words = format!("that of {}, kept {} seconds ago", shelf.source, age.as_secs());
+        Some((loaded.ok()?, words))
     }
 
     /// Each source's name and digest, as a JSON object.
@@ -181,7 +169,7 @@ impl Loaded {
         let mut sources: serde_json::Map<_, _> = named
             .map(|(path, digest)| (path.display().to_string(), digest.clone().into()))
             .collect();
-        sources.insert(KEPT_NAME.to_owned(), self.digest.clone().into());
+        sources.insert(MAIN_NAME.to_owned(), self.digest.clone().into());
         sources.into()
     }
 
@@ -197,7 +185,8 @@ impl Loaded {
 
 /// Notes that a configuration is in use.
 pub(crate) fn adopt(shared: &Shared, loaded: Arc<Loaded>, is_from_disk: bool) {
-    if !is_from_disk && let Err(error) = loaded.keep(&shared.options.config) {
+    let shelf = shared.options.config.kept.as_ref().filter(|_| !is_from_disk);
+    if let Some(Err(error)) = shelf.map(|shelf| shelf.keep(&loaded)) {
         shared.log.say(format_args!("the configuration can't be kept for later: {error}"));
     }
     for mistake in &loaded.config.findings().mistakes {
@@ -222,10 +211,13 @@ pub(crate) async fn watch(
             () = now.notified() => true,
             () = tokio::time::sleep(source.poll), if source.is_watched => false,
         };
-        let current = shared.standing.lock().loaded.clone();
+        let (current, is_from_disk) = {
+            let standing = shared.standing.lock();
+            (standing.loaded.clone(), standing.is_from_disk)
+        };
         let Some(current) = current else { continue };
         let has_moved = has_moved(&current, &mut holds_until, &shared.options.dns_servers).await;
-        if !is_due && !has_moved && !look(&aside, &current, &source).await {
+        if !is_due && !has_moved && !look(&aside, &current, &source, is_from_disk).await {
             continue;
         }
         if !is_due && !has_moved {
@@ -292,15 +284,18 @@ async fn wait_for_change(aside: &Aside, source: &Source, refusal: &Refusal) {
 }
 
 /// Whether a file is other than it was; one that can't be looked at in time is not.
-async fn look(aside: &Aside, current: &Arc<Loaded>, source: &Source) -> bool {
+async fn look(aside: &Aside, current: &Arc<Loaded>, source: &Source, is_from_disk: bool) -> bool {
     let (current, source) = (Arc::clone(current), source.clone());
-    matches!(aside.run(READ_MAX, move || has_changed(&current, &source)).await, Ok(true))
+    let look = move || has_changed(&current, &source, is_from_disk);
+    matches!(aside.run(READ_MAX, look).await, Ok(true))
 }
 
-fn has_changed(current: &Loaded, source: &Source) -> bool {
+fn has_changed(current: &Loaded, source: &Source, is_from_disk: bool) -> bool {
     let is_other =
         |path: &PathBuf, digest: &String| file_digest(path).is_some_and(|now| now != *digest);
     let main_changed = match &source.from {
+        // One that comes back as it was kept is news too.
+        From::File(path) if is_from_disk => file_digest(path).is_some(),
         From::File(path) => is_other(path, &current.digest),
         // Whoever watches etcd says so.
         From::Text(_) | From::Etcd(_) => false,
@@ -474,8 +469,8 @@ impl Route for Silent {
 /// Entries of pools are looked up again after so long at most, and at least.
 const MEMBERS_HOLD_MAX: Duration = Duration::from_secs(300);
 const MEMBERS_HOLD_MIN: Duration = Duration::from_secs(1);
-/// A kept configuration's name.
-const KEPT_NAME: &str = "mcrouter_config";
+/// The main text's name among the sources, which is mcrouter's.
+const MAIN_NAME: &str = "mcrouter_config";
 
 /// How long a reload may take.
 const READ_MAX: Duration = Duration::from_secs(30);
@@ -484,6 +479,8 @@ const RETRY: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Two routers wrote to one temporary file: one's text became the other's, or was gone.

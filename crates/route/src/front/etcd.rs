@@ -77,6 +77,11 @@ impl Place {
         self.of_one(|url| self.range(url))
     }
 
+    /// Tells it from other keys and other stores.
+    pub(crate) fn name(&self) -> String {
+        format!("etcd:{}/{}", self.urls.join(","), self.key)
+    }
+
     /// What the first says who can; else why the last couldn't.
     fn of_one<T>(&self, ask: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
         let mut last = Err("no etcd is named".to_owned());

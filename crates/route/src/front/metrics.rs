@@ -69,6 +69,8 @@ fn configuration(text: &mut Text, shared: &Shared) {
     let standing = shared.standing.lock();
     let age = seconds_now().saturating_sub(standing.last_success);
     text.single("config_age_seconds", "gauge", "Seconds since the configuration was read.", age);
+    let help = "1 while the last good configuration stands in for one that can't be used.";
+    text.single("configs_from_disk", "gauge", help, u8::from(standing.is_from_disk));
     let failures = standing.failures;
     text.single(
         "config_failures_total",

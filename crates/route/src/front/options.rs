@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use socket2::TcpKeepalive;
 
+use super::configuration::Shelf;
 use super::etcd::{Access, Place};
 use super::flags::{FLAGS, Typed, Validate};
 use super::memory::MemoryLimits;
@@ -96,7 +97,7 @@ pub(crate) struct Source {
     /// A path, or the text itself.
     pub(crate) from: From,
     /// Where the last good one is kept.
-    pub(crate) kept: Option<PathBuf>,
+    pub(crate) kept: Option<Shelf>,
     pub(crate) kept_age_max: Duration,
     pub(crate) poll: Duration,
     pub(crate) delay: Duration,
@@ -330,7 +331,7 @@ fn source(typed: &Typed) -> Result<Source, String> {
     let root = typed.text("config_dump_root");
     let kept = Some(root).filter(|root| !root.is_empty()).map(|root| {
         let (service, router) = (typed.text("service_name"), typed.text("router_name"));
-        PathBuf::from(root).join(service).join(router)
+        Shelf::new(PathBuf::from(root).join(service).join(router), &from)
     });
     Ok(Source {
         from,
