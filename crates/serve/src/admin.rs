@@ -142,6 +142,7 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
         Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
         Admin::SlabsAutomove(what) => automove(executor, what),
+        Admin::RefreshCerts if executor.puts_off() => return Flow::Later,
         Admin::RefreshCerts => return refresh_certs(executor),
         Admin::LruTune { .. } | Admin::LruMode { .. } | Admin::LruTempTtl { .. } => {
             set_queues(executor.turn.shared, command)

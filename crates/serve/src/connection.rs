@@ -138,6 +138,8 @@ pub(crate) enum Next {
     Again,
     /// Another turn when memory may have come free. `first`: it has not waited yet.
     Later { first: bool },
+    /// Another turn, when those before it have had theirs: a costly command is at hand.
+    PutOff,
     /// Another turn at this millisecond of the system's clock.
     Pause { until_ms: u64 },
     /// To be called when its feed has something.
@@ -160,6 +162,8 @@ enum Step {
     Piece(Piece),
     /// Memory must come free first.
     Later,
+    /// A costly command is at hand, and the worker's turn has had its share of these.
+    PutOff,
     /// It has to wait until this millisecond.
     Pause(u64),
     /// Another thread answers.
@@ -338,6 +342,10 @@ impl Connection {
                 Step::Spent => {
                     turn.handle.count(Counter::ConnYields);
                     break Next::Again;
+                }
+                Step::PutOff => {
+                    turn.handle.count(Counter::ConnYields);
+                    break Next::PutOff;
                 }
                 Step::Piece(_) => break Next::Wait(Interest::Read),
                 Step::Later => {

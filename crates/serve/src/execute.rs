@@ -6,7 +6,8 @@
 //! # Shares
 //! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
 //! most [`OUTPUT_MAX`] and one value before it sends. A multiget of 500,000 keys is so answered in
-//! pieces, and the other connections of the thread wait for one piece, not for all.
+//! pieces, and the other connections of the thread wait for one piece, not for all. `stats` and the like cost as much as
+//! hundreds of gets: of these all connections together have one in a turn ([`Executor::puts_off`]).
 
 mod binary;
 mod lease;
@@ -51,6 +52,7 @@ pub(crate) struct Executor<'t> {
     pub(crate) fed: Option<Fed>,
     requests_left: usize,
     keys_left: usize,
+    is_put_off: bool,
 }
 
 /// How a request went, as far as the connection is concerned.
@@ -58,7 +60,8 @@ pub(crate) struct Executor<'t> {
 pub(crate) enum Flow {
     /// It is answered.
     Done,
-    /// It was not executed for want of memory, or of a sweep: end the turn, then execute it again.
+    /// It was not executed for want of memory, or of a sweep, or because it is put off ([`Executor::is_put_off`]): end
+    /// the turn, then execute it again.
     Later,
     /// A multiget is answered but for its last `rest_bytes` bytes of keys.
     Keys {
@@ -91,6 +94,7 @@ impl<'t> Executor<'t> {
             fed: None,
             requests_left: turn.shared.allowance.requests,
             keys_left: turn.shared.allowance.keys,
+            is_put_off: false,
         }
     }
 
@@ -143,6 +147,21 @@ impl<'t> Executor<'t> {
         self.requests_left == 0 || self.keys_left == 0
     }
 
+    /// Takes a costly command's share of the worker's turn, or puts the command off because the share is used up. Where
+    /// each request has its own reply, as over UDP, it can't be put off.
+    #[cold]
+    pub(crate) fn puts_off(&mut self) -> bool {
+        let left = self.turn.costly_left.get();
+        self.turn.costly_left.set(left.saturating_sub(1));
+        self.is_put_off = left == 0 && self.can_be_fed;
+        self.is_put_off
+    }
+
+    /// Whether the request at hand was put off, as a costly command.
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.is_put_off
+    }
+
     /// Executes one request and queues its reply.
     pub(crate) fn execute(&mut self, at_hand: &Line<'_>) -> Flow {
         self.requests_left = self.requests_left.saturating_sub(1);
@@ -174,6 +193,7 @@ impl<'t> Executor<'t> {
                 self.say_unless(*quiet, fixed::OK);
             }
             (Request::Quit, _) => return Flow::Close,
+            (Request::Stats(_), _) if self.puts_off() => return Flow::Later,
             (Request::Stats(words), _) => admin::stats(self, *words),
             (Request::Admin { command, quiet }, _) => return admin::run(self, command, *quiet),
             (_, None) => unreachable!("a batch hashes the key of every request that has one"),

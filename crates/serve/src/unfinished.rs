@@ -4,6 +4,9 @@
 //! it comes to be: a piece of a line or of a value in a connection's input, and the chunks of an item in the making,
 //! which are taken as its value arrives. A request that comes whole in one receive is never charged.
 //!
+//! What a connection holds up to [`FREE_BYTES`] is free, so it is never refused: short requests work however they are cut
+//! into packets, whatever others hold. All that is free is bounded by the number of connections (`-c`).
+//!
 //! # When the budget is used up
 //! The request whose bytes came last takes its worker to the budget's end; of that worker's connections the one that
 //! began to hold something last is told that there is no memory, and the rest of its request is read away. But where
@@ -11,7 +14,7 @@
 //! all others' large values out for ever.
 //!
 //! # Costs
-//! A connection that keeps nothing over a turn: a comparison. One that does: an atomic addition, and an entry of its
+//! A connection that keeps nothing over a turn: a comparison. One that keeps more than is free: an atomic addition, and an entry of its
 //! worker's queue.
 //!
 //! Bad at: telling the newest of all workers; it is the newest of the worker that finds the budget used up.
@@ -114,6 +117,8 @@ impl Queue {
 
 /// Of so many bytes for items one more may be held for requests that aren't whole.
 const MEMORY_SHARE: usize = 10;
+/// What each connection may hold for a request that isn't whole, beside the budget: room for every line but long gets.
+pub(crate) const FREE_BYTES: usize = 2 << 10;
 /// For how long the first in the queue may send nothing and still keep what it holds, in seconds.
 pub(crate) const STALLED_S: u32 = 10;
 

@@ -10,7 +10,9 @@
 //!    events are left alone until they have.
 //! 3. At most [`HANDSHAKES_A_TURN`] connections go on with their TLS handshakes in a turn: each may cost a signature, a
 //!    millisecond in which all others wait. The rest is `put_off`, and its events are left alone meanwhile.
-//! 4. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
+//! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
+//!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
+//! 5. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
 //!
 //! # Costs
 //! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
@@ -29,6 +31,7 @@ use guira_proto::WatchKinds;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -66,6 +69,10 @@ pub(crate) struct Worker<'s> {
     put_off: VecDeque<usize>,
     /// How many handshakes may go on in this turn.
     handshakes_left: usize,
+    /// Connections whose costly commands wait for a later turn, in the order in which they came.
+    costly: VecDeque<usize>,
+    /// How many costly commands may be executed in this turn.
+    costly_left: Cell<usize>,
     /// Connections that wait, and until which millisecond of the system's clock.
     paused: VecDeque<(u64, usize)>,
     /// When handshakes must be over, soonest first, and the places of their connections.
@@ -78,6 +85,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) handle: &'t Handle<'t>,
     /// The second of this turn.
     pub(crate) now: u32,
+    /// How many costly commands may still be executed in it, over all connections.
+    pub(crate) costly_left: &'t Cell<usize>,
     /// What watchers want to be told of.
     pub(crate) watched: WatchKinds,
     /// What is measured of it, if it is one of the sample.
@@ -126,6 +135,8 @@ impl<'s> Worker<'s> {
             searched_idle_s: 0,
             put_off: VecDeque::new(),
             handshakes_left: 0,
+            costly: VecDeque::new(),
+            costly_left: Cell::new(0),
             paused: VecDeque::new(),
             handshakes: VecDeque::new(),
         })
@@ -163,6 +174,8 @@ impl<'s> Worker<'s> {
         self.sample = self.shared.measures[self.number].sample(self.turns);
         let put_off = self.put_off.len().min(HANDSHAKES_A_TURN);
         self.handshakes_left = HANDSHAKES_A_TURN - put_off;
+        let costly = self.costly.len().min(COSTLY_A_TURN);
+        self.costly_left.set(COSTLY_A_TURN - costly);
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             let (data, ready) = (event.data, event.flags);
@@ -182,7 +195,7 @@ impl<'s> Worker<'s> {
         for place in unfinished {
             self.serve(place, None);
         }
-        self.go_on(put_off);
+        self.go_on(put_off, costly);
         self.handle.quiesce();
         self.close_idle();
         self.close_half_open();
@@ -190,13 +203,18 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Goes on with so many handshakes that were put off, and with those who have waited.
-    fn go_on(&mut self, handshakes: usize) {
+    /// Goes on with so many handshakes and so many costly commands that were put off, and with those who have waited.
+    fn go_on(&mut self, handshakes: usize, costly: usize) {
         for _ in 0..handshakes {
             let Some(place) = self.put_off.pop_front() else { break };
             self.serve(place, None);
         }
-        if !self.put_off.is_empty() {
+        for _ in 0..costly {
+            let Some(place) = self.costly.pop_front() else { break };
+            self.costly_left.set(1);
+            self.serve(place, None);
+        }
+        if !(self.put_off.is_empty() && self.costly.is_empty()) {
             self.patience = Patience::None;
         }
         if !self.paused.is_empty() {
@@ -294,9 +312,10 @@ impl<'s> Worker<'s> {
     ) -> bool {
         // A connection may have closed since the event, or since it was put off.
         let Some(connection) = &mut self.connections[place] else { return false };
-        let (shared, sample) = (self.shared, self.sample);
+        let (shared, sample, costly_left) = (self.shared, self.sample, &self.costly_left);
         let watched = shared.watch.kinds();
-        let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
+        let (handle, now) = (&self.handle, self.now);
+        let turn = Turn { shared, handle, now, costly_left, watched, sample };
         let before = connection.unsent_bytes();
         let kept_piece = connection.keeps_piece();
         if watched.meets(WatchKinds::EVICTIONS) {
@@ -351,6 +370,11 @@ impl<'s> Worker<'s> {
                     self.register(place, Interest::Turn);
                 }
             }
+            Next::PutOff => {
+                self.costly.push_back(place);
+                self.patience = Patience::None;
+                self.register(place, Interest::Turn);
+            }
             Next::Pause { until_ms } => {
                 self.shared.gauges.login_paused();
                 self.paused.push_back((until_ms, place));
@@ -393,9 +417,10 @@ impl<'s> Worker<'s> {
     fn serve_datagrams(&mut self, at: usize) {
         // The server may have stopped since the event.
         let Some(socket) = self.datagrams.get_mut(at) else { return };
-        let (shared, sample) = (self.shared, self.sample);
+        let (shared, sample, costly_left) = (self.shared, self.sample, &self.costly_left);
         let watched = shared.watch.kinds();
-        let turn = Turn { shared, handle: &self.handle, now: self.now, watched, sample };
+        let (handle, now) = (&self.handle, self.now);
+        let turn = Turn { shared, handle, now, costly_left, watched, sample };
         socket.serve(&turn, &mut self.rooms);
     }
 
@@ -542,6 +567,8 @@ const FIRST_WORDS_MS: u64 = 500;
 const UNSENT_MIN: usize = 64 << 20;
 /// Handshakes that go on in one turn.
 const HANDSHAKES_A_TURN: usize = 4;
+/// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
+const COSTLY_A_TURN: usize = 1;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// The first of the UDP sockets' numbers; there are never as many connections.

@@ -5,13 +5,15 @@
 //! | a storage request's line, and a piece of its value | `SERVER_ERROR out of memory storing object` | the value |
 //! | a piece of a get line longer than other lines can be | `SERVER_ERROR out of memory reading request` | the line |
 //! | a get line that is answered in part | `SERVER_ERROR out of memory writing get response` | the line |
-//! | a piece of another line | none before its end, which tells what to read away | then as above |
+//! | a piece of a packet's head that is larger than what is free | none before its end, which tells what to read away | then as above |
 //!
+//! A piece of another line is at most what is free, so it is never refused.
 //! A client that lets its replies wait hears nothing, nor does one that hasn't logged in: the connection is closed.
 
 use super::{Arriving, Connection, MoreKeys, Next, Rooms, State, Step};
 use crate::batch::Piece;
 use crate::execute::{Asked, Executor, Flow};
+use crate::unfinished::FREE_BYTES;
 use crate::worker::Turn;
 use guira_cache::Handle;
 use guira_proto::{Limits, Parsed, binary, fixed, parse};
@@ -27,12 +29,17 @@ pub(super) enum Refused {
 }
 
 impl Connection {
-    /// Bytes that it holds for a request that isn't whole, or not answered because its client lets replies wait.
-    /// Requests that this server didn't get to are no fault of the client's, and are gone in a turn or two.
+    /// Bytes that it is charged: what it holds for a request that isn't whole, or not answered because its client lets
+    /// replies wait, if that is more than is free. Requests that this server didn't get to are no fault of the client's,
+    /// and are gone in a turn or two.
     #[inline]
     pub(crate) fn unfinished_bytes(&self, handle: &Handle<'_>) -> usize {
         let is_between = matches!(self.state, State::Requests) && self.input.capacity() == 0;
-        if is_between { 0 } else { self.piece_bytes(handle) }
+        if is_between {
+            return 0;
+        }
+        let bytes = self.piece_bytes(handle);
+        if bytes > FREE_BYTES { bytes } else { 0 }
     }
 
     fn piece_bytes(&self, handle: &Handle<'_>) -> usize {
@@ -45,7 +52,7 @@ impl Connection {
             }
             // An attempt that has to wait isn't what the server was slow at.
             State::Login(_) => self.input_bytes(),
-            // At most a short line, and its end is awaited in any case.
+            // At most a packet's head, and its end is awaited in any case.
             State::Refused(_) => 0,
             _ if is_servers => 0,
             _ => self.input_bytes(),
@@ -108,13 +115,14 @@ impl Connection {
                 *consumed += used;
                 self.swallow_body(executor, &Asked::Line(request))
             }
-            Ok(Parsed::Incomplete { .. }) if rest.len() > Limits::DEFAULT.line_bytes_max => {
+            Ok(Parsed::Incomplete { .. }) => {
+                // Only a get line can be longer than what is free.
+                const { assert!(FREE_BYTES >= Limits::DEFAULT.line_bytes_max) };
                 *consumed += rest.len();
                 executor.say(fixed::OUT_OF_MEMORY_READING);
                 self.state = State::SwallowLine;
                 self.after(executor, &Flow::Done)
             }
-            Ok(Parsed::Incomplete { .. }) => self.wait_for_more(),
             // The usual way has the answer.
             Err(_) => Step::More,
         }
@@ -131,14 +139,12 @@ impl Connection {
                 *consumed += used;
                 self.swallow_body(executor, &Asked::Packet(request))
             }
-            Ok(binary::Parsed::Incomplete { .. }) => self.wait_for_more(),
+            Ok(binary::Parsed::Incomplete { .. }) => {
+                self.state = State::Refused(Refused::Piece);
+                Step::Piece(Piece::Line(0))
+            }
             Err(_) => Step::More,
         }
-    }
-
-    fn wait_for_more(&mut self) -> Step {
-        self.state = State::Refused(Refused::Piece);
-        Step::Piece(Piece::Line(0))
     }
 
     fn swallow_body(&mut self, executor: &mut Executor<'_>, asked: &Asked<'_>) -> Step {

@@ -261,6 +261,7 @@ impl Connection {
     /// What a request's outcome means for the connection.
     pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: &Flow) -> Step {
         match flow {
+            Flow::Later if executor.is_put_off() => return Step::PutOff,
             Flow::Later => return Step::Later,
             Flow::Close => return Step::Close,
             Flow::Fed => {

@@ -14,6 +14,7 @@ use guira_log::Log;
 use guira_proto::binary::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, opcode, reply};
 use rustix::event::epoll::EventFlags;
 use rustix::net::{RecvFlags, recv};
+use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -59,7 +60,8 @@ impl<'s> Served<'s> {
         let now = self.shared.clock.now();
         let watched = self.shared.watch.kinds();
         let (shared, handle) = (self.shared, &self.handle);
-        let turn = Turn { shared, handle, now, watched, sample: None };
+        let costly_left = &Cell::new(1);
+        let turn = Turn { shared, handle, now, costly_left, watched, sample: None };
         let next = self.connection.serve(&turn, &mut self.rooms, ready);
         self.handle.quiesce();
         next
@@ -74,7 +76,11 @@ impl<'s> Served<'s> {
                     next = self.serve(Some(EventFlags::IN));
                 }
                 Next::Wait(interest) => return Some(interest),
-                Next::Again | Next::Later { .. } | Next::Pause { .. } | Next::Fed => {
+                Next::Again
+                | Next::Later { .. }
+                | Next::PutOff
+                | Next::Pause { .. }
+                | Next::Fed => {
                     next = self.serve(None);
                 }
                 Next::Nothing => panic!("a connection without a backlog has its turn"),

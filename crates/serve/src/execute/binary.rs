@@ -45,6 +45,7 @@ impl<'t> Executor<'t> {
             }
             (Command::Noop, _) => reply::done(out, request.echo, 0),
             (Command::Version, _) => reply::text(out, request.echo, VERSION),
+            (Command::Stat { .. }, _) if self.puts_off() => return Flow::Later,
             (Command::Stat { name }, _) => self.stat_packets(request, name),
             (Command::Quit, _) => {
                 self.done_unless_quiet(request, 0);
