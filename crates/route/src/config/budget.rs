@@ -89,5 +89,7 @@ pub(crate) const VALUE_BYTES: usize = 64;
 pub(crate) const MEMBER_BYTES: usize = 100;
 /// Deeper than any configuration, shallower than the stack.
 pub(crate) const DEPTH_MAX: usize = 256;
+/// Stack of a thread that reads a configuration: enough for one that nests as deep as it may, in a debug build too.
+pub(crate) const STACK_BYTES: usize = 16 << 20;
 /// Where nobody says otherwise.
 pub(crate) const BUDGET_BYTES: usize = 64 << 20;

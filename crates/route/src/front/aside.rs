@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use crate::config::budget::STACK_BYTES;
+
 /// Where such work is done.
 #[derive(Debug)]
 pub(crate) struct Aside {
@@ -64,8 +66,6 @@ impl Aside {
 
 /// Work under way at once.
 const STUCK_MAX: usize = 4;
-/// Enough for what nests as deep as it may.
-pub(crate) const STACK_BYTES: usize = 16 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -24,7 +24,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, timeout};
 
-use super::aside::STACK_BYTES;
 use super::configuration::Loaded;
 use super::entering::Entering;
 use super::entrance;
@@ -34,6 +33,7 @@ use super::refusals;
 use super::session::{Lanes, Session};
 use super::shared::Shared;
 use super::stream::Arrival;
+use crate::config::budget::STACK_BYTES;
 use crate::{Context, Counters, Settings, Tree, route};
 
 /// What a thread is told.

@@ -1,10 +1,11 @@
 //! Short texts that stand for very much: each is refused, in little time and memory, and without the end of the stack.
 
 use std::collections::BTreeMap;
+use std::thread;
 
 use super::preprocess;
 use crate::Sources;
-use crate::config::budget::{BUDGET_BYTES, Budget};
+use crate::config::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
 use crate::config::shape::check::Findings;
 
 /// Each file's text is made from its name.
@@ -75,17 +76,27 @@ fn what_doubles_is_refused_before_it_is_there() {
 
 #[test]
 fn what_nests_is_refused_before_the_stack_ends() {
-    let nested = constants(20_000, "[1]", |n| format!("[\"%c{n}%\"]"));
-    let used: Vec<String> = (0..20_000).map(|n| format!("\"%c{n}%\"")).collect();
-    let text = format!("{{\"macros\": {{{nested}}}, \"x\": [{}]}}", used.join(","));
-    assert!(refused(&text, none).contains("nested more than 256 deep"));
-    let text = format!("{{\"macros\": {{{nested}}}, \"x\": \"%c19999%\"}}");
-    assert!(refused(&text, none).contains("Too many nested macros"));
-    let brackets = "[".repeat(1_000_000);
-    assert!(refused(&format!("{{\"x\": {brackets}"), none).contains("nested more than 256 deep"));
-    let calls = "@int(".repeat(100_000);
-    let error = refused(&format!("{{\"x\": \"{calls}1{}\"}}", ")".repeat(100_000)), none);
-    assert!(error.contains("Too many nested macros"), "{}", &error[error.len() - 200..]);
+    on_a_stack_as_the_router_has(|| {
+        let nested = constants(20_000, "[1]", |n| format!("[\"%c{n}%\"]"));
+        let used: Vec<String> = (0..20_000).map(|n| format!("\"%c{n}%\"")).collect();
+        let text = format!("{{\"macros\": {{{nested}}}, \"x\": [{}]}}", used.join(","));
+        assert!(refused(&text, none).contains("nested more than 256 deep"));
+        let text = format!("{{\"macros\": {{{nested}}}, \"x\": \"%c19999%\"}}");
+        assert!(refused(&text, none).contains("Too many nested macros"));
+        let brackets = "[".repeat(1_000_000);
+        assert!(
+            refused(&format!("{{\"x\": {brackets}"), none).contains("nested more than 256 deep")
+        );
+        let calls = "@int(".repeat(100_000);
+        let error = refused(&format!("{{\"x\": \"{calls}1{}\"}}", ")".repeat(100_000)), none);
+        assert!(error.contains("Too many nested macros"), "{}", &error[error.len() - 200..]);
+    });
+}
+
+/// Configurations are read by threads with stacks of this size; a test's own has an eighth of it.
+fn on_a_stack_as_the_router_has(test: fn()) {
+    let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(test).expect("a thread");
+    thread.join().expect("the test holds");
 }
 
 #[test]
