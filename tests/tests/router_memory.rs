@@ -184,3 +184,104 @@ fn a_get_of_short_values_is_answered_whole_or_with_one_line() {
     let expected: String = (0..300).map(|n| format!("VALUE key{n} 0 1\r\nv\r\n")).collect();
     assert_eq!(String::from_utf8_lossy(&answer), expected + "END\r\n");
 }
+
+/// How much is resident now.
+fn resident_bytes(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib << 10
+}
+
+/// 100 of them took 1.2 GB, and nobody was refused.
+#[test]
+fn unfinished_lines_come_out_of_the_budget_and_the_newest_is_refused_and_read_away() {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    let budget = budget(&mut client);
+    client.set("small", b"hello");
+    // Its keys are few and no longer than they may be: only its bytes are too many.
+    let line = format!("get{}", format!(" {}", "k".repeat(249)).repeat(30_000));
+    let mut streams: Vec<_> = (0..60).map(|_| raw(&router)).collect();
+    for stream in &mut streams {
+        stream.write_all(line.as_bytes()).expect("it is read, or read away");
+    }
+    eventually("some are refused", || client.stat("client_memory_refusals") > 0);
+    assert!(client.stat("client_memory_bytes") <= budget);
+    assert_eq!(client.get("small").as_deref(), Some(&b"hello"[..]));
+    assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+    let refused = b"SERVER_ERROR out of memory reading request\r\n";
+    let last = streams.last_mut().expect("sixty");
+    let mut answer = [0; 44];
+    last.read_exact(&mut answer).expect("the newest found no room");
+    assert_eq!(&answer, refused);
+    last.write_all(b" k k\r\nget small\r\n").expect("its connection is used on");
+    let mut answer = [0; 27];
+    last.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"VALUE small 0 5\r\nhello\r\nEND");
+    drop(streams);
+    eventually("what they held is free", || client.stat("client_memory_bytes") < 1 << 20);
+}
+
+#[test]
+fn a_get_that_no_end_can_save_is_refused_before_its_end_and_read_away() {
+    let (_server, router) = pair();
+    let long = "k".repeat(1 << 20);
+    for (keys, refusal) in [
+        (" k".repeat(1 << 20), "CLIENT_ERROR too many keys: a get may have 65536\r\n"),
+        (format!(" {long}"), "CLIENT_ERROR bad key\r\n"),
+    ] {
+        let mut client = router.connect();
+        client.send(format!("get{keys}").as_bytes());
+        assert_eq!(client.read_exact(refusal.len()), refusal.as_bytes());
+        client.send(format!("{keys}\r\nversion\r\n").as_bytes());
+        assert_eq!(client.read_exact(7), b"VERSION");
+    }
+}
+
+/// A connection whose buffer had doubled kept it as long as it lived, on nobody's account.
+#[test]
+fn the_buffers_of_long_requests_are_given_back() {
+    let (_server, router) = pair();
+    let value = vec![b'x'; 1_500_000];
+    let mut clients: Vec<_> = (0..100).map(|_| router.connect()).collect();
+    for client in &mut clients {
+        assert!(client.set("big", &value).starts_with("SERVER_ERROR"), "servers take 1 MB");
+    }
+    let resident = || resident_bytes(&router);
+    eventually("nothing is kept of 150 MB", || resident() < SLACK);
+    eventually("nor is it charged", || clients[0].stat("client_memory_bytes") < 1 << 20);
+}
+
+/// A server that answers each connection with the head of a long value and as much of it as is read.
+fn hostile(announced: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let (mut asked, chunk) = ([0; "get b\r\n".len()], vec![b'x'; BIG]);
+                stream.read_exact(&mut asked)?;
+                stream.write_all(format!("VALUE b 0 {announced}\r\n").as_bytes())?;
+                (0..500).try_for_each(|_| stream.write_all(&chunk))
+            });
+        }
+    });
+    port
+}
+
+/// What came of 1 GB was kept for as long as it came: 1.4 GB.
+#[test]
+fn a_value_longer_than_a_client_may_hold_is_not_read() {
+    let router = router(hostile(1_000_000_000), &[]);
+    let mut streams: Vec<_> = (0..60).map(|_| raw(&router)).collect();
+    for stream in &mut streams {
+        stream.write_all(b"get b\r\n").expect("a line has room");
+    }
+    for stream in &mut streams {
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"SERVER_ERROR");
+    }
+    assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+}

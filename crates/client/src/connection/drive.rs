@@ -151,10 +151,15 @@ impl<'s> Driver<'s> {
         state.queue.fail_all(reply, &mut self.woken);
         drop(state);
         self.output.clear();
-        self.input.clear();
+        self.forget_input();
         (self.wanted_bytes, self.armed) = (1, None);
         self.wake();
         self.tell(&Event::Down(reply.clone()));
+    }
+
+    /// Drops what was read, and the room that was made for a long value.
+    fn forget_input(&mut self) {
+        self.input = BytesMut::with_capacity(READ_BYTES);
     }
 
     fn tell(&self, event: &Event) {
@@ -205,7 +210,7 @@ impl<'s> Driver<'s> {
         }
         drop(state);
         self.output.clear();
-        self.input.clear();
+        self.forget_input();
         self.wanted_bytes = 1;
         self.wake();
         self.mover.as_mut().and_then(Mover::take)

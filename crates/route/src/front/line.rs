@@ -254,8 +254,24 @@ fn has_long_key(line: &[u8]) -> bool {
     }
 }
 
+/// What a get is refused for before its line's end has come: more of it can't help.
+pub(crate) fn early_refusal(line: &[u8]) -> Option<&'static [u8]> {
+    let mut words = Words::new(line);
+    let before_keys = match words.next()? {
+        b"get" | b"gets" | b"lease-get" | b"metaget" => 0,
+        b"gat" | b"gats" => 1,
+        _ => return None,
+    };
+    if has_long_key(line) {
+        return Some(BAD_KEY);
+    }
+    (words.count() > KEYS_MAX + before_keys).then_some(TOO_MANY_KEYS)
+}
+
 /// A line may be long enough to be told that its key is too long.
-const LIMITS: Limits = Limits { line_bytes_max: 64 << 10, multiget_line_bytes_max: 8 << 20 };
+const LIMITS: Limits = Limits { line_bytes_max: 64 << 10, multiget_line_bytes_max: LINE_BYTES_MAX };
+/// Longer lines are refused, and their connections closed.
+pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
 const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
 const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
 

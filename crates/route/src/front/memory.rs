@@ -35,6 +35,13 @@ pub(crate) struct MemoryLimits {
     pub(crate) each: usize,
 }
 
+impl MemoryLimits {
+    /// The longest value that a client can be given.
+    pub(crate) fn longest_value(self) -> usize {
+        self.each.min(self.all)
+    }
+}
+
 impl Bank {
     pub(crate) fn new(limits: MemoryLimits) -> Self {
         Self { limits, held: AtomicUsize::new(0), refused: AtomicU64::new(0) }

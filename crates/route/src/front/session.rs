@@ -248,9 +248,9 @@ impl Session {
             return;
         }
         self.account.hold(self.held());
-        if self.account.room() == 0 && !self.input.has_more() {
+        if self.account.room() == 0 && self.input.is_unfinished() {
             self.account.refuse();
-            self.is_ending |= !self.input.give_up();
+            self.input.give_up();
             self.push(Line::Said(TOO_MUCH_HELD.to_vec()));
         }
     }

@@ -130,14 +130,17 @@ impl Shared {
 
     /// How a server is spoken to, but for what is a link's own.
     pub(crate) fn connection_options(&self, server: &Server) -> ConnectionOptions {
+        let usual = ConnectionOptions::default();
         ConnectionOptions {
+            // No client may hold a longer one: it isn't waited for.
+            value_bytes_max: usual.value_bytes_max.min(self.bank.limits().longest_value()),
             protocol: if server.speaks_meta() { Protocol::Meta } else { Protocol::Text },
             tls: self.tls.upstream().filter(|_| server.is_secured()),
             login: self.server_login.clone(),
             whereabouts: self.names.whereabouts(server),
             taps: self.server_taps(),
             trusts_order: self.options.trusts_order,
-            ..ConnectionOptions::default()
+            ..usual
         }
     }
 

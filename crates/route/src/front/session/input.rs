@@ -8,13 +8,15 @@
 //! 1. Each byte of an unfinished line is looked at for the line's end once. The line is parsed when its end comes, and
 //!    when it has doubled, so that one that is too long is found out.
 //! 2. Nothing is read while requests of the chunk wait.
+//! 3. The buffer of a long request is kept by that request only: it goes with it, and isn't read into again.
 
 use std::io;
+use std::mem;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::front::line::{Asked, Taken, take};
+use crate::front::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
 use crate::front::stream::Stream;
 
 /// See the module's head.
@@ -37,7 +39,7 @@ pub(super) struct Input {
     parse_at: usize,
     /// `bytes` was looked at by its client's account when it was so long.
     audited: usize,
-    /// Bytes to throw away before the next request.
+    /// Bytes to throw away before the next request, or [`TO_LINE_END`].
     swallow: u64,
 }
 
@@ -106,10 +108,7 @@ impl Input {
                 self.from = self.at;
                 Some(Asked::Refused { line, closes: false })
             }
-            Taken::Partial(wanted) => {
-                self.put_back(wanted);
-                None
-            }
+            Taken::Partial(wanted) => self.put_back(wanted),
         }
     }
 
@@ -123,35 +122,71 @@ impl Input {
         if self.bytes.len() < self.wanted || self.is_line_unfinished() {
             return false;
         }
-        (self.chunk, self.at, self.searched) = (self.bytes.split().freeze(), 0, 0);
+        let is_long = self.bytes.len() >= AUDIT_BYTES;
+        let read = if is_long { mem::take(&mut self.bytes) } else { self.bytes.split() };
+        (self.chunk, self.at, self.searched) = (read.freeze(), 0, 0);
         self.wanted = 1;
         self.swallow();
         self.is_taking()
+    }
+
+    /// Whether the end of what was read isn't there, as far as is known without parsing it again.
+    pub(super) fn is_unfinished(&mut self) -> bool {
+        !self.is_taking() && (self.bytes.len() < self.wanted || self.is_line_unfinished())
     }
 
     fn is_line_unfinished(&mut self) -> bool {
         if self.searched == 0 || self.bytes.len() >= self.parse_at {
             return false;
         }
-        let is_unfinished = memchr::memchr(b'\n', &self.bytes[self.searched..]).is_none();
-        (self.searched, self.wanted) = (self.bytes.len(), self.bytes.len() + 1);
-        is_unfinished
-    }
-
-    fn put_back(&mut self, wanted: usize) {
-        let rest = &self.chunk[self.at..];
-        self.bytes.extend_from_slice(rest);
-        self.wanted = wanted;
-        if memchr::memchr(b'\n', rest).is_none() {
-            (self.searched, self.parse_at) = (rest.len(), rest.len() * 2);
+        if memchr::memchr(b'\n', &self.bytes[self.searched..]).is_some() {
+            self.searched = 0;
+            return false;
         }
-        self.audited = rest.len();
-        (self.chunk, self.at) = (Bytes::new(), 0);
+        (self.searched, self.wanted) = (self.bytes.len(), self.bytes.len() + 1);
+        true
     }
 
+    /// Keeps an unfinished request until more of it comes, or refuses its line.
+    fn put_back(&mut self, wanted: usize) -> Option<Asked> {
+        let rest = &self.chunk[self.at..];
+        let (bytes, is_long) = (rest.len(), rest.len() >= AUDIT_BYTES);
+        if memchr::memchr(b'\n', rest).is_none() {
+            if is_long && let Some(line) = early_refusal(rest) {
+                (self.at, self.swallow) = (self.chunk.len(), TO_LINE_END);
+                self.from = self.at;
+                return Some(Asked::Refused { line, closes: false });
+            }
+            (self.searched, self.parse_at) = (bytes, (bytes * 2).min(LINE_BYTES_MAX + 1));
+        }
+        if is_long && self.at == 0 {
+            // The same buffer, if nobody else has a part of it.
+            self.bytes = BytesMut::from(mem::take(&mut self.chunk));
+        } else {
+            self.bytes.extend_from_slice(rest);
+            self.chunk = Bytes::new();
+        }
+        (self.at, self.wanted, self.audited) = (0, wanted, bytes);
+        None
+    }
+
+    #[inline]
     fn swallow(&mut self) {
-        let left = self.chunk.len() - self.at;
-        let n = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(left);
+        if self.swallow > 0 {
+            self.swallow_some();
+        }
+    }
+
+    #[cold]
+    fn swallow_some(&mut self) {
+        let rest = &self.chunk[self.at..];
+        if self.swallow == TO_LINE_END {
+            let end = memchr::memchr(b'\n', rest);
+            self.at += end.map_or(rest.len(), |end| end + 1);
+            self.swallow = if end.is_some() { 0 } else { TO_LINE_END };
+            return;
+        }
+        let n = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(rest.len());
         self.swallow -= n as u64;
         self.at += n;
     }
@@ -166,16 +201,16 @@ impl Input {
 
     /// Bytes of the chunk, if all its requests are taken: once.
     pub(super) fn finished(&mut self) -> usize {
-        if self.is_taking() { 0 } else { std::mem::take(&mut self.chunk).len() }
+        if self.is_taking() { 0 } else { mem::take(&mut self.chunk).len() }
     }
 
-    /// Throws an unfinished request away. False: its end can't be told from the next request's beginning.
-    pub(super) fn give_up(&mut self) -> bool {
+    /// Throws an unfinished request away, and what comes of it.
+    pub(super) fn give_up(&mut self) {
         let is_body = memchr::memchr(b'\n', &self.bytes).is_some();
-        self.swallow = self.wanted.saturating_sub(self.bytes.len()) as u64;
+        let missing = self.wanted.saturating_sub(self.bytes.len()) as u64;
+        self.swallow = if is_body { missing } else { TO_LINE_END };
         self.bytes = BytesMut::new();
         (self.wanted, self.searched, self.audited) = (1, 0, 0);
-        is_body
     }
 
     /// Throws all away.
@@ -184,6 +219,8 @@ impl Input {
     }
 }
 
+/// To throw away: whatever comes, to the end of its line.
+const TO_LINE_END: u64 = u64::MAX;
 /// Least room for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
 /// Most of it, but for a value.
@@ -238,11 +275,17 @@ mod tests {
     fn what_is_given_up_is_thrown_away_to_its_end() {
         let mut input = Input::new(BytesMut::from(&b"set k 0 0 10\r\nabc"[..]));
         assert!(input.next().is_none());
-        assert!(input.give_up() && input.held() == 0);
+        input.give_up();
+        assert_eq!(input.held(), 0);
         input.bytes.extend_from_slice(b"defghij\r\nversion\r\n");
         assert!(matches!(input.next(), Some(Asked::Version)));
         let mut line = Input::new(BytesMut::from(&b"get a b c"[..]));
         assert!(line.next().is_none());
-        assert!(!line.give_up(), "the rest of the line would be taken for a request");
+        line.give_up();
+        line.bytes.extend_from_slice(b"d e");
+        assert!(line.next().is_none());
+        line.bytes.extend_from_slice(b" f\r\nversion\r\n");
+        assert!(matches!(line.next(), Some(Asked::Version)));
+        assert!(line.next().is_none() && line.held() == 0);
     }
 }
