@@ -438,26 +438,6 @@ fn metrics_have_a_histogram_for_each_pool_and_server() {
 }
 
 #[test]
-fn a_client_that_asks_for_shutdown_is_answered_and_the_router_ends_well() {
-    let mut router = router(&[free_port()], &["--enable-shutdown"]);
-    let mut client = router.connect();
-    client.send(b"shutdown\r\n");
-    assert_eq!(client.read_to_end(), b"OK\r\n");
-    assert!(router.ended_within(10).is_some_and(|status| status.success()));
-}
-
-#[test]
-fn a_client_cannot_end_the_router_where_nothing_allows_it() {
-    let mut router = router(&[free_port()], &[]);
-    let mut client = router.connect();
-    for line in ["shutdown", "shutdown graceful"] {
-        assert_eq!(client.ask(line), "SERVER_ERROR: shutdown not enabled\r\n");
-    }
-    assert!(client.ask("version").starts_with("VERSION"));
-    assert!(router.is_running());
-}
-
-#[test]
 fn pools_that_give_a_server_other_times_to_connect_have_connections_of_their_own() {
     let port = free_port();
     let pool = |times: &str| format!("{{\"servers\": [\"127.0.0.1:{port}\"], {times}}}");

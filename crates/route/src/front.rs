@@ -37,6 +37,7 @@ mod meta;
 mod metrics;
 mod names;
 mod options;
+mod owner;
 mod pools;
 mod proxy;
 mod rates;

@@ -13,6 +13,7 @@ use super::etcd::{Access, Place};
 use super::flags::{FLAGS, Typed, Validate};
 use super::memory::MemoryLimits;
 use super::names::{DnsServers, dns_servers};
+use super::owner::ShutdownFrom;
 use super::pools::PoolStats;
 use super::tls::TlsOptions;
 use super::turns::Limits;
@@ -41,7 +42,7 @@ pub(crate) struct Options {
     pub(crate) spool: Option<PathBuf>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
-    pub(crate) is_shutdown_enabled: bool,
+    pub(crate) shutdown_from: ShutdownFrom,
     /// Of servers.
     pub(crate) trusts_order: bool,
     /// Requests under way at once whose replies nobody waits for, a leaf.
@@ -193,7 +194,7 @@ impl Options {
             spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
             is_spool_version_2: typed.switch("use_asynclog_version2"),
             is_flush_enabled: typed.switch("enable_flush_cmd"),
-            is_shutdown_enabled: typed.switch("enable_shutdown"),
+            shutdown_from: shutdown_from(typed),
             trusts_order: typed.switch("trust_reply_order"),
             shadows_max: at_most(typed, "target_max_shadow_requests")?,
             all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
@@ -213,6 +214,14 @@ impl Options {
             runtime_variables_path: typed.text("runtime_vars_file"),
             without_effect: typed.without_effect(),
         })
+    }
+}
+
+fn shutdown_from(typed: &Typed) -> ShutdownFrom {
+    match (typed.switch("disable_shutdown"), typed.switch("enable_shutdown")) {
+        (true, _) => ShutdownFrom::Nobody,
+        (false, true) => ShutdownFrom::Anybody,
+        (false, false) => ShutdownFrom::Owner,
     }
 }
 

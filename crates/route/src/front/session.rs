@@ -35,7 +35,6 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use guira_client::{Op, Outcome, Purse, Reply, Request};
-use guira_proto::fixed;
 use tokio::time::{Instant, Sleep};
 
 use super::fifo::FifoTap;
@@ -446,8 +445,10 @@ impl Session {
                 }
             },
             Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
-            Asked::Shutdown if self.proxy.shared.options.is_shutdown_enabled => Line::Shutdown,
-            Asked::Shutdown => Line::Said(fixed::SHUTDOWN_NOT_ENABLED.to_vec()),
+            Asked::Shutdown => {
+                let from = self.proxy.shared.options.shutdown_from;
+                Line::Shutdown(from.judge(&self.stream))
+            }
             Asked::Quit => {
                 self.end();
                 Line::Said(Vec::new())

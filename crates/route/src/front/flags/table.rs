@@ -49,7 +49,9 @@ flags! {
         waiting_request_timeout_ms "waiting-request-timeout-ms" () Number "0"
             "Milliseconds one may so wait before it is answered 307 busy, where they are limited (0: for ever)";
         enable_shutdown "enable-shutdown" () Switch ""
-            "Let clients end the router with shutdown, as under the name mcrouter";
+            "Let every client end the router with shutdown, as under the name mcrouter [default: those of this machine that are of the router's own user, or root's]";
+        disable_shutdown "disable-shutdown" () Switch ""
+            "Let no client end the router with shutdown, whatever the flag above says";
         retain_source_ip "retain-source-ip" () Switch ""
             "Let routes know the clients' addresses";
         keepalive_cnt "keepalive-count" ('K') Number "0"

@@ -18,6 +18,7 @@ use crate::Context;
 use crate::front::fleet::{Asking, AskingKeys, Leaf};
 use crate::front::link::Start;
 use crate::front::meta::Wanted;
+use crate::front::owner::Verdict;
 
 use super::get::Get;
 
@@ -33,8 +34,8 @@ pub(super) enum Line {
     GetOne { op: Op, part: Part },
     /// A meta command.
     Meta { wanted: Wanted, part: Part },
-    /// To end the process, once all before it is answered.
-    Shutdown,
+    /// To end the process, once all before it is answered, if the client may.
+    Shutdown(Verdict),
 }
 
 /// One key's part of a line.
@@ -89,7 +90,7 @@ impl Line {
     /// What it asks, where that is one thing.
     pub(super) fn op(&self) -> Option<Op> {
         match self {
-            Line::Said(_) | Line::Meta { .. } | Line::Shutdown => None,
+            Line::Said(_) | Line::Meta { .. } | Line::Shutdown(_) => None,
             Line::One { op, .. } | Line::GetOne { op, .. } => Some(*op),
             Line::Get(get) => Some(get.op),
         }
@@ -98,7 +99,7 @@ impl Line {
     /// Whether it is to be carried through though nobody waits for its answer.
     pub(super) fn is_change(&self) -> bool {
         match self {
-            Line::Said(_) | Line::Shutdown | Line::Get { .. } | Line::GetOne { .. } => false,
+            Line::Said(_) | Line::Shutdown(_) | Line::Get { .. } | Line::GetOne { .. } => false,
             Line::One { op, .. } => !op.is_get(),
             Line::Meta { wanted, .. } => !wanted.is_get(),
         }
@@ -107,7 +108,8 @@ impl Line {
     /// Polls what is under way.
     pub(super) fn poll(&mut self, cx: &mut task::Context<'_>, context: &Context) {
         match self {
-            Line::Said(_) | Line::Shutdown => {}
+            Line::Said(_) => {}
+            Line::Shutdown(verdict) => verdict.poll(cx),
             Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
                 part.poll(cx, context);
             }
@@ -123,7 +125,8 @@ impl Line {
     /// Whether all of its replies are there.
     pub(super) fn is_answered(&self) -> bool {
         match self {
-            Line::Said(_) | Line::Shutdown => true,
+            Line::Said(_) => true,
+            Line::Shutdown(verdict) => verdict.known().is_some(),
             Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
                 part.reply().is_some()
             }
@@ -134,8 +137,8 @@ impl Line {
     /// How many requests that are to be answered it stands for.
     pub(super) fn requests(&self) -> usize {
         match self {
-            Line::Said(_) | Line::Shutdown => 0,
-            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } => 1,
+            Line::Said(_) => 0,
+            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } | Line::Shutdown(_) => 1,
             Line::Get(get) => get.keys(),
         }
     }
@@ -146,7 +149,7 @@ impl Line {
             Line::GetOne { part, .. } => part.reply().is_none().into(),
             Line::Meta { wanted, part } => (wanted.is_get() && part.reply().is_none()).into(),
             Line::Get(get) => get.part.under_way(),
-            Line::Said(_) | Line::One { .. } | Line::Shutdown => 0,
+            Line::Said(_) | Line::One { .. } | Line::Shutdown(_) => 0,
         }
     }
 

@@ -1,6 +1,7 @@
 //! How a proxy thread answers a client's line, once its replies are there.
 
 use guira_client::Reply;
+use guira_proto::fixed;
 
 use super::get::Get;
 use super::lines::Line;
@@ -38,7 +39,10 @@ impl Proxy {
                 meta::append(out, wanted, &part.key, reply);
                 return (true, wanted.is_get().into());
             }
-            Line::Shutdown => {
+            Line::Shutdown(verdict) if verdict.known() != Some(true) => {
+                out.extend_from_slice(fixed::SHUTDOWN_NOT_ENABLED);
+            }
+            Line::Shutdown(_) => {
                 out.extend_from_slice(b"OK\r\n");
                 self.shared.stop.notify_one();
             }
