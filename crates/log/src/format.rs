@@ -55,6 +55,14 @@ impl Format {
         self.line_of(*event.metadata().level(), &message)
     }
 
+    /// The line of a program that gives up; at a terminal neither time nor level is of use.
+    pub(crate) fn refusal(self, words: &str) -> String {
+        match self {
+            Format::Text => format!("{words}\n"),
+            Format::Json | Format::Journald => self.line_of(Level::ERROR, words),
+        }
+    }
+
     fn line_of(self, level: Level, message: &str) -> String {
         match self {
             Format::Text => format!("{} {level} {}\n", now(), in_one_line(message)),

@@ -31,7 +31,9 @@ use parking_lot::Mutex;
 use rate::Rates;
 use sink::Sink;
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fmt;
 use std::fs::File;
+use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -153,6 +155,19 @@ impl Log {
         };
         sink.line(&self.0.format.line(event, more));
     }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("format", &self.0.format).finish_non_exhaustive()
+    }
+}
+
+/// Says on standard error why a program doesn't start or go on: at once, as the log's lines look; as text it is the
+/// bare sentence.
+pub fn refuse(format: Format, words: &str) {
+    // Nothing can be done about a standard error that takes nothing.
+    let _ = io::stderr().lock().write_all(format.refusal(words).as_bytes());
 }
 
 /// What `tracing` hands events to.

@@ -31,7 +31,6 @@ mod http;
 mod line;
 mod link;
 mod listener;
-mod log;
 mod memory;
 mod meta;
 mod metrics;
@@ -54,6 +53,7 @@ mod tls;
 mod turns;
 mod variables;
 
+use std::fs::OpenOptions;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,6 +61,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
+use guira_log::{Format, Log};
 use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -75,7 +76,6 @@ use deletes::debts::Debts;
 use deletes::spool::Spool;
 use flags::{Typed, Validate};
 use listener::{Dealer, Listening};
-use log::Log;
 use options::Options;
 use proxy::Thread;
 use shared::{READY, STOPPING, Shared};
@@ -113,13 +113,14 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let typed = Typed::new(matches.clone());
+    let format = typed.log_format();
     let options = match Options::new(&typed) {
         Ok(options) => options,
-        Err(words) => return refuse(&words, UNRECOVERABLE),
+        Err(words) => return refuse(format, &words, UNRECOVERABLE),
     };
     let main = match Main::new() {
         Ok(main) => main,
-        Err(words) => return refuse(&words, UNRECOVERABLE),
+        Err(words) => return refuse(format, &words, UNRECOVERABLE),
     };
     let (loaded, stand_in) = match load(&options) {
         Ok(loaded) => loaded,
@@ -135,14 +136,21 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         println!("the configuration is good");
         return ExitCode::SUCCESS;
     }
-    match serve(main, options, loaded, stand_in.as_deref()) {
+    let log = match open_log(&options) {
+        Ok(log) => log,
+        Err(words) => return refuse(format, &words, UNRECOVERABLE),
+    };
+    log.install();
+    let served = serve(main, options, &log, loaded, stand_in.as_deref());
+    log.flush();
+    match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(words) => refuse(&words, UNRECOVERABLE),
+        Err(words) => refuse(format, &words, UNRECOVERABLE),
     }
 }
 
-fn refuse(words: &str, code: u8) -> ExitCode {
-    eprintln!("guira route: {words}");
+fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
+    guira_log::refuse(format, &format!("guira route: {words}"));
     ExitCode::from(code)
 }
 
@@ -159,7 +167,7 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
     }
     let code = refusal.code();
     for sentence in refusal.sentences() {
-        refuse(&sentence, code);
+        refuse(options.log_format, &sentence, code);
     }
     if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
         // The socket outlives us, and who connects meanwhile waits in its queue. Whoever holds it may start the next router
@@ -167,6 +175,15 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
         std::thread::sleep(REFUSAL_PAUSE);
     }
     Err(ExitCode::from(code))
+}
+
+fn open_log(options: &Options) -> Result<Log, String> {
+    let (format, verbosity) = (options.log_format, options.verbosity.clamp(0, 2));
+    let verbosity = u8::try_from(verbosity).unwrap_or_default();
+    let Some(path) = &options.log_file else { return Ok(Log::to_stderr(format, verbosity)) };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = file.map_err(|error| format!("--log-path {}: {error}", path.display()))?;
+    Ok(Log::to_file(file, format, verbosity))
 }
 
 /// The main thread's own.
@@ -190,34 +207,33 @@ impl Main {
 fn serve(
     main: Main,
     options: Options,
+    log: &Log,
     loaded: Loaded,
     stand_in: Option<&str>,
 ) -> Result<(), String> {
-    let log = Log::open(options.log_file.as_deref()).map_err(|e| format!("the log file: {e}"))?;
-    let log = Arc::new(log);
     if let Some(words) = stand_in {
-        log.say(format_args!("{words}"));
+        tracing::warn!("{words}");
     }
     raise_descriptor_limit();
     let sockets = listener::open(&options.listen, &options.tls.ports)?;
     let held = Arc::default();
-    let spool = options.spool.clone().map(|dir| Spool::start(dir, &options, &held, &log));
+    let spool = options.spool.clone().map(|dir| Spool::start(dir, &options, &held));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
-    let debts = Debts::new(Arc::clone(&log), spool, held);
+    let debts = Debts::new(spool, held);
     let variables = &options.settings.runtime_variables;
     drop(variables::read(&options.runtime_variables_path, variables));
-    let shared = Arc::new(Shared::new(options, log, debts)?);
+    let shared = Arc::new(Shared::new(options, log.clone(), debts)?);
     let loaded = Arc::new(loaded);
     let (is_ready, ready) = channel();
     let start = |n| proxy::start(&shared, n, &loaded, &is_ready);
     let threads: Result<Vec<Thread>, _> = (0..shared.options.proxies).map(start).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
-    shared.log.say(format_args!("configured with {}", loaded.digest));
+    tracing::info!("configured with {}", loaded.digest);
     adopt(&shared, loaded, stand_in.is_some());
     let Main { runtime, hang_up } = main;
     let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
     shared.phase.store(STOPPING, Relaxed);
-    tell_systemd(&shared, NotifyState::Stopping);
+    tell_systemd(NotifyState::Stopping);
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
     // read, and end. Who reads a configuration meanwhile isn't waited for.
     runtime.shutdown_background();
@@ -237,9 +253,9 @@ fn serve(
 }
 
 /// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
-fn tell_systemd(shared: &Shared, state: NotifyState<'_>) {
+fn tell_systemd(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        shared.log.say(format_args!("NOTIFY_SOCKET can't be told: {error}"));
+        tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
     }
 }
 
@@ -274,24 +290,23 @@ async fn until_told(
     let _ = tokio::task::spawn_blocking(all_ready).await;
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let dealer = Arc::new(Dealer::new(Arc::clone(shared), orders.clone()));
-    let notices = listener::notices(&sockets, shared.logins.is_some());
+    let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     for socket in sockets {
         let (dealer, shared) = (Arc::clone(&dealer), Arc::clone(shared));
         tokio::spawn(async move {
             if let Err(error) = listener::accept(socket, dealer).await {
-                shared.log.say(format_args!("a socket can't be listened on: {error}"));
+                tracing::error!("a socket can't be listened on: {error}");
                 shared.stop.notify_one();
             }
         });
     }
     shared.phase.store(READY, Relaxed);
-    tell_systemd(shared, NotifyState::Ready);
-    notices.iter().for_each(|notice| shared.log.say(format_args!("{notice}")));
+    tell_systemd(NotifyState::Ready);
+    listener::tell(&listening, shared.logins.is_some());
     let reload = Arc::new(Notify::new());
     if let Some(place) = shared.options.config.watched_place() {
         let text = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.text.clone());
-        let (text, log) = (text.unwrap_or_default(), Arc::clone(&shared.log));
-        let watching = etcd::watch(place, text, log, Arc::clone(&reload));
+        let watching = etcd::watch(place, text.unwrap_or_default(), Arc::clone(&reload));
         watching.map_err(|e| format!("no thread: {e}"))?;
     }
     tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));

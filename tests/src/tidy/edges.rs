@@ -14,7 +14,7 @@ pub const EDGES: [(&str, &[&str]); 15] = [
     ("guira-log", &[]),
     ("guira-serve", &["guira-cache", "guira-http", "guira-log", "guira-proto"]),
     ("guira-client", &["guira-proto", "guira-tests"]),
-    ("guira-route", &["guira-client", "guira-http", "guira-proto"]),
+    ("guira-route", &["guira-client", "guira-http", "guira-log", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
     (
         "guira-lab",

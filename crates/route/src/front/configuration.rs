@@ -187,10 +187,10 @@ impl Loaded {
 pub(crate) fn adopt(shared: &Shared, loaded: Arc<Loaded>, is_from_disk: bool) {
     let shelf = shared.options.config.kept.as_ref().filter(|_| !is_from_disk);
     if let Some(Err(error)) = shelf.map(|shelf| shelf.keep(&loaded)) {
-        shared.log.say(format_args!("the configuration can't be kept for later: {error}"));
+        tracing::warn!("the configuration can't be kept for later: {error}");
     }
     for mistake in &loaded.config.findings().mistakes {
-        shared.log.say(format_args!("passed over in the configuration: {mistake}"));
+        tracing::warn!("passed over in the configuration: {mistake}");
     }
     let now = seconds_now();
     let mut standing = shared.standing.lock();
@@ -231,11 +231,11 @@ pub(crate) async fn watch(
                     // A thread that has ended routes nothing any more.
                     let _ = thread.send(Order::Configuration(Arc::clone(&loaded)));
                 }
-                shared.log.say(format_args!("reconfigured with {}", loaded.digest));
+                tracing::info!("reconfigured with {}", loaded.digest);
                 adopt(&shared, loaded, false);
             }
             Err(refusal) => {
-                shared.log.say(format_args!("{refusal}; the configuration in use stays"));
+                tracing::warn!("{refusal}; the configuration in use stays");
                 note_failure(&shared);
                 // Names, or a store, that gave no answer may give one soon, and no file tells.
                 let is_passing = has_moved || refusal.is_passing();

@@ -8,6 +8,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
+use guira_log::Format;
 use serde_json::{Value, json};
 use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
@@ -33,7 +34,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
             print!("{config}");
             ExitCode::SUCCESS
         }
-        Err(words) => refuse(&words, UNRECOVERABLE),
+        Err(words) => refuse(Format::Text, &words, UNRECOVERABLE),
     }
 }
 

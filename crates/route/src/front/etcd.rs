@@ -28,8 +28,6 @@ use tokio::time::Instant;
 pub(crate) use access::Access;
 use access::{ANSWER_BYTES_MAX, json_of};
 
-use super::log::Log;
-
 /// A key in etcd.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -151,12 +149,7 @@ impl Place {
 
 /// Asks for a reload whenever the text isn't what it was, on a thread of its own, for ever. What it was is at first
 /// `text`, which the router has loaded: it may have changed since.
-pub(crate) fn watch(
-    place: Arc<Place>,
-    mut text: String,
-    log: Arc<Log>,
-    reload: Arc<Notify>,
-) -> io::Result<()> {
+pub(crate) fn watch(place: Arc<Place>, mut text: String, reload: Arc<Notify>) -> io::Result<()> {
     let watching = move || {
         let mut is_away = false;
         loop {
@@ -173,7 +166,7 @@ pub(crate) fn watch(
             if let Err(words) = &waited {
                 if !is_away {
                     let what = "the watch of the configuration in etcd";
-                    log.say(format_args!("{what}: {words}; it is tried again"));
+                    tracing::warn!("{what}: {words}; it is tried again");
                 }
                 thread::sleep(REST);
             }

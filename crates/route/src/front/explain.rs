@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use clap::{Arg, ArgMatches, Command};
 use guira_client::Request;
+use guira_log::Format;
 use tokio::runtime;
 
 use super::admin::op_named;
@@ -32,7 +33,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Err(Failed { words, code }) => refuse(&words, code),
+        Err(Failed { words, code }) => refuse(Format::Text, &words, code),
     }
 }
 

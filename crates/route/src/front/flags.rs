@@ -9,6 +9,7 @@ mod table;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use guira_log::Format;
 
 pub(crate) use table::FLAGS;
 use table::{NUMBERS_IGNORED, SWITCHES_IGNORED, TEXTS_IGNORED};
@@ -24,6 +25,8 @@ pub(crate) enum Kind {
     Size,
     /// Text.
     Text,
+    /// What a line of the log looks like.
+    Format,
 }
 
 /// What follows a good configuration under `--validate-config`.
@@ -98,6 +101,7 @@ fn argument(flag: &'static Flag) -> Arg {
         }
         Kind::Size => arg.value_name("SIZE").value_parser(size),
         Kind::Text => arg.value_name("TEXT").allow_hyphen_values(true),
+        Kind::Format => arg.value_name("FORMAT").value_parser(clap::value_parser!(Format)),
     }
 }
 
@@ -151,6 +155,11 @@ impl Typed {
         self.0.get_one::<i64>(name).copied()
     }
 
+    /// What a line of the log looks like.
+    pub(crate) fn log_format(&self) -> Format {
+        self.0.get_one("log_format").copied().unwrap_or_default()
+    }
+
     /// A flag's value as text: `1` and `0` for switches.
     pub(crate) fn shown(&self, flag: &Flag) -> String {
         match flag.kind {
@@ -159,6 +168,7 @@ impl Typed {
                 self.number(flag.name).map(|n| n.to_string()).unwrap_or_default()
             }
             Kind::Text => self.text(flag.name),
+            Kind::Format => self.log_format().to_string(),
         }
     }
 

@@ -52,7 +52,7 @@ pub(crate) fn start(address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> 
     let serve = move || {
         let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &shared));
         if let Err(error) = served {
-            shared.log.say(format_args!("no more metrics and probes: {error}"));
+            tracing::error!("no more metrics and probes: {error}");
         }
     };
     thread::Builder::new().name("http".to_owned()).spawn(serve).map(drop)

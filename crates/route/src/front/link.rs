@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 
 use super::deletes::debts::Account;
 use super::returning;
-use super::shared::Shared;
+use super::shared::{STOPPING, Shared};
 use super::tko::Tko;
 use super::turns::Turns;
 use crate::{Destination, Server};
@@ -266,7 +266,7 @@ impl Link {
         }
         let kind = if self.tko.is_hard() { "hard" } else { "soft" };
         let (name, standing) = (&self.tko.name, self.tko.standing());
-        self.shared.log.say(format_args!("{name} marked {kind} TKO. {standing}"));
+        tracing::warn!("{name} marked {kind} TKO. {standing}");
         self.take_charge();
     }
 
@@ -283,9 +283,7 @@ impl Link {
         let is_marked = self.tko.is_marked();
         if is_marked {
             self.is_responsible.store(true, Relaxed);
-            self.shared
-                .log
-                .say(format_args!("{} marked hard TKO: it is owed deletes", self.tko.name));
+            tracing::warn!("{} marked hard TKO: it is owed deletes", self.tko.name);
         }
         let link = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -371,7 +369,7 @@ impl Link {
             return false;
         }
         if was_marked {
-            self.shared.log.say(format_args!("{} unmarked TKO. {standing}", self.tko.name));
+            tracing::info!("{} unmarked TKO. {standing}", self.tko.name);
         }
         true
     }
@@ -396,8 +394,10 @@ impl Drop for Link {
         } else {
             let standing = self.tko.standing();
             self.tko.clear();
-            let name = &self.tko.name;
-            self.shared.log.say(format_args!("{name} was TKO, removed from config. {standing}"));
+            // At the end of the process all links go, and nothing was removed.
+            if self.shared.phase.load(Relaxed) != STOPPING {
+                tracing::info!("{} was TKO, removed from config. {standing}", self.tko.name);
+            }
         }
     }
 }

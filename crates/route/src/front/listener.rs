@@ -30,7 +30,7 @@ pub(crate) enum Listening {
 
 impl Listening {
     /// Where clients find it, and whether they are of this machine only.
-    fn place(&self) -> (String, bool) {
+    pub(crate) fn place(&self) -> (String, bool) {
         let (socket, over) = match self {
             Self::Tcp(socket) => (socket, ""),
             Self::Tls(socket) => (socket, " (TLS)"),
@@ -48,18 +48,16 @@ impl Listening {
     }
 }
 
-/// What the log says once clients are served: where, and who may come.
-pub(crate) fn notices(sockets: &[Listening], is_guarded: bool) -> Vec<String> {
-    let places: Vec<(String, bool)> = sockets.iter().map(Listening::place).collect();
+/// Says once clients are served: where, and who may come.
+pub(crate) fn tell(places: &[(String, bool)], is_guarded: bool) {
     let named: Vec<&str> = places.iter().map(|(place, _)| place.as_str()).collect();
-    let mut lines = vec![format!("listening on {}", named.join(", "))];
+    tracing::info!("listening on {}", named.join(", "));
     for (place, _) in places.iter().filter(|(_, is_local)| !is_local && !is_guarded) {
-        lines.push(format!(
+        tracing::warn!(
             "{place} is open to whoever reaches this machine: --listen-addresses 127.0.0.1 keeps strangers out, \
              --auth-file demands a login"
-        ));
+        );
     }
-    lines
 }
 
 /// Opens all sockets that the flags name.
@@ -229,7 +227,7 @@ impl Dealer {
                 | io::ErrorKind::Interrupted
         );
         if !is_clients {
-            self.shared.log.say(format_args!("accepting pauses: {error}"));
+            tracing::warn!("accepting pauses: {error}");
             self.shared.note_pause();
             tokio::time::sleep(PAUSE).await;
         }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
+use guira_log::Log;
+
 use super::configuration::seconds_now;
 use super::histogram::Shape;
 use super::shared::Shared;
@@ -48,6 +50,7 @@ pub(crate) fn exposition(shared: &Shared) -> String {
     let clients = shared.clients.load(Relaxed);
     text.single("client_connections", "gauge", "Connections of clients.", clients);
     memory(&mut text, shared);
+    log(&mut text, &shared.log);
     configuration(&mut text, shared);
     counters(&mut text, shared);
     servers(&mut text, shared);
@@ -63,6 +66,13 @@ fn memory(text: &mut Text, shared: &Shared) {
     text.single("client_memory_limit_bytes", "gauge", help, bank.limits().all);
     let help = "Requests and values that were refused because too much was held.";
     text.single("client_memory_refusals_total", "counter", help, bank.refused());
+}
+
+fn log(text: &mut Text, log: &Log) {
+    let help = "Log lines dropped because nobody read them, or that could not be written.";
+    text.single("log_lines_dropped_total", "counter", help, log.dropped());
+    let help = "Log lines not made because their event had 100 in the second.";
+    text.single("log_lines_suppressed_total", "counter", help, log.suppressed());
 }
 
 fn configuration(text: &mut Text, shared: &Shared) {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use guira_log::Format;
 use socket2::TcpKeepalive;
 
 use super::configuration::Shelf;
@@ -50,6 +51,7 @@ pub(crate) struct Options {
     /// As above, a proxy thread.
     pub(crate) all_shadows_max: usize,
     pub(crate) log_file: Option<PathBuf>,
+    pub(crate) log_format: Format,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
     /// Where pipes show what goes through.
@@ -199,6 +201,7 @@ impl Options {
             shadows_max: at_most(typed, "target_max_shadow_requests")?,
             all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
             log_file: path("log_file"),
+            log_format: typed.log_format(),
             stats_root: PathBuf::from(typed.text("stats_root")),
             fifo_root: path("debug_fifo_root"),
             stats_interval: milliseconds(typed, "stats_logging_interval")?,

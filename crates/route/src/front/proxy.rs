@@ -126,7 +126,7 @@ async fn run(
     let tree = match loaded.grow(&settings, &*fleet) {
         Ok(tree) => RefCell::new(Rc::new(tree)),
         Err(error) => {
-            shared.log.say(format_args!("proxy {number} has no routes: {error}"));
+            tracing::error!("proxy {number} has no routes: {error}");
             return None;
         }
     };
@@ -167,6 +167,7 @@ async fn run(
 /// Lets a client in and serves it until it goes.
 async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
     let _place = Place(Arc::clone(&proxy.shared));
+    tracing::trace!("a client comes from {arrival}");
     let entered = tokio::select! {
         entered = entrance::enter(arrival, &proxy.shared, &proxy.entering) => Some(entered),
         () = proxy.is_ending.notified() => None,
@@ -264,7 +265,7 @@ impl Proxy {
             Ok(tree) => drop(self.tree.replace(Rc::new(tree))),
             Err(error) => {
                 let number = self.number;
-                self.shared.log.say(format_args!("proxy {number} keeps its routes: {error}"));
+                tracing::error!("proxy {number} keeps its routes: {error}");
             }
         }
     }

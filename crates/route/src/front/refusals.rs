@@ -41,20 +41,20 @@ impl Refusals {
 pub(crate) fn note(shared: &Arc<Shared>, error: &io::Error) {
     let kind = error.kind();
     if !shared.refusals.begin(kind) {
+        tracing::debug!("a client isn't let in: {error}");
         return;
     }
     let words = error.to_string();
-    shared.log.say(format_args!("a client isn't let in: {words}"));
+    tracing::warn!("a client isn't let in: {words}");
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         tokio::time::sleep(COUNTED_FOR).await;
         let more = shared.refusals.end(kind);
         if more > 0 {
             let seconds = COUNTED_FOR.as_secs();
-            let what = format_args!(
+            tracing::warn!(
                 "{more} more clients weren't let in within {seconds} seconds, for the like of: {words}"
             );
-            shared.log.say(what);
         }
     });
 }

@@ -115,18 +115,20 @@ impl Session {
 
     /// Serves the client until it goes.
     pub(crate) async fn serve(mut self) {
-        // Whatever went wrong with the connection, it is over, and nobody is left to tell.
         let proxy = Rc::clone(&self.proxy);
         let mut ending = pin!(proxy.is_ending.notified());
         let mut is_listening = false;
-        let _ = std::future::poll_fn(|cx| {
+        let turns = std::future::poll_fn(|cx| {
             // Once: the task's waker stays the same. What it is told is in the proxy's phase.
             if !std::mem::replace(&mut is_listening, true) {
                 let _ = ending.as_mut().poll(cx);
             }
             self.poll_turn(cx)
-        })
-        .await;
+        });
+        // Whatever went wrong with the connection, it is over, and no client is left to tell.
+        if let Err(error) = turns.await {
+            tracing::debug!("a client's connection ends: {error}");
+        }
         let mut is_kept = false;
         std::future::poll_fn(|cx| {
             if !std::mem::replace(&mut is_kept, true) {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use guira_client::{ConnectionOptions, Login, Protocol, Taps};
+use guira_log::Log;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -18,7 +19,6 @@ use super::entrance::{Logins, credentials};
 use super::fifo::{FifoTap, Fifos, With};
 use super::fleet::LeafStats;
 use super::link::Link;
-use super::log::Log;
 use super::memory::Bank;
 use super::names::Names;
 use super::options::Options;
@@ -38,7 +38,7 @@ pub(crate) type Place = (String, String);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Log,
     pub(crate) started: Instant,
     /// One a proxy thread.
     pub(crate) counters: Vec<Arc<Counters>>,
@@ -81,13 +81,11 @@ pub(crate) struct Shared {
 impl Shared {
     /// # Errors
     /// In a sentence: which certificate, key or file of logins can't be used.
-    pub(crate) fn new(mut options: Options, log: Arc<Log>, debts: Debts) -> Result<Self, String> {
-        let of_routes = Arc::clone(&log);
-        options.settings.log =
-            crate::settings::Log::new(move |line| of_routes.say(format_args!("{line}")));
+    pub(crate) fn new(mut options: Options, log: Log, debts: Debts) -> Result<Self, String> {
+        options.settings.log = crate::settings::Log::new(|line| tracing::info!("{line}"));
         let logins = options.auth_file.clone().map(Logins::open).transpose()?;
         let server_login = options.server_auth_file.as_deref().map(credentials).transpose()?;
-        let fifos = fifos(&options, &log);
+        let fifos = fifos(&options);
         Ok(Self {
             fifos,
             names: Arc::new(Names::new()),
@@ -148,7 +146,7 @@ impl Shared {
     pub(crate) fn refresh_credentials(&self) {
         tls::refresh(self);
         if let Some(Err(words)) = self.logins.as_ref().map(Logins::refresh) {
-            self.log.say(format_args!("{words}; the logins in use stay"));
+            tracing::warn!("{words}; the logins in use stay");
         }
     }
 
@@ -276,11 +274,11 @@ pub(crate) const STOPPING: u8 = 2;
 const PAUSE_COUNTS_MS: u64 = 1000;
 
 /// Without their directory there are none.
-fn fifos(options: &Options, log: &Log) -> Option<Arc<Fifos>> {
+fn fifos(options: &Options) -> Option<Arc<Fifos>> {
     let root = options.fifo_root.as_ref()?;
     let fifos = Fifos::new(root, &options.settings.service_name, &options.settings.router_name);
     if let Err(error) = &fifos {
-        log.say(format_args!("no debug fifos in {}: {error}", root.display()));
+        tracing::warn!("no debug fifos in {}: {error}", root.display());
     }
     fifos.ok().map(Arc::new)
 }

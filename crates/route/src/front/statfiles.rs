@@ -26,7 +26,7 @@ pub(crate) async fn write_forever(shared: Arc<Shared>) {
         tokio::time::sleep(interval).await;
         if let Err(error) = write(&shared) {
             let root = shared.options.stats_root.display();
-            shared.log.say(format_args!("statistics can't be written to {root}: {error}"));
+            tracing::warn!("statistics can't be written to {root}: {error}");
         }
     }
 }

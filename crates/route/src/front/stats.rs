@@ -68,6 +68,8 @@ fn process(shared: &Shared) -> Rows {
         row("client_memory_each_limit_bytes", limits.each),
         row("client_memory_refusals", shared.bank.refused()),
         row("num_authorization_failures", shared.refusals.total()),
+        row("log_dropped", shared.log.dropped()),
+        row("log_suppressed", shared.log.suppressed()),
         row("rusage_user", user),
         row("rusage_system", system),
         row("ps_rss", rss_bytes),

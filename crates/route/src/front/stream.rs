@@ -1,5 +1,6 @@
 //! A client's socket, TCP or unix, plain or under TLS, read and written without waiting.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -28,6 +29,18 @@ pub(crate) enum Arrival {
     Unix(std::os::unix::net::UnixStream),
     /// TCP, on which a handshake comes first.
     Tls(std::net::TcpStream),
+}
+
+impl fmt::Display for Arrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arrival::Tcp(stream) | Arrival::Tls(stream) => match stream.peer_addr() {
+                Ok(peer) => write!(f, "{peer}"),
+                Err(error) => write!(f, "an unknown address: {error}"),
+            },
+            Arrival::Unix(_) => f.write_str("this machine, by the unix socket"),
+        }
+    }
 }
 
 impl Arrival {

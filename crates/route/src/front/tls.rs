@@ -198,8 +198,8 @@ impl Tls {
 /// Reads the files again, and says how that went.
 pub(crate) fn refresh(shared: &Shared) {
     match shared.tls.refresh() {
-        Ok(()) => shared.log.say(format_args!("certificates and keys were read again")),
-        Err(words) => shared.log.say(format_args!("{words}; the certificates in use stay")),
+        Ok(()) => tracing::info!("certificates and keys were read again"),
+        Err(words) => tracing::warn!("{words}; the certificates in use stay"),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         if now.is_some() && now != known {
             let is_read = read(path, &shared.options.settings.runtime_variables).is_some();
             let outcome = if is_read { "read" } else { "not an object, and passed over" };
-            shared.log.say(format_args!("runtime variables {path}: {outcome}"));
+            tracing::info!("runtime variables {path}: {outcome}");
         }
         known = now;
     }

@@ -31,7 +31,6 @@ use super::file::{Held, Tidied, is_old, tidy};
 use super::pay::{self, Wait};
 use super::spool::Spool;
 use crate::Server;
-use crate::front::log::Log;
 
 /// All accounts, and the spool that holds what is owed.
 #[derive(Debug)]
@@ -40,7 +39,6 @@ pub(crate) struct Debts {
     /// `None`: deletes that fail just fail.
     spool: Option<Spool>,
     held: Arc<Held>,
-    log: Arc<Log>,
 }
 
 /// What one server is owed.
@@ -62,8 +60,8 @@ const SENDING: u8 = 2;
 
 impl Debts {
     /// With what processes that have ended left behind: by file, the servers that deletes in it wait for.
-    pub(crate) fn new(log: Arc<Log>, spool: Option<Spool>, held: Arc<Held>) -> Self {
-        let debts = Self { accounts: Mutex::default(), spool, held, log };
+    pub(crate) fn new(spool: Option<Spool>, held: Arc<Held>) -> Self {
+        let debts = Self { accounts: Mutex::default(), spool, held };
         let left = debts.spool.as_ref().map(Spool::left).unwrap_or_default();
         for (file, survey) in left {
             if survey.waiting.is_empty() && is_old(&file) {
@@ -125,9 +123,9 @@ impl Debts {
         }
         if let Tidied::SetAside(lines, path) = tidied {
             let (file, path) = (file.display(), path.display());
-            self.log.say(format_args!(
+            tracing::warn!(
                 "{file}: {lines} lines are no deletes; all others are sent; kept as {path}"
-            ));
+            );
         }
     }
 }
@@ -198,9 +196,7 @@ impl Paying {
                 Ok(sent) => upto = upto.max(sent.upto),
                 Err(wait) => {
                     let name = &self.account.name;
-                    debts
-                        .log
-                        .say(format_args!("{name}: deletes of {} wait: {wait}", file.display()));
+                    tracing::warn!("{name}: deletes of {} wait: {wait}", file.display());
                     match wait {
                         Wait::Server(..) => return Err(wait),
                         Wait::Refused { .. } => has_refused = true,
@@ -235,13 +231,13 @@ impl Paying {
             return sent;
         };
         if *count > 0 {
-            debts.log.say(format_args!("{name}: {count} deletes sent again"));
+            tracing::info!("{name}: {count} deletes sent again");
         }
         if let Ok(pay::Sent { unmarked: Some(error), .. }) = &sent {
             let file = file.display();
-            debts.log.say(format_args!(
+            tracing::warn!(
                 "{name} has the deletes of {file}, which can't be marked: {error}; the next process sends them too"
-            ));
+            );
         }
         sent
     }
@@ -322,7 +318,7 @@ mod tests {
     use super::*;
 
     fn debts() -> Debts {
-        Debts::new(Arc::new(Log::open(None).unwrap()), None, Arc::default())
+        Debts::new(None, Arc::default())
     }
 
     /// A server that answers each delete so, and a connection to it.

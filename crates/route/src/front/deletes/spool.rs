@@ -31,7 +31,6 @@ use super::debts::Account;
 use super::file::{FILE_SECONDS, Held, Listing, Survey, files, is_old, survey};
 use crate::Server;
 use crate::front::calendar::Moment;
-use crate::front::log::Log;
 use crate::front::options::Options;
 
 /// Where failed deletes are written down.
@@ -83,12 +82,7 @@ impl Spool {
     ///
     /// # Errors
     /// No thread can be started.
-    pub(crate) fn start(
-        dir: PathBuf,
-        options: &Options,
-        held: &Arc<Held>,
-        log: &Arc<Log>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(dir: PathBuf, options: &Options, held: &Arc<Held>) -> io::Result<Self> {
         let settings = &options.settings;
         let region = settings.default_route.split('/').nth(1).unwrap_or_default().to_owned();
         let names = Names {
@@ -98,14 +92,14 @@ impl Spool {
             is_version_2: options.is_spool_version_2,
         };
         if let Err((path, error)) = check(&dir) {
-            log.say(format_args!(
+            tracing::warn!(
                 "deletes that fail can't be written down in {} ({}: {error}): give --async-dir DIR, or --asynclog-disable if \
                  clients are to see the errors",
                 dir.display(),
                 path.display()
-            ));
+            );
         }
-        let left = Mutex::new(left(&dir, held, log));
+        let left = Mutex::new(left(&dir, held));
         let (orders, received) = sync_channel(ENTRIES_MAX);
         let own = Arc::<Mutex<Own>>::default();
         let writer = Writer {
@@ -113,7 +107,6 @@ impl Spool {
             names: names.clone(),
             own: Arc::clone(&own),
             held: Arc::clone(held),
-            log: Arc::clone(log),
             open: None,
             number: 0,
             trouble: None,
@@ -177,7 +170,7 @@ fn check(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
 }
 
 /// What waits in the files that nobody writes to or sends from.
-fn left(dir: &Path, held: &Held, log: &Log) -> Vec<(PathBuf, Survey)> {
+fn left(dir: &Path, held: &Held) -> Vec<(PathBuf, Survey)> {
     // A directory that can't be read can't be written either: that is said.
     let Ok(Listing { files, mut unread }) = files(dir) else { return Vec::new() };
     let mut left = Vec::new();
@@ -194,7 +187,7 @@ fn left(dir: &Path, held: &Held, log: &Log) -> Vec<(PathBuf, Survey)> {
         }
     }
     for (path, error) in unread {
-        log.say(format_args!("deletes of {} can't be read: {error}", path.display()));
+        tracing::warn!("deletes of {} can't be read: {error}", path.display());
     }
     left
 }
@@ -226,7 +219,6 @@ struct Writer {
     names: Names,
     own: Arc<Mutex<Own>>,
     held: Arc<Held>,
-    log: Arc<Log>,
     open: Option<Open>,
     /// Of the next file.
     number: u64,
@@ -327,24 +319,20 @@ impl Writer {
         match (error, &mut self.trouble) {
             (None, None) => {}
             (None, Some(Trouble { lost, .. })) => {
-                self.log.say(format_args!(
-                    "deletes are written down in {dir} again; {lost} more were not"
-                ));
+                tracing::info!("deletes are written down in {dir} again; {lost} more were not");
                 self.trouble = None;
             }
             (Some(error), None) => {
-                self.log.say(format_args!(
+                tracing::warn!(
                     "deletes can't be written down in {dir}: {error}; their clients see the servers' errors"
-                ));
+                );
                 self.trouble = Some(Trouble { lost: 0, said: now });
             }
             (Some(error), Some(trouble)) => {
                 trouble.lost += deletes;
                 if now >= trouble.said + SAY_SECONDS {
                     let lost = std::mem::take(&mut trouble.lost);
-                    self.log.say(format_args!(
-                        "{lost} more deletes can't be written down in {dir}: {error}"
-                    ));
+                    tracing::warn!("{lost} more deletes can't be written down in {dir}: {error}");
                     trouble.said = now;
                 }
             }

@@ -193,9 +193,11 @@ flags! {
     }
     "Watching" {
         log_file "log-path" ('L') Text ""
-            "Log file [default: standard error]";
+            "File to append the log to [default: standard error]";
+        log_format "log-format" () Format "text"
+            "What a line of the log looks like: text, json, or journald (a priority, then the message)";
         verbosity "verbosity" ('v') Number "0"
-            "How much is logged";
+            "How much is logged: 0 errors, warnings and news; 1 also what goes wrong with single clients; 2 also each that comes";
         stats_root "stats-root" () Text "/var/mcrouter/stats"
             "Where statistics are written as files (a directory that doesn't exist: nowhere)";
         debug_fifo_root "debug-fifo-root" () Text ""
