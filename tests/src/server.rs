@@ -7,11 +7,15 @@
 //! 1. `start` returns once the server accepts; a server that ends before is an `Err` with its words.
 //! 2. Each server has a directory of its own, with its socket and its standard error, gone with it.
 
+mod ports;
+
+pub use ports::free_port;
+
 use crate::client::Client;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::fs::{self, File};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -357,14 +361,15 @@ fn is_stopped(pid: u32) -> bool {
     })
 }
 
-/// A port of 127.0.0.1 on which nobody listens at this moment.
-///
-/// # Panics
-/// If the machine has none.
-#[must_use]
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("a bound socket has an address").port()
+/// A program that a test starts by itself; dropped, as by a test that fails, it is killed.
+#[derive(Debug)]
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// A fresh directory; short, because a unix socket's path has 107 bytes at most.

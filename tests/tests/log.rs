@@ -6,17 +6,17 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{
-    Address, Program, Server, accepts, command, eventually, free_port, own_directory,
+    Address, Program, Running, Server, accepts, command, eventually, free_port, own_directory,
 };
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write, pipe};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 /// A server or router whose standard error the test chooses.
 struct Chosen {
-    child: Child,
+    running: Running,
     address: Address,
 }
 
@@ -27,21 +27,14 @@ impl Chosen {
         let flag = if program == Program::Router { "--unix-domain-sock" } else { "-s" };
         command.arg(flag).arg(&socket).args(flags);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        let child = command.spawn().expect("it starts");
+        let running = Running(command.spawn().expect("it starts"));
         let address = Address::Unix(socket);
         eventually("it listens", || accepts(&address));
-        Chosen { child, address }
+        Chosen { running, address }
     }
 
     fn connect(&self) -> Client {
         Client::connect(&self.address)
-    }
-}
-
-impl Drop for Chosen {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 
@@ -83,7 +76,7 @@ fn no_client_and_no_reader_of_standard_error_can_end_or_hold_up_the_server() {
                     client.stat_word("stats guira", "log_dropped") != "0"
                 });
             }
-            assert!(server.child.try_wait().expect("a child").is_none(), "{flags:?}");
+            assert!(server.running.0.try_wait().expect("a child").is_none(), "{flags:?}");
         }
         drop(unread);
     }
@@ -131,7 +124,7 @@ fn no_reader_of_standard_error_can_hold_up_a_router_or_its_clients() {
         if fails {
             eventually("lost lines are counted", || counted("log_dropped"));
         }
-        assert!(router.child.try_wait().expect("a child").is_none());
+        assert!(router.running.0.try_wait().expect("a child").is_none());
     }
     drop(unread);
 }

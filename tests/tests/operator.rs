@@ -1,7 +1,7 @@
 //! What operators rely on beside the protocol: exit codes, pipes, and units for systemd.
 
 use guira_tests::server::{
-    Address, Program, Server, command, free_port, guira, own_directory, workspace,
+    Address, Program, Running, Server, command, free_port, guira, own_directory, workspace,
 };
 use rustix::process::{Signal, geteuid};
 use std::fs;
@@ -150,12 +150,12 @@ fn systemd_hears_when_they_are_ready_and_when_they_stop() {
     for (program, flags) in [(Program::Guira, &serve[..]), (Program::Router, &route)] {
         let mut command = command(program);
         command.args(flags).env("NOTIFY_SOCKET", &path).stderr(Stdio::null()).stdin(Stdio::null());
-        let mut child = command.spawn().expect("it starts");
+        let mut running = Running(command.spawn().expect("it starts"));
         hear("READY=1");
         let listens = guira_tests::server::accepts(&Address::Tcp(port.parse().expect("a number")));
-        guira_tests::server::send_signal(child.id(), Signal::TERM);
+        guira_tests::server::send_signal(running.0.id(), Signal::TERM);
         hear("STOPPING=1");
-        assert!(child.wait().expect("it ends").success());
+        assert!(running.0.wait().expect("it ends").success());
         assert!(listens, "{program:?} is ready before it listens");
     }
     fs::remove_dir_all(&dir).ok();

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use guira_tests::server::{Address, Program, Server, guira, own_directory, within};
+use guira_tests::server::{Address, Program, Server, guira, within};
 
 const MB: u64 = 1 << 20;
 
@@ -57,6 +57,24 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
+/// A router that serves by a file; dropped, it is ended, and the file gone.
+struct Started {
+    router: Server,
+    main: PathBuf,
+    port: u16,
+    _memcached: Server,
+}
+
+fn started() -> Started {
+    let memcached = Server::start_tcp(Program::Memcached, &[]);
+    let Address::Tcp(port) = *memcached.address() else { panic!("a port") };
+    let main = memcached.dir().join("route.json");
+    fs::write(&main, good(port, 1000)).expect("a file");
+    let path = main.to_str().expect("a path in UTF-8");
+    let router = Server::start_router(&["-f", path, "--config-dump-root", ""]);
+    Started { router, main, port, _memcached: memcached }
+}
+
 /// Puts something in the configuration's place at once, as an editor does.
 fn put(main: &Path, make: impl Fn(&Path)) {
     let fresh = main.with_extension("new");
@@ -67,59 +85,46 @@ fn put(main: &Path, make: impl Fn(&Path)) {
 
 #[test]
 fn a_running_router_refuses_bombs_and_takes_what_is_good_afterwards() {
-    let memcached = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *memcached.address() else { panic!("a port") };
-    let dir = own_directory();
-    let main = dir.join("route.json");
-    fs::write(&main, good(port, 1000)).expect("a file");
-    let path = main.to_str().expect("a path in UTF-8");
-    let router = Server::start_router(&["-f", path, "--config-dump-root", ""]);
+    let Started { router, main, port, .. } = &started();
     let mut client = router.connect();
     assert_eq!(client.set("k", b"v"), "STORED\r\n");
-    let before = peak_bytes(&router);
+    let before = peak_bytes(router);
     for (n, (name, text)) in texts().into_iter().enumerate() {
         let said = router.said().matches("the configuration in use stays").count();
-        put(&main, |fresh| fs::write(fresh, &text).expect("a file"));
+        put(main, |fresh| fs::write(fresh, &text).expect("a file"));
         let is_refused = || router.said().matches("the configuration in use stays").count() > said;
         within(60, &format!("{name} is refused"), is_refused);
         assert_eq!(client.get("k").as_deref(), Some(&b"v"[..]), "{name}");
         let taken = router.said().matches("reconfigured with").count();
         let timeout = 2000 + u32::try_from(n).expect("few");
-        put(&main, |fresh| fs::write(fresh, good(port, timeout)).expect("a file"));
+        put(main, |fresh| fs::write(fresh, good(*port, timeout)).expect("a file"));
         let is_taken = || router.said().matches("reconfigured with").count() > taken;
         within(60, &format!("what is good after {name} is taken"), is_taken);
-        let peak = peak_bytes(&router);
+        let peak = peak_bytes(router);
         assert!(peak < before + (64 + 64) * MB, "{name}: {} MB", peak / MB);
     }
-    fs::remove_dir_all(dir).expect("it is there");
 }
 
 #[test]
 fn a_file_that_never_ends_in_the_configuration_s_place_is_passed_over() {
-    let memcached = Server::start_tcp(Program::Memcached, &[]);
-    let Address::Tcp(port) = *memcached.address() else { panic!("a port") };
-    let dir = own_directory();
-    let main = dir.join("route.json");
-    fs::write(&main, good(port, 1000)).expect("a file");
-    let path = main.to_str().expect("a path in UTF-8");
-    let router = Server::start_router(&["-f", path, "--config-dump-root", ""]);
+    let Started { router, main, port, .. } = &started();
     let makers: [fn(&Path); 3] = [
         |at| assert!(Command::new("mkfifo").arg(at).status().expect("mkfifo").success()),
         |at| symlink("/dev/zero", at).expect("a link"),
         |at| fs::File::create(at).and_then(|file| file.set_len(1 << 40)).expect("a sparse file"),
     ];
     for (n, make) in makers.into_iter().enumerate() {
-        put(&main, make);
+        put(main, make);
         // Long enough for several looks at the file: whoever opens it has done so by then.
         std::thread::sleep(std::time::Duration::from_millis(500));
         assert_eq!(router.connect().set("k", b"v"), "STORED\r\n");
-        let start = Command::new(guira()).args(["route", "-f", path, "--validate-config"]).output();
+        let start =
+            Command::new(guira()).args(["route", "--validate-config", "-f"]).arg(main).output();
         assert_eq!(start.expect("guira runs").status.code(), Some(2), "number {n}");
         let taken = router.said().matches("reconfigured with").count();
         let timeout = 3000 + u32::try_from(n).expect("few");
-        put(&main, |fresh| fs::write(fresh, good(port, timeout)).expect("a file"));
+        put(main, |fresh| fs::write(fresh, good(*port, timeout)).expect("a file"));
         let is_taken = || router.said().matches("reconfigured with").count() > taken;
         within(60, &format!("what is good after number {n} is taken"), is_taken);
     }
-    fs::remove_dir_all(dir).expect("it is there");
 }

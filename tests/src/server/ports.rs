@@ -1,0 +1,57 @@
+//! Ports for tests that must name one before anybody listens there.
+//!
+//! A port that the system chose and that is free again may be anybody's a moment later: another test's, or that of a
+//! connection. These come from below the numbers that Linux gives to connections, and each is given once.
+
+use std::net::TcpListener;
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::Mutex;
+
+/// A port of 127.0.0.1 on which nobody listens, and which no other test is given: not in this process, and not in one that
+/// runs beside it.
+///
+/// # Panics
+/// If the machine has none.
+#[must_use]
+pub fn free_port() -> u16 {
+    static OWN: Mutex<Ports> = Mutex::new(Ports { blocks: Vec::new(), left: 0..0 });
+    let mut own = OWN.lock().expect("nobody panics here");
+    loop {
+        let port = own.next();
+        // Somebody else's program may have it, at whatever address.
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Ports that this process gives to its tests, each once, from below those that the system gives to connections. Processes
+/// have blocks of their own: a block is whoever's holds the abstract socket of its name, until the process ends.
+struct Ports {
+    blocks: Vec<UnixListener>,
+    left: Range<u16>,
+}
+
+impl Ports {
+    fn next(&mut self) -> u16 {
+        if self.left.is_empty() {
+            let claim = |block: &u16| {
+                let name = SocketAddr::from_abstract_name(format!("guira-tests-ports-{block}"));
+                UnixListener::bind_addr(&name.expect("a short name")).ok()
+            };
+            let claimed = (0..BLOCKS).find_map(|block| Some((block, claim(&block)?)));
+            let (block, held) = claimed.expect("fewer processes than blocks run");
+            self.blocks.push(held);
+            let first = FIRST_PORT + block * BLOCK_PORTS;
+            self.left = first..first + BLOCK_PORTS;
+        }
+        self.left.next().expect("a block has ports")
+    }
+}
+
+const FIRST_PORT: u16 = 20_000;
+const BLOCK_PORTS: u16 = 50;
+/// The last one ends below 32,768, where Linux begins to number connections.
+const BLOCKS: u16 = 250;
