@@ -2,6 +2,7 @@
 
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 /// A router by a file.
 fn router(path: &str, flags: &[&str]) -> Server {
@@ -64,8 +65,8 @@ fn a_start_with_a_bad_configuration_needs_no_more_than_what_was_kept() {
     assert_eq!(start().connect().set("k", b"v"), "STORED\r\n");
     fs::remove_file(&pools).expect("it is there");
     let router = start();
-    let said = router.said();
-    assert!(said.contains("the last good configuration is used instead"), "{said}");
+    let says = || router.said().contains("the last good configuration is used instead");
+    eventually("it says so", says);
     assert_eq!(router.connect().get("k").as_deref(), Some(&b"v"[..]));
     fs::remove_dir_all(dir).expect("it is there");
 }
@@ -128,14 +129,56 @@ fn what_one_source_left_stands_in_for_no_other() {
     fs::remove_file(&good).expect("it is there");
     let indirect = path("./good.json");
     let router = router(&indirect, &[&flags[..], &["-L", &log]].concat());
-    let said = fs::read_to_string(&log).expect("a log");
+    let said = || fs::read_to_string(&log).unwrap_or_default();
     let source = format!("the last good configuration is used instead: that of file:{good}, kept ");
-    assert!(said.contains(&source) && said.contains(" seconds ago"), "{said}");
+    eventually("it says so", || said().contains(&source) && said().contains(" seconds ago"));
     let mut client = router.connect();
     assert_eq!(client.set("k", b"v"), "STORED\r\n");
     assert_eq!(client.stat_word("stats all", "configs_from_disk"), "1");
     fs::write(&good, &text).expect("a file");
     let is_own = || client.stat_word("stats all", "configs_from_disk") == "0";
     eventually("the file is used once it is back, though it says the same", is_own);
+    fs::remove_dir_all(dir).expect("it is there");
+}
+
+/// A router that ran for half a day without a change left nothing behind that the next one could use.
+#[test]
+fn what_is_kept_is_as_old_as_the_last_time_that_its_source_had_it() {
+    let (_memcached, port) = memcached();
+    let dir = own_directory();
+    let path = |name: &str| dir.join(name).to_str().expect("a path in UTF-8").to_owned();
+    let (main, kept) = (path("route.json"), path("kept"));
+    let text = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
+    );
+    fs::write(&main, &text).expect("a file");
+    // It is kept anew four times as often as it grows too old, each hour at least.
+    let flags = ["--config-dump-root", &kept, "--max-dumped-config-age", "4"];
+    let first = router(&main, &flags);
+    assert_eq!(first.connect().set("k", b"v"), "STORED\r\n");
+    let shelf = dir.join("kept/mcrouter/0");
+    let file = fs::read_dir(&shelf).expect("it is kept").flatten().next().expect("a file").path();
+    let age = || fs::metadata(&file).and_then(|file| file.modified()).map(|time| time.elapsed());
+    let hours = Duration::from_secs(24 * 3600);
+    let is_old = || matches!(age(), Ok(Ok(age)) if age > hours / 2);
+    let grow_old = || {
+        let opened = fs::File::options().write(true).open(&file).expect("it is there");
+        opened.set_modified(SystemTime::now() - hours).expect("its owner may");
+    };
+    grow_old();
+    eventually("it is kept anew", || !is_old());
+    // While the source is away, nothing says that it still holds.
+    fs::rename(&main, path("away")).expect("it is there");
+    grow_old();
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(is_old(), "it was kept anew though its source is away");
+    fs::rename(path("away"), &main).expect("it is there");
+    eventually("it is kept anew", || !is_old());
+    drop(first);
+    fs::remove_file(&main).expect("it is there");
+    let next = router(&main, &flags);
+    eventually("it stands in", || next.said().contains("the last good configuration is used"));
+    assert_eq!(next.connect().get("k").as_deref(), Some(&b"v"[..]));
+    drop(next);
     fs::remove_dir_all(dir).expect("it is there");
 }

@@ -170,7 +170,7 @@ fn a_router_is_not_ready_while_it_sends_what_was_left_from_before() {
     eventually("it isn't ready", unready);
     assert!(get_http(http, "/livez").0.contains("200"));
     eventually("it is ready", || get_http(http, "/readyz").0.contains("200"));
-    assert!(router.said().contains("listening on"), "{}", router.said());
+    eventually("it says where", || router.said().contains("listening on"));
     drop(mute);
     fs::remove_dir_all(dir).expect("it is there");
 }

@@ -66,7 +66,10 @@ impl fmt::Display for Error {
         match self {
             Self::Usage(why) => f.write_str(why),
             Self::Connect { address, source } => {
-                write!(f, "cannot connect to {address}: {source}; is the server running?")
+                write!(
+                    f,
+                    "cannot connect to {address}: {source}; does a server run there (--server)?"
+                )
             }
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Closed => f.write_str(
@@ -91,11 +94,5 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Connect { source, .. } | Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+/// Without sources: each sentence has its cause in it, and whoever prints a chain would say it twice.
+impl std::error::Error for Error {}

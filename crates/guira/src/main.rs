@@ -10,7 +10,7 @@ mod generate;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
-use guira_serve::{Flags, Refusal, Settings};
+use guira_serve::{Flags, Settings};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
@@ -118,9 +118,9 @@ fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
     let served = Settings::new(&flags).and_then(|settings| guira_serve::run(settings, name));
     match served {
         Ok(code) => ExitCode::from(code),
-        Err(Refusal { message, code }) => {
-            eprintln!("{message}");
-            ExitCode::from(code)
+        Err(refusal) => {
+            refusal.say(flags.log_format);
+            ExitCode::from(refusal.code)
         }
     }
 }

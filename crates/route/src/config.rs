@@ -7,6 +7,7 @@
 //! ask for beside itself.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::build::build;
 use crate::{Destinations, Settings, Tree};
@@ -28,8 +29,12 @@ use shape::check::Findings;
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
+    /// The file; `None`: the text that was given, or one of several.
+    pub file: Option<Arc<str>>,
     /// The line, from 1; 0 where none can be named.
     pub line: u32,
+    /// The column on it in characters, from 1; 0 where none can be named.
+    pub column: u32,
     /// What is wrong.
     pub message: String,
 }
@@ -37,7 +42,7 @@ pub struct ConfigError {
 impl ConfigError {
     /// An error that a line of the text is to blame for.
     pub fn at(line: u32, message: impl Into<String>) -> Self {
-        Self { line, message: message.into() }
+        Self { file: None, line, column: 0, message: message.into() }
     }
 
     /// An error that no line is to blame for.
@@ -48,7 +53,16 @@ impl ConfigError {
     /// Says around what the error happened.
     #[must_use]
     pub fn within(self, what: impl fmt::Display) -> Self {
-        Self { line: self.line, message: format!("{what}: {}", self.message) }
+        Self { message: format!("{what}: {}", self.message), ..self }
+    }
+
+    /// Says in which file the line is, unless that is known.
+    #[must_use]
+    pub(crate) fn in_file(mut self, file: &str) -> Self {
+        if self.line > 0 && self.file.is_none() {
+            self.file = Some(file.into());
+        }
+        self
     }
 }
 
@@ -112,6 +126,14 @@ impl Config {
         build(&self.json, &self.flavors, settings, destinations)
     }
 
+    /// Says in which file all that is odd in it stands.
+    pub(crate) fn name_file(&mut self, file: &str) {
+        let Findings { mistakes, without_effect } = &mut self.findings;
+        for finding in mistakes.iter_mut().chain(without_effect) {
+            *finding = finding.clone().in_file(file);
+        }
+    }
+
     /// What nobody reads in it.
     pub(crate) fn findings(&self) -> &Findings {
         &self.findings
@@ -124,10 +146,17 @@ impl Config {
     }
 }
 
+/// As editors and compilers write a place, `FILE:LINE:COLUMN: `; without a file the line stands behind, as mcrouter has it.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        if self.line > 0 { write!(f, " line: {}", self.line) } else { Ok(()) }
+        let Self { file, line, column, message } = self;
+        match (file, line, column) {
+            (_, 0, _) => f.write_str(message),
+            (Some(file), _, 0) => write!(f, "{file}:{line}: {message}"),
+            (Some(file), ..) => write!(f, "{file}:{line}:{column}: {message}"),
+            (None, _, 0) => write!(f, "{message} line: {line}"),
+            (None, ..) => write!(f, "{message} line: {line} column: {column}"),
+        }
     }
 }
 

@@ -76,7 +76,7 @@ use deletes::debts::Debts;
 use deletes::spool::Spool;
 use flags::{Typed, Validate};
 use listener::{Dealer, Listening};
-use options::Options;
+use options::{LogOptions, Options};
 use proxy::Thread;
 use shared::{READY, STOPPING, Shared};
 
@@ -136,7 +136,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         println!("the configuration is good");
         return ExitCode::SUCCESS;
     }
-    let log = match open_log(&options) {
+    let log = match open_log(&options.log) {
         Ok(log) => log,
         Err(words) => return refuse(format, &words, UNRECOVERABLE),
     };
@@ -167,7 +167,7 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
     }
     let code = refusal.code();
     for sentence in refusal.sentences() {
-        refuse(options.log_format, &sentence, code);
+        refuse(options.log.format, &sentence, code);
     }
     if options.listen.inherited.is_some() && options.validates != Some(Validate::Exit) {
         // The socket outlives us, and who connects meanwhile waits in its queue. Whoever holds it may start the next router
@@ -177,10 +177,11 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
     Err(ExitCode::from(code))
 }
 
-fn open_log(options: &Options) -> Result<Log, String> {
-    let (format, verbosity) = (options.log_format, options.verbosity.clamp(0, 2));
-    let verbosity = u8::try_from(verbosity).unwrap_or_default();
-    let Some(path) = &options.log_file else { return Ok(Log::to_stderr(format, verbosity)) };
+fn open_log(options: &LogOptions) -> Result<Log, String> {
+    let LogOptions { file, format, verbosity } = options;
+    let verbosity = u8::try_from(*verbosity.clamp(&0, &2)).unwrap_or_default();
+    let format = *format;
+    let Some(path) = file else { return Ok(Log::to_stderr(format, verbosity)) };
     let file = OpenOptions::new().create(true).append(true).open(path);
     let file = file.map_err(|error| format!("--log-path {}: {error}", path.display()))?;
     Ok(Log::to_file(file, format, verbosity))
@@ -273,10 +274,10 @@ async fn until_told(
     let mut user = heard(SignalKind::user_defined1())?;
     let dns = Arc::clone(&shared.options.dns_servers);
     tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
-    if let Some(address) = &shared.options.http {
-        let address = http::address(address)?;
+    if let Some(text) = &shared.options.http {
+        let address = http::address(text)?;
         let started = http::start(address, Arc::clone(shared));
-        started.map_err(|e| format!("can't listen on {address}: {e}"))?;
+        started.map_err(|error| listener::refusal(&format!("--http {text}"), address, &error))?;
     }
     // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
     let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);

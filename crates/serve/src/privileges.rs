@@ -50,7 +50,7 @@ fn become_user(settings: &Settings, notes: &mut Vec<String>) -> Result<(), Refus
     }
     let user = match &settings.user {
         Some(name) => {
-            let message = format!("can't find the user {name} to switch to");
+            let message = format!("can't find the user {name} to switch to (-u)");
             find_user(name).ok_or_else(|| Refusal::new(EXIT_NO_USER, message))?
         }
         None => {

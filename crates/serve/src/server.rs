@@ -405,7 +405,7 @@ fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
     }
     for http in &sockets.http {
         if let Some(address) = http.address {
-            tracing::debug!("metrics at http://{address}/metrics");
+            tracing::info!("metrics at http://{address}/metrics");
         }
         enter(http.socket.as_raw_fd(), &http.name, Doing::Listening);
     }
@@ -425,7 +425,8 @@ struct Pidfile(Option<PathBuf>);
 impl Pidfile {
     fn write(path: Option<&Path>) -> Result<Pidfile, Refusal> {
         let Some(path) = path else { return Ok(Pidfile(None)) };
-        let failed = |error: io::Error| system(&format!("the pid file {}", path.display()), &error);
+        let failed =
+            |error: io::Error| system(&format!("the pid file {} (-P)", path.display()), &error);
         // The server may change its directory later.
         let path = std::path::absolute(path).map_err(failed)?;
         let mut draft = path.clone().into_os_string();

@@ -168,6 +168,13 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// Says so on standard error, as the log's lines look.
+    pub fn say(&self, format: Format) {
+        guira_log::refuse(format, &self.message);
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -202,12 +209,12 @@ impl Settings {
             slabs: slabs(flags, item_bytes_max, &extended)?,
             connections_max: positive(
                 flags.conn_limit,
-                "Maximum connections must be greater than 0",
+                "Maximum connections must be greater than 0 (-c)",
             )?,
-            threads: positive(flags.threads, "Number of threads must be greater than 0")? as usize,
+            threads: positive(flags.threads, "Number of threads must be greater than 0 (-t)")? as usize,
             requests_per_turn: positive(
                 flags.max_reqs_per_event,
-                "Number of requests per event must be greater than 0",
+                "Number of requests per event must be greater than 0 (-R)",
             )?,
             backlog: i32::try_from(flags.listen_backlog)
                 .map_err(|_| value("The listen backlog (-b) must be a 32-bit number"))?,
@@ -220,7 +227,12 @@ impl Settings {
             chunk_bytes_min: size::parse(&flags.slab_min_size, 1)
                 .ok()
                 .filter(|bytes| (1..=GB).contains(bytes))
-                .ok_or_else(|| value("Chunk size must be greater than 0"))?,
+                .ok_or_else(|| {
+                    value(&format!(
+                        "Chunk size must be greater than 0: -n {} is no size such as 48 or 1k, up to 1g",
+                        flags.slab_min_size
+                    ))
+                })?,
             preallocate: flags.enable_largepages,
             lock_memory: flags.lock_memory,
             memory_file: flags.memory_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
@@ -289,11 +301,13 @@ fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
 fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
     // As in memcached, a UDP port alone is the TCP port too.
     let typed = flags.port.unwrap_or(if flags.udp_port == 0 { PORT } else { flags.udp_port });
+    let flag = if flags.port.is_none() && flags.udp_port != 0 { "-U" } else { "-p" };
     let port = match typed {
         // "Any free port" is what the system understands by 0.
         -1 => 0,
-        port => u16::try_from(port)
-            .map_err(|_| Refusal::new(EXIT_USAGE, format!("ERROR: Invalid port number {port}.")))?,
+        port => {
+            u16::try_from(port).map_err(|_| Refusal::new(EXIT_USAGE, invalid_port(flag, port)))?
+        }
     };
     if let Some(path) = &flags.unix_socket {
         let mode = u32::from_str_radix(flags.unix_mask.trim(), 8).map_err(|_| {
@@ -319,8 +333,14 @@ fn udp_port(flags: &Flags) -> Result<i32, Refusal> {
     match flags.udp_port {
         _ if flags.unix_socket.is_some() => Ok(0),
         port @ -1..=65535 => Ok(i32::try_from(port).expect("the range is checked")),
-        port => Err(Refusal::new(EXIT_USAGE, format!("ERROR: Invalid port number {port}."))),
+        port => Err(Refusal::new(EXIT_USAGE, invalid_port("-U", port))),
     }
+}
+
+fn invalid_port(flag: &str, port: i64) -> String {
+    format!(
+        "ERROR: Invalid port number {port}. ({flag} takes 0 to 65535, or -1 for any that is free)"
+    )
 }
 
 fn memory_bytes(text: &str) -> Result<usize, Refusal> {
@@ -333,23 +353,27 @@ fn memory_bytes(text: &str) -> Result<usize, Refusal> {
 }
 
 fn item_bytes_max(text: &str, memory_bytes: usize) -> Result<usize, Refusal> {
-    let bytes = size::parse(text, 1).unwrap_or(0);
+    let bytes = size::parse(text, 1).map_err(|error| {
+        value(&format!(
+            "-I {text}: {error}: the largest item is a number of bytes or a size such as 512k or 2m"
+        ))
+    })?;
     let usage = |message: &str| Err(Refusal::new(EXIT_USAGE, message));
     if bytes < 1024 {
-        return usage("Item max size cannot be less than 1024 bytes.");
+        return usage("Item max size cannot be less than 1024 bytes. (-I)");
     }
     if bytes > memory_bytes / 2 {
-        return usage("Cannot set item size limit higher than 1/2 of memory max.");
+        return usage("Cannot set item size limit higher than 1/2 of memory max. (-I, -m)");
     }
     if bytes > 1 << 30 {
-        return usage("Cannot set item size limit higher than a gigabyte.");
+        return usage("Cannot set item size limit higher than a gigabyte. (-I)");
     }
     Ok(bytes)
 }
 
 fn growth_factor(factor: Option<f64>) -> Result<Option<f64>, Refusal> {
     match factor {
-        Some(f) if f.is_nan() || f <= 1.0 => Err(value("Factor must be greater than 1")),
+        Some(f) if f.is_nan() || f <= 1.0 => Err(value("Factor must be greater than 1 (-f)")),
         other => Ok(other),
     }
 }
@@ -357,7 +381,7 @@ fn growth_factor(factor: Option<f64>) -> Result<Option<f64>, Refusal> {
 fn prefix_delimiter(text: Option<&str>) -> Result<u8, Refusal> {
     match text {
         None => Ok(b':'),
-        Some(t) => t.bytes().next().ok_or_else(|| value("No delimiter specified")),
+        Some(t) => t.bytes().next().ok_or_else(|| value("No delimiter specified (-D)")),
     }
 }
 

@@ -51,22 +51,24 @@ pub(crate) struct Sockets {
 pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Sockets, Refusal> {
     let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new(), http: Vec::new() };
     if let Some(address) = &settings.http {
-        open_tcp(address, settings.backlog, inherited, &mut sockets.http)?;
+        open_tcp("--http", address, settings.backlog, inherited, &mut sockets.http)?;
     }
     match &settings.listen {
         Listen::Unix { path, mode } => {
             let socket = match inherited.unix(path) {
                 Some(socket) => socket.into(),
                 None => listen_unix(path, *mode, settings.backlog).map_err(|error| {
-                    refusal(&format!("failed to listen on UNIX socket: {}", path.display()), &error)
+                    let what = format!("failed to listen on UNIX socket: {}", path.display());
+                    refusal("-s", &what, &error)
                 })?,
             };
             let name = format!("unix:{}", path.display());
             sockets.listening.push(Listening { socket, name, address: None, tls: None });
         }
         Listen::Tcp(addresses) => {
+            let flag = if settings.inter.is_some() { "-l or -p" } else { "-p" };
             for address in addresses {
-                open_tcp(address, settings.backlog, inherited, &mut sockets.listening)?;
+                open_tcp(flag, address, settings.backlog, inherited, &mut sockets.listening)?;
                 if settings.udp_port != 0 {
                     open_udp(address, settings, inherited, &mut sockets)?;
                 }
@@ -76,7 +78,9 @@ pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Soc
     Ok(sockets)
 }
 
+/// As `flag` asks.
 fn open_tcp(
+    flag: &str,
     address: &Address,
     backlog: i32,
     inherited: &mut Inherited,
@@ -85,7 +89,7 @@ fn open_tcp(
     let mut last = None;
     let mut opened = 0;
     let mut port = address.port;
-    for mut place in resolve(&address.host, address.port)? {
+    for mut place in resolve(flag, &address.host, address.port)? {
         // "Any free port" is the same port for v4 and v6 if it can be.
         place.set_port(port);
         match inherited.tcp(place).map_or_else(|| listen_tcp(place, backlog), Ok) {
@@ -108,7 +112,7 @@ fn open_tcp(
     }
     match last {
         Some((place, error)) if opened == 0 || error.kind() == io::ErrorKind::AddrInUse => {
-            Err(refusal(&format!("failed to listen on TCP port {place}"), &error))
+            Err(refusal(flag, &format!("failed to listen on TCP port {place}"), &error))
         }
         _ => Ok(()),
     }
@@ -123,7 +127,7 @@ fn open_udp(
     let mut port = u16::try_from(settings.udp_port).unwrap_or(0);
     let mut last = None;
     let before = sockets.datagram.len();
-    for mut place in resolve(&address.host, port)? {
+    for mut place in resolve("-l", &address.host, port)? {
         place.set_port(port);
         // Addresses that differ in their TCP ports share the one UDP port.
         if sockets.datagram.iter().any(|datagram| datagram.address == place) {
@@ -139,13 +143,13 @@ fn open_udp(
     }
     match last {
         Some((place, error)) if sockets.datagram.len() == before => {
-            Err(refusal(&format!("failed to bind UDP port {place}"), &error))
+            Err(refusal("-U", &format!("failed to bind UDP port {place}"), &error))
         }
         _ => Ok(()),
     }
 }
 
-fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
+fn resolve(flag: &str, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     let both = |v4: Ipv4Addr, v6: Ipv6Addr| {
         vec![SocketAddr::new(IpAddr::V4(v4), port), SocketAddr::new(IpAddr::V6(v6), port)]
     };
@@ -154,7 +158,7 @@ fn resolve(host: &Host, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
         Host::All => Ok(both(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED)),
         Host::Named(name) => {
             let found = (name.as_str(), port).to_socket_addrs().map_err(|error| {
-                refusal(&format!("-l {name}: the name does not resolve to an address"), &error)
+                refusal(flag, &format!("{name}: the name does not resolve to an address"), &error)
             })?;
             let mut places: Vec<SocketAddr> = found.collect();
             places.dedup();
@@ -251,13 +255,15 @@ pub(crate) fn write_port_file(sockets: &Sockets) -> io::Result<()> {
     std::fs::rename(draft, path)
 }
 
-fn refusal(what: &str, error: &io::Error) -> Refusal {
+fn refusal(flag: &str, what: &str, error: &io::Error) -> Refusal {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "; another server has it: stop that one, or choose another (-p)"
+            format!("; another server has it: stop that one, or choose another ({flag})")
         }
-        io::ErrorKind::PermissionDenied => "; choose a port from 1024 on, or another path",
-        _ => "",
+        io::ErrorKind::PermissionDenied => {
+            format!("; choose a port from 1024 on, or another path ({flag})")
+        }
+        _ => format!(" ({flag})"),
     };
     let code = if error.kind() == io::ErrorKind::InvalidInput { EXIT_VALUE } else { EXIT_SYSTEM };
     Refusal::new(code, format!("{what}: {error}{hint}"))

@@ -11,6 +11,7 @@
 //! Estimates: a value counts 64 bytes, a member of an object 100 more and its name's length.
 
 use std::cell::Cell;
+use std::fmt;
 
 use super::{ConfigError, Json, Value};
 
@@ -37,8 +38,10 @@ impl Budget {
         let left = self.left.get().checked_sub(bytes);
         self.left.set(left.unwrap_or(0));
         let message = || {
-            let whole = self.whole >> 20;
-            format!("the configuration takes more than {whole} MB: --config-budget allows more")
+            format!(
+                "the configuration takes more than {}: --config-budget allows more",
+                Size(self.whole)
+            )
         };
         left.map(drop).ok_or_else(|| ConfigError::new(message()))
     }
@@ -49,6 +52,21 @@ impl Budget {
     /// As [`Self::charge`]; or it nests too deep.
     pub(crate) fn charge_copy(&self, json: &Json) -> Result<()> {
         self.charge(bytes(json, 1)?)
+    }
+}
+
+/// Bytes in the largest unit that has a whole number of them.
+struct Size(usize);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = *self;
+        let units = [(30, "GB"), (20, "MB"), (10, "KB")];
+        let whole = |(shift, _): &(u32, _)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift;
+        match units.into_iter().find(whole) {
+            Some((shift, unit)) => write!(f, "{} {unit}", bytes >> shift),
+            None => write!(f, "{bytes} bytes"),
+        }
     }
 }
 

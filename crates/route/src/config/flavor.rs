@@ -73,7 +73,8 @@ impl Flavor {
         (sources, budget, findings): Reading<'_>,
     ) -> Result<Self> {
         let text = sources.read(path).map_err(ConfigError::new)?;
-        let flavor = json::parse_within(&text, budget, findings)?;
+        let flavor = json::parse_within(&text, budget, findings);
+        let flavor = flavor.map_err(|error| error.in_file(path.trim_start_matches("file:")))?;
         let named = flavor.get("options").and_then(Json::as_object);
         let named = named.ok_or_else(|| ConfigError::new("no object 'options'"))?;
         let options: BTreeMap<_, _> =

@@ -76,7 +76,7 @@ impl Proxy {
             "global_params" => Ok(options.settings.global_params()),
             "get_bucket" => self.buckets(arguments),
             "failure_domains" => self.failure_domains(arguments),
-            "verbosity" => Ok(options.verbosity.to_string()),
+            "verbosity" => Ok(options.log.verbosity.to_string()),
             _ => Err(format!("unknown command: {name}")),
         }
     }

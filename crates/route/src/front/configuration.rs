@@ -35,8 +35,8 @@ use crate::{
     BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings,
     Sources, Tree,
 };
-use kept::Kept;
 pub(crate) use kept::Shelf;
+use kept::{Kept, keep, keep_confirmed};
 
 /// A configuration that was read and can be built.
 #[derive(Debug)]
@@ -138,13 +138,22 @@ impl Loaded {
 
     fn of_text(text: String, options: &Options, files: &mut Files) -> Result<Self, Why> {
         let read = Config::read(&text, &options.settings, files);
-        let config = read.map_err(|error| match files.is_unanswered {
+        let source = options.config.from.name();
+        // Where others are imported, a value's line may be theirs.
+        let named = |error: ConfigError, files: &Files| match &source {
+            Some(source) if files.texts.is_empty() => error.in_file(source),
+            _ => error,
+        };
+        let mut config = read.map_err(|error| match files.is_unanswered {
             true => Why::Unread(error.to_string()),
-            false => Why::Bad(error, Vec::new()),
+            false => Why::Bad(named(error, files), Vec::new()),
         })?;
+        if let Some(source) = source.as_ref().filter(|_| files.texts.is_empty()) {
+            config.name_file(source);
+        }
         let mistakes = &config.findings().mistakes;
         let built = config.build(&options.settings, &Nowhere);
-        built.map_err(|error| Why::Bad(error, mistakes.clone()))?;
+        built.map_err(|error| Why::Bad(named(error, files), mistakes.clone()))?;
         if options.config.is_strict && !mistakes.is_empty() {
             return Err(Why::Odd(mistakes.clone()));
         }
@@ -185,9 +194,8 @@ impl Loaded {
 
 /// Notes that a configuration is in use.
 pub(crate) fn adopt(shared: &Shared, loaded: Arc<Loaded>, is_from_disk: bool) {
-    let shelf = shared.options.config.kept.as_ref().filter(|_| !is_from_disk);
-    if let Some(Err(error)) = shelf.map(|shelf| shelf.keep(&loaded)) {
-        tracing::warn!("the configuration can't be kept for later: {error}");
+    if !is_from_disk {
+        keep(&shared.options.config, &loaded);
     }
     for mistake in &loaded.config.findings().mistakes {
         tracing::warn!("passed over in the configuration: {mistake}");
@@ -206,10 +214,16 @@ pub(crate) async fn watch(
 ) {
     let source = shared.options.config.clone();
     let (mut holds_until, aside) = (None, Aside::new());
+    let mut keep_again = Instant::now() + source.keep_every();
     loop {
         let is_due = tokio::select! {
             () = now.notified() => true,
             () = tokio::time::sleep(source.poll), if source.is_watched => false,
+            () = tokio::time::sleep_until(keep_again), if source.kept.is_some() => {
+                keep_again = Instant::now() + source.keep_every();
+                keep_confirmed(&shared, &aside).await;
+                continue;
+            }
         };
         let (current, is_from_disk) = {
             let standing = shared.standing.lock();

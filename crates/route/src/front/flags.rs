@@ -65,6 +65,12 @@ pub(crate) fn augment(command: Command) -> Command {
         .after_help(EXAMPLES)
 }
 
+/// How the flag of that name is typed.
+pub(crate) fn typed_as(name: &str) -> String {
+    let flag = FLAGS.iter().find(|flag| flag.name == name);
+    format!("--{}", flag.map_or(name, |flag| flag.long))
+}
+
 /// Flags without an effect: parsed, and not shown.
 fn ignored() -> impl Iterator<Item = Arg> {
     let hidden = |long: &&'static str| Arg::new(*long).long(*long).hide(true);

@@ -49,6 +49,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) fn start(address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
+    tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
     let serve = move || {
         let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &shared));
         if let Err(error) = served {

@@ -2,6 +2,7 @@
 //!
 //! One accepting task and a round robin spread connections exactly evenly; threads that all accept don't.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -70,12 +71,13 @@ pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>,
         let taken = take_over(fd).map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
         sockets.push(Listening::Tcp(taken));
     }
-    let plain = listen.ports.iter().map(|&port| (port, Listening::Tcp as fn(_) -> _));
-    let tls = tls_ports.iter().map(|&port| (port, Listening::Tls as fn(_) -> _));
-    for (port, kind) in plain.chain(tls) {
+    let plain = listen.ports.iter().map(|&port| ("-p", port, Listening::Tcp as fn(_) -> _));
+    let tls = tls_ports.iter().map(|&port| ("--ssl-port", port, Listening::Tls as fn(_) -> _));
+    for (flag, port, kind) in plain.chain(tls) {
         for address in addresses(listen, port)? {
             let opened = bind(address, listen.backlog);
-            sockets.push(kind(opened.map_err(|e| format!("can't listen on {address}: {e}"))?));
+            let refused = |error| refusal(&format!("{flag} {port}"), address, &error);
+            sockets.push(kind(opened.map_err(refused)?));
         }
     }
     if let Some(path) = &listen.unix {
@@ -88,7 +90,8 @@ pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>,
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
-        sockets.push(Listening::Unix(opened.map_err(|e| format!("can't listen on {shown}: {e}"))?));
+        let refused = |error| refusal("--unix-domain-sock", shown, &error);
+        sockets.push(Listening::Unix(opened.map_err(refused)?));
     }
     if sockets.is_empty() {
         return Err(
@@ -97,6 +100,16 @@ pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>,
         );
     }
     Ok(sockets)
+}
+
+/// Why a flag's socket can't be opened, and what to do.
+pub(crate) fn refusal(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => "; another program has it: stop that one, or choose another",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        _ => "",
+    };
+    format!("{flag}: can't listen on {place}: {error}{hint}")
 }
 
 fn addresses(listen: &Listen, port: u16) -> Result<Vec<SocketAddr>, String> {

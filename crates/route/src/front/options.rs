@@ -11,7 +11,7 @@ use socket2::TcpKeepalive;
 
 use super::configuration::Shelf;
 use super::etcd::{Access, Place};
-use super::flags::{FLAGS, Typed, Validate};
+use super::flags::{self, FLAGS, Typed, Validate};
 use super::memory::MemoryLimits;
 use super::names::{DnsServers, dns_servers};
 use super::owner::ShutdownFrom;
@@ -50,8 +50,7 @@ pub(crate) struct Options {
     pub(crate) shadows_max: usize,
     /// As above, a proxy thread.
     pub(crate) all_shadows_max: usize,
-    pub(crate) log_file: Option<PathBuf>,
-    pub(crate) log_format: Format,
+    pub(crate) log: LogOptions,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
     /// Where pipes show what goes through.
@@ -59,7 +58,6 @@ pub(crate) struct Options {
     /// Pools that have statistics of their own.
     pub(crate) counted_pools: Vec<String>,
     pub(crate) http: Option<String>,
-    pub(crate) verbosity: i64,
     pub(crate) validates: Option<Validate>,
     /// What the tree of routes depends on.
     pub(crate) settings: Settings,
@@ -69,6 +67,23 @@ pub(crate) struct Options {
     pub(crate) shown: Vec<(&'static str, String)>,
     /// Given, without effect.
     pub(crate) without_effect: Vec<&'static str>,
+}
+
+/// What the log is told, and where it goes.
+#[derive(Clone, Debug)]
+pub(crate) struct LogOptions {
+    /// `None`: standard error.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) format: Format,
+    pub(crate) verbosity: i64,
+}
+
+impl LogOptions {
+    fn new(typed: &Typed) -> Self {
+        let file = Some(typed.text("log_file")).filter(|text| !text.is_empty()).map(PathBuf::from);
+        let verbosity = typed.number("verbosity").unwrap_or_default();
+        Self { file, format: typed.log_format(), verbosity }
+    }
 }
 
 /// Where clients come in.
@@ -111,6 +126,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// How often what is kept is kept anew: often enough that it never grows too old while its source is there.
+    pub(crate) fn keep_every(&self) -> Duration {
+        (self.kept_age_max / 4).clamp(Duration::from_secs(1), Duration::from_secs(3600))
+    }
+
     /// The key in etcd that is to be watched, if that is where it comes from.
     pub(crate) fn watched_place(&self) -> Option<Arc<Place>> {
         match &self.from {
@@ -126,6 +146,17 @@ pub(crate) enum From {
     File(PathBuf),
     Text(String),
     Etcd(Arc<Place>),
+}
+
+impl From {
+    /// As messages name it; a text has no name.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            From::File(path) => Some(path.display().to_string()),
+            From::Etcd(place) => Some(place.name()),
+            From::Text(_) => None,
+        }
+    }
 }
 
 /// When a server is taken for failed, and when it's tried again.
@@ -200,12 +231,10 @@ impl Options {
             trusts_order: typed.switch("trust_reply_order"),
             shadows_max: at_most(typed, "target_max_shadow_requests")?,
             all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
-            log_file: path("log_file"),
-            log_format: typed.log_format(),
+            log: LogOptions::new(typed),
             stats_root: PathBuf::from(typed.text("stats_root")),
             fifo_root: path("debug_fifo_root"),
             stats_interval: milliseconds(typed, "stats_logging_interval")?,
-            verbosity: typed.number("verbosity").unwrap_or_default(),
             validates: typed.validates(),
             counted_pools: match &typed.text("pool_stats_config_file")[..] {
                 "" => Vec::new(),
@@ -282,7 +311,7 @@ fn qos(typed: &Typed) -> Result<Option<(u8, u8)>, String> {
     let part = |name: &str, most: usize| -> Result<u8, String> {
         let n = count(typed, name)?;
         let part = u8::try_from(n).ok().filter(|_| n <= most);
-        part.ok_or_else(|| format!("{name} {n}: from 0 to {most}"))
+        part.ok_or_else(|| format!("{} {n}: from 0 to {most}", flags::typed_as(name)))
     };
     let default = (part("default_qos_class", 4)?, part("default_qos_path", 3)?);
     Ok(typed.switch("enable_qos").then_some(default))
@@ -369,7 +398,7 @@ fn host_id() -> u32 {
 
 fn count(typed: &Typed, name: &str) -> Result<usize, String> {
     let n = typed.number(name).unwrap_or_default();
-    usize::try_from(n).map_err(|_| format!("{name} {n}: not below 0"))
+    usize::try_from(n).map_err(|_| format!("{} {n}: not below 0", flags::typed_as(name)))
 }
 
 /// A limit of which 0 says that there is none.

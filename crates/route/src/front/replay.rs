@@ -60,7 +60,14 @@ pub fn command() -> Command {
 #[must_use]
 pub fn run(matches: &ArgMatches) -> ExitCode {
     let Some(dir) = matches.get_one::<PathBuf>("async-dir") else { return ExitCode::FAILURE };
-    let wanted: BTreeSet<&String> = matches.get_many("server").into_iter().flatten().collect();
+    let typed = matches.get_many::<String>("server").into_iter().flatten();
+    let wanted = match typed.map(|text| host_port(text)).collect() {
+        Ok(wanted) => wanted,
+        Err(words) => {
+            eprintln!("guira replay: --server: {words}");
+            return ExitCode::FAILURE;
+        }
+    };
     let rate = matches.get_one::<u32>("rate").copied();
     let replay = Replay { dir, wanted, rate, is_dry: matches.get_flag("dry-run") };
     // Each file is held open.
@@ -82,9 +89,14 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     }
 }
 
+/// A server as spool files name it.
+fn host_port(text: &str) -> Result<String, String> {
+    Server::parse(text, &Server::default()).map(|server| server.host_port())
+}
+
 struct Replay<'m> {
     dir: &'m Path,
-    wanted: BTreeSet<&'m String>,
+    wanted: BTreeSet<String>,
     rate: Option<u32>,
     is_dry: bool,
 }
@@ -108,6 +120,12 @@ impl Replay<'_> {
                     eprintln!("guira replay: {}: {error}", file.display());
                 }
             }
+        }
+        for server in self.wanted.iter().filter(|server| !waiting.contains_key(*server)) {
+            println!("{server}: no deletes wait");
+        }
+        if waiting.is_empty() && self.wanted.is_empty() {
+            println!("no deletes wait");
         }
         if self.is_dry {
             waiting.iter().for_each(|(server, count)| println!("{server}: {count} deletes wait"));

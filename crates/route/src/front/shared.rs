@@ -83,8 +83,10 @@ impl Shared {
     /// In a sentence: which certificate, key or file of logins can't be used.
     pub(crate) fn new(mut options: Options, log: Log, debts: Debts) -> Result<Self, String> {
         options.settings.log = crate::settings::Log::new(|line| tracing::info!("{line}"));
-        let logins = options.auth_file.clone().map(Logins::open).transpose()?;
-        let server_login = options.server_auth_file.as_deref().map(credentials).transpose()?;
+        let logins = options.auth_file.clone().map(Logins::open).transpose();
+        let logins = logins.map_err(|words| format!("--auth-file {words}"))?;
+        let server_login = options.server_auth_file.as_deref().map(credentials).transpose();
+        let server_login = server_login.map_err(|words| format!("--server-auth-file {words}"))?;
         let fifos = fifos(&options);
         Ok(Self {
             fifos,

@@ -19,7 +19,7 @@ use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
-use super::flags::Typed;
+use super::flags::{self, Typed};
 use super::shared::Shared;
 
 /// What the flags say about TLS.
@@ -39,19 +39,44 @@ pub(crate) struct TlsOptions {
 #[derive(Clone, Debug, Default)]
 struct Paths {
     /// Chain and key.
-    identity: Option<(PathBuf, PathBuf)>,
-    authorities: Option<PathBuf>,
+    identity: Option<(Named, Named)>,
+    authorities: Option<Named>,
+}
+
+/// A file, and the flag that names it.
+#[derive(Clone, Debug)]
+struct Named {
+    flag: String,
+    path: PathBuf,
+}
+
+impl Named {
+    /// What it holds, or a sentence with its name.
+    fn parsed<T>(
+        &self,
+        parse: impl FnOnce(&[u8]) -> Result<T, pem::TlsError>,
+    ) -> Result<T, String> {
+        parsed(&self.path, parse).map_err(|words| format!("{} {words}", self.flag))
+    }
+
+    fn read(&self) -> Result<Vec<u8>, String> {
+        read(&self.path).map_err(|words| format!("{} {words}", self.flag))
+    }
 }
 
 impl TlsOptions {
     /// Reads the flags; mcrouter's `--server-pem-…` are for clients, `--pem-…` for servers and, without those, for both.
     pub(crate) fn new(typed: &Typed) -> Result<Self, String> {
-        let path = |name: &str| Some(typed.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from);
+        let path = |name: &str| {
+            let path = Some(typed.text(name)).filter(|text| !text.is_empty())?;
+            Some(Named { flag: flags::typed_as(name), path: path.into() })
+        };
         let identity = |prefix: &str| {
-            let (chain, key) =
-                (path(&format!("{prefix}pem_cert_path")), path(&format!("{prefix}pem_key_path")));
-            let key = key.or_else(|| chain.clone());
-            chain.zip(key)
+            let chain = path(&format!("{prefix}pem_cert_path"))?;
+            let name = format!("{prefix}pem_key_path");
+            let beside = || Named { flag: flags::typed_as(&name), ..chain.clone() };
+            let key = path(&name).unwrap_or_else(beside);
+            Some((chain, key))
         };
         let ports = typed.text("ssl_ports");
         let ports = ports.split(',').filter(|port| !port.is_empty()).map(|port| {
@@ -97,30 +122,30 @@ impl TlsOptions {
             .map_err(|error| error.to_string())?;
         let builder = match &paths.authorities {
             None => builder.with_no_client_auth(),
-            Some(path) => {
-                let roots = parsed(path, pem::roots)?;
+            Some(file) => {
+                let roots = file.parsed(pem::roots)?;
                 let mut verifier =
                     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 if !self.needs_client_certificates {
                     verifier = verifier.allow_unauthenticated();
                 }
-                let verifier = verifier.build().map_err(|e| format!("{}: {e}", path.display()))?;
+                let verifier = verifier.build().map_err(|e| format!("{}: {e}", file.flag))?;
                 builder.with_client_cert_verifier(verifier)
             }
         };
         let (chain, key) = paths.identity.as_ref().ok_or("no certificate")?;
         let certified =
-            builder.with_single_cert(parsed(chain, pem::certificates)?, parsed(key, pem::key)?);
-        certified.map_err(|error| format!("{}: {error}", chain.display()))
+            builder.with_single_cert(chain.parsed(pem::certificates)?, key.parsed(pem::key)?);
+        certified.map_err(|error| format!("{} {}: {error}", chain.flag, chain.path.display()))
     }
 
     fn client_tls(&self, paths: &Paths) -> Result<pem::Tls, String> {
         let authorities = paths.authorities.as_ref().ok_or("no authorities")?;
         let tls = match &paths.identity {
-            None => parsed(authorities, pem::Tls::trusting),
+            None => authorities.parsed(pem::Tls::trusting),
             Some((chain, key)) => {
-                let [chain, key] = [read(chain)?, read(key)?];
-                parsed(authorities, |pem| pem::Tls::trusting_as(pem, &chain, &key))
+                let [chain, key] = [chain.read()?, key.read()?];
+                authorities.parsed(|pem| pem::Tls::trusting_as(pem, &chain, &key))
             }
         }?;
         match &self.servers_name[..] {
@@ -136,7 +161,9 @@ impl TlsOptions {
             let (chain, key) = side.identity.as_ref().map(|(c, k)| (c, k)).unzip();
             [chain, key, side.authorities.as_ref()].into_iter().flatten()
         });
-        paths.map(|path| fs::metadata(path).and_then(|file| file.modified()).ok()).collect()
+        let modified =
+            |file: &Named| fs::metadata(&file.path).and_then(|file| file.modified()).ok();
+        paths.map(modified).collect()
     }
 }
 

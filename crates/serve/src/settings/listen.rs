@@ -1,6 +1,6 @@
 //! Addresses of `-l`: a list of hosts with or without ports, in memcached's notation.
 
-use super::{EXIT_VALUE, Refusal};
+use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
 
 /// One place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(super) fn parse(
 fn parse_one(entry: &str, port: u16, tls: Option<ClientCerts>) -> Result<Address, Refusal> {
     let (entry, tls) = without_tls(entry, tls)?;
     let entry = without_protocol(entry)?;
-    Ok(Address { tls, ..place(without_tag(entry)?, port)? })
+    Ok(Address { tls, ..place(without_tag(entry)?, port, "-l")? })
 }
 
 /// Where to serve metrics: a port alone is loopback's, a host alone gets [`HTTP_PORT`].
@@ -71,16 +71,18 @@ pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
         })?;
         return Ok(Address { host: Host::Loopback, port, tls: None });
     }
-    place(text, HTTP_PORT)
+    place(text, HTTP_PORT, "--http")
 }
 
-fn place(entry: &str, port: u16) -> Result<Address, Refusal> {
-    let (host, port_text) = split_host(entry)?;
+fn place(entry: &str, port: u16, flag: &str) -> Result<Address, Refusal> {
+    let (host, port_text) = split_host(entry, flag)?;
     let port = match port_text {
         None => port,
         Some(text) => match text.parse::<u16>() {
             Ok(number) => number,
-            Err(_) => return refuse(format!("Invalid port number: \"{text}\"")),
+            Err(_) => {
+                return refuse(format!("{flag} {entry}: Invalid port number: \"{text}\""));
+            }
         },
     };
     let host = if host == "*" { Host::All } else { Host::Named(host.to_owned()) };
@@ -98,7 +100,12 @@ fn without_tls(
         if let Some(rest) = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) {
             return match tls {
                 Some(_) => Ok((rest, kind)),
-                None => refuse(format!("'{name}' option is valid only when SSL is enabled")),
+                None => Err(Refusal::new(
+                    EXIT_USAGE,
+                    format!(
+                        "-l {name}:{rest}: '{name}' option is valid only when SSL is enabled: add -Z"
+                    ),
+                )),
             };
         }
     }
@@ -139,10 +146,10 @@ fn without_tag(entry: &str) -> Result<&str, Refusal> {
 }
 
 /// Host and port of `[v6]`, `[v6]:port`, `host`, `host:port` or a bare v6 address.
-fn split_host(entry: &str) -> Result<(&str, Option<&str>), Refusal> {
+fn split_host<'e>(entry: &'e str, flag: &str) -> Result<(&'e str, Option<&'e str>), Refusal> {
     if let Some(rest) = entry.strip_prefix('[') {
         let Some((host, rest)) = rest.split_once(']') else {
-            return refuse(format!("Invalid IPV6 address: \"{entry}\""));
+            return refuse(format!("{flag}: Invalid IPV6 address: \"{entry}\""));
         };
         return Ok((host, rest.strip_prefix(':')));
     }

@@ -64,10 +64,20 @@ impl Material {
                 "-Z needs the server's certificate: -o ssl_chain_cert=FILE".into(),
             ));
         };
-        let key = key(settings.key.as_ref().unwrap_or(chain), settings.key_format)?;
-        let certified = CertifiedKey::from_der(certificates(chain)?, key, &provider);
-        let own =
-            certified.map_err(|error| failed("Error validating the certificate", chain, &error))?;
+        // First: a key that isn't found in its file is no mistake of the key's.
+        let certificates = certificates(chain, "ssl_chain_cert")?;
+        let key = match &settings.key {
+            Some(path) => key(path, settings.key_format)?,
+            None => key(chain, settings.key_format).map_err(|TlsError(words)| {
+                TlsError(format!(
+                    "{words}; where the key has a file of its own, name it by -o ssl_key=FILE"
+                ))
+            })?,
+        };
+        let certified = CertifiedKey::from_der(certificates, key, &provider);
+        let own = certified.map_err(|error| {
+            failed("Error validating the certificate (-o ssl_chain_cert, ssl_key)", chain, &error)
+        })?;
         let roots = match &settings.ca_cert {
             None => None,
             Some(path) => Some(Arc::new(roots(path)?)),
@@ -124,23 +134,19 @@ impl Material {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(path: &Path, setting: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain =
         CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let chain =
-        chain.map_err(|error| failed("Error loading the certificate chain", path, &error))?;
+    let what = format!("Error loading the certificate chain (-o {setting})");
+    let chain = chain.map_err(|error| failed(&what, path, &error))?;
     if chain.is_empty() {
-        return Err(failed(
-            "Error loading the certificate chain",
-            path,
-            &"no certificate is in it",
-        ));
+        return Err(failed(&what, path, &"no certificate is in it"));
     }
     Ok(chain)
 }
 
 fn key(path: &Path, format: KeyFormat) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let what = "Error loading the key";
+    let what = "Error loading the key (-o ssl_key)";
     match format {
         KeyFormat::Pem => {
             PrivateKeyDer::from_pem_file(path).map_err(|error| failed(what, path, &error))
@@ -153,9 +159,9 @@ fn key(path: &Path, format: KeyFormat) -> Result<PrivateKeyDer<'static>, TlsErro
 }
 
 fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
-    let what = "Error loading the CA certificate";
+    let what = "Error loading the CA certificate (-o ssl_ca_cert)";
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in certificates(path, "ssl_ca_cert")? {
         roots.add(certificate).map_err(|error| failed(what, path, &error))?;
     }
     Ok(roots)

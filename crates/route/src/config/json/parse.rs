@@ -21,13 +21,14 @@ pub(crate) fn parse_within(
     budget: &Budget,
     findings: &mut Findings,
 ) -> Result<Json, ConfigError> {
-    let mut parser = Parser { rest: text, line: 1, depth: 0, budget, findings };
+    let mut parser = Parser { text, rest: text, line: 1, depth: 0, budget, findings };
     let json = parser.value()?;
     parser.skip_blanks()?;
     if parser.rest.is_empty() { Ok(json) } else { Err(parser.error("the end of the text")) }
 }
 
 struct Parser<'t> {
+    text: &'t str,
     rest: &'t str,
     line: u32,
     depth: usize,
@@ -40,7 +41,15 @@ impl Parser<'_> {
         let found: String =
             self.rest.chars().take(20).take_while(|character| *character != '\n').collect();
         let found = if self.rest.is_empty() { "the end".to_owned() } else { format!("'{found}'") };
-        ConfigError::at(self.line, format!("parse error: expected {expected}, found {found}"))
+        let message = format!("parse error: expected {expected}, found {found}");
+        ConfigError { column: self.column(), ..ConfigError::at(self.line, message) }
+    }
+
+    /// Where on its line the rest begins, in characters.
+    fn column(&self) -> u32 {
+        let gone = &self.text[..self.text.len() - self.rest.len()];
+        let line = gone.rsplit('\n').next().unwrap_or_default();
+        u32::try_from(line.chars().count() + 1).unwrap_or(u32::MAX)
     }
 
     fn skip_blanks(&mut self) -> Result<(), ConfigError> {
@@ -244,21 +253,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_with_its_line() {
-        for (text, line) in [
-            ("", 1),
-            ("{\n\"a\" 1}", 2),
-            ("[1\n\n2]", 3),
-            ("{a: 1}", 1),
-            ("\"\\ud83d\"", 1),
-            ("\"\\x\"", 1),
-            ("[1] 2", 1),
-            ("/* open", 1),
-            ("nul", 1),
-            ("-", 1),
-            (",", 1),
+    fn what_is_no_json_is_refused_with_its_place() {
+        for (text, line, column) in [
+            ("", 1, 1),
+            ("{\n\"a\" 1}", 2, 5),
+            ("{\n\"ä\" 1}", 2, 5),
+            ("[1\n\n2]", 3, 1),
+            ("{a: 1}", 1, 2),
+            ("\"\\ud83d\"", 1, 8),
+            ("\"\\x\"", 1, 3),
+            ("[1] 2", 1, 5),
+            ("/* open", 1, 1),
+            ("nul", 1, 1),
+            ("-", 1, 1),
+            (",", 1, 1),
         ] {
-            assert_eq!(parse(text).unwrap_err().line, line, "{text:?}");
+            let error = parse(text).unwrap_err();
+            assert_eq!((error.line, error.column), (line, column), "{text:?}");
         }
         assert!(parse(&"[".repeat(100_000)).is_err());
     }

@@ -134,7 +134,8 @@ fn import(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {
 fn imported(macros: &mut Macros<'_>, path: &str) -> Result<Json> {
     let text = macros.sources.read(path).map_err(ConfigError::new)?;
     macros.budget.charge(text.len())?;
-    let json = json::parse_within(&text, macros.budget, macros.findings)?;
+    let json = json::parse_within(&text, macros.budget, macros.findings);
+    let json = json.map_err(|error| error.in_file(path.trim_start_matches("file:")))?;
     drop(text);
     macros.expand(json, &Scope::base())
 }

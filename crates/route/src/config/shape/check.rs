@@ -116,8 +116,8 @@ impl Findings {
 
     fn list(&mut self, of: &Takes, json: &Json, at: &str) {
         let Some(array) = json.as_array() else { return self.unfit(json, at, "an array") };
-        for element in array {
-            self.value(of, element, at);
+        for (index, element) in array.iter().enumerate() {
+            self.value(of, element, &format!("{at}[{index}]"));
         }
     }
 
@@ -156,7 +156,11 @@ impl Findings {
     fn route(&mut self, json: &Json, at: &str) {
         match &json.value {
             Value::String(_) => {}
-            Value::Array(array) => array.iter().for_each(|inner| self.route(inner, at)),
+            Value::Array(array) => {
+                for (index, inner) in array.iter().enumerate() {
+                    self.route(inner, &format!("{at}[{index}]"));
+                }
+            }
             Value::Object(object) => {
                 let Some(kind) = object.get("type") else {
                     if object.get("name").is_none() {

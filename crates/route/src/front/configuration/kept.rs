@@ -8,7 +8,8 @@
 //!
 //! # Invariants
 //! 1. A text stands in for its own source only: routers by other files have others, even in the same directory.
-//! 2. Imports are used with the text that they were kept with, and with no other: they hold that text's digest.
+//! 2. Its age is the time since its source last had it: what is in use is kept anew each hour, while the source confirms it.
+//! 3. Imports are used with the text that they were kept with, and with no other: they hold that text's digest.
 //!
 //! # Weaknesses
 //! What sources that nobody uses any more left behind stays until somebody deletes it.
@@ -22,10 +23,12 @@ use std::time::{Duration, SystemTime};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
+use super::super::aside::Aside;
 use super::super::files;
 use super::super::names::Members;
-use super::super::options::From;
-use super::{Loaded, digest, replace};
+use super::super::options::{From, Source};
+use super::super::shared::Shared;
+use super::{Loaded, READ_MAX, digest, file_digest, replace};
 
 /// Where the last good configuration of one source is kept.
 #[derive(Clone, Debug)]
@@ -75,6 +78,40 @@ impl Shelf {
     fn imports(&self) -> String {
         format!("{}+imports", self.name)
     }
+}
+
+/// Keeps a configuration for a start without its source.
+pub(super) fn keep(source: &Source, loaded: &Loaded) {
+    if let Some(Err(error)) = source.kept.as_ref().map(|shelf| shelf.keep(loaded)) {
+        tracing::warn!("the configuration can't be kept for later: {error}");
+    }
+}
+
+/// Keeps the configuration in use anew if its source still has it.
+pub(super) async fn keep_confirmed(shared: &Shared, aside: &Aside) {
+    let current = {
+        let standing = shared.standing.lock();
+        standing.loaded.clone().filter(|_| !standing.is_from_disk)
+    };
+    let (Some(current), source) = (current, shared.options.config.clone()) else { return };
+    let keep_it = move || {
+        if is_confirmed(&current, &source) {
+            keep(&source, &current);
+        }
+    };
+    // A disk or an etcd that doesn't answer confirms nothing.
+    let _ = aside.run(READ_MAX, keep_it).await;
+}
+
+/// Whether the source can be read and says what it did.
+fn is_confirmed(current: &Loaded, source: &Source) -> bool {
+    let is_same = |(path, digest): (&PathBuf, &String)| file_digest(path).as_ref() == Some(digest);
+    let are_files_same = current.files.iter().all(is_same);
+    are_files_same
+        && match &source.from {
+            From::File(_) | From::Text(_) => true,
+            From::Etcd(place) => place.read().is_ok_and(|(text, _)| text == current.text),
+        }
 }
 
 /// Imported files' texts, and members of pools.

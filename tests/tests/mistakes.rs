@@ -1,0 +1,255 @@
+//! Mistakes that people make on a command line or in a file: one sentence says what is wrong and names the flag, the file
+//! or the place in it that is to be put right, and the exit code is that of docs/operations.md.
+//!
+//! What each `-o` setting and flag of the server refuses by itself stands in `serve/src/settings/tests.rs`, typos in
+//! configurations in `router_mistakes.rs`.
+
+use guira_tests::server::{Program, Running, Server, command, eventually, guira, own_directory};
+use guira_tests::tls::Authority;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A command line without its program, where `{taken}` is a port that somebody listens on, `{dir}` a directory with the
+/// files below; the exit code; what is said, all of it.
+type Mistake = (&'static str, i32, &'static [&'static str]);
+
+const SERVE: &[Mistake] = &[
+    ("-l notls:127.0.0.1", 64, &["-l notls:127.0.0.1", "valid only when SSL is enabled: add -Z"]),
+    ("-p 0 -s {dir}/s --http {taken}", 71, &["another server has it", "choose another (--http)"]),
+    ("-p {taken}", 71, &["another server has it", "choose another (-p)"]),
+    ("-l 127.0.0.1:{taken}", 71, &["another server has it", "choose another (-l or -p)"]),
+    ("-l 127.0.0.1 -p -1 -U {udp}", 71, &["another server has it", "choose another (-U)"]),
+    ("-s {dir}/none/s", 71, &["{dir}/none/s", "(-s)"]),
+    ("-p -1 -l 192.0.2.1", 71, &["192.0.2.1", "(-l or -p)"]),
+    ("-I 2x", 1, &["-I 2x", "512k or 2m"]),
+    ("-n 2x", 1, &["-n 2x", "48 or 1k"]),
+    ("-p 99999", 64, &["99999", "-p takes 0 to 65535"]),
+    ("-U 99999", 64, &["99999", "-U takes 0 to 65535"]),
+    ("-l 127.0.0.1:x", 1, &["-l 127.0.0.1:x: Invalid port"]),
+    ("--http 127.0.0.1:x", 1, &["--http 127.0.0.1:x: Invalid port"]),
+    ("-p -1 -Y {dir}/none", 1, &["-Y {dir}/none", "No such file"]),
+    ("-p -1 -P {dir}/none/pid", 71, &["{dir}/none/pid (-P)", "No such file"]),
+    (
+        "-p -1 -Z -o ssl_chain_cert={dir}/none",
+        64,
+        &["(-o ssl_chain_cert)", "{dir}/none", "No such file"],
+    ),
+    (
+        "-p -1 -Z -o ssl_chain_cert={dir}/chain.pem",
+        64,
+        &["{dir}/chain.pem", "name it by -o ssl_key=FILE"],
+    ),
+    (
+        "-p -1 -Z -o ssl_chain_cert={dir}/chain.pem,ssl_key={dir}/none",
+        64,
+        &["(-o ssl_key)", "{dir}/none", "No such file"],
+    ),
+    (
+        "-p -1 -Z -o ssl_chain_cert={dir}/chain.pem,ssl_key={dir}/key.pem,ssl_ca_cert={dir}/none",
+        64,
+        &["(-o ssl_ca_cert)", "{dir}/none", "No such file"],
+    ),
+    ("--log-format xml", 1, &["--log-format", "text, json or journald"]),
+    (
+        "--log-format json -p 99999",
+        64,
+        &["{\"time\":\"", "\"level\":\"error\",\"message\":\"ERROR: Invalid port"],
+    ),
+    ("--log-format journald -p {taken}", 71, &["<3>failed to listen on TCP port"]),
+];
+
+/// Behind a configuration that is good.
+const ROUTE: &[Mistake] = &[
+    (
+        "-p {taken}",
+        3,
+        &["guira route: -p {taken}: can't listen on 127.0.0.1:{taken}", "another program has it"],
+    ),
+    ("-p 0 --http {taken}", 3, &["--http {taken}: can't listen", "another program has it"]),
+    (
+        "-p 0 --ssl-port {taken} --pem-cert-path {dir}/chain.pem --pem-key-path {dir}/key.pem",
+        3,
+        &["--ssl-port {taken}: can't listen", "another program has it"],
+    ),
+    ("--unix-domain-sock {dir}/none/s", 3, &["--unix-domain-sock: can't listen on {dir}/none/s"]),
+    ("-p 0 --auth-file {dir}/none", 3, &["--auth-file {dir}/none: No such file"]),
+    ("-p 0 --auth-file {dir}/noise", 3, &["--auth-file {dir}/noise: line 1 is no user:password"]),
+    ("-p 0 --server-auth-file {dir}/none", 3, &["--server-auth-file {dir}/none: No such file"]),
+    (
+        "--ssl-port 0 --pem-cert-path {dir}/chain.pem",
+        3,
+        &["--pem-key-path {dir}/chain.pem: the key can't be read"],
+    ),
+    ("--ssl-port 0 --pem-cert-path {dir}/none", 3, &["--pem-cert-path {dir}/none: No such file"]),
+    (
+        "--ssl-port 0 --server-pem-cert-path {dir}/none",
+        3,
+        &["--server-pem-cert-path {dir}/none: No such file"],
+    ),
+    ("-p 0 --pem-ca-path {dir}/none", 3, &["--pem-ca-path {dir}/none: No such file"]),
+    ("-p 0 --config-budget 10", 3, &["more than 10 bytes: --config-budget allows more"]),
+    ("-p 0 --config-budget 2x", 1, &["--config-budget", "512k, 4m, 1g"]),
+    ("-p 0 --server-timeout -5", 3, &["--server-timeout -5: not below 0"]),
+    ("-p 0 --enable-qos --default-qos-class 9", 3, &["--default-qos-class 9: from 0 to 4"]),
+    ("-p 0 --log-path {dir}/none/log", 3, &["--log-path {dir}/none/log: No such file"]),
+    ("-p 0 --log-format xml", 1, &["--log-format", "text, json or journald"]),
+    ("-p {taken} --log-format journald", 3, &["<3>guira route: -p {taken}: can't listen"]),
+    (
+        "-p {taken} --log-format json",
+        3,
+        &["\"level\":\"error\",\"message\":\"guira route: -p {taken}: can't"],
+    ),
+];
+
+/// Configurations by their files.
+const CONFIGS: &[Mistake] = &[
+    ("-f {dir}/comma.json", 3, &["{dir}/comma.json:3:3: parse error: expected ',' or '}'"]),
+    ("explain -f {dir}/comma.json get k", 3, &["{dir}/comma.json:3:3: parse error"]),
+    ("-f {dir}/imports.json", 3, &["{dir}/comma.json:3:3: ", "parse error: expected ',' or '}'"]),
+    (
+        "-f {dir}/type.json",
+        3,
+        &["{dir}/type.json:2: config: pools: A: servers[1] is a number, expected a string"],
+    ),
+    ("-f {dir}/pool.json", 3, &["{dir}/pool.json:2: Can not read pool: B"]),
+    (
+        "-f {dir}/typo.json --validate-config",
+        3,
+        &["{dir}/typo.json:1: config: pools: A: unknown field 'protocl'"],
+    ),
+    (
+        "--config-str {\"pools\":1x}",
+        3,
+        &["parse error: expected a number, found '1x}' line: 1 column: 10"],
+    ),
+];
+
+const OTHERS: &[Mistake] = &[
+    ("replay -a {dir}/none", 1, &["guira replay: {dir}/none: No such file"]),
+    ("replay -a {dir} --server foo", 1, &["guira replay: --server: ", "'foo': write host:port"]),
+    (
+        "bench --server 127.0.0.1:1 -s 1",
+        1,
+        &["cannot connect to 127.0.0.1:1: Connection refused", "(--server)?"],
+    ),
+];
+
+/// Everything that a mistake names.
+struct Setting {
+    dir: String,
+    taken: TcpListener,
+    udp: std::net::UdpSocket,
+}
+
+impl Setting {
+    fn new() -> Setting {
+        let dir = own_directory();
+        let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("a file");
+        Authority::new("the test's authority").identity("server").write(&dir);
+        write("noise", "no colon\n");
+        write("comma.json", "{\n \"pools\": {}\n  \"route\": \"NullRoute\"\n}\n");
+        let import = dir.join("comma.json");
+        write("imports.json", &format!("{{\n\"route\": \"@import(file:{})\"}}", import.display()));
+        write(
+            "type.json",
+            "{\"pools\": {\"A\": {\"servers\": [\"h:1\",\n 5]}},\n \"route\": \"PoolRoute|A\"}",
+        );
+        write(
+            "pool.json",
+            "{\"pools\": {\"A\": {\"servers\": [\"h:1\"]}},\n \"route\": \"PoolRoute|B\"}",
+        );
+        write(
+            "typo.json",
+            "{\"pools\": {\"A\": {\"servers\": [\"h:1\"], \"protocl\": \"x\"}}, \"route\": \"PoolRoute|A\"}",
+        );
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+        Setting { dir: dir.to_str().expect("a path in UTF-8").to_owned(), taken, udp }
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let taken = self.taken.local_addr().expect("it is bound").port();
+        let udp = self.udp.local_addr().expect("it is bound").port();
+        let text = text.replace("{dir}", &self.dir).replace("{taken}", &taken.to_string());
+        text.replace("{udp}", &udp.to_string())
+    }
+
+    fn check(&self, mistakes: &[Mistake], begin: impl Fn() -> Command) {
+        for (line, code, said) in mistakes {
+            let mut command = begin();
+            command.args(self.fill(line).split(' '));
+            let (ended, words) = end(&mut command, &self.dir);
+            assert_eq!(ended, Some(*code), "{line}: {words}");
+            for said in *said {
+                assert!(words.contains(&self.fill(said)), "{line}: {said:?} isn't said: {words}");
+            }
+            assert!(words.matches("(os error").count() <= 1, "{line}: said twice: {words}");
+        }
+    }
+}
+
+/// The exit code, and what was said on standard error; a program that goes on is killed.
+fn end(command: &mut Command, dir: &str) -> (Option<i32>, String) {
+    let path = Path::new(dir).join("said");
+    let said = fs::File::create(&path).expect("a file");
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it runs");
+    let mut running = Running(child);
+    for _ in 0..2000 {
+        if let Ok(Some(status)) = running.0.try_wait() {
+            return (status.code(), fs::read_to_string(&path).expect("what it said"));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    (None, fs::read_to_string(&path).expect("what it said"))
+}
+
+#[test]
+fn a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right() {
+    let setting = Setting::new();
+    setting.check(SERVE, || command(Program::Guira));
+    setting.check(ROUTE, || {
+        let mut command = command(Program::Router);
+        command.args(["--listen-addresses", "127.0.0.1", "--asynclog-disable"]);
+        command.args(["--config-str", r#"{"route":"NullRoute"}"#]);
+        command
+    });
+    setting.check(CONFIGS, || {
+        let mut command = Command::new(guira());
+        command.arg("route");
+        command
+    });
+    setting.check(OTHERS, || Command::new(guira()));
+    fs::remove_dir_all(&setting.dir).expect("it is there");
+}
+
+/// Who asks for one server's deletes hears of that server, also where there are none.
+#[test]
+fn a_replay_says_that_nothing_waits() {
+    let dir = own_directory();
+    for (flags, said) in [
+        (&["--server", "127.0.0.1:7"][..], "127.0.0.1:7: no deletes wait\n"),
+        (&[], "no deletes wait\n"),
+    ] {
+        let mut command = Command::new(guira());
+        let done = command.arg("replay").arg("-a").arg(&dir).args(flags).output().expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&done.stdout), said);
+        assert_eq!(done.status.code(), Some(0));
+    }
+    fs::remove_dir_all(&dir).expect("it is there");
+}
+
+/// Where the metrics are, whichever address was meant.
+#[test]
+fn both_programs_say_where_metrics_are() {
+    let router =
+        Server::start_router(&["--config-str", r#"{"route":"NullRoute"}"#, "--http", "*:0"]);
+    let server = Server::start(Program::Guira, &["--http", "*:0"]);
+    for program in [&router, &server] {
+        let says = |any: &str| program.said().contains(&format!("INFO metrics at http://{any}:"));
+        eventually("it says so", || says("[::]") || says("0.0.0.0"));
+        assert!(!program.said().contains(":0/metrics"), "{}", program.said());
+    }
+}
