@@ -44,7 +44,7 @@ fn a_typo_fails_validation_and_what_was_meant_is_said() {
             ", \"hash\": {\"hash_func\": \"Ch3\", \"salty\": \"x\"}",
             "did you mean 'salt'? line: 2",
         ),
-        (", \"weights\": [\"1\"]", "", "weights is a string, expected a number"),
+        (", \"weights\": [\"1\"]", "", "weights[0] is a string, expected a number"),
     ] {
         let config = config(1, pool, of_route);
         let done = route(&["--config", &config, "--validate-config"]);

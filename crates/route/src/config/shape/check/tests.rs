@@ -31,7 +31,7 @@ const BAD_POOLS: &[(&str, &str)] = &[
     (r#""qos": {"class": 9}"#, "class is 9, expected a whole number from 0 to 4"),
     (r#""qos": 1"#, "qos is a number, expected an object"),
     (r#""tko_tracker": {"num_tko_threshold_uper": 1}"#, "'num_tko_threshold_upper'?"),
-    (r#""weights": ["a"]"#, "weights is a string, expected a number"),
+    (r#""weights": ["a"]"#, "weights[0] is a string, expected a number"),
     (r#""weights": {"a": 1}"#, "weights is an object, expected an array"),
     (r#""timeout": 100"#, "unknown field 'timeout', did you mean 'server_timeout'?"),
     (r#""Servers": []"#, "unknown field 'Servers', did you mean 'servers'?"),
