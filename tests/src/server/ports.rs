@@ -55,3 +55,23 @@ const FIRST_PORT: u16 = 20_000;
 const BLOCK_PORTS: u16 = 50;
 /// The last one ends below 32,768, where Linux begins to number connections.
 const BLOCKS: u16 = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    #[test]
+    fn each_port_is_given_once_and_to_no_connection() {
+        let ask = || thread::spawn(|| (0..40).map(|_| free_port()).collect::<Vec<_>>());
+        let asking: Vec<_> = (0..4).map(|_| ask()).collect();
+        let given = asking.into_iter().flat_map(|thread| thread.join().expect("it has ports"));
+        let given: Vec<u16> = given.collect();
+        assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), 160);
+        let system = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        let first = system.expect("Linux").split_whitespace().next().and_then(|n| n.parse().ok());
+        let first: u16 = first.expect("a number");
+        assert!(given.iter().all(|port| *port < first), "the system may give them to connections");
+    }
+}
