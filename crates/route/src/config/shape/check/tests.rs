@@ -95,7 +95,7 @@ const BAD_ROUTES: &[(&str, &str)] = &[
         "entries is a string",
     ),
     (r#"{"type": "ErrorRoute", "result": "mc_res_bussy"}"#, "did you mean 'mc_res_busy'?"),
-    ("[7]", "route is a number, expected a route"),
+    ("[7]", "route[0] is a number, expected a route"),
     ("true", "route is true or false, expected a route"),
 ];
 
@@ -107,7 +107,7 @@ const BAD: &[(&str, &str)] = &[
     ),
     (r#"{"pools": [], "route": "NullRoute"}"#, "pools is an array, expected an object"),
     (r#"{"pools": {"A": {"servers": "a:1"}}, "route": "NullRoute"}"#, "servers is a string"),
-    (r#"{"pools": {"A": {"servers": [5]}}, "route": "NullRoute"}"#, "servers is a number"),
+    (r#"{"pools": {"A": {"servers": [5]}}, "route": "NullRoute"}"#, "servers[0] is a number"),
     (r#"{"named_handles": {"x": {"type": "NulRoute"}}, "route": "NullRoute"}"#, "'NullRoute'?"),
     (
         r#"{"named_handles": [{"name": "x", "type": "ErrorRoute", "respons": ""}], "route": "NullRoute"}"#,
