@@ -1,8 +1,10 @@
 //! What a router holds for its clients: bounded, with the default flags, whatever clients ask and whether they read.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -22,8 +24,14 @@ fn port(server: &Server) -> u16 {
 }
 
 fn router(port: u16, flags: &[&str]) -> Server {
+    router_of(&[port], flags)
+}
+
+fn router_of(ports: &[u16], flags: &[&str]) -> Server {
+    let servers: Vec<_> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
     let config = format!(
-        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
+        "{{\"pools\": {{\"A\": {{\"servers\": [{}]}}}}, \"route\": \"PoolRoute|A\"}}",
+        servers.join(", ")
     );
     Server::start_router(&[&["--config", &config], flags].concat())
 }
@@ -292,4 +300,113 @@ fn a_value_longer_than_a_client_may_hold_is_not_read() {
         assert_eq!(&answer, b"SERVER_ERROR");
     }
     assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+}
+
+/// A server that answers a get of its first key with a value of so many bytes, of which it sends some and then, if that
+/// wasn't all, nothing more.
+fn trickling(announced: usize, sent: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer_each(stream, announced, sent));
+        }
+    });
+    port
+}
+
+fn answer_each(stream: TcpStream, announced: usize, sent: usize) -> std::io::Result<()> {
+    let (mut output, chunk) = (stream.try_clone()?, vec![b'x'; BIG]);
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        let key = line.split(' ').nth(1).unwrap_or_default();
+        if key.starts_with("small") {
+            output.write_all(format!("VALUE {key} 0 5\r\nhello\r\nEND\r\n").as_bytes())?;
+            continue;
+        }
+        output.write_all(format!("VALUE {key} 0 {announced}\r\n").as_bytes())?;
+        (0..sent / BIG).try_for_each(|_| output.write_all(&chunk))?;
+        if sent == announced {
+            output.write_all(b"\r\nEND\r\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// 128 MB for each connection with a server, on nobody's account.
+#[test]
+fn values_that_are_on_their_way_come_out_of_the_budget() {
+    let ports: Vec<_> = (0..8).map(|_| trickling(100 * BIG, 60 * BIG)).collect();
+    let router = router_of(&ports, &["-t", "60000"]);
+    let mut client = router.connect();
+    let budget = budget(&mut client);
+    let streams: Vec<_> = (0..60)
+        .map(|n| {
+            let mut stream = raw(&router);
+            stream.write_all(format!("get key{n}\r\n").as_bytes()).expect("a line has room");
+            stream
+        })
+        .collect();
+    eventually("some are refused", || client.stat("client_memory_refusals") > 0);
+    // About two seconds.
+    for _ in 0..100 {
+        assert!(client.stat("client_memory_bytes") <= budget);
+        assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(streams);
+    drop(client);
+    let mut client = router.connect();
+    assert!(client.ask("version").starts_with("VERSION"));
+}
+
+/// A connection kept the room that was made for the longest value as long as it lived.
+#[test]
+fn the_buffers_of_long_values_are_given_back() {
+    let router = router(trickling(60 * BIG, 60 * BIG), &["-t", "60000"]);
+    for n in 0..4 {
+        let mut stream = raw(&router);
+        stream.write_all(format!("get b{n}\r\nget small\r\n").as_bytes()).expect("room");
+        let answer =
+            format!("VALUE b{n} 0 {}\r\n\r\nEND\r\nVALUE small 0 5\r\nhello\r\nEND\r\n", 60 * BIG);
+        stream.read_exact(&mut vec![0; answer.len() + 60 * BIG]).expect("both answers");
+    }
+    eventually("nothing is kept of 60 MB", || resident_bytes(&router) < SLACK / 2);
+}
+
+/// A client was read from until 8 MB had come, others in between waited for as much of each.
+#[test]
+fn clients_that_send_without_end_leave_turns_to_others() {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    client.set("small", b"hello");
+    let (sent, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let senders: Vec<_> = (0..12)
+        .map(|_| {
+            let (mut stream, sent, is_over) =
+                (raw(&router), Arc::clone(&sent), Arc::clone(&is_over));
+            thread::spawn(move || {
+                let chunk = vec![b'x'; BIG];
+                let mut head = stream.write_all(b"set k 0 0 2000000000\r\n");
+                while head.is_ok() && !is_over.load(Relaxed) {
+                    head = stream.write_all(&chunk);
+                    sent.fetch_add(BIG as u64, Relaxed);
+                }
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(500));
+    let mut meanwhile: Vec<_> = (0..51)
+        .map(|_| {
+            let before = sent.load(Relaxed);
+            assert_eq!(client.get("small").as_deref(), Some(&b"hello"[..]));
+            sent.load(Relaxed) - before
+        })
+        .collect();
+    is_over.store(true, Relaxed);
+    meanwhile.sort_unstable();
+    // Some gets come while the system runs others.
+    assert!(meanwhile[25] < 16 << 20, "{meanwhile:?}");
+    assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+    senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
 }

@@ -60,6 +60,7 @@ use crate::{Address, Login, Op, Outcome, Reply, Request, Tls};
 use queue::{Limits, Queue};
 
 pub use moving::{Known, Whereabouts};
+pub use output::Output;
 pub use purse::{CHARGED_BYTES_MIN, NO_ROOM, Purse, charged};
 pub(crate) use stream::Stream;
 pub use tap::{Tap, Taps};

@@ -57,7 +57,7 @@ pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Lease, LeaseToken, RingKind, Stat};
 pub use connection::{
     Ask, AskKeys, CHARGED_BYTES_MIN, Caller, Connection, ConnectionOptions, Event, Known, NO_ROOM,
-    Observer, Protocol, Purse, Tap, Taps, Whereabouts, charged,
+    Observer, Output, Protocol, Purse, Tap, Taps, Whereabouts, charged,
 };
 pub use item::{Cas, Expiry, Failure, Got, Item};
 pub use login::Login;

@@ -1,17 +1,25 @@
 //! The task behind a connection: connects, writes, reads, and looks after deadlines.
 //!
-//! One turn is one poll: what was queued is written, what came is read and handed out. The wakers of those who got
-//! replies are called after the lock is let go.
+//! One turn is one poll: what was queued is written, what came is read and handed out, a quarter of a megabyte each at most.
+//! The wakers of those who got replies are called after the lock is let go.
+//!
+//! # Invariants
+//! 1. A long value is charged to whoever asked for it as it comes, and what nobody waits for or pays is read away.
+//! 2. The room that a long value had goes with it.
+//!
+//! # Weaknesses
+//! Others wait while a value is read away. One that comes too slowly makes them late, until the connection is given up.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::moving::Mover;
 use super::output::Output;
@@ -60,6 +68,12 @@ struct Driver<'s> {
     input: BytesMut,
     /// Below so many bytes `input` holds no whole reply.
     wanted_bytes: usize,
+    /// When `input` has so many bytes there is something to do.
+    look_at: usize,
+    /// Room was made in `input` for a long value.
+    is_roomy: bool,
+    /// Bytes to read away: of a value that was given up, before its end.
+    away: Option<usize>,
     /// To be woken when the lock is free.
     woken: Vec<Waker>,
     timer: Pin<Box<Sleep>>,
@@ -78,6 +92,9 @@ impl<'s> Driver<'s> {
             output: Output::default(),
             input: BytesMut::with_capacity(READ_BYTES),
             wanted_bytes: 1,
+            look_at: 1,
+            is_roomy: false,
+            away: None,
             woken: Vec::new(),
             timer: Box::pin(sleep_until(Instant::now())),
             armed: None,
@@ -152,14 +169,15 @@ impl<'s> Driver<'s> {
         drop(state);
         self.output.clear();
         self.forget_input();
-        (self.wanted_bytes, self.armed) = (1, None);
+        self.armed = None;
         self.wake();
         self.tell(&Event::Down(reply.clone()));
     }
 
-    /// Drops what was read, and the room that was made for a long value.
+    /// Drops what was read: the next connection begins with a reply.
     fn forget_input(&mut self) {
         self.input = BytesMut::with_capacity(READ_BYTES);
+        (self.wanted_bytes, self.look_at, self.is_roomy, self.away) = (1, 1, false, None);
     }
 
     fn tell(&self, event: &Event) {
@@ -211,7 +229,6 @@ impl<'s> Driver<'s> {
         drop(state);
         self.output.clear();
         self.forget_input();
-        self.wanted_bytes = 1;
         self.wake();
         self.mover.as_mut().and_then(Mover::take)
     }
@@ -269,18 +286,24 @@ impl<'s> Driver<'s> {
 
     /// Writes all of `output`, and what was queued while it waited for the socket.
     fn poll_write(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut written_bytes = 0;
         while !self.output.is_empty() {
+            if written_bytes >= TURN_BYTES {
+                yield_turn(cx);
+                return Poll::Pending;
+            }
             let stream = Pin::new(&mut *stream);
             let n = if let Some(bytes) = self.output.single() {
-                ready!(stream.poll_write(cx, bytes))?
+                ready!(stream.poll_write(cx, &bytes[..bytes.len().min(TURN_BYTES)]))?
             } else {
                 let mut slices = [IoSlice::new(b""); SLICES];
-                let used = self.output.slices(&mut slices);
+                let used = self.output.slices(&mut slices, TURN_BYTES);
                 ready!(stream.poll_write_vectored(cx, &slices[..used]))?
             };
             if n == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+            written_bytes += n;
             self.output.advance(n);
             if self.output.is_empty() {
                 self.shared.state.lock().queue.take_output(&mut self.output);
@@ -294,18 +317,16 @@ impl<'s> Driver<'s> {
     fn poll_read(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<Reply> {
         let mut read_bytes = 0;
         loop {
-            if read_bytes > TURN_BYTES {
+            if read_bytes >= TURN_BYTES {
                 // Those who got replies take them before more come.
-                cx.waker().wake_by_ref();
+                yield_turn(cx);
                 return Poll::Pending;
             }
             if self.input.capacity() - self.input.len() < READ_BYTES_MIN {
-                let missing = self.wanted_bytes.saturating_sub(self.input.len());
-                // What a server announces is believed as far as it has sent.
-                self.input
-                    .reserve(missing.min(self.input.len().max(TRUSTED_BYTES)).max(READ_BYTES));
+                self.make_room();
             }
-            let read = pin!(stream.read_buf(&mut self.input));
+            let mut room = (&mut self.input).limit(TURN_BYTES);
+            let read = pin!(stream.read_buf(&mut room));
             match ready!(read.poll(cx)) {
                 Ok(0) => {
                     let words = "connection closed by the server";
@@ -314,7 +335,7 @@ impl<'s> Driver<'s> {
                 Err(error) => return Poll::Ready(broken(Outcome::RemoteError, &error)),
                 Ok(n) => {
                     read_bytes += n;
-                    if self.input.len() >= self.wanted_bytes
+                    if self.input.len() >= self.look_at
                         && let Err(reply) = self.receive()
                     {
                         return Poll::Ready(reply);
@@ -324,8 +345,84 @@ impl<'s> Driver<'s> {
         }
     }
 
-    /// Hands out the replies that were read; fails if they can't be replies to what was asked.
+    fn make_room(&mut self) {
+        let (read, missing) =
+            (self.input.len(), self.wanted_bytes.saturating_sub(self.input.len()));
+        // What a server announces is believed once it has sent enough: then it is copied no more.
+        let believed = if read < TRUSTED_BYTES { TRUSTED_BYTES } else { missing };
+        let room = missing.min(believed) + READ_BYTES;
+        self.is_roomy |= room > LONG_BYTES;
+        self.input.reserve(room);
+    }
+
+    /// Does what is to be done with what was read; fails if it can't be replies to what was asked.
     fn receive(&mut self) -> Result<(), Reply> {
+        if self.away.is_some() && !self.read_away()? {
+            return Ok(());
+        }
+        if self.input.len() >= self.wanted_bytes {
+            self.hand_out()?;
+        }
+        self.look_at = self.wanted_bytes;
+        if self.wanted_bytes > LONG_BYTES {
+            return self.arrives();
+        }
+        if std::mem::take(&mut self.is_roomy) {
+            // What is left has come with the end of a long value, and would keep all of its room.
+            let rest = std::mem::replace(&mut self.input, BytesMut::with_capacity(READ_BYTES));
+            self.input.extend_from_slice(&rest);
+        }
+        Ok(())
+    }
+
+    /// Looks at what came of a long value, and gives up one that nobody waits for or pays.
+    fn arrives(&mut self) -> Result<(), Reply> {
+        let whole = self.wanted_bytes;
+        let mut state = self.shared.state.lock();
+        state.queue.came(Some(Instant::now()));
+        let arrives = state.queue.arrives(&self.input, whole, &mut self.woken);
+        let arrives = arrives.map_err(|e| Reply::failure(Outcome::RemoteError, e.0))?;
+        let charge = if arrives { None } else { state.queue.forgo() };
+        drop(state);
+        if arrives {
+            self.look_at = whole.min(self.input.len() + LONG_BYTES);
+            return Ok(());
+        }
+        let body = whole - CRLF.len();
+        let end = self.input.split_off(self.input.len().min(body));
+        let away = body - self.input.len();
+        self.forget_input();
+        self.input.extend_from_slice(&end);
+        self.away = Some(away);
+        tokio::spawn(async move {
+            // What was freed is still resident: others may not fill as much yet.
+            sleep(FREED_AFTER).await;
+            drop(charge);
+        });
+        Ok(())
+    }
+
+    /// Drops what came of a value that was given up. True: that was all of it.
+    fn read_away(&mut self) -> Result<bool, Reply> {
+        let away = self.away.unwrap_or(0);
+        let n = self.input.len().min(away);
+        self.input.advance(n);
+        self.away = Some(away - n);
+        self.look_at = if n < away { 1 } else { CRLF.len() };
+        if n < away || self.input.len() < CRLF.len() {
+            return Ok(false);
+        }
+        if !self.input.starts_with(CRLF) {
+            let words = "a value has another length than announced";
+            return Err(Reply::failure(Outcome::RemoteError, words));
+        }
+        self.input.advance(CRLF.len());
+        self.away = None;
+        Ok(true)
+    }
+
+    /// Hands out the replies that were read.
+    fn hand_out(&mut self) -> Result<(), Reply> {
         let mut state = self.shared.state.lock();
         let shown = self.tap().map(|_| (self.input.clone(), state.queue.asked()));
         state.queue.came(Some(Instant::now()));
@@ -357,12 +454,21 @@ impl<'s> Driver<'s> {
             let mut state = self.shared.state.lock();
             let is_stalled = state.queue.expire(Instant::now(), stall, &mut self.woken);
             drop(state);
+            if self.wanted_bytes > LONG_BYTES {
+                // Its request may be among them. What came wrongly is found out with the next byte.
+                let _ = self.arrives();
+            }
             self.wake();
             if is_stalled {
                 return true;
             }
         }
     }
+}
+
+/// Has the task polled again when the runtime has looked at its sockets and at its other tasks.
+fn yield_turn(cx: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
 }
 
 fn broken(outcome: Outcome, error: &io::Error) -> Reply {
@@ -375,9 +481,15 @@ const GIVEN_UP: &str = "the connection was given up";
 const READ_BYTES: usize = 16 << 10;
 /// Less room is made more before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
-/// A value's announced length is made room for at once up to this.
+/// A value's announced length is made room for at once up to this, and all of it when so much came: its copies would stay
+/// with the allocator for a while, and room that isn't read into takes no memory. Bytes.
 const TRUSTED_BYTES: usize = 1 << 20;
-/// After so many a turn of reading ends. Bytes.
+/// A value from here on is charged as it comes, in such steps. Bytes.
+const LONG_BYTES: usize = 64 << 10;
+/// An allocator gives freed memory back to the system after a while; mimalloc, after a tenth of a second.
+const FREED_AFTER: Duration = Duration::from_millis(200);
+const CRLF: &[u8] = b"\r\n";
+/// After so many a turn of reading ends, and one of writing. Bytes.
 const TURN_BYTES: usize = 256 << 10;
 /// Stretches of one vectored write.
 const SLICES: usize = 32;

@@ -5,7 +5,7 @@
 //! 2. `left` is what a caller can count on: all that was appended and not yet advanced over.
 //!
 //! # Costs
-//! A short request is copied once. A value of [`LARGE_BYTES_MIN`] or more is not copied.
+//! A short request is copied once, and again where the other end takes it in small parts. A value of [`LARGE_BYTES_MIN`] or more is not copied.
 
 use std::io::IoSlice;
 
@@ -14,10 +14,11 @@ use bytes::Bytes;
 /// Values from here on are sent from where they are. Bytes.
 pub(crate) const LARGE_BYTES_MIN: usize = 16 << 10;
 
+/// See the module's head.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
-    /// All but the long values.
-    pub(crate) bytes: Vec<u8>,
+pub struct Output {
+    /// All but the long values: what is short is appended here.
+    pub bytes: Vec<u8>,
     /// Of `bytes`, what went out.
     start: usize,
     /// The position in `bytes` before which a value belongs, and what is left of it.
@@ -28,15 +29,20 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn left(&self) -> usize {
+    /// Bytes that were appended and not yet advanced over.
+    #[must_use]
+    pub fn left(&self) -> usize {
         self.bytes.len() - self.start + self.large_bytes
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.left() == 0
     }
 
-    pub(crate) fn append_value(&mut self, value: &Bytes) {
+    /// Appends a value, a long one as it is.
+    pub fn append_value(&mut self, value: &Bytes) {
         if value.len() < LARGE_BYTES_MIN {
             self.bytes.extend_from_slice(value);
         } else {
@@ -46,21 +52,25 @@ impl Output {
     }
 
     /// The whole rest if it is one stretch.
-    pub(crate) fn single(&self) -> Option<&[u8]> {
+    #[must_use]
+    pub fn single(&self) -> Option<&[u8]> {
         (self.large_bytes == 0).then(|| &self.bytes[self.start..])
     }
 
-    /// The first stretches, as many as `slices` has room for; returns how many.
-    pub(crate) fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let (mut at, mut used) = (self.start, 0);
+    /// The first stretches, as many as `slices` has room for, and `most` bytes; returns how many.
+    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>], most: usize) -> usize {
+        let (mut at, mut used, mut room) = (self.start, 0, most);
         let mut values = self.large[self.large_done..].iter();
-        while used + 1 < slices.len() {
+        while used + 1 < slices.len() && room > 0 {
             let Some((position, value)) = values.next() else {
                 break;
             };
             slices[used] = IoSlice::new(&self.bytes[at..*position]);
-            slices[used + 1] = IoSlice::new(value);
-            (at, used) = (*position, used + 2);
+            slices[used + 1] = IoSlice::new(&value[..value.len().min(room)]);
+            (at, used, room) = (*position, used + 2, room.saturating_sub(value.len()));
+        }
+        if room == 0 {
+            return used;
         }
         if used < slices.len() && values.next().is_none() {
             slices[used] = IoSlice::new(&self.bytes[at..]);
@@ -70,14 +80,26 @@ impl Output {
     }
 
     /// A copy of all that is left.
-    pub(crate) fn copy(&self) -> Bytes {
+    #[must_use]
+    pub fn copy(&self) -> Bytes {
         let mut slices = vec![IoSlice::new(b""); 2 * self.large.len() + 1];
-        let used = self.slices(&mut slices);
+        let used = self.slices(&mut slices, usize::MAX);
         slices[..used].iter().flat_map(|slice| &slice[..]).copied().collect()
     }
 
     /// Drops the first `n` bytes: they were sent.
-    pub(crate) fn advance(&mut self, mut n: usize) {
+    pub fn advance(&mut self, n: usize) {
+        self.pass(n);
+        if self.is_empty() {
+            self.clear();
+        } else if self.start > KEPT_BYTES_MAX.max(self.bytes.len() / 2)
+            || self.large_done > LARGE_KEPT_MAX
+        {
+            self.forget_sent();
+        }
+    }
+
+    fn pass(&mut self, mut n: usize) {
         while let Some((position, value)) = self.large.get_mut(self.large_done) {
             let before = (*position - self.start).min(n);
             self.start += before;
@@ -95,13 +117,19 @@ impl Output {
             self.large_done += 1;
         }
         self.start += n;
-        if self.is_empty() {
-            self.clear();
-        }
+    }
+
+    /// Moves what is left to the front.
+    #[cold]
+    fn forget_sent(&mut self) {
+        self.bytes.drain(..self.start);
+        self.large.drain(..self.large_done);
+        self.large.iter_mut().for_each(|(position, _)| *position -= self.start);
+        (self.start, self.large_done) = (0, 0);
     }
 
     /// Forgets all, and keeps no more memory than a turn usually needs.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES_MAX);
         self.large.clear();
@@ -110,12 +138,48 @@ impl Output {
 }
 
 const KEPT_BYTES_MAX: usize = 64 << 10;
+/// Of values that went out, nothing is kept but so many places.
+const LARGE_KEPT_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGE_BYTES_MIN, Output};
+    use super::{KEPT_BYTES_MAX, LARGE_BYTES_MIN, LARGE_KEPT_MAX, Output};
     use bytes::Bytes;
     use std::io::IoSlice;
+
+    /// Sends `step` bytes, or all that is left.
+    fn send(output: &mut Output, step: usize, sent: &mut Vec<u8>) {
+        let mut slices = [IoSlice::new(b""); 4];
+        let used = output.slices(&mut slices, step);
+        let before = sent.len();
+        for slice in &slices[..used] {
+            let room = step - (sent.len() - before);
+            sent.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
+        output.advance(sent.len() - before);
+    }
+
+    #[test]
+    fn what_went_out_takes_no_memory_though_something_is_always_left() {
+        let long = Bytes::from(vec![b'x'; LARGE_BYTES_MIN]);
+        let (mut output, mut expected, mut sent) = (Output::default(), Vec::new(), Vec::new());
+        for n in 0..5000u32 {
+            let short = n.to_le_bytes().repeat(100);
+            output.bytes.extend_from_slice(&short);
+            expected.extend_from_slice(&short);
+            if n % 100 == 0 {
+                output.append_value(&long);
+                expected.extend_from_slice(&long);
+            }
+            while output.left() > 500 {
+                send(&mut output, 300, &mut sent);
+            }
+        }
+        sent.extend_from_slice(&output.copy());
+        assert!(sent == expected);
+        assert!(output.bytes.capacity() <= 4 * KEPT_BYTES_MAX, "{}", output.bytes.capacity());
+        assert!(output.large.capacity() <= 2 * LARGE_KEPT_MAX, "{}", output.large.capacity());
+    }
 
     #[test]
     fn long_values_go_out_in_their_place_however_the_socket_cuts() {
@@ -136,14 +200,7 @@ mod tests {
             assert_eq!(output.copy(), expected);
             let mut sent = Vec::new();
             while !output.is_empty() {
-                let mut slices = [IoSlice::new(b""); 4];
-                let used = output.slices(&mut slices);
-                let before = sent.len();
-                for slice in &slices[..used] {
-                    let room = step - (sent.len() - before);
-                    sent.extend_from_slice(&slice[..slice.len().min(room)]);
-                }
-                output.advance(sent.len() - before);
+                send(&mut output, step, &mut sent);
             }
             assert_eq!(sent, expected, "{step} bytes a write");
         }

@@ -14,6 +14,7 @@
 //! A request: one entry and one slot, reused; its bytes copied once. Looking for late ones walks `order`, when the
 //! earliest deadline has passed.
 
+mod arriving;
 mod leaving;
 mod slots;
 
@@ -266,6 +267,7 @@ impl Queue {
     pub(crate) fn fail_all(&mut self, reply: &Reply, woken: &mut Vec<Waker>) {
         (self.is_connected, self.is_end_due, self.open) = (false, false, None);
         (self.earliest, self.waiting_bytes, self.repeats) = (None, 0, Repeats::Unknown);
+        self.slots.ahead = None;
         self.out.clear();
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(entry, _)| entry);
         for entry in std::mem::take(&mut self.order).into_iter().chain(waiting) {

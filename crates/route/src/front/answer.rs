@@ -4,7 +4,7 @@
 //! 1. A get of several keys is answered with all its values, or with one line that says what failed.
 //! 2. A reply that doesn't fit its command is an error line, never silence.
 
-use guira_client::{Op, Outcome, Reply};
+use guira_client::{Op, Outcome, Output, Reply};
 use guira_proto::{fixed, reply};
 
 use crate::outcome::is_error;
@@ -31,8 +31,9 @@ pub(crate) fn append(out: &mut Vec<u8>, op: Op, reply: &Reply) {
 }
 
 /// Appends one key's part of the answer to a get; a miss has none. The reply is no error.
-pub(crate) fn append_value(out: &mut Vec<u8>, op: Op, key: &[u8], reply: &Reply) {
+pub(crate) fn append_value(output: &mut Output, op: Op, key: &[u8], reply: &Reply) {
     let Reply { flags, token, value, .. } = reply;
+    let out = &mut output.bytes;
     match reply.outcome {
         Outcome::Found if op == Op::MetaGet => {
             out.extend_from_slice(b"META ");
@@ -50,8 +51,8 @@ pub(crate) fn append_value(out: &mut Vec<u8>, op: Op, key: &[u8], reply: &Reply)
         }
         _ => return,
     }
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    output.append_value(value);
+    output.bytes.extend_from_slice(b"\r\n");
 }
 
 /// Appends the line of a failure.

@@ -47,6 +47,14 @@ impl Asked {
         }
     }
 
+    /// Bytes of the value that it sends.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match self {
+            Asked::One { request, .. } | Asked::Meta { request, .. } => request.value.len(),
+            _ => 0,
+        }
+    }
+
     /// Keys of a get whose values may be long.
     pub(crate) fn gets(&self) -> usize {
         match self {

@@ -83,6 +83,11 @@ impl Account {
         self.bank.limits.each.min(free).saturating_sub(self.held.load(Relaxed))
     }
 
+    /// The longest value that the client may send.
+    pub(crate) fn longest_value(&self) -> usize {
+        self.bank.limits.longest_value()
+    }
+
     /// The client holds so many bytes now, beside its long values. Called by its session only.
     pub(crate) fn hold(&self, bytes: usize) {
         let told = self.told.load(Relaxed);
@@ -117,6 +122,14 @@ impl Purse for Account {
         }
         self.held.fetch_add(bytes, Relaxed);
         true
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        let has_room = bytes <= self.room();
+        if !has_room {
+            self.refuse();
+        }
+        has_room
     }
 
     fn refund(&self, bytes: usize) {

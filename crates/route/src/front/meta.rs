@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use guira_client::{Op, Outcome, Reply, Request};
+use guira_client::{Op, Outcome, Output, Reply, Request};
 use guira_proto::reply::{MetaReply, MetaStatus};
 use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, decode_base64};
 
@@ -99,7 +99,8 @@ fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
 }
 
 /// Appends the answer.
-pub(crate) fn append(out: &mut Vec<u8>, wanted: &Wanted, key: &[u8], reply: &Reply) {
+pub(crate) fn append(output: &mut Output, wanted: &Wanted, key: &[u8], reply: &Reply) {
+    let out = &mut output.bytes;
     if is_error(reply.outcome) {
         return append_error(out, reply);
     }
@@ -107,13 +108,13 @@ pub(crate) fn append(out: &mut Vec<u8>, wanted: &Wanted, key: &[u8], reply: &Rep
         (MetaVerb::Get, _) if is_answer(reply) && wanted.has_value => {
             let answer = MetaReply::value(out, reply.value.len());
             append_flags(answer, wanted, key, reply);
-            return append_value(out, &reply.value);
+            return append_value(output, &reply.value);
         }
         (MetaVerb::Arithmetic, Outcome::Found) if wanted.is_quiet => return,
         (MetaVerb::Arithmetic, Outcome::Found) if wanted.has_value => {
             let digits = reply.number.to_string();
             append_flags(MetaReply::value(out, digits.len()), wanted, key, reply);
-            return append_value(out, digits.as_bytes());
+            return append_value(output, &digits.into());
         }
         (MetaVerb::Get, _) if is_answer(reply) => MetaStatus::Done,
         (MetaVerb::Arithmetic, Outcome::Found) => MetaStatus::Done,
@@ -180,9 +181,9 @@ fn append_flags(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8], reply: &
     answer.end();
 }
 
-fn append_value(out: &mut Vec<u8>, value: &[u8]) {
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+fn append_value(output: &mut Output, value: &Bytes) {
+    output.append_value(value);
+    output.bytes.extend_from_slice(b"\r\n");
 }
 
 const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
@@ -200,9 +201,9 @@ mod tests {
             is_quiet: has('q'),
             has_value: has('v'),
         };
-        let mut out = Vec::new();
+        let mut out = Output::default();
         append(&mut out, &wanted, b"key", reply);
-        String::from_utf8(out).unwrap_or_default()
+        String::from_utf8(out.bytes).unwrap_or_default()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A turn is one poll of the session's task: what the client sent is read and each request begun; what is answered,
 //! from the front, goes out in one write. Requests of one turn reach a server's connection together, so that they
-//! share a write there too.
+//! share a write there too. A client that keeps the thread busy goes on in a later turn ([`pace`]).
 //!
 //! # Invariants
 //! 1. Replies leave in the order of their requests, however many are under way.
@@ -20,13 +20,14 @@
 mod asking;
 mod get;
 mod input;
+mod lanes;
 mod lines;
 mod pace;
 mod saying;
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use guira_client::{Op, Outcome, Purse, Reply, Request};
+use guira_client::{Op, Outcome, Output, Purse, Reply, Request};
 use tokio::time::{Instant, Sleep};
 
 use super::fifo::FifoTap;
@@ -46,9 +47,9 @@ use super::stream::Stream;
 use crate::{Context, Counter};
 use get::Get;
 use input::Input;
+pub(crate) use lanes::Lanes;
 use lines::{Line, Part, State};
-pub(crate) use pace::Lanes;
-use pace::Pace;
+use pace::{Pace, SHORT_BYTES, TURN_BYTES};
 
 /// A client's connection.
 pub(crate) struct Session {
@@ -68,8 +69,9 @@ pub(crate) struct Session {
     said_bytes: usize,
     /// Requests in `lines`.
     outstanding: usize,
-    output: Vec<u8>,
-    sent: usize,
+    /// Lines before those.
+    said: u64,
+    output: Output,
     /// No more is read: the client has gone, or is to.
     is_ending: bool,
     /// What was written waits in the stream.
@@ -104,8 +106,8 @@ impl Session {
             lines_bytes: 0,
             said_bytes: 0,
             outstanding: 0,
-            output: Vec::new(),
-            sent: 0,
+            said: 0,
+            output: Output::default(),
             is_ending: false,
             is_held: false,
             taken: 0,
@@ -143,6 +145,7 @@ impl Session {
 
     /// Begins the changes that a client sent which has gone, and gives up all that isn't one.
     fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
+        self.pace.leave();
         self.lines.retain(|(line, _)| line.is_change());
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         if let Some(asked) = self.next.take().filter(|asked| asked.is_change()) {
@@ -166,10 +169,11 @@ impl Session {
         let phase = self.proxy.phase.get();
         self.is_ending |= phase == Phase::Closing;
         self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.context));
+        self.pace.begin_turn();
         if self.pace.is_in_lane() {
-            self.pace.set_under_way(self.under_way());
+            self.settle_lanes();
         }
-        loop {
+        while !self.pace.is_spent(cx.waker()) {
             let has_more_to_say = !self.say_answered();
             self.flush(cx)?;
             let has_begun = self.begin_all(cx);
@@ -184,7 +188,10 @@ impl Session {
             }
             match self.input.poll_read(&mut self.stream, cx)? {
                 Poll::Ready(0) => self.is_ending = true,
-                Poll::Ready(_) => self.audit(),
+                Poll::Ready(n) => {
+                    self.pace.spend(n);
+                    self.audit();
+                }
                 Poll::Pending => {
                     let is_quiet = self.lines.is_empty() && self.output.is_empty();
                     if is_quiet && phase != Phase::Serving {
@@ -194,8 +201,21 @@ impl Session {
                 }
             }
         }
+        self.pace.end_turn();
         self.account.hold(self.held());
         self.poll_patience(cx)
+    }
+
+    /// Gives back what was taken of lanes for what is answered.
+    #[cold]
+    fn settle_lanes(&mut self) {
+        self.pace.set_under_way(self.under_way());
+        let (lines, gone) = (&self.lines, self.said);
+        let is_answered = |number: u64| {
+            let at = number.checked_sub(gone).and_then(|at| usize::try_from(at).ok());
+            at.is_none_or(|at| lines.get(at).is_none_or(|(line, _)| line.is_answered()))
+        };
+        self.pace.stored(is_answered);
     }
 
     /// Whether more may be read.
@@ -235,12 +255,12 @@ impl Session {
     }
 
     fn has_output_room(&self) -> bool {
-        self.output.len() - self.sent < OUTPUT_BYTES_MAX
+        self.output.left() < OUTPUT_BYTES_MAX
     }
 
     /// Bytes that are held for the client, beside its long values.
     fn held(&self) -> usize {
-        self.lines_bytes + self.input.held() + self.output.capacity()
+        self.lines_bytes + self.input.held() + self.output.bytes.capacity()
     }
 
     /// Refuses an unfinished request for which there is no room.
@@ -249,7 +269,8 @@ impl Session {
             return;
         }
         self.account.hold(self.held());
-        if self.account.room() == 0 && self.input.is_unfinished() {
+        let is_too_long = self.input.wanted() > self.account.longest_value();
+        if (self.account.room() == 0 || is_too_long) && self.input.is_unfinished() {
             self.account.refuse();
             self.input.give_up();
             self.push(Line::Said(TOO_MUCH_HELD.to_vec()));
@@ -276,6 +297,7 @@ impl Session {
             self.said_bytes -= text.len();
         }
         drop(self.lines.pop_front());
+        self.said += 1;
     }
 
     /// Says what is answered, from the front, as long as there is room. False: the room is used up.
@@ -284,15 +306,14 @@ impl Session {
             if !line.is_sayable() {
                 break;
             }
-            if self.output.len() - self.sent >= OUTPUT_BYTES_MAX {
+            if self.output.left() >= OUTPUT_BYTES_MAX {
                 return false;
             }
-            let before = self.output.len();
+            let before = self.output.left();
             // Nobody else wants to know.
             let op = if self.tap.is_some() { line.op() } else { None };
-            let most = self.sent + OUTPUT_BYTES_MAX;
-            let (is_done, keys) = self.proxy.say(line, &mut self.output, most);
-            let bytes = self.output.len() - before;
+            let (is_done, keys) = self.proxy.say(line, &mut self.output, OUTPUT_BYTES_MAX);
+            let bytes = self.output.left() - before;
             if keys > 0 {
                 self.pace.answered(keys, bytes);
             }
@@ -300,7 +321,7 @@ impl Session {
                 && (bytes > 0 || op.is_some())
                 && tap.is_open()
             {
-                tap.answered(op, &self.output[before..]);
+                tap.answered(op, &self.output.copy()[before..]);
             }
             if is_done {
                 self.pop();
@@ -311,27 +332,26 @@ impl Session {
 
     /// Writes what there is to write, as far as the socket takes it.
     fn flush(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
-        let mut written = 0;
-        while self.sent < self.output.len() {
-            match self.stream.poll_write(cx, &self.output[self.sent..])? {
+        while !self.output.is_empty() {
+            let written = if let Some(bytes) = self.output.single() {
+                self.stream.poll_write(cx, &bytes[..bytes.len().min(TURN_BYTES)])?
+            } else {
+                let mut stretches = [IoSlice::new(b""); STRETCHES];
+                let used = self.output.slices(&mut stretches, TURN_BYTES);
+                self.stream.poll_write_vectored(cx, &stretches[..used])?
+            };
+            match written {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(n) => {
-                    self.sent += n;
+                    self.output.advance(n);
                     self.patience = None;
-                    written += n;
-                    if written > TURN_BYTES && self.sent < self.output.len() {
-                        // Others have their turn meanwhile.
-                        cx.waker().wake_by_ref();
+                    self.pace.spend(n);
+                    if !self.output.is_empty() && self.pace.is_spent(cx.waker()) {
                         return Ok(());
                     }
                 }
                 Poll::Pending => return Ok(()),
             }
-        }
-        self.output.clear();
-        self.sent = 0;
-        if self.output.capacity() > OUTPUT_KEPT_BYTES {
-            self.output.shrink_to(OUTPUT_KEPT_BYTES);
         }
         // What TLS keeps back goes when the socket has room: it wakes this task.
         let flushed = self.stream.poll_flush(cx)?;
@@ -350,6 +370,9 @@ impl Session {
         // Whether a request finds room for its bytes doesn't change while requests begin: they are told of afterwards.
         let has_room = self.has_output_room() && self.account.room() > 0;
         while has_room && self.said_bytes < SAID_BYTES_MAX || self.is_idle() {
+            if self.pace.is_spent(cx.waker()) {
+                break;
+            }
             let is_under_way = match self.next.take() {
                 Some(asked) => self.begin(*asked, start),
                 None if self.waits() => break,
@@ -362,6 +385,7 @@ impl Session {
                 break;
             }
             has_begun = true;
+            self.pace.spend(REQUEST_COST);
             if let Some((line, _)) = self.lines.back_mut() {
                 // What goes through routes reaches a server in the order in which it was sent.
                 line.poll(cx, &self.context);
@@ -397,6 +421,7 @@ impl Session {
         let (op, exptime) = (get.op, get.exptime);
         let n = start.waker.map_or(0, |waker| self.pace.admit(get.rest(), waker));
         if n > 0 {
+            self.pace.spend(n * REQUEST_COST);
             let keys = get.next_part(n);
             get.part = self.proxy.get_several(op, exptime, &keys, &self.context, start);
         }
@@ -405,11 +430,18 @@ impl Session {
 
     /// Begins a request. False: it waits.
     fn begin(&mut self, asked: Asked, start: Start<'_>) -> bool {
-        let keys = asked.gets();
+        let (keys, value_bytes) = (asked.gets(), asked.value_bytes());
         let mut admitted = 0;
         if keys > 0 {
             admitted = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
             if admitted == 0 {
+                self.next = Some(Box::new(asked));
+                return false;
+            }
+            self.pace.spend((admitted - 1) * REQUEST_COST);
+        } else if value_bytes > SHORT_BYTES {
+            let number = self.said + self.lines.len() as u64;
+            if !start.waker.is_none_or(|waker| self.pace.store(number, value_bytes, waker)) {
                 self.next = Some(Box::new(asked));
                 return false;
             }
@@ -515,14 +547,14 @@ pub(crate) const SPOKEN: &str = concat!("1.6.45 (guira ", env!("CARGO_PKG_VERSIO
 
 /// With so much unsent, no more is said, and none is read.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;
-/// After so many a turn of writing ends.
-const TURN_BYTES: usize = 256 << 10;
+/// Stretches of one vectored write.
+const STRETCHES: usize = 8;
 /// With so much to say that needs no server, behind what does, no more is read.
 const SAID_BYTES_MAX: usize = 256 << 10;
 /// An unfinished request of fewer bytes finds room.
 const AUDITED_BYTES: usize = 64 << 10;
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
+/// What a request costs beside its bytes, as much as it takes to read or write so many.
+const REQUEST_COST: usize = 256;
 /// How long a client that is to go may take to hear the end of TLS.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
-/// Room for replies that is kept from turn to turn.
-const OUTPUT_KEPT_BYTES: usize = 64 << 10;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -80,21 +80,24 @@ impl Stream {
         }
     }
 
-    /// Reads into the room that there is; 0: the client has gone. A read that leaves room isn't tried again before the
+    /// Reads into the room that there is, [`READ_BYTES_MAX`] at most; 0: the client has gone. A read that leaves room isn't tried again before the
     /// socket is readable anew, which spares a system call a turn.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         input: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
+        let mut input = input.limit(READ_BYTES_MAX);
         match self {
-            Stream::Tcp(stream) => pin!(stream.read_buf(input)).poll(cx),
-            Stream::Unix(stream) => pin!(stream.read_buf(input)).poll(cx),
-            Stream::Tls(stream) => pin!(stream.read_buf(input)).poll(cx).map(|read| match read {
-                // Many clients go without saying goodbye.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-                read => read,
-            }),
+            Stream::Tcp(stream) => pin!(stream.read_buf(&mut input)).poll(cx),
+            Stream::Unix(stream) => pin!(stream.read_buf(&mut input)).poll(cx),
+            Stream::Tls(stream) => {
+                pin!(stream.read_buf(&mut input)).poll(cx).map(|read| match read {
+                    // Many clients go without saying goodbye.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+                    read => read,
+                })
+            }
         }
     }
 
@@ -108,6 +111,19 @@ impl Stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// The same for several stretches.
+    pub(crate) fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        stretches: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, stretches),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, stretches),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, stretches),
         }
     }
 
@@ -135,6 +151,9 @@ impl Stream {
         }
     }
 }
+
+/// Most that is read at once.
+pub(crate) const READ_BYTES_MAX: usize = 64 << 10;
 
 /// A socket under TLS that knows how much it took.
 #[derive(Debug)]
@@ -176,7 +195,7 @@ impl AsyncWrite for Counted {
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
+        bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let taken = ready!(Pin::new(&mut this.stream).poll_write_vectored(cx, bytes))?;

@@ -25,7 +25,7 @@ impl Queue {
 
     /// Answers what was sent with `reply`; what waits for a connection goes on waiting.
     pub(crate) fn fail_sent(&mut self, reply: &Reply, woken: &mut Vec<Waker>) {
-        (self.is_end_due, self.open) = (false, None);
+        (self.is_end_due, self.open, self.slots.ahead) = (false, None, None);
         self.out.clear();
         for entry in std::mem::take(&mut self.order) {
             self.answer((entry.slot, entry.place), reply.clone(), woken);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::Reply;
 use crate::connection::Caller;
-use crate::connection::purse::{Purse, pay};
+use crate::connection::purse::{Charge, Purse, pay};
 
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -22,6 +22,8 @@ pub(super) struct Slots {
     free: Vec<u32>,
     /// When the server sent what is being answered; `None`: it didn't.
     now: Option<Instant>,
+    /// What was charged for the value that is on its way.
+    pub(super) ahead: Option<Charge>,
 }
 
 #[derive(Debug)]
@@ -43,11 +45,11 @@ enum Slot {
     Abandoned(u32),
 }
 
-type Payer = Option<Arc<dyn Purse>>;
+pub(super) type Payer = Option<Arc<dyn Purse>>;
 
 impl Slots {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), now: None }
+        Self { slots: Vec::new(), free: Vec::new(), now: None, ahead: None }
     }
 
     /// What is answered from now on the server sent at `now`; `None`: it didn't.
@@ -103,6 +105,14 @@ impl Slots {
         Some(matches!(slot, Slot::Asked(..) | Slot::Keys { .. }))
     }
 
+    /// Who pays for a value that is to come here; `None`: nobody waits for it.
+    pub(super) fn payer(&self, slot: u32) -> Option<Payer> {
+        match self.slots.get(slot as usize)? {
+            Slot::Asked(_, payer) | Slot::Keys { payer, .. } => Some(payer.clone()),
+            _ => None,
+        }
+    }
+
     /// Leaves `reply` in its place of its slot, unless the caller went away.
     pub(super) fn settle(
         &mut self,
@@ -114,13 +124,13 @@ impl Slots {
         match &mut self.slots[slot as usize] {
             Slot::Asked(waker, payer) => {
                 woken.extend(waker.take());
-                pay(&mut reply, payer.take().as_ref());
+                pay(&mut reply, payer.take().as_ref(), &mut self.ahead);
                 // Both were taken: nothing is left to drop, and the compiler can't know.
                 let settled = Slot::Answered(reply, now);
                 std::mem::forget(std::mem::replace(&mut self.slots[slot as usize], settled));
             }
             Slot::Keys { replies, missing, waker, payer, at } => {
-                pay(&mut reply, payer.as_ref());
+                pay(&mut reply, payer.as_ref(), &mut self.ahead);
                 replies[place as usize] = reply;
                 *missing -= 1;
                 if *missing == 0 {

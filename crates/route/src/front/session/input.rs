@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 
 use crate::front::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
-use crate::front::stream::Stream;
+use crate::front::stream::{READ_BYTES_MAX, Stream};
 
 /// See the module's head.
 pub(super) struct Input {
@@ -59,16 +59,18 @@ impl Input {
         }
     }
 
-    /// Reads until a whole request may be there, or until an unfinished one has become much longer; 0: the client has gone.
+    /// Reads until a whole request may be there, or an unfinished one has become much longer, as it does with each read of
+    /// a long one; 0: the client has gone.
     pub(super) fn poll_read(
         &mut self,
         stream: &mut Stream,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let missing = self.wanted.saturating_sub(self.bytes.len());
-            // What a client announces is believed as far as it has sent.
-            self.bytes.reserve(missing.min(self.bytes.len().max(TRUSTED_BYTES)).max(self.room));
+            let (read, missing) = (self.bytes.len(), self.wanted.saturating_sub(self.bytes.len()));
+            // What a client announces is believed once it has sent enough: then it is copied no more.
+            let believed = if read < BELIEVED_BYTES { read.max(TRUSTED_BYTES) } else { missing };
+            self.bytes.reserve(missing.min(believed).max(self.room));
             let read = ready!(stream.poll_read(cx, &mut self.bytes))?;
             let next = if read >= self.room { self.room * 2 } else { self.room / 2 };
             self.room = next.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
@@ -191,12 +193,17 @@ impl Input {
         self.at += n;
     }
 
-    /// Bytes that are kept for requests that aren't taken yet.
+    /// Bytes that are kept for requests that aren't taken yet. Room that was made and not read into takes no memory, but
+    /// the smaller rooms that a long request had before stay with the allocator for a while.
     pub(super) fn held(&self) -> usize {
-        // Of a long request the room that was made for it, which is at most twice what came.
-        let is_long = self.bytes.len() >= AUDIT_BYTES;
-        let bytes = if is_long { self.bytes.capacity() } else { self.bytes.len() };
-        bytes + if self.is_taking() { self.chunk.len() } else { 0 }
+        let bytes = self.bytes.len();
+        let before = if bytes < AUDIT_BYTES { 0 } else { bytes.min(BELIEVED_BYTES) };
+        bytes + before + if self.is_taking() { self.chunk.len() } else { 0 }
+    }
+
+    /// Bytes that the unfinished request will have, as far as is known.
+    pub(super) fn wanted(&self) -> usize {
+        self.wanted
     }
 
     /// Bytes of the chunk, if all its requests are taken: once.
@@ -223,10 +230,10 @@ impl Input {
 const TO_LINE_END: u64 = u64::MAX;
 /// Least room for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
-/// Most of it, but for a value.
-const READ_BYTES_MAX: usize = 64 << 10;
 /// A body's announced length is made room for at once up to this.
 const TRUSTED_BYTES: usize = 1 << 20;
+/// Of a body of which so much came the rest is made room for. Bytes.
+const BELIEVED_BYTES: usize = 4 << 20;
 /// Each time that an unfinished request has grown by so much its client's account is looked at.
 const AUDIT_BYTES: usize = 64 << 10;
 

@@ -1,17 +1,23 @@
-//! How many keys a client's gets may ask servers for at once.
+//! How much a client may have under way at once, and how much of its thread's time it takes before others have theirs.
 //!
 //! Nobody knows how long a value is before it comes, and while it comes, replies to others wait behind it on the server's
 //! connection. So a client begins with one key, goes on with 16, and then with 256, while its values are short. One whose
 //! values are long asks for a megabyte at once, as far as its last values tell, and shares a lane with the others of its
 //! thread that have long values. Newcomers have a lane of their own, in which the last newcomers' values tell how long
-//! the next one's are: where they are short, it is wide.
+//! the next one's are: where they are short, it is wide. Long values that are stored have a lane, too: requests of others
+//! wait behind them on their way to the server.
+//!
+//! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
+//! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]).
 //!
 //! # Bad at
 //! A client that asks for many short values, and then for many long ones: those are asked for together, once.
 
-use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
+
+use super::lanes::{LANE_BYTES, Lane, Lanes, Rounds};
 
 /// A client's pace.
 #[derive(Debug)]
@@ -25,58 +31,113 @@ pub(super) struct Pace {
     /// Taken of a lane: of the newcomers', or of the other.
     taken: usize,
     is_of_newcomers: bool,
+    /// Where it waits for more of that lane.
+    place: Option<u64>,
+    /// Long values on their way to servers: their lines' numbers, and what is taken of the lane for them.
+    stores: VecDeque<(u64, usize)>,
+    stores_place: Option<u64>,
+    /// Whether a lane had no room in this turn.
+    has_asked: bool,
+    /// What this turn has cost, in bytes; [`WAITING`]: its next turn hasn't come.
+    spent: usize,
+    /// That turn's number.
+    turn: u64,
+    /// It takes part in this no more.
+    has_left: bool,
     lanes: Rc<Lanes>,
-}
-
-/// What a proxy thread's clients share.
-#[derive(Debug)]
-pub(crate) struct Lanes {
-    long: Lane,
-    newcomers: Lane,
-    /// Bytes of a newcomer's value, as far as the last ones tell.
-    expected: Cell<usize>,
-}
-
-impl Lanes {
-    pub(crate) fn new() -> Rc<Self> {
-        Rc::new(Self { long: Lane::new(), newcomers: Lane::new(), expected: Cell::new(0) })
-    }
-}
-
-/// What may be asked for at once by several clients together, and who waits for that.
-#[derive(Debug)]
-struct Lane {
-    free: Cell<usize>,
-    waiting: RefCell<Vec<Waker>>,
-}
-
-impl Lane {
-    fn new() -> Self {
-        Self { free: Cell::new(LANE_BYTES), waiting: RefCell::default() }
-    }
-
-    /// Takes so many bytes; false: there are fewer, and `waker` will be told when there are more.
-    fn take(&self, bytes: usize, waker: &Waker) -> bool {
-        if let Some(left) = self.free.get().checked_sub(bytes) {
-            self.free.set(left);
-            return true;
-        }
-        self.waiting.borrow_mut().push(waker.clone());
-        false
-    }
-
-    fn give(&self, bytes: usize) {
-        if bytes > 0 {
-            self.free.set(self.free.get() + bytes);
-            // All of them: the first may have gone meanwhile.
-            self.waiting.take().into_iter().for_each(Waker::wake);
-        }
-    }
 }
 
 impl Pace {
     pub(super) fn new(lanes: Rc<Lanes>) -> Self {
-        Self { window: 1, under_way: 0, expected: 0, taken: 0, is_of_newcomers: true, lanes }
+        Self {
+            window: 1,
+            under_way: 0,
+            expected: 0,
+            taken: 0,
+            is_of_newcomers: true,
+            place: None,
+            stores: VecDeque::new(),
+            stores_place: None,
+            has_asked: false,
+            spent: 0,
+            turn: 0,
+            has_left: false,
+            lanes,
+        }
+    }
+
+    /// A poll begins: the turn goes on, or a new one begins.
+    #[inline]
+    pub(super) fn begin_turn(&mut self) {
+        if self.spent < WAITING || self.lanes.rounds.is_through(self.turn) {
+            self.spent = 0;
+        }
+    }
+
+    /// Something was done that costs as much as moving so many bytes.
+    #[inline]
+    pub(super) fn spend(&mut self, bytes: usize) {
+        self.spent = self.spent.saturating_add(bytes);
+    }
+
+    /// Whether others are to have their turn; `waker` is called when this client's comes again.
+    #[inline]
+    pub(super) fn is_spent(&mut self, waker: &Waker) -> bool {
+        self.spent >= TURN_BYTES && self.wait(waker)
+    }
+
+    #[cold]
+    fn wait(&mut self, waker: &Waker) -> bool {
+        if self.spent < WAITING {
+            self.spent = WAITING;
+            self.turn = Rounds::enter(&self.lanes, waker);
+        }
+        true
+    }
+
+    /// A poll ends: a client that didn't try to go on keeps no place in a line.
+    #[inline]
+    pub(super) fn end_turn(&mut self) {
+        let has_asked = std::mem::take(&mut self.has_asked);
+        if !has_asked
+            && self.spent < WAITING
+            && (self.place.is_some() || self.stores_place.is_some())
+        {
+            self.leave_lines();
+        }
+    }
+
+    #[cold]
+    fn leave_lines(&mut self) {
+        self.lanes.stores.leave(&mut self.stores_place);
+        let lane = if self.is_of_newcomers { &self.lanes.newcomers } else { &self.lanes.long };
+        lane.leave(&mut self.place);
+    }
+
+    /// The client has gone: what is still to be done for it waits for nobody.
+    pub(super) fn leave(&mut self) {
+        self.leave_lines();
+        self.has_left = true;
+    }
+
+    /// Whether the line of this number may send a value of so many bytes; false: it waits until `waker` is called.
+    pub(super) fn store(&mut self, line: u64, bytes: usize, waker: &Waker) -> bool {
+        if self.has_left {
+            return true;
+        }
+        if !self.lanes.stores.take(bytes, &mut self.stores_place, waker) {
+            self.has_asked = true;
+            return false;
+        }
+        self.stores.push_back((line, bytes));
+        true
+    }
+
+    /// Gives back what was taken for values that are stored.
+    pub(super) fn stored(&mut self, is_answered: impl Fn(u64) -> bool) {
+        while let Some((_, bytes)) = self.stores.pop_front_if(|(line, _)| is_answered(*line)) {
+            self.lanes.stores.give(bytes);
+        }
     }
 
     fn lane(&self) -> &Lane {
@@ -111,7 +172,10 @@ impl Pace {
         let expected = if self.is_of_newcomers { self.lanes.expected.get() } else { self.expected };
         if n > 0 {
             let bytes = (n * expected.max(SHORT_BYTES)).min(LANE_BYTES);
-            if !self.lane().take(bytes, waker) {
+            let lanes = Rc::clone(&self.lanes);
+            let lane = if self.is_of_newcomers { &lanes.newcomers } else { &lanes.long };
+            if !lane.take(bytes, &mut self.place, waker) {
+                self.has_asked = true;
                 return 0;
             }
             self.taken += bytes;
@@ -122,7 +186,7 @@ impl Pace {
 
     /// Whether part of the lane is taken.
     pub(super) fn is_in_lane(&self) -> bool {
-        self.taken > 0
+        self.taken > 0 || !self.stores.is_empty()
     }
 
     /// So many keys are under way now.
@@ -140,6 +204,7 @@ impl Pace {
         self.expected = (bytes / keys.max(1)).max(self.expected / 2);
         if self.is_of_newcomers {
             self.set_under_way(0);
+            self.lanes.newcomers.leave(&mut self.place);
             self.is_of_newcomers = false;
             self.lanes.expected.set(self.expected.max(self.lanes.expected.get() / 2));
         }
@@ -150,15 +215,19 @@ impl Pace {
 impl Drop for Pace {
     fn drop(&mut self) {
         self.lane().give(self.taken);
+        self.leave_lines();
+        self.stored(|_| true);
     }
 }
 
 /// Values up to this are short.
-const SHORT_BYTES: usize = 4 << 10;
+pub(super) const SHORT_BYTES: usize = 4 << 10;
 /// Long values that a client asks for at once.
 const AT_ONCE_BYTES: usize = 1 << 20;
-/// Long values that clients of a lane ask for at once: so much may come before another client's reply.
-const LANE_BYTES: usize = 2 << 20;
+/// After so many bytes others have their turn.
+pub(super) const TURN_BYTES: usize = 64 << 10;
+/// Spent, and the next turn hasn't come.
+const WAITING: usize = usize::MAX >> 1;
 const WINDOW_GROWTH: usize = 16;
 const WINDOW_MAX: usize = 256;
 
@@ -173,7 +242,7 @@ mod tests {
     #[test]
     fn short_values_open_the_window_and_long_ones_share_a_lane() {
         let lanes = Lanes::new();
-        let free = || lanes.long.free.get();
+        let free = || lanes.long.free();
         let mut pace = Pace::new(Rc::clone(&lanes));
         assert_eq!((admitted(&mut pace, 400), admitted(&mut pace, 1)), (1, 0));
         pace.answered(1, 100);
@@ -181,13 +250,13 @@ mod tests {
         pace.set_under_way(0);
         pace.answered(16, 16 << 20);
         assert_eq!(admitted(&mut pace, 400), 1, "a megabyte at once");
-        assert_eq!(free(), LANE_BYTES - (1 << 20));
+        assert_eq!(free(), 0);
         let mut others: Vec<_> = (0..4).map(|_| Pace::new(Rc::clone(&lanes))).collect();
         others.iter_mut().for_each(|other| other.answered(1, 1 << 20));
         let admitted_of_4: usize = others.iter_mut().map(|other| admitted(other, 9)).sum();
-        assert_eq!((admitted_of_4, free()), (1, 0));
+        assert_eq!((admitted_of_4, free()), (0, 0));
         pace.set_under_way(0);
-        assert_eq!(admitted(&mut others[3], 9), 1);
+        assert_eq!([admitted(&mut others[3], 9), admitted(&mut others[0], 9)], [0, 1], "in order");
         drop((pace, others));
         assert_eq!(free(), LANE_BYTES);
     }
@@ -201,10 +270,44 @@ mod tests {
         };
         assert_eq!(admitted_of_100(), 100);
         Pace::new(Rc::clone(&lanes)).answered(1, 1 << 20);
-        assert_eq!(admitted_of_100(), 2);
+        assert_eq!(admitted_of_100(), 1);
         (0..10).for_each(|_| Pace::new(Rc::clone(&lanes)).answered(1, 100));
         assert_eq!(admitted_of_100(), 100);
-        assert_eq!(lanes.newcomers.free.get(), LANE_BYTES);
+        assert_eq!(lanes.newcomers.free(), LANE_BYTES);
+    }
+
+    #[test]
+    fn long_values_to_store_wait_for_each_other_until_they_are_answered() {
+        let lanes = Lanes::new();
+        let [mut first, mut second] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
+        let store = |pace: &mut Pace, line| pace.store(line, LANE_BYTES / 2, Waker::noop());
+        assert!(store(&mut first, 7) && store(&mut first, 8) && !store(&mut second, 0));
+        first.stored(|line| line < 7);
+        assert!(!store(&mut first, 9) && !store(&mut second, 0));
+        first.stored(|line| line == 7);
+        assert!(!store(&mut first, 9), "the second was first");
+        assert!(store(&mut second, 0));
+        second.stored(|_| true);
+        drop(second);
+        assert!(store(&mut first, 9));
+        first.leave();
+        assert!(store(&mut first, 10), "it waits for nobody");
+        drop(first);
+        assert_eq!(lanes.stores.free(), LANE_BYTES);
+    }
+
+    #[test]
+    fn a_client_that_does_not_ask_again_keeps_no_place() {
+        let lanes = Lanes::new();
+        let mut paces: Vec<_> = (0..3).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+        paces.iter_mut().for_each(|pace| pace.answered(1, LANE_BYTES));
+        assert_eq!(paces.iter_mut().map(|pace| admitted(pace, 9)).collect::<Vec<_>>(), [1, 0, 0]);
+        paces[0].set_under_way(0);
+        // The second was woken, and its turn came: it has enough to say.
+        paces[1].end_turn();
+        paces[1].begin_turn();
+        paces[1].end_turn();
+        assert_eq!(admitted(&mut paces[2], 9), 1);
     }
 
     #[test]
@@ -213,8 +316,8 @@ mod tests {
         let mut pace = Pace::new(Rc::clone(&lanes));
         pace.answered(1, 100 << 20);
         assert_eq!(admitted(&mut pace, 2), 1);
-        assert_eq!(lanes.long.free.get(), 0);
+        assert_eq!(lanes.long.free(), 0);
         pace.set_under_way(0);
-        assert_eq!(lanes.long.free.get(), LANE_BYTES);
+        assert_eq!(lanes.long.free(), LANE_BYTES);
     }
 }

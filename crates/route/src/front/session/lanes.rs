@@ -1,0 +1,217 @@
+//! Where the clients of a proxy thread wait for each other: those that have long values under way, and those that keep the
+//! thread busy.
+//!
+//! # Invariants
+//! 1. Whoever waits is served in the order of coming: nobody overtakes, and a client that has just been served goes to the
+//!    end of the line.
+//! 2. The first of a lane's line tries again when it is woken, or leaves the line: it never holds up the others.
+//!
+//! # Costs
+//! A client that moves little never gets here.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+
+/// What a proxy thread's clients share.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    /// Of values that are asked for and known to be long.
+    pub(super) long: Lane,
+    /// Of values that are asked for by clients that had none yet.
+    pub(super) newcomers: Lane,
+    /// Bytes of a newcomer's value, as far as the last ones tell.
+    pub(super) expected: Cell<usize>,
+    /// Of values that are on their way to servers.
+    pub(super) stores: Lane,
+    /// For those that keep the thread busy.
+    pub(super) rounds: Rounds,
+}
+
+impl Lanes {
+    pub(crate) fn new() -> Rc<Self> {
+        Rc::new(Self {
+            long: Lane::new(),
+            newcomers: Lane::new(),
+            expected: Cell::new(0),
+            stores: Lane::new(),
+            rounds: Rounds::default(),
+        })
+    }
+}
+
+/// Bytes that may be under way at once for several clients together, and who waits for that.
+#[derive(Debug)]
+pub(super) struct Lane {
+    free: Cell<usize>,
+    line: RefCell<VecDeque<(u64, Waker)>>,
+    entered: Cell<u64>,
+}
+
+impl Lane {
+    fn new() -> Self {
+        Self { free: Cell::new(LANE_BYTES), line: RefCell::default(), entered: Cell::new(0) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.free.get()
+    }
+
+    /// Takes so many bytes; false: there are fewer, or others wait for them. Then the client has its `place` in the line,
+    /// and `waker` will be called when it is the first and there are more.
+    pub(super) fn take(&self, bytes: usize, place: &mut Option<u64>, waker: &Waker) -> bool {
+        let mut line = self.line.borrow_mut();
+        let is_next = line.front().is_none_or(|(first, _)| Some(*first) == *place);
+        let left = self.free.get().checked_sub(bytes.min(LANE_BYTES)).filter(|_| is_next);
+        let Some(left) = left else {
+            if place.is_none() {
+                let number = self.entered.get();
+                self.entered.set(number + 1);
+                line.push_back((number, waker.clone()));
+                *place = Some(number);
+            }
+            return false;
+        };
+        self.free.set(left);
+        if place.take().is_some() {
+            line.pop_front();
+        }
+        drop(line);
+        self.wake_first();
+        true
+    }
+
+    pub(super) fn give(&self, bytes: usize) {
+        if bytes > 0 {
+            self.free.set(self.free.get() + bytes.min(LANE_BYTES));
+            self.wake_first();
+        }
+    }
+
+    /// Gives up a place in the line.
+    pub(super) fn leave(&self, place: &mut Option<u64>) {
+        let Some(number) = place.take() else { return };
+        let mut line = self.line.borrow_mut();
+        let was_first = line.front().is_some_and(|(first, _)| *first == number);
+        if let Ok(at) = line.binary_search_by_key(&number, |(number, _)| *number) {
+            line.remove(at);
+        }
+        drop(line);
+        if was_first {
+            self.wake_first();
+        }
+    }
+
+    fn wake_first(&self) {
+        if self.free.get() > 0
+            && let Some((_, waker)) = self.line.borrow().front()
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// Turns of clients that keep the thread busy: a few each time that the thread has looked at its sockets, so that what
+/// others ask is seen and answered between them.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    line: RefCell<VecDeque<Waker>>,
+    entered: Cell<u64>,
+    through: Cell<u64>,
+}
+
+impl Rounds {
+    /// The number of a turn to come, of which `waker` will be told.
+    pub(super) fn enter(lanes: &Rc<Lanes>, waker: &Waker) -> u64 {
+        let Self { line, entered, .. } = &lanes.rounds;
+        let number = entered.get();
+        entered.set(number + 1);
+        line.borrow_mut().push_back(waker.clone());
+        if line.borrow().len() == 1 {
+            tokio::task::spawn_local(Self::run(Rc::clone(lanes)));
+        }
+        number
+    }
+
+    /// Whether the turn of that number has come.
+    pub(super) fn is_through(&self, number: u64) -> bool {
+        number < self.through.get()
+    }
+
+    /// Lets all through that are in the line, and those that come meanwhile.
+    async fn run(lanes: Rc<Lanes>) {
+        let Self { line, through, .. } = &lanes.rounds;
+        loop {
+            tokio::task::yield_now().await;
+            for _ in 0..TURNS_A_ROUND {
+                let Some(next) = line.borrow_mut().pop_front() else { return };
+                through.set(through.get() + 1);
+                next.wake();
+            }
+            if line.borrow().is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+/// Long values that clients of a lane have under way at once: so much may come before another client's reply.
+pub(super) const LANE_BYTES: usize = 1 << 20;
+/// Turns between two looks at the sockets: together they may move a quarter of a megabyte.
+const TURNS_A_ROUND: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_was_served_goes_behind_those_that_wait() {
+        let lane = Lane::new();
+        let mut places = [None; 3];
+        let mut take = |n: usize| lane.take(LANE_BYTES, &mut places[n], Waker::noop());
+        assert!(take(0) && !take(1) && !take(2));
+        let mut order = Vec::new();
+        for holder in [0, 1, 2, 0, 1] {
+            lane.give(LANE_BYTES);
+            // The one that had it asks first.
+            let next = [holder, 0, 1, 2].into_iter().find(|&n| take(n));
+            order.extend(next);
+        }
+        assert_eq!(order, [1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn one_that_goes_holds_up_nobody_and_a_small_part_does_not_overtake() {
+        let lane = Lane::new();
+        let (mut first, mut second, mut third) = (None, None, None);
+        assert!(lane.take(10, &mut None, Waker::noop()));
+        assert!(!lane.take(LANE_BYTES, &mut first, Waker::noop()));
+        assert!(!lane.take(1, &mut second, Waker::noop()), "it would overtake");
+        assert!(!lane.take(1, &mut third, Waker::noop()));
+        lane.leave(&mut second);
+        lane.leave(&mut first);
+        assert!(lane.take(1, &mut third, Waker::noop()));
+        lane.give(11);
+        assert_eq!((lane.free(), lane.line.borrow().len()), (LANE_BYTES, 0));
+    }
+
+    #[tokio::test]
+    async fn a_few_take_their_turns_between_two_looks_at_the_sockets() {
+        let run = async {
+            let lanes = Lanes::new();
+            let numbers: Vec<_> = (0..6).map(|_| Rounds::enter(&lanes, Waker::noop())).collect();
+            let through = || numbers.iter().filter(|&&n| lanes.rounds.is_through(n)).count();
+            assert_eq!(through(), 0);
+            while through() == 0 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(through(), TURNS_A_ROUND);
+            while through() < 6 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::task::LocalSet::new().run_until(run).await;
+    }
+}
