@@ -180,6 +180,14 @@ impl Server {
         pages * 4096
     }
 
+    /// Of those, the ones that no file backs: what the program's code is no part of.
+    pub fn resident_bytes_beside_files(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kilobytes.expect("the kernel tells it") << 10
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         send_signal(self.pid(), signal);

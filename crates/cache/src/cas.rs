@@ -10,14 +10,18 @@
 //!    the key's entry.
 //! 2. A reader loads the stripe before it looks the key up. By 1 it can hold a unique that is too
 //!    old for the item (its `cas` then fails, although nothing changed), never one too new.
-//! 3. Uniques of one key only grow, and uniques of different stripes differ.
+//! 3. Uniques of one key only grow, and uniques of different stripes differ. A count has 32 bits; what it has wrapped is
+//!    counted for all stripes together. Who reads between the two gets a unique that was the key's 2^32 changes ago: its
+//!    `cas` fails, although nothing changed.
 
 use guira_index::Hash;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) struct Stripes {
     /// What was counted since the start. Zeroes, so that the system provides a page when a stripe in it first counts.
-    counts: Box<[AtomicU64]>,
+    counts: Box<[AtomicU32]>,
+    /// How often a stripe has wrapped.
+    wraps: AtomicU64,
     floor: u64,
     bits: u32,
 }
@@ -29,6 +33,7 @@ impl Stripes {
         let stripes = (memory_bytes / 1024).next_power_of_two().clamp(1 << 10, 1 << 20);
         Stripes {
             counts: bytemuck::zeroed_slice_box(stripes),
+            wraps: AtomicU64::new(0),
             floor,
             bits: stripes.trailing_zeros(),
         }
@@ -45,13 +50,17 @@ impl Stripes {
     #[inline]
     pub(crate) fn advance(&self, hash: Hash) -> u64 {
         let stripe = self.stripe(hash);
-        self.unique(stripe, self.counts[stripe].fetch_add(1, Ordering::AcqRel) + 1)
+        let count = self.counts[stripe].fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        if count == 0 {
+            self.wraps.fetch_add(1, Ordering::AcqRel);
+        }
+        self.unique(stripe, count)
     }
 
     /// The most that a stripe has counted to.
     pub(crate) fn most(&self) -> u64 {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Acquire));
-        self.floor + counts.max().unwrap_or(0)
+        self.since_start(counts.max().unwrap_or(0))
     }
 
     /// Asks the processor for the stripe's line, which is rarely in its caches.
@@ -60,8 +69,12 @@ impl Stripes {
         guira_index::prefetch(&self.counts[self.stripe(hash)]);
     }
 
-    fn unique(&self, stripe: usize, count: u64) -> u64 {
-        ((self.floor + count) << self.bits) | stripe as u64
+    fn unique(&self, stripe: usize, count: u32) -> u64 {
+        (self.since_start(count) << self.bits) | stripe as u64
+    }
+
+    fn since_start(&self, count: u32) -> u64 {
+        self.floor + (self.wraps.load(Ordering::Acquire) << u32::BITS | u64::from(count))
     }
 
     /// Middle bits: the index uses the lowest (tag) and the highest (bucket).
@@ -84,5 +97,18 @@ mod tests {
         assert_eq!(stripes.get(a), after);
         assert_ne!(stripes.get(a), stripes.get(b));
         assert_eq!(stripes.get(Hash(0x100)), stripes.get(Hash(0x1ff)), "the tag plays no part");
+    }
+
+    #[test]
+    fn uniques_grow_when_a_count_wraps() {
+        let stripes = Stripes::new(1 << 20, 1);
+        let (wrapping, other) = (Hash(0x100), Hash(0x200));
+        stripes.counts[stripes.stripe(wrapping)].store(u32::MAX, Ordering::Relaxed);
+        let before = [wrapping, other].map(|hash| stripes.get(hash));
+        let most = stripes.most();
+        let after = stripes.advance(wrapping);
+        assert_eq!(stripes.get(wrapping), after);
+        assert!(after > before[0] && stripes.get(other) > before[1]);
+        assert!(stripes.most() > most);
     }
 }

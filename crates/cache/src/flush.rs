@@ -33,8 +33,9 @@ const STEP: u32 = 4096;
 /// Buckets that the index may split in one step: a quarter of a millisecond at most.
 const GROWTH_STEPS: usize = 1024;
 
-/// Keys for which the index has memory ahead: what the fastest writers enter between two steps.
-const KEYS_AHEAD: usize = 1 << 16;
+/// Keys for which the index has memory ahead: what writers enter between two steps. 44 KiB, and small pages (memory.rs), so
+/// that faster ones wait a microsecond now and then.
+const KEYS_AHEAD: usize = 1 << 13;
 
 #[derive(Default)]
 pub(crate) struct Flush {
@@ -200,6 +201,11 @@ impl<I: Index> Sweeper<'_, I> {
             }
         }
         true
+    }
+
+    /// Whether the cache has been full, so that a class had to evict.
+    pub fn evicts(&self) -> bool {
+        self.handle.cache.tune.is_wanted()
     }
 
     /// Its handle, for what that notes.

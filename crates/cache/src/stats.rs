@@ -87,7 +87,8 @@ pub(crate) struct Counts {
 
 impl Counts {
     fn new(classes: usize) -> Counts {
-        let numbers = (0..COUNTERS + classes * CLASS_COUNTERS).map(|_| AtomicU64::new(0)).collect();
+        // Zeroes that nobody writes, so that the system provides a page when a class in it first counts.
+        let numbers = bytemuck::zeroed_slice_box(COUNTERS + classes * CLASS_COUNTERS);
         // Items know their last access to 2 seconds; what is longer ago than IDLE_MAX_S is beyond the steps.
         Counts { numbers, evicted_idle_s: Histogram::new(1, IDLE_MAX_S.ilog2()) }
     }

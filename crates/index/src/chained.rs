@@ -118,38 +118,66 @@ impl<L: BucketLock> Chained<L> {
     fn look(&self, probe: Probe, is_key: &mut impl FnMut(Location) -> bool) -> Look {
         let extent = self.extent();
         let Some((bucket, word)) = self.home(extent, probe) else { return Look::Disturbed };
-        let (mut link, mut now, mut wraps) = (bucket, word, None);
-        for step in 1_u32.. {
+        for slot in word.matching(probe.tag) {
+            let at = bucket.location(slot);
+            if is_key(at) {
+                return Look::Found(at);
+            }
+        }
+        if word.next() != 0 {
+            return self.look_in_links(probe, extent, (bucket, word), is_key);
+        }
+        self.missed(self.is_unchanged(bucket, word), extent)
+    }
+
+    /// Goes on behind a bucket, in the links that its word leads to. By itself, since most keys are in their buckets: a
+    /// get of such a one keeps nothing for the links.
+    #[inline(always)]
+    fn look_in_links(
+        &self,
+        probe: Probe,
+        extent: Extent,
+        (bucket, word): (&Link, Word),
+        is_key: &mut impl FnMut(Location) -> bool,
+    ) -> Look {
+        let wraps = self.wraps.0.load(Acquire);
+        let (mut next, mut steps) = (word.next(), 0_u32);
+        while next != 0 {
+            let is_due = steps.is_multiple_of(STEPS_BETWEEN_CHECKS);
+            if is_due && bucket.word() != word && !Mutation::EarlyWord.is_planted() {
+                return Look::Disturbed;
+            }
+            let link = self.pool.link(next);
+            let now = link.word();
             for slot in now.matching(probe.tag) {
                 let at = link.location(slot);
                 if is_key(at) {
                     return Look::Found(at);
                 }
             }
-            if now.next() == 0 {
-                break;
-            }
-            if step % STEPS_BETWEEN_CHECKS == 1 {
-                wraps = wraps.or_else(|| Some(self.wraps.0.load(Acquire)));
-                if bucket.word() != word && !Mutation::EarlyWord.is_planted() {
-                    return Look::Disturbed;
-                }
-            }
-            link = self.pool.link(now.next());
-            now = link.word();
+            next = now.next();
+            steps += 1;
         }
-        if Mutation::UnvalidatedMiss.is_planted() {
-            return Look::Absent;
-        }
-        let was_free = !word.is_locked() || Mutation::OneIncrement.is_planted();
-        let is_unchanged = was_free && bucket.word() == word && self.are_wraps(wraps);
-        if is_unchanged && self.is_round_of(extent) { Look::Absent } else { Look::Disturbed }
+        // The word first: whoever finds it as it was since its version has wrapped sees that in the count.
+        let is_unchanged = self.is_unchanged(bucket, word) && self.wraps.0.load(Acquire) == wraps;
+        self.missed(is_unchanged, extent)
     }
 
-    /// Whether the versions have wrapped so often; without a count, which takes no links to be followed, they may.
+    /// Whether a bucket wasn't locked when its word was read, and has that word still.
     #[inline(always)]
-    fn are_wraps(&self, wraps: Option<u64>) -> bool {
-        wraps.is_none_or(|wraps| self.wraps.0.load(Acquire) == wraps)
+    fn is_unchanged(&self, bucket: &Link, word: Word) -> bool {
+        let was_free = !word.is_locked() || Mutation::OneIncrement.is_planted();
+        was_free && bucket.word() == word
+    }
+
+    /// What it means not to have found a key.
+    #[inline(always)]
+    fn missed(&self, is_unchanged: bool, extent: Extent) -> Look {
+        if Mutation::UnvalidatedMiss.is_planted() || is_unchanged && self.is_round_of(extent) {
+            Look::Absent
+        } else {
+            Look::Disturbed
+        }
     }
 
     /// The bucket of a key and its word; `None` if the table has grown a round since `extent` was read.

@@ -222,7 +222,7 @@ impl Index for Cuckoo {
     }
 
     fn touch_ahead(&self, items: usize) {
-        self.touch_buckets_ahead(items);
+        self.buckets.prepare(self.size().buckets() as usize, items.div_ceil(SLOTS));
     }
 
     fn validate(&self, items: &impl Items) -> Result<(), Broken> {

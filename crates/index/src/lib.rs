@@ -210,11 +210,13 @@ pub trait Index: Sync {
         is_key: impl FnMut(Location) -> bool,
     ) -> Option<Self::Entry<'_>>;
 
-    /// Takes from the system, ahead of use, the memory into which the next `items` keys will make the index grow.
+    /// Takes from the system, ahead of use, the memory into which the next `items` keys will make the index grow: in small
+    /// pages. Where it is full it becomes huge ones.
     ///
-    /// For a background thread, now and then: the first touch of a page takes the system 0.1 ms for a huge page, and
-    /// several where a hypervisor has to find the memory, and an insert would wait for that. 400 thousand keys ahead
-    /// are a huge page. Costs little if the memory is there; an index that needs no such help does nothing.
+    /// For a background thread, now and then. An index for which nobody calls this grows by huge pages: then an insert
+    /// waits for the first touch of each, which takes the system 0.1 ms, or several where a hypervisor has to find the
+    /// memory, and on the average one of 2 MiB stays half empty. Costs little if the memory is there; an index that needs
+    /// no such help does nothing.
     fn touch_ahead(&self, items: usize) {
         let _ = items;
     }

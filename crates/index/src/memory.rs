@@ -3,11 +3,13 @@
 //! [`Zeroed`] reserves address space for the largest table that may come to be. The kernel hands out zeroed pages
 //! when they are first touched, so the table grows in place: nothing is copied, nothing is freed, readers need no
 //! protection from growth. Huge pages are asked for: with 4 KiB pages each random look-up misses the TLB too. Not for
-//! the first [`SMALL`] bytes, whose pages the TLB has room for: an index that has little to hold takes little.
+//! the first [`SMALL`] bytes, whose pages the TLB has room for: an index that has little to hold takes little. Nor, where
+//! somebody calls [`Zeroed::prepare`], for the last ones: the table grows into small pages, of which a huge one is made
+//! when they are full. So it takes no more than it uses.
 //!
 //! ```text
-//! mapping   | never touched | SMALL, in small pages | huge page | huge page | …
-//!                           ^ first element         ^ on a boundary of huge pages
+//! mapping   | never touched | SMALL, in small pages | huge page | huge page | small pages | never touched
+//!                           ^ first element         ^ on a boundary of huge pages ^ next element
 //! ```
 //! # Invariants
 //! 1. `first` points to `len` elements, zeroed when mapped, that live until drop and are reached only by shared
@@ -75,9 +77,7 @@ impl<T: Default> Zeroed<T> {
         &self.0[index]
     }
 
-    pub(crate) fn first_huge(&self) -> usize {
-        0
-    }
+    pub(crate) fn prepare(&self, _next: usize, _ahead: usize) {}
 }
 
 /// Bytes at the start of a table that are in small pages: 384, of a second-level TLB's 1,000 to 2,000.
@@ -92,6 +92,12 @@ mod zeroed {
     use super::{Bucket, Link, SMALL};
     use crate::hopscotch::{Hop, Line};
     use std::ptr::NonNull;
+    use std::sync::Mutex;
+
+    const HUGE_PAGE: usize = 2 << 20;
+    /// The smallest page there may be.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    const PAGE: usize = 4 << 10;
 
     /// What a table may consist of.
     ///
@@ -112,6 +118,15 @@ mod zeroed {
         first: NonNull<T>,
         len: usize,
         mapping: Mapping,
+        frontier: Mutex<Frontier>,
+    }
+
+    /// The huge pages, by number, that are small ones as yet.
+    struct Frontier {
+        begin: usize,
+        end: usize,
+        /// Whether small pages become huge ones when they are asked to.
+        collapses: bool,
     }
 
     // SAFETY: invariant 1: what is `Zeroable` consists of atomics and may be used from any thread.
@@ -128,16 +143,43 @@ mod zeroed {
             assert!(len > 0, "a table has elements");
             let bytes = len.checked_mul(size_of::<T>()).expect("fits the address space");
             let (first, mapping) = map(bytes);
-            Self { first: first.cast(), len, mapping }
+            let frontier = Frontier { begin: 0, end: 0, collapses: may_collapse() };
+            Self { first: first.cast(), len, mapping, frontier: Mutex::new(frontier) }
         }
 
         pub(crate) fn len(&self) -> usize {
             self.len
         }
 
-        /// The first element in huge pages, which are worth being touched ahead of use.
-        pub(crate) fn first_huge(&self) -> usize {
-            SMALL / size_of::<T>()
+        /// Has the memory provided for the elements from `next` on, which are `ahead`; those before are in use. The small
+        /// pages among the latter become huge ones, the former small ones. For a thread that may wait.
+        pub(crate) fn prepare(&self, next: usize, ahead: usize) {
+            let Ok(mut frontier) = self.frontier.try_lock() else { return };
+            let bytes = |elements: usize| (elements * size_of::<T>()).saturating_sub(SMALL);
+            let used = bytes(next);
+            let needed = bytes(next.saturating_add(ahead).min(self.len));
+            let (full, end) = (used / HUGE_PAGE, needed.div_ceil(HUGE_PAGE));
+            for number in frontier.begin..full.min(frontier.end) {
+                if frontier.collapses && !collapse(self.huge(number)) {
+                    frontier.collapses = false;
+                    make_huge(self.huge(number), frontier.end - number);
+                }
+            }
+            frontier.begin = frontier.begin.max(full);
+            let unmarked = frontier.end.max(full)..end;
+            if !unmarked.is_empty() && frontier.collapses {
+                // Pages that somebody touched before this are huge already, and stay so.
+                make_small(self.huge(unmarked.start), unmarked.len());
+                frontier.end = end;
+            }
+            if needed > used {
+                provide(self.huge(0).wrapping_byte_add(used), needed - used);
+            }
+        }
+
+        /// Where a huge page is, of those behind [`SMALL`].
+        fn huge(&self, number: usize) -> *mut u8 {
+            self.first.as_ptr().cast::<u8>().wrapping_add(SMALL + number * HUGE_PAGE)
         }
 
         /// One element. Not as part of a slice: Miri would look at all of that for each access.
@@ -174,7 +216,6 @@ mod zeroed {
     #[cfg(all(target_os = "linux", not(miri)))]
     fn map(bytes: usize) -> (NonNull<u8>, Mapping) {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-        const HUGE_PAGE: usize = 2 << 20;
         let huge_bytes = bytes.saturating_sub(SMALL).next_multiple_of(HUGE_PAGE);
         let whole = huge_bytes.checked_add(SMALL + HUGE_PAGE).expect("fits the address space");
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -199,12 +240,74 @@ mod zeroed {
         (first, Mapping { start, bytes: whole })
     }
 
+    /// Whether small pages may be made huge ones: an administrator's "never" is heeded, which the call itself ignores.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn may_collapse() -> bool {
+        let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        setting.is_ok_and(|setting| !setting.contains("[never]"))
+    }
+
+    /// Makes one huge page of small ones, while everybody goes on; `false` if the system can't, before Linux 6.1. Where it
+    /// has no memory for it now, they stay small until it finds some.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn collapse(page: *mut u8) -> bool {
+        make_huge(page, 1);
+        // SAFETY: a page of our own mapping, in which nothing changes. Whoever reads or writes there waits for the copy.
+        let done = unsafe { libc::madvise(page.cast(), HUGE_PAGE, libc::MADV_COLLAPSE) };
+        done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
+    }
+
+    /// Has pages be huge ones when they are touched; those that were become huge in the system's own time.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn make_huge(page: *mut u8, count: usize) {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: advice on pages of our own mapping, which changes nothing that can be read there.
+        let _ = unsafe { madvise(page.cast(), count * HUGE_PAGE, Advice::LinuxHugepage) };
+    }
+
+    /// Has these huge pages be small ones, as far as nobody has touched them.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn make_small(page: *mut u8, count: usize) {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: advice on pages of our own mapping, which changes nothing that can be read there.
+        let _ = unsafe { madvise(page.cast(), count * HUGE_PAGE, Advice::LinuxNoHugepage) };
+    }
+
+    /// Provides the pages of so many bytes, which keep what they hold. Refusal only costs time later.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn provide(start: *mut u8, bytes: usize) {
+        use rustix::mm::{Advice, madvise};
+        let before = start.addr() % PAGE;
+        let start = start.wrapping_sub(before);
+        // SAFETY: pages of our own mapping, which are provided as a write that changes nothing would do it.
+        let _ = unsafe { madvise(start.cast(), bytes + before, Advice::LinuxPopulateWrite) };
+    }
+
     #[cfg(all(target_os = "linux", not(miri)))]
     fn unmap(mapping: &Mapping) {
         // SAFETY: invariant 2, and the owner is being dropped.
         let unmapped = unsafe { rustix::mm::munmap(mapping.start.as_ptr().cast(), mapping.bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping: {unmapped:?}");
     }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn may_collapse() -> bool {
+        false
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn collapse(_: *mut u8) -> bool {
+        false
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn make_huge(_: *mut u8, _: usize) {}
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn make_small(_: *mut u8, _: usize) {}
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn provide(_: *mut u8, _: usize) {}
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
     struct Mapping {
@@ -226,5 +329,47 @@ mod zeroed {
     fn unmap(mapping: &Mapping) {
         // SAFETY: allocated by `map` with this layout; its owner is being dropped.
         unsafe { std::alloc::dealloc(mapping.start.as_ptr(), mapping.layout) };
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Bytes of `table` that are in memory, as the system counts them by pages.
+    fn resident_bytes(table: &Zeroed<Bucket>) -> usize {
+        let start = std::ptr::from_ref(table.get(0)).addr();
+        let end = start + table.len() * size_of::<Bucket>();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("readable");
+        let (mut is_ours, mut kilobytes) = (false, 0);
+        for line in smaps.lines() {
+            if let Some((first, rest)) = line.split_once('-')
+                && let Ok(first) = usize::from_str_radix(first, 16)
+            {
+                let last = rest.split(' ').next().unwrap_or_default();
+                let last = usize::from_str_radix(last, 16).expect("an address");
+                is_ours = first < end && last > start;
+            } else if let Some(size) = line.strip_prefix("Rss:").filter(|_| is_ours) {
+                kilobytes += size.trim().trim_end_matches(" kB").parse::<usize>().expect("a size");
+            }
+        }
+        kilobytes << 10
+    }
+
+    #[test]
+    fn a_table_that_is_prepared_takes_what_it_uses_however_far_it_has_grown() {
+        const AHEAD: usize = 512;
+        let table = Zeroed::<Bucket>::reserve(1 << 18);
+        for number in 0..150_000 {
+            if number % AHEAD == 0 {
+                table.prepare(number, AHEAD);
+            }
+            drop(table.get(number).lock());
+            let used = (number + 1) * size_of::<Bucket>();
+            if number % 10_000 == 9_999 {
+                let resident = resident_bytes(&table);
+                assert!((used..used + (64 << 10)).contains(&resident), "{resident} for {used}");
+            }
+        }
     }
 }

@@ -302,7 +302,7 @@ impl Drop for EndsWithThread {
 /// Cleans up behind flushes, and forgets accesses older than an item can tell.
 fn sweep(shared: &Shared) {
     let mut sweeper = shared.cache.sweeper();
-    let mut to_start = SWEEPS_OF_START;
+    let (mut to_start, mut fills) = (SWEEPS_OF_START, true);
     while !shared.is_stopping.load(Ordering::Relaxed) {
         warm::keep_time(shared);
         let now = shared.clock.now();
@@ -318,11 +318,12 @@ fn sweep(shared: &Shared) {
             thread::yield_now();
         } else {
             to_start = to_start.saturating_sub(1);
+            let has_filled = std::mem::replace(&mut fills, !sweeper.evicts()) && !fills;
             sweeper.asleep(|| {
                 thread::sleep(SWEEP_EVERY);
-                if to_start == 1 {
-                    // The other threads have come up. Where the system doesn't say what is mapped it stays: a few
-                    // megabytes, which whoever else runs the program shares.
+                if to_start == 1 || has_filled {
+                    // The other threads have come up, or the cache is full for the first time. Where the system doesn't
+                    // say what is mapped it stays: a few megabytes, which whoever else runs the program shares.
                     let _ = guira_cache::release_code();
                 }
             });

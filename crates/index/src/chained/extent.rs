@@ -106,6 +106,24 @@ impl Home {
     /// Whether the rounds that such a bucket has been through are odd in number.
     #[inline]
     pub(super) fn is_odd(self) -> bool {
-        self.mask.count_ones() & 1 != 0
+        // A mask is `2^k - 1` and k the number of rounds. To count its ones takes a dozen instructions.
+        self.mask.wrapping_add(1) & ODD_POWERS != 0
+    }
+}
+
+/// The powers of two of odd exponents.
+const ODD_POWERS: u32 = 0xaaaa_aaaa;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_odd_where_the_ones_of_the_mask_are() {
+        for rounds in 0..=32_u32 {
+            let home = Home { position: 0, mask: u32::MAX.checked_shr(32 - rounds).unwrap_or(0) };
+            assert_eq!(home.mask.count_ones(), rounds);
+            assert_eq!(home.is_odd(), rounds % 2 == 1, "{rounds} rounds");
+        }
     }
 }

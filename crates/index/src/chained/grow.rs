@@ -167,13 +167,9 @@ impl<L: BucketLock> Chained<L> {
         })
     }
 
-    /// [`touch_ahead`](crate::Index::touch_ahead): writes to each page that the next `items` keys will need.
+    /// [`touch_ahead`](crate::Index::touch_ahead), for buckets and links.
     pub(super) fn touch_pages_ahead(&self, items: usize) {
-        let next = self.extent().buckets() as usize;
-        let end = next.saturating_add(items.div_ceil(SLOTS)).min(self.buckets.len());
-        for address in (next.max(self.buckets.first_huge())..end).step_by(BUCKETS_A_PAGE) {
-            self.buckets.get(address).touch();
-        }
+        self.buckets.prepare(self.extent().buckets() as usize, items.div_ceil(SLOTS));
         self.pool.touch_ahead(items / KEYS_A_LINK);
     }
 }
@@ -251,7 +247,5 @@ const BATCH: usize = if cfg!(any(miri, loom)) { 1 } else { 16 };
 const LINKS_FETCHED: usize = 3;
 /// The load that a background thread keeps: less, by what inserts add before it is back from a nap.
 const LOAD_PERCENT_AHEAD: usize = LOAD_PERCENT * 24 / 25;
-/// Buckets in the smallest page there may be.
-const BUCKETS_A_PAGE: usize = 4096 / 16;
 /// Keys for which one link comes to be needed, at load 1 (Poisson of mean 2: 0.38 links a bucket).
 const KEYS_A_LINK: usize = 5;

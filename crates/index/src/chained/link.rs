@@ -52,12 +52,6 @@ impl Link {
         self.locations[slot].store(at.0, Release);
     }
 
-    /// Has the page of this link, which nobody uses yet, provided: a write that keeps what is there, whatever it is.
-    pub(super) fn touch(&self) {
-        // Refused means that somebody has written here, and so needs no help.
-        let _ = self.word.compare_exchange(0, 0, Relaxed, Relaxed);
-    }
-
     /// Waits for the lock of this bucket, the one at `address`.
     #[inline]
     pub(super) fn lock<'a, L: BucketLock>(&'a self, lock: &'a L, address: u32) -> Locked<'a, L> {

@@ -64,10 +64,7 @@ impl Pool {
 
     /// Has the pages of the next `links` provided.
     pub(super) fn touch_ahead(&self, links: usize) {
-        let next = self.used() + 1;
-        let end = next.saturating_add(links).min(self.links.len());
-        let ahead = next.max(self.links.first_huge())..end;
-        ahead.step_by(LINKS_A_PAGE).for_each(|number| self.links.get(number).touch());
+        self.links.prepare(self.used() + 1, links);
     }
 
     /// The free links of every list; for when nobody writes.
@@ -164,8 +161,6 @@ fn unpack(word: u64) -> (u32, u32) {
 /// Fresh links taken at a time.
 const REFILL: u32 = if cfg!(any(loom, miri)) { 2 } else { 64 };
 const LOCK: u64 = 1 << 63;
-/// Links in the smallest page there may be.
-const LINKS_A_PAGE: usize = 4096 / size_of::<Link>();
 
 #[cfg(all(test, not(loom)))]
 mod tests {

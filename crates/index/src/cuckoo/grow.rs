@@ -65,16 +65,6 @@ impl Cuckoo {
         true
     }
 
-    /// [`Index::touch_ahead`](crate::Index::touch_ahead): locks and unlocks a bucket of each page.
-    pub(super) fn touch_buckets_ahead(&self, items: usize) {
-        let next = self.size().buckets() as usize;
-        let end = next.saturating_add(items.div_ceil(SLOTS)).min(self.buckets.len());
-        for address in (next.max(self.buckets.first_huge())..end).step_by(BUCKETS_A_PAGE) {
-            // A lock writes, which is what it takes, and keeps what is there.
-            drop(self.buckets.get(address).lock());
-        }
-    }
-
     /// Splits bucket p into p and the new one at the end. Only one thread does so at a time.
     fn split(&self, size: Size, items: &impl Items) {
         let (from, grown) = (size.next_split(), size.grown());
@@ -130,8 +120,6 @@ impl Residents {
     }
 }
 
-/// Buckets in the smallest page there may be.
-const BUCKETS_A_PAGE: usize = 4096 / 64;
 /// Splits with which one insert that finds no path helps itself, in vain if the keys collide.
 pub(super) const SPLITS_AN_INSERT: u32 = 8;
 /// Below this load, no path means that the keys collide, not that the table is small.

@@ -85,7 +85,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
         }
     }
 
-    /// [`Index::touch_ahead`]: writes to a line of each page into which the table would grow within so many inserts.
+    /// [`Index::touch_ahead`]: for the lines into which the table would grow within so many inserts.
     pub(super) fn touch_lines_ahead(&self, items: usize) {
         let in_use = self.lines_in_use();
         let mut lines = in_use;
@@ -98,10 +98,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
             }
             lines = grown as usize + Self::TAIL;
         }
-        for line in (in_use.max(self.lines.first_huge())..lines).step_by(LINES_A_PAGE) {
-            // A lock writes, which is what it takes, and keeps what is there.
-            drop(self.lines.get(line).lock());
-        }
+        self.lines.prepare(in_use, lines - in_use);
     }
 
     fn is_loaded(&self, percent: usize) -> bool {
@@ -275,5 +272,3 @@ const OWED_SHARE: usize = 64;
 /// Lines moved at once: 0.1 ms. So many by an insert that found no slot, and this often before it gives up.
 const LINES_AT_ONCE: usize = 512;
 const TRIES: u32 = 4;
-/// Lines in the smallest page there may be.
-const LINES_A_PAGE: usize = 4096 / 64;
