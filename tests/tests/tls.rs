@@ -335,3 +335,51 @@ fn a_key_that_only_root_may_read_is_told_at_the_start_and_at_a_refresh() {
     }
     fs::remove_dir_all(&dir).ok();
 }
+
+#[test]
+fn values_that_nobody_reads_stay_within_the_budget() {
+    const VALUE_BYTES: usize = 1_000_000;
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let setup = Setup::new("", flags);
+        let mut asking = setup.server.connect();
+        let values = [b'x', b'y'].map(|byte| vec![byte; VALUE_BYTES]);
+        assert_eq!(
+            values.each_ref().map(|v| asking.set(&format!("k{}", v[0]), v)),
+            ["STORED\r\n"; 2]
+        );
+        let limit: u64 =
+            asking.stat_word("stats guira", "unsent_limit_bytes").parse().expect("a number");
+        let before = setup.server.resident_bytes();
+        let request = format!("get{}\r\n", " k120 k121".repeat(10));
+        let mut clients: Vec<_> = (0..150)
+            .map(|_| {
+                let mut client = setup.connect();
+                client.try_ask(request.as_bytes(), b"").expect("it is sent");
+                client
+            })
+            .collect();
+        eventually("all have something", || asking.stat("cmd_get") >= 150);
+        let mut gets = 0;
+        eventually("the server sends no more", || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let now = asking.stat("cmd_get");
+            std::mem::replace(&mut gets, now) == now
+        });
+        // Beside the budget: what a connection over TLS takes, and what is free.
+        let taken = setup.server.resident_bytes().saturating_sub(before);
+        assert!(taken < limit + (64 << 20), "{flags:?}: {taken} more");
+        let refused = asking.stat_word("stats guira", "unsent_refused");
+        assert_eq!(refused, "0", "{flags:?}: nobody is closed");
+        for n in [0, 149] {
+            let all = clients[n].try_ask(b"mn\r\n", b"END\r\nMN\r\n").expect("all of it");
+            let mut rest = &all[..];
+            for value in values.iter().cycle().take(20) {
+                let head = format!("VALUE k{} 0 {VALUE_BYTES}\r\n", value[0]);
+                rest = rest.strip_prefix(head.as_bytes()).expect("a head");
+                assert!(rest.starts_with(value), "{flags:?}: {n} got another value");
+                rest = &rest[VALUE_BYTES + 2..];
+            }
+            assert_eq!(rest, b"END\r\nMN\r\n");
+        }
+    }
+}

@@ -128,7 +128,7 @@ impl<'c, I: Index> Handle<'c, I> {
 
     /// Ends the turn: whatever was retired before may be reused once the other threads did the same.
     /// Cost: a load and a store, if nothing was retired.
-    #[inline]
+    #[inline(always)]
     pub fn quiesce(&mut self) {
         self.close_turn();
         self.cache.epochs.quiesce(self.slot);

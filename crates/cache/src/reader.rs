@@ -104,11 +104,21 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
+    /// A keyed hash of an item's value, by which a later turn knows it again.
+    pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
+        item.value_parts().fold(item.value_bytes() as u64, |digest, part| {
+            (digest ^ self.cache.hash(part).0).wrapping_mul(DIGEST_FACTOR)
+        })
+    }
+
     /// Whatever the index has for the key, dead or alive.
     #[inline(always)]
-    pub(crate) fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
+    pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
         let slab = &self.cache.slab;
         let at = self.cache.index.get(key.hash, |at| ItemRef::is_key(slab, at, key.bytes))?;
         Some(ItemRef::new(slab, at))
     }
 }
+
+/// Odd, so that the order of a value's parts counts and nothing of them is lost.
+const DIGEST_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -77,6 +77,7 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
             shared.cache.reset_stats();
             shared.gauges.reset();
             shared.unfinished.reset();
+            shared.unsent.reset();
             shared.detail.clear();
             shared.crawler.reset();
             shared.watch.reset();

@@ -7,7 +7,8 @@
 //! ```
 //! # Invariants
 //! 1. While `unsent` holds bytes nothing is received and nothing executed: a client that doesn't
-//!    read is not read from (back-pressure), and holds at most half a MiB of replies and one value.
+//!    read is not read from (back-pressure), and holds at most half a MiB of replies and one value, or far less where
+//!    such clients are many (`crate::replies`).
 //! 2. Input and output buffers belong to the worker; a connection keeps a piece of a request, or what
 //!    it didn't get to. An idle one holds neither.
 //! 3. A request is taken off the input only when it is answered, or its state says where it stands.
@@ -30,11 +31,12 @@ pub(crate) mod tests;
 pub(crate) use stream::Stream;
 
 use crate::batch::{Line, Packet, Piece};
+use crate::budget::Charge;
 use crate::execute::{Executor, Fed};
 use crate::output::{Mark, Output, Unsent};
+use crate::replies::{self, FREE_BYTES};
 use crate::roster::{Doing, Seat};
 use crate::settings::Protocol;
-use crate::unfinished::Charge;
 use crate::watch::CloseReason;
 use crate::worker::Turn;
 use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
@@ -64,6 +66,8 @@ pub(crate) struct Connection {
     interest: Interest,
     /// There are requests at hand that it didn't get to.
     has_backlog: bool,
+    /// Its replies were long when it was served last; so they may be before its first.
+    has_long_replies: bool,
     /// It ends because what came was no request, or because the socket failed.
     is_broken: bool,
     /// Since when the request at hand waits for memory, in milliseconds of the system's clock.
@@ -73,6 +77,8 @@ pub(crate) struct Connection {
     last_request_s: u32,
     /// What it is charged for the request that isn't whole.
     pub(crate) charge: Charge,
+    /// What it is charged for replies that the client has yet to take.
+    pub(crate) unsent_charge: Charge,
 }
 
 /// Where in the stream of requests a connection stands.
@@ -204,11 +210,13 @@ impl Connection {
             unsent: Unsent::default(),
             interest: Interest::Read,
             has_backlog: false,
+            has_long_replies: true,
             is_broken: false,
             waits_since_ms: None,
             flush_asked: None,
             last_request_s: now,
             charge: Charge::default(),
+            unsent_charge: Charge::default(),
         }
     }
 
@@ -247,8 +255,7 @@ impl Connection {
 
     fn try_serve(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> io::Result<Next> {
         if !self.unsent.is_empty() {
-            let sent = self.unsent.send(self.stream.as_fd())?;
-            turn.handle.count_many(Counter::BytesWritten, sent as u64);
+            self.send_on(turn, rooms)?;
             if !self.unsent.is_empty() {
                 return Ok(Next::Wait(Interest::Write));
             }
@@ -281,6 +288,34 @@ impl Connection {
         self.work_on(turn, rooms, input, done)
     }
 
+    /// Sends what waits for the client to take it.
+    #[cold]
+    fn send_on(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> io::Result<()> {
+        let mut sent = self.unsent.send(self.stream.as_fd())?;
+        if let Some(held) = self.unsent.take_held() {
+            let mut output = Output::new(std::mem::take(&mut rooms.replies));
+            if !output.resume(&held, turn) {
+                turn.shared.unsent.count_refused();
+                return Err(io::Error::other("a value of which it has a part is gone"));
+            }
+            let (wire, unsent) = (&mut rooms.wire, &mut self.unsent);
+            sent += self.stream.send(&mut output, wire, unsent, turn)?;
+            rooms.replies = output.into_bytes();
+        }
+        self.count_sent(sent, turn);
+        Ok(())
+    }
+
+    /// Counts what was sent, and takes it from what may be sent in this turn, if it is much.
+    #[inline]
+    fn count_sent(&mut self, sent: usize, turn: &Turn<'_>) {
+        turn.handle.count_many(Counter::BytesWritten, sent as u64);
+        if sent >= LONG_BYTES || self.has_long_replies {
+            self.has_long_replies = sent >= LONG_BYTES;
+            turn.bulk_left.set(turn.bulk_left.get().saturating_sub(sent));
+        }
+    }
+
     /// Works on what is in `input` behind its first `done` bytes, and keeps the rest.
     #[inline]
     fn work_on(
@@ -308,6 +343,9 @@ impl Connection {
         let mut executor = Executor::new(turn, output, self.fd());
         executor.flush_asked = self.flush_asked;
         executor.can_be_fed = true;
+        if replies::is_scarce(&turn.shared.unsent, 0) || turn.bulk_left.get() == 0 {
+            executor.queue_less();
+        }
         executor.can_wait =
             self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX);
         let next = loop {
@@ -321,8 +359,9 @@ impl Connection {
                 self.is_broken = true;
                 break Next::Close;
             }
-            let sent = self.stream.send(&mut executor.output, &mut rooms.wire, &mut self.unsent)?;
-            turn.handle.count_many(Counter::BytesWritten, sent as u64);
+            let (wire, unsent) = (&mut rooms.wire, &mut self.unsent);
+            let sent = self.stream.send(&mut executor.output, wire, unsent, turn)?;
+            self.count_sent(sent, turn);
             executor.record_observed();
             self.has_backlog = !matches!(step, Step::Piece(_) | Step::Close);
             match step {
@@ -338,8 +377,9 @@ impl Connection {
                 break Next::Wait(Interest::Write);
             }
             match step {
-                Step::More | Step::Full | Step::Fed | Step::Overrun => {}
-                Step::Spent => {
+                Step::More | Step::Fed | Step::Overrun => {}
+                Step::Full if turn.bulk_left.get() > 0 => {}
+                Step::Spent | Step::Full => {
                     turn.handle.count(Counter::ConnYields);
                     break Next::Again;
                 }
@@ -415,9 +455,15 @@ impl Connection {
         !self.input.is_empty()
     }
 
-    /// Bytes that the client has yet to take.
+    /// Bytes that it is charged for replies that the client has yet to take.
+    #[inline]
     pub(crate) fn unsent_bytes(&self) -> usize {
-        self.unsent.len()
+        let bytes = self.unsent.memory_bytes();
+        if bytes > FREE_BYTES { bytes } else { 0 }
+    }
+
+    pub(crate) fn has_long_replies(&self) -> bool {
+        self.has_long_replies
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -470,6 +516,8 @@ pub(crate) fn clock_ms() -> u64 {
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
+/// Bytes from which on what is sent at once is long.
+const LONG_BYTES: usize = 16 << 10;
 /// How long a request may wait for memory, without any coming, before it is told that there is none.
 /// Other threads' turns are far shorter, even when they wait for a core.
 const WAIT_MS_MAX: u64 = 500;

@@ -5,7 +5,7 @@
 //!
 //! # Shares
 //! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
-//! most [`OUTPUT_MAX`] and one value before it sends. A multiget of 500,000 keys is so answered in
+//! most [`OUTPUT_MAX`] and one value before it sends, and less while unsent replies are many (`crate::replies`). A multiget of 500,000 keys is so answered in
 //! pieces, and the other connections of the thread wait for one piece, not for all. `stats` and the like cost as much as
 //! hundreds of gets: of these all connections together have one in a turn ([`Executor::puts_off`]).
 
@@ -23,7 +23,8 @@ use crate::batch::{Line, prefetch_keys};
 use crate::detail::Event;
 use crate::feed::Feed;
 use crate::measure::Observed;
-use crate::output::Output;
+use crate::output::{BORROW_FROM_BYTES, Output};
+use crate::replies::QUEUED_SCARCE_MAX;
 use crate::version::VERSION;
 use crate::worker::Turn;
 use guira_cache::{
@@ -52,6 +53,8 @@ pub(crate) struct Executor<'t> {
     pub(crate) fed: Option<Fed>,
     requests_left: usize,
     keys_left: usize,
+    /// Replies with what they borrow are sent from this size on.
+    queued_max: usize,
     is_put_off: bool,
 }
 
@@ -94,8 +97,15 @@ impl<'t> Executor<'t> {
             fed: None,
             requests_left: turn.shared.allowance.requests,
             keys_left: turn.shared.allowance.keys,
+            queued_max: OUTPUT_MAX,
             is_put_off: false,
         }
+    }
+
+    /// Has less queued before it is sent, because what the socket doesn't take can't be kept.
+    #[cold]
+    pub(crate) fn queue_less(&mut self) {
+        self.queued_max = QUEUED_SCARCE_MAX;
     }
 
     pub(crate) fn handle(&self) -> &'t Handle<'t> {
@@ -139,7 +149,7 @@ impl<'t> Executor<'t> {
 
     /// Whether enough is queued to be sent first.
     pub(crate) fn is_full(&self) -> bool {
-        self.output.bytes.len() >= OUTPUT_COPIED_MAX || self.output.len() >= OUTPUT_MAX
+        self.output.bytes.len() >= OUTPUT_COPIED_MAX || self.output.len() >= self.queued_max
     }
 
     /// Whether the connection had its share of the turn.
@@ -151,9 +161,7 @@ impl<'t> Executor<'t> {
     /// each request has its own reply, as over UDP, it can't be put off.
     #[cold]
     pub(crate) fn puts_off(&mut self) -> bool {
-        let left = self.turn.costly_left.get();
-        self.turn.costly_left.set(left.saturating_sub(1));
-        self.is_put_off = left == 0 && self.can_be_fed;
+        self.is_put_off = !self.turn.costly.take() && self.can_be_fed;
         self.is_put_off
     }
 
@@ -324,8 +332,8 @@ impl<'t> Executor<'t> {
     #[inline]
     fn bare_value(&mut self, item: &ItemRef<'t>) {
         match item.value() {
-            Some(value) => self.output.value(value),
-            None => item.value_parts().for_each(|part| self.output.value(part)),
+            Some(value) if value.len() < BORROW_FROM_BYTES => self.say(value),
+            _ => self.output.lend(item),
         }
     }
 
@@ -450,5 +458,5 @@ fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
 const KEYS_PREFETCHED: usize = 32;
 /// Copied replies are sent from this size on.
 const OUTPUT_COPIED_MAX: usize = 64 << 10;
-/// Replies with what they borrow are sent from this size on.
+/// Replies with what they borrow are sent from this size on, unless memory for them is scarce.
 const OUTPUT_MAX: usize = 512 << 10;

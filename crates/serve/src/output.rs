@@ -6,16 +6,22 @@
 //! ```
 //! One output serves all connections of a worker in turn; it borrows items for at most a turn. What
 //! the socket doesn't take is copied into the connection, so a reply that outlives its turn owns
-//! its bytes.
+//! its bytes; but where memory for these is scarce a large value is looked up again (held.rs).
 //!
 //! # Costs
 //! One `send` a batch (`sendmsg` with a slice for each borrowed value and the bytes between them).
 //! Copying 8 KiB costs about what the extra slice does; larger values are borrowed.
 
+mod held;
+
+pub(crate) use held::Held;
+
+use held::Lent;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{self, IoSlice};
+use std::ops::Range;
 
 /// Replies of one connection, not yet sent.
 pub(crate) struct Output<'h> {
@@ -24,13 +30,15 @@ pub(crate) struct Output<'h> {
     /// Values to send before `bytes[at]`, by rising `at`.
     borrowed: Vec<(usize, &'h [u8])>,
     borrowed_bytes: usize,
+    /// The last item of which it borrows the value.
+    lent: Option<Lent<'h>>,
 }
 
 impl<'h> Output<'h> {
     /// An empty output that appends to `bytes`, of which the room is reused.
     pub(crate) fn new(mut bytes: Vec<u8>) -> Output<'h> {
         bytes.clear();
-        Output { bytes, borrowed: Vec::new(), borrowed_bytes: 0 }
+        Output { bytes, borrowed: Vec::new(), borrowed_bytes: 0, lent: None }
     }
 
     /// Queues a piece of a value: a copy if it is small, else the piece itself.
@@ -54,6 +62,7 @@ impl<'h> Output<'h> {
         self.bytes.truncate(to.bytes);
         let taken_back = self.borrowed.drain(to.borrowed..);
         self.borrowed_bytes -= taken_back.map(|(_, piece)| piece.len()).sum::<usize>();
+        self.lent = None;
     }
 
     /// Bytes queued, copied and borrowed.
@@ -62,26 +71,17 @@ impl<'h> Output<'h> {
         self.bytes.len() + self.borrowed_bytes
     }
 
-    /// Sends what is queued, behind what `unsent` holds from before. What the socket doesn't take
-    /// is left in `unsent`. The bytes sent.
+    /// Sends what is queued. The bytes that the socket took.
     ///
     /// # Errors
     /// The connection is broken.
-    pub(crate) fn send(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        unsent: &mut Unsent,
-    ) -> io::Result<usize> {
-        let mut sent = 0;
-        if unsent.is_empty() && self.len() > 0 {
-            sent = if self.borrowed.is_empty() {
-                send_once(socket, &[IoSlice::new(&self.bytes)])?
-            } else {
-                self.send_slices(socket)?
-            };
+    #[inline]
+    pub(crate) fn send(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        match (self.borrowed.is_empty(), self.bytes.is_empty()) {
+            (true, true) => Ok(0),
+            (true, false) => send_once(socket, &[IoSlice::new(&self.bytes)]),
+            (false, _) => self.send_slices(socket),
         }
-        self.keep_from(sent, unsent);
-        Ok(sent)
     }
 
     fn send_slices(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
@@ -110,17 +110,16 @@ impl<'h> Output<'h> {
             .filter(|slice| !slice.is_empty())
     }
 
-    /// Moves everything after the first `sent` bytes into `unsent` and empties the output.
-    fn keep_from(&mut self, sent: usize, unsent: &mut Unsent) {
-        if sent < self.len() {
-            let mut skip = sent;
-            for slice in self.slices() {
-                let skipped = skip.min(slice.len());
-                skip -= skipped;
-                unsent.bytes.extend_from_slice(&slice[skipped..]);
-            }
+    /// Appends a piece of the queue to `to`.
+    fn copy(&self, piece: Range<usize>, to: &mut Vec<u8>) {
+        to.reserve_exact(piece.len());
+        let mut at = 0;
+        for slice in self.slices() {
+            let (start, end) = (at, at + slice.len());
+            at = end;
+            let within = piece.start.clamp(start, end)..piece.end.clamp(start, end);
+            to.extend_from_slice(&slice[within.start - start..within.end - start]);
         }
-        self.clear();
     }
 
     /// Empties the output.
@@ -128,6 +127,7 @@ impl<'h> Output<'h> {
         self.bytes.clear();
         self.borrowed.clear();
         self.borrowed_bytes = 0;
+        self.lent = None;
     }
 
     /// All queued bytes in one piece, borrowed ones copied.
@@ -160,41 +160,50 @@ pub(crate) struct Mark {
 pub(crate) struct Unsent {
     bytes: Vec<u8>,
     sent: usize,
+    /// What follows, while it is in the cache.
+    held: Option<Box<Held>>,
 }
 
 impl Unsent {
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes.is_empty() && self.held.is_none()
     }
 
     /// Takes `bytes` to send; it held none.
     pub(crate) fn fill(&mut self, bytes: Vec<u8>) {
         debug_assert!(self.is_empty(), "what waits goes first");
-        *self = Unsent { bytes, sent: 0 };
+        *self = Unsent { bytes, sent: 0, held: None };
     }
 
     /// Keeps `bytes` behind what there is.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        debug_assert!(self.held.is_none(), "nothing overtakes what is held");
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes of memory held.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Bytes of memory that it takes.
+    #[inline]
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.held.as_ref().map_or(0, |held| held.memory_bytes())
     }
 
-    /// Sends on. The bytes sent; the room is given back once all are.
+    /// What is to be sent once all bytes are, if they are.
+    pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
+        if self.bytes.is_empty() { self.held.take() } else { None }
+    }
+
+    /// Sends on. The bytes sent; their room is given back once all are.
     ///
     /// # Errors
     /// The connection is broken.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        if self.is_empty() {
+        if self.bytes.is_empty() {
             return Ok(0);
         }
         let sent = send_once(socket, &[IoSlice::new(&self.bytes[self.sent..])])?;
         self.sent += sent;
         if self.sent == self.bytes.len() {
-            *self = Unsent::default();
+            (self.bytes, self.sent) = (Vec::new(), 0);
         }
         Ok(sent)
     }
@@ -218,7 +227,7 @@ pub(crate) fn send_once(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::R
 }
 
 /// Pieces from this size on are borrowed.
-const BORROW_FROM_BYTES: usize = 8 << 10;
+pub(crate) const BORROW_FROM_BYTES: usize = 8 << 10;
 /// What the system takes in one call (`IOV_MAX` is 1,024).
 const SLICES_MAX: usize = 512;
 /// Room that stays with the worker between turns.
@@ -232,7 +241,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// Sends `output` over a socket pair; what arrives, in order.
-    fn arrived(mut output: Output<'_>) -> Vec<u8> {
+    fn arrived(output: &Output<'_>) -> Vec<u8> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let reader = std::thread::spawn(move || {
@@ -241,7 +250,8 @@ mod tests {
             all
         });
         let mut unsent = Unsent::default();
-        output.send(ours.as_fd(), &mut unsent).unwrap();
+        let sent = output.send(ours.as_fd()).unwrap();
+        output.copy(sent..output.len(), &mut unsent.bytes);
         while !unsent.is_empty() {
             unsent.send(ours.as_fd()).unwrap();
         }
@@ -264,7 +274,7 @@ mod tests {
             }
         }
         assert_eq!(output.len(), want.len());
-        assert!(arrived(output) == want);
+        assert!(arrived(&output) == want);
     }
 
     #[test]
@@ -275,21 +285,6 @@ mod tests {
             output.bytes.push(b'v');
             output.value(&value);
         }
-        assert_eq!(arrived(output).len(), 2 * SLICES_MAX * (BORROW_FROM_BYTES + 1));
-    }
-
-    #[test]
-    fn nothing_overtakes_what_a_client_has_not_taken_yet() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut unsent = Unsent { bytes: b"first ".to_vec(), sent: 0 };
-        let mut output = Output::new(Vec::new());
-        output.bytes.extend_from_slice(b"second");
-        assert_eq!(output.send(ours.as_fd(), &mut unsent).unwrap(), 0);
-        unsent.send(ours.as_fd()).unwrap();
-        assert!(unsent.is_empty());
-        drop(ours);
-        let mut all = String::new();
-        theirs.read_to_string(&mut all).unwrap();
-        assert_eq!(all, "first second");
+        assert_eq!(arrived(&output).len(), 2 * SLICES_MAX * (BORROW_FROM_BYTES + 1));
     }
 }

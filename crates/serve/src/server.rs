@@ -23,10 +23,9 @@ use crate::shared::{Bell, Gauges, Mailbox, Shared};
 use crate::sockets::{self, Sockets};
 use crate::tls::Tls;
 use crate::udp::{Budget, Datagrams};
-use crate::unfinished::Unfinished;
 use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{daemon, http, privileges, standby, warm};
+use crate::{daemon, http, privileges, replies, standby, unfinished, warm};
 use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
 use guira_proto::WatchKinds;
@@ -216,7 +215,8 @@ pub(crate) fn share(
             settings.extended.udp_budget_bytes,
             settings.extended.udp_known_budget_bytes,
         ),
-        unfinished: Unfinished::new(&settings),
+        unfinished: unfinished::budget(&settings),
+        unsent: replies::budget(&settings),
         measures: (0..settings.threads).map(|_| Measures::default()).collect(),
         mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
         is_stopping: AtomicBool::new(false),

@@ -2,6 +2,7 @@
 
 use crate::allowance::Allowance;
 use crate::auth::Auth;
+use crate::budget::ByteBudget;
 use crate::clock::Clock;
 use crate::crawler::Crawler;
 use crate::detail::Detail;
@@ -14,7 +15,6 @@ use crate::roster::Roster;
 use crate::settings::Settings;
 use crate::tls::Tls;
 use crate::udp::Budget;
-use crate::unfinished::Unfinished;
 use crate::watch::Watch;
 use guira_cache::Cache;
 use guira_log::Log;
@@ -47,7 +47,9 @@ pub(crate) struct Shared {
     /// What sources of datagrams may be sent.
     pub(crate) budget: Budget,
     /// What requests that aren't whole may hold.
-    pub(crate) unfinished: Unfinished,
+    pub(crate) unfinished: ByteBudget,
+    /// What replies may hold that clients have yet to take.
+    pub(crate) unsent: ByteBudget,
     /// Set before `stop` rings, for threads that look rather than wait.
     pub(crate) is_stopping: AtomicBool,
     /// Rings once when the server stops gracefully: no new connections, finish, go.

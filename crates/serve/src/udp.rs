@@ -144,6 +144,7 @@ const KEY_BYTES: usize = 1024;
 mod tests {
     use super::*;
     use crate::connection::tests::shared;
+    use crate::worker::PutOff;
     use std::cell::Cell;
     use std::net::UdpSocket;
 
@@ -153,8 +154,9 @@ mod tests {
         let handle = shared.cache.handle();
         let now = shared.clock.now();
         let watched = shared.watch.kinds();
-        let (shared, handle, costly_left) = (&shared, &handle, &Cell::new(1));
-        let turn = Turn { shared, handle, now, costly_left, watched, sample: None };
+        let (shared, handle, costly) = (&shared, &handle, &PutOff::new(1));
+        let bulk_left = &Cell::new(0);
+        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample: None };
         let ours = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.connect(ours.local_addr().unwrap()).unwrap();

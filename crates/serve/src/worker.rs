@@ -9,22 +9,28 @@
 //! 2. `again` holds the connections that have requests at hand that they didn't get to; their
 //!    events are left alone until they have.
 //! 3. At most [`HANDSHAKES_A_TURN`] connections go on with their TLS handshakes in a turn: each may cost a signature, a
-//!    millisecond in which all others wait. The rest is `put_off`, and its events are left alone meanwhile.
+//!    millisecond in which all others wait. The rest is put off (`put_off.rs`), and its events are left alone meanwhile.
 //! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
 //!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
-//! 5. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
+//! 5. Once [`BULK_BYTES_A_TURN`] of long replies were sent in a turn, connections that had such replies last wait for the
+//!    next (worker/limits.rs), so that those who ask for little have theirs soon.
+//! 6. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
 //!
 //! # Costs
 //! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
 //! every sixteenth turn a finer one too (measure.rs).
 
+mod limits;
+mod put_off;
+
+pub(crate) use put_off::PutOff;
+
+use crate::budget::Queue;
 use crate::connection::{Connection, Interest, Next, Rooms, Stream, clock_ms};
 use crate::listener::Arrival;
 use crate::measure::Sample;
-use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::udp::Datagrams;
-use crate::unfinished::{Queue, STALLED_S};
 use crate::watch::{CloseReason, Event};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
@@ -51,12 +57,12 @@ pub(crate) struct Worker<'s> {
     again: Vec<usize>,
     patience: Patience,
     rooms: Rooms,
-    /// Bytes that clients of this worker have yet to take.
-    unsent_bytes: usize,
     /// Connections that keep a piece of a request.
     pieces: usize,
     /// Connections that hold memory for a request that isn't whole.
     unfinished: Queue,
+    /// Connections that hold memory for replies that their clients have yet to take.
+    unsent: Queue,
     now: u32,
     turns: u32,
     sample: Option<Sample<'s>>,
@@ -65,14 +71,12 @@ pub(crate) struct Worker<'s> {
     first_words_until_ms: Option<u64>,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
-    /// Connections whose handshakes go on in a later turn, in the order in which they came.
-    put_off: VecDeque<usize>,
-    /// How many handshakes may go on in this turn.
-    handshakes_left: usize,
-    /// Connections whose costly commands wait for a later turn, in the order in which they came.
-    costly: VecDeque<usize>,
-    /// How many costly commands may be executed in this turn.
-    costly_left: Cell<usize>,
+    /// Connections whose handshakes go on in a later turn.
+    shaking: PutOff,
+    /// Connections whose costly commands are executed in a later turn.
+    costly: PutOff,
+    /// Bytes of long replies that may still be sent in this turn.
+    bulk_left: Cell<usize>,
     /// Connections that wait, and until which millisecond of the system's clock.
     paused: VecDeque<(u64, usize)>,
     /// When handshakes must be over, soonest first, and the places of their connections.
@@ -85,8 +89,10 @@ pub(crate) struct Turn<'t> {
     pub(crate) handle: &'t Handle<'t>,
     /// The second of this turn.
     pub(crate) now: u32,
-    /// How many costly commands may still be executed in it, over all connections.
-    pub(crate) costly_left: &'t Cell<usize>,
+    /// Whose costly commands wait for a later one, and how many may still be executed in it.
+    pub(crate) costly: &'t PutOff,
+    /// Bytes of long replies that may still be sent in it, over all connections.
+    pub(crate) bulk_left: &'t Cell<usize>,
     /// What watchers want to be told of.
     pub(crate) watched: WatchKinds,
     /// What is measured of it, if it is one of the sample.
@@ -124,19 +130,18 @@ impl<'s> Worker<'s> {
             again: Vec::new(),
             patience: Patience::Long,
             rooms: Rooms::default(),
-            unsent_bytes: 0,
             pieces: 0,
             unfinished: Queue::default(),
+            unsent: Queue::default(),
             now: shared.clock.now(),
             turns: 0,
             sample: None,
             is_stopping: false,
             first_words_until_ms: None,
             searched_idle_s: 0,
-            put_off: VecDeque::new(),
-            handshakes_left: 0,
-            costly: VecDeque::new(),
-            costly_left: Cell::new(0),
+            shaking: PutOff::new(HANDSHAKES_A_TURN),
+            costly: PutOff::new(COSTLY_A_TURN),
+            bulk_left: Cell::new(0),
             paused: VecDeque::new(),
             handshakes: VecDeque::new(),
         })
@@ -166,17 +171,18 @@ impl<'s> Worker<'s> {
     }
 
     fn turn(&mut self) -> io::Result<()> {
-        let unfinished = std::mem::take(&mut self.again);
+        let mut unfinished = std::mem::take(&mut self.again);
         self.wait()?;
         self.now = self.shared.clock.now();
         self.handle.tick(self.now);
         self.turns = self.turns.wrapping_add(1);
         self.sample = self.shared.measures[self.number].sample(self.turns);
-        let put_off = self.put_off.len().min(HANDSHAKES_A_TURN);
-        self.handshakes_left = HANDSHAKES_A_TURN - put_off;
-        let costly = self.costly.len().min(COSTLY_A_TURN);
-        self.costly_left.set(COSTLY_A_TURN - costly);
+        let has_run_out = self.bulk_left.replace(BULK_BYTES_A_TURN) == 0;
+        let (handshakes, costly) = (self.shaking.begin_turn(), self.costly.begin_turn());
         let mut events = std::mem::take(&mut self.events);
+        if has_run_out {
+            self.change_order(&mut unfinished, &mut events);
+        }
         for event in events.drain(..) {
             let (data, ready) = (event.data, event.flags);
             match data.u64() {
@@ -195,37 +201,45 @@ impl<'s> Worker<'s> {
         for place in unfinished {
             self.serve(place, None);
         }
-        self.go_on(put_off, costly);
-        self.handle.quiesce();
+        if handshakes + costly > 0 {
+            self.go_on(handshakes, costly);
+        }
+        if !self.paused.is_empty() {
+            self.end_pauses();
+        }
         self.close_idle();
         self.close_half_open();
         self.close_silent();
         Ok(())
     }
 
-    /// Goes on with so many handshakes and so many costly commands that were put off, and with those who have waited.
+    /// Goes on with so many handshakes and so many costly commands that were put off.
+    #[cold]
     fn go_on(&mut self, handshakes: usize, costly: usize) {
-        for _ in 0..handshakes {
-            let Some(place) = self.put_off.pop_front() else { break };
-            self.serve(place, None);
-        }
-        for _ in 0..costly {
-            let Some(place) = self.costly.pop_front() else { break };
-            self.costly_left.set(1);
-            self.serve(place, None);
-        }
-        if !(self.put_off.is_empty() && self.costly.is_empty()) {
+        self.go_on_with(handshakes, |worker| &mut worker.shaking);
+        self.go_on_with(costly, |worker| &mut worker.costly);
+        if !(self.shaking.is_empty() && self.costly.is_empty()) {
             self.patience = Patience::None;
-        }
-        if !self.paused.is_empty() {
-            let now_ms = clock_ms();
-            while let Some((_, place)) = self.paused.pop_front_if(|paused| paused.0 <= now_ms) {
-                self.serve(place, None);
-            }
         }
     }
 
-    /// Waits for events: not at all if a connection has requests at hand, a moment if all such
+    /// Goes on with those who have waited long enough.
+    #[cold]
+    fn end_pauses(&mut self) {
+        let now_ms = clock_ms();
+        while let Some((_, place)) = self.paused.pop_front_if(|paused| paused.0 <= now_ms) {
+            self.serve(place, None);
+        }
+    }
+
+    fn go_on_with(&mut self, due: usize, kind: impl Fn(&mut Self) -> &mut PutOff) {
+        for _ in 0..due {
+            let Some(place) = kind(self).next() else { break };
+            self.serve(place, None);
+        }
+    }
+
+    /// Ends the turn before and waits for events: not at all if a connection has requests at hand, a moment if all such
     /// wait for memory, else as long as it takes.
     fn wait(&mut self) -> io::Result<()> {
         let timeout = match self.patience {
@@ -246,7 +260,10 @@ impl<'s> Worker<'s> {
         let mut wait =
             || epoll::wait(queue, rustix::buffer::spare_capacity(events), timeout.as_ref());
         let waited = match self.patience {
-            Patience::None => wait(),
+            Patience::None => {
+                self.handle.quiesce();
+                wait()
+            }
             _ => self.handle.asleep(wait),
         };
         self.patience = Patience::Long;
@@ -258,12 +275,15 @@ impl<'s> Worker<'s> {
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
+        if self.bulk_left.get() == 0 && self.waits_as_bulk(place, ready.is_none()) {
+            return;
+        }
         // Whoever shakes hands is among these, so the others needn't be looked at.
-        if !self.handshakes.is_empty() && ready.is_some() && self.puts_off(place) {
+        if !self.handshakes.is_empty() && self.puts_off(place) {
             return self.register(place, Interest::Turn);
         }
         if self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready)) {
-            self.keep_budget();
+            self.keep_budgets();
         }
     }
 
@@ -274,36 +294,16 @@ impl<'s> Worker<'s> {
         if connection.is_none_or(|connection| connection.handshake_ends_s().is_none()) {
             return false;
         }
-        if self.handshakes_left > 0 {
-            self.handshakes_left -= 1;
+        if self.shaking.take() {
             return false;
         }
-        self.put_off.push_back(place);
+        self.shaking.put_off(place);
         self.patience = Patience::None;
         self.shared.gauges.handshake_put_off();
         true
     }
 
-    /// Refuses requests that aren't whole, until the others are within their budget.
-    #[cold]
-    fn keep_budget(&mut self) {
-        while self.shared.unfinished.is_used_up() {
-            let Some((first, last)) = self.unfinished.ends() else { break };
-            let since_s =
-                |connection: &Connection| self.now.saturating_sub(connection.last_request_s());
-            let is_stalled =
-                self.connections[first].as_deref().is_some_and(|c| since_s(c) > STALLED_S);
-            let place = if is_stalled { first } else { last };
-            self.shared.unfinished.count_refused();
-            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms));
-            if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
-                self.close(place, CloseReason::Error);
-            }
-        }
-    }
-
-    /// Has one connection do something, and sees to what it wants next. Whether it holds more for a request that isn't
-    /// whole.
+    /// Has one connection do something, and sees to what it wants next. Whether it holds more of what budgets are for.
     #[inline]
     fn work(
         &mut self,
@@ -312,11 +312,11 @@ impl<'s> Worker<'s> {
     ) -> bool {
         // A connection may have closed since the event, or since it was put off.
         let Some(connection) = &mut self.connections[place] else { return false };
-        let (shared, sample, costly_left) = (self.shared, self.sample, &self.costly_left);
+        let (shared, sample) = (self.shared, self.sample);
+        let (costly, bulk_left) = (&self.costly, &self.bulk_left);
         let watched = shared.watch.kinds();
         let (handle, now) = (&self.handle, self.now);
-        let turn = Turn { shared, handle, now, costly_left, watched, sample };
-        let before = connection.unsent_bytes();
+        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample };
         let kept_piece = connection.keeps_piece();
         if watched.meets(WatchKinds::EVICTIONS) {
             self.handle.note_evictions(self.now);
@@ -324,11 +324,6 @@ impl<'s> Worker<'s> {
         let mut next = what(connection, &turn, &mut self.rooms);
         if watched.meets(WatchKinds::EVICTIONS) {
             self.shared.watch.tell_evictions(&self.handle, self.now, &self.shared.mailboxes);
-        }
-        let after = connection.unsent_bytes();
-        self.unsent_bytes = self.unsent_bytes + after - before;
-        if after > before && self.unsent_bytes > unsent_bytes_max(&self.shared.settings) {
-            next = Next::Close;
         }
         let keeps_piece = connection.keeps_piece();
         self.pieces = self.pieces + usize::from(keeps_piece) - usize::from(kept_piece);
@@ -341,8 +336,13 @@ impl<'s> Worker<'s> {
             let charge = (&mut connection.charge, place);
             self.unfinished.charge(charge, holds, &self.shared.unfinished);
         }
+        let (kept, keeps) = (connection.unsent_charge.bytes, connection.unsent_bytes());
+        if keeps != kept {
+            let charge = (&mut connection.unsent_charge, place);
+            self.unsent.charge(charge, keeps, &self.shared.unsent);
+        }
         self.settle(place, next);
-        holds > held
+        holds > held || keeps > kept
     }
 
     /// Sees to what a connection wants next.
@@ -371,7 +371,7 @@ impl<'s> Worker<'s> {
                 }
             }
             Next::PutOff => {
-                self.costly.push_back(place);
+                self.costly.put_off(place);
                 self.patience = Patience::None;
                 self.register(place, Interest::Turn);
             }
@@ -417,10 +417,11 @@ impl<'s> Worker<'s> {
     fn serve_datagrams(&mut self, at: usize) {
         // The server may have stopped since the event.
         let Some(socket) = self.datagrams.get_mut(at) else { return };
-        let (shared, sample, costly_left) = (self.shared, self.sample, &self.costly_left);
+        let (shared, sample) = (self.shared, self.sample);
+        let (costly, bulk_left) = (&self.costly, &self.bulk_left);
         let watched = shared.watch.kinds();
         let (handle, now) = (&self.handle, self.now);
-        let turn = Turn { shared, handle, now, costly_left, watched, sample };
+        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample };
         socket.serve(&turn, &mut self.rooms);
     }
 
@@ -463,8 +464,8 @@ impl<'s> Worker<'s> {
     fn close(&mut self, place: usize, reason: CloseReason) {
         let Some(mut connection) = self.connections[place].take() else { return };
         self.unfinished.charge((&mut connection.charge, place), 0, &self.shared.unfinished);
+        self.unsent.charge((&mut connection.unsent_charge, place), 0, &self.shared.unsent);
         let fd = connection.fd();
-        self.unsent_bytes -= connection.unsent_bytes();
         self.pieces -= usize::from(connection.keeps_piece());
         tracing::trace!("<{fd} connection closed.");
         self.shared.roster.leave(fd);
@@ -551,24 +552,18 @@ enum Patience {
     Long,
 }
 
-/// What clients that don't read may hold of a worker's memory in replies: a few values at least.
-/// Who comes on top is closed.
-fn unsent_bytes_max(settings: &Settings) -> usize {
-    (settings.memory_bytes / 4 / settings.threads).max(4 * settings.item_bytes_max).max(UNSENT_MIN)
-}
-
 fn place_of(data: u64) -> usize {
     usize::try_from(data).expect("the number of a place in a Vec")
 }
 
 /// How long a connection that is new when the server stops has for its first request.
 const FIRST_WORDS_MS: u64 = 500;
-/// The least that unread replies may hold of a worker.
-const UNSENT_MIN: usize = 64 << 20;
 /// Handshakes that go on in one turn.
 const HANDSHAKES_A_TURN: usize = 4;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
+/// Bytes of long replies in one turn: some milliseconds' worth.
+const BULK_BYTES_A_TURN: usize = 4 << 20;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// The first of the UDP sockets' numbers; there are never as many connections.

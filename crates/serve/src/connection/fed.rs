@@ -7,9 +7,7 @@ use super::{Connection, Interest, Next, Rooms, State};
 use crate::feed::Phase;
 use crate::roster::Doing;
 use crate::worker::Turn;
-use guira_cache::Counter;
 use rustix::event::epoll::EventFlags;
-use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 impl Connection {
@@ -21,7 +19,7 @@ impl Connection {
         ready: Option<EventFlags>,
     ) -> Next {
         let has_gone = ready.is_some_and(|r| r.intersects(EventFlags::HUP | EventFlags::ERR));
-        if has_gone || !self.send_on(turn) {
+        if has_gone || self.send_on(turn, rooms).is_err() {
             return Next::Close;
         }
         let State::Fed(fed) = &self.state else { return Next::Nothing };
@@ -39,7 +37,7 @@ impl Connection {
             if self.stream.queue(bytes, &mut rooms.wire, &mut self.unsent).is_err() {
                 return Next::Close;
             }
-            if !self.send_on(turn) {
+            if self.send_on(turn, rooms).is_err() {
                 return Next::Close;
             }
             // The end is looked for again once this is out: nobody calls for it then.
@@ -70,17 +68,6 @@ impl Connection {
     pub(crate) fn settle_feed(&self, worker: usize, place: usize) {
         if let State::Fed(fed) = &self.state {
             fed.feed.settle(worker, place);
-        }
-    }
-
-    /// Sends what waits; `false` if the connection is broken.
-    fn send_on(&mut self, turn: &Turn<'_>) -> bool {
-        match self.unsent.send(self.stream.as_fd()) {
-            Ok(sent) => {
-                turn.handle.count_many(Counter::BytesWritten, sent as u64);
-                true
-            }
-            Err(_) => false,
         }
     }
 

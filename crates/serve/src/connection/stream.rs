@@ -3,6 +3,7 @@
 use crate::output::{Output, Unsent};
 use crate::settings::ClientCerts;
 use crate::tls::{Channel, Tls};
+use crate::worker::Turn;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 
@@ -33,22 +34,32 @@ impl Stream {
         Some(Stream::Tls(Box::new(Channel::accept(tls, socket, asked, now)?)))
     }
 
-    /// Sends what is queued, behind what `unsent` holds from before. `wire` is room to use. The bytes
-    /// sent.
+    /// Sends what is queued, and empties `output`; what the socket doesn't take goes into `unsent`, which is empty.
+    /// `wire` is room to use. The bytes sent.
     ///
     /// # Errors
     /// The connection is broken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send(
         &mut self,
         output: &mut Output<'_>,
         wire: &mut Vec<u8>,
         unsent: &mut Unsent,
+        turn: &Turn<'_>,
     ) -> io::Result<usize> {
-        match self {
-            Stream::Plain(socket) => output.send(socket.as_fd(), unsent),
-            Stream::Tls(channel) => channel.send(output, wire, unsent),
-        }
+        let sent = match self {
+            Stream::Plain(socket) => {
+                debug_assert!(unsent.is_empty(), "what waits goes first");
+                let sent = output.send(socket.as_fd())?;
+                if sent < output.len() {
+                    output.keep_from(sent, unsent, turn);
+                }
+                sent
+            }
+            Stream::Tls(channel) => channel.send(output, wire, unsent, turn)?,
+        };
+        output.clear();
+        Ok(sent)
     }
 
     /// Queues `bytes` in `unsent`, which is empty, as they go over the wire.

@@ -7,7 +7,7 @@ use crate::roster::{Doing, Peer};
 use crate::server::{Opened, share};
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::worker::Turn;
+use crate::worker::{PutOff, Turn};
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Counter, Handle};
 use guira_log::Log;
@@ -60,8 +60,9 @@ impl<'s> Served<'s> {
         let now = self.shared.clock.now();
         let watched = self.shared.watch.kinds();
         let (shared, handle) = (self.shared, &self.handle);
-        let costly_left = &Cell::new(1);
-        let turn = Turn { shared, handle, now, costly_left, watched, sample: None };
+        let costly = &PutOff::new(1);
+        let bulk_left = &Cell::new(4 << 20);
+        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample: None };
         let next = self.connection.serve(&turn, &mut self.rooms, ready);
         self.handle.quiesce();
         next

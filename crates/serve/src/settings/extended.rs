@@ -79,6 +79,8 @@ pub struct Extended {
     pub read_buf_mem_limit_bytes: u64,
     /// What requests that aren't whole may hold in all; 0: a tenth of the memory for items.
     pub unfinished_limit_bytes: usize,
+    /// What replies may hold in all that clients have yet to take; 0: a tenth of the memory for items.
+    pub unsent_limit_bytes: usize,
     /// Shown only.
     pub drop_privileges: bool,
     /// The `ssl_*` sub-options, which `-Z` works with.
@@ -126,6 +128,7 @@ impl Default for Extended {
             worker_logbuf_bytes: 64 << 10,
             read_buf_mem_limit_bytes: 0,
             unfinished_limit_bytes: 0,
+            unsent_limit_bytes: 0,
             drop_privileges: false,
             tls: TlsSettings::default(),
             tls_given: None,

@@ -132,6 +132,7 @@ const TLS: &[Row] = rows! {
 const LAST: &[Row] = rows! {
     num_napi_ids, "-N", zero;
     unfinished_limit, "-o unfinished_limit, in bytes", |v| number(v.shared.unfinished.bytes_max());
+    unsent_limit, "-o unsent_limit, in bytes", |v| number(v.shared.unsent.bytes_max());
     memory_file, "-e", |v| path(v.settings().memory_file.as_deref(), "(null)");
     client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
     transient, "-o transient, in seconds", |v| number(v.settings().transient_s());

@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. Everything received is taken in at once: between turns the session holds a piece of a record at most.
 //! 2. What the socket doesn't take is in `unsent` as records, in order; so back-pressure works as it does
-//!    without TLS, and nothing can be encrypted twice.
+//!    without TLS, and nothing can be encrypted twice. What is held (`output/held.rs`) is encrypted when it is sent.
 //! 3. A handshake has an end ([`HANDSHAKE_S`]); rustls refuses to renegotiate.
 //!
 //! # Costs
@@ -18,6 +18,7 @@ use super::Tls;
 use crate::output::{Output, Unsent, send_once};
 use crate::settings::ClientCerts;
 use crate::shared::Shared;
+use crate::worker::Turn;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -132,25 +133,31 @@ impl Channel {
         tracing::debug!("TLS: {error}");
     }
 
-    /// Encrypts what is queued and sends it, behind what `unsent` holds from before. The bytes sent.
+    /// Encrypts what is queued and sends it. What the socket doesn't take goes into `unsent`: records, and behind them
+    /// what is held in the cache, which isn't encrypted yet. The bytes sent.
     ///
     /// # Errors
     /// The connection is broken.
     pub(crate) fn send(
         &mut self,
-        output: &mut Output<'_>,
+        output: &Output<'_>,
         wire: &mut Vec<u8>,
         unsent: &mut Unsent,
+        turn: &Turn<'_>,
     ) -> io::Result<usize> {
         wire.clear();
-        let mut sent = 0;
+        let (mut sent, mut encrypted) = (0, 0);
         let mut together = Vec::new();
         let (mut bytes, most) = (0, self.wbuf_bytes);
         for piece in output.slices().flat_map(|slice| slice.chunks(most)) {
             if bytes + piece.len() > most {
                 write(&mut self.session, &mut together)?;
                 sent += self.flush(wire, unsent)?;
+                encrypted += bytes;
                 bytes = 0;
+                if !unsent.is_empty() && output.hold_from(encrypted, unsent, turn) {
+                    break;
+                }
             }
             together.push(IoSlice::new(piece));
             bytes += piece.len();
@@ -159,8 +166,6 @@ impl Channel {
             write(&mut self.session, &mut together)?;
             sent += self.flush(wire, unsent)?;
         }
-        drop(together);
-        output.clear();
         Ok(sent)
     }
 

@@ -50,6 +50,14 @@ const CONNECTIONS: &[Suboption] = &[
         // What it comes to depends on -m and -I.
         shown: Shown::Live,
     },
+    Suboption {
+        name: "unsent_limit",
+        takes: Size(MB, 1..=(1 << 50), |e, n| e.unsent_limit_bytes = n),
+        unset: Follows("a tenth of -m"),
+        help: "what replies may hold that clients have yet to take, at least four times -I and 2 MiB a thread; once \
+               half of it is used up large values wait in the cache instead",
+        shown: Shown::Live,
+    },
 ];
 
 const MEMORY: &[Suboption] = &[

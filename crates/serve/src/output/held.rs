@@ -1,0 +1,103 @@
+//! Replies that the socket doesn't take: copied, or, while memory for them is scarce, large values held in the cache.
+//!
+//! ```text
+//! queue    | VALUE small 0 2 … VALUE big 0 900000 | big's value      | \r\nEND\r\n |
+//!                  sent up to here ^   copied     | key, bytes gone  | copied      |
+//! ```
+//! What is held is looked up again as the client takes it. By then the item may have made place, or be another one. Only
+//! the value that the client was promised will do, known again by a keyed hash; without it the connection is closed.
+//! Were items held for clients instead, those who don't read could keep a cache from evicting.
+//!
+//! # Costs
+//! A hash of the value for each time that its client takes a part of it: less than sending it.
+
+use super::{BORROW_FROM_BYTES, Output, Unsent};
+use crate::replies::{FREE_BYTES, is_scarce};
+use crate::worker::Turn;
+use guira_cache::ItemRef;
+use std::ops::Range;
+
+/// An item of which an output borrows the value, or the rest of it.
+pub(super) struct Lent<'h> {
+    item: ItemRef<'h>,
+    /// Bytes of the value that went in former turns.
+    gone: usize,
+    /// Where in the queue the rest is.
+    place: Range<usize>,
+}
+
+/// The rest of a value, to be looked up again, and what follows it.
+pub(crate) struct Held {
+    key: Box<[u8]>,
+    digest: u64,
+    /// Bytes of the value that have gone, or go before.
+    gone: usize,
+    tail: Vec<u8>,
+}
+
+impl Held {
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Held>() + self.key.len() + self.tail.capacity()
+    }
+}
+
+impl<'h> Output<'h> {
+    /// Queues the value of an item, pieces of it borrowed where they are large.
+    pub(crate) fn lend(&mut self, item: &ItemRef<'h>) {
+        self.lend_from(item, 0);
+    }
+
+    fn lend_from(&mut self, item: &ItemRef<'h>, gone: usize) {
+        let start = self.len();
+        let mut skip = gone;
+        for part in item.value_parts() {
+            let skipped = skip.min(part.len());
+            skip -= skipped;
+            self.value(&part[skipped..]);
+        }
+        self.lent = Some(Lent { item: *item, gone, place: start..self.len() });
+    }
+
+    /// Queues what was held; `false` if the value isn't there any more.
+    pub(crate) fn resume(&mut self, held: &Held, turn: &Turn<'h>) -> bool {
+        let handle = turn.handle;
+        let key = handle.key(&held.key);
+        let item = handle.lookup(&key).filter(|item| handle.digest(item) == held.digest);
+        if let Some(item) = &item {
+            handle.mark_used(item, turn.now);
+            self.lend_from(item, held.gone);
+            self.bytes.extend_from_slice(&held.tail);
+        }
+        item.is_some()
+    }
+
+    /// Keeps everything after the first `sent` bytes in `unsent`.
+    #[cold]
+    pub(crate) fn keep_from(&self, sent: usize, unsent: &mut Unsent, turn: &Turn<'_>) {
+        let value = self.lent.as_ref().map_or(sent, |lent| lent.place.start.max(sent));
+        let end = if self.hold_from(value, unsent, turn) { value } else { self.len() };
+        self.copy(sent..end, &mut unsent.bytes);
+    }
+
+    /// Has everything after the first `at` bytes held, if that begins in a large value and memory for copies is scarce.
+    pub(crate) fn hold_from(&self, at: usize, unsent: &mut Unsent, turn: &Turn<'_>) -> bool {
+        let Some(Lent { item, gone, place }) = &self.lent else { return false };
+        let left = self.len() - at;
+        if at < place.start
+            || at + BORROW_FROM_BYTES > place.end
+            || left <= FREE_BYTES
+            || !is_scarce(&turn.shared.unsent, left)
+        {
+            return false;
+        }
+        let mut tail = Vec::new();
+        self.copy(place.end..self.len(), &mut tail);
+        unsent.held = Some(Box::new(Held {
+            key: item.key().into(),
+            digest: turn.handle.digest(item),
+            gone: gone + (at - place.start),
+            tail,
+        }));
+        true
+    }
+}
