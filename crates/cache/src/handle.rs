@@ -253,9 +253,8 @@ impl<'c, I: Index> Handle<'c, I> {
         }));
     }
 
-    /// Leaves what still waits to whoever ends a turn next.
+    /// Leaves what still waits, once the turn is closed, to whoever ends a turn next.
     fn orphan(&mut self) {
-        self.close_turn();
         let Limbo { closed, waiting, .. } = self.limbo.get_mut();
         if closed.is_empty() {
             return;
@@ -282,6 +281,7 @@ impl<'c, I: Index> Handle<'c, I> {
 
 impl<I: Index> Drop for Handle<'_, I> {
     fn drop(&mut self) {
+        self.close_turn();
         self.orphan();
         self.cache.epochs.offline(self.slot);
         self.cache.release_slot(self.slot);
