@@ -143,7 +143,9 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.quiesce();
-        self.orphan();
+        if !self.limbo.get_mut().closed.is_empty() {
+            self.orphan();
+        }
         self.cache.epochs.offline(self.slot);
         let woken = wait();
         self.cache.epochs.online(self.slot);
@@ -225,7 +227,20 @@ impl<'c, I: Index> Handle<'c, I> {
         self.limbo.borrow().waiting[usize::from(class)] as usize
     }
 
+    #[inline]
     fn close_turn(&mut self) {
+        let has_changed_nothing = self.arrivals.get_mut().is_empty()
+            && self.ending.get_mut().is_empty()
+            && self.noted.get_mut().is_empty()
+            && self.limbo.get_mut().open.is_empty();
+        if !has_changed_nothing {
+            self.close_changes();
+        }
+    }
+
+    /// Settles what the turn has stored, noted and retired.
+    #[inline(never)]
+    fn close_changes(&mut self) {
         if !self.arrivals.get_mut().is_empty() {
             self.settle();
         }
