@@ -225,19 +225,15 @@ fn a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right() {
     fs::remove_dir_all(&setting.dir).expect("it is there");
 }
 
-/// Who asks for one server's deletes hears of that server, also where there are none.
+/// Who asks for one server's deletes hears of that server, also where there are none: it may be mistyped.
 #[test]
-fn a_replay_says_that_nothing_waits() {
+fn a_replay_says_that_nothing_waits_for_the_server_that_is_named() {
     let dir = own_directory();
-    for (flags, said) in [
-        (&["--server", "127.0.0.1:7"][..], "127.0.0.1:7: no deletes wait\n"),
-        (&[], "no deletes wait\n"),
-    ] {
-        let mut command = Command::new(guira());
-        let done = command.arg("replay").arg("-a").arg(&dir).args(flags).output().expect("it runs");
-        assert_eq!(String::from_utf8_lossy(&done.stdout), said);
-        assert_eq!(done.status.code(), Some(0));
-    }
+    let mut command = Command::new(guira());
+    let done = command.arg("replay").arg("-a").arg(&dir).args(["--server", "127.0.0.1:7"]).output();
+    let done = done.expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "127.0.0.1:7: no deletes wait\n");
+    assert_eq!(done.status.code(), Some(0));
     fs::remove_dir_all(&dir).expect("it is there");
 }
 

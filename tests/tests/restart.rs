@@ -1,7 +1,7 @@
 //! Servers that go on where the one before them stopped, or was killed (`-e`).
 
 use guira_tests::client::Client;
-use guira_tests::server::{Address, Program, Server, own_directory};
+use guira_tests::server::{Address, Program, Server, eventually, own_directory};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::fs;
@@ -45,7 +45,7 @@ fn items_are_there_again_after_each_way_to_stop_and_after_a_kill() {
     let large = vec![b'x'; 300_000];
     let mut server = memory.start(&[]);
     server.connect().set("large", &large);
-    assert!(server.said().contains("starting empty: it is new"), "{}", server.said());
+    eventually("it says so", || server.said().contains("starting empty: it is new"));
     let ways = [
         (Signal::TERM, "a clean stop"),
         (Signal::INT, "a clean stop"),
@@ -59,8 +59,8 @@ fn items_are_there_again_after_each_way_to_stop_and_after_a_kill() {
         server = memory.start(&["--index", ["cuckoo", "chained", "hopscotch"][number % 3]]);
         let mut client = server.connect();
         assert_eq!(client.get("large"), Some(large.clone()));
-        let said = server.said();
-        assert!(said.contains(&format!("{} items kept after {told}", number + 1)), "{said}");
+        let kept = format!("{} items kept after {told}", number + 1);
+        eventually("it says so", || server.said().contains(&kept));
         for n in 1..=number {
             assert_eq!(client.get(&format!("k{n}")), Some(format!("k{n}").into_bytes()));
         }

@@ -112,13 +112,15 @@ fn a_full_disk_costs_one_file_and_few_lines_in_the_log_and_is_left_behind() {
     assert!((1..300).contains(&written), "some have room: {written}");
     assert!(replies.iter().skip(written).all(|reply| reply.starts_with("SERVER_ERROR")));
     assert_eq!(files(&spool).len(), 1, "{:?}", files(&spool));
-    let said = fs::read_to_string(&log).expect("the log");
+    let logged = || fs::read_to_string(&log).expect("the log");
+    eventually("it says why", || logged().contains("File too large"));
+    let said = logged();
     let about = said.lines().filter(|line| line.contains("written down")).count();
     assert!((1..5).contains(&about), "{said}");
     assert!(said.contains(text(&spool)) && said.contains("File too large"), "{said}");
     router.lift();
     assert_eq!(delete(300), "NOT_FOUND\r\n", "it has room again");
-    assert!(fs::read_to_string(&log).expect("the log").contains("again"));
+    eventually("it says so", || logged().contains("again"));
     drop(router);
     let left = files(&spool);
     assert_eq!(left.len(), 1);

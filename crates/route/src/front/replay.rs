@@ -111,7 +111,7 @@ impl Replay<'_> {
         }
         let held = Held::default();
         let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
-        let mut ours = Vec::new();
+        let (count, mut ours) = (files.len(), Vec::new());
         for file in files {
             match self.look(&file, &held, &mut waiting) {
                 Ok(lock) => ours.extend(lock.map(|lock| (file, lock))),
@@ -121,11 +121,10 @@ impl Replay<'_> {
                 }
             }
         }
+        // Whoever names a server may have mistyped it. What a router holds was told of.
+        let elsewhere = if self.is_dry || ours.len() == count { "" } else { " in the other files" };
         for server in self.wanted.iter().filter(|server| !waiting.contains_key(*server)) {
-            println!("{server}: no deletes wait");
-        }
-        if waiting.is_empty() && self.wanted.is_empty() {
-            println!("no deletes wait");
+            println!("{server}: no deletes wait{elsewhere}");
         }
         if self.is_dry {
             waiting.iter().for_each(|(server, count)| println!("{server}: {count} deletes wait"));
