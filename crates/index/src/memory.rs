@@ -158,7 +158,7 @@ mod zeroed {
             let bytes = |elements: usize| (elements * size_of::<T>()).saturating_sub(SMALL);
             let used = bytes(next);
             let needed = bytes(next.saturating_add(ahead).min(self.len));
-            let (full, end) = (used / HUGE_PAGE, needed.div_ceil(HUGE_PAGE));
+            let (full, end) = (used / HUGE_PAGE, bytes(self.len).div_ceil(HUGE_PAGE));
             for number in frontier.begin..full.min(frontier.end) {
                 if frontier.collapses && !collapse(self.huge(number)) {
                     frontier.collapses = false;
@@ -168,7 +168,8 @@ mod zeroed {
             frontier.begin = frontier.begin.max(full);
             let unmarked = frontier.end.max(full)..end;
             if !unmarked.is_empty() && frontier.collapses {
-                // Pages that somebody touched before this are huge already, and stay so.
+                // All of them, since writers may be faster than whoever prepares. Pages that somebody touched before the
+                // first call are huge already, and stay so.
                 make_small(self.huge(unmarked.start), unmarked.len());
                 frontier.end = end;
             }
@@ -356,12 +357,11 @@ mod tests {
         kilobytes << 10
     }
 
-    #[test]
-    fn a_table_that_is_prepared_takes_what_it_uses_however_far_it_has_grown() {
-        const AHEAD: usize = 512;
+    /// Touches elements, and calls `prepare` before each that `is_prepared` says.
+    fn grow(is_prepared: impl Fn(usize) -> bool) {
         let table = Zeroed::<Bucket>::reserve(1 << 18);
         for number in 0..150_000 {
-            if number % AHEAD == 0 {
+            if is_prepared(number) {
                 table.prepare(number, AHEAD);
             }
             drop(table.get(number).lock());
@@ -372,4 +372,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_table_that_is_prepared_takes_what_it_uses_however_far_it_has_grown() {
+        grow(|number| number % AHEAD == 0);
+    }
+
+    #[test]
+    fn a_table_that_grows_faster_than_it_is_prepared_takes_what_it_uses() {
+        grow(|number| number % 60_000 == 0);
+    }
+
+    const AHEAD: usize = 512;
 }
