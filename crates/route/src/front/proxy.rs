@@ -166,7 +166,11 @@ async fn run(
 
 /// Lets a client in and serves it until it goes.
 async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
-    let _place = Place(Arc::clone(&proxy.shared));
+    let place = Place(Arc::clone(&proxy.shared));
+    place.during(enter_and_serve(proxy, arrival)).await;
+}
+
+async fn enter_and_serve(proxy: Rc<Proxy>, arrival: Arrival) {
     tracing::trace!("a client comes from {arrival}");
     let entered = tokio::select! {
         entered = entrance::enter(arrival, &proxy.shared, &proxy.entering) => Some(entered),
@@ -181,6 +185,13 @@ async fn serve(proxy: Rc<Proxy>, arrival: Arrival) {
 
 /// A client's place among those that may be, free when it is dropped, by a panic too.
 struct Place(Arc<Shared>);
+
+impl Place {
+    /// Keeps the place until a client is served.
+    async fn during(self, serving: impl Future<Output = ()>) {
+        serving.await;
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -285,3 +296,37 @@ const GRACE: Duration = Duration::from_millis(4500);
 /// How long what fails then may take to be written down and answered.
 const CLOSING_MAX: Duration = Duration::from_secs(2);
 const CLOSING_STEP: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+    use guira_log::Log;
+
+    use super::*;
+    use crate::front::deletes::debts::Debts;
+    use crate::front::flags::{Typed, augment};
+    use crate::front::options::Options;
+
+    fn shared(flags: &[&str]) -> Arc<Shared> {
+        let line = [&["route", "--config", "{\"route\": \"NullRoute\"}"], flags].concat();
+        let matches = augment(Command::new("route")).try_get_matches_from(line).expect("flags");
+        let options = Options::new(&Typed::new(matches)).expect("options");
+        let debts = Debts::new(None, Arc::default());
+        Arc::new(Shared::new(options, Log::silent(0), debts).expect("shared"))
+    }
+
+    #[tokio::test]
+    async fn a_client_whose_session_panics_leaves_its_place_to_the_next() {
+        let shared = shared(&["--max-conns", "1"]);
+        for _ in 0..3 {
+            assert!(shared.admit(), "the place is free");
+            assert!(!shared.admit(), "there is one place");
+            let place = Place(Arc::clone(&shared));
+            let session = async { panic!("as it should") };
+            let tasks = LocalSet::new();
+            let ended = tasks.spawn_local(place.during(session));
+            let ended = tasks.run_until(ended).await;
+            assert!(ended.is_err_and(|error| error.is_panic()));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! When `guira route` gives a server up: what the server did counts, and what the router refused does not.
+
+use guira_tests::client::Client;
+use guira_tests::server::{Server, eventually};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// A server of misses. It closes the connection on which `lost` is asked for, and answers `late` after seconds.
+fn server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().take(20).flatten() {
+            thread::spawn(move || answer(&stream));
+        }
+    });
+    port
+}
+
+fn answer(mut stream: &TcpStream) {
+    let lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    for line in lines.map_while(Result::ok) {
+        if line == "get lost" {
+            return;
+        }
+        if line == "get late" {
+            thread::sleep(Duration::from_secs(3));
+        }
+        let reply = if line == "version" { "VERSION 1\r\n" } else { "END\r\n" };
+        if stream.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn router(flags: &[&str]) -> Server {
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{}\"]}}}}, \"route\": \"PoolRoute|A\"}}",
+        server()
+    );
+    Server::start_router(&[&["--config", &config], flags].concat())
+}
+
+fn marked(router: &Server) -> [u64; 2] {
+    let mut client = router.connect();
+    ["num_hard_tko_count", "num_soft_tko_count"].map(|name| client.stat(name))
+}
+
+/// The chunks of this value have keys that are too long: the link refuses them, and its server hears nothing.
+const CUTS: [&str; 2] = ["--big-value-split-threshold", "100"];
+
+fn expect_refusal(client: &mut Client) {
+    let (key, value) = ("k".repeat(250), "v".repeat(1000));
+    let reply = client.exchange(format!("set {key} 0 0 1000\r\n{value}\r\n").as_bytes()).bytes;
+    let reply = String::from_utf8_lossy(&reply).into_owned();
+    assert!(reply.contains("bad key"), "{reply}");
+}
+
+#[test]
+fn refusals_of_the_routers_own_mark_no_server() {
+    let router = router(&CUTS);
+    let mut client = router.connect();
+    for _ in 0..20 {
+        expect_refusal(&mut client);
+    }
+    assert_eq!(marked(&router), [0, 0]);
+    assert_eq!(client.ask("get here"), "END\r\n");
+}
+
+#[test]
+fn a_refusal_between_timeouts_says_nothing_good_of_the_server() {
+    let router = router(&[&CUTS[..], &["--num-proxies", "1", "--server-timeout", "200"]].concat());
+    let mut client = router.connect();
+    let mut ask_late = || {
+        let reply = client.ask("get late");
+        assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
+    };
+    ask_late();
+    ask_late();
+    assert_eq!(marked(&router), [0, 0], "three in a row mark it");
+    expect_refusal(&mut router.connect());
+    ask_late();
+    assert_eq!(marked(&router), [0, 1]);
+}
+
+#[test]
+fn a_connection_that_is_lost_with_a_request_marks_the_server() {
+    let router = router(&[]);
+    let mut client = router.connect();
+    assert_eq!(client.ask("get here"), "END\r\n");
+    let reply = client.ask("get lost");
+    assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
+    eventually("the server is marked", || marked(&router) == [1, 0]);
+    let reply = client.ask("get here");
+    assert!(reply.starts_with("SERVER_ERROR Server unavailable"), "{reply}");
+}
