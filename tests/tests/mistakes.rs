@@ -114,6 +114,7 @@ const CONFIGS: &[Mistake] = &[
         &["{dir}/type.json:2: config: pools: A: servers[1] is a number, expected a string"],
     ),
     ("-f {dir}/pool.json", 3, &["{dir}/pool.json:2: Can not read pool: B"]),
+    ("-f {dir}/kind.json", 3, &["{dir}/kind.json:2: ", "Unknown RouteHandle: XYZRoute line: 2"]),
     (
         "-f {dir}/typo.json --validate-config",
         3,
@@ -149,6 +150,7 @@ impl Setting {
         let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("a file");
         Authority::new("the test's authority").identity("server").write(&dir);
         write("noise", "no colon\n");
+        write("kind.json", "{\n \"route\": {\"type\": \"XYZRoute\"}\n}\n");
         write("comma.json", "{\n \"pools\": {}\n  \"route\": \"NullRoute\"\n}\n");
         let import = dir.join("comma.json");
         write("imports.json", &format!("{{\n\"route\": \"@import(file:{})\"}}", import.display()));

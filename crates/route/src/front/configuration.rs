@@ -94,7 +94,10 @@ impl Refusal {
         match &self.why {
             Why::Unread(words) => vec![format!("Can not read config: {words}")],
             Why::Bad(error, mistakes) => {
-                [vec![format!("Failed to configure: {error}")], said(mistakes)].concat()
+                // Whoever looks for mcrouter's words expects the line behind them, wherever else it stands.
+                let line = error.file.as_ref().map(|_| format!(" line: {}", error.line));
+                let line = line.unwrap_or_default();
+                [vec![format!("Failed to configure: {error}{line}")], said(mistakes)].concat()
             }
             Why::Odd(mistakes) => said(mistakes),
         }
