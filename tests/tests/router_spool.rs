@@ -177,6 +177,7 @@ fn files_that_are_not_the_spool_s_stay_and_unreadable_ones_are_renamed_and_kept(
             eventually("its files are gone", || {
                 !whole.exists() && !mixed.exists() && !nothing.exists()
             });
+            eventually("it tells of both", || router.said().matches(".unreadable").count() == 2);
             router.said()
         } else {
             let done = replay(&spool);
