@@ -410,3 +410,33 @@ fn clients_that_send_without_end_leave_turns_to_others() {
     assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
     senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
 }
+
+/// Freed memory is given back at once, or what passed through in the last second comes on top of the budget.
+#[test]
+fn long_values_that_pass_leave_no_memory_behind() {
+    const LONG: usize = 20 << 20;
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    let most = budget(&mut client) + SLACK;
+    let senders: Vec<_> = (0..12)
+        .map(|_| {
+            let mut stream = raw(&router);
+            thread::spawn(move || {
+                let mut request = format!("set k 0 0 {LONG}\r\n").into_bytes();
+                request.resize(request.len() + LONG, b'x');
+                request.extend_from_slice(b"\r\n");
+                let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
+                for _ in 0..4 {
+                    // The router may refuse it, and end the connection.
+                    if stream.write_all(&request).is_err()
+                        || lines.next().is_none_or(|it| it.is_err())
+                    {
+                        break;
+                    }
+                }
+            })
+        })
+        .collect();
+    senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
+    assert!(peak_bytes(&router) < most, "{} of {most} bytes", peak_bytes(&router));
+}
