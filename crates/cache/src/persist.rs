@@ -203,7 +203,8 @@ fn judge(
         Some(mark) if mark.starts != head.starts() => {
             Err("the mark of its clean stop is another's".to_owned())
         }
-        Some(mark) if mark.head_sum != head.sum(pages) => {
+        // A mark of an earlier version sums up all pages that its -m reserved.
+        Some(mark) if ![head.sum(head.pages_noted()), head.sum(pages)].contains(&mark.head_sum) => {
             Err("its head changed since the clean stop".to_owned())
         }
         Some(_) => Ok(Found::Stopped(Kept::default())),
@@ -264,7 +265,7 @@ impl<I: Index> Cache<I> {
         Mark {
             starts: head.starts(),
             cas: self.stripes.most() + 1,
-            head_sum: head.sum(self.slab.pages_reserved()),
+            head_sum: head.sum(head.pages_noted()),
         }
         .write(path)
     }

@@ -166,6 +166,21 @@ fn memory_that_was_free_is_used_again_and_nothing_leaks_over_many_restarts() {
 }
 
 #[test]
+fn items_stay_over_a_clean_stop_when_the_memory_limit_changes_and_they_fit() {
+    let place = Place::new();
+    let sized = |mib: usize| Config { memory_bytes: mib << 20, ..Config::default() };
+    let cache = place.cache(0, &sized(16));
+    set(&cache, b"key", b"value", &Store::default());
+    stop(cache, 0);
+    for (after_s, mib) in [(1, 12), (2, 20), (3, 16)] {
+        let cache = place.cache(after_s, &sized(mib));
+        assert!(matches!(cache.found(), Found::Stopped(_)), "{mib}: {:?}", cache.found());
+        assert_eq!(get(&cache, b"key").expect("kept").0, b"value");
+        stop(cache, after_s);
+    }
+}
+
+#[test]
 fn an_index_that_grew_is_as_large_after_a_restart_though_its_keys_are_gone() {
     for crashes in [false, true] {
         let place = Place::new();

@@ -162,6 +162,11 @@ impl<'a> Head<'a> {
         self.set(SLOTS_AT, u32::try_from(slots).unwrap_or(u32::MAX));
     }
 
+    /// Pages up to the last that has a note: the same for whatever `-m` the file is opened with.
+    pub(crate) fn pages_noted(self) -> usize {
+        (0..Self::PAGES_MAX).rev().find(|at| self.get(PAGES + at) != 0).map_or(0, |last| last + 1)
+    }
+
     /// Checksum of the head of a file with so many pages, for when nobody changes it.
     pub(crate) fn sum(self, pages: usize) -> u32 {
         self.checksum(0..PAGES + pages)
