@@ -147,6 +147,8 @@ fn a_directory_that_cannot_be_written_is_reported_at_start_with_path_and_cause()
             && said.contains("--async-dir")
     });
     let good = router(free_port(), &dir.join("good"), &[]);
+    // Its socket accepts before the directory is tried.
+    eventually("it is configured", || good.said().contains("configured with"));
     assert!(!good.said().contains("written down"), "{}", good.said());
     assert!(files(&dir.join("good")).is_empty());
     fs::remove_dir_all(dir).expect("it is there");

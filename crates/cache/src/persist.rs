@@ -194,9 +194,8 @@ fn judge(
     if before.eviction != purpose.eviction {
         return Err("it has another eviction policy".to_owned());
     }
-    let beyond = u32::try_from(pages).unwrap_or(u32::MAX)
-        ..u32::try_from(Head::PAGES_MAX).unwrap_or(u32::MAX);
-    if beyond.into_iter().any(|page| head.page(page).is_some()) {
+    let noted = head.pages_noted();
+    if noted > pages {
         return Err("it holds more than -m allows for now".to_owned());
     }
     match mark {
@@ -204,7 +203,7 @@ fn judge(
             Err("the mark of its clean stop is another's".to_owned())
         }
         // A mark of an earlier version sums up all pages that its -m reserved.
-        Some(mark) if ![head.sum(head.pages_noted()), head.sum(pages)].contains(&mark.head_sum) => {
+        Some(mark) if ![noted, pages].map(|it| head.sum(it)).contains(&mark.head_sum) => {
             Err("its head changed since the clean stop".to_owned())
         }
         Some(_) => Ok(Found::Stopped(Kept::default())),

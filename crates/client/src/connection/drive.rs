@@ -486,7 +486,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 const TRUSTED_BYTES: usize = 1 << 20;
 /// A value from here on is charged as it comes, in such steps. Bytes.
 const LONG_BYTES: usize = 64 << 10;
-/// An allocator gives freed memory back to the system after a while; mimalloc, after a tenth of a second.
+/// An allocator gives freed memory back to the system after a while; `guira route` has its own do so after a millisecond.
 const FREED_AFTER: Duration = Duration::from_millis(200);
 const CRLF: &[u8] = b"\r\n";
 /// After so many a turn of reading ends, and one of writing. Bytes.
