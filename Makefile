@@ -23,8 +23,9 @@ help: ## this list
 run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 	$(CARGO) build --release --bin guira
 	@echo
-	@echo "guira serves on 127.0.0.1:$(PORT). In another terminal, talk to it in memcached's protocol:"
-	@echo "    printf 'set hello 0 0 5\r\nworld\r\nget hello\r\nquit\r\n' | nc 127.0.0.1 $(PORT)"
+	@echo "guira serves on 127.0.0.1:$(PORT). In another terminal:"
+	@echo "    $(target)/release/guira set -s 127.0.0.1:$(PORT) hello world"
+	@echo "    $(target)/release/guira get -s 127.0.0.1:$(PORT) hello"
 	@echo "or point any memcached client at that address. Ctrl-C ends it."
 	@echo
 	exec $(target)/release/guira serve -l 127.0.0.1 -p $(PORT) $$([ "$$(id -u)" = 0 ] && echo "-u root")

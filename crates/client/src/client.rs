@@ -11,6 +11,7 @@
 mod builder;
 mod gets;
 mod lease;
+mod lines;
 mod stats;
 
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::{
 use builder::OnNoLeases;
 pub use builder::{BuildError, Builder, RingKind};
 pub use lease::{Lease, LeaseToken};
-pub use stats::Stat;
+pub use stats::{Keys, Stat};
 
 /// A client of a fleet of servers; clones share its connections.
 ///

@@ -54,7 +54,7 @@ mod window;
 mod wire;
 
 pub use address::{Address, BadAddress};
-pub use client::{BuildError, Builder, Client, Lease, LeaseToken, RingKind, Stat};
+pub use client::{BuildError, Builder, Client, Keys, Lease, LeaseToken, RingKind, Stat};
 pub use connection::{
     Ask, AskKeys, CHARGED_BYTES_MIN, Caller, Connection, ConnectionOptions, Event, Known, NO_ROOM,
     Observer, Output, Protocol, Purse, Tap, Taps, Whereabouts, charged,

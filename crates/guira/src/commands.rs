@@ -16,6 +16,7 @@ pub(crate) fn guira() -> Command {
         .subcommand(serve())
         .subcommand(guira_route::command("route"))
         .subcommand(guira_route::replay_command())
+        .subcommands(guira_ctl::commands())
         .subcommand(bench())
         .subcommand(lab())
         .subcommand(plan())
@@ -69,6 +70,8 @@ Examples:
   guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
   guira serve -s /run/guira.sock       on a unix socket
   guira route -p 5000 -f route.json    many servers as one cache, by mcrouter's configuration
+  guira ping                           ask a server whether it answers
+  guira set hello world                store an item; guira get hello prints it
   guira bench                          put load on 127.0.0.1:11211
   guira plan --servers 85              entries that a router's hot cache needs
   guira lab list                       the papers' experiments; guira lab run ID runs one

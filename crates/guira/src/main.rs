@@ -37,10 +37,21 @@ fn main() -> ExitCode {
     if name == "mcrouter" {
         return as_mcrouter(&arguments);
     }
+    let is_ctl = arguments.get(1).and_then(|it| it.to_str()).is_some_and(guira_ctl::is_command);
     let matches = match commands::guira().try_get_matches_from(arguments) {
         Ok(matches) => matches,
+        // 1 is a miss there.
+        Err(error) if is_ctl && error.use_stderr() => {
+            usage(&error);
+            return ExitCode::from(guira_ctl::USAGE);
+        }
         Err(error) => return usage(&error),
     };
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(code) = guira_ctl::run(name, matches)
+    {
+        return code;
+    }
     let done = match matches.subcommand() {
         Some(("serve", matches)) => return serve(matches, &name),
         Some(("route", matches)) => return guira_route::run(matches),

@@ -3,7 +3,7 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 15] = [
+pub const EDGES: [(&str, &[&str]); 16] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
@@ -16,6 +16,7 @@ pub const EDGES: [(&str, &[&str]); 15] = [
     ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-http", "guira-log", "guira-proto"]),
     ("guira-bench", &["guira-proto"]),
+    ("guira-ctl", &["guira-client", "guira-proto"]),
     (
         "guira-lab",
         &[
@@ -28,7 +29,7 @@ pub const EDGES: [(&str, &[&str]); 15] = [
             "guira-route",
         ],
     ),
-    ("guira", &["guira-bench", "guira-lab", "guira-route", "guira-serve"]),
+    ("guira", &["guira-bench", "guira-ctl", "guira-lab", "guira-route", "guira-serve"]),
     ("guira-tests", &[]),
 ];
 

@@ -1,14 +1,14 @@
-//! `stats`: over a connection of its own, as its answer has as many lines as the server likes.
+//! `stats`, and the listing of keys.
 
-use std::io;
+use std::time::Duration;
 
-use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use guira_proto::reply::Reply as Line;
+use percent_encoding::percent_decode;
 use tokio::time::timeout;
 
 use super::Client;
-use crate::connection::Stream;
-use crate::{Address, Failure, Outcome};
+use super::lines::{Lines, failure};
+use crate::{Address, Connection, Failure, Outcome};
 
 /// A statistic's name and value.
 pub type Stat = (String, String);
@@ -22,49 +22,95 @@ impl Client {
         let mut all = Vec::new();
         for server in &self.inner.servers {
             let connection = &server.connections[0];
-            let asked = timeout(self.inner.deadline, ask(connection, group)).await;
-            let stats = match asked {
-                Ok(Ok(stats)) => Ok(stats),
-                Ok(Err(error)) => Err(failure(Outcome::RemoteError, &error.to_string())),
-                Err(_) => Err(failure(Outcome::Timeout, "")),
-            };
+            let asked = stats(connection, group, self.inner.deadline);
+            let stats = timeout(self.inner.deadline, asked).await;
+            let stats = stats.unwrap_or_else(|_| Err(failure(Outcome::Timeout, "")));
             all.push((connection.address().clone(), stats));
         }
         all
     }
+
+    /// The keys that each server has, to be read one by one.
+    ///
+    /// # Cost
+    /// The server's crawler walks all its items, at the pace at which they are read; it has one walk at a time. No more
+    /// than 64 KiB of them are held here.
+    #[must_use]
+    pub fn keys(&self) -> Vec<(Address, Keys)> {
+        let servers = self.inner.servers.iter().map(|server| {
+            let connection = server.connections[0].clone();
+            let address = connection.address().clone();
+            (address, Keys { connection, lines: None, patience: self.inner.deadline })
+        });
+        servers.collect()
+    }
 }
 
-async fn ask(connection: &crate::Connection, group: &str) -> io::Result<Vec<Stat>> {
-    let bad = |words: &str| io::Error::new(io::ErrorKind::InvalidData, words);
-    if group.bytes().any(|b| b.is_ascii_control()) {
-        return Err(bad("a group of statistics is a word"));
-    }
-    let mut stream = Stream::connect(connection.address(), connection.options()).await?;
-    stream.write_all(format!("stats {group}\r\n").as_bytes()).await?;
-    let (mut input, mut stats, mut start) = (Vec::new(), Vec::new(), 0);
-    loop {
-        match parse(&input[start..], &ReplyLimits::DEFAULT).map_err(|e| bad(&e.to_string()))? {
-            ReplyParsed::Reply { reply: Line::Stat { name, value }, used } => {
-                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-                stats.push((text(name), text(value)));
-                start += used;
+/// The keys of one server, as its crawler comes across them: `lru_crawler metadump all`.
+#[derive(Debug)]
+pub struct Keys {
+    connection: Connection,
+    lines: Option<Lines>,
+    patience: Duration,
+}
+
+impl Keys {
+    /// The next key, as it was stored; `None` after the last. Connects the first time.
+    ///
+    /// # Errors
+    /// See [`Failure`]: [`Outcome::BadCommand`] where the server lists no keys, as a router, [`Outcome::Busy`] while
+    /// another listing is under way, [`Outcome::Timeout`] when nothing comes for as long as the client's deadline.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            none => {
+                let asked = Lines::ask(&self.connection, "lru_crawler metadump all", self.patience);
+                none.insert(asked.await?)
             }
-            ReplyParsed::Reply { reply: Line::End | Line::Reset, .. } => return Ok(stats),
-            ReplyParsed::Reply { reply, .. } => return Err(bad(&format!("{reply:?}"))),
-            ReplyParsed::Incomplete { .. } if input.len() > STATS_BYTES_MAX => {
-                return Err(bad("more statistics than anybody reads"));
-            }
-            ReplyParsed::Incomplete { .. } => {
-                if stream.read_buf(&mut input).await? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        loop {
+            return match lines.next().await? {
+                // Before the first key, of servers that speak as newer ones do.
+                Line::Ok => continue,
+                Line::End => Ok(None),
+                Line::Line(line) if line.starts_with(b"key=") => {
+                    let key = line[4..].split(|byte| *byte == b' ').next().unwrap_or_default();
+                    Ok(Some(percent_decode(key).collect()))
                 }
-            }
+                _ => Err(failure(Outcome::RemoteError, "the answer is no list of keys")),
+            };
         }
     }
 }
 
-fn failure(outcome: Outcome, message: &str) -> Failure {
-    Failure { outcome, message: message.into() }
+async fn stats(
+    connection: &Connection,
+    group: &str,
+    patience: Duration,
+) -> Result<Vec<Stat>, Failure> {
+    if group.bytes().any(|b| b.is_ascii_control()) {
+        return Err(failure(Outcome::BadKey, "a group of statistics is a word"));
+    }
+    let command = format!("stats {group}");
+    let mut lines = Lines::ask(connection, command.trim_end(), patience).await?;
+    let (mut stats, mut bytes) = (Vec::new(), 0);
+    loop {
+        match lines.next().await? {
+            Line::Stat { name, value } => {
+                bytes += name.len() + value.len();
+                if bytes > STATS_BYTES_MAX {
+                    return Err(failure(
+                        Outcome::RemoteError,
+                        "more statistics than anybody reads",
+                    ));
+                }
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                stats.push((text(name), text(value)));
+            }
+            Line::End | Line::Reset => return Ok(stats),
+            _ => return Err(failure(Outcome::RemoteError, "the answer is no list of statistics")),
+        }
+    }
 }
 
 const STATS_BYTES_MAX: usize = 16 << 20;

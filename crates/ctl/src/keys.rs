@@ -1,0 +1,104 @@
+//! The listing of keys, and the patterns that choose from it.
+//!
+//! # Costs
+//! Keys are read, matched and written one by one: the listing of any server takes the memory of one buffer.
+
+use std::io::{self, Write as _};
+
+use guira_client::{Address, Failure, Outcome};
+
+use crate::args::{Keys, Server, bytes};
+use crate::ask::output;
+use crate::trouble::Trouble;
+
+pub(crate) async fn list(args: &Keys) -> Result<(), Trouble> {
+    let Server { server, timeout, .. } = &args.server;
+    let client = args.server.client(*timeout)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for (_, mut keys) in client.keys() {
+        while let Some(key) = keys.next().await.map_err(no_listing(server))? {
+            if args.pattern.as_ref().is_none_or(|pattern| is_like(bytes(pattern), &key)) {
+                line(&mut out, &key).map_err(output)?;
+            }
+        }
+    }
+    out.flush().map_err(output)
+}
+
+/// Says of a server that doesn't know the command why that may be.
+fn no_listing(server: &Address) -> impl FnOnce(Failure) -> Trouble + use<'_> {
+    |failure| match failure.outcome {
+        Outcome::BadCommand => {
+            let message = "routers list no keys, ask the servers behind them".to_owned();
+            Trouble::of(server)(Failure { message, ..failure })
+        }
+        _ => Trouble::of(server)(failure),
+    }
+}
+
+/// The key, or in the server's own writing if a line can't hold it.
+fn line(out: &mut impl io::Write, key: &[u8]) -> io::Result<()> {
+    if key.iter().any(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control()) {
+        let mut encoded = Vec::new();
+        guira_proto::append_uri(&mut encoded, key);
+        out.write_all(&encoded)?;
+    } else {
+        out.write_all(key)?;
+    }
+    out.write_all(b"\n")
+}
+
+/// Whether `key` is like `pattern`, where `*` is any bytes and `?` is one.
+///
+/// The last `*` alone is gone back to: what stands before it has matched where it could first, so no later place does
+/// better.
+fn is_like(pattern: &[u8], key: &[u8]) -> bool {
+    let (mut p, mut k) = (0, 0);
+    let mut star = None;
+    while k < key.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, k));
+                p += 1;
+            }
+            Some(&byte) if byte == b'?' || byte == key[k] => {
+                p += 1;
+                k += 1;
+            }
+            _ => {
+                let Some((at, from)) = star else { return false };
+                star = Some((at, from + 1));
+                p = at + 1;
+                k = from + 1;
+            }
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_choose_keys() {
+        for (pattern, key, is) in [
+            ("user:*", "user:1", true),
+            ("user:*", "user:", true),
+            ("user:*", "users:1", false),
+            ("*:1", "user:1", true),
+            ("*:1", "user:1:2", false),
+            ("u*r*1", "user:rr:11", true),
+            ("?", "a", true),
+            ("?", "", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "a", false),
+            ("a*b*", "ab", true),
+            ("*ab", "aab", true),
+            ("a**", "a", true),
+        ] {
+            assert_eq!(is_like(pattern.as_bytes(), key.as_bytes()), is, "{pattern} {key}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! A client on the command line: `guira ping`, `get`, `set`, `delete`, `incr`, `stats`, `keys`, for any server that
+//! speaks the memcached text protocol.
+//!
+//! ```text
+//! args      what is typed, and what is refused before anything is sent
+//! ask       one request, its answer on standard output
+//! keys      the listing of keys, and the patterns that choose from it
+//! trouble   what went wrong, in one line with what to do next, and as an exit code
+//! ```
+//! # Invariants
+//! 1. Standard output holds the answer and nothing else; a miss and a failure are lines on standard error.
+//! 2. The exit code says how it ended: 0 done, 1 a miss or not stored, 2 a mistake on the command line, 3 a failure.
+//! 3. A reader that has had enough of the output ends the program quietly, with 0.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod ask;
+mod keys;
+mod trouble;
+
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+use args::{Delete, Get, Incr, Keys, Ping, Set, Stats};
+use trouble::Trouble;
+
+/// The exit code of a command line that can't be read.
+pub const USAGE: u8 = 2;
+
+/// Each command's name, what it is about, the arguments it takes, and what it does.
+macro_rules! commands {
+    ($($name:literal, $args:ty, $does:path, $about:literal;)*) => {
+        /// The commands. Their arguments are made when they are asked for.
+        #[must_use]
+        pub fn commands() -> Vec<Command> {
+            vec![$(Command::new($name).about($about).defer(with_args::<$args>)),*]
+        }
+
+        /// Whether `name` is one of them.
+        #[must_use]
+        pub fn is_command(name: &str) -> bool {
+            [$($name),*].contains(&name)
+        }
+
+        /// Does what the command called `name` is asked to do, if it is one of these.
+        #[must_use]
+        pub fn run(name: &str, matches: &ArgMatches) -> Option<ExitCode> {
+            match name {
+                $($name => Some(end(with(matches, async |args: &$args| $does(args).await))),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+commands! {
+    "ping", Ping, ask::ping, "Ask a server whether it answers, and how fast";
+    "get", Get, ask::get, "Print the value of a key";
+    "set", Set, ask::set, "Store a value under a key";
+    "delete", Delete, ask::delete, "Delete a key";
+    "incr", Incr, ask::incr, "Count up or down, and print the new number";
+    "stats", Stats, ask::stats, "Print a server's statistics";
+    "keys", Keys, keys::list, "List the keys that a server holds";
+}
+
+fn with_args<A: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    A::augment_args(command).about(about)
+}
+
+/// Reads the arguments, and runs what needs a runtime in one.
+fn with<A: FromArgMatches>(
+    matches: &ArgMatches,
+    does: impl AsyncFnOnce(&A) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let args = A::from_arg_matches(matches).map_err(Trouble::Arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Trouble::Runtime)?.block_on(does(&args))
+}
+
+fn end(done: Result<(), Trouble>) -> ExitCode {
+    let Err(trouble) = done else { return ExitCode::SUCCESS };
+    trouble.say();
+    ExitCode::from(trouble.code())
+}

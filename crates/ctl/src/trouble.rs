@@ -1,0 +1,84 @@
+//! What went wrong: one line on standard error that says what to do, and an exit code.
+
+use std::fmt;
+use std::io;
+
+use guira_client::{Address, Failure, Outcome};
+
+use crate::USAGE;
+
+/// Why a command did not end with 0.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// A miss, or not stored: what is to be said of it.
+    Not(String),
+    /// A mistake on the command line, or in a file that it names.
+    Usage(String),
+    /// The arguments can't be read.
+    Arguments(clap::Error),
+    /// The server failed, or there is none.
+    Failed(Address, Failure),
+    /// Standard input or output.
+    Stream(&'static str, io::Error),
+    /// The system gives no event queue.
+    Runtime(io::Error),
+}
+
+impl Trouble {
+    /// Makes a [`Trouble`] of what `server` failed with.
+    pub(crate) fn of(server: &Address) -> impl FnOnce(Failure) -> Trouble + use<'_> {
+        |failure| Trouble::Failed(server.clone(), failure)
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            _ if self.is_enough() => 0,
+            Trouble::Not(_) => 1,
+            Trouble::Usage(_) | Trouble::Arguments(_) => USAGE,
+            Trouble::Failed(..) | Trouble::Stream(..) | Trouble::Runtime(_) => 3,
+        }
+    }
+
+    /// Tells the user; standard error may be closed too.
+    pub(crate) fn say(&self) {
+        use io::Write as _;
+        if !self.is_enough() {
+            let _ = writeln!(io::stderr(), "guira: {self}");
+        }
+    }
+
+    /// Whoever reads the output has had enough.
+    fn is_enough(&self) -> bool {
+        matches!(self, Trouble::Stream(_, error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Not(words) | Trouble::Usage(words) => f.write_str(words),
+            Trouble::Arguments(error) => error.fmt(f),
+            Trouble::Stream(name, error) => write!(f, "{name}: {error}"),
+            Trouble::Runtime(error) => write!(f, "the system gives no event queue: {error}"),
+            Trouble::Failed(server, failure) => {
+                write!(f, "{server}: {failure}{}", advice(failure))
+            }
+        }
+    }
+}
+
+/// What to do next.
+fn advice(failure: &Failure) -> &'static str {
+    match failure.outcome {
+        Outcome::ConnectError | Outcome::ConnectTimeout => {
+            "; start a server (guira serve), or name another (-s ADDRESS)"
+        }
+        Outcome::Timeout => "; wait longer (--timeout 5s)",
+        Outcome::ClientError if failure.message.contains("unauthenticated") => {
+            "; log in (--user NAME)"
+        }
+        Outcome::Busy => "; try again later",
+        _ => "",
+    }
+}
