@@ -54,7 +54,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// End with exit code 1 if a check fails; runs an experiment up to three times if its figures are noisy
+    /// End with exit code 1 if a check fails, or holds of planted wrong results too; measures up to three times if
+    /// figures are noisy, and the median counts
     #[arg(long)]
     pub(crate) check: bool,
 
@@ -63,7 +64,7 @@ pub(crate) struct Run {
     pub(crate) out: PathBuf,
 }
 
-/// Joins the results of a directory into one page with its plots
+/// Joins the results of a directory: a page of all verdicts, one for each paper, and their plots
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct Report {
@@ -71,10 +72,14 @@ pub(crate) struct Report {
     #[arg(long, value_name = "DIRECTORY", default_value = "lab")]
     pub(crate) out: PathBuf,
 
-    /// The page; its plots go into a directory beside it, of the same name without ".md" [default: report.md in the
-    /// directory of the results]
+    /// The page of verdicts; the papers' pages, plots and figures go into a directory next to it, of the same name without
+    /// ".md" [default: report.md in the directory of the results]
     #[arg(long, value_name = "FILE")]
     pub(crate) to: Option<PathBuf>,
+
+    /// Join results of several runs, builds or machines, and say so on the page
+    #[arg(long)]
+    pub(crate) mixed: bool,
 }
 
 const EXAMPLES: &str = "\

@@ -1,5 +1,6 @@
 //! What an experiment is, and the list of all of them.
 
+use crate::data::Data;
 use crate::{Outcome, Scale};
 
 /// An experiment, declared once.
@@ -15,12 +16,14 @@ pub struct Experiment {
     pub claim: &'static str,
     /// What must show here: what the checks of its outcome test, in words.
     pub shape: &'static str,
-    /// Whether the claim stands, as found when the experiment was made.
-    pub verdict: Verdict,
+    /// Why the figures differ from the paper's, where they do; shown with a verdict that isn't "reproduced".
+    pub why: &'static str,
     /// Whether it runs for every change: within seconds, and what it checks are counts, which a busy machine can't change.
     pub is_quick: bool,
-    /// Runs it.
-    pub run: fn(&Run<'_>) -> anyhow::Result<Outcome>,
+    /// Measures, and concludes nothing.
+    pub measure: fn(&Run<'_>) -> anyhow::Result<Data>,
+    /// Concludes, from nothing but what was measured.
+    pub judge: fn(&Data) -> Outcome,
 }
 
 /// The papers.
@@ -79,38 +82,6 @@ impl Paper {
             Self::Fawn => "A small cache before many servers (Fan's thesis, chapter 2; SoCC 2011)",
             Self::Facebook => "Scaling Memcache at Facebook (Nishtala et al., NSDI 2013)",
             Self::Ours => "What none of the papers asked",
-        }
-    }
-}
-
-/// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It shows here too.
-    Reproduced,
-    /// It doesn't, and why.
-    NotReproduced(&'static str),
-    /// Two processors can't show it; what does instead.
-    NotTestable(&'static str),
-}
-
-impl Verdict {
-    /// In two or three words.
-    #[must_use]
-    pub fn short(self) -> &'static str {
-        match self {
-            Self::Reproduced => "reproduced",
-            Self::NotReproduced(_) => "not reproduced",
-            Self::NotTestable(_) => "not testable here",
-        }
-    }
-
-    /// Why it isn't plainly reproduced, and what shows instead.
-    #[must_use]
-    pub fn why(self) -> Option<&'static str> {
-        match self {
-            Self::Reproduced => None,
-            Self::NotReproduced(why) | Self::NotTestable(why) => Some(why),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Short ways to say what a plot, a table or a check consists of.
+//! Short ways to say what plots, tables and checks consist of.
 
+use crate::data::Line;
 use crate::{Axis, Bound, Check, Series, Table};
 
 pub(crate) fn axis(label: &str) -> Axis {
@@ -9,6 +10,11 @@ pub(crate) fn axis(label: &str) -> Axis {
 pub(crate) fn categories(label: &str, names: &[&str]) -> Axis {
     let categories = names.iter().map(|&name| name.to_owned()).collect();
     Axis { label: label.into(), is_log: false, categories }
+}
+
+/// A line that was measured, by its medians.
+pub(crate) fn drawn(line: &Line) -> Series {
+    series(&line.name, line.medians())
 }
 
 /// What was measured here.
@@ -26,11 +32,12 @@ pub(crate) fn table(title: &str, header: &[&str], rows: Vec<Vec<String>>) -> Tab
     Table { title: title.into(), header, rows }
 }
 
+/// A check of ours; [`Check::paper`] adds what the paper says of the same figure.
 pub(crate) fn check(
     claim: impl Into<String>,
     measured: f64,
     bound: Bound,
     reason: &'static str,
 ) -> Check {
-    Check { claim: claim.into(), measured, bound, reason }
+    Check { claim: claim.into(), measured, bound, reason, paper: None, not_judged: None }
 }

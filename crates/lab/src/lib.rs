@@ -1,19 +1,22 @@
 //! `guira lab`: every table and figure of the papers, measured on the reader's own machine.
 //!
-//! An [`Experiment`] is declared once: id, paper, claim, shape, and the function that runs it. The list, the
-//! documents and the checks follow from that. Running one yields an [`Outcome`]: plots with the paper's axes, tables
-//! with the paper's figures beside ours, [`Check`]s of shapes (ratios and orders, never absolute times), and a
-//! sentence of reading.
+//! An [`Experiment`] is declared once: id, paper, claim, shape, a function that measures and a function that judges. The
+//! list, the documents and the checks follow from that. Measuring yields a [`Data`], judging an [`Outcome`]: plots with
+//! the paper's axes, tables with the paper's figures next to ours, [`Check`]s of shapes (ratios and orders, never absolute
+//! times), and a sentence of reading. The [`Verdict`] is computed from the checks, and planted wrong results show that
+//! the checks can fail.
 //!
 //! ```text
 //! args ─▶ list                    what is declared: experiment
-//!      ─▶ run ─▶ select, attempts ─▶ outcome ─▶ record (ID.json), plot (ID.svg), page (ID.md)
-//!      ─▶ report                  records joined to one page
+//!      ─▶ run ─▶ select, attempts ─▶ data ─▶ record (ID.json)
+//!                                    data ─▶ outcome ─▶ verdict, plot (ID.svg), page (ID.md)
+//!                                    data ─▶ plants: falsified, it must fail
+//!      ─▶ report                  records joined: a page of verdicts by contents, one for each paper
 //!      ─▶ trace                   recorded requests, replayed
 //!
-//! memc3 …     an experiment a file       baseline  what the papers compare with
-//! measure     rounds, medians, CPU time  scale     how large
-//! drive       what drives tables         figures   short ways to say what an outcome consists of
+//! memc3 …     a file for each experiment  baseline  what the papers compare with
+//! measure     rounds, medians, CPU time   scale     how large
+//! drive       what drives tables          figures   short ways to say what an outcome consists of
 //! live        fleets of processes
 //! ```
 
@@ -22,7 +25,9 @@
 mod args;
 mod baseline;
 mod console;
+mod contents;
 mod cuckoo_filter;
+mod data;
 mod drive;
 mod experiment;
 mod facebook;
@@ -30,7 +35,7 @@ mod fawn;
 mod figures;
 mod hopscotch;
 mod list;
-mod live;
+// mod live;
 mod machine;
 pub mod measure;
 mod memc3;
@@ -40,6 +45,7 @@ mod outcome;
 mod page;
 #[cfg(test)]
 mod planted;
+mod plants;
 mod plot;
 mod record;
 mod report;
@@ -47,12 +53,15 @@ mod run;
 mod scale;
 mod select;
 pub mod trace;
-mod ycsb;
+mod verdict;
+// mod ycsb;
 
 pub use args::Args;
-pub use experiment::{EXPERIMENTS, Experiment, Paper, Run, Verdict};
-pub use outcome::{Axis, Bound, Check, Outcome, Plot, Series, Table};
+pub use data::{Data, Line, Point, Role, ratio};
+pub use experiment::{EXPERIMENTS, Experiment, Paper, Run};
+pub use outcome::{Axis, Bound, Check, Outcome, Plot, Said, Series, Standing, Table};
 pub use scale::Scale;
+pub use verdict::{Finding, Verdict, finding};
 
 use args::Command;
 

@@ -5,19 +5,18 @@ use std::fmt::Write;
 use crate::console::table;
 use crate::experiment::Experiment;
 
-/// The table of `declared`, or with `long` a paragraph an experiment.
+/// The table of `declared`, or with `long` a paragraph for each experiment. No verdicts: those are of a run.
 pub(crate) fn list(declared: &[&Experiment], long: bool) -> String {
     if long {
         return declared.iter().map(|it| paragraph(it)).collect::<Vec<_>>().join("\n");
     }
-    let mut table = table(&["id", "paper", "what", "verdict"]);
+    let mut table = table(&["id", "paper", "what"]);
     for it in declared {
         let quick = if it.is_quick { " (quick)" } else { "" };
         table.add_row([
             it.id.to_owned(),
             it.paper.name().to_owned(),
             format!("{}{quick}", it.title),
-            it.verdict.short().to_owned(),
         ]);
     }
     table.to_string()
@@ -30,10 +29,6 @@ fn paragraph(it: &Experiment) -> String {
     };
     row("claim:", it.claim);
     row("must show:", it.shape);
-    row("verdict:", it.verdict.short());
-    if let Some(why) = it.verdict.why() {
-        row("because:", why);
-    }
     text
 }
 
@@ -43,15 +38,13 @@ mod tests {
     use crate::planted::{ENDS, HOLDS};
 
     #[test]
-    fn the_list_names_id_paper_title_and_verdict_and_the_long_one_claim_and_shape() {
+    fn the_list_names_id_paper_and_title_and_the_long_one_claim_and_shape() {
         let short = list(&[&HOLDS, &ENDS], false);
-        for word in
-            ["planted-holds", "planted-error", "ours", HOLDS.title, "not testable", "(quick)"]
-        {
+        for word in ["planted-holds", "planted-error", "ours", HOLDS.title, "(quick)"] {
             assert!(short.contains(word), "{word} is missing\n{short}");
         }
         let long = list(&[&HOLDS], true);
-        for word in [HOLDS.claim, HOLDS.shape, "one and two | are not measured"] {
+        for word in [HOLDS.claim, HOLDS.shape] {
             assert!(long.contains(word), "{word} is missing\n{long}");
         }
     }

@@ -9,34 +9,25 @@
 //! gains         rates against threads, beside what the machine allows      f9        whole servers
 //! ```
 
-mod appendix;
-pub(crate) mod contest;
-mod f4;
+// mod appendix;
+// pub(crate) mod contest;
+// mod f4;
 mod f5a;
-mod f5b;
-mod f6;
-mod f7;
-mod f8;
-pub(crate) mod f9;
+// mod f5b;
+// mod f6;
+// mod f7;
+// mod f8;
+// pub(crate) mod f9;
 mod factors;
 pub(crate) mod gains;
 pub(crate) mod pages;
-mod t2;
-mod t3;
+// mod t2;
+// mod t3;
 
 use crate::experiment::Experiment;
 
 /// In the order of the paper.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
-    t2::EXPERIMENT,
-    f4::EXPERIMENT,
     f5a::EXPERIMENT,
-    f5b::EXPERIMENT,
-    f6::EXPERIMENT,
-    f7::EXPERIMENT,
-    f8::BIG,
-    f8::SMALL,
-    t3::EXPERIMENT,
-    f9::EXPERIMENT,
-    appendix::EXPERIMENT,
+    // TO CONVERT: t2::EXPERIMENT, f4::EXPERIMENT, f5a::EXPERIMENT, f5b::EXPERIMENT, f6::EXPERIMENT, f7::EXPERIMENT, f8::BIG, f8::SMALL, t3::EXPERIMENT, f9::EXPERIMENT, appendix::EXPERIMENT,
 ];

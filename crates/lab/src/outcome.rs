@@ -1,18 +1,13 @@
-//! What a run yields: plots, tables, checks, and a sentence.
-//!
-//! All of it can be written as JSON and read back, NaN and infinities included (as `null`, read as NaN): the pages of
-//! the report are made from what was stored.
+//! What is concluded from what was measured: plots, tables, checks, and a sentence.
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
-
-/// What a run of an experiment found.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// What an experiment found: made by its `judge` from the [`Data`](crate::Data), whenever a page needs it.
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Plots, with the paper's axes.
     pub plots: Vec<Plot>,
-    /// Tables, the paper's figures beside ours.
+    /// Tables, the paper's figures next to ours.
     pub tables: Vec<Table>,
     /// What must hold.
     pub checks: Vec<Check>,
@@ -21,7 +16,7 @@ pub struct Outcome {
 }
 
 /// Lines or bars over an axis.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Plot {
     /// What it shows.
     pub title: String,
@@ -34,7 +29,7 @@ pub struct Plot {
 }
 
 /// An axis.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Axis {
     /// What is along it, with its unit.
     pub label: String,
@@ -45,19 +40,18 @@ pub struct Axis {
 }
 
 /// A line, or the bars of one kind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Series {
     /// As in the legend.
     pub name: String,
     /// Places on the axes.
-    #[serde(deserialize_with = "read_points")]
     pub points: Vec<(f64, f64)>,
     /// Whether these are the paper's own figures: drawn dashed.
     pub is_papers: bool,
 }
 
 /// A table.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Table {
     /// What it shows.
     pub title: String,
@@ -68,39 +62,78 @@ pub struct Table {
 }
 
 /// Something that must hold of what was measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Check {
     /// What is compared, as a claim: "lookups at the last slot cost at most 1.1 of those at half load".
     pub claim: String,
     /// What was measured: a ratio, a share, a number of things; never a time.
-    #[serde(deserialize_with = "read_figure")]
     pub measured: f64,
-    /// Where it must lie.
+    /// Where it must lie, or the run has failed.
     pub bound: Bound,
-    /// Why the bound is where it is.
-    #[serde(deserialize_with = "read_reason")]
-    pub reason: Reason,
+    /// Why the bound is where it is; and if it is weaker than the paper's or than the design's, that it is, and why.
+    pub reason: &'static str,
+    /// What the paper says of the same figure.
+    pub paper: Option<Said>,
+    /// Why the figure can't be judged in this run, if it can't.
+    pub not_judged: Option<String>,
+}
+
+/// A paper's word on a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// The paper's own figure, as printed.
+    pub figure: String,
+    /// Where a measurement lies that says the same.
+    pub bound: Bound,
+    /// The figure at which the effect is absent: 1 for a ratio, 0 for a difference. Between it and the bound a measurement
+    /// shows the effect, but weaker; from it on it contradicts the paper. `None` if there is no weaker form of the claim.
+    pub absent_at: Option<f64>,
 }
 
 impl Check {
-    /// Whether it holds.
+    /// What the paper says of it: its figure as printed, and the bound that says the same; without the effect the figure
+    /// would be 1.
     #[must_use]
-    pub fn holds(&self) -> bool {
-        match self.bound {
-            Bound::AtLeast(least) => self.measured >= least,
-            Bound::AtMost(most) => self.measured <= most,
-            Bound::Between(least, most) => (least..=most).contains(&self.measured),
+    pub fn paper(self, figure: &str, bound: Bound) -> Self {
+        self.said(figure, bound, Some(1.0))
+    }
+
+    /// As [`paper`](Self::paper), where the figure would be `absent` without the effect.
+    #[must_use]
+    pub fn paper_or(self, figure: &str, bound: Bound, absent: f64) -> Self {
+        self.said(figure, bound, Some(absent))
+    }
+
+    /// As [`paper`](Self::paper), where whatever lies outside contradicts.
+    #[must_use]
+    pub fn paper_exactly(self, figure: &str, bound: Bound) -> Self {
+        self.said(figure, bound, None)
+    }
+
+    fn said(self, figure: &str, bound: Bound, absent_at: Option<f64>) -> Self {
+        Self { paper: Some(Said { figure: figure.into(), bound, absent_at }), ..self }
+    }
+
+    /// Judged only if the control says that it can be: `why` names what was missing, with its figure.
+    #[must_use]
+    pub fn judged_if(self, is_fair: bool, why: impl FnOnce() -> String) -> Self {
+        Self { not_judged: (!is_fair).then(why), ..self }
+    }
+
+    /// Whether what was measured lies where it must. What is no number doesn't.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match () {
+            () if self.not_judged.is_some() => Standing::NotJudged,
+            () if self.bound.holds(self.measured) => Standing::Holds,
+            () => Standing::Fails,
         }
     }
 
     /// By how much what was measured lies beyond its bound: 0 if it holds, NaN if it is none.
     #[must_use]
     pub fn missed_by(&self) -> f64 {
-        let (least, most) = match self.bound {
-            Bound::AtLeast(least) => (least, f64::INFINITY),
-            Bound::AtMost(most) => (f64::NEG_INFINITY, most),
-            Bound::Between(least, most) => (least, most),
-        };
+        let (least, most) = self.bound.ends();
         if self.measured.is_nan() {
             return f64::NAN;
         }
@@ -108,12 +141,29 @@ impl Check {
     }
 }
 
-/// Written where the check is, as a constant.
-type Reason = &'static str;
+/// What became of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The figure lies within the bound.
+    Holds,
+    /// It doesn't.
+    Fails,
+    /// This run can't tell.
+    NotJudged,
+}
 
-/// Where a measured figure must lie.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Holds => "holds",
+            Self::Fails => "FAILS",
+            Self::NotJudged => "not judged",
+        })
+    }
+}
+
+/// Where a figure must lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// Not below.
     AtLeast(f64),
@@ -121,6 +171,23 @@ pub enum Bound {
     AtMost(f64),
     /// Neither below nor above.
     Between(f64, f64),
+}
+
+impl Bound {
+    /// Whether `figure` lies there.
+    #[must_use]
+    pub fn holds(self, figure: f64) -> bool {
+        let (least, most) = self.ends();
+        figure >= least && figure <= most
+    }
+
+    pub(crate) fn ends(self) -> (f64, f64) {
+        match self {
+            Self::AtLeast(least) => (least, f64::INFINITY),
+            Self::AtMost(most) => (f64::NEG_INFINITY, most),
+            Self::Between(least, most) => (least, most),
+        }
+    }
 }
 
 impl fmt::Display for Bound {
@@ -133,17 +200,22 @@ impl fmt::Display for Bound {
     }
 }
 
-fn read_figure<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::check;
 
-fn read_points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Error> {
-    let points: Vec<(Option<f64>, Option<f64>)> = Vec::deserialize(from)?;
-    Ok(points.into_iter().map(|(x, y)| (x.unwrap_or(f64::NAN), y.unwrap_or(f64::NAN))).collect())
-}
+    #[test]
+    fn what_is_no_number_holds_no_bound() {
+        let infinite = Bound::Between(f64::NEG_INFINITY, f64::INFINITY);
+        assert_eq!(check("", f64::NAN, infinite, "").standing(), Standing::Fails);
+    }
 
-/// Checks are declared with constants, so one that is read back lives as long as the program: a few hundred bytes a
-/// page, read once.
-fn read_reason<'de, D: Deserializer<'de>>(from: D) -> Result<Reason, D::Error> {
-    Ok(String::deserialize(from)?.leak())
+    #[test]
+    fn what_cannot_be_judged_neither_holds_nor_fails() {
+        let check = check("", 3.0, Bound::AtLeast(1.0), "");
+        assert_eq!(check.standing(), Standing::Holds);
+        let check = check.judged_if(false, || "no second processor".into());
+        assert_eq!(check.standing(), Standing::NotJudged);
+    }
 }

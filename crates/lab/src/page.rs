@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use crate::experiment::Experiment;
 use crate::number::figure;
-use crate::outcome::Check;
+use crate::outcome::{Check, Outcome, Standing};
 use crate::record::{Record, plot_files};
+use crate::verdict::{Finding, Verdict, finding};
 
 /// `ID.md`: a document of its own, its plots beside it.
 pub(crate) fn page(experiment: &Experiment, record: &Record) -> String {
@@ -15,12 +16,12 @@ pub(crate) fn page(experiment: &Experiment, record: &Record) -> String {
 
 /// The same as part of a larger document, without what marks its heading as one; links to plots begin with `plots`.
 pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> String {
-    let outcome = &record.outcome;
+    let outcome = record.outcome(experiment);
     let mut parts = vec![
         format!("{}: {}", experiment.id, experiment.title),
         format!("*The paper:* {}", sentence(experiment.claim)),
         format!("*Must show here:* {}", sentence(experiment.shape)),
-        verdict(experiment),
+        verdict(experiment, &outcome),
     ];
     let files = plot_files(&record.id, outcome.plots.len());
     parts.extend(outcome.plots.iter().zip(files).map(|(plot, file)| {
@@ -29,10 +30,10 @@ pub(crate) fn section(experiment: &Experiment, record: &Record, plots: &str) -> 
     parts.extend(
         outcome.tables.iter().map(|it| format!("{}:\n\n{}", it.title, table(&it.header, &it.rows))),
     );
-    parts.push(outcome.reading.clone());
     if !outcome.checks.is_empty() {
-        parts.push(checks(&outcome.checks));
+        parts.push(checks(&outcome.checks, &record.outcomes(experiment)));
     }
+    parts.push(outcome.reading);
     parts.push(circumstances(record));
     parts.retain(|part| !part.trim().is_empty());
     parts.join("\n\n") + "\n\n"
@@ -69,47 +70,79 @@ fn is_figure(cell: &str) -> bool {
     cell.is_empty() || cell.starts_with(|c: char| c.is_ascii_digit() || "-–−+~≤≥<>".contains(c))
 }
 
-fn checks(checks: &[Check]) -> String {
-    let header = ["check", "measured", "must be", "", "because"].map(Into::into);
-    let rows: Vec<_> = checks
-        .iter()
-        .map(|check| {
-            vec![
-                check.claim.clone(),
-                figure(check.measured),
-                check.bound.to_string(),
-                if check.holds() { "holds" } else { "**fails**" }.into(),
-                check.reason.into(),
-            ]
-        })
-        .collect();
-    table(&header, &rows)
+/// Every check, those that could not be judged too; with several attempts the figure of each in parentheses.
+fn checks(checks: &[Check], attempts: &[Outcome]) -> String {
+    let header = ["check", "paper", "measured", "must be", "", "because"].map(Into::into);
+    let row = |(at, check): (usize, &Check)| {
+        let standing = match check.standing() {
+            Standing::Fails => "**fails**".to_owned(),
+            standing => standing.to_string(),
+        };
+        let because = match &check.not_judged {
+            Some(why) => format!("{why}; {}", check.reason),
+            None => check.reason.to_owned(),
+        };
+        vec![
+            check.claim.clone(),
+            check.paper.as_ref().map_or_else(String::new, |said| said.figure.clone()),
+            figure(check.measured) + &of_each(attempts, at),
+            check.bound.to_string(),
+            [Some(standing), compared(check)].into_iter().flatten().collect::<Vec<_>>().join(", "),
+            because,
+        ]
+    };
+    table(&header, &checks.iter().enumerate().map(row).collect::<Vec<_>>())
 }
 
-fn verdict(experiment: &Experiment) -> String {
-    let verdict = sentence(experiment.verdict.short());
-    match experiment.verdict.why() {
-        Some(why) => format!("**{verdict}** {}", sentence(why)),
-        None => format!("**{verdict}**"),
+/// How a check stands to the paper, where that is worth a word.
+fn compared(check: &Check) -> Option<String> {
+    match finding(check)? {
+        Finding::Weaker => Some("weaker than the paper".into()),
+        Finding::Contradicted => Some("**contradicts the paper**".into()),
+        Finding::Reproduced | Finding::NotTestable => None,
     }
+}
+
+/// The figures of a check in each attempt, if there were several.
+fn of_each(attempts: &[Outcome], check: usize) -> String {
+    if attempts.len() < 2 {
+        return String::new();
+    }
+    let figures = attempts.iter().map(|outcome| match outcome.checks.get(check) {
+        Some(check) if check.not_judged.is_none() => figure(check.measured),
+        _ => "not judged".into(),
+    });
+    format!(" ({})", figures.collect::<Vec<_>>().join(", "))
+}
+
+fn verdict(experiment: &Experiment, outcome: &Outcome) -> String {
+    let verdict = Verdict::of(&outcome.checks);
+    let word = sentence(&verdict.to_string());
+    let fails = outcome.checks.iter().filter(|check| check.standing() == Standing::Fails).count();
+    let mut text = format!("**{word}**");
+    if fails > 0 {
+        write!(text, " **Checks that fail: {fails}.**").expect("a string takes all");
+    }
+    if verdict.finding != Finding::Reproduced && !experiment.why.is_empty() {
+        write!(text, " {}", sentence(experiment.why)).expect("a string takes all");
+    }
+    text
 }
 
 fn circumstances(record: &Record) -> String {
-    let (wall_s, cpu_s) = (record.duration_s.ceil(), record.cpu_s.ceil());
-    let mut text = format!("`{}` took {wall_s:.0} s, {cpu_s:.0} s of a processor", record.command);
-    if let Some(load) = record.load_before.filter(|load| *load > 2.0 * record.machine.cores as f64)
-    {
-        write!(text, ", on a machine that was busy otherwise (load {load:.1})")
-            .expect("a string takes all");
+    let attempts = record.attempts.iter().map(|attempt| {
+        let (wall_s, cpu_s) = (attempt.duration_s.ceil(), attempt.cpu_s.ceil());
+        let busy = attempt.load_before.filter(|load| *load > 2.0 * record.machine.cores as f64);
+        let busy =
+            busy.map(|load| format!(" on a machine that was busy otherwise (load {load:.1})"));
+        format!("{wall_s:.0} s, {cpu_s:.0} s of a processor{}", busy.unwrap_or_default())
+    });
+    let attempts: Vec<_> = attempts.collect();
+    let text = format!("`{}` took {}", record.command, attempts.join("; then "));
+    match attempts.len() {
+        1 => text + ".",
+        n => format!("{text}. The figures are the medians of all rounds of {n} attempts."),
     }
-    match record.attempts {
-        1 => text.push('.'),
-        n => {
-            writeln!(text, "; this is attempt {n}, since before it:").expect("a string takes all");
-            text.extend(record.failed_before.iter().map(|fault| format!("\n- {fault}")));
-        }
-    }
-    text
 }
 
 /// With a capital letter and a stop. A text that begins with a name in small letters is better turned around.
@@ -126,8 +159,8 @@ pub(crate) fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planted::HOLDS;
-    use crate::record::tests::record;
+    use crate::planted::{BLIND, HOLDS};
+    use crate::record::tests::{attempt, record};
     use expect_test::expect;
 
     #[test]
@@ -139,7 +172,7 @@ mod tests {
 
             *Must show here:* The ratio is at least 1.5.
 
-            **Not testable here.** One and two | are not measured.
+            **Reproduced.**
 
             ![rate against threads](planted-holds.svg)
 
@@ -149,11 +182,13 @@ mod tests {
             | ---: | ---: | ---: |
             | 1 \| one | 1.0 | 1.1 |
 
-            Two threads did 2.0 of what one did.
+            | check | paper | measured | must be |  | because |
+            | --- | ---: | ---: | ---: | --- | --- |
+            | two threads do 1.5 of what one does | 2 | 2 | ≥ 1.5 | holds | half of the second may go to the operating system |
+            | chaining gains nothing |  | 1 | ≤ 1.2 | holds | it has one lock |
+            | cuckoo, to chaining |  | 2.2 | ≥ 2 | holds | as planted |
 
-            | check | measured | must be |  | because |
-            | --- | ---: | ---: | --- | --- |
-            | two threads do 1.5 of what one does | 2 | ≥ 1.5 | holds | half of the second may go to the operating system |
+            Two threads did 2.0 of what one did.
 
             `guira lab run planted-holds --scale small --seed 7` took 2 s, 2 s of a processor.
 
@@ -162,10 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn several_attempts_are_all_shown_and_the_median_counts() {
+        let mut record = record(HOLDS.id);
+        record.attempts = [1.0, 2.5, 1.75].map(attempt).into();
+        let page = page(&HOLDS, &record);
+        assert!(
+            page.contains("| 1.75 (1, 2.5, 1.75) | ≥ 1.5 | holds, weaker than the paper |"),
+            "{page}"
+        );
+        assert!(page.contains("**Weaker.** One and two | are small."), "{page}");
+        assert!(page.contains("medians of all rounds of 3 attempts"), "{page}");
+    }
+
+    #[test]
     fn a_page_without_plots_tables_or_checks_is_still_one() {
-        let mut bare = record(HOLDS.id);
-        bare.outcome = Default::default();
-        let page = page(&HOLDS, &bare);
+        let page = page(&BLIND, &record(BLIND.id));
         assert!(!page.contains("\n\n\n") && !page.contains("]("), "{page}");
     }
 }

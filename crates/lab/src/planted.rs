@@ -2,22 +2,31 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::experiment::{Experiment, Paper, Run, Verdict};
-use crate::outcome::{Axis, Bound, Check, Outcome, Plot, Series, Table};
+use crate::data::{Data, Line};
+use crate::experiment::{Experiment, Paper, Run};
+use crate::figures::{axis, check, drawn, papers, table};
+use crate::outcome::{Bound, Outcome, Plot};
 
 /// Holds.
 pub(crate) const HOLDS: Experiment = experiment("planted-holds", true, |run| {
     (run.progress)(0.5, "half of nothing");
-    Ok(outcome(2.0))
+    Ok(measured(2.0))
 });
 
 /// Never holds.
-pub(crate) const FAILS: Experiment = experiment("planted-fails", false, |_| Ok(outcome(1.25)));
+pub(crate) const FAILS: Experiment = experiment("planted-fails", false, |_| Ok(measured(1.25)));
 
-/// Holds on the third attempt, counting from where [`NOISE`] stands.
+/// Measures 1, 2, 2: holds by the median.
 pub(crate) const NOISY: Experiment = experiment("planted-noisy", false, |_| {
-    Ok(outcome(1.0 + 0.25 * f64::from(NOISE.fetch_add(1, Ordering::Relaxed))))
+    let runs = NOISE.fetch_add(1, Ordering::Relaxed);
+    Ok(measured(if runs == 0 { 1.0 } else { 2.0 + f64::from(runs) / 8.0 }))
 });
+
+/// Holds whatever is measured.
+pub(crate) const BLIND: Experiment = Experiment {
+    judge: |_| Outcome::default(),
+    ..experiment("planted-blind", false, HOLDS.measure)
+};
 
 /// Ends with an error.
 pub(crate) const ENDS: Experiment =
@@ -33,7 +42,7 @@ pub(crate) static NOISE: AtomicU32 = AtomicU32::new(0);
 const fn experiment(
     id: &'static str,
     is_quick: bool,
-    run: fn(&Run<'_>) -> anyhow::Result<Outcome>,
+    measure: fn(&Run<'_>) -> anyhow::Result<Data>,
 ) -> Experiment {
     Experiment {
         id,
@@ -41,41 +50,53 @@ const fn experiment(
         title: "what a test plants",
         claim: "Two is twice one.",
         shape: "the ratio is at least 1.5",
-        verdict: Verdict::NotTestable("one and two | are not measured"),
+        why: "one and two | are small",
         is_quick,
-        run,
+        measure,
+        judge,
     }
 }
 
-/// An outcome with one of everything, whose only check measures `ratio` and wants 1.5.
-pub(crate) fn outcome(ratio: f64) -> Outcome {
-    let axis = |label: &str| Axis { label: label.into(), is_log: false, categories: Vec::new() };
-    let line = |name: &str, is_papers, points: &[(f64, f64)]| Series {
-        name: name.into(),
-        points: points.to_vec(),
-        is_papers,
-    };
+/// A line that rises by `gain` and is higher than one that is flat.
+pub(crate) fn measured(gain: f64) -> Data {
+    let mut data = Data::default();
+    data.push(Line::of_figures("cuckoo", [(1.0, 1.1), (2.0, 1.1 * gain), (4.0, f64::NAN)]));
+    data.push(Line::of_figures("chaining", [(1.0, 0.5), (2.0, 0.5), (4.0, 0.5)]).flat());
+    data
+}
+
+fn judge(data: &Data) -> Outcome {
+    let cuckoo = data.line("cuckoo");
+    let chaining = data.line("chaining");
+    let gain = |line: &Line| line.median(2.0) / line.median(1.0);
     Outcome {
         plots: vec![Plot {
             title: "rate against threads".into(),
             x: axis("threads"),
             y: axis("operations, M/s"),
-            series: vec![
-                line("cuckoo", false, &[(1.0, 1.1), (2.0, 2.2), (4.0, f64::NAN)]),
-                line("cuckoo (paper)", true, &[(1.0, 1.0), (2.0, 2.0)]),
-            ],
+            series: vec![drawn(cuckoo), papers("cuckoo (paper)", [(1.0, 1.0), (2.0, 2.0)])],
         }],
-        tables: vec![Table {
-            title: "rates".into(),
-            header: vec!["threads".into(), "paper".into(), "here".into()],
-            rows: vec![vec!["1 | one".into(), "1.0".into(), "1.1".into()]],
-        }],
-        checks: vec![Check {
-            claim: "two threads do 1.5 of what one does".into(),
-            measured: ratio,
-            bound: Bound::AtLeast(1.5),
-            reason: "half of the second may go to the operating system",
-        }],
+        tables: vec![table(
+            "rates",
+            &["threads", "paper", "here"],
+            vec![vec!["1 | one".into(), "1.0".into(), "1.1".into()]],
+        )],
+        checks: vec![
+            check(
+                "two threads do 1.5 of what one does",
+                gain(cuckoo),
+                Bound::AtLeast(1.5),
+                "half of the second may go to the operating system",
+            )
+            .paper("2", Bound::AtLeast(1.9)),
+            check("chaining gains nothing", gain(chaining), Bound::AtMost(1.2), "it has one lock"),
+            check(
+                "cuckoo, to chaining",
+                cuckoo.median(1.0) / chaining.median(1.0),
+                Bound::AtLeast(2.0),
+                "as planted",
+            ),
+        ],
         reading: "Two threads did 2.0 of what one did.".into(),
     }
 }

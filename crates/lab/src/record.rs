@@ -1,4 +1,4 @@
-//! What is stored of a run: `ID.json`, from which the pages are made.
+//! What is stored of a run: `ID.json`, what was measured and nothing that was concluded from it.
 
 use std::fs;
 use std::path::Path;
@@ -6,15 +6,19 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::data::Data;
+use crate::experiment::Experiment;
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::scale::Scale;
 
-/// A run of one experiment: its circumstances and what it found.
+/// A run of one experiment: its circumstances and what it measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The experiment's id.
     pub(crate) id: String,
+    /// Which run of `guira lab run` it is of: the same for all experiments of one.
+    pub(crate) run: String,
     /// How large it was.
     pub(crate) scale: Scale,
     /// Where its random numbers began.
@@ -27,18 +31,21 @@ pub(crate) struct Record {
     pub(crate) commit: Option<String>,
     /// What it ran on.
     pub(crate) machine: Machine,
-    /// How long it took, the earlier attempts left out, seconds.
+    /// All of them: a further one is made while checks fail or can't be judged.
+    pub(crate) attempts: Vec<Attempt>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    /// How long it took, seconds.
     pub(crate) duration_s: f64,
     /// Processor time of all its threads meanwhile, seconds.
     pub(crate) cpu_s: f64,
     /// Processes that wanted a processor in the minute before, on average; those of an experiment before it count too.
     pub(crate) load_before: Option<f64>,
-    /// How often it was run until its checks held or attempts ran out: the outcome is the last one's.
-    pub(crate) attempts: u32,
-    /// The checks that failed in the attempts before the last, with their figures.
-    pub(crate) failed_before: Vec<String>,
-    /// What it found.
-    pub(crate) outcome: Outcome,
+    /// What it measured.
+    pub(crate) data: Data,
 }
 
 impl Record {
@@ -47,7 +54,7 @@ impl Record {
     /// # Errors
     /// If the file can't be written.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)? + "\n";
+        let text = serde_json::to_string(self)? + "\n";
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
@@ -65,10 +72,19 @@ impl Record {
         }
     }
 
-    /// How many checks hold, of how many.
-    pub(crate) fn checks_held(&self) -> (usize, usize) {
-        let checks = &self.outcome.checks;
-        (checks.iter().filter(|check| check.holds()).count(), checks.len())
+    /// What all attempts together measured.
+    pub(crate) fn data(&self) -> Data {
+        Data::join(self.attempts.iter().map(|attempt| &attempt.data))
+    }
+
+    /// What follows from all attempts together.
+    pub(crate) fn outcome(&self, experiment: &Experiment) -> Outcome {
+        (experiment.judge)(&self.data())
+    }
+
+    /// What would follow from each attempt alone.
+    pub(crate) fn outcomes(&self, experiment: &Experiment) -> Vec<Outcome> {
+        self.attempts.iter().map(|attempt| (experiment.judge)(&attempt.data)).collect()
     }
 }
 
@@ -80,12 +96,13 @@ pub(crate) fn plot_files(id: &str, plots: usize) -> impl Iterator<Item = String>
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::planted::outcome;
+    use crate::planted::measured;
 
     /// A record of a run that measured 2.
     pub(crate) fn record(id: &str) -> Record {
         Record {
             id: id.into(),
+            run: "2026-01-02 03:04:05 UTC".into(),
             scale: Scale::Small,
             seed: 7,
             command: format!("guira lab run {id} --scale small --seed 7"),
@@ -98,25 +115,22 @@ pub(crate) mod tests {
                 kernel: "Linux 6".into(),
                 huge_pages: "madvise".into(),
             },
-            duration_s: 1.25,
-            cpu_s: 1.75,
-            load_before: Some(0.25),
-            attempts: 1,
-            failed_before: Vec::new(),
-            outcome: outcome(2.0),
+            attempts: vec![attempt(2.0)],
         }
+    }
+
+    /// An attempt that measured `gain`.
+    pub(crate) fn attempt(gain: f64) -> Attempt {
+        Attempt { duration_s: 1.25, cpu_s: 1.75, load_before: Some(0.25), data: measured(gain) }
     }
 
     #[test]
     fn what_is_written_is_read_back_even_if_it_is_no_number() {
-        let mut written = record("a");
-        written.outcome.checks[0].measured = f64::NAN;
+        let written = record("a");
         let text = serde_json::to_string(&written).unwrap();
         let read: Record = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
-        assert!(read.outcome.plots[0].series[0].points[2].1.is_nan());
-        assert!(!read.outcome.checks[0].holds(), "no number holds no bound");
-        assert_eq!(read.outcome.checks[0].reason, written.outcome.checks[0].reason);
+        assert!(read.data().line("cuckoo").median(4.0).is_nan());
     }
 
     #[test]

@@ -1,7 +1,16 @@
-//! `guira lab report`: the results of a directory as one page.
+//! `guira lab report`: the results of a directory as pages: one with every table and figure of the papers at a glance,
+//! and one for each paper.
 //!
-//! Made from the stored figures, plots too: a better plot needs no new measurement. What is declared but wasn't run is
-//! listed as such, so that the page is complete about what it lacks.
+//! ```text
+//! docs/lab.md            verdicts, each with a link
+//! docs/lab/memc3.md …    one page for each paper
+//! docs/lab/ID.svg        their plots
+//! docs/lab/data/ID.json  what was measured: from these files the pages can be made again
+//! ```
+//!
+//! Made from the stored figures: a better plot needs no new measurement. What wasn't run is listed as such, and so is what
+//! the lab lacks ([`CONTENTS`]), so that the pages are complete about what they lack. Results of several runs, builds or
+//! machines are joined only if asked for, and the page says so.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,33 +20,47 @@ use anyhow::{Context, Result, bail};
 
 use crate::args;
 use crate::console::print;
+use crate::contents::{CONTENTS, Entry};
 use crate::experiment::{Experiment, Paper};
+use crate::outcome::Standing;
 use crate::page::{build, section, sentence, table};
 use crate::plot::svg;
 use crate::record::{Record, plot_files};
+use crate::verdict::Verdict;
 
-/// Writes the page that `args` ask for.
+/// Writes the pages that `args` ask for.
 ///
 /// # Errors
-/// If there are no results, or files can't be read or written.
+/// If there are no results, if they are of several runs, or if files can't be read or written.
 pub(crate) fn report(args: &args::Report, declared: &[&Experiment]) -> Result<()> {
     let mut results = Vec::new();
     for experiment in declared {
         let record = Record::read(&args.out.join(format!("{}.json", experiment.id)))?;
         results.push((*experiment, record));
     }
-    if results.iter().all(|(_, record)| record.is_none()) {
+    let runs = runs(&results);
+    if runs.is_empty() {
         bail!(
             "there are no results in {}: run some first, such as \"guira lab run all\"",
             args.out.display()
         );
     }
+    if runs.len() > 1 && !args.mixed {
+        bail!(
+            "the results in {} are of {} runs, so their figures can't be compared: run all again, or add --mixed",
+            args.out.display(),
+            runs.len()
+        );
+    }
     let to = args.to.clone().unwrap_or_else(|| args.out.join("report.md"));
-    let plots = to.with_extension("");
-    let name = plots.file_name().context("--to must name a file")?.to_string_lossy().into_owned();
-    write_plots(&results, &plots)?;
-    let text = document(&results, &format!("{name}/"), &command(args, &to));
-    fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))?;
+    let beside = to.with_extension("");
+    let name = beside.file_name().context("--to must name a file")?.to_string_lossy().into_owned();
+    write_beside(&results, &beside)?;
+    let command = command(args, &to);
+    write(&to, &front(&results, &name, &command))?;
+    for paper in papers(&results) {
+        write(&beside.join(format!("{}.md", paper.name())), &of_paper(paper, &results, &to))?;
+    }
     print(&format!("{} joins the results of {}", to.display(), args.out.display()))?;
     Ok(())
 }
@@ -45,80 +68,120 @@ pub(crate) fn report(args: &args::Report, declared: &[&Experiment]) -> Result<()
 /// An experiment, and its run if there was one.
 type Found<'e> = (&'e Experiment, Option<Record>);
 
-fn write_plots(results: &[Found<'_>], directory: &Path) -> Result<()> {
-    fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    for record in results.iter().filter_map(|(_, record)| record.as_ref()) {
-        let plots = &record.outcome.plots;
-        for (name, plot) in plot_files(&record.id, plots.len()).zip(plots) {
-            let path = directory.join(name);
-            fs::write(&path, svg(plot))
-                .with_context(|| format!("cannot write {}", path.display()))?;
+fn records<'r>(results: &'r [Found<'_>]) -> impl Iterator<Item = &'r Record> {
+    results.iter().filter_map(|(_, record)| record.as_ref())
+}
+
+/// Run, build and machine of the results: one, if they belong together.
+fn runs(results: &[Found<'_>]) -> BTreeSet<String> {
+    let name = |it: &Record| {
+        let how = format!("--scale {} --seed {}", it.scale, it.seed);
+        format!("{}, {how}, on {}, by guira {}", it.run, it.machine.line(), build(it))
+    };
+    records(results).map(name).collect()
+}
+
+fn papers(results: &[Found<'_>]) -> Vec<Paper> {
+    let has = |paper: &Paper| results.iter().any(|(it, _)| it.paper == *paper);
+    Paper::ALL.into_iter().filter(has).collect()
+}
+
+/// Plots and figures, which the pages link to.
+fn write_beside(results: &[Found<'_>], directory: &Path) -> Result<()> {
+    let data = directory.join("data");
+    fs::create_dir_all(&data).with_context(|| format!("cannot make {}", data.display()))?;
+    for (experiment, record) in results {
+        let Some(record) = record else { continue };
+        record.write(&data.join(format!("{}.json", record.id)))?;
+        let plots = record.outcome(experiment).plots;
+        for (name, plot) in plot_files(&record.id, plots.len()).zip(&plots) {
+            write(&directory.join(name), &svg(plot))?;
         }
     }
     Ok(())
 }
 
-/// The page; links to plots begin with `plots`.
-fn document(results: &[Found<'_>], plots: &str, command: &str) -> String {
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The page of all verdicts; the papers' pages are in the directory `beside`.
+fn front(results: &[Found<'_>], beside: &str, command: &str) -> String {
     let mut text = format!("# The lab\n\n{INTRODUCTION}\n");
     text.push_str(&provenance(results, command));
-    text.push_str("\n## All at a glance\n\n");
-    text.push_str(&glance(results));
-    for paper in Paper::ALL {
-        let mut of_paper = results.iter().filter(|(it, _)| it.paper == paper).peekable();
-        if of_paper.peek().is_some() {
-            text.push_str(&format!("\n\n## {}\n", paper.title()));
-        }
-        for (experiment, record) in of_paper {
-            let section = match record {
-                Some(record) => section(experiment, record, plots),
-                None => not_run(experiment),
-            };
-            text.push_str(&format!("\n### {}", section.trim_end()));
-            text.push('\n');
-        }
+    for paper in papers(results) {
+        let rows = CONTENTS.iter().filter(|entry| entry.paper == paper);
+        let rows: Vec<_> = rows.map(|entry| row(entry, results, beside)).collect();
+        let header = ["in the paper", "what", "experiment", "verdict", "checks that hold"];
+        text.push_str(&format!("\n## {}\n\n", paper.title()));
+        text.push_str(&table(&header.map(Into::into), &rows));
+        text.push('\n');
     }
     text
 }
 
 /// By which commands, builds and machines the figures came about.
 fn provenance(results: &[Found<'_>], command: &str) -> String {
-    let records = || results.iter().filter_map(|(_, record)| record.as_ref());
     let how = |it: &Record| format!("--scale {} --seed {}", it.scale, it.seed);
-    let groups: BTreeSet<String> = records().map(how).collect();
+    let groups: BTreeSet<String> = records(results).map(how).collect();
     let mut text = "Made by\n\n```sh\n".to_owned();
     for group in &groups {
-        let ids: Vec<&str> =
-            records().filter(|it| how(it) == *group).map(|it| it.id.as_str()).collect();
+        let of_group = records(results).filter(|it| how(it) == *group);
+        let ids: Vec<&str> = of_group.map(|it| it.id.as_str()).collect();
         let what = if ids.len() == results.len() { "all".to_owned() } else { ids.join(" ") };
-        text.push_str(&format!("guira lab run {what} {group}\n"));
+        text.push_str(&format!("guira lab run {what} {group} --check\n"));
     }
     text.push_str(&format!("{command}\n```\n\n"));
-    let machines: BTreeSet<String> = records()
+    let runs = runs(results);
+    if runs.len() > 1 {
+        text.push_str(
+            "These are several runs: their figures can't be compared with each other.\n\n",
+        );
+    }
+    let machines: BTreeSet<String> = records(results)
         .map(|it| format!("on {}, by guira {}.\n", it.machine.line(), build(it)))
         .collect();
     text.extend(machines);
     text
 }
 
-fn glance(results: &[Found<'_>]) -> String {
-    let header = ["experiment", "what", "verdict", "checks that hold"].map(Into::into);
-    let rows: Vec<_> = results
-        .iter()
-        .map(|(experiment, record)| {
-            let checks = record.as_ref().map_or_else(
-                || "not run".to_owned(),
-                |record| {
-                    let (held, all) = record.checks_held();
-                    format!("{held} of {all}")
-                },
-            );
-            let id = format!("[{}](#{})", experiment.id, anchor(experiment));
-            vec![id, experiment.title.into(), experiment.verdict.short().into(), checks]
-        })
-        .collect();
-    table(&header, &rows)
+/// A table or figure of a paper, with what became of it.
+fn row(entry: &Entry, results: &[Found<'_>], beside: &str) -> Vec<String> {
+    let found = entry.experiment.and_then(|id| results.iter().find(|(it, _)| it.id == id));
+    let Some((experiment, record)) = found else {
+        return vec![
+            entry.place.into(),
+            entry.what.into(),
+            "–".into(),
+            entry.missing.into(),
+            String::new(),
+        ];
+    };
+    let page = format!("{beside}/{}.md", experiment.paper.name());
+    let link = format!("[{}]({page}#{})", experiment.id, anchor(experiment));
+    let (verdict, held) = record.as_ref().map_or_else(
+        || ("not run".to_owned(), String::new()),
+        |record| {
+            let checks = record.outcome(experiment).checks;
+            let held = checks.iter().filter(|it| it.standing() == Standing::Holds).count();
+            (Verdict::of(&checks).to_string(), format!("{held} of {}", checks.len()))
+        },
+    );
+    vec![entry.place.into(), entry.what.into(), link, verdict, held]
+}
+
+/// The page of one paper; `front` is the page of all.
+fn of_paper(paper: Paper, results: &[Found<'_>], front: &Path) -> String {
+    let back = front.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut text = format!("# {}\n\n[All papers](../{back}).\n", paper.title());
+    for (experiment, record) in results.iter().filter(|(it, _)| it.paper == paper) {
+        let section = match record {
+            Some(record) => section(experiment, record, ""),
+            None => not_run(experiment),
+        };
+        text.push_str(&format!("\n## {}\n", section.trim_end()));
+    }
+    text
 }
 
 /// The link to an experiment's section, as forges make it of a heading.
@@ -138,7 +201,7 @@ fn not_run(experiment: &Experiment) -> String {
     )
 }
 
-/// The command line that makes the page, as short as it can be.
+/// The command line that makes the pages, as short as it can be.
 fn command(args: &args::Report, to: &Path) -> String {
     let mut command = "guira lab report".to_owned();
     if args.out != Path::new("lab") {
@@ -147,15 +210,21 @@ fn command(args: &args::Report, to: &Path) -> String {
     if args.to.is_some() {
         command.push_str(&format!(" --to {}", to.display()));
     }
+    if args.mixed {
+        command.push_str(" --mixed");
+    }
     command
 }
 
 const INTRODUCTION: &str = "\
-Every table and figure of the papers behind Guira is an experiment of `guira lab`, which anybody can run: `guira lab
-list` shows them, `guira lab run ID` runs one. Each section has what the paper claims, the plot with the paper's axes
-(the paper's own figures dashed where it prints them), the figures side by side, and checks. A check is of a shape, a
-ratio or an order, never of an absolute time, and says why its bound is where it is. A claim is *reproduced*, *not
-reproduced*, and then why, or *not testable* on the machine, and then what shows instead.
+Every table and figure of the papers behind Guira, and what `guira lab` makes of it on the machine named below. Anybody can
+run the experiments: `guira lab list` shows them, `guira lab run ID` runs one. Each has a section on its paper's page: what
+the paper claims, the plot with the paper's axes (the paper's own figures dashed where it prints them), the checks, and what
+they say. A check is of a ratio, a share or an order, never of an absolute time, and says why its bound is where it is.
+
+The verdict is computed from the checks of the run that made these pages. *Reproduced*: every figure that the paper states
+is where the paper has it. *Weaker*: the effect shows, and is smaller. *Contradicted*: a claim doesn't hold here at all.
+*Not testable here*: the machine can't show it. A claim that this run could not judge is counted beside the verdict.
 ";
 
 #[cfg(test)]
@@ -165,6 +234,10 @@ mod tests {
     use crate::planted::{ENDS, HOLDS};
     use crate::record::tests::record;
 
+    fn docs() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+    }
+
     #[test]
     fn a_report_is_made_from_stored_figures_and_says_what_was_not_run() {
         let directory =
@@ -172,55 +245,105 @@ mod tests {
         fs::create_dir_all(&directory).unwrap();
         record(HOLDS.id).write(&directory.join("planted-holds.json")).unwrap();
         let to = directory.join("page.md");
-        let args = args::Report { out: directory.clone(), to: Some(to.clone()) };
+        let args = args::Report { out: directory.clone(), to: Some(to.clone()), mixed: false };
         report(&args, &[&HOLDS, &ENDS]).unwrap();
         let text = fs::read_to_string(&to).unwrap();
         for part in [
-            "guira lab run planted-holds --scale small --seed 7\nguira lab report --out",
-            "| [planted-holds](#planted-holds-what-a-test-plants) | what a test plants | not testable here | 1 of 1 |",
-            "| [planted-error](#planted-error-what-a-test-plants) | what a test plants | not testable here | not run |",
-            "](page/planted-holds.svg)",
-            "Not run: `guira lab run planted-error` does.",
+            "guira lab run planted-holds --scale small --seed 7 --check\nguira lab report --out",
             "Some CPU, 2 cores, 8 GiB",
         ] {
             assert!(text.contains(part), "{part} is missing\n{text}");
         }
-        assert!(directory.join("page/planted-holds.svg").exists());
+        let text = fs::read_to_string(directory.join("page/ours.md")).unwrap();
+        for part in ["](planted-holds.svg)", "Not run: `guira lab run planted-error` does."] {
+            assert!(text.contains(part), "{part} is missing\n{text}");
+        }
+        for file in ["planted-holds.svg", "data/planted-holds.json"] {
+            assert!(directory.join("page").join(file).exists(), "{file}");
+        }
         fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn a_complete_report_names_the_command_for_all() {
-        let text = document(&[(&HOLDS, Some(record(HOLDS.id)))], "", "guira lab report");
-        assert!(
-            text.contains("guira lab run all --scale small --seed 7\nguira lab report\n"),
-            "{text}"
-        );
-        assert_eq!(text.lines().filter(|line| line.starts_with("# ")).count(), 1);
-        assert!(!text.contains("\n\n\n"), "{text}");
+    fn results_of_several_runs_are_not_joined() {
+        let directory =
+            std::env::temp_dir().join(format!("guira-lab-mixed-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        record(HOLDS.id).write(&directory.join("planted-holds.json")).unwrap();
+        let mut other = record(ENDS.id);
+        other.run = "another".into();
+        other.write(&directory.join("planted-error.json")).unwrap();
+        let mut args = args::Report { out: directory.clone(), to: None, mixed: false };
+        let error = report(&args, &[&HOLDS, &ENDS]).unwrap_err().to_string();
+        assert!(error.contains("are of 2 runs"), "{error}");
+        args.mixed = true;
+        report(&args, &[&HOLDS, &ENDS]).unwrap();
+        let text = fs::read_to_string(directory.join("report.md")).unwrap();
+        assert!(text.contains("These are several runs"), "{text}");
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn nothing_to_report_is_an_error_that_says_what_to_do() {
-        let args = args::Report { out: "no/such/directory".into(), to: None };
+        let args = args::Report { out: "no/such/directory".into(), to: None, mixed: false };
         let error = report(&args, &[&HOLDS]).unwrap_err().to_string();
         assert!(error.contains("guira lab run all"), "{error}");
     }
 
+    /// Every experiment, of one run; the pages are what the stored figures give.
     #[test]
-    fn the_committed_report_has_every_experiment_and_the_plots_that_it_shows() {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        let text = fs::read_to_string(docs.join("lab.md")).unwrap();
-        let is_missing = |id: &&str| !text.contains(&format!("### {id}: "));
-        let ids = EXPERIMENTS.iter().copied().flatten().map(|it| it.id);
-        let missing: Vec<_> = ids.filter(is_missing).collect();
-        assert!(missing.is_empty(), "docs/lab.md lacks {missing:?}: make it again");
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-        let shown: BTreeSet<&str> =
-            links.filter_map(|(link, _)| link.strip_prefix("lab/")).collect();
-        let files = fs::read_dir(docs.join("lab")).unwrap();
-        let there: Vec<_> = files.map(|it| it.unwrap().file_name()).collect();
-        let there: BTreeSet<_> = there.iter().filter_map(|name| name.to_str()).collect();
-        assert_eq!(shown, there, "plots that docs/lab.md shows, and those in docs/lab");
+    fn the_committed_pages_are_of_one_run_and_say_what_its_figures_say() {
+        let read = |it: &'static Experiment| {
+            let path = docs().join(format!("lab/data/{}.json", it.id));
+            (
+                it,
+                Some(
+                    Record::read(&path).unwrap().unwrap_or_else(|| panic!("no {}", path.display())),
+                ),
+            )
+        };
+        let results: Vec<Found<'_>> = EXPERIMENTS.iter().copied().flatten().map(read).collect();
+        assert_eq!(runs(&results).len(), 1, "docs/lab is of several runs: {:#?}", runs(&results));
+        let to = docs().join("lab.md");
+        let text = |path: &Path| fs::read_to_string(path).unwrap();
+        let is_made_again =
+            "docs/lab must be made again: guira lab report --out docs/lab/data --to docs/lab.md";
+        let rows = |text: &str| {
+            text.lines().filter(|it| it.starts_with('|')).map(Into::into).collect::<Vec<String>>()
+        };
+        assert_eq!(rows(&text(&to)), rows(&front(&results, "lab", "")), "{is_made_again}");
+        for paper in papers(&results) {
+            let path = docs().join(format!("lab/{}.md", paper.name()));
+            assert_eq!(text(&path), of_paper(paper, &results, &to), "{is_made_again}");
+        }
+    }
+
+    #[test]
+    fn every_check_of_the_committed_run_notices_wrong_results() {
+        let mut faults = Vec::new();
+        for experiment in EXPERIMENTS.iter().copied().flatten() {
+            let path = docs().join(format!("lab/data/{}.json", experiment.id));
+            let record = Record::read(&path).unwrap().expect("the test of the pages found it");
+            let unnoticed = crate::plants::unnoticed(experiment, &record.data());
+            faults.extend(unnoticed.into_iter().map(|it| format!("{}: {it}", experiment.id)));
+        }
+        assert!(faults.is_empty(), "wrong results that no check notices:\n{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn every_experiment_is_in_the_contents_once_and_what_is_missing_says_why() {
+        let declared: Vec<_> = EXPERIMENTS.iter().copied().flatten().map(|it| it.id).collect();
+        let listed: Vec<_> = CONTENTS.iter().filter_map(|entry| entry.experiment).collect();
+        for id in &declared {
+            assert!(listed.contains(id), "{id} is not in the contents");
+        }
+        for entry in CONTENTS {
+            match entry.experiment {
+                Some(id) => assert!(declared.contains(&id), "there is no {id}"),
+                None => {
+                    assert!(!entry.missing.is_empty(), "{} {}", entry.paper.name(), entry.place)
+                }
+            }
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! `guira lab run`: experiments one after the other, and the files of each.
 //!
 //! An experiment that ends with an error or a panic is reported at the end, and the others run. With `--check` one
-//! whose checks fail is run again, twice at most, because a neighbour on the machine can spoil a measurement; what
-//! failed before is stored and printed. A check that fails twice with the same figure isn't noisy, and ends that.
+//! whose checks fail, or can't be judged, is measured again, twice at most, because a neighbour on the machine can spoil
+//! a measurement. All attempts are stored, and judged as one: the median of all their rounds counts, and no attempt can
+//! pass by judging less than the others. An attempt that measures exactly what the one before did isn't noisy, and ends
+//! that. What holds must also notice [wrong results](crate::plants).
 
 use std::any::Any;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -17,11 +20,13 @@ use crate::experiment::{self, Experiment};
 use crate::machine::{Machine, load};
 use crate::measure::{now, process_cpu};
 use crate::number::figure;
-use crate::outcome::{Check, Outcome};
+use crate::outcome::{Check, Outcome, Standing};
 use crate::page::page;
+use crate::plants::unnoticed;
 use crate::plot::svg;
-use crate::record::{Record, plot_files};
+use crate::record::{Attempt, Record, plot_files};
 use crate::select::select;
+use crate::verdict::Verdict;
 
 /// Runs what `args` name among `declared`.
 ///
@@ -39,12 +44,13 @@ pub(crate) fn run(args: &args::Run, declared: &[&Experiment]) -> Result<()> {
             "others use this machine (load {load:.1} on {cores} processors): expect noise"
         ));
     }
+    let run = this_run();
     let mut results = Vec::new();
     for (at, experiment) in chosen.iter().enumerate() {
         let progress = Progress::new(experiment.id, at + 1, chosen.len());
-        let result = attempts(experiment, args, &progress)
+        let result = attempts(experiment, args, &run, &progress)
             .and_then(|record| write(&record, experiment, out).map(|()| record));
-        progress.end(&in_short(&result));
+        progress.end(&in_short(experiment, &result));
         results.push((*experiment, result));
     }
     print(&summary(&results))?;
@@ -55,49 +61,64 @@ pub(crate) fn run(args: &args::Run, declared: &[&Experiment]) -> Result<()> {
 /// An experiment and what came of it.
 type Ran<'e> = (&'e Experiment, Result<Record>);
 
-/// Runs an experiment until its checks hold, if they are to be checked.
-fn attempts(experiment: &Experiment, args: &args::Run, progress: &Progress) -> Result<Record> {
+/// Measures until the checks hold, if they are to be checked.
+fn attempts(
+    experiment: &Experiment,
+    args: &args::Run,
+    run: &str,
+    progress: &Progress,
+) -> Result<Record> {
     let most = if args.check { ATTEMPTS_MAX } else { 1 };
-    let mut failed_before: Vec<String> = Vec::new();
-    let mut failed_last = Vec::new();
-    for attempt in 1.. {
-        let (begun, cpu_begun, load_before) = (now(), process_cpu(), load());
-        let outcome = once(experiment, args, progress)?;
-        let failed: Vec<String> = failing(&outcome).map(fault).collect();
-        let is_noise = !failed.iter().any(|fault| failed_last.contains(fault));
-        if failed.is_empty() || attempt == most || !is_noise {
-            return Ok(Record {
-                id: experiment.id.into(),
-                scale: args.scale,
-                seed: args.seed,
-                command: format!(
-                    "guira lab run {} --scale {} --seed {}",
-                    experiment.id, args.scale, args.seed
-                ),
-                version: env!("CARGO_PKG_VERSION").into(),
-                commit: option_env!("GUIRA_COMMIT").map(Into::into),
-                machine: Machine::this(),
-                duration_s: begun.elapsed().as_secs_f64(),
-                cpu_s: (process_cpu() - cpu_begun).as_secs_f64(),
-                load_before,
-                attempts: attempt,
-                failed_before,
-                outcome,
-            });
+    let mut record = Record {
+        id: experiment.id.into(),
+        run: run.into(),
+        scale: args.scale,
+        seed: args.seed,
+        command: format!(
+            "guira lab run {} --scale {} --seed {}",
+            experiment.id, args.scale, args.seed
+        ),
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: option_env!("GUIRA_COMMIT").map(Into::into),
+        machine: Machine::this(),
+        attempts: Vec::new(),
+    };
+    while record.attempts.len() < most {
+        let attempt = once(experiment, args, progress)?;
+        let outcome = (experiment.judge)(&attempt.data);
+        let is_noise = record.attempts.last().is_none_or(|before| before.data != attempt.data);
+        record.attempts.push(attempt);
+        let all_hold = outcome.checks.iter().all(|check| check.standing() == Standing::Holds);
+        if all_hold && record.attempts.len() == 1 || !is_noise {
+            break;
         }
-        progress.say(&format!("attempt {attempt} failed and is repeated: {}", failed.join("; ")));
-        failed_before.extend(failed.iter().map(|fault| format!("attempt {attempt}: {fault}")));
-        failed_last = failed;
+        if record.attempts.len() < most {
+            let faults: Vec<_> = failing(&outcome).map(fault).collect();
+            progress.say(&format!("measured again, since {}", faults.join("; ")));
+        }
     }
-    unreachable!("the last attempt returns")
+    Ok(record)
 }
 
-/// One run; a panic becomes an error.
-fn once(experiment: &Experiment, args: &args::Run, progress: &Progress) -> Result<Outcome> {
+/// One measurement; a panic becomes an error.
+fn once(experiment: &Experiment, args: &args::Run, progress: &Progress) -> Result<Attempt> {
+    let (begun, cpu_begun, load_before) = (now(), process_cpu(), load());
     let report = |share: f64, doing: &str| progress.at(share, doing);
     let run = experiment::Run { scale: args.scale, seed: args.seed, progress: &report };
-    catch_unwind(AssertUnwindSafe(|| (experiment.run)(&run)))
-        .unwrap_or_else(|panic| Err(anyhow!("it panicked: {}", said(&*panic))))
+    let data = catch_unwind(AssertUnwindSafe(|| (experiment.measure)(&run)))
+        .unwrap_or_else(|panic| Err(anyhow!("it panicked: {}", said(&*panic))))?;
+    Ok(Attempt {
+        duration_s: begun.elapsed().as_secs_f64(),
+        cpu_s: (process_cpu() - cpu_begun).as_secs_f64(),
+        load_before,
+        data,
+    })
+}
+
+/// A name for all that this process runs: when it began.
+fn this_run() -> String {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    format!("{} s after 1970", since_1970.map_or(0, |it| it.as_secs()))
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {
@@ -111,49 +132,52 @@ fn write(record: &Record, experiment: &Experiment, out: &Path) -> Result<()> {
         let path = out.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    let plots = &record.outcome.plots;
-    for (name, plot) in plot_files(&record.id, plots.len()).zip(plots) {
+    let plots = record.outcome(experiment).plots;
+    for (name, plot) in plot_files(&record.id, plots.len()).zip(&plots) {
         write(name, svg(plot))?;
     }
     write(format!("{}.md", record.id), page(experiment, record))
 }
 
-fn in_short(result: &Result<Record>) -> String {
+fn in_short(experiment: &Experiment, result: &Result<Record>) -> String {
     match result {
         Ok(record) => {
-            let (held, all) = record.checks_held();
-            let again = match record.attempts {
+            let checks = record.outcome(experiment).checks;
+            let held = checks.iter().filter(|check| check.standing() == Standing::Holds).count();
+            let took_s: f64 = record.attempts.iter().map(|attempt| attempt.duration_s).sum();
+            let again = match record.attempts.len() {
                 1 => String::new(),
-                n => format!(", attempt {n}"),
+                n => format!(" in {n} attempts"),
             };
-            format!("{held} of {all} checks hold, {:.1} s{again}", record.duration_s)
+            let verdict = Verdict::of(&checks);
+            format!("{verdict}; {held} of {} checks hold, {took_s:.1} s{again}", checks.len())
         }
         Err(error) => format!("could not be finished: {error:#}"),
     }
 }
 
-/// A row a check.
+/// A row for each check.
 fn summary(results: &[Ran<'_>]) -> String {
-    let mut table = table(&["experiment", "check", "measured", "must be", ""]);
+    let mut table = table(&["experiment", "check", "paper", "measured", "must be", ""]);
     for (experiment, result) in results {
         let Ok(record) = result else {
-            table.add_row([experiment.id, "", "", "", "NOT FINISHED"]);
+            table.add_row([experiment.id, "", "", "", "", "NOT FINISHED"]);
             continue;
         };
-        let mut id = match record.attempts {
-            1 => experiment.id.to_owned(),
-            n => format!("{} (attempt {n})", experiment.id),
-        };
-        if record.outcome.checks.is_empty() {
+        let checks = record.outcome(experiment).checks;
+        let verdict = Verdict::of(&checks);
+        let mut id = format!("{}\n{verdict}", experiment.id);
+        if checks.is_empty() {
             table.add_row([&id, "has no checks"]);
         }
-        for check in &record.outcome.checks {
+        for check in &checks {
             table.add_row([
                 std::mem::take(&mut id),
                 check.claim.clone(),
+                check.paper.as_ref().map_or_else(String::new, |said| said.figure.clone()),
                 figure(check.measured),
                 check.bound.to_string(),
-                if check.holds() { "holds" } else { "FAILS" }.to_owned(),
+                check.standing().to_string(),
             ]);
         }
     }
@@ -168,14 +192,20 @@ fn judge(results: &[Ran<'_>], with_checks: bool) -> Result<()> {
             Err(error) => {
                 faults.push(format!("{} could not be finished: {error:#}", experiment.id));
             }
-            Ok(record) if with_checks => faults.extend(failing(&record.outcome).map(|check| {
-                format!(
-                    "{}: {} (the bound is there because {})",
-                    experiment.id,
-                    fault(check),
-                    check.reason
-                )
-            })),
+            Ok(record) if with_checks => {
+                let outcome = record.outcome(experiment);
+                let named = |fault: String| format!("{}: {fault}", experiment.id);
+                let failed = failing(&outcome);
+                faults.extend(failed.map(|it| {
+                    named(format!("{} (the bound is there because {})", fault(it), it.reason))
+                }));
+                if failing(&outcome).next().is_none() {
+                    let planted = unnoticed(experiment, &record.data()).into_iter();
+                    faults.extend(planted.map(|plant| {
+                        named(format!("its checks also hold of a wrong result: {plant}"))
+                    }));
+                }
+            }
             Ok(_) => {}
         }
     }
@@ -190,7 +220,7 @@ fn judge(results: &[Ran<'_>], with_checks: bool) -> Result<()> {
 }
 
 fn failing(outcome: &Outcome) -> impl Iterator<Item = &Check> {
-    outcome.checks.iter().filter(|check| !check.holds())
+    outcome.checks.iter().filter(|check| check.standing() == Standing::Fails)
 }
 
 /// What a check that fails wanted, and by how much it was missed.
@@ -204,13 +234,13 @@ fn fault(check: &Check) -> String {
     )
 }
 
-/// How often an experiment is run at most while its checks fail.
-const ATTEMPTS_MAX: u32 = 3;
+/// How often an experiment is measured at most.
+const ATTEMPTS_MAX: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planted::{ENDS, FAILS, HOLDS, NOISY, PANICS};
+    use crate::planted::{BLIND, ENDS, FAILS, HOLDS, NOISY, PANICS};
     use crate::scale::Scale;
     use std::path::PathBuf;
 
@@ -230,8 +260,7 @@ mod tests {
     fn a_run_writes_figures_plot_and_page() {
         let (verdict, out) = run_all("writes", true, &[&HOLDS]);
         verdict.unwrap();
-        let record = read(&out, "planted-holds.json");
-        assert_eq!((record.checks_held(), record.attempts), ((1, 1), 1));
+        assert_eq!(read(&out, "planted-holds.json").attempts.len(), 1);
         let page = fs::read_to_string(out.join("planted-holds.md")).unwrap();
         assert!(page.contains("](planted-holds.svg)"), "{page}");
         assert!(out.join("planted-holds.svg").exists());
@@ -245,22 +274,29 @@ mod tests {
         for word in ["planted-fails", "1.25", "≥ 1.5", "0.25", FAILS_REASON] {
             assert!(error.contains(word), "{word} is missing: {error}");
         }
-        assert_eq!(read(&out, "planted-fails.json").attempts, 2, "the same figure twice is enough");
+        let attempts = read(&out, "planted-fails.json").attempts.len();
+        assert_eq!(attempts, 2, "the same figures twice are enough");
         let (verdict, _) = run_all("fails", false, &[&FAILS]);
         assert!(verdict.is_ok());
-        assert_eq!(read(&out, "planted-fails.json").attempts, 1);
+        assert_eq!(read(&out, "planted-fails.json").attempts.len(), 1);
         fs::remove_dir_all(out).unwrap();
     }
 
     #[test]
-    fn a_noisy_experiment_is_repeated_and_the_record_says_so() {
+    fn a_noisy_experiment_is_measured_again_and_its_median_counts() {
         let (verdict, out) = run_all("noisy", true, &[&NOISY]);
         verdict.unwrap();
-        let record = read(&out, "planted-noisy.json");
-        assert_eq!((record.attempts, record.failed_before.len()), (3, 2));
-        assert!(record.failed_before[1].starts_with("attempt 2: "), "{:?}", record.failed_before);
+        assert_eq!(read(&out, "planted-noisy.json").attempts.len(), 3);
         let page = fs::read_to_string(out.join("planted-noisy.md")).unwrap();
-        assert!(page.contains("attempt 2: "), "{page}");
+        assert!(page.contains("| 2.125 (1, 2.125, 2.25) |"), "{page}");
+        fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn checks_that_hold_of_anything_are_an_error() {
+        let (verdict, out) = run_all("blind", true, &[&BLIND]);
+        let error = verdict.unwrap_err().to_string();
+        assert!(error.contains("also hold of a wrong result: \"cuckoo\" made flat"), "{error}");
         fs::remove_dir_all(out).unwrap();
     }
 

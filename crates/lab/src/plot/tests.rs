@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outcome::Series;
-use crate::planted::outcome;
+use crate::planted::{HOLDS, measured};
 use expect_test::expect_file;
 
 fn axis(label: &str, is_log: bool, categories: &[&str]) -> Axis {
@@ -29,7 +29,7 @@ fn count(plot: &Plot, class: &str) -> usize {
 
 #[test]
 fn a_plot_is_the_same_bytes_each_time() {
-    let plot = &outcome(2.0).plots[0];
+    let plot = &(HOLDS.judge)(&measured(2.0)).plots[0];
     expect_file!["small.svg"].assert_eq(&svg(plot));
 }
 

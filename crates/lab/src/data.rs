@@ -1,0 +1,264 @@
+//! What an experiment measured, and nothing that was concluded from it.
+//!
+//! Measuring and judging are two functions: `measure` fills a [`Data`], `judge` makes plots, tables, checks and a
+//! sentence from it, and from nothing else. So three things need no new measurement: a page can be made again from what
+//! is stored; several attempts can be [joined](Data::join) and judged as one; and a wrong result can be
+//! [planted](crate::plants) to see whether a check notices.
+//!
+//! ```text
+//! Data ─ lines by name ─ points by x ─ samples, a round each: "with tags, present"  x = 2 threads  [4.1, 4.3, 4.2]
+//! ```
+//!
+//! The samples of a round stand at the same place in every point that was measured by turns, so that a comparison is the
+//! median of the rounds' ratios ([`ratio`]). Joining attempts appends rounds: the median counts.
+
+use crate::measure::{Rounds, Spread};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// All lines of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Data {
+    /// Each has a name of its own.
+    pub lines: Vec<Line>,
+}
+
+/// What was measured of one variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// As in the legend.
+    pub name: String,
+    /// What a planted wrong result does to it.
+    pub role: Role,
+    /// In rising order of `x`.
+    pub points: Vec<Point>,
+}
+
+/// What a claim says about a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Its height beside other lines, and its shape if it has several points: flat, it must fail.
+    Judged,
+    /// That it is flat: steep, it must fail.
+    Flat,
+    /// Nothing: a control, a circumstance, or a line that only the plot shows.
+    Aside,
+}
+
+/// A place on a line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Threads, load, size; the place in the list where the axis is one of names.
+    pub x: f64,
+    /// A figure for each round.
+    #[serde(deserialize_with = "read_samples")]
+    pub samples: Vec<f64>,
+}
+
+impl Data {
+    /// Adds a line.
+    ///
+    /// # Panics
+    /// If there is one of that name.
+    pub fn push(&mut self, line: Line) {
+        assert!(self.find(&line.name).is_none(), "two lines are called {}", line.name);
+        self.lines.push(line);
+    }
+
+    /// Adds a line of one figure.
+    pub fn fact(&mut self, name: &str, figure: f64) {
+        self.push(Line::new(name, [(0.0, vec![figure])]));
+    }
+
+    /// Adds a line of one figure on which no claim rests.
+    pub fn aside(&mut self, name: &str, figure: f64) {
+        self.push(Line::new(name, [(0.0, vec![figure])]).aside());
+    }
+
+    /// The line of that name.
+    ///
+    /// # Panics
+    /// If there is none: `measure` and `judge` of an experiment agree on the names.
+    #[must_use]
+    pub fn line(&self, name: &str) -> &Line {
+        self.find(name).unwrap_or_else(|| panic!("there is no line {name}"))
+    }
+
+    /// The figure of a line that has but one.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> f64 {
+        self.line(name).points.first().map_or(f64::NAN, Point::median)
+    }
+
+    /// The line of that name, if there is one.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Line> {
+        self.lines.iter().find(|line| line.name == name)
+    }
+
+    /// Attempts as one measurement: the rounds of each follow those of the one before.
+    ///
+    /// A point that a later attempt lacks keeps the rounds it has.
+    #[must_use]
+    pub fn join<'d>(attempts: impl IntoIterator<Item = &'d Self>) -> Self {
+        let mut attempts = attempts.into_iter();
+        let mut joined = attempts.next().cloned().unwrap_or_default();
+        for attempt in attempts {
+            for line in &mut joined.lines {
+                let Some(further) = attempt.find(&line.name) else { continue };
+                for point in &mut line.points {
+                    let same = further.points.iter().find(|it| it.x.total_cmp(&point.x).is_eq());
+                    point.samples.extend(same.iter().flat_map(|it| &it.samples));
+                }
+            }
+        }
+        joined
+    }
+}
+
+impl Line {
+    /// A line that claims are about.
+    #[must_use]
+    pub fn new(name: &str, points: impl IntoIterator<Item = (f64, Vec<f64>)>) -> Self {
+        let points = points.into_iter().map(|(x, samples)| Point { x, samples }).collect();
+        Self { name: name.into(), role: Role::Judged, points }
+    }
+
+    /// The variants of `rounds`, each at its `x`.
+    #[must_use]
+    pub fn of_rounds(
+        name: &str,
+        rounds: &Rounds,
+        places: impl IntoIterator<Item = (f64, usize)>,
+    ) -> Self {
+        Self::new(name, places.into_iter().map(|(x, variant)| (x, rounds.samples[variant].clone())))
+    }
+
+    /// One figure at each `x`, as counts are.
+    #[must_use]
+    pub fn of_figures(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self::new(name, points.into_iter().map(|(x, figure)| (x, vec![figure])))
+    }
+
+    /// The claim is that it is flat.
+    #[must_use]
+    pub fn flat(self) -> Self {
+        Self { role: Role::Flat, ..self }
+    }
+
+    /// No claim rests on it.
+    #[must_use]
+    pub fn aside(self) -> Self {
+        Self { role: Role::Aside, ..self }
+    }
+
+    /// The point at `x`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn at(&self, x: f64) -> &Point {
+        let found = self.points.iter().find(|point| point.x.total_cmp(&x).is_eq());
+        found.unwrap_or_else(|| panic!("{} has no point at {x}", self.name))
+    }
+
+    /// The median at `x`.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    #[must_use]
+    pub fn median(&self, x: f64) -> f64 {
+        self.at(x).median()
+    }
+
+    /// Places on a plot's axes: the medians.
+    pub fn medians(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.points.iter().map(|point| (point.x, point.median()))
+    }
+
+    /// The figures alone, in order.
+    #[must_use]
+    pub fn figures(&self) -> Vec<f64> {
+        self.medians().map(|(_, figure)| figure).collect()
+    }
+}
+
+impl Point {
+    /// The middle of the rounds.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        Spread::of(&self.samples).median
+    }
+}
+
+/// What is no number is the same as itself: two attempts that lack the same figure measured the same.
+impl PartialEq for Point {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |point: &Self| {
+            let figures = std::iter::once(&point.x).chain(&point.samples);
+            figures.map(|it| it.to_bits()).collect::<Vec<_>>()
+        };
+        all(self) == all(other)
+    }
+}
+
+/// How many times `under` the figure of `over` is: the median of the rounds' ratios.
+///
+/// Not a number where the two were not measured in the same rounds.
+#[must_use]
+pub fn ratio(over: &Point, under: &Point) -> f64 {
+    if over.samples.len() != under.samples.len() {
+        return f64::NAN;
+    }
+    let pairs = over.samples.iter().zip(&under.samples);
+    Spread::of(&pairs.map(|(over, under)| over / under).collect::<Vec<_>>()).median
+}
+
+/// JSON has no infinities and no NaN: they are written as `null` and read as NaN.
+fn read_samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    let samples: Vec<Option<f64>> = Vec::deserialize(from)?;
+    Ok(samples.into_iter().map(|it| it.unwrap_or(f64::NAN)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_lines(rounds: [f64; 2]) -> Data {
+        let mut data = Data::default();
+        data.push(Line::new("a", [(1.0, rounds.to_vec()), (2.0, vec![8.0, 8.0])]));
+        data.push(Line::of_figures("b", [(1.0, 1.0)]).aside());
+        data
+    }
+
+    #[test]
+    fn ratios_pair_by_round_and_need_the_same_rounds() {
+        let data = two_lines([4.0, 2.0]);
+        assert_eq!(ratio(data.line("a").at(2.0), data.line("a").at(1.0)), 3.0);
+        assert!(ratio(data.line("a").at(1.0), data.line("b").at(1.0)).is_nan());
+    }
+
+    #[test]
+    fn joined_attempts_are_one_measurement_of_more_rounds() {
+        let joined = Data::join([&two_lines([4.0, 2.0]), &two_lines([6.0, 6.0])]);
+        assert_eq!(joined.line("a").at(1.0).samples, [4.0, 2.0, 6.0, 6.0]);
+        assert_eq!(joined.line("a").median(1.0), 5.0);
+        assert_eq!(joined.line("b").role, Role::Aside);
+    }
+
+    #[test]
+    fn what_is_no_number_is_read_back_as_such() {
+        let mut data = Data::default();
+        data.fact("infinite", f64::INFINITY);
+        let text = serde_json::to_string(&data).unwrap();
+        let read: Data = serde_json::from_str(&text).unwrap();
+        assert!(read.figure("infinite").is_nan());
+    }
+
+    #[test]
+    #[should_panic(expected = "two lines are called a")]
+    fn a_name_is_given_once() {
+        let mut data = two_lines([1.0, 1.0]);
+        data.fact("a", 1.0);
+    }
+}

@@ -1,0 +1,113 @@
+//! Wrong results, planted to see whether an experiment's checks notice.
+//!
+//! A check that passes whatever was measured proves nothing. So what an experiment measured is falsified in three ways,
+//! and judged again; each time something must fail:
+//!
+//! - **swapped**: two lines change places. For each line at least one such exchange must be noticed.
+//! - **flat**: a line stays where it begins. Where the claim is that a line is flat, it is made steep instead.
+//! - **constant**: every line is 1 everywhere.
+//!
+//! Lines on which no claim rests ([`Role::Aside`]) stay as they are: they are controls and circumstances.
+
+use crate::data::{Data, Line, Role};
+use crate::experiment::Experiment;
+use crate::outcome::Standing;
+
+/// The plants that `experiment` doesn't notice in `data`, each in words.
+pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
+    let is_noticed = |falsified: &Data| {
+        let outcome = (experiment.judge)(falsified);
+        outcome.checks.iter().any(|check| check.standing() == Standing::Fails)
+    };
+    let planted = plants(data).into_iter();
+    let unnoticed = planted.filter(|plant| !plant.results.iter().any(is_noticed));
+    unnoticed.map(|plant| plant.what).collect()
+}
+
+/// A falsification, and the results that it can have: one of them must be noticed.
+struct Plant {
+    what: String,
+    results: Vec<Data>,
+}
+
+fn plants(data: &Data) -> Vec<Plant> {
+    let judged: Vec<usize> =
+        (0..data.lines.len()).filter(|&line| data.lines[line].role != Role::Aside).collect();
+    let mut all = Vec::new();
+    for &line in &judged {
+        let name = &data.lines[line].name;
+        let of_its_length = |&other: &usize| {
+            other != line && data.lines[other].points.len() == data.lines[line].points.len()
+        };
+        let others = judged.iter().copied().filter(of_its_length);
+        let results: Vec<Data> = others.map(|other| swapped(data, line, other)).collect();
+        if !results.is_empty() {
+            all.push(Plant { what: format!("\"{name}\" exchanged with another line"), results });
+        }
+        if data.lines[line].points.len() > 1 {
+            let (how, bend): (_, fn(&mut Line)) = match data.lines[line].role {
+                Role::Flat => ("made steep", steepen),
+                _ => ("made flat", flatten),
+            };
+            let mut falsified = data.clone();
+            bend(&mut falsified.lines[line]);
+            all.push(Plant { what: format!("\"{name}\" {how}"), results: vec![falsified] });
+        }
+    }
+    let mut constant = data.clone();
+    for &line in &judged {
+        constant.lines[line].points.iter_mut().for_each(|point| point.samples.fill(1.0));
+    }
+    all.push(Plant { what: "every line 1 everywhere".into(), results: vec![constant] });
+    all
+}
+
+/// The figures of two lines, under each other's name.
+fn swapped(data: &Data, one: usize, other: usize) -> Data {
+    let mut data = data.clone();
+    for place in 0..data.lines[one].points.len() {
+        let samples = std::mem::take(&mut data.lines[one].points[place].samples);
+        let samples = std::mem::replace(&mut data.lines[other].points[place].samples, samples);
+        data.lines[one].points[place].samples = samples;
+    }
+    data
+}
+
+fn flatten(line: &mut Line) {
+    let first = line.points[0].samples.clone();
+    line.points.iter_mut().for_each(|point| point.samples.clone_from(&first));
+}
+
+/// The second point twice the first, the third three times, and so on.
+fn steepen(line: &mut Line) {
+    let first = line.points[0].samples.clone();
+    for (place, point) in line.points.iter_mut().enumerate() {
+        point.samples = first.iter().map(|it| it * (place + 1) as f64).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planted::{BLIND, HOLDS, measured};
+
+    #[test]
+    fn an_experiment_that_checks_height_and_shape_notices_everything() {
+        assert_eq!(unnoticed(&HOLDS, &measured(2.0)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_experiment_that_always_holds_is_found_out() {
+        let unnoticed = unnoticed(&BLIND, &measured(2.0));
+        assert_eq!(
+            unnoticed,
+            [
+                "\"cuckoo\" exchanged with another line",
+                "\"cuckoo\" made flat",
+                "\"chaining\" exchanged with another line",
+                "\"chaining\" made steep",
+                "every line 1 everywhere"
+            ]
+        );
+    }
+}
