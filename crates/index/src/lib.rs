@@ -46,7 +46,8 @@
 //! 3. A thread that holds an [`Entry`] asks nothing else of the index until it drops it.
 //!
 //! # Where unsafe lives
-//! In `memory.rs` alone: one mapping that starts as zeroes, prefetch, and the comparison of twelve tags at once.
+//! In `memory.rs` alone: one mapping that starts as zeroes, advice on pages, prefetch, and the comparison of twelve tags
+//! at once.
 
 #![deny(unsafe_code)]
 
@@ -73,7 +74,7 @@ pub use broken::Broken;
 pub use chained::{BucketLock, Chained, ChainedEntry, LockedGets, NoLock, Tas};
 pub use cuckoo::{Cuckoo, CuckooEntry};
 pub use hopscotch::{Hopscotch, Hopscotch64, HopscotchEntry, HopscotchTable};
-pub use memory::prefetch;
+pub use memory::{advise_pages, prefetch};
 
 /// The hash of a key: 64 well mixed bits. The index uses the low nine bits as tag, the high 32 for the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,6 +59,32 @@ pub(crate) fn equal_bytes(words: [u32; 4], byte: u8) -> u32 {
     unsafe { compare(words.map(u32::cast_signed), byte.cast_signed()) }.cast_unsigned()
 }
 
+/// Asks the kernel for huge pages, or for none, under the room of a vector that holds nothing yet: tables of the caller's
+/// own then lie in memory as these do, and can be compared with them.
+///
+/// Pages that lie wholly in the room are given back first, since the allocator may have used them before: what is touched
+/// afterwards comes in pages of the size asked for, where the system has them. A refusal leaves what there was.
+pub fn advise_pages<T>(room: &mut Vec<T>, huge: bool) {
+    #[cfg(all(target_os = "linux", not(miri), not(loom)))]
+    {
+        use rustix::mm::{Advice, madvise};
+        const PAGE: usize = 4096;
+        let spare = room.spare_capacity_mut();
+        let bytes = size_of_val(spare);
+        let start = spare.as_mut_ptr().cast::<u8>();
+        let skipped = start.align_offset(PAGE);
+        let bytes = bytes.saturating_sub(skipped) / PAGE * PAGE;
+        let first = start.wrapping_add(skipped).cast();
+        let size = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        for advice in [Advice::LinuxDontNeed, size] {
+            // SAFETY: these pages lie wholly in room that nothing was put into, so what they hold may change.
+            let _ = unsafe { madvise(first, bytes, advice) };
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+    let _ = (room, huge);
+}
+
 /// Loom's atomics are not plain words: the models make each element by itself.
 #[cfg(loom)]
 pub(crate) struct Zeroed<T>(Box<[T]>);

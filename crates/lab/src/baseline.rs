@@ -10,6 +10,7 @@
 //! linear         linear probing, one thread
 //! recency        which item a full cache gives up: strict LRU by a linked list, CLOCK by a bit
 //! filter         Bloom filters, blocked, counting, d-left counting; the quotient filter
+//! pages          huge pages for all of them, as the product's tables have
 //! engine         a cache of fixed items over either table with either policy, readers that copy and re-check
 //! ```
 //!
@@ -22,6 +23,7 @@ pub(crate) mod engine;
 pub(crate) mod filter;
 pub(crate) mod items;
 pub(crate) mod linear;
+pub(crate) mod pages;
 pub(crate) mod recency;
 pub(crate) mod single_writer;
 

@@ -35,7 +35,7 @@ mod fawn;
 mod figures;
 mod hopscotch;
 mod list;
-// mod live;
+mod live;
 mod machine;
 pub mod measure;
 mod memc3;
@@ -54,7 +54,7 @@ mod scale;
 mod select;
 pub mod trace;
 mod verdict;
-// mod ycsb;
+mod ycsb;
 
 pub use args::Args;
 pub use data::{Data, Line, Point, Role, ratio};
@@ -74,10 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let declared: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
     match &args.command {
         Command::List(args) => Ok(console::print(&list::list(&declared, args.long))?),
-        Command::Run(args) => {
-            memc3::pages::start_with_huge_pages();
-            run::run(args, &declared)
-        }
+        Command::Run(args) => run::run(args, &declared),
         Command::Report(args) => report::report(args, &declared),
         Command::Trace(args) => trace::run(args),
     }

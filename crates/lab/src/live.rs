@@ -3,13 +3,54 @@
 //! Everything listens on 127.0.0.1, at ports that were free a moment before, and ends when it is dropped.
 
 use crate::measure::now;
-use crate::memc3::f9::Server;
-use crate::memc3::pages;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A server of this machine; ended when dropped.
+pub(crate) struct Server {
+    name: &'static str,
+    pub(crate) child: Child,
+    pub(crate) port: u16,
+}
+
+impl Server {
+    /// Starts a program with a port and threads of its own, and waits until it accepts.
+    pub(crate) fn start(name: &'static str, command: &mut Command, threads: usize) -> Result<Self> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let [port_text, threads] = [usize::from(port), threads].map(|n| n.to_string());
+        let command = command
+            .args(["-l", "127.0.0.1", "-p", &port_text, "-t", &threads, "-m", "1024"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("{name} does not start"))?;
+        let mut server = Self { name, child, port };
+        let begun = now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if server.child.try_wait()?.is_some() || begun.elapsed() > START_MAX {
+                bail!("{name} does not listen on port {port}");
+            }
+            pause(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
+    /// As `guira bench` takes it.
+    pub(crate) fn target(&self) -> String {
+        format!("{}=127.0.0.1:{}@{}", self.name, self.port, self.child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
 
 /// A `guira serve` of one thread.
 pub(crate) fn store() -> Result<Server> {
@@ -34,7 +75,7 @@ impl Router {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let program = std::env::current_exe().context("the path of this program")?;
         let mut command = Command::new(program);
-        let command = pages::unset(&mut command)
+        let command = command
             .args(["route", "--config", &config.to_string(), "-p", &port.to_string()])
             .args(["--listen-addresses", "127.0.0.1", "--num-proxies", "1", "--asynclog-disable"])
             .args(flags)

@@ -114,10 +114,12 @@ impl Check {
         Self { paper: Some(Said { figure: figure.into(), bound, absent_at }), ..self }
     }
 
-    /// Judged only if the control says that it can be: `why` names what was missing, with its figure.
+    /// Judged only if the control says that it can be: `why` names what was missing, with its figure. Of several
+    /// controls the first that failed is named.
     #[must_use]
     pub fn judged_if(self, is_fair: bool, why: impl FnOnce() -> String) -> Self {
-        Self { not_judged: (!is_fair).then(why), ..self }
+        let not_judged = self.not_judged.or_else(|| (!is_fair).then(why));
+        Self { not_judged, ..self }
     }
 
     /// Whether what was measured lies where it must. What is no number doesn't.

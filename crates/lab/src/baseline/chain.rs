@@ -13,6 +13,7 @@
 //! hit and 1.5 for a miss. Bad at: misses, which read all items of a chain; readers on several processors, who write
 //! the lock.
 
+use super::pages::Pages;
 use guira_index::{Broken, Entry, Full, Hash, Index, Items, Location, prefetch};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -65,9 +66,14 @@ pub(crate) struct Chain<L> {
 impl<L: Links> Chain<L> {
     /// A table for `keys` at memcached's load of 1.5, under so many locks.
     pub(crate) fn new(keys: usize, locks: usize, links: L) -> Self {
+        Self::in_pages(Pages::Huge, keys, locks, links)
+    }
+
+    /// The same, with heads in pages of another size.
+    pub(crate) fn in_pages(pages: Pages, keys: usize, locks: usize, links: L) -> Self {
         let heads = (keys * 2).div_ceil(3).max(1);
         Self {
-            heads: (0..heads).map(|_| Link::default()).collect(),
+            heads: pages.collect((0..heads).map(|_| Link::default())),
             links,
             locks: (0..locks).map(|_| Mutex::default()).collect(),
         }

@@ -23,6 +23,7 @@
 //!    before the value, has the value that belongs to the key.
 
 use super::chain::{Chain, Link, Links};
+use super::pages::Pages;
 use super::recency::Recency;
 use super::single_writer::{Design, SingleWriter};
 use guira_bench::mix;
@@ -96,7 +97,7 @@ struct Chunk {
 impl Engine {
     /// A cache for so many items.
     pub(crate) fn new(kind: Kind, items: u32) -> Self {
-        let chunks = Arc::new(Chunks((0..items).map(|_| Chunk::default()).collect()));
+        let chunks = Arc::new(Chunks(Pages::Huge.collect((0..items).map(|_| Chunk::default()))));
         let recency = if kind.is_clock { Recency::clock(items) } else { Recency::lru(items) };
         let locks_to_read = !kind.is_cuckoo && !kind.is_clock;
         let table = if kind.is_cuckoo {

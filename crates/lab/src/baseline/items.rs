@@ -8,7 +8,8 @@
 //! item of location `n` at place `n`, and its key follows from `n` too, so that drivers can ask for present and absent
 //! keys without a list of them.
 
-use crate::baseline::chain::{Link, Links};
+use super::chain::{Link, Links};
+use super::pages::Pages;
 use guira_bench::mix;
 use guira_index::{Hash, Location, prefetch};
 use std::hint::black_box;
@@ -58,15 +59,20 @@ struct Item {
 }
 
 impl Items {
-    /// The items of the numbers below `count`.
+    /// The items of the numbers below `count`, in huge pages.
     pub(crate) fn new(count: u32) -> Self {
+        Self::in_pages(Pages::Huge, count)
+    }
+
+    /// The same in pages of another size.
+    pub(crate) fn in_pages(pages: Pages, count: u32) -> Self {
         let item = |number| Item {
             link: Link::default(),
             key_bytes: 16,
             key: Key::new(number),
             _value: [0; 32],
         };
-        Self((0..count).map(item).collect())
+        Self(pages.collect((0..count).map(item)))
     }
 
     /// How many there are.

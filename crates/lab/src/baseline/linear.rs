@@ -9,6 +9,7 @@
 //! # Costs
 //! get: the slots from home up to the key, or for a miss up to the first free one: 3 at half load, 50 at nine tenths.
 
+use super::pages::Pages;
 use guira_index::{Full, Hash, Location};
 
 /// See the module's head.
@@ -27,7 +28,7 @@ impl Linear {
     /// A table of so many slots, a power of two.
     pub(crate) fn new(slots: usize) -> Self {
         assert!(slots.is_power_of_two(), "homes are masked");
-        Self { slots: vec![None; slots].into(), keys: 0 }
+        Self { slots: Pages::Huge.collect((0..slots).map(|_| None)), keys: 0 }
     }
 
     pub(crate) fn get(

@@ -8,6 +8,7 @@
 //! 1. Links of the list are read and changed under `ends`. An item is in the list from [`Recency::enter`] to
 //!    [`Recency::leave`], and a hit on an item that has left meanwhile changes nothing.
 
+use super::pages::Pages;
 use guira_index::Location;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,11 +44,12 @@ struct Neighbours {
 impl Recency {
     pub(crate) fn lru(items: u32) -> Self {
         let alone = |at| Neighbours { newer: AtomicU32::new(at), older: AtomicU32::new(at) };
-        Self::Lru(Lru { links: (0..=items).map(alone).collect(), ends: Mutex::default() })
+        let links = Pages::Huge.collect((0..items + 1).map(alone));
+        Self::Lru(Lru { links, ends: Mutex::default() })
     }
 
     pub(crate) fn clock(items: u32) -> Self {
-        let bits = (0..items.div_ceil(64)).map(|_| AtomicU64::default()).collect();
+        let bits = Pages::Huge.collect((0..items.div_ceil(64)).map(|_| AtomicU64::default()));
         Self::Clock(Clock { bits, items, hand: AtomicU32::default() })
     }
 

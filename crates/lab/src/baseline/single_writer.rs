@@ -27,6 +27,7 @@
 mod bucket;
 mod path;
 
+use super::pages::Pages;
 use bucket::{ALL_SLOTS, Bucket};
 use guira_index::{Broken, Entry, Full, Hash, Index, Items, Location, prefetch};
 use path::Search;
@@ -95,7 +96,7 @@ impl SingleWriter {
         assert!(buckets.is_power_of_two() && buckets > 1, "exclusive or stays in the table");
         let search = Search::default();
         Self {
-            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            buckets: Pages::Huge.collect((0..buckets).map(|_| Bucket::default())),
             versions: (0..VERSIONS).map(|_| AtomicU32::default()).collect(),
             locks: (0..VERSIONS).map(|_| Mutex::default()).collect(),
             writer: Mutex::new(Writer { keys: 0, moves: 0, search }),

@@ -7,7 +7,7 @@
 
 use crate::figures::{axis, categories, check, series, table};
 use crate::measure::{Spread, now};
-use crate::memc3::f9::Server;
+use crate::live::Server;
 use crate::{Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
 use anyhow::{Context, Result, ensure};
 use guira_bench::Rng;

@@ -1,4 +1,4 @@
-//! What MemC3's steps contribute to a look-up: the tables of figures 5a and 5b, one step apart from each other.
+//! What MemC3's steps contribute to a lookup: the tables of figures 5a and 5b, one step apart from each other.
 //!
 //! ```text
 //! chaining        one lock, memcmp, small pages
@@ -10,11 +10,11 @@
 //! + optimistic    no lock, a version read before and after: MemC3
 //! ```
 
-use super::pages::{huge_bytes, with_small_pages};
 use crate::Scale;
 use crate::baseline::chain::Chain;
 use crate::baseline::engine::LOCKS;
 use crate::baseline::items::{Compare, Items, Key};
+use crate::baseline::pages::{Pages, grown};
 use crate::baseline::single_writer::{Design, Reads, SingleWriter};
 use guira_index::{Entry as _, Index, Location};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Factors {
     items: Arc<Items>,
     chain: Chain<Arc<Items>>,
     cuckoo: SingleWriter,
-    /// Shares of the items' memory that is in huge pages: of the first chains, and of the second.
+    /// Shares of memory that is in huge pages: of the first chains and their items, and the least of the others.
     pub(crate) huge: [f64; 2],
 }
 
@@ -37,21 +37,16 @@ impl Factors {
 
     pub(crate) fn of(keys: u32, tell: impl Fn(f64, &str)) -> Self {
         tell(0.0, "building chains with small pages");
-        let mut before = huge_bytes();
-        let mut share = || {
-            let now = huge_bytes();
-            let grown = now - std::mem::replace(&mut before, now);
-            grown / (f64::from(keys) * 64.0)
-        };
-        let small_pages = with_small_pages(|| chained(keys));
-        let none = share();
+        let (small_pages, small) = grown(|| chained(Pages::Small, keys));
         tell(0.1, "building chains");
-        let (items, chain) = chained(keys);
-        let huge = [none, share()];
+        let ((items, chain), chains) = grown(|| chained(Pages::Huge, keys));
         tell(0.2, "building cuckoo tables");
-        let cuckoo = SingleWriter::with_room(keys as usize, Design::MEMC3);
-        enter_all(&cuckoo, &items);
-        Self { small_pages, items, chain, cuckoo, huge }
+        let (cuckoo, cuckoos) = grown(|| {
+            let cuckoo = SingleWriter::with_room(keys as usize, Design::MEMC3);
+            enter_all(&cuckoo, &items);
+            cuckoo
+        });
+        Self { small_pages, items, chain, cuckoo, huge: [small, chains.min(cuckoos)] }
     }
 
     /// Numbers below are those of present keys, those above of absent ones.
@@ -59,13 +54,13 @@ impl Factors {
         self.items.count()
     }
 
-    /// What is left of a look-up without a table: see [`Items::known`].
+    /// What is left of a lookup without a table: see [`Items::known`].
     #[inline]
     pub(crate) fn known(&self, key: &Key) -> Option<Location> {
         self.items.known(key)
     }
 
-    /// A look-up as after so many steps.
+    /// A lookup as after so many steps.
     #[inline]
     pub(crate) fn get(&self, step: usize, key: &Key) -> Option<Location> {
         use Compare::{Bytes, Integers};
@@ -91,9 +86,9 @@ impl Factors {
     }
 }
 
-fn chained(keys: u32) -> (Arc<Items>, Chain<Arc<Items>>) {
-    let items = Arc::new(Items::new(keys));
-    let chain = Chain::new(keys as usize, LOCKS, items.clone());
+fn chained(pages: Pages, keys: u32) -> (Arc<Items>, Chain<Arc<Items>>) {
+    let items = Arc::new(Items::in_pages(pages, keys));
+    let chain = Chain::in_pages(pages, keys as usize, LOCKS, items.clone());
     enter_all(&chain, &items);
     (items, chain)
 }

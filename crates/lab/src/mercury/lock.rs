@@ -1,9 +1,10 @@
-//! A mutex a bucket, as Mercury compares its test-and-set lock with.
+//! A mutex per bucket, as Mercury compares its test-and-set lock with.
 
+use crate::baseline::pages::Pages;
 use guira_index::BucketLock;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One mutex for each bucket, beside the table: a line more an operation.
+/// One mutex for each bucket, next to the table: a line more per operation.
 pub(super) struct Mutexes(Box<[Mutex<()>]>);
 
 impl BucketLock for Mutexes {
@@ -11,7 +12,7 @@ impl BucketLock for Mutexes {
     const TEST_AND_SET: bool = false;
 
     fn for_buckets(buckets_max: usize) -> Self {
-        Self((0..buckets_max).map(|_| Mutex::default()).collect())
+        Self(Pages::Huge.collect((0..buckets_max).map(|_| Mutex::default())))
     }
 
     #[inline]
