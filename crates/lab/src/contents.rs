@@ -1,5 +1,12 @@
 //! Every table and figure of the papers, and the experiment that asks the same question here.
 
+mod cuckoo_filter;
+mod facebook;
+mod fawn;
+mod hopscotch;
+mod memc3;
+mod mercury;
+
 use crate::experiment::Paper;
 
 /// A table, figure or stated result of a paper.
@@ -18,7 +25,14 @@ pub(crate) struct Entry {
 }
 
 /// By paper, in the papers' order.
-pub(crate) const CONTENTS: &[Entry] = &[];
+pub(crate) const CONTENTS: &[&[Entry]] = &[
+    memc3::ENTRIES,
+    hopscotch::ENTRIES,
+    mercury::ENTRIES,
+    cuckoo_filter::ENTRIES,
+    facebook::ENTRIES,
+    fawn::ENTRIES,
+];
 
 /// An entry with an experiment.
 const fn has(paper: Paper, place: &'static str, what: &'static str, id: &'static str) -> Entry {

@@ -1,0 +1,5 @@
+//! Tables and figures.
+
+use super::Entry;
+
+pub(super) const ENTRIES: &[Entry] = &[];
