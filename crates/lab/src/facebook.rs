@@ -11,23 +11,32 @@
 //! The caches are the real ones. Of `lease`, `stale_set` and `window` the clients' and the database's time is simulated, so
 //! that a run repeats itself; `gutter`, `warm_up` and `udp` are live, with real routers and servers.
 
-// mod gets;
-// mod gutter;
+mod gets;
+mod gutter;
 mod herd;
 mod lease;
-// mod restart;
-// mod slab;
-// mod stale_set;
-// mod transient;
-// mod udp;
-// mod warm_up;
-// mod web;
-// mod window;
+mod restart;
+mod slab;
+mod stale_set;
+mod transient;
+mod udp;
+mod warm_up;
+mod web;
+mod window;
 
 use crate::experiment::Experiment;
 
 /// In the order of the paper.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    udp::EXPERIMENT,
+    window::EXPERIMENT,
+    stale_set::EXPERIMENT,
     lease::EXPERIMENT,
-    // TO CONVERT: lease::EXPERIMENT, stale_set::EXPERIMENT, window::EXPERIMENT, udp::EXPERIMENT, gutter::EXPERIMENT, warm_up::EXPERIMENT, slab::EXPERIMENT, transient::EXPERIMENT, gets::HITS_AND_MISSES, gets::TCP_AND_UDP, restart::EXPERIMENT,
+    gutter::EXPERIMENT,
+    warm_up::EXPERIMENT,
+    gets::HITS_AND_MISSES,
+    gets::TCP_AND_UDP,
+    slab::EXPERIMENT,
+    transient::EXPERIMENT,
+    restart::EXPERIMENT,
 ];

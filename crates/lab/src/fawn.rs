@@ -5,26 +5,34 @@
 //! the thesis, and the system as much as its fullest server allows. The bounds are those that `guira plan` goes by
 //! (`guira_route::plan`). But figure 2.6 is measured on real servers behind a real router (`live.rs`).
 
-// mod balls;
-// mod bounds;
-// mod live;
-// mod max_load;
-// mod nodes;
-// mod relay;
-// mod sizes;
-// mod sweep;
+mod balls;
+mod bounds;
+mod live;
+mod max_load;
+mod nodes;
+mod relay;
+mod sizes;
+mod sweep;
 
 use crate::experiment::Experiment;
 
 /// In the order of the thesis.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
-    // TO CONVERT: max_load::EXPERIMENT, bounds::EXPERIMENT, live::EXPERIMENT, nodes::SNAPSHOT, nodes::THROUGHPUT, sweep::EXPERIMENT, sizes::EXPERIMENT,
+    max_load::EXPERIMENT,
+    bounds::EXPERIMENT,
+    live::EXPERIMENT,
+    nodes::SNAPSHOT,
+    nodes::THROUGHPUT,
+    sweep::EXPERIMENT,
+    sizes::EXPERIMENT,
 ];
 
 /// The thesis' cluster.
 const SERVERS: usize = 85;
 /// Queries a second that a server takes, in thousands.
 const RATE: f64 = 10.0;
+/// What all servers take, in thousands a second.
+const WHOLE: f64 = RATE * SERVERS as f64;
 
 /// A number of entries or keys.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of things")]

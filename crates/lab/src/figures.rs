@@ -41,3 +41,18 @@ pub(crate) fn check(
 ) -> Check {
     Check { claim: claim.into(), measured, bound, reason, paper: None, not_judged: None }
 }
+
+/// The largest of some figures; what is no number is the largest, so that no check passes by it.
+pub(crate) fn most(figures: impl IntoIterator<Item = f64>) -> f64 {
+    figures.into_iter().fold(f64::NEG_INFINITY, |a, b| if a >= b { a } else { worse(a, b) })
+}
+
+/// The smallest of some figures; what is no number is the smallest.
+pub(crate) fn least(figures: impl IntoIterator<Item = f64>) -> f64 {
+    figures.into_iter().fold(f64::INFINITY, |a, b| if a <= b { a } else { worse(a, b) })
+}
+
+/// The one that is no number, or else the second.
+fn worse(a: f64, b: f64) -> f64 {
+    if a.is_nan() { a } else { b }
+}

@@ -1,6 +1,7 @@
 //! The filters that are compared, all of the same size: as many bytes as so many slots of twelve bits.
 
 use crate::baseline::filter::{Blocked, Bloom, Counting, DLeft, Quotient, Removing, Set};
+use crate::data::{Data, Line};
 use guira_filter::{Filter, Fixed, FixedSorted, Keyed, Pair};
 
 /// A kind of filter.
@@ -43,6 +44,11 @@ impl Kind {
         let items = items as i64;
         items.unsigned_abs()
     }
+}
+
+/// The line of a kind, by its place below.
+pub(super) fn line(data: &Data, kind: usize) -> &Line {
+    data.line(KINDS[kind].name)
 }
 
 fn cuckoo(slots_log2: u32) -> Box<dyn Removing> {
@@ -94,12 +100,13 @@ pub(super) const KINDS: [Kind; 7] = [
         fails: false,
     },
 ];
-/// Places of the first kinds above, for those that are named in checks.
+/// Places of the kinds above, for checks.
 pub(super) const CUCKOO: usize = 0;
 pub(super) const SORTED: usize = 1;
 pub(super) const BLOOM: usize = 2;
 pub(super) const BLOCKED: usize = 3;
 pub(super) const QUOTIENT: usize = 4;
 pub(super) const D_LEFT: usize = 5;
+pub(super) const COUNTING: usize = 6;
 /// k of Bloom filters, the best for 13 bits an item.
 const HASHES: u32 = 9;

@@ -3,10 +3,12 @@
 //! ```text
 //! client    get ─ hit: done            lease-get ─ hit: done
 //!               └ miss: query, set               ├ token: query, lease-set
-//!                                                └ wait: take the stale value, or ask again, or query after ten tries
+//!                                                └ wait: take the stale value, or ask again later
 //! database  a query reads within its time; a change is followed by a delete of its key
 //! ```
-//! Waiting is as in mcrouter: 2 ms at first, doubled up to 500 ms, ten times; who waited in vain stores nothing.
+//! Clients wait 2 ms at first, doubled up to 500 ms, until there is a value or a token: the paper has them retry, and knows
+//! nothing else. Those that [give up](Clients::GivesUp) query the database after ten tries, 1.5 s, and store nothing, as
+//! mcrouter's do where nothing else is set: they are a herd again where a key has no token for longer than that.
 
 use anyhow::{Result, anyhow};
 use guira_bench::Rng;
@@ -21,6 +23,8 @@ pub(super) enum Clients {
     Plain,
     /// By lease-get and lease-set; they wait.
     Lease,
+    /// The same, but not for long.
+    GivesUp,
     /// By lease-get and lease-set, and take a stale value where there is one.
     Stale,
 }
@@ -54,12 +58,14 @@ pub(super) struct Counts {
     pub(super) changes: u64,
     /// Stale values that clients took knowingly.
     pub(super) stale_taken: u64,
+    /// What reads waited before they had a value or a token, or gave up.
+    pub(super) waited_ms: u64,
 }
 
 /// What happens at an instant. Ordered by time, then by when it was planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    Read { key: usize, tries: u32 },
+    Read { key: usize, tries: u32, begun: u64 },
     Query { key: usize, token: Option<u64>, is_kept: bool, left_ms: u64 },
     Fill { key: usize, token: Option<u64>, is_kept: bool, version: u64 },
     Change { key: usize },
@@ -101,7 +107,7 @@ impl Herd {
             let first =
                 u64::from(self.interval_s) * 1000 + simulation.random.below(self.change_every_ms.1);
             simulation.plan(first, Event::Change { key });
-            simulation.plan(0, Event::Read { key, tries: 0 });
+            simulation.plan(0, Event::Read { key, tries: 0, begun: 0 });
         }
         while let Some(Reverse((now, _, event))) = simulation.events.pop() {
             if now < self.seconds * 1000 {
@@ -121,14 +127,19 @@ impl Simulation<'_> {
 
     fn step(&mut self, now: u64, event: Event) -> Result<()> {
         match event {
-            Event::Read { key, tries } => {
+            Event::Read { key, tries, begun } => {
                 if tries == 0 {
                     self.counts.reads += 1;
                     let most = 2000 / u64::from(self.herd.reads_per_s);
                     let next = now + self.random.below(most + 1);
-                    self.plan(next, Event::Read { key, tries: 0 });
+                    self.plan(next, Event::Read { key, tries: 0, begun: next });
                 }
-                self.read(now, key, tries);
+                if self.read(now, key, tries) {
+                    self.counts.waited_ms += now - begun;
+                } else {
+                    let wait = (WAIT_MS << tries.min(TRIES_MAX)).min(WAIT_MS_MAX);
+                    self.plan(now + wait, Event::Read { key, tries: tries + 1, begun });
+                }
             }
             Event::Query { key, token, is_kept, left_ms } => {
                 let version = self.versions[key];
@@ -141,7 +152,8 @@ impl Simulation<'_> {
         Ok(())
     }
 
-    fn read(&mut self, now: u64, key: usize, tries: u32) {
+    /// Whether that was its last try.
+    fn read(&mut self, now: u64, key: usize, tries: u32) -> bool {
         let name = name(key);
         let cached = self.handle.key(name.as_bytes());
         let second = second(now);
@@ -150,25 +162,26 @@ impl Simulation<'_> {
                 Ok(version) => self.counts.stale_hits += u64::from(version < self.versions[key]),
                 Err(_) => self.query(now, key, None, true),
             }
-            return;
+            return true;
         }
-        let (token, has_stale) = match self.handle.lease_get(&cached, second) {
+        let has_stale = match self.handle.lease_get(&cached, second) {
             Leased::Hit(item) => {
                 let version = number(item.value());
                 self.counts.stale_hits += u64::from(version < self.versions[key]);
-                return;
+                return true;
             }
-            Leased::Granted { token, .. } => return self.query(now, key, Some(token), true),
-            Leased::Wait { stale, .. } => (None, stale.is_some()),
+            Leased::Granted { token, .. } => {
+                self.query(now, key, Some(token), true);
+                return true;
+            }
+            Leased::Wait { stale, .. } => stale.is_some(),
         };
-        if has_stale && self.herd.clients == Clients::Stale {
-            self.counts.stale_taken += 1;
-        } else if tries < TRIES_MAX {
-            let wait = (WAIT_MS << tries).min(WAIT_MS_MAX);
-            self.plan(now + wait, Event::Read { key, tries: tries + 1 });
-        } else {
-            self.query(now, key, token, false);
+        match self.herd.clients {
+            Clients::Stale if has_stale => self.counts.stale_taken += 1,
+            Clients::GivesUp if tries == TRIES_MAX => self.query(now, key, None, false),
+            _ => return false,
         }
+        true
     }
 
     fn query(&mut self, now: u64, key: usize, token: Option<u64>, is_kept: bool) {
@@ -191,7 +204,7 @@ impl Simulation<'_> {
         stored.map(drop).map_err(|no_room| anyhow!("the cache refuses to store: {no_room:?}"))
     }
 
-    /// The database changes, and whoever changed it deletes the key.
+    /// The database changes, and the client that changed it deletes the key.
     fn change(&mut self, now: u64, key: usize) {
         let name = name(key);
         let cached = self.handle.key(name.as_bytes());

@@ -1,5 +1,5 @@
 //! Web servers that look aside, as real clients of a real router: they ask the cache, on a miss the database, and fill;
-//! who changes a value deletes its key.
+//! a client that changes a value deletes its key.
 //!
 //! Keys are asked by zipf's law. Each belongs to one worker, which does one thing after the other: no fill races with a
 //! change, and whatever is read and older than the database is the fleet's fault. A get that fails is a miss that doesn't
@@ -178,7 +178,7 @@ impl<'w> Worker<'w> {
                     break key;
                 }
             };
-            // Who was held up doesn't catch up: a web server has so many requests at once.
+            // A worker that was held up doesn't catch up: a web server has so many requests at once.
             next = next.max(now().checked_sub(draws * BEHIND_MAX).unwrap_or(next));
             while now() < next && !self.shared.stop.load(Relaxed) {
                 pause(next.saturating_duration_since(now()).min(STOP_LOOK));

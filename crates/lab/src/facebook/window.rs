@@ -5,8 +5,9 @@
 //! which sends one after the other and has room for a few; what finds no room is lost, as is one of a thousand anyway, and
 //! is noticed after a while. The adaptive window is the client's own (`guira_client::Window`).
 
-use crate::figures::{axis, check, series, table};
-use crate::{Axis, Bound, Experiment, Outcome, Paper, Plot, Run, Table, Verdict};
+use crate::data::{Data, Line};
+use crate::figures::{axis, check, least, series, table};
+use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::Rng;
 use guira_client::{Permit, Window};
@@ -22,9 +23,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             the waiting time has a minimum, and a window that grows slowly and shrinks on a loss finds it",
     shape: "the smallest and the largest window wait at least twice as long as the best; the client's adaptive one at most \
             1.5 times as long, with at most a tenth of the largest one's losses",
-    verdict: Verdict::Reproduced,
+    why: "",
     is_quick: true,
-    run,
+    measure,
+    judge,
 };
 
 /// What a window did.
@@ -34,107 +36,153 @@ struct Seen {
     wait_ms: f64,
     /// Of the requests.
     lost: f64,
-    /// Requests under way at most, on the average.
+    /// Requests under way at most, on average.
     size: f64,
 }
 
-fn run(run: &Run<'_>) -> Result<Outcome> {
+/// By the size of a fixed window.
+const WAITS: &str = "fixed window";
+const LOSSES: &str = "fixed window, losses";
+/// Of the adaptive one.
+const ADAPTIVE_WAITS: &str = "adaptive window";
+const ADAPTIVE_LOSSES: &str = "adaptive window, losses";
+const ADAPTIVE_SIZE: &str = "adaptive window, size";
+
+fn measure(run: &Run<'_>) -> Result<Data> {
     let pages = run.scale.pick(400, 10_000);
-    let fixed: Vec<(usize, Seen)> = SIZES
-        .iter()
-        .enumerate()
-        .map(|(place, &size)| {
-            (run.progress)(place as f64 / SIZES.len() as f64, &format!("{size} requests"));
-            (size, Switch::new(Limit::Fixed { size, out: 0 }, run.seed).serve(pages))
-        })
-        .collect();
+    let (mut waits, mut losses) = (Vec::new(), Vec::new());
+    for (place, &size) in SIZES.iter().enumerate() {
+        (run.progress)(place as f64 / SIZES.len() as f64, &format!("{size} requests"));
+        let seen = Switch::new(Limit::Fixed { size, out: 0 }, run.seed).serve(pages);
+        waits.push((size as f64, seen.wait_ms));
+        losses.push((size as f64, seen.lost));
+    }
     let most = u32::try_from(SIZES[SIZES.len() - 1]).unwrap_or(u32::MAX);
     let adaptive = Limit::Adaptive(Window::new(FIRST_SIZE, most));
     let adaptive = Switch::new(adaptive, run.seed).serve(pages);
-    Ok(outcome(&fixed, adaptive))
+    let mut data = Data::default();
+    data.push(Line::of_figures(WAITS, waits));
+    data.push(Line::of_figures(LOSSES, losses));
+    data.fact(ADAPTIVE_WAITS, adaptive.wait_ms);
+    data.fact(ADAPTIVE_LOSSES, adaptive.lost);
+    data.fact(ADAPTIVE_SIZE, adaptive.size);
+    Ok(data)
 }
 
-fn outcome(fixed: &[(usize, Seen)], adaptive: Seen) -> Outcome {
-    let wait = |it: &&(usize, Seen)| it.1.wait_ms;
-    let best = fixed.iter().min_by(|a, b| wait(a).total_cmp(&wait(b))).expect("there are sizes");
-    let (small, large) = (fixed[0].1, fixed[fixed.len() - 1].1);
-    let over_best = |seen: Seen| seen.wait_ms / best.1.wait_ms;
-    let checks = vec![
+fn judge(data: &Data) -> Outcome {
+    let percent = |share: f64| 100.0 * share;
+    Outcome {
+        plots: vec![
+            plot(data, "How long a request waits", "milliseconds", [WAITS, ADAPTIVE_WAITS], |it| {
+                it
+            }),
+            plot(
+                data,
+                "Requests that get no answer",
+                "% of the requests",
+                [LOSSES, ADAPTIVE_LOSSES],
+                percent,
+            ),
+        ],
+        tables: vec![figures(data)],
+        checks: checks(data),
+        reading: reading(data),
+    }
+}
+
+/// The least wait of a fixed window.
+fn best(data: &Data) -> f64 {
+    least(data.line(WAITS).figures())
+}
+
+/// The sizes of the smallest and the largest window.
+fn ends() -> [f64; 2] {
+    [SIZES[0], SIZES[SIZES.len() - 1]].map(|size| size as f64)
+}
+
+fn checks(data: &Data) -> Vec<Check> {
+    let [small, large] = ends().map(|size| data.line(WAITS).median(size) / best(data));
+    vec![
         check(
             "waiting with a window of one, over the best",
-            over_best(small),
+            small,
             Bound::AtLeast(2.0),
             "each request waits for all before it",
-        ),
+        )
+        .paper("more than 1", Bound::AtLeast(1.1)),
         check(
             "waiting with the largest window, over the best",
-            over_best(large),
+            large,
             Bound::AtLeast(2.0),
             "most answers of a page find the port full, and their loss is noticed late",
-        ),
+        )
+        .paper("more than 1", Bound::AtLeast(1.1)),
         check(
             "waiting with the adaptive window, over the best",
-            over_best(adaptive),
+            data.figure(ADAPTIVE_WAITS) / best(data),
             Bound::AtMost(1.5),
             "it grows until something is lost, and is half as large then",
-        ),
+        )
+        .paper_or("close to 1", Bound::AtMost(1.5), small.min(large)),
         check(
             "losses with the adaptive window, over those with the largest",
-            adaptive.lost / large.lost,
+            data.figure(ADAPTIVE_LOSSES) / data.line(LOSSES).median(ends()[1]),
             Bound::AtMost(0.1),
             "a loss now and then tells it where the limit is",
-        ),
-    ];
-    let reading = format!(
-        "The best fixed window has {} requests: a request waits {:.2} ms, with one at a time {:.2} ms, with {} {:.2} ms, and \
-         {:.0} % are lost. The adaptive window has {:.0} on the average, waits {:.2} ms and loses {:.1} %.",
-        best.0,
-        best.1.wait_ms,
-        small.wait_ms,
-        fixed[fixed.len() - 1].0,
-        large.wait_ms,
-        100.0 * large.lost,
-        adaptive.size,
-        adaptive.wait_ms,
-        100.0 * adaptive.lost,
-    );
-    let plots = vec![
-        plot("How long a request waits", "milliseconds", fixed, adaptive, |it| it.wait_ms),
-        plot("Requests that get no answer", "% of the requests", fixed, adaptive, |it| {
-            100.0 * it.lost
-        }),
-    ];
-    Outcome { plots, tables: vec![figures(fixed, adaptive)], checks, reading }
+        )
+        .paper("few", Bound::AtMost(0.1)),
+    ]
 }
 
-fn plot(
-    title: &str,
-    unit: &str,
-    fixed: &[(usize, Seen)],
-    adaptive: Seen,
-    of: fn(&Seen) -> f64,
-) -> Plot {
-    let line = fixed.iter().map(|(size, seen)| (*size as f64, of(seen)));
-    let ends = [SIZES[0], SIZES[SIZES.len() - 1]].map(|size| (size as f64, of(&adaptive)));
+fn reading(data: &Data) -> String {
+    let waits = data.line(WAITS);
+    let [small, large] = ends();
+    let best_size = waits.medians().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(f64::NAN, |it| it.0);
+    format!(
+        "The best fixed window has {best_size:.0} requests: a request waits {:.2} ms, with one at a time {:.2} ms, with \
+         {large:.0} {:.2} ms, and {:.0} % are lost. The adaptive window has {:.0} on average, waits {:.2} ms and loses \
+         {:.1} %.",
+        best(data),
+        waits.median(small),
+        waits.median(large),
+        100.0 * data.line(LOSSES).median(large),
+        data.figure(ADAPTIVE_SIZE),
+        data.figure(ADAPTIVE_WAITS),
+        100.0 * data.figure(ADAPTIVE_LOSSES),
+    )
+}
+
+fn plot(data: &Data, title: &str, unit: &str, lines: [&str; 2], of: fn(f64) -> f64) -> Plot {
+    let [fixed, adaptive] = lines;
+    let line = data.line(fixed).medians().map(|(size, figure)| (size, of(figure)));
+    let across = ends().map(|size| (size, of(data.figure(adaptive))));
     Plot {
         title: title.into(),
         x: Axis { is_log: true, ..axis("requests under way at most") },
         y: axis(unit),
-        series: vec![series("fixed window", line), series("adaptive window", ends)],
+        series: vec![series(WAITS, line), series(ADAPTIVE_WAITS, across)],
     }
 }
 
-fn figures(fixed: &[(usize, Seen)], adaptive: Seen) -> Table {
-    let row = |name: String, seen: &Seen| {
-        vec![name, format!("{:.2}", seen.wait_ms), format!("{:.2}", 100.0 * seen.lost)]
+fn figures(data: &Data) -> Table {
+    let row = |name: String, wait_ms: f64, lost: f64| {
+        vec![name, format!("{wait_ms:.2}"), format!("{:.2}", 100.0 * lost)]
     };
-    let rows = fixed.iter().map(|(size, seen)| row(size.to_string(), seen));
-    let last = row(format!("adaptive, {:.0} on the average", adaptive.size), &adaptive);
+    let fixed = data
+        .line(WAITS)
+        .medians()
+        .map(|(size, wait_ms)| row(size.to_string(), wait_ms, data.line(LOSSES).median(size)));
+    let adaptive = row(
+        format!("adaptive, {:.0} on average", data.figure(ADAPTIVE_SIZE)),
+        data.figure(ADAPTIVE_WAITS),
+        data.figure(ADAPTIVE_LOSSES),
+    );
     let title = format!(
         "Pages of {PAGE} keys; a port that sends an answer in {SEND_US} µs and has room for {BUFFER}; a loss is noticed \
          after {TIMEOUT_US} µs"
     );
-    table(&title, &["window", "waits, ms", "lost, %"], rows.chain(std::iter::once(last)).collect())
+    let rows = fixed.chain(std::iter::once(adaptive)).collect();
+    table(&title, &["window", "waits, ms", "lost, %"], rows)
 }
 
 /// How much may be under way.
@@ -270,7 +318,7 @@ impl Switch {
 const SIZES: [usize; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// Where the adaptive window begins.
 const FIRST_SIZE: u32 = 10;
-/// Keys of a page: the paper's pages have 521 on the average.
+/// Keys of a page: the paper's pages have 521 on average.
 const PAGE: usize = 521;
 /// How long a server takes, and the way: from, to.
 const SERVER_US: (u64, u64) = (100, 300);
