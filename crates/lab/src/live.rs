@@ -19,10 +19,21 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a program with a port and threads of its own, and waits until it accepts.
     pub(crate) fn start(name: &'static str, command: &mut Command, threads: usize) -> Result<Self> {
+        Self::with_memory(name, command, threads, 1024)
+    }
+
+    /// The same, with so much memory for items.
+    pub(crate) fn with_memory(
+        name: &'static str,
+        command: &mut Command,
+        threads: usize,
+        megabytes: usize,
+    ) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let [port_text, threads] = [usize::from(port), threads].map(|n| n.to_string());
+        let [port_text, threads, memory] =
+            [usize::from(port), threads, megabytes].map(|n| n.to_string());
         let command = command
-            .args(["-l", "127.0.0.1", "-p", &port_text, "-t", &threads, "-m", "1024"])
+            .args(["-l", "127.0.0.1", "-p", &port_text, "-t", &threads, "-m", &memory])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -50,6 +61,15 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// memcached's program, if it is installed.
+pub(crate) fn memcached() -> Option<String> {
+    let is_there = |path: &&str| std::path::Path::new(path).exists();
+    ["/usr/bin/memcached", "/usr/local/bin/memcached"]
+        .iter()
+        .find(|path| is_there(path))
+        .map(|&path| path.to_owned())
 }
 
 /// A `guira serve` of one thread.
@@ -164,9 +184,18 @@ impl Client {
 
     /// Stores keys at once, with the value 1.
     pub(crate) fn fill(&mut self, keys: impl Iterator<Item = String>) -> Result<()> {
+        self.fill_with(keys, &format!("{:020}", 1))
+    }
+
+    /// Stores keys at once, all with the same value.
+    pub(crate) fn fill_with(
+        &mut self,
+        keys: impl Iterator<Item = String>,
+        value: &str,
+    ) -> Result<()> {
         let mut sets = Vec::new();
         for key in keys {
-            write!(sets, "set {key} 0 0 20 noreply\r\n{:020}\r\n", 1)?;
+            write!(sets, "set {key} 0 0 {} noreply\r\n{value}\r\n", value.len())?;
         }
         sets.extend_from_slice(b"mn\r\n");
         self.stream.get_ref().write_all(&sets)?;

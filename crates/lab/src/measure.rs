@@ -114,6 +114,30 @@ pub fn rounds(
     Ok(Rounds { samples })
 }
 
+/// As [`rounds`], of variants by number: `one` is given the number and a seed, another one each turn.
+///
+/// # Errors
+/// None; [`rounds`] has them.
+pub fn in_turns(
+    variants: usize,
+    n: usize,
+    seed: u64,
+    one: impl Fn(usize, u64) -> f64,
+) -> anyhow::Result<Rounds> {
+    let (turns, one) = (&std::cell::Cell::new(seed), &one);
+    let mut all: Vec<_> = (0..variants)
+        .map(|variant| {
+            move || {
+                turns.set(turns.get() + 1);
+                Ok(one(variant, turns.get()))
+            }
+        })
+        .collect();
+    let mut all: Vec<&mut dyn FnMut() -> anyhow::Result<f64>> =
+        all.iter_mut().map(|it| it as _).collect();
+    rounds(n, &mut all)
+}
+
 /// Runs `work` on `n` threads that start together; each is given its number, from 0, and returns how many operations it
 /// did. What it does before the start, such as building its keys, belongs outside.
 ///

@@ -9,21 +9,33 @@
 //! gains         rates against threads, next to what the machine allows      f9        whole servers
 //! ```
 
-// mod appendix;
-// mod contest;
-// mod f4;
+mod appendix;
+mod contest;
+mod f4;
 mod f5a;
-// mod f5b;
-// mod f6;
-// mod f7;
-// mod f8;
+mod f5b;
+mod f6;
+mod f7;
+mod f8;
 mod f9;
 mod factors;
-mod gains;
-// mod t2;
-// mod t3;
+pub(crate) mod gains;
+mod t2;
+mod t3;
 
 use crate::experiment::Experiment;
 
 /// In the order of the paper.
-pub(crate) const EXPERIMENTS: &[Experiment] = &[f5a::EXPERIMENT, f9::EXPERIMENT];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    t2::EXPERIMENT,
+    f4::EXPERIMENT,
+    f5a::EXPERIMENT,
+    f5b::EXPERIMENT,
+    f6::EXPERIMENT,
+    f7::EXPERIMENT,
+    t3::EXPERIMENT,
+    f8::BIG,
+    f8::SMALL,
+    f9::EXPERIMENT,
+    appendix::EXPERIMENT,
+];

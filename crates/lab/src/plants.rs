@@ -7,6 +7,8 @@
 //! - **flat**: a line stays where it begins. Where the claim is that a line is flat, it is made steep instead.
 //! - **constant**: every line is 1 everywhere.
 //!
+//! A check that this run can't judge, because a control is too weak, counts as well if its bound would notice.
+//!
 //! Lines on which no claim rests ([`Role::Aside`]) stay as they are: they are controls and circumstances.
 
 use crate::data::{Data, Line, Role};
@@ -17,7 +19,11 @@ use crate::outcome::Standing;
 pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
     let is_noticed = |falsified: &Data| {
         let outcome = (experiment.judge)(falsified);
-        outcome.checks.iter().any(|check| check.standing() == Standing::Fails)
+        outcome.checks.iter().any(|check| match check.standing() {
+            Standing::Fails => true,
+            Standing::Holds => false,
+            Standing::NotJudged => !check.measured.is_nan() && !check.bound.holds(check.measured),
+        })
     };
     let planted = plants(data).into_iter();
     let unnoticed = planted.filter(|plant| !plant.results.iter().any(is_noticed));

@@ -1,11 +1,11 @@
 //! YCSB's mixes on any index: zipf-distributed keys that are all present, gets, and puts that replace.
 //!
-//! Key numbers are drawn before the clock starts, since to draw one takes longer than a look-up. A put locks the key's
+//! Key numbers are drawn before the clock starts, since to draw one takes longer than a lookup. A put locks the key's
 //! place and stores its location, as a cache does when it replaces an item; no key enters or leaves.
 
 use crate::baseline::items::{Items, Key};
-use crate::measure::{Work, threads_for};
-use anyhow::Result;
+use crate::drive::{threads_apart, wait};
+use crate::measure::Work;
 use guira_bench::{Rng, Zipf, mix};
 use guira_index::{Entry as _, Index, Location};
 use std::hint::black_box;
@@ -49,18 +49,25 @@ impl<'a> Ycsb<'a> {
         puts: f64,
         time: Duration,
     ) -> Work {
-        threads_for(threads, time, |thread, stop| self.one(table, thread, puts, stop))
+        threads_apart(threads, time, |thread, stop| self.one(table, thread, puts, stop))
     }
 
-    /// The same, as one turn of [`rounds`](crate::measure::rounds): operations a second of wall time.
-    pub(crate) fn rate(
-        &self,
-        table: &impl Index,
-        threads: usize,
-        puts: f64,
-        time: Duration,
-    ) -> Result<f64> {
-        Ok(self.run(table, threads, puts, time).rate())
+    /// What any table could gain from threads on this machine now: reads of items whose place is known, without a table.
+    pub(crate) fn control(&self, threads: usize, time: Duration) -> Work {
+        threads_apart(threads, time, |thread, stop| {
+            let mut ops = 0;
+            for keys in self.asked[thread].chunks(BETWEEN_LOOKS).cycle() {
+                if stop.load(Relaxed) {
+                    break;
+                }
+                for &number in keys {
+                    black_box(self.items.known(&Key::new(number)));
+                    wait();
+                }
+                ops += keys.len() as u64;
+            }
+            ops
+        })
     }
 
     fn one(&self, table: &impl Index, thread: usize, puts: f64, stop: &AtomicBool) -> u64 {
@@ -77,7 +84,7 @@ impl<'a> Ycsb<'a> {
                 break;
             }
             for &number in keys {
-                // As in a server, a look-up waits for the one before it.
+                // As in a server, a lookup waits for the one before it.
                 let number = number + (last & nothing);
                 if ((rng.number() >> 32) as f64) < share {
                     self.put(table, number);

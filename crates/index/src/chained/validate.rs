@@ -1,25 +1,29 @@
-//! The invariants of a table as a function, and what look-ups cost: for tests, debugging and measurements.
+//! The invariants of a table as a function, and what lookups cost: for tests, debugging and measurements.
 
 use super::{BucketLock, Chained, Probe, SLOTS};
 use crate::{Broken, Hash, Index, Items};
 use std::collections::HashSet;
 
 impl<L: BucketLock> Chained<L> {
-    /// Links that a look-up of this key reads beyond its bucket; for when nobody writes.
+    /// Addresses that a lookup of this key reads: its bucket, and links beyond that; for when nobody writes.
     ///
-    /// With the bucket and the items that `get` asks about, these are the lines of memory that a look-up touches.
+    /// With the items that `get` asks about, these are the memory that a lookup touches.
     #[must_use]
-    pub fn links_to(&self, hash: Hash, mut is_key: impl FnMut(crate::Location) -> bool) -> usize {
+    pub fn read_by(
+        &self,
+        hash: Hash,
+        mut is_key: impl FnMut(crate::Location) -> bool,
+    ) -> Vec<usize> {
         let probe = Probe::new(hash);
-        let Some((mut link, mut word)) = self.home(self.extent(), probe) else { return 0 };
-        let mut links = 0;
+        let Some((mut link, mut word)) = self.home(self.extent(), probe) else { return Vec::new() };
+        let mut read = vec![(&raw const *link).addr()];
         while !word.matching(probe.tag).any(|slot| is_key(link.location(slot))) && word.next() != 0
         {
             link = self.pool.link(word.next());
             word = link.word();
-            links += 1;
+            read.push((&raw const *link).addr());
         }
-        links
+        read
     }
 
     /// [`Index::validate`]: every chain, every free link, and the counter.

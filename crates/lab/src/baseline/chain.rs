@@ -92,6 +92,13 @@ impl<L: Links> Chain<L> {
         self.items_of(&self.heads[bucket]).find(|&at| is_key(at))
     }
 
+    /// Addresses that a lookup of this key reads before it comes to items: its lock, and the chain's head.
+    pub(crate) fn read_by(&self, hash: Hash) -> [usize; 2] {
+        let bucket = self.bucket(hash);
+        let lock = &raw const self.locks[bucket % self.locks.len()];
+        [lock.addr(), (&raw const self.heads[bucket]).addr()]
+    }
+
     /// Items in the longest chain. Reads all of them.
     pub(crate) fn longest(&self) -> usize {
         self.heads.iter().map(|head| self.items_of(head).count()).max().unwrap_or(0)

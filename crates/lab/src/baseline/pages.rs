@@ -51,8 +51,8 @@ fn bytes(name: &str) -> f64 {
     kib.unwrap_or(f64::NAN) * 1024.0
 }
 
-/// What is left may be in small pages: a table's first pages, and what is small.
-pub(crate) const ENOUGH: f64 = 0.8;
+/// What is left may be in small pages: the ends of a table that are less than a huge page, and what is small.
+pub(crate) const ENOUGH: f64 = 0.7;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@
 
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::{axis, check, drawn, table};
-use crate::live::Server;
+use crate::live::{Server, memcached};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table};
 use anyhow::{Context, Result};
 use clap::Parser as _;
@@ -92,15 +92,6 @@ fn compare(threads: usize, batch: usize, memcached: Option<&str>, run: &Run<'_>)
     line.extend(["--seconds", seconds, "--warmup", "0.1", "--rounds", "3", "--seed", &seed]);
     let row = guira_bench::compared(&Args::try_parse_from(line)?)?.pop();
     row.context("a comparison has a row")
-}
-
-/// memcached's program, if it is installed.
-fn memcached() -> Option<String> {
-    let is_there = |path: &&str| std::path::Path::new(path).exists();
-    ["/usr/bin/memcached", "/usr/local/bin/memcached"]
-        .iter()
-        .find(|path| is_there(path))
-        .map(|&path| path.to_owned())
 }
 
 /// How much of its equal part the busiest of so many shards has to serve, under zipf(0.99) over a million keys.

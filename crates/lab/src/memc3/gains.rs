@@ -1,13 +1,12 @@
 //! Rates against threads, with a control that tells how much the machine allows.
 //!
-//! A second thread doubles nothing if the machine's second processor is busy with something else. So beside the tables
+//! A second thread doubles nothing if the machine's second processor is busy with something else. So next to the tables
 //! there is work that shares nothing: what it gains from more threads is what can be gained at that moment, and a
 //! table's *share* is its own gain divided by that. All numbers of threads and all tables take turns in the same rounds.
 
-use super::f5a::in_turns;
-use crate::data::{Data, Line, ratio};
+use crate::data::{Data, Line, Point, ratio};
 use crate::figures::check;
-use crate::measure::Spread;
+use crate::measure::{Spread, in_turns};
 use crate::{Bound, Check};
 use anyhow::Result;
 
@@ -59,42 +58,20 @@ impl<'d> Gains<'d> {
         gain(self.control, threads)
     }
 
-    /// A line's gain, to what the machine allowed: the median of the rounds.
-    pub(crate) fn share(&self, threads: usize, name: &str) -> f64 {
-        let line = self.data.line(name);
-        let gains = |line: &Line| {
-            let [many, one] = [threads as f64, 1.0].map(|threads| line.at(threads).samples.clone());
-            many.into_iter().zip(one).map(|(many, one)| many / one)
-        };
-        let shares = gains(line).zip(gains(self.control)).map(|(own, possible)| own / possible);
-        Spread::of(&shares.collect::<Vec<_>>()).median
+    /// What a line gains from a second thread, as a share of what the machine allowed.
+    pub(crate) fn second_thread(&self, name: &str, bound: Bound, reason: &'static str) -> Check {
+        let ends = |line: &'d Line| [line.at(1.0), line.at(2.0)];
+        second_thread(name, ends(self.data.line(name)), ends(self.control), bound, reason)
     }
 
     /// That a line scales as what shares nothing does.
     pub(crate) fn scales(&self, name: &str, least: f64) -> Check {
-        let reason = "nothing is written that the other thread reads, or seldom; the rest is noise of the machine";
-        self.judged(name, Bound::AtLeast(least), reason)
+        self.second_thread(name, Bound::AtLeast(least), SCALES)
     }
 
     /// That a line under one lock does not.
     pub(crate) fn waits(&self, name: &str, most: f64) -> Check {
-        let reason = "one lock is held during nearly all of an operation";
-        self.judged(name, Bound::AtMost(most), reason)
-    }
-
-    /// Not judged where the machine gave no second processor.
-    fn judged(&self, name: &str, bound: Bound, reason: &'static str) -> Check {
-        let claim =
-            format!("{name}: gain from a second thread, to the gain of work that shares nothing");
-        let possible = self.possible(2);
-        check(claim, self.share(2, name), bound, reason).judged_if(
-            possible >= SECOND_PROCESSOR,
-            || {
-                format!(
-                    "a second thread gained work that shares nothing only {possible:.2} times, of at least {SECOND_PROCESSOR}"
-                )
-            },
-        )
+        self.second_thread(name, Bound::AtMost(most), WAITS)
     }
 }
 
@@ -102,6 +79,40 @@ fn gain(line: &Line, threads: usize) -> f64 {
     ratio(line.at(threads as f64), line.at(1.0))
 }
 
+/// What a second thread gained, to what work that shares nothing gained in the same rounds: the median of the rounds, each
+/// given with one thread and with two. Not judged where the machine gave no second processor.
+pub(crate) fn second_thread(
+    name: &str,
+    own: [&Point; 2],
+    control: [&Point; 2],
+    bound: Bound,
+    reason: &'static str,
+) -> Check {
+    let claim =
+        format!("{name}: gain from a second thread, to the gain of work that shares nothing");
+    check(claim, share(own, control), bound, reason).judged_if(
+        ratio(control[1], control[0]) >= SECOND_PROCESSOR,
+        || {
+            let possible = ratio(control[1], control[0]);
+            format!("a second thread gained work that shares nothing {possible:.2} times, of at least {SECOND_PROCESSOR}")
+        },
+    )
+}
+
+fn share([one, two]: [&Point; 2], [control_one, control_two]: [&Point; 2]) -> f64 {
+    let gains = |one: &Point, two: &Point| {
+        let pairs = one.samples.iter().zip(&two.samples);
+        pairs.map(|(one, two)| two / one).collect::<Vec<_>>()
+    };
+    let pairs = gains(one, two).into_iter().zip(gains(control_one, control_two));
+    Spread::of(&pairs.map(|(own, possible)| own / possible).collect::<Vec<_>>()).median
+}
+
+/// Why a gain has a lower bound.
+pub(crate) const SCALES: &str =
+    "nothing is written that the other thread reads, or seldom; the rest is noise of the machine";
+/// Why a gain has an upper bound.
+pub(crate) const WAITS: &str = "one lock is held during nearly all of an operation";
 /// From this gain of the control on, there was a second processor: less says nothing of tables.
-const SECOND_PROCESSOR: f64 = 1.6;
+pub(crate) const SECOND_PROCESSOR: f64 = 1.6;
 const ROUNDS: usize = 5;

@@ -2,13 +2,16 @@
 //!
 //! Two tables get the same requests, slice by slice in turns: nine gets of keys that stay, one insert of a new key. One
 //! has grown before (its keys were entered once and removed again), the other doubles meanwhile, with a thread in the
-//! background as the server has it. What lies between them is what growth costs whoever waits for answers.
+//! background as the server has it. What lies between them is what growth costs the threads that wait for answers; what the
+//! thread in the background costs is added. Then the same steps of growth are taken one by one, and timed.
 
 use crate::baseline::items::{Items, Key};
+use crate::baseline::pages;
+use crate::data::{Data, Line};
 use crate::drive::pick;
 use crate::figures::{axis, check, papers, series, table};
-use crate::measure::{Spread, thread_cpu};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Verdict};
+use crate::measure::{Spread, now, thread_cpu};
+use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_index::{Chained, Cuckoo, Entry as _, Hopscotch, Index, Location};
@@ -23,56 +26,82 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     title: "throughput while the table doubles",
     claim: "expansion in the background costs 9 % of the throughput, and its changes of state take less than a \
             microsecond",
-    shape: "requests cost at most a ninth more while the table doubles; no insert takes a millisecond of the processor",
-    verdict: Verdict::Reproduced,
+    shape: "requests keep 0.85 of their throughput while the table doubles, the background's work included; of the steps \
+            that it takes, 19 in 20 take less than a microsecond per bucket; no insert takes a millisecond of the processor",
+    why: "two processors have none to spare for the thread in the background, so its work counts in full",
     is_quick: false,
-    run,
+    measure,
+    judge,
 };
 
 /// What was measured of one index.
 struct Doubled {
-    name: &'static str,
-    /// By slice: nanoseconds of processor time a request, with room and while doubling.
+    /// By slice: nanoseconds of processor time per request, with room and while doubling.
     slices: Vec<[f64; 2]>,
+    /// Nanoseconds of the background's processor time, per request while doubling.
+    background: f64,
     /// Processor time of each insert of another doubling, seconds, longest first.
     longest: Vec<f64>,
+    /// Share of the table's memory in huge pages.
+    huge: f64,
 }
 
-impl Doubled {
-    /// The throughput left, as the median of slices.
-    fn kept(&self) -> f64 {
-        Spread::of(
-            &self
-                .slices
-                .iter()
-                .map(|[with_room, doubling]| with_room / doubling)
-                .collect::<Vec<_>>(),
-        )
-        .median
-    }
-
-    fn over_a_millisecond(&self) -> usize {
-        self.longest.iter().take_while(|&&s| s > 1e-3).count()
-    }
-}
-
-fn run(run: &Run<'_>) -> Result<Outcome> {
+fn measure(run: &Run<'_>) -> Result<Data> {
     let items = Items::new(run.scale.pick(1 << 22, 1 << 25));
-    (run.progress)(0.0, "Mercury");
-    let mut all = vec![double("Mercury", Chained::with_max, &items, run.seed)];
-    (run.progress)(0.4, "cuckoo");
-    all.push(double("cuckoo, ours", Cuckoo::with_max, &items, run.seed));
-    (run.progress)(0.7, "hopscotch");
-    all.push(double("hopscotch", Hopscotch::with_max, &items, run.seed));
-    Ok(outcome(&all, items.count()))
+    let mut data = Data::default();
+    for (done, name) in TABLES.into_iter().enumerate() {
+        (run.progress)(0.3 * done as f64, name);
+        let doubled = match name {
+            MERCURY => double(Chained::with_max, &items, run.seed),
+            CUCKOO => double(Cuckoo::with_max, &items, run.seed),
+            _ => double(Hopscotch::with_max, &items, run.seed),
+        };
+        push(&mut data, name, &doubled, items.count());
+    }
+    (run.progress)(0.95, "steps of growth");
+    data.fact(SLOW_STEPS, slow_steps(&items));
+    Ok(data)
 }
 
-fn double<I: Index>(
-    name: &'static str,
-    new: impl Fn(usize) -> I,
-    items: &Items,
-    seed: u64,
-) -> Doubled {
+fn push(data: &mut Data, name: &str, doubled: &Doubled, items: u32) {
+    let place = |slice: usize| f64::from(items) / 2e6 * (1.0 + slice as f64 / f64::from(SLICES));
+    let share = |(slice, [room, doubling]): (usize, &[f64; 2])| {
+        (place(slice), room / (doubling + doubled.background))
+    };
+    let kept = Line::of_figures(&share_kept(name), doubled.slices.iter().enumerate().map(share));
+    let longest = &doubled.longest;
+    let slow = longest.iter().take_while(|&&s| s > 1e-3).count() as f64;
+    // The paper claims nothing of the others, whose inserts themselves make the growth.
+    if name == MERCURY {
+        data.push(kept.flat());
+        data.fact(&slow_inserts(name), slow);
+        data.aside(pages::SHARE, doubled.huge);
+    } else {
+        data.push(kept.aside());
+        data.aside(&slow_inserts(name), slow);
+    }
+    let middle = |which: usize| {
+        Spread::of(&doubled.slices.iter().map(|slice| slice[which]).collect::<Vec<_>>()).median
+    };
+    let [first, tenth, rare] = [0, 9, longest.len() / 10_000].map(|place| longest[place] * 1e6);
+    let costs = [middle(0), middle(1), doubled.background, first, tenth, rare];
+    let costs = costs.into_iter().enumerate().map(|(column, cost)| (column as f64, cost));
+    data.push(Line::of_figures(&costs_of(name), costs).aside());
+}
+
+fn share_kept(table: &str) -> String {
+    format!("{table}: throughput kept")
+}
+
+fn slow_inserts(table: &str) -> String {
+    format!("{table}: inserts over a millisecond of the processor")
+}
+
+fn costs_of(table: &str) -> String {
+    format!("{table}: {}", COSTS.join(", "))
+}
+
+fn double<I: Index>(new: impl Fn(usize) -> I, items: &Items, seed: u64) -> Doubled {
     let (count, half) = (items.count(), items.count() / 2);
     let fresh = || {
         let index = new(count as usize);
@@ -80,12 +109,15 @@ fn double<I: Index>(
         while index.maintain(items, STEPS) {}
         index
     };
-    let with_room = new(count as usize);
-    (0..count).for_each(|number| put(&with_room, items, number));
-    while with_room.maintain(items, STEPS) {}
+    let (with_room, huge) = pages::grown(|| {
+        let index = new(count as usize);
+        (0..count).for_each(|number| put(&index, items, number));
+        while index.maintain(items, STEPS) {}
+        index
+    });
     (half..count).for_each(|number| remove(&with_room, items, number));
     let doubling = fresh();
-    let slices = in_the_background(&doubling, items, || {
+    let (slices, background) = in_the_background(&doubling, items, || {
         let one = |slice| {
             let numbers = half + slice * (half / SLICES)..half + (slice + 1) * (half / SLICES);
             [&with_room, &doubling].map(|index| requests(index, items, numbers.clone(), seed))
@@ -94,32 +126,68 @@ fn double<I: Index>(
     });
     drop((with_room, doubling));
     let timed = fresh();
-    let mut longest: Vec<f64> = in_the_background(&timed, items, || {
-        (half..count).map(|number| seconds(|| put(&timed, items, number))).collect()
-    });
+    let seconds = |number| {
+        let begun = thread_cpu();
+        put(&timed, items, number);
+        (thread_cpu() - begun).as_secs_f64()
+    };
+    let (mut longest, _): (Vec<f64>, _) =
+        in_the_background(&timed, items, || (half..count).map(seconds).collect());
     longest.sort_by(|a, b| b.total_cmp(a));
-    Doubled { name, slices, longest }
+    let asked = f64::from(half) * 10.0;
+    Doubled { slices, background: background.as_secs_f64() * 1e9 / asked, longest, huge }
 }
 
-/// Does `work` while another thread tends the index, as the server's sweeper does.
-fn in_the_background<T>(index: &impl Index, items: &Items, work: impl FnOnce() -> T) -> T {
+/// Does `work` while another thread tends the index, as the server's sweeper does; and that thread's processor time.
+fn in_the_background<T>(
+    index: &impl Index,
+    items: &Items,
+    work: impl FnOnce() -> T,
+) -> (T, Duration) {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let background = scope.spawn(|| {
             while !is_done.load(Relaxed) {
                 index.touch_ahead(AHEAD);
                 if !index.maintain(items, STEPS) {
                     std::thread::park_timeout(Duration::from_millis(1));
                 }
             }
+            thread_cpu()
         });
         let done = work();
         is_done.store(true, Relaxed);
-        done
+        (done, background.join().expect("the background does not panic"))
     })
 }
 
-/// Nanoseconds of processor time a request: new keys of these numbers, each with nine gets of keys that stay.
+/// Share of Mercury's steps of growth, batches of buckets that are split, that take over a microsecond of the wall clock for
+/// each bucket.
+fn slow_steps(items: &Items) -> f64 {
+    let (count, half) = (items.count(), items.count() / 2);
+    let index = Chained::with_max(count as usize);
+    (0..half).for_each(|number| put(&index, items, number));
+    while index.maintain(items, STEPS) {}
+    let (mut slow, mut all) = (0_u32, 0_u32);
+    for numbers in 0..STEPS_TIMED {
+        // As many keys as make it fall behind by some batches.
+        let first = half + numbers * KEYS_BETWEEN;
+        (first..first + KEYS_BETWEEN).for_each(|number| put(&index, items, number));
+        loop {
+            let begun = now();
+            let is_behind = index.maintain(items, BATCH);
+            let took = begun.elapsed();
+            all += 1;
+            slow += u32::from(took > Duration::from_micros(BATCH as u64));
+            if !is_behind {
+                break;
+            }
+        }
+    }
+    f64::from(slow) / f64::from(all)
+}
+
+/// Nanoseconds of processor time per request: new keys of these numbers, each with nine gets of keys that stay.
 fn requests(index: &impl Index, items: &Items, new: std::ops::Range<u32>, seed: u64) -> f64 {
     let mut rng = Rng::new(mix(seed ^ u64::from(new.start)));
     let nothing = black_box(0);
@@ -152,93 +220,103 @@ fn remove(index: &impl Index, items: &Items, number: u32) {
     }
 }
 
-fn seconds(work: impl FnOnce()) -> f64 {
-    let begun = thread_cpu();
-    work();
-    (thread_cpu() - begun).as_secs_f64()
-}
-
-fn outcome(all: &[Doubled], items: u32) -> Outcome {
-    let half = f64::from(items) / 2.0;
-    let place = |slice: usize| (half + half * slice as f64 / f64::from(SLICES)) / 1e6;
-    let line = |doubled: &Doubled| {
-        let share =
-            |(at, [with_room, doubling]): (usize, &[f64; 2])| (place(at), with_room / doubling);
-        series(doubled.name, doubled.slices.iter().enumerate().map(share))
-    };
-    let mut lines: Vec<_> = all.iter().map(line).collect();
-    lines.push(papers("paper: 9 % less", [(place(0), 0.91), (place(SLICES as usize), 0.91)]));
-    let row = |doubled: &Doubled| {
-        let middle = |which: usize| {
-            Spread::of(&doubled.slices.iter().map(|slice| slice[which]).collect::<Vec<_>>()).median
-        };
-        let us = |place: usize| format!("{:.0}", doubled.longest[place] * 1e6);
-        vec![
-            doubled.name.to_owned(),
-            format!("{:.0}", middle(0)),
-            format!("{:.0}", middle(1)),
-            format!("{:.2}", doubled.kept()),
-            us(0),
-            us(9),
-            us(doubled.longest.len() / 10_000),
-            doubled.over_a_millisecond().to_string(),
-        ]
-    };
+fn judge(data: &Data) -> Outcome {
+    let kept = |name: &str| Spread::of(&data.line(&share_kept(name)).figures()).median;
+    let costs = data.line(&costs_of(MERCURY)).figures();
     Outcome {
-        plots: vec![Plot {
-            title: "Throughput while the table doubles, to that with room".into(),
-            x: axis("million keys"),
-            y: axis("share"),
-            series: lines,
-        }],
-        tables: vec![table(
-            &format!("From {:.0} to {:.0} million keys; processor time", half / 1e6, half / 5e5),
-            &[
-                "index",
-                "ns a request, with room",
-                "while doubling",
-                "throughput kept",
-                "longest insert, µs",
-                "10th longest",
-                "99.99 %",
-                "over 1 ms",
-            ],
-            all.iter().map(row).collect(),
-        )],
-        checks: checks(all),
+        plots: vec![plot(data)],
+        tables: vec![growth(data)],
+        checks: checks(data),
         reading: format!(
-            "While it doubles from {:.0} million keys, Mercury's table keeps {:.2} of its throughput (paper: 0.91), and its \
-             longest insert of {:.1} million took {:.0} µs of the processor. Of the other tables the inserts themselves \
-             make the growth: cuckoo keeps {:.2}, hopscotch {:.2}.",
-            half / 1e6,
-            all[0].kept(),
-            half / 1e6,
-            all[0].longest[0] * 1e6,
-            all[1].kept(),
-            all[2].kept(),
+            "While it doubles, Mercury's table keeps {:.2} of its throughput (paper: 0.91), of which the thread in the \
+             background takes {:.0} ns per request, and its longest insert took {:.0} µs of the processor. Of the steps of \
+             growth {:.1} % take over a microsecond per bucket. Of the other tables the inserts themselves make the growth: cuckoo keeps \
+             {:.2}, hopscotch {:.2}.",
+            kept(MERCURY),
+            costs[2],
+            costs[3],
+            data.figure(SLOW_STEPS) * 100.0,
+            kept(CUCKOO),
+            kept(HOPSCOTCH),
         ),
     }
 }
 
-fn checks(all: &[Doubled]) -> Vec<Check> {
-    vec![
+fn plot(data: &Data) -> Plot {
+    let mut lines: Vec<_> =
+        TABLES.map(|name| series(name, data.line(&share_kept(name)).medians())).into();
+    let points = &data.line(&share_kept(MERCURY)).points;
+    let ends = [points.first(), points.last()].into_iter().flatten();
+    lines.push(papers("paper: 9 % less", ends.map(|point| (point.x, 0.91))));
+    Plot {
+        title: "Throughput while the table doubles, to that with room".into(),
+        x: axis("million keys"),
+        y: axis("share"),
+        series: lines,
+    }
+}
+
+fn growth(data: &Data) -> Table {
+    let row = |name: &str| {
+        let costs = data.line(&costs_of(name)).figures().into_iter();
+        let kept = Spread::of(&data.line(&share_kept(name)).figures()).median;
+        let slow = data.figure(&slow_inserts(name)).to_string();
+        let cells = costs.map(|cost| format!("{cost:.0}")).chain([format!("{kept:.2}"), slow]);
+        std::iter::once(name.to_owned()).chain(cells).collect()
+    };
+    let ends = ["throughput kept", "inserts over 1 ms"];
+    let header: Vec<&str> = ["index"].into_iter().chain(COSTS).chain(ends).collect();
+    table("While a table doubles; processor time", &header, TABLES.map(row).into())
+}
+
+fn checks(data: &Data) -> Vec<Check> {
+    let kept = Spread::of(&data.line(&share_kept(MERCURY)).figures()).median;
+    let all = vec![
         check(
-            "Mercury: throughput while doubling, to that with room",
-            all[0].kept(),
-            Bound::AtLeast(0.9),
-            "the paper has 0.91; the work itself is done by the thread in the background",
-        ),
+            "Mercury: throughput while doubling, to that with room, the background's processor time included",
+            kept,
+            Bound::Between(0.85, 1.15),
+            "a bucket is split for each bucket's worth of inserts; 0.85 where no processor is spare",
+        )
+        .paper("0.91", Bound::AtLeast(0.9)),
+        check(
+            "Mercury: share of the steps of growth that take over a microsecond per bucket",
+            data.figure(SLOW_STEPS),
+            Bound::AtMost(0.05),
+            "what a step reads was asked for ahead, sixteen buckets at once; an interrupt makes any step long",
+        )
+        .paper("0 (each below 1 µs)", Bound::AtMost(0.01)),
         check(
             "Mercury: inserts that took over a millisecond of the processor",
-            all[0].over_a_millisecond() as f64,
+            data.figure(&slow_inserts(MERCURY)),
             Bound::AtMost(0.0),
             "a bucket is split in a tenth of a microsecond, and fresh pages are touched ahead",
         ),
-    ]
+    ];
+    pages::judged(all, data)
 }
 
+const MERCURY: &str = "Mercury";
+const CUCKOO: &str = "cuckoo, ours";
+const HOPSCOTCH: &str = "hopscotch";
+const TABLES: [&str; 3] = [MERCURY, CUCKOO, HOPSCOTCH];
+/// A table's figures next to its throughput.
+const COSTS: [&str; 6] = [
+    "ns per request, with room",
+    "while doubling",
+    "of the background",
+    "longest insert, µs",
+    "10th longest",
+    "99.99 %",
+];
+const SLOW_STEPS: &str = "Mercury: share of steps over a microsecond per bucket";
 const SLICES: u32 = 32;
-/// Steps of growth that the thread in the background takes before it looks whether it shall end.
+/// Steps of growth that the thread in the background takes before it looks whether it must end.
 const STEPS: usize = 4096;
 /// Keys for which pages are touched ahead.
 const AHEAD: usize = 2_000_000;
+/// Buckets of a batch, as the table has them.
+const BATCH: usize = 16;
+/// How often so many keys are entered, and the steps that follow timed.
+const STEPS_TIMED: u32 = 2048;
+const KEYS_BETWEEN: u32 = 256;
