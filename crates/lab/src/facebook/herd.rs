@@ -236,3 +236,35 @@ fn second(now: u64) -> u32 {
 const TRIES_MAX: u32 = 10;
 const WAIT_MS: u64 = 2;
 const WAIT_MS_MAX: u64 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a key changes faster than tokens are given, its readers must not end in the database one by one.
+    #[test]
+    fn leases_cost_no_queries_however_often_keys_change() {
+        let queries = |clients| {
+            let change_every_ms = (2000, 2000);
+            let (keys, reads_per_s, query_ms, interval_s) = (1, 200, (100, 200), 10);
+            let (seconds, seed) = (60, 1);
+            let herd = Herd {
+                clients,
+                keys,
+                reads_per_s,
+                change_every_ms,
+                query_ms,
+                seconds,
+                interval_s,
+                seed,
+            };
+            herd.run().unwrap().queries
+        };
+        let plain = queries(Clients::Plain);
+        assert!(plain > 100, "{plain}");
+        for clients in [Clients::Lease, Clients::Stale] {
+            assert!(queries(clients) <= 6, "{clients:?}: a token in ten seconds");
+        }
+        assert!(queries(Clients::GivesUp) > plain, "those that give up are a herd");
+    }
+}
