@@ -1,7 +1,7 @@
 //! What the papers compare with: a ratio needs its denominator.
 //!
 //! These are measured, not served: fixed sizes, no growth, safe code. Where one is an
-//! [`Index`](guira_index::Index), drivers written for any index take it beside the product's own.
+//! [`Index`](guira_index::Index), drivers written for any index take it next to the product's own.
 //!
 //! ```text
 //! items          items of 64 bytes that never change: 16-byte keys, 32-byte values, a link for chains

@@ -1,7 +1,7 @@
-//! What drives the tables: look-ups that wait for each other, and mixes of reads and writes on several threads.
+//! What drives the tables: lookups that wait for each other, and mixes of reads and writes on several threads.
 //!
-//! A processor overlaps look-ups that follow each other in a tight loop, and so hides what a server, with a thousand
-//! instructions between two of them, would feel. So there is a fence between them ([`wait`]), and a look-up costs its own
+//! A processor overlaps lookups that follow each other in a tight loop, and so hides what a server, with a thousand
+//! instructions between two of them, would feel. So there is a fence between them ([`wait`]), and a lookup costs its own
 //! memory accesses. (That the next key depends on the answer isn't enough: the processor
 //! guesses that too.)
 //!

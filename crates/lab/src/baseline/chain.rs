@@ -1,6 +1,6 @@
 //! memcached's hash table: an array of heads, and chains that run through the items; readers lock too.
 //!
-//! As memcached 1.4 has it, but for links of four bytes instead of eight: `stats` of space count eight, as the paper
+//! As memcached 1.4 has it, except for links of four bytes instead of eight: `stats` of space count eight, as the paper
 //! does. How many locks there are tells two of the papers' baselines apart: one is the global lock, many are the
 //! striped item locks.
 //!
@@ -35,13 +35,13 @@ impl Link {
     }
 }
 
-/// The links of all items: in the items, or beside them.
+/// The links of all items: in the items, or next to them.
 pub(crate) trait Links: Sync {
     /// The link of the item at `at`.
     fn link(&self, at: Location) -> &Link;
 }
 
-/// Links beside the items, by location: one line more an item visited, but any items will do.
+/// Links next to the items, by location: one line more per item visited, but any items will do.
 impl Links for Box<[Link]> {
     #[inline]
     fn link(&self, at: Location) -> &Link {

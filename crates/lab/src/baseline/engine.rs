@@ -14,7 +14,7 @@
 //!
 //! # Layout
 //! ```text
-//! chunk 64 B  | link 4 | key 16 | value 32 |     the policies' links and bits stand beside the chunks
+//! chunk 64 B  | link 4 | key 16 | value 32 |     the policies' links and bits stand next to the chunks
 //! ```
 //! # Invariants
 //! 1. A chunk is free, or in the table and in the policy's list; its state changes under `all`.
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Takes the policy's victim out of the cache. A chunk that is free is a victim of CLOCK only if the hand comes by
-    /// while another is evicted for want of a path, so it is passed over.
+    /// while another is evicted because no path was free, so it is passed over.
     fn evict(&self) -> Location {
         loop {
             let victim = self.recency.victim();

@@ -48,7 +48,7 @@ pub(crate) trait Set {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
 
-    /// The same, where each look-up needs the answer of the one before it.
+    /// The same, where each lookup needs the answer of the one before it.
     fn count_in_turn(&self, hashes: &[u64]) -> usize {
         let nothing = black_box(0);
         let (mut found, mut last) = (0, 0);

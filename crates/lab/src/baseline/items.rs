@@ -86,7 +86,7 @@ impl Items {
         self.0[at.0 as usize].key == *key
     }
 
-    /// The item of a key that says itself where it is: what is left of a look-up without a table. Any item, for a key
+    /// The item of a key that says itself where it is: what is left of a lookup without a table. Any item, for a key
     /// of none.
     #[inline]
     pub(crate) fn known(&self, key: &Key) -> Option<Location> {

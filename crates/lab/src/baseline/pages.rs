@@ -1,12 +1,13 @@
 //! Memory of the baselines' tables and items: in huge pages as the product's tables are, or in small ones where that is
 //! what is compared.
 //!
-//! The kernel gives huge pages as it finds them. So an experiment whose figures depend on them measures what it got
-//! ([`grown`]), stores that as a circumstance, and judges only where it got them ([`judged`]).
+//! The kernel gives huge pages as it finds them. So what it gave is looked up for everything collected here; an experiment
+//! whose figures depend on it stores that as a circumstance ([`grown`]), and judges only where it got them ([`judged`]).
 
 use crate::Check;
 use crate::data::Data;
 use guira_index::advise_pages;
+use std::sync::{Mutex, PoisonError};
 
 /// How large the pages are to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +22,17 @@ impl Pages {
         let mut room = Vec::with_capacity(all.len());
         advise_pages(&mut room, self == Self::Huge);
         room.extend(all);
+        note(&room);
         room.into_boxed_slice()
     }
 }
 
-/// What `make` makes, and which share of the memory that this took is in huge pages.
+/// What `make` makes, and which share of the memory collected for it is in huge pages; not a number if there was none.
 pub(crate) fn grown<T>(make: impl FnOnce() -> T) -> (T, f64) {
-    let before = ["Anonymous:", "AnonHugePages:"].map(bytes);
+    let noted = || *NOTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = noted();
     let made = make();
-    let [all, huge] = ["Anonymous:", "AnonHugePages:"].map(bytes);
+    let [all, huge] = noted();
     (made, (huge - before[1]) / (all - before[0]))
 }
 
@@ -43,15 +46,42 @@ pub(crate) fn judged(checks: Vec<Check>, data: &Data) -> Vec<Check> {
     checks.into_iter().map(|check| check.judged_if(share >= ENOUGH, why)).collect()
 }
 
-/// Bytes of this process, by the kernel's name for them.
-fn bytes(name: &str) -> f64 {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-    kib.unwrap_or(f64::NAN) * 1024.0
+/// Adds what was just filled to what is known of pages.
+fn note<T>(filled: &[T]) {
+    let bytes = size_of_val(filled);
+    if bytes < NOTED_MIN {
+        return;
+    }
+    let mapping = mapping_at(filled.as_ptr().addr() + bytes / 2);
+    let kib = |name: &str| {
+        let line = mapping.iter().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()
+    };
+    if let (Some(all), Some(huge)) = (kib("Anonymous:"), kib("AnonHugePages:")) {
+        let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
+        noted[0] += bytes as f64;
+        noted[1] += bytes as f64 * huge / all;
+    }
 }
 
-/// What is left may be in small pages: the ends of a table that are less than a huge page, and what is small.
+/// What the kernel says of the mapping at this address: nothing, if it doesn't say such things.
+fn mapping_at(address: usize) -> Vec<String> {
+    let range = |line: &str| {
+        let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+        let [from, to] = [from, to].map(|it| usize::from_str_radix(it, 16).ok());
+        Some(from?..to?)
+    };
+    let text = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let is_there = |line: &&str| range(line).is_some_and(|range| range.contains(&address));
+    let lines = text.lines().skip_while(|line| !is_there(line)).skip(1);
+    lines.take_while(|line| range(line).is_none()).map(Into::into).collect()
+}
+
+/// Bytes collected so far, and those of them that are in huge pages.
+static NOTED: Mutex<[f64; 2]> = Mutex::new([0.0; 2]);
+/// What is smaller has no huge page.
+const NOTED_MIN: usize = 4 << 20;
+/// What is left may be in small pages, where the kernel had no huge ones.
 pub(crate) const ENOUGH: f64 = 0.7;
 
 #[cfg(test)]
@@ -63,23 +93,12 @@ mod tests {
     #[test]
     fn large_memory_is_in_the_pages_that_were_asked_for() {
         for (pages, flag) in [(Pages::Small, "nh"), (Pages::Huge, "hg"), (Pages::Small, "nh")] {
-            let all = pages.collect((0..3_000_000_u32).map(|n| n ^ 5));
+            let (all, share) = grown(|| pages.collect((0..3_000_000_u32).map(|n| n ^ 5)));
             assert!(all.iter().zip(0..).all(|(&it, n)| it == n ^ 5), "{pages:?}");
-            let flags = flags_at(&raw const all[1_500_000]);
+            assert!(!share.is_nan(), "{pages:?}: nothing was noted");
+            let mapping = mapping_at((&raw const all[1_500_000]).addr());
+            let flags = mapping.iter().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
             assert!(flags.split_whitespace().any(|it| it == flag), "{pages:?}: {flags}");
         }
-    }
-
-    /// What the kernel was told of the memory at this address.
-    #[cfg(target_os = "linux")]
-    fn flags_at<T>(at: *const T) -> String {
-        let is_there = |line: &str| {
-            let (from, to) = line.split_whitespace().next()?.split_once('-')?;
-            let [from, to] = [from, to].map(|it| usize::from_str_radix(it, 16));
-            Some((from.ok()?..to.ok()?).contains(&at.addr()))
-        };
-        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let mut lines = maps.lines().skip_while(|line| is_there(line) != Some(true));
-        lines.find_map(|line| line.strip_prefix("VmFlags:")).unwrap().to_owned()
     }
 }

@@ -4,7 +4,7 @@
 //! the idea; this one is here to be compared with. Left out: growth, and references of eight bytes (ours have four, as
 //! every table's here; space is counted with eight, the paper's 36 bytes a bucket).
 //!
-//! [`Design`] undoes the paper's steps one by one, for its factor analysis: without tags a look-up compares the keys
+//! [`Design`] undoes the paper's steps one by one, for its factor analysis: without tags a lookup compares the keys
 //! of all items in both buckets, and instead of by versions readers may be kept from a moving key by a lock.
 //!
 //! # Layout
@@ -17,7 +17,7 @@
 //! 2. A move writes the target, then clears the source, both while the key's version is odd. Both buckets have the same
 //!    version, since it follows from the pair. So a reader that missed, and saw the same even version before and after,
 //!    saw no move of its key.
-//! 3. A reference that is replaced or removed is cleared while the key's version is odd: whoever uses the item's memory
+//! 3. A reference that is replaced or removed is cleared while the key's version is odd: a writer that uses the item's memory
 //!    again afterwards is found out by readers that copy from it and look at the version last.
 //!
 //! # Orderings

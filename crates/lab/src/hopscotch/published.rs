@@ -1,8 +1,8 @@
-//! Hopscotch hashing with the look-up as published, which goes wrong for keys that aren't in their home slot.
+//! Hopscotch hashing with the lookup as published, which goes wrong for keys that aren't in their home slot.
 //!
-//! A model in one thread, of keys without items: a hop bitmap of 32 bits a slot, linear probing, displacement, no wrap.
-//! The published `find_item` sees a key in a later slot of its neighbourhood and returns the *home slot's* item; whoever
-//! calls does not compare the key again.
+//! A model in one thread, of keys without items: a hop bitmap of 32 bits per slot, linear probing, displacement, no wrap.
+//! The published `find_item` sees a key in a later slot of its neighbourhood and returns the *home slot's* item; its
+//! caller does not compare the key again.
 
 /// The table.
 pub(crate) struct Published {
@@ -12,7 +12,7 @@ pub(crate) struct Published {
     homes: u64,
 }
 
-/// What the published look-up answers.
+/// What the published lookup answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The key's own item.

@@ -112,7 +112,7 @@ pub(crate) const ONE_LOCK: usize = 0;
 pub(crate) const BUCKET_LOCKS: usize = 1;
 pub(crate) const MEMC3: usize = 2;
 pub(crate) const OURS: usize = 3;
-/// Look-ups between two looks at the flag that ends a run.
+/// Lookups between two looks at the flag that ends a run.
 const AT_ONCE: u64 = 256;
 
 #[cfg(test)]

@@ -42,12 +42,10 @@ struct Doubled {
     background: f64,
     /// Processor time of each insert of another doubling, seconds, longest first.
     longest: Vec<f64>,
-    /// Share of the table's memory in huge pages.
-    huge: f64,
 }
 
 fn measure(run: &Run<'_>) -> Result<Data> {
-    let items = Items::new(run.scale.pick(1 << 22, 1 << 25));
+    let (items, huge) = pages::grown(|| Items::new(run.scale.pick(1 << 22, 1 << 25)));
     let mut data = Data::default();
     for (done, name) in TABLES.into_iter().enumerate() {
         (run.progress)(0.3 * done as f64, name);
@@ -60,6 +58,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     }
     (run.progress)(0.95, "steps of growth");
     data.fact(SLOW_STEPS, slow_steps(&items));
+    data.aside(pages::SHARE, huge);
     Ok(data)
 }
 
@@ -75,7 +74,6 @@ fn push(data: &mut Data, name: &str, doubled: &Doubled, items: u32) {
     if name == MERCURY {
         data.push(kept.flat());
         data.fact(&slow_inserts(name), slow);
-        data.aside(pages::SHARE, doubled.huge);
     } else {
         data.push(kept.aside());
         data.aside(&slow_inserts(name), slow);
@@ -109,12 +107,9 @@ fn double<I: Index>(new: impl Fn(usize) -> I, items: &Items, seed: u64) -> Doubl
         while index.maintain(items, STEPS) {}
         index
     };
-    let (with_room, huge) = pages::grown(|| {
-        let index = new(count as usize);
-        (0..count).for_each(|number| put(&index, items, number));
-        while index.maintain(items, STEPS) {}
-        index
-    });
+    let with_room = new(count as usize);
+    (0..count).for_each(|number| put(&with_room, items, number));
+    while with_room.maintain(items, STEPS) {}
     (half..count).for_each(|number| remove(&with_room, items, number));
     let doubling = fresh();
     let (slices, background) = in_the_background(&doubling, items, || {
@@ -135,7 +130,7 @@ fn double<I: Index>(new: impl Fn(usize) -> I, items: &Items, seed: u64) -> Doubl
         in_the_background(&timed, items, || (half..count).map(seconds).collect());
     longest.sort_by(|a, b| b.total_cmp(a));
     let asked = f64::from(half) * 10.0;
-    Doubled { slices, background: background.as_secs_f64() * 1e9 / asked, longest, huge }
+    Doubled { slices, background: background.as_secs_f64() * 1e9 / asked, longest }
 }
 
 /// Does `work` while another thread tends the index, as the server's sweeper does; and that thread's processor time.

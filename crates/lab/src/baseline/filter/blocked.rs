@@ -8,7 +8,7 @@
 //! 1. All k bits of an item that is in are set; no bit is ever cleared.
 //!
 //! # Costs
-//! insert and look-up: one line. Bad at: low rates, since some blocks get many more items than others.
+//! insert and lookup: one line. Bad at: low rates, since some blocks get many more items than others.
 
 use super::{Set, reduce};
 use guira_bench::mix;

@@ -8,7 +8,7 @@
 //! 1. All k bits of an item that is in are set; no bit is ever cleared.
 //!
 //! # Costs
-//! insert: k lines. look-up: k lines if the item is in, two on average if not, since half of the bits are set.
+//! insert: k lines. lookup: k lines if the item is in, two on average if not, since half of the bits are set.
 //! Bad at: removal, which it hasn't.
 
 use super::{Set, reduce};

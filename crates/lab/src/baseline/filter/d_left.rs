@@ -13,7 +13,7 @@
 //! 2. The counts of a fingerprint's cells add up to the number of its items that are in.
 //!
 //! # Costs
-//! Look-up, insert and removal: up to four lines. Bad at: load. It is full at four fifths of its cells, since nothing
+//! Lookup, insert and removal: up to four lines. Bad at: load. It is full at four fifths of its cells, since nothing
 //! is ever moved.
 
 use super::packed::Packed;

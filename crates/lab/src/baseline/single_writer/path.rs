@@ -2,7 +2,7 @@
 //! of both its buckets.
 //!
 //! MemC3 section 3.3.1 and table 2: a random walk from each of several buckets at once, so that the next buckets of all
-//! of them are fetched together; the first to find a free slot wins. All walks together may look at 500 keys. Beside
+//! of them are fetched together; the first to find a free slot wins. All walks together may look at 500 keys. Next to
 //! it, for comparison, the breadth-first search of Li et al. (2014), which finds the shortest path.
 
 use super::{Probe, SLOTS, SingleWriter, Slot, Writer};

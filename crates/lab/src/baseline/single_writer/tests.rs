@@ -1,4 +1,4 @@
-//! What a writer does in the middle of a look-up, at an instant of the test's choice: the reader's own question.
+//! What a writer does in the middle of a lookup, at an instant of the test's choice: the reader's own question.
 
 use super::*;
 use guira_bench::mix;
