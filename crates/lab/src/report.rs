@@ -342,7 +342,7 @@ mod tests {
             match entry.experiment {
                 Some(id) => assert!(declared.contains(&id), "there is no {id}"),
                 None => {
-                    assert!(!entry.missing.is_empty(), "{} {}", entry.paper.name(), entry.place)
+                    assert!(!entry.missing.is_empty(), "{} {}", entry.paper.name(), entry.place);
                 }
             }
         }

@@ -362,9 +362,8 @@ fn reading(data: &Data) -> String {
          memcached's LRU hits {lru:.3} and {lru_512:.3}. So the paper's gap comes neither from huge pages, which change no hit, \
          nor from hopscotch hashing. Its published lookup, as modelled, returns another key's item for {:.3} of the gets at \
          64 MB and loses {least:.3} to {most:.3} of the hits: far more than the paper's gap of 0.016, so the model does not \
-         explain the size of the gap, only that such code can lose hits. In the model each miss is stored again in its home \
-         slot's neighbourhood and counted by what the next lookup returns; what the paper's client did with wrong items is not \
-         known.",
+         explain the size of the gap, only that such code can lose hits. The model leaves out what follows from a wrong \
+         answer, and what the paper's client made of wrong items is not known.",
         ends(FOREIGN)[0],
     )
 }
