@@ -4,6 +4,7 @@
 
 use crate::measure::now;
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::geteuid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -32,6 +33,10 @@ impl Server {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let [port_text, threads, memory] =
             [usize::from(port), threads, megabytes].map(|n| n.to_string());
+        if geteuid().is_root() {
+            // Else it becomes a user that not every machine has.
+            command.args(["-u", "root"]);
+        }
         let command = command
             .args(["-l", "127.0.0.1", "-p", &port_text, "-t", &threads, "-m", &memory])
             .stdin(Stdio::null())

@@ -5,9 +5,12 @@
 //! ([`rounds`]): whatever slows the machine for a while slows all of them. A comparison is the median of the
 //! rounds' ratios, not the ratio of two medians.
 //!
-//! Bad at: waiting. A thread that sleeps or blocks uses no processor time; for that there is the wall time of
-//! [`Work`].
+//! A thread that sleeps or blocks uses no processor time; what several threads do is a rate of wall time ([`Work::rate`]),
+//! less the time in which they could have run and other processes had the processors.
+//!
+//! Bad at: caches and memory that neighbours use. Those are measured with us.
 
+use std::fs;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,6 +26,10 @@ pub struct Work {
     pub cpu: Duration,
     /// From the start until the last thread ended.
     pub wall: Duration,
+    /// Time in which threads could have run and had no processor, of all threads together.
+    pub queued: Duration,
+    /// Processors that they could have had at once.
+    pub processors: usize,
 }
 
 impl Work {
@@ -32,10 +39,15 @@ impl Work {
         self.cpu.as_nanos() as f64 / self.ops as f64
     }
 
-    /// Operations a second of wall time.
+    /// Operations a second of the wall time that other processes left: time in which threads wait for each other counts,
+    /// time in which they queue for a processor that others have doesn't.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        self.ops as f64 / self.wall.as_secs_f64()
+        let (wall, processors) = (self.wall.as_secs_f64(), self.processors.max(1) as f64);
+        // A thread also queues behind another of ours, but then no processor is with others.
+        let with_others = (wall * processors - self.cpu.as_secs_f64()).max(0.0);
+        let lost = self.queued.as_secs_f64().min(with_others) / processors;
+        self.ops as f64 / (wall - lost).max(f64::MIN_POSITIVE)
     }
 
     /// Processors that were kept busy on average: below the number of threads where they waited or were preempted.
@@ -147,9 +159,9 @@ pub fn threads(n: usize, work: impl Fn(usize) -> u64 + Sync) -> Work {
     let start = Barrier::new(n);
     let one = |thread: usize| {
         start.wait();
-        let (begun, cpu) = (now(), thread_cpu());
+        let (begun, cpu, queued) = (now(), thread_cpu(), thread_queued());
         let ops = work(thread);
-        (ops, thread_cpu() - cpu, begun, now())
+        (ops, thread_cpu() - cpu, begun, now(), thread_queued() - queued)
     };
     let one = &one;
     let done: Vec<_> = std::thread::scope(|scope| {
@@ -164,6 +176,8 @@ pub fn threads(n: usize, work: impl Fn(usize) -> u64 + Sync) -> Work {
         ops: done.iter().map(|it| it.0).sum(),
         cpu: done.iter().map(|it| it.1).sum(),
         wall: ended.zip(begun).map_or(Duration::ZERO, |(ended, begun)| ended - begun),
+        queued: done.iter().map(|it| it.4).sum(),
+        processors: std::thread::available_parallelism().map_or(1, usize::from).min(n),
     }
 }
 
@@ -207,6 +221,13 @@ pub fn cpu_ns(work: impl FnOnce() -> u64) -> f64 {
 #[must_use]
 pub fn thread_cpu() -> Duration {
     clock(ClockId::ThreadCPUTime)
+}
+
+/// Time in which the calling thread could have run and had no processor; none where the system doesn't say.
+#[must_use]
+pub fn thread_queued() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
 /// Processor time that all threads of this process have used, those that ended included.
@@ -292,6 +313,20 @@ mod tests {
         });
         assert_eq!(work.ops, 6000);
         assert!(work.cpu > Duration::ZERO && work.wall > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_rate_leaves_out_what_others_had_of_the_processors_and_nothing_else() {
+        let rate = |processors, cpu, queued| {
+            let [cpu, queued] = [cpu, queued].map(Duration::from_secs);
+            Work { ops: 120, wall: Duration::from_secs(4), cpu, queued, processors }.rate()
+        };
+        assert_eq!(rate(1, 4, 0), 30.0, "one thread that runs");
+        assert_eq!(rate(1, 1, 0), 30.0, "it sleeps");
+        assert_eq!(rate(1, 3, 1), 40.0, "another process has its processor for a second");
+        assert_eq!(rate(2, 6, 2), 40.0, "and one of two processors for two");
+        assert_eq!(rate(2, 8, 8), 30.0, "four threads that queue behind each other");
+        assert_eq!(rate(2, 6, 10), 40.0, "and behind others");
     }
 
     #[test]

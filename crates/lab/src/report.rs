@@ -290,20 +290,26 @@ mod tests {
         assert!(error.contains("guira lab run all"), "{error}");
     }
 
-    /// Every experiment, of one run; the pages are what the stored figures give.
-    #[test]
-    fn the_committed_pages_are_of_one_run_and_say_what_its_figures_say() {
+    /// What is committed of every experiment.
+    fn committed() -> Vec<Found<'static>> {
         let read = |it: &'static Experiment| {
             let path = docs().join(format!("lab/data/{}.json", it.id));
-            (
-                it,
-                Some(
-                    Record::read(&path).unwrap().unwrap_or_else(|| panic!("no {}", path.display())),
-                ),
-            )
+            let record = Record::read(&path).unwrap();
+            (it, Some(record.unwrap_or_else(|| panic!("no {}", path.display()))))
         };
-        let results: Vec<Found<'_>> = EXPERIMENTS.iter().copied().flatten().map(read).collect();
+        EXPERIMENTS.iter().copied().flatten().map(read).collect()
+    }
+
+    /// The pages are what the stored figures give, and nothing lies next to them that they don't.
+    #[test]
+    fn the_committed_pages_are_of_one_run_and_say_what_its_figures_say() {
+        let results = committed();
         assert_eq!(runs(&results).len(), 1, "docs/lab is of several runs: {:#?}", runs(&results));
+        for record in records(&results) {
+            let commit = record.commit.as_deref().unwrap_or("none");
+            let is_clean = commit.chars().all(|c| c.is_ascii_hexdigit());
+            assert!(is_clean, "{} is of a build of no commit: {commit}", record.id);
+        }
         let to = docs().join("lab.md");
         let text = |path: &Path| fs::read_to_string(path).unwrap();
         let is_made_again =
@@ -312,22 +318,36 @@ mod tests {
             text.lines().filter(|it| it.starts_with('|')).map(Into::into).collect::<Vec<String>>()
         };
         assert_eq!(rows(&text(&to)), rows(&front(&results, "lab", "")), "{is_made_again}");
+        let mut files = BTreeSet::from(["data".to_owned()]);
         for paper in papers(&results) {
-            let path = docs().join(format!("lab/{}.md", paper.name()));
+            let name = format!("{}.md", paper.name());
+            let path = docs().join("lab").join(&name);
             assert_eq!(text(&path), of_paper(paper, &results, &to), "{is_made_again}");
+            files.insert(name);
         }
+        for (experiment, record) in &results {
+            let plots = record.as_ref().map_or(0, |it| it.outcome(experiment).plots.len());
+            files.extend(plot_files(experiment.id, plots));
+        }
+        let found = fs::read_dir(docs().join("lab")).unwrap();
+        let found = found.map(|it| it.unwrap().file_name().into_string().unwrap());
+        assert_eq!(found.collect::<BTreeSet<_>>(), files, "{is_made_again}");
     }
 
     #[test]
-    fn every_check_of_the_committed_run_notices_wrong_results() {
+    fn no_check_of_the_committed_run_fails_and_each_notices_wrong_results() {
         let mut faults = Vec::new();
-        for experiment in EXPERIMENTS.iter().copied().flatten() {
-            let path = docs().join(format!("lab/data/{}.json", experiment.id));
-            let record = Record::read(&path).unwrap().expect("the test of the pages found it");
-            let unnoticed = crate::plants::unnoticed(experiment, &record.data());
-            faults.extend(unnoticed.into_iter().map(|it| format!("{}: {it}", experiment.id)));
+        for (experiment, record) in committed() {
+            let data = record.expect("committed() found it").data();
+            let checks = (experiment.judge)(&data).checks.into_iter();
+            let failing = checks.filter(|check| check.standing() == Standing::Fails);
+            let failing = failing.map(|check| format!("this check fails: {}", check.claim));
+            let unnoticed = crate::plants::unnoticed(experiment, &data).into_iter();
+            let unnoticed = unnoticed.map(|plant| format!("no check notices this: {plant}"));
+            let all = failing.chain(unnoticed);
+            faults.extend(all.map(|fault| format!("{}: {fault}", experiment.id)));
         }
-        assert!(faults.is_empty(), "wrong results that no check notices:\n{}", faults.join("\n"));
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
     }
 
     #[test]

@@ -93,7 +93,9 @@ fn attempts(
             break;
         }
         if record.attempts.len() < most {
-            let faults: Vec<_> = failing(&outcome).map(fault).collect();
+            let not_judged = outcome.checks.iter().filter_map(|check| check.not_judged.as_ref());
+            let mut faults: Vec<_> = failing(&outcome).map(fault).collect();
+            faults.extend(not_judged.map(|why| format!("not judged: {why}")));
             progress.say(&format!("measured again, since {}", faults.join("; ")));
         }
     }

@@ -84,7 +84,7 @@ fn fill(megabytes: usize, index: impl Index) -> Result<f64> {
 /// The same with memcached and 64 MB.
 fn fill_memcached(program: &str) -> Result<f64> {
     let mut command = Command::new(program);
-    let server = Server::with_memory("memcached", command.args(["-u", "root"]), 1, 64)?;
+    let server = Server::with_memory("memcached", &mut command, 1, 64)?;
     let mut client = Client::connect(server.port)?;
     for chunk in 0..10_u32 {
         let keys = (chunk * 100_000..(chunk + 1) * 100_000).map(|number| format!("{number:016x}"));

@@ -78,7 +78,7 @@ fn compare(threads: usize, batch: usize, memcached: Option<&str>, run: &Run<'_>)
     let program = std::env::current_exe().context("the path of this program")?;
     let mut servers = vec![Server::start(GUIRA, Command::new(program).arg("serve"), threads)?];
     if let Some(path) = memcached {
-        servers.push(Server::start(MEMCACHED, Command::new(path).args(["-u", "root"]), threads)?);
+        servers.push(Server::start(MEMCACHED, &mut Command::new(path), threads)?);
     }
     let seconds = run.scale.pick("0.5", "5");
     let keys = run.scale.pick("200k", "5m");

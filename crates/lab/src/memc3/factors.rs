@@ -17,6 +17,7 @@ use crate::baseline::items::{Compare, Items, Key};
 use crate::baseline::pages::{Pages, grown};
 use crate::baseline::single_writer::{Design, Reads, SingleWriter};
 use guira_index::{Entry as _, Index, Location};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// The tables, all with the same keys.
@@ -63,9 +64,26 @@ impl Factors {
     /// A lookup as after so many steps.
     #[inline]
     pub(crate) fn get(&self, step: usize, key: &Key) -> Option<Location> {
+        self.get_noting(step, key, || {})
+    }
+
+    /// How many items a lookup reads after so many steps.
+    pub(crate) fn items_read(&self, step: usize, key: &Key) -> u32 {
+        let read = Cell::new(0);
+        self.get_noting(step, key, || read.set(read.get() + 1));
+        read.get()
+    }
+
+    /// As [`get`](Self::get), and `note` is called for each item that is read.
+    #[inline]
+    fn get_noting(&self, step: usize, key: &Key, note: impl Fn()) -> Option<Location> {
         use Compare::{Bytes, Integers};
-        let hash = key.hash();
-        let in_items = |compare| move |at| self.items.is_key_by(compare, at, key);
+        let (hash, note) = (key.hash(), &note);
+        let is_key = move |items: &Items, compare, at| {
+            note();
+            items.is_key_by(compare, at, key)
+        };
+        let in_items = |compare| move |at| is_key(&self.items, compare, at);
         let cuckoo = |has_tags, reads| {
             let design = Design { has_tags, reads, ..Design::MEMC3 };
             self.cuckoo.get_as(design, hash, in_items(Integers))
@@ -73,7 +91,7 @@ impl Factors {
         match step {
             0 => {
                 let (items, chain) = &self.small_pages;
-                chain.get_with_locks(1, hash, |at| items.is_key_by(Bytes, at, key))
+                chain.get_with_locks(1, hash, |at| is_key(items, Bytes, at))
             }
             1 => self.chain.get_with_locks(1, hash, in_items(Bytes)),
             2 => self.chain.get_with_locks(1, hash, in_items(Integers)),

