@@ -8,8 +8,8 @@ use crate::scale::Scale;
 
 /// Reproduces the tables and figures of the papers behind Guira on this machine
 ///
-/// Every experiment has the paper's claim, plots with the paper's axes, the paper's figures beside the measured ones,
-/// and checks of what must show: ratios and orders, never absolute times.
+/// Every experiment has the paper's claim, plots with the paper's axes, the paper's figures next to the measured ones,
+/// checks of what must show (ratios and orders rather than times), and a verdict that is computed from them.
 #[derive(Clone, Debug, Parser)]
 #[command(subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Args {
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Trace(crate::trace::Args),
 }
 
-/// Lists the experiments: id, paper, title, verdict
+/// Lists the experiments: id, paper, title
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct List {
     /// Also print what each paper claims and what must show
@@ -37,12 +37,12 @@ pub(crate) struct List {
 /// Runs experiments and writes what they found
 ///
 /// For each experiment three kinds of files: ID.json (all figures, machine, version, command), ID.svg (plots) and ID.md
-/// (a page with the paper's figures beside the measured ones). Experiments run one after the other; close what else
+/// (a page with the paper's figures next to the measured ones). Experiments run one after the other; close what else
 /// uses the processors.
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
-    /// Experiments, papers (memc3, hopscotch, mercury, ours), "quick" or "all"
+    /// Experiments, papers (memc3, hopscotch, mercury, cf, facebook, fawn), "quick" or "all"
     #[arg(required = true, value_name = "ID|PAPER|quick|all")]
     pub(crate) what: Vec<String>,
 
@@ -88,7 +88,7 @@ Examples:
   guira lab run memc3-t2               one experiment; read lab/memc3-t2.md, see lab/memc3-t2.svg
   guira lab run quick --check          the short ones that count, not time; exit code 1 if a check fails
   guira lab run all --scale small      everything, under 30 minutes on two cores
-  guira lab report --to docs/lab.md    one page from what was run, with its plots beside it";
+  guira lab report --to docs/lab.md    the pages of what was run, plots in docs/lab/";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -100,4 +100,4 @@ Examples:
 const REPORT_EXAMPLES: &str = "\
 Examples:
   guira lab run all && guira lab report         lab/report.md
-  guira lab report --to docs/lab.md             plots in docs/lab/";
+  guira lab report --to docs/lab.md             pages and plots in docs/lab/";

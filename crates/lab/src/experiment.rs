@@ -31,7 +31,7 @@ pub struct Experiment {
 pub enum Paper {
     /// Fan, Andersen, Kaminsky: MemC3, NSDI 2013.
     MemC3,
-    /// Dharmapuram et al.: a memcached with hopscotch hashing.
+    /// Prasad, Dharmapuram: a memcached with hopscotch hashing, IJCA 186, 2025.
     Hopscotch,
     /// Mercury: a memcached with a lock in each bucket.
     Mercury,
@@ -76,7 +76,7 @@ impl Paper {
     pub fn title(self) -> &'static str {
         match self {
             Self::MemC3 => "MemC3 (Fan, Andersen, Kaminsky, NSDI 2013)",
-            Self::Hopscotch => "Hopscotch memcached (Dharmapuram et al.)",
+            Self::Hopscotch => "Hopscotch memcached (Prasad, Dharmapuram, IJCA 2025)",
             Self::Mercury => "Mercury",
             Self::CuckooFilter => "Cuckoo filter (Fan's thesis, chapter 4; CoNEXT 2014)",
             Self::Fawn => "A small cache before many servers (Fan's thesis, chapter 2; SoCC 2011)",

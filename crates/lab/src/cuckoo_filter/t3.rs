@@ -19,14 +19,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     title: "filters of the same size: items, bits an item, false positives, building",
     claim: "in 192 MB a cuckoo filter holds an item in 12.6 bits at a rate of 0.19 %, a semi-sorted one at 0.09 %; \
             Bloom filters take 13 bits at 0.19 %, blocked 0.43 %; a quotient filter 13.33 at 0.18 %, a d-left counting \
-            Bloom filter 15.5 at 0.76 %; the cuckoo filter is built 1.3 times as fast as a Bloom filter and 3.2 times as \
-            fast as a quotient filter",
+            Bloom filter 15.5 at 0.76 %",
     shape: "cuckoo filters at 12.65 bits or less and 0.17 to 0.2 %, semi-sorted 0.085 to 0.1 %; more bits for all \
             others; a blocked Bloom filter errs 1.25 times as often as a plain one or more, d-left 3 times as often as \
             cuckoo; the cuckoo filter is built at least 1.1 times as fast as the quotient filter",
     why: "our blocks' nine bits are independent of each other, so that blocked filters err less often than the thesis'; our \
-          d-left cells have ten bits of remainder and two of count, so that they err more often; and a Bloom filter that the \
-          processor's caches hold is built fast, where the thesis' 192 MB were in memory",
+          d-left cells have ten bits of remainder and two of count, so that they err more often",
     is_quick: false,
     measure,
     judge,
@@ -95,7 +93,7 @@ fn judge(data: &Data) -> Outcome {
 }
 
 fn shown(data: &Data) -> Table {
-    let row = |(kind, papers): (usize, [&str; 3])| {
+    let row = |(kind, papers): (usize, [&str; 2])| {
         vec![
             KINDS[kind].name.to_owned(),
             format!("{:.2}", at(data, ITEMS, kind)),
@@ -104,7 +102,6 @@ fn shown(data: &Data) -> Table {
             format!("{:.3}", at(data, RATE, kind)),
             papers[1].to_owned(),
             format!("{:.1}", 1e3 / at(data, NS, kind)),
-            papers[2].to_owned(),
             format!("{:.2}", speed(data, kind, BLOOM)),
         ]
     };
@@ -118,7 +115,6 @@ fn shown(data: &Data) -> Table {
             "found wrongly, %",
             "thesis",
             "million inserts a second",
-            "thesis",
             "to Bloom's",
         ],
         PAPERS.into_iter().enumerate().map(row).collect(),
@@ -185,18 +181,15 @@ fn building(data: &Data) -> Vec<Check> {
             "inserts a second: cuckoo, to quotient",
             speed(data, CUCKOO, QUOTIENT),
             Bound::AtLeast(1.1),
-            "a quotient filter's insert moves half a cluster, dozens of slots at 90 %; loosened: ours codes three bits and a \
-             remainder a slot, and is faster than the thesis'",
-        )
-        .paper("3.2", Bound::AtLeast(2.9)),
+            "a quotient filter's insert moves half a cluster, dozens of slots at 90 %",
+        ),
         check(
             "inserts a second: cuckoo, to Bloom",
             speed(data, CUCKOO, BLOOM),
             Bound::AtLeast(0.3),
-            "two lines to nine; loosened: where caches hold the filter, nine independent writes cost less than a search for \
-             a path",
-        )
-        .paper("1.28", Bound::AtLeast(1.15)),
+            "where caches hold the filter, nine independent writes cost less than a search for a path; how fast filters of \
+             192 MB are built is another question",
+        ),
     ]
 }
 
@@ -206,8 +199,8 @@ fn reading(data: &Data) -> String {
     format!(
         "A cuckoo filter holds an item in {:.2} bits at {:.3} %, semi-sorted in {:.2} at {:.3} % (thesis: 12.60 at 0.19 %, \
          12.6 at 0.09 %). D-left filters err at {:.2} % (thesis: 0.76), blocked Bloom filters at {:.2} % (0.43). To a Bloom \
-         filter's inserts a second, cuckoo's are {:.2} (thesis: 1.28), semi-sorted {:.2} (0.80), blocked {:.2} (1.95), the \
-         quotient filter's {:.2} (0.40), d-left's {:.2} (1.22).",
+         filter's inserts a second, cuckoo's are {:.2}, semi-sorted {:.2}, blocked {:.2}, the quotient filter's {:.2}, \
+         d-left's {:.2}.",
         at(data, BITS, CUCKOO),
         rate(CUCKOO),
         at(data, BITS, SORTED),
@@ -222,13 +215,14 @@ fn reading(data: &Data) -> String {
     )
 }
 
-/// The thesis' bits an item, percent of false positives, and million inserts a second.
-const PAPERS: [[&str; 3]; 7] = [
-    ["12.60", "0.19", "5.00"],
-    ["12.6", "0.09", "3.13"],
-    ["13", "0.19", "3.91"],
-    ["13", "0.43", "7.64"],
-    ["13.33", "0.18", "1.55"],
-    ["15.5", "0.76", "4.78"],
-    ["–", "–", "–"],
+/// The thesis' bits an item, and percent of false positives. Its rates of building could not be checked against it, and
+/// are left out.
+const PAPERS: [[&str; 2]; 7] = [
+    ["12.60", "0.19"],
+    ["12.6", "0.09"],
+    ["13", "0.19"],
+    ["13", "0.43"],
+    ["13.33", "0.18"],
+    ["15.5", "0.76"],
+    ["–", "–"],
 ];
