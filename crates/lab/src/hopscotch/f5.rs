@@ -65,7 +65,7 @@ fn measure(run: &Run<'_>, puts: f64) -> Result<Data> {
     let time = Duration::from_millis(run.scale.pick(250, 2000));
     (run.progress)(0.2, "driving");
     let names = TABLES.map(String::from);
-    let lines = measure_rates(&THREADS, &names, run.seed, |threads, table, _| {
+    let lines = measure_rates(&THREADS, &names, ROUNDS, run.seed, |threads, table, _| {
         let work = match TABLES[table] {
             HOPSCOTCH => ycsb.run(&hopscotch, threads, puts, time),
             MEMC3 => ycsb.run(&memc3, threads, puts, time),
@@ -159,3 +159,4 @@ const ONE_LOCK: &str = "chaining, one lock";
 const CONTROL: &str = "reads that share nothing";
 const TABLES: [&str; 5] = [HOPSCOTCH, MEMC3, OURS, ONE_LOCK, CONTROL];
 const THREADS: [usize; 4] = [1, 2, 4, 8];
+const ROUNDS: usize = 5;

@@ -36,10 +36,11 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         (run.progress)(done, kind);
         let names: Vec<String> =
             TABLES.iter().copied().chain([CONTROL]).map(|it| name(kind, it)).collect();
-        let lines = measure_rates(&THREADS, &names, run.seed, |threads, table, _| match table {
-            table if table < TABLES.len() => contest.run(table, threads, writes, time).rate(),
-            _ => contest.control(threads, time).rate(),
-        })?;
+        let lines =
+            measure_rates(&THREADS, &names, ROUNDS, run.seed, |threads, table, _| match table {
+                table if table < TABLES.len() => contest.run(table, threads, writes, time).rate(),
+                _ => contest.control(threads, time).rate(),
+            })?;
         for line in lines {
             data.push(match () {
                 // What is under one lock does not scale.
@@ -141,3 +142,4 @@ const MIXED: &str = "90 % reads";
 const CONTROL: &str = "work that shares nothing";
 const RETRIES: &str = "looks that MemC3's readers repeated";
 const THREADS: [usize; 3] = [1, 2, 4];
+const ROUNDS: usize = 5;

@@ -102,7 +102,7 @@ impl Setting {
         (run.progress)(0.4, "driving");
         let names: Vec<_> =
             (0..Kind::ALL.len()).map(name).chain([CONTROL]).map(String::from).collect();
-        let lines = measure_rates(&THREADS, &names, run.seed, |threads, kind, seed| {
+        let lines = measure_rates(&THREADS, &names, ROUNDS, run.seed, |threads, kind, seed| {
             let cache = caches.get(kind);
             let driven = cache.unwrap_or(&caches[0]);
             self.drive(driven, cache.is_none(), &zipf, (threads, time, seed), &gets).rate()
@@ -297,6 +297,8 @@ const CUCKOO_LRU: usize = 1;
 const CHAIN_CLOCK: usize = 2;
 const CHAIN_LRU: usize = 3;
 const THREADS: [usize; 3] = [1, 2, 4];
+/// Of two tables with CLOCK neither is far ahead, so that it takes many to tell.
+const ROUNDS: usize = 11;
 /// Ranks drawn beforehand, per thread; repeated when the run outlasts them.
 const DRAWN: usize = 1 << 19;
 

@@ -15,12 +15,13 @@ use anyhow::Result;
 pub(crate) fn measure(
     threads: &[usize],
     names: &[String],
+    rounds: usize,
     seed: u64,
     one: impl Fn(usize, usize, u64) -> f64,
 ) -> Result<Vec<Line>> {
     let variants = names.len();
     let one = |turn: usize, seed| one(threads[turn / variants], turn % variants, seed) / 1e6;
-    let rounds = in_turns(threads.len() * variants, ROUNDS, seed, one)?;
+    let rounds = in_turns(threads.len() * variants, rounds, seed, one)?;
     let line = |(variant, name): (usize, &String)| {
         let places = threads.iter().enumerate();
         let places = places.map(|(at, &threads)| (threads as f64, at * variants + variant));
@@ -117,4 +118,3 @@ pub(crate) const WAITS: &str = "one lock is held during nearly all of an operati
 pub(crate) const NOTHING_GAINED: f64 = 0.5;
 /// From this gain of the control on, there was a second processor: less says nothing of tables.
 pub(crate) const SECOND_PROCESSOR: f64 = 1.6;
-const ROUNDS: usize = 5;
