@@ -74,7 +74,7 @@ pub use broken::Broken;
 pub use chained::{BucketLock, Chained, ChainedEntry, LockedGets, NoLock, Tas};
 pub use cuckoo::{Cuckoo, CuckooEntry};
 pub use hopscotch::{Hopscotch, Hopscotch64, HopscotchEntry, HopscotchTable};
-pub use memory::{advise_pages, prefetch};
+pub use memory::{advise_pages, collapse_pages, prefetch};
 
 /// The hash of a key: 64 well mixed bits. The index uses the low nine bits as tag, the high 32 for the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

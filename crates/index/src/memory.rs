@@ -85,6 +85,23 @@ pub fn advise_pages<T>(room: &mut Vec<T>, huge: bool) {
     let _ = (room, huge);
 }
 
+/// Has what was put into room for which [`advise_pages`] asked for huge pages lie in such: memory that the allocator had used
+/// before comes in small ones at first. Costs a copy of what is in small pages.
+pub fn collapse_pages<T>(filled: &[T]) {
+    #[cfg(all(target_os = "linux", not(miri), not(loom)))]
+    {
+        const PAGE: usize = 4096;
+        let start = filled.as_ptr().cast::<u8>();
+        let skipped = start.align_offset(PAGE);
+        let bytes = size_of_val(filled).saturating_sub(skipped) / PAGE * PAGE;
+        let first = start.wrapping_add(skipped).cast_mut().cast();
+        // SAFETY: these pages lie wholly in the slice, and keep what they hold.
+        let _ = unsafe { libc::madvise(first, bytes, libc::MADV_COLLAPSE) };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
+    let _ = filled;
+}
+
 /// Loom's atomics are not plain words: the models make each element by itself.
 #[cfg(loom)]
 pub(crate) struct Zeroed<T>(Box<[T]>);

@@ -4,7 +4,7 @@
 //! whose checks fail, or can't be judged, is measured again, twice at most, because a neighbour on the machine can spoil
 //! a measurement. All attempts are stored, and judged as one: the median of all their rounds counts, and no attempt can
 //! pass by judging less than the others. An attempt that measures exactly what the one before did isn't noisy, and ends
-//! that. What holds must also notice [wrong results](crate::plants).
+//! that; so does one of several without a failure that can't judge the same checks for the same reasons. What holds must also notice [wrong results](crate::plants).
 
 use std::any::Any;
 use std::fs;
@@ -83,19 +83,21 @@ fn attempts(
         machine: Machine::this(),
         attempts: Vec::new(),
     };
+    let (mut has_failed, mut missing) = (false, Vec::new());
     while record.attempts.len() < most {
         let attempt = once(experiment, args, progress)?;
         let outcome = (experiment.judge)(&attempt.data);
         let is_noise = record.attempts.last().is_none_or(|before| before.data != attempt.data);
         record.attempts.push(attempt);
-        let all_hold = outcome.checks.iter().all(|check| check.standing() == Standing::Holds);
-        if all_hold && record.attempts.len() == 1 || !is_noise {
+        has_failed |= failing(&outcome).next().is_some();
+        let missing_before = std::mem::replace(&mut missing, not_judged(&outcome));
+        // At first: all hold. Later: what can't be judged will not be judged in a further attempt either.
+        if !is_noise || !has_failed && missing == missing_before {
             break;
         }
         if record.attempts.len() < most {
-            let not_judged = outcome.checks.iter().filter_map(|check| check.not_judged.as_ref());
             let mut faults: Vec<_> = failing(&outcome).map(fault).collect();
-            faults.extend(not_judged.map(|why| format!("not judged: {why}")));
+            faults.extend(missing.iter().map(|why| format!("not judged: {why}")));
             progress.say(&format!("measured again, since {}", faults.join("; ")));
         }
     }
@@ -223,6 +225,11 @@ fn judge(results: &[Ran<'_>], with_checks: bool) -> Result<()> {
 
 fn failing(outcome: &Outcome) -> impl Iterator<Item = &Check> {
     outcome.checks.iter().filter(|check| check.standing() == Standing::Fails)
+}
+
+/// Why checks can't be judged.
+fn not_judged(outcome: &Outcome) -> Vec<String> {
+    outcome.checks.iter().filter_map(|check| check.not_judged.clone()).collect()
 }
 
 /// What a check that fails wanted, and by how much it was missed.

@@ -6,7 +6,7 @@
 
 use crate::Check;
 use crate::data::Data;
-use guira_index::advise_pages;
+use guira_index::{advise_pages, collapse_pages};
 use std::sync::{Mutex, PoisonError};
 
 /// How large the pages are to be.
@@ -22,6 +22,9 @@ impl Pages {
         let mut room = Vec::with_capacity(all.len());
         advise_pages(&mut room, self == Self::Huge);
         room.extend(all);
+        if self == Self::Huge {
+            collapse_pages(&room);
+        }
         note(&room);
         room.into_boxed_slice()
     }

@@ -31,7 +31,8 @@ const BEFORE_LOSS: &str = "% of gets to the database before";
 const AFTER_LOSS: &str = "after";
 /// Of the gets after the loss, those that failed.
 const FAILURES: &str = "% of requests that fail";
-/// Gets a second in the outage, over those before: of the servers that stayed together, and of the busiest of them.
+/// Gets of each that the client makes in the outage, over those before: of the servers that stayed together, and of the
+/// busiest of them.
 const OTHERS: &str = "other servers' load, over before";
 const BUSIEST: &str = "busiest other server's load, over before";
 /// Of what the gutter was asked in the outage's second half.
@@ -42,7 +43,7 @@ struct Seen {
     ticks: Vec<Counts>,
     /// Hits, and gets, of the gutter in the outage's second half.
     gutter: (u64, u64),
-    /// Of the servers that stayed: gets a second in the outage, over those before; of all, and of the busiest.
+    /// Of the servers that stayed: gets of each of the client's in the outage, over those before; of all, and of the busiest.
     load: [f64; 2],
 }
 
@@ -239,12 +240,14 @@ fn watch(name: &str, outage: usize, seed: u64) -> Result<Seen> {
     let early = Counts::of(&ticks[..LOST]);
     ensure!(early.errors == 0, "{} of {} gets failed before the loss", early.errors, early.gets);
     let (hits, gets_of_gutter) = asked(ports[SERVERS])?;
-    let load = |from: &[u64], to: &[u64], ticks: usize| -> Vec<f64> {
-        from.iter().zip(to).map(|(from, to)| (to - from) as f64 / ticks as f64).collect()
+    // By what the client asked: a busy machine makes it slower.
+    let load = |from: &[u64], to: &[u64], ticks: &[Counts]| -> Vec<f64> {
+        let asked = Counts::of(ticks).gets as f64;
+        from.iter().zip(to).map(|(from, to)| (to - from) as f64 / asked).collect()
     };
     let end = gets(&ports[others])?;
-    let earlier = load(&before.0, &before.1, BEFORE);
-    let later = load(&after, &end, outage - outage / 2);
+    let earlier = load(&before.0, &before.1, &ticks[WARM..LOST]);
+    let later = load(&after, &end, &ticks[LOST + outage / 2..]);
     let busiest = most(later.iter().zip(&earlier).map(|(later, earlier)| later / earlier));
     let all = later.iter().sum::<f64>() / earlier.iter().sum::<f64>();
     let gutter = (hits - gutter_half.0, gets_of_gutter - gutter_half.1);
