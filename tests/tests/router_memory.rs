@@ -440,3 +440,63 @@ fn long_values_that_pass_leave_no_memory_behind() {
     senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
     assert!(peak_bytes(&router) < most, "{} of {most} bytes", peak_bytes(&router));
 }
+
+/// Bytes that the system holds for the router's clients: written, and not taken by them.
+fn unsent_bytes(router: &Server) -> u64 {
+    let port = format!(":{:04X}", port(router));
+    let tables = ["tcp", "tcp6"].map(|it| fs::read_to_string(format!("/proc/net/{it}")));
+    let lines = tables.iter().flatten().flat_map(|table| table.lines());
+    let queues = lines.filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let is_clients = words.get(1)?.ends_with(&port);
+        let (sent, _) = words.get(4)?.split_once(':')?;
+        is_clients.then(|| u64::from_str_radix(sent, 16).expect("a number"))
+    });
+    queues.sum()
+}
+
+/// 4 MB for each client: 900 of them used up what TCP may have, and all connections of the machine lost packets.
+#[test]
+fn what_clients_do_not_read_takes_little_of_the_systems_memory() {
+    const CLIENTS: usize = 30;
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    client.set("big", &vec![b'x'; BIG]);
+    let streams: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut stream = raw(&router);
+            stream.write_all("get big\r\n".repeat(8).as_bytes()).expect("a line has room");
+            stream
+        })
+        .collect();
+    eventually("values wait for all", || unsent_bytes(&router) > CLIENTS as u64 * (64 << 10));
+    // About a second.
+    for _ in 0..50 {
+        let unsent = unsent_bytes(&router);
+        assert!(unsent < CLIENTS as u64 * (512 << 10), "{unsent} bytes");
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(streams);
+}
+
+/// Each reply of 29 bytes had a line of hundreds, whose room the client kept when it had read them all.
+#[test]
+fn short_replies_that_nobody_reads_take_little_more_than_their_bytes() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let router = router(silent.local_addr().expect("an address").port(), &[]);
+    let request = format!("get slow\r\n{}", "version\r\n".repeat(40_000));
+    let streams: Vec<_> = (0..60)
+        .map(|_| {
+            let mut stream = raw(&router);
+            stream.write_all(request.as_bytes()).expect("the system has room");
+            stream
+        })
+        .collect();
+    // About three seconds.
+    for _ in 0..100 {
+        assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+        thread::sleep(Duration::from_millis(30));
+    }
+    drop(streams);
+    assert!(router.connect().ask("version").starts_with("VERSION"));
+}

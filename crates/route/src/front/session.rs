@@ -202,6 +202,9 @@ impl Session {
             }
         }
         self.pace.end_turn();
+        if self.lines.capacity() > LINES_KEPT {
+            self.forget_places();
+        }
         self.account.hold(self.held());
         self.poll_patience(cx)
     }
@@ -260,7 +263,16 @@ impl Session {
 
     /// Bytes that are held for the client, beside its long values.
     fn held(&self) -> usize {
-        self.lines_bytes + self.input.held() + self.output.bytes.capacity()
+        let places = (self.lines.capacity() - self.lines.len()) * size_of::<(Line, usize)>();
+        self.lines_bytes + places + self.input.held() + self.output.bytes.capacity()
+    }
+
+    /// Gives back the places of lines that were many once.
+    #[cold]
+    fn forget_places(&mut self) {
+        if self.lines.len() < self.lines.capacity() / 4 {
+            self.lines.shrink_to(self.lines.len() * 2);
+        }
     }
 
     /// Refuses an unfinished request for which there is no room.
@@ -279,14 +291,33 @@ impl Session {
 
     #[inline]
     fn push(&mut self, line: Line) {
+        if let Line::Said(text) = line {
+            return self.push_said(text);
+        }
         let (line, bytes) = self.lines.push_back_mut((line, 0));
         let requests = line.requests();
         *bytes = line.held(requests, self.pace.short());
         self.lines_bytes += *bytes;
         self.outstanding += requests;
-        if let Line::Said(text) = line {
-            self.said_bytes += text.len();
+    }
+
+    /// What needs no server: short texts that follow each other are one line, unless somebody looks at each.
+    fn push_said(&mut self, text: Vec<u8>) {
+        self.said_bytes += text.len();
+        if let (Some((Line::Said(before), bytes)), None) = (self.lines.back_mut(), &self.tap)
+            && before.len() + text.len() <= SAID_LINE_BYTES_MAX
+        {
+            let room = before.capacity();
+            before.extend_from_slice(&text);
+            let grown = before.capacity() - room;
+            *bytes += grown;
+            self.lines_bytes += grown;
+            return;
         }
+        let line = Line::Said(text);
+        let bytes = line.held(0, 0);
+        self.lines.push_back((line, bytes));
+        self.lines_bytes += bytes;
     }
 
     fn pop(&mut self) {
@@ -551,6 +582,10 @@ const OUTPUT_BYTES_MAX: usize = 256 << 10;
 const STRETCHES: usize = 8;
 /// With so much to say that needs no server, behind what does, no more is read.
 const SAID_BYTES_MAX: usize = 256 << 10;
+/// Of it, what is one line: all of a line is said at once.
+const SAID_LINE_BYTES_MAX: usize = 16 << 10;
+/// Places of so many lines stay with a client.
+const LINES_KEPT: usize = 64;
 /// An unfinished request of fewer bytes finds room.
 const AUDITED_BYTES: usize = 64 << 10;
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
