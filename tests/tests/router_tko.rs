@@ -7,7 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// A server of misses. It closes the connection on which `lost` is asked for, and answers `late` after seconds.
+/// A server of misses. It closes the connection on which `lost` is asked for, answers `late` after seconds, and takes as long
+/// to send `long` and `drip`.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -28,11 +29,27 @@ fn answer(mut stream: &TcpStream) {
         if line == "get late" {
             thread::sleep(Duration::from_secs(3));
         }
+        if line == "get long" && dole_out("long", 200_000, stream).is_err()
+            || line == "get drip" && dole_out("drip", 100, stream).is_err()
+        {
+            return;
+        }
         let reply = if line == "version" { "VERSION 1\r\n" } else { "END\r\n" };
         if stream.write_all(reply.as_bytes()).is_err() {
             return;
         }
     }
+}
+
+/// A value in 250 pieces, for about five seconds.
+fn dole_out(key: &str, piece_bytes: usize, mut stream: &TcpStream) -> std::io::Result<()> {
+    let piece = vec![b'x'; piece_bytes];
+    stream.write_all(format!("VALUE {key} 0 {}\r\n", piece_bytes * 250).as_bytes())?;
+    for _ in 0..250 {
+        stream.write_all(&piece)?;
+        thread::sleep(Duration::from_millis(20));
+    }
+    stream.write_all(b"\r\n")
 }
 
 fn router(flags: &[&str]) -> Server {
@@ -95,4 +112,25 @@ fn a_connection_that_is_lost_with_a_request_marks_the_server() {
     eventually("the server is marked", || marked(&router) == [1, 0]);
     let reply = client.ask("get here");
     assert!(reply.starts_with("SERVER_ERROR Server unavailable"), "{reply}");
+}
+
+/// Clients of a router made their servers look dead to all others by asking for long values.
+#[test]
+fn a_server_that_sends_long_values_meanwhile_is_not_marked_for_what_comes_late() {
+    for (slow, expected) in [("get long\r\n", [0, 0]), ("get drip\r\n", [0, 1])] {
+        // One thread, so that all share a connection.
+        let router = router(&["--num-proxies", "1"]);
+        let (mut slow_client, mut client) = (router.connect(), router.connect());
+        slow_client.send(slow.as_bytes());
+        eventually("it is asked", || client.stat("destination_inflight_reqs") == 1);
+        client.send("get here\r\n".repeat(5).as_bytes());
+        let late = "SERVER_ERROR Reply timeout\r\n";
+        if expected == [0, 0] {
+            assert_eq!(client.read_exact(5 * late.len()), late.repeat(5).as_bytes());
+            assert_eq!(marked(&router), expected);
+            let is_asked_again = || client.ask("get here") == "END\r\n";
+            eventually("the server answers when it has sent the long value", is_asked_again);
+        }
+        eventually(slow, || marked(&router) == expected);
+    }
 }

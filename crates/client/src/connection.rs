@@ -200,6 +200,8 @@ struct State {
     is_reset: bool,
     /// Until when requests are refused, and with what. Without an end: the driver is gone.
     refusal: Option<(Option<Instant>, Reply)>,
+    /// When a stretch of a long value came last.
+    stretch_at: Option<Instant>,
 }
 
 impl Connection {
@@ -219,7 +221,8 @@ impl Connection {
             reply: ReplyLimits { value_bytes_max: options.value_bytes_max, ..ReplyLimits::DEFAULT },
         };
         let queue = Queue::new(limits);
-        let state = State { queue, is_closed: false, is_reset: false, refusal: None };
+        let (is_closed, is_reset, refusal, stretch_at) = (false, false, None, None);
+        let state = State { queue, is_closed, is_reset, refusal, stretch_at };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
             tellings: AtomicU64::new(0),
@@ -299,6 +302,14 @@ impl Connection {
     pub fn load(&self) -> (usize, usize) {
         let state = self.handle.shared.state.lock();
         (state.queue.outstanding(), state.queue.unsent_bytes())
+    }
+
+    /// Whether the server has sent tens of kilobytes of a long value within the last `span`. Then whoever got no reply
+    /// meanwhile waited for others' values, and the server isn't silent.
+    #[must_use]
+    pub fn brought_long_within(&self, span: Duration) -> bool {
+        let at = self.handle.shared.state.lock().stretch_at;
+        at.is_some_and(|at| at.elapsed() <= span)
     }
 
     /// Gives the connection up, also one that is being opened, failing what is outstanding; the next request connects

@@ -365,14 +365,23 @@ impl<'s> Driver<'s> {
         }
         self.look_at = self.wanted_bytes;
         if self.wanted_bytes > LONG_BYTES {
+            if self.input.len() >= LONG_BYTES {
+                self.note_stretch();
+            }
             return self.arrives();
         }
         if std::mem::take(&mut self.is_roomy) {
+            self.note_stretch();
             // What is left has come with the end of a long value, and would keep all of its room.
             let rest = std::mem::replace(&mut self.input, BytesMut::with_capacity(READ_BYTES));
             self.input.extend_from_slice(&rest);
         }
         Ok(())
+    }
+
+    /// Much of a long value has come.
+    fn note_stretch(&self) {
+        self.shared.state.lock().stretch_at = Some(Instant::now());
     }
 
     /// Looks at what came of a long value, and gives up one that nobody waits for or pays.
@@ -408,7 +417,8 @@ impl<'s> Driver<'s> {
         let n = self.input.len().min(away);
         self.input.advance(n);
         self.away = Some(away - n);
-        self.look_at = if n < away { 1 } else { CRLF.len() };
+        self.look_at = if n < away { LONG_BYTES.min(away - n + CRLF.len()) } else { CRLF.len() };
+        self.note_stretch();
         if n < away || self.input.len() < CRLF.len() {
             return Ok(false);
         }

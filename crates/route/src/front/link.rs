@@ -226,6 +226,9 @@ impl Link {
     /// the reply, a refusal or a lost connection, tells nothing good of it.
     fn settle(self: &Arc<Self>, reply: &mut Reply, took: Option<Duration>) {
         match reply.outcome {
+            // It was others' long values that the request waited for: that their clients read slowly is no fault of the
+            // server.
+            Outcome::Timeout if self.connection.brought_long_within(self.timeout) => {}
             Outcome::Timeout
             | Outcome::ConnectError
             | Outcome::ConnectTimeout
