@@ -24,6 +24,7 @@
 use crate::persist;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
@@ -188,16 +189,17 @@ impl Drop for Arena {
     }
 }
 
-/// Lets go of the program's code, and its constants, that are resident by now: most of them only the start needed. What
-/// is needed again comes back from the file, or rather from the system's cache of it. Call it when the server has started:
+/// Lets go of the program's code and constants that are resident by now: only the start needed most of them. A page that
+/// is needed again comes back from the file, as a rule from the system's cache of it. Call it when the server has started:
 /// no library is loaded any more.
 ///
 /// # Errors
 /// The system doesn't say what is mapped.
 pub fn release_code() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let pages = File::open("/proc/self/pagemap")?;
     for mapped in maps.lines().filter_map(Mapped::read) {
-        if mapped.is_code() || mapped.is_first() {
+        if mapped.is_of_a_file() && mapped.is_as_in_the_file(&pages).unwrap_or(false) {
             mapping::release_file(mapped.start, mapped.bytes);
         }
     }
@@ -209,7 +211,6 @@ struct Mapped<'l> {
     start: usize,
     bytes: usize,
     rights: &'l str,
-    offset: &'l str,
     path: &'l str,
 }
 
@@ -220,20 +221,31 @@ impl Mapped<'_> {
         let (start, end) = fields.next()?.split_once('-')?;
         let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16));
         let (start, end) = (start.ok()?, end.ok()?);
-        let (rights, offset) = (fields.next()?, fields.next()?);
-        let path = fields.nth(2)?.trim_start();
-        Some(Mapped { start, bytes: end.checked_sub(start)?, rights, offset, path })
+        let rights = fields.next()?;
+        let path = fields.nth(3)?.trim_start();
+        Some(Mapped { start, bytes: end.checked_sub(start)?, rights, path })
     }
 
-    /// Whether it is the code of the program or of a library.
-    fn is_code(&self) -> bool {
-        self.rights == "r-xp" && self.path.starts_with('/')
+    /// Whether it is code or constants of the program or of a library: nobody may write there now.
+    fn is_of_a_file(&self) -> bool {
+        ["r-xp", "r--p"].contains(&self.rights) && self.path.starts_with('/')
     }
 
-    /// Whether it is what comes before the code in its file: constants, and what the loader reads. The tables that the
-    /// loader writes come behind the code.
-    fn is_first(&self) -> bool {
-        self.rights == "r--p" && self.offset == "00000000" && self.path.starts_with('/')
+    /// Whether no page differs from the file's. The loader writes tables and then protects them: such pages are the
+    /// process's own, and would be lost.
+    #[expect(clippy::host_endian_bytes, reason = "the system's words are the host's")]
+    fn is_as_in_the_file(&self, pages: &File) -> io::Result<bool> {
+        let page = rustix::param::page_size();
+        let mut entries = vec![0; self.bytes / page * size_of::<u64>()];
+        let at = self.start / page * size_of::<u64>();
+        pages.read_exact_at(&mut entries, at as u64)?;
+        let (entries, _) = entries.as_chunks();
+        Ok(entries.iter().all(|&entry| {
+            let entry = u64::from_ne_bytes(entry);
+            let [is_present, is_swapped, is_of_file] =
+                [63, 62, 61].map(|bit| entry >> bit & 1 == 1);
+            !is_swapped && (is_of_file || !is_present)
+        }))
     }
 }
 
@@ -318,8 +330,8 @@ mod mapping {
     /// Lets go of a mapping of code, or of the program's constants.
     pub(super) fn release_file(start: usize, bytes: usize) {
         let start = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: neither code nor constants are written, by the loader or later (code is position independent): there
-        // is no page that would not read the same from the file. Refusal leaves them resident, which is no error.
+        // SAFETY: nobody may write there, and no page is the process's own (the caller asked the system): there is no page
+        // that would not read the same from the file. Refusal leaves them resident, which is no error.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 
@@ -395,5 +407,22 @@ mod tests {
     fn a_range_past_the_end_is_refused() {
         let arena = Arena::new(HUGE, false, false).unwrap();
         let _ = arena.bytes(HUGE - 2, 3);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no mappings to read")]
+    fn what_the_loader_wrote_is_told_from_code_and_constants() {
+        let program = std::env::current_exe().unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let pages = File::open("/proc/self/pagemap").unwrap();
+        let of_program = |it: &Mapped<'_>| it.is_of_a_file() && program.to_str() == Some(it.path);
+        let mapped: Vec<_> = maps.lines().filter_map(Mapped::read).filter(of_program).collect();
+        let may_go = |it: &&Mapped<'_>| it.is_as_in_the_file(&pages).unwrap();
+        assert!(mapped.iter().filter(may_go).any(|it| it.rights == "r-xp"), "its code");
+        assert!(!mapped.iter().all(|it| may_go(&it)), "tables of addresses, relocated");
+        release_code().unwrap();
+        let words: Vec<Box<dyn std::fmt::Display>> = vec![Box::new(7), Box::new("as before")];
+        let said: Vec<_> = words.iter().map(ToString::to_string).collect();
+        assert_eq!(said, ["7", "as before"], "tables of methods are still there");
     }
 }

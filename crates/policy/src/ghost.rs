@@ -2,13 +2,14 @@
 //!
 //! # Layout
 //! ```text
-//! bucket    8 B  | 12 | 12 | 12 | 12 | 12 | –– |     fingerprints, newest lowest; 0 = none
+//! bucket    8 B  | 10 | 10 | 10 | 10 | 10 | 10 | – |     fingerprints, newest lowest; 0 = none
 //! ```
-//! A key has one bucket, a FIFO of five: remembering shifts the others up, and the oldest out.
+//! A key has one bucket, a FIFO of six: remembering shifts the others up, and the oldest out.
 //!
 //! # Costs
-//! One word, loaded and stored, an operation; 1.6 bytes a key remembered. A key never remembered is
-//! found by mistake once in about 800 times. Bad at: exact FIFO order, since some buckets turn over
+//! One word, loaded and stored, per operation; 1.33 bytes per key remembered. A key never remembered is
+//! found by mistake once in about 170 times: two bits more would make that 800, and cost a quarter of a byte per
+//! item, while the misses of a cache change by less than a tenth of a point. Bad at: exact FIFO order, since some buckets turn over
 //! faster than others.
 
 /// A set of the keys remembered last, forgetful and now and then mistaken.
@@ -81,13 +82,13 @@ impl Ghost {
     }
 }
 
-/// Twelve low bits, which have no part in the choice of the bucket; never 0.
+/// The low bits, which have no part in the choice of the bucket; never 0.
 fn fingerprint(hash: u64) -> u64 {
     (hash & MASK).max(1)
 }
 
-const WAYS: usize = 5;
-const BITS: usize = 12;
+const WAYS: usize = 6;
+const BITS: usize = 10;
 const MASK: u64 = (1 << BITS) - 1;
 const ALL: u64 = (1 << (WAYS * BITS)) - 1;
 
@@ -97,14 +98,14 @@ mod tests {
     use crate::mix;
 
     #[test]
-    fn a_key_is_remembered_once_and_until_five_others_of_its_bucket() {
+    fn a_key_is_remembered_once_and_until_six_others_of_its_bucket() {
         let mut ghost = Ghost::new(1);
-        for hash in 1..=6 {
+        for hash in 1..=7 {
             ghost.remember(hash);
         }
-        assert!(!ghost.take(1), "five came after it");
+        assert!(!ghost.take(1), "six came after it");
         assert!(ghost.take(4) && !ghost.take(4));
-        assert!([2, 3, 5, 6].iter().all(|&hash| ghost.take(hash)));
+        assert!([2, 3, 5, 6, 7].iter().all(|&hash| ghost.take(hash)));
         assert_eq!(ghost.buckets, [0]);
     }
 
@@ -113,7 +114,7 @@ mod tests {
         let mut ghost = Ghost::new(10_000);
         (0..10_000).for_each(|key| ghost.remember(mix(key)));
         let mistakes = (20_000..120_000).filter(|&key| ghost.clone_take(mix(key))).count();
-        assert!(mistakes < 200, "{mistakes} of 100000");
+        assert!(mistakes < 700, "{mistakes} of 100000");
         let known = (5_000..10_000).filter(|&key| ghost.take(mix(key))).count();
         assert!(known > 4_700, "{known} of the newer half");
     }
