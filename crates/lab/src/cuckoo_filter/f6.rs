@@ -47,10 +47,15 @@ fn measure(run: &Run<'_>) -> Result<Data> {
             black_box(set.count_in_turn(hashes));
             begun.elapsed().as_nanos() as f64 / TOGETHER as f64
         };
-        let mut ns: Vec<f64> =
-            hashes.chunks(usize::try_from(TOGETHER).expect("few")).map(sample).collect();
-        ns.sort_by(f64::total_cmp);
-        all.push(ns);
+        let pass = |_| {
+            let chunks = hashes.chunks(usize::try_from(TOGETHER).expect("few"));
+            let mut ns: Vec<f64> = chunks.map(sample).collect();
+            ns.sort_by(f64::total_cmp);
+            ns
+        };
+        let middle = |ns: &Vec<f64>| ns[ns.len() / 2];
+        let passes = (0..PASSES).map(pass);
+        all.extend(passes.min_by(|one, other| middle(one).total_cmp(&middle(other))));
     }
     let at = |ns: &[f64], percent: usize| ns[(ns.len() * percent / 100).min(ns.len() - 1)];
     let mut data = Data::default();
@@ -133,6 +138,12 @@ fn checks(data: &Data) -> Vec<Check> {
         )
         .paper("more than 1", Bound::AtLeast(1.2)),
         check(
+            "the 10th of 100: quotient to cuckoo",
+            at(data, 0, QUOTIENT) / at(data, 0, CUCKOO),
+            Bound::AtLeast(1.2),
+            "eight short clusters in a row are seldom",
+        ),
+        check(
             "the 50th of 100: Bloom to cuckoo",
             at(data, 1, BLOOM) / at(data, 1, CUCKOO),
             Bound::AtLeast(0.4),
@@ -160,5 +171,7 @@ fn reading(data: &Data) -> String {
     )
 }
 
+/// Of so many passes that with the least middle counts: what neighbours do to the caches can only add.
+const PASSES: usize = 5;
 /// Lookups a sample.
 const TOGETHER: u64 = 8;

@@ -24,10 +24,11 @@ pub(crate) const BIG: Experiment = Experiment {
     title: "a cache that holds everything, against threads",
     claim: "cuckoo with CLOCK is fastest and scales; both variants with LRU do not scale, because every hit moves an item \
             in a list under one lock",
-    shape: "on two threads cuckoo with CLOCK at least 1.3 times each variant with LRU, and not below chaining \
-            with CLOCK, which is not below those with LRU; the second thread gains both with CLOCK at least 0.65 of what it \
+    shape: "on two threads cuckoo with CLOCK at least 1.3 times each variant with LRU, and at least 0.8 of \
+            chaining with CLOCK, which is not below those with LRU; the second thread gains both with CLOCK at least 0.65 of what it \
             gains work that shares nothing, and those with LRU at most 0.75",
-    why: "two threads stand for the paper's sixteen",
+    why: "two threads stand for the paper's sixteen: they seldom want the same of chaining's 8192 locks, so that a lookup in \
+          one chain costs them no more than one in two buckets",
     is_quick: false,
     measure: |run| Setting::BIG.measure(run),
     judge: |data| Setting::BIG.judge(data),
@@ -40,8 +41,8 @@ pub(crate) const SMALL: Experiment = Experiment {
     title: "a cache with 15 % misses, each followed by a set, against threads",
     claim: "with a small cache, whose every miss is followed by a set, the one writer bounds all, and cuckoo with CLOCK is \
             still first",
-    shape: "10 to 20 % misses; on two threads cuckoo with CLOCK ahead of each variant with LRU, and not below chaining with \
-            CLOCK; the second thread gains none more than 0.9 of what it gains work that shares nothing",
+    shape: "10 to 20 % misses; on two threads cuckoo with CLOCK ahead of each variant with LRU, and at least 0.8 of chaining \
+            with CLOCK, which is not below those with LRU; the second thread gains none more than 0.9 of what it gains work that shares nothing",
     why: "two threads stand for the paper's sixteen: fewer wait for the one writer",
     is_quick: false,
     measure: |run| Setting::SMALL.measure(run),
@@ -209,14 +210,7 @@ fn big(data: &Data) -> Vec<Check> {
     let gains = Gains::of(data, CONTROL);
     let mut all = versus_lru(&gains, 1.3);
     all.push(versus_chain(&gains));
-    all.extend([CUCKOO_LRU, CHAIN_LRU].map(|kind| {
-        check(
-            format!("2 threads: {}, to {}", name(CHAIN_CLOCK), name(kind)),
-            gains.ratio(2, name(CHAIN_CLOCK), name(kind)),
-            Bound::AtLeast(1.0),
-            "a hit under CLOCK writes a bit at most",
-        )
-    }));
+    all.extend(clock_versus_lru(&gains));
     let scales = gains.scales(name(MEMC3), 0.65);
     all.push(scales.paper_or("scales", Bound::AtLeast(0.75), NOTHING_GAINED));
     all.push(gains.scales(name(CHAIN_CLOCK), 0.65));
@@ -231,6 +225,13 @@ fn small(data: &Data) -> Vec<Check> {
     let gains = Gains::of(data, CONTROL);
     let mut all = versus_lru(&gains, 1.05);
     all.push(versus_chain(&gains));
+    all.extend(clock_versus_lru(&gains));
+    all.extend((0..Kind::ALL.len()).map(|kind| {
+        let gained = gains.gain(4, name(kind)) / gains.gain(2, name(kind));
+        let claim =
+            format!("{}: rate of four threads on two processors, to two threads", name(kind));
+        check(claim, gained, Bound::AtMost(1.4), "there is no third processor")
+    }));
     all.extend((0..Kind::ALL.len()).map(|kind| {
         let reason = "every miss is followed by a set, under the one lock for all";
         let waits = gains.second_thread(name(kind), Bound::AtMost(0.9), reason);
@@ -256,6 +257,18 @@ fn versus_lru(gains: &Gains<'_>, least: f64) -> Vec<Check> {
         .paper("first (drawn, no figure)", Bound::AtLeast(1.05))
     };
     vec![one(CUCKOO_LRU), one(CHAIN_LRU)]
+}
+
+/// As chains go.
+fn clock_versus_lru(gains: &Gains<'_>) -> [Check; 2] {
+    [CUCKOO_LRU, CHAIN_LRU].map(|kind| {
+        check(
+            format!("2 threads: {}, to {}", name(CHAIN_CLOCK), name(kind)),
+            gains.ratio(2, name(CHAIN_CLOCK), name(kind)),
+            Bound::AtLeast(1.0),
+            "a hit under CLOCK writes a bit at most",
+        )
+    })
 }
 
 fn versus_chain(gains: &Gains<'_>) -> Check {
