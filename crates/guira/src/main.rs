@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
     let done = match matches.subcommand() {
         Some(("serve", matches)) => return serve(matches, &name),
-        Some(("route", matches)) => return guira_route::run(matches),
+        Some(("route", matches)) => return guira_route::run("route", matches),
         Some(("replay", matches)) => return guira_route::replay(matches),
         Some(("bench", matches)) => bench(matches),
         Some(("lab", matches)) => lab(matches),
@@ -121,7 +121,7 @@ fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
 /// mcrouter's own way to be started: no subcommand.
 fn as_mcrouter(arguments: &[OsString]) -> ExitCode {
     match guira_route::command("mcrouter").try_get_matches_from(arguments) {
-        Ok(matches) => guira_route::run(&matches),
+        Ok(matches) => guira_route::run("mcrouter", &matches),
         Err(error) => usage(&error),
     }
 }

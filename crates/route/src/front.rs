@@ -99,9 +99,9 @@ pub fn command(name: &'static str) -> Command {
     })
 }
 
-/// Does what a command line asks, until the process is told to end.
+/// Does what a command line asks, until the process is told to end. `name` is the command's, as in [`command`].
 #[must_use]
-pub fn run(matches: &ArgMatches) -> ExitCode {
+pub fn run(name: &str, matches: &ArgMatches) -> ExitCode {
     if let Some(("explain", matches)) = matches.subcommand() {
         return explain::run(matches);
     }
@@ -114,10 +114,11 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     }
     let typed = Typed::new(matches.clone());
     let format = typed.log_format();
-    let options = match Options::new(&typed) {
+    let mut options = match Options::new(&typed) {
         Ok(options) => options,
         Err(words) => return refuse(format, &words, UNRECOVERABLE),
     };
+    options.log.says_ready = name != "mcrouter";
     let main = match Main::new() {
         Ok(main) => main,
         Err(words) => return refuse(format, &words, UNRECOVERABLE),
@@ -178,7 +179,7 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
 }
 
 fn open_log(options: &LogOptions) -> Result<Log, String> {
-    let LogOptions { file, format, verbosity } = options;
+    let LogOptions { file, format, verbosity, .. } = options;
     let verbosity = u8::try_from(*verbosity.clamp(&0, &2)).unwrap_or_default();
     let format = *format;
     let Some(path) = file else { return Ok(Log::to_stderr(format, verbosity)) };
@@ -304,6 +305,9 @@ async fn until_told(
     shared.phase.store(READY, Relaxed);
     tell_systemd(NotifyState::Ready);
     listener::tell(&listening, shared.logins.is_some());
+    if shared.options.log.says_ready {
+        listener::tell_ready(&listening, threads.len());
+    }
     let reload = Arc::new(Notify::new());
     if let Some(place) = shared.options.config.watched_place() {
         let text = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.text.clone());

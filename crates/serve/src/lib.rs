@@ -40,6 +40,7 @@ mod metrics;
 mod output;
 mod privileges;
 mod queues;
+mod ready;
 mod replies;
 mod roster;
 mod server;

@@ -25,7 +25,7 @@ use crate::tls::Tls;
 use crate::udp::{Budget, Datagrams};
 use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{daemon, http, privileges, replies, standby, unfinished, warm};
+use crate::{daemon, http, privileges, ready, replies, standby, unfinished, warm};
 use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
 use guira_proto::WatchKinds;
@@ -75,13 +75,14 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
     log.install();
     notes.iter().for_each(|note| tracing::warn!("{note}"));
     let opened = Opened { tls, log: log.clone() };
-    let served = serve(settings, opened, lock_memory, (home, resumed));
+    let served = serve(name, settings, opened, lock_memory, (home, resumed));
     log.flush();
     served
 }
 
 /// Serves with what could be opened; `home` is where a standby would begin, `resumed` are the sockets of one.
 fn serve(
+    name: &str,
     settings: Settings,
     opened: Opened,
     lock_memory: bool,
@@ -112,6 +113,7 @@ fn serve(
     }
     enter_own_sockets(&shared, &sockets);
     say_what_is_open(&shared, &sockets);
+    let ready = ready::lines(name, &shared.settings, &sockets);
     let threads_left = start_threads(&shared, sockets)?;
     let pidfile = Pidfile::write(shared.settings.pidfile.as_deref())?;
     if shared.settings.daemon {
@@ -122,6 +124,7 @@ fn serve(
         predecessor.release();
     }
     tell_systemd(NotifyState::Ready);
+    ready.iter().flatten().for_each(|line| tracing::info!("{line}"));
     for signal in signals.forever() {
         match signal {
             SIGINT | SIGTERM if shared.settings.memory_file.is_none() => break,

@@ -61,6 +61,20 @@ pub(crate) fn tell(places: &[(String, bool)], is_guarded: bool) {
     }
 }
 
+/// Says what a user may type next.
+pub(crate) fn tell_ready(places: &[(String, bool)], threads: usize) {
+    let near = |(place, _): &(String, bool)| match place.strip_prefix('/') {
+        Some(_) => format!("unix:{place}"),
+        None => place.replacen("[::]", "127.0.0.1", 1).replacen("0.0.0.0", "127.0.0.1", 1),
+    };
+    let try_it = places.iter().map(near).find(|place| !place.contains(' '));
+    let try_it = try_it.map_or_else(String::new, |place| format!("; try: guira ping -s {place}"));
+    let (version, s) = (env!("CARGO_PKG_VERSION"), if threads == 1 { "" } else { "s" });
+    tracing::info!(
+        "guira {version} ready with {threads} thread{s}{try_it}; Ctrl-C ends, SIGUSR1 drains"
+    );
+}
+
 /// Opens all sockets that the flags name.
 ///
 /// # Errors

@@ -76,13 +76,15 @@ pub(crate) struct LogOptions {
     pub(crate) file: Option<PathBuf>,
     pub(crate) format: Format,
     pub(crate) verbosity: i64,
+    /// Says that it is ready, and what to type: not under mcrouter's name.
+    pub(crate) says_ready: bool,
 }
 
 impl LogOptions {
     fn new(typed: &Typed) -> Self {
         let file = Some(typed.text("log_file")).filter(|text| !text.is_empty()).map(PathBuf::from);
         let verbosity = typed.number("verbosity").unwrap_or_default();
-        Self { file, format: typed.log_format(), verbosity }
+        Self { file, format: typed.log_format(), verbosity, says_ready: true }
     }
 }
 
