@@ -15,10 +15,10 @@ tools := git:git cc:build-essential memcached:memcached memccapable:libmemcached
 	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
 	valgrind:valgrind systemd-analyze:systemd go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz soak faults crashes model miri bench count lab dist setup tools clients smoke
+.PHONY: help run test lint fuzz soak faults crashes model miri bench performance count lab dist setup tools clients smoke
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 	$(CARGO) build --release --bin guira
@@ -89,6 +89,11 @@ bench: ## the index in process, then guira beside memcached over a socket, and i
 	$(CARGO) bench -p guira-index
 	tests/bench-beside $(target)/release/guira
 	tests/bench-route $(target)/release/guira
+
+performance: ## write the tables of docs/performance.md and README's figures, from one build in one run (10 minutes)
+	$(CARGO) build --release --bin guira
+	$(CARGO) build --release -p guira-bench --example floor
+	tests/performance $(target)/release/guira $(target)/release/examples/floor --write
 
 count: setup ## instructions per request, by callgrind, beside those of tests/count/expected.txt: at most 2 % more or less
 	$(CARGO) build --release --bin guira

@@ -4,6 +4,7 @@
 //! rust     a file's size, head, functions, unsafe blocks, words
 //! edges    which crate may depend on which
 //! prose    a document's headings and links
+//! english  a document's phrases and length
 //! ```
 //! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
 //!
@@ -12,11 +13,13 @@
 //! 2. Rust is looked at line by line, without a parser: rustfmt's form is assumed, and CI checks that.
 
 mod edges;
+mod english;
 mod prose;
 mod rust;
 
 pub use edges::{EDGES, check_edges};
-pub use prose::{check_document, check_mentions};
+pub use english::{BANNED, WORDS_MAX, check_english, check_length};
+pub use prose::{check_document, check_mentions, check_references};
 pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};
 
 /// Parts of words that nothing in the repository may hold: places of one machine, and its people's tools.

@@ -39,7 +39,7 @@ fn fill(client: &mut Client) -> u64 {
     client.stat("curr_items")
 }
 
-/// What of an item of 48 bytes is where: docs/memory.md. Half a byte, 630 KiB, is for the machine's chances.
+/// What of an item of 48 bytes is where: docs/explained/memory.md. Half a byte, 630 KiB, is for the machine's chances.
 #[test]
 fn an_item_of_48_bytes_takes_65_of_the_whole_process_and_62_of_it_beside_code() {
     for flags in [&[][..], &["-m", "64"]] {

@@ -4,8 +4,8 @@
 
 use guira_tests::server::{guira, workspace};
 use guira_tests::tidy::{
-    LINES_MAX, LINES_OF_FUNCTION_MAX, check_document, check_edges, check_mentions, check_rust,
-    check_words,
+    BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, WORDS_MAX, check_document, check_edges,
+    check_english, check_length, check_mentions, check_references, check_rust, check_words,
 };
 use std::collections::BTreeSet;
 use std::fs;
@@ -61,6 +61,80 @@ fn documents_have_one_title_and_no_dead_link() {
     let found: Vec<String> =
         documents.flat_map(|(p, text)| check_document(&root, p, text)).collect();
     expect_none(&found);
+}
+
+#[test]
+fn documents_name_files_and_functions_that_are_there() {
+    let root = workspace();
+    let files = files();
+    // The changes tell of files that were there then.
+    let documents = files.iter().filter(|(p, _)| ends_with(p, "md") && p != "CHANGELOG.md");
+    let found: Vec<String> =
+        documents.flat_map(|(path, text)| check_references(&root, path, text)).collect();
+    expect_none(&found);
+}
+
+#[test]
+fn security_names_each_file_with_unsafe_code() {
+    let text = fs::read_to_string(workspace().join("SECURITY.md")).unwrap();
+    expect_none(&check_mentions("SECURITY.md", &text, UNSAFE_FILES));
+}
+
+/// What the program or the lab writes.
+fn is_generated(path: &str) -> bool {
+    path.starts_with("docs/reference/") || path.starts_with("docs/lab")
+}
+
+/// Pages of tables, which nobody reads from the beginning to the end; and the changes.
+const REFERENCE: [&str; 4] =
+    ["docs/operations.md", "docs/protocol.md", "docs/route-types.md", "CHANGELOG.md"];
+
+/// The cells of the first row of `text` that begins with `begin`.
+fn cells(text: &str, begin: &str) -> Vec<String> {
+    let row = text.lines().find(|line| line.starts_with(begin));
+    let row = row.unwrap_or_else(|| panic!("no row {begin}"));
+    row.trim_matches('|').split('|').map(|cell| cell.trim().replace('*', "")).collect()
+}
+
+/// The number that a cell begins with.
+fn number(cell: &str) -> &str {
+    cell.split(' ').next().unwrap_or_default()
+}
+
+#[test]
+fn the_readme_has_the_figures_of_the_pages() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
+    let (readme, measured) = (read("README.md"), read("docs/performance.md"));
+    let traces = read("docs/explained/traces.md");
+    let version = &cells(&readme, "| it saves |")[2];
+    for (what, head, row) in [
+        ("| processor time", "| row |", "| `get50` |"),
+        ("| memory per item", "| | items", "| `-m 1024` |"),
+    ] {
+        let shown = cells(&readme, what);
+        let (head, row) = (cells(&measured, head), cells(&measured, row));
+        let is = |cell: &str, name: &str| cell == name || cell.ends_with(&format!("item: {name}"));
+        let column = |name: &str| head.iter().position(|cell| is(cell, name)).expect(name);
+        assert_eq!(number(&shown[1]), row[column("Guira")], "{what}");
+        assert_eq!(number(&shown[2]), row[column(version)], "{what}");
+    }
+    let shown = cells(&readme, "| misses on");
+    assert_eq!(number(&shown[1]), number(&cells(&traces, "| `guira serve -m 64` |")[2]));
+    assert_eq!(number(&shown[2]), number(&cells(&traces, "| memcached 1.6.18, `-m 64` |")[2]));
+}
+
+#[test]
+fn documents_can_be_read_at_once() {
+    let files = files();
+    let pages = files.iter().filter(|(p, _)| ends_with(p, "md") && !is_generated(p));
+    let complaints = |(path, text): &(String, String)| {
+        let mut found = check_english(path, text);
+        if !REFERENCE.contains(&path.as_str()) {
+            found.extend(check_length(path, text));
+        }
+        found
+    };
+    expect_none(&pages.flat_map(complaints).collect::<Vec<_>>());
 }
 
 #[test]
@@ -198,6 +272,64 @@ fn a_dead_link_and_a_second_title_are_seen() {
 }
 
 #[test]
+fn each_banned_phrase_is_seen() {
+    let complaints = |text: &str| check_english("x.md", text).len();
+    for (phrase, _) in BANNED {
+        assert_eq!(
+            complaints(&format!("# T\n\nA page, {phrase}, with a phrase.\n")),
+            1,
+            "{phrase}"
+        );
+        let broken = phrase.replacen(' ', "\n", 1);
+        assert_eq!(complaints(&format!("It is\n{broken} so.\n")), 1, "{phrase}");
+        assert_eq!(complaints(&format!("```\n{phrase}\n```\nand `{phrase}` too\n")), 0, "{phrase}");
+    }
+    for bad in [
+        "Who has no limit has no permits.",
+        "It ends. Who waits is served.",
+        "- Who waits is served.",
+        "one a thread",
+        "a user a line",
+        "a key\na bucket",
+        "5.6 bytes an item",
+        "| microseconds an operation |",
+    ] {
+        assert_eq!(complaints(bad), 1, "{bad}");
+    }
+    for good in [
+        "Who reads this page? You.",
+        "clients who read",
+        "a thread, a key, and a bucket",
+        "one per thread",
+        "a second thread",
+        "the marshall of looks, up to him",
+    ] {
+        assert_eq!(complaints(good), 0, "{good}");
+    }
+}
+
+#[test]
+fn a_long_page_is_seen_and_code_does_not_count() {
+    let page = |words: usize| format!("# T\n{}", "word - | ".repeat(words - 1));
+    assert!(check_length("x.md", &page(WORDS_MAX)).is_empty());
+    assert_eq!(check_length("x.md", &page(WORDS_MAX + 1)).len(), 1);
+    let code = format!("{}\n```\n{}\n```\n", page(WORDS_MAX), "word ".repeat(9));
+    assert!(check_length("x.md", &code).is_empty());
+}
+
+#[test]
+fn a_file_or_function_that_is_gone_is_seen() {
+    let root = workspace();
+    let check = |name: &str| check_references(&root, "x.md", &format!("see `{name}` there")).len();
+    for gone in ["serve/src/nowhere.rs", "serve/src/worker.rs::tur", "tests/tests/tidy.rs::none"] {
+        assert_eq!(check(gone), 1, "{gone}");
+    }
+    for there in ["serve/src/worker.rs::turn", "tests/src/tidy.rs", "x.rs", "a/*.rs", "std::fs"] {
+        assert_eq!(check(there), 0, "{there}");
+    }
+}
+
+#[test]
 fn a_missing_mention_is_seen() {
     let missing = |text: &str| check_mentions("x.md", text, ["--port", "-p"]).len();
     assert_eq!(missing("`-p`, `--port` sets it"), 0);
@@ -209,5 +341,5 @@ fn a_missing_mention_is_seen() {
 fn a_path_of_one_machine_is_seen() {
     let path = concat!("/ro", "ot/.cargo");
     assert_eq!(check_words("a.rs", &format!("// see {path}\n")).len(), 1);
-    assert!(check_words("a.rs", "// see docs/memory.md\n").is_empty());
+    assert!(check_words("a.rs", "// see docs/explained/memory.md\n").is_empty());
 }

@@ -1,5 +1,6 @@
-//! Documents: one heading of the first rank, no dead link, everything mentioned that must be.
+//! Documents: one heading of the first rank, no dead link, everything mentioned that must be, nothing that is gone.
 
+use std::fs;
 use std::path::Path;
 
 /// Complains of a document's headings and of relative links that lead nowhere.
@@ -53,6 +54,48 @@ pub fn check_mentions<'w>(
         .filter(|word| !mentions(word))
         .map(|word| format!("{path}: doesn't mention {word}"))
         .collect()
+}
+
+/// Complains of files and functions that a document names and that aren't there.
+///
+/// A name is `FILE.rs` or `FILE.rs::FUNCTION` in backticks, with a path from the root, from `crates`, or from the document.
+#[must_use]
+pub fn check_references(root: &Path, path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, line) in prose(text) {
+        for name in line.split('`').skip(1).step_by(2) {
+            let (file, function) = name.split_once("::").unwrap_or((name, ""));
+            if !file.ends_with(".rs") || !file.contains('/') || file.contains(['*', '{', ' ']) {
+                continue;
+            }
+            let here = root.join(path).with_file_name(file);
+            let places = [root.join(file), root.join("crates").join(file), here];
+            let code = places.iter().find_map(|place| fs::read_to_string(place).ok());
+            match code {
+                None => found.push(format!("{path}:{at}: there is no file {file}")),
+                Some(code) if !function.is_empty() && !has_function(&code, function) => {
+                    found.push(format!("{path}:{at}: {file} has no function {function}"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    found
+}
+
+fn has_function(code: &str, name: &str) -> bool {
+    code.match_indices(&format!("fn {name}"))
+        .any(|(at, found)| code[at + found.len()..].starts_with(['(', '<']))
+}
+
+/// Lines outside of fences, numbered from 1.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        fenced ^= is_fence;
+        !fenced && !is_fence
+    })
 }
 
 /// The targets of `[text](target)` in a line, code spans left out.

@@ -110,11 +110,11 @@ static SERVERS: [Field; 5] = [
     ),
     field("name", Takes::Text, "the pool's name, where it is written at its use"),
     field("inherit", Takes::Text, "the pool whose fields this one has too"),
-    field("hostnames", Takes::List(&Takes::Any), "one a server, for people"),
+    field("hostnames", Takes::List(&Takes::Any), "one per server, for people"),
     field(
         "failure_domains",
         Takes::List(&Takes::OneOf(&[Takes::Whole(0, U32), Takes::Text])),
-        "one a server",
+        "one per server",
     ),
 ];
 

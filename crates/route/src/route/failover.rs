@@ -262,7 +262,7 @@ pub(super) static FIELDS: [Field; 5] = [
     field(
         "enable_lease_pairing",
         Takes::Bool,
-        "a set under a lease goes to whoever gave the lease",
+        "a set under a lease goes to the server that gave the lease",
     ),
 ];
 

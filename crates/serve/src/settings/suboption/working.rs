@@ -54,7 +54,7 @@ const CONNECTIONS: &[Suboption] = &[
         name: "unsent_limit",
         takes: Size(MB, 1..=(1 << 50), |e, n| e.unsent_limit_bytes = n),
         unset: Follows("a tenth of -m"),
-        help: "what replies may hold that clients have yet to take, at least four times -I and 2 MiB a thread; once \
+        help: "what replies may hold that clients have yet to take, at least four times -I and 2 MiB per thread; once \
                half of it is used up large values wait in the cache instead",
         shown: Shown::Live,
     },
