@@ -21,10 +21,26 @@ struct Client {
     skip: usize,
 }
 
+/// What follows the key of a get, and what answers an `mg`.
+struct Replies {
+    text: Vec<u8>,
+    meta: Vec<u8>,
+}
+
+impl Replies {
+    fn of(value_bytes: usize) -> Self {
+        let value = "v".repeat(value_bytes);
+        Self {
+            text: format!(" 0 {value_bytes}\r\n{value}\r\n").into_bytes(),
+            meta: format!("VA {value_bytes}\r\n{value}\r\n").into_bytes(),
+        }
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [address, value_bytes] = &words[..] else { return Err("floor ADDRESS VALUE_BYTES".into()) };
-    let value = vec![b'v'; value_bytes.parse()?];
+    let replies = Replies::of(value_bytes.parse()?);
     let listener = TcpListener::bind(address)?;
     let queue = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&queue, &listener, EventData::new_u64(0), EventFlags::IN)?;
@@ -44,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 clients.insert(place, client);
                 continue;
             };
-            if !serve(client, &value, &mut output).unwrap_or(false) {
+            if !serve(client, &replies, &mut output).unwrap_or(false) {
                 clients.remove(&place);
             }
         }
@@ -52,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Receives once, answers what is whole, sends once; false at the end of the client's input.
-fn serve(client: &mut Client, value: &[u8], output: &mut Vec<u8>) -> std::io::Result<bool> {
+fn serve(client: &mut Client, replies: &Replies, output: &mut Vec<u8>) -> std::io::Result<bool> {
     let received = client.stream.read(&mut client.input[client.filled..])?;
     client.filled += received;
     let mut rest = &client.input[..client.filled];
@@ -62,7 +78,7 @@ fn serve(client: &mut Client, value: &[u8], output: &mut Vec<u8>) -> std::io::Re
         client.skip -= skipped;
         rest = &rest[skipped..];
         let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { break };
-        client.skip = answer(rest[..end].trim_ascii_end(), value, output);
+        client.skip = answer(rest[..end].trim_ascii_end(), replies, output);
         rest = &rest[end + 1..];
     }
     let kept = client.filled - rest.len();
@@ -73,7 +89,7 @@ fn serve(client: &mut Client, value: &[u8], output: &mut Vec<u8>) -> std::io::Re
 }
 
 /// Answers a line; returns how many bytes of value follow it.
-fn answer(line: &[u8], value: &[u8], output: &mut Vec<u8>) -> usize {
+fn answer(line: &[u8], replies: &Replies, output: &mut Vec<u8>) -> usize {
     let mut words = line.split(|byte| *byte == b' ');
     let number = |word: Option<&[u8]>| std::str::from_utf8(word?).ok()?.parse::<usize>().ok();
     match words.next() {
@@ -81,13 +97,13 @@ fn answer(line: &[u8], value: &[u8], output: &mut Vec<u8>) -> usize {
             for key in words {
                 output.extend_from_slice(b"VALUE ");
                 output.extend_from_slice(key);
-                put_value(b" 0 ", value, output);
+                output.extend_from_slice(&replies.text);
             }
             output.extend_from_slice(b"END\r\n");
             0
         }
         Some(b"mg") => {
-            put_value(b"VA ", value, output);
+            output.extend_from_slice(&replies.meta);
             0
         }
         Some(verb @ (b"set" | b"ms")) => {
@@ -107,12 +123,4 @@ fn answer(line: &[u8], value: &[u8], output: &mut Vec<u8>) -> usize {
             0
         }
     }
-}
-
-fn put_value(head: &[u8], value: &[u8], output: &mut Vec<u8>) {
-    output.extend_from_slice(head);
-    // Writing to a vector can't fail.
-    let _ = write!(output, "{}\r\n", value.len());
-    output.extend_from_slice(value);
-    output.extend_from_slice(b"\r\n");
 }
