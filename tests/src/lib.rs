@@ -23,4 +23,5 @@ pub mod script;
 pub mod server;
 pub mod tidy;
 pub mod tls;
+pub mod tmpfs;
 pub mod torture;

@@ -88,6 +88,17 @@ impl Server {
             .unwrap_or_else(|refused| panic!("{program:?} {flags:?} did not start: {refused:?}"))
     }
 
+    /// As `try_start`, of Guira, by a command that runs what its arguments name, in another namespace for instance.
+    ///
+    /// # Errors
+    /// What it said, if it ended before it listened.
+    pub fn start_through(mut command: Command, flags: &[&str]) -> Result<Self, Refused> {
+        let dir = own_directory();
+        let socket = dir.join("socket");
+        command.arg(guira()).args(["serve", "-u", "root", "-s"]).arg(&socket).args(flags);
+        Self::spawn(command, Address::Unix(socket), dir)
+    }
+
     /// Starts `program` on a free port of 127.0.0.1.
     ///
     /// # Panics

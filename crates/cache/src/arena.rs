@@ -254,6 +254,7 @@ impl Mapped<'_> {
 mod mapping {
     use super::HUGE;
     use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::retry_on_intr;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
     use std::fs::File;
     use std::io;
@@ -296,7 +297,8 @@ mod mapping {
     }
 
     pub(super) fn back(file: &File, at: usize, len: usize) -> io::Result<()> {
-        Ok(fallocate(file, FallocateFlags::empty(), at as u64, len as u64)?)
+        // A signal for the process may come to any thread.
+        Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), at as u64, len as u64))?)
     }
 
     pub(super) fn punch(file: &File, at: usize, len: usize) {

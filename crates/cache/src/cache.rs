@@ -22,6 +22,7 @@ use guira_index::{AnyIndex, Hash, Index, Items, Location};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
 use std::path::PathBuf;
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
@@ -197,6 +198,11 @@ impl<I: Index> Cache<I> {
         self.slab.limit()
     }
 
+    /// Why the cache can't use all of the memory for items, if so: the file system of its memory file has no more.
+    pub fn shortage(&self) -> Option<io::Error> {
+        self.slab.shortage()
+    }
+
     /// Bytes of a slab page: 64 KiB to 2 MiB, by the size of the cache.
     pub fn page_bytes(&self) -> usize {
         self.slab.page_bytes()
@@ -265,7 +271,7 @@ impl<I: Index> Items for Shared<'_, I> {
 
 /// 64 bits from the system's random numbers. The hash's own way to a seed is the address space's layout,
 /// which other processes of the machine can see.
-fn random_seed() -> std::io::Result<u64> {
+fn random_seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     let mut filled = 0;
     while filled < bytes.len() {

@@ -37,7 +37,8 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<(Owned, bool), NoRoom> {
         let allocated = self.cache.slab.alloc(class, hash);
         let Some(Allocated { chunk, free, chunks, is_known }) = allocated else {
-            if !self.cache.evictions {
+            // Where nobody has anything, waiting brings nothing either.
+            if !self.cache.evictions || self.cache.slab.has_nothing_to_give() {
                 self.counts.add_class(ClassCounter::OutOfMemory, class, 1);
                 return Err(NoRoom::OutOfMemory);
             }

@@ -10,8 +10,8 @@
 //! store may still publish an item of the old generation.
 //!
 //! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), moves pages
-//! between slab classes (mover.rs), grows the index and touches its next pages before an insert has to, and gives memory back after the limit was
-//! lowered. And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
+//! between slab classes (mover.rs), grows the index and touches its next pages before an insert has to, gives memory back after the limit was
+//! lowered, and looks whether a full file system has room again (slab/backing.rs). And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
 //! header's field can tell.
 
 use crate::balance::Balance;
@@ -159,6 +159,7 @@ impl<I: Index> Sweeper<'_, I> {
         self.handle.cache.index.touch_ahead(KEYS_AHEAD);
         self.tune();
         self.handle.cache.leases.sweep(now);
+        self.handle.cache.slab.seek_room(now);
         let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
         let is_moving = self.move_pages(now);
         let has_dead = self.reclaim_transients(now);

@@ -6,7 +6,7 @@
 //! # Layout
 //! ```text
 //! FILE       | head 2 MiB (head.rs) | page | page | page | …        sparse; as the arena has it
-//! FILE.meta  the mark of a clean stop (mark.rs)
+//! FILE.meta  the mark of a clean stop (mark.rs); FILE.meta.tmp while it serves: the mark's room
 //! ```
 //! The index is not in the file. Nothing in it is needed that the items don't tell: a start reads the header and key of
 //! each and enters them anew, with another hash secret, under any kind of index ([`rebuild`]).
@@ -32,12 +32,13 @@
 //! docs/how-to/keep-items.md says among other programs; after a crash, when each key is looked for, 0.21 µs.
 //! The index has a fifth of its slots free then, until it fills up again: 1 byte an item.
 
+use crate::arena::HEAD_BYTES;
 use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
 use crate::slab::Slab;
 use guira_index::Index;
 use head::{Head, PageNote, Purpose};
-use mark::Mark;
+use mark::{Draft, Mark};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,8 @@ pub struct MemoryFile {
 /// What a start found in its memory file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
+    /// Nothing: the file is new.
+    New,
     /// Nothing to keep, and why.
     Nothing(String),
     /// The items of a server that stopped cleanly.
@@ -87,6 +90,8 @@ pub(crate) struct Start {
     stopped: u32,
     pub(crate) cas_floor: u64,
     pub(crate) index_slots: usize,
+    /// The room of the mark that a clean stop will write. Without it the stop looks for room itself.
+    draft: Option<Draft>,
 }
 
 impl Default for Start {
@@ -97,6 +102,7 @@ impl Default for Start {
             stopped: crate::START_S,
             cas_floor: 1,
             index_slots: 0,
+            draft: None,
         }
     }
 }
@@ -106,16 +112,31 @@ impl Default for Start {
 /// # Errors
 /// It can't be opened, another process has it, or it is something else's.
 pub(crate) fn open(path: &Path) -> Result<File, ConfigError> {
-    let refuse = |why: String| ConfigError::MemoryFile { path: path.to_owned(), why };
     // A mark that nobody wrote says that something is wrong here: it is left for a human to look at.
     Mark::read(path).map_err(|error| {
         let todo = match error.kind() {
             io::ErrorKind::PermissionDenied => "start as the user that owns it",
             _ => "remove both files",
         };
-        refuse(format!("cannot read {}: {error}; {todo}", mark::path(path).display()))
+        let why = format!("cannot read {}: {error}; {todo}", mark::path(path).display());
+        ConfigError::MemoryFile { path: path.to_owned(), why }
     })?;
-    file::open(path).map_err(|error| refuse(error.to_string()))
+    file::open(path).map_err(|error| refuse(path, &error))
+}
+
+/// Why the file can't be mapped, and what to do.
+pub(crate) fn refuse_mapping(path: &Path, error: io::Error) -> ConfigError {
+    if is_full(&error) { refuse(path, &error) } else { ConfigError::Map(error) }
+}
+
+fn refuse(path: &Path, error: &io::Error) -> ConfigError {
+    let todo = "; make room there, or name a file elsewhere";
+    let todo = if is_full(error) { todo } else { "" };
+    ConfigError::MemoryFile { path: path.to_owned(), why: format!("{error}{todo}") }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Judges what is in the slab's file, and marks it as in use. What is not to be kept is gone afterwards.
@@ -126,15 +147,17 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
     let (Some(head), Some(file)) = (Head::of(&slab.arena), &config.memory_file) else {
         return Ok(Start::default());
     };
-    let refuse =
-        |e: io::Error| ConfigError::MemoryFile { path: file.path.clone(), why: e.to_string() };
+    let refuse = |error: io::Error| refuse(&file.path, &error);
     let mark = Mark::read(&file.path).map_err(refuse)?;
     let boot = boot();
     let purpose = purpose(slab);
-    let judged = judge(head, mark, purpose, boot, slab.pages_reserved());
+    let judged = match head.layout() {
+        0 => Err(Found::New),
+        _ => judge(head, mark, purpose, boot, slab.pages_reserved()).map_err(Found::Nothing),
+    };
     // The mark is gone from the medium before anything of what it vouches for changes there.
     Mark::remove(&file.path).map_err(refuse)?;
-    let start = match judged {
+    let mut start = match judged {
         Ok(found) => {
             let (origin, stopped) = head.time();
             let elapsed = u32::try_from(file.unix_s - i64::from(origin)).unwrap_or(0);
@@ -144,13 +167,15 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
                 cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
                 index_slots: (head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1).max(head.index_slots()),
                 found,
+                draft: None,
             }
         }
-        Err(why) => {
+        Err(found) => {
             slab.arena.clear().map_err(refuse)?;
-            Start { found: Found::Nothing(why), ..Start::default() }
+            Start { found, ..Start::default() }
         }
     };
+    start.draft = Draft::reserve(&file.path).ok();
     head.begin(purpose, head.starts().wrapping_add(1), start.cas_floor, boot);
     set_time(head, start.now, file.unix_s);
     steps::note("head written");
@@ -172,9 +197,6 @@ fn judge(
 ) -> Result<Found, String> {
     let before = head.purpose();
     let differs = |what: &str, is: u32, was: u32| Err(format!("{what} is {is} now, and was {was}"));
-    if head.layout() == 0 {
-        return Err("it is new".to_owned());
-    }
     if head.layout() != head::LAYOUT {
         return differs("the layout's version", head::LAYOUT, head.layout());
     }
@@ -228,6 +250,13 @@ impl<I: Index> Cache<I> {
         &self.start.found
     }
 
+    /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
+    /// system doesn't say.
+    pub fn file_room_bytes(&self) -> Option<u64> {
+        let room = file::room(self.slab.arena.file()?).ok()?;
+        Some(room.saturating_sub(HEAD_BYTES as u64))
+    }
+
     /// The second at which the cache's clock began in this process: later than [`START_S`](crate::START_S) if it goes
     /// on from where a former process had it.
     pub fn began_at_s(&self) -> u32 {
@@ -266,7 +295,7 @@ impl<I: Index> Cache<I> {
             cas: self.stripes.most() + 1,
             head_sum: head.sum(head.pages_noted()),
         }
-        .write(path)
+        .write(path, self.start.draft.as_ref())
     }
 }
 

@@ -33,9 +33,11 @@ use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+mod backing;
 mod moving;
 mod page;
 mod resume;
+use backing::Backing;
 use page::{PageState, Pool};
 
 /// What 32-bit references reach, less a page so that no location is all ones.
@@ -155,7 +157,9 @@ pub(crate) struct Slab {
     pool: Lock<Pool, POOL>,
     /// [`Pool::room`], for those who don't hold the pool: every store asks how much is left.
     pool_room: AtomicIsize,
+    /// What classes may hold now: what is asked for, or less where the memory file has no room for it.
     pages_max: AtomicUsize,
+    backing: Backing,
     page_bytes: usize,
     slot_bits: u32,
 }
@@ -182,10 +186,10 @@ impl Slab {
         };
         let (lock, full) = (config.lock_memory, config.preallocate);
         let arena = match &config.memory_file {
-            Some(file) => Arena::over(persist::open(&file.path)?, pages * page_bytes, lock, full),
-            None => Arena::new(pages * page_bytes, lock, full),
+            Some(file) => Arena::over(persist::open(&file.path)?, pages * page_bytes, lock, full)
+                .map_err(|error| persist::refuse_mapping(&file.path, error))?,
+            None => Arena::new(pages * page_bytes, lock, full).map_err(ConfigError::Map)?,
         };
-        let arena = arena.map_err(ConfigError::Map)?;
         Ok(Slab {
             arena,
             eviction: config.eviction,
@@ -198,6 +202,7 @@ impl Slab {
             pool: Lock::new(Pool::default()),
             pool_room: AtomicIsize::new(0),
             pages_max: AtomicUsize::new(pages_max),
+            backing: Backing::new(pages_max),
             page_bytes,
             slot_bits: (page_bytes / CHUNK_MIN).trailing_zeros(),
         })
@@ -298,13 +303,8 @@ impl Slab {
             let page = pool.take(self.pages_max.load(Relaxed));
             page.or_else(|| has_right.then(|| pool.take_extra(self.pages.len())).flatten())
         })?;
-        if self.arena.back(page as usize * self.page_bytes, self.page_bytes).is_err() {
-            // The file system is full: what classes hold is all that there is.
-            let held = self.change_pool(|pool| {
-                pool.give(page, usize::MAX);
-                pool.held()
-            });
-            self.pages_max.fetch_min(held.max(1), Relaxed);
+        if let Err(error) = self.back(page) {
+            self.make_do(page, &error);
             return None;
         }
         self.enter_page(state, class, page);
@@ -348,30 +348,9 @@ impl Slab {
         changed
     }
 
-    /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
-    /// a lower limit come back one by one ([`Slab::is_over`]).
-    pub(crate) fn set_limit(&self, bytes: usize) -> bool {
-        let pages = bytes.div_ceil(self.page_bytes).max(1);
-        if pages > self.pages.len() {
-            return false;
-        }
-        self.pages_max.store(pages, Relaxed);
-        true
-    }
-
-    /// What classes may hold, in bytes.
-    pub(crate) fn limit(&self) -> usize {
-        self.pages_limit() * self.page_bytes
-    }
-
     /// Pages that there may be at most.
     pub(crate) fn pages_reserved(&self) -> usize {
         self.pages.len()
-    }
-
-    /// What classes may hold, in pages.
-    pub(crate) fn pages_limit(&self) -> usize {
-        self.pages_max.load(Relaxed)
     }
 
     /// Whether classes hold more than the limit allows.

@@ -115,7 +115,7 @@ fn values() -> Vec<(Vec<u8>, Vec<u8>, Store)> {
 fn kept(cache: &Cache) -> (usize, usize, usize) {
     match cache.found() {
         Found::Stopped(kept) | Found::Crashed(kept) => (kept.items, kept.dead, kept.dropped),
-        Found::Nothing(why) => panic!("nothing was kept: {why}"),
+        nothing => panic!("nothing was kept: {nothing:?}"),
     }
 }
 
@@ -126,7 +126,7 @@ fn every_item_is_there_again_after_a_stop_and_after_a_crash_under_any_index() {
             let (place, config) =
                 (Place::new(), Config { index, memory_bytes: 32 << 20, ..small() });
             let cache = place.cache(0, &config);
-            assert_eq!(cache.found(), &Found::Nothing("it is new".to_owned()));
+            assert_eq!(cache.found(), &Found::New);
             for (key, value, how) in values() {
                 assert!(matches!(set(&cache, &key, &value, &how), Stored::Stored { .. }));
             }
@@ -365,7 +365,7 @@ fn an_empty_file_is_taken_and_so_is_one_that_a_crash_left_without_its_head() {
     for content in [&b""[..], b"Guir"] {
         fs::write(&place.0, content).expect("it works");
         let cache = place.cache(0, &small());
-        assert_eq!(*cache.found(), Found::Nothing("it is new".to_owned()));
+        assert_eq!(*cache.found(), Found::New);
         set(&cache, b"key", b"value", &Store::default());
     }
 }

@@ -321,6 +321,7 @@ fn automove(executor: &Executor<'_>, what: &Automove) -> &'static [u8] {
 /// The way of a signal, so that there is one way out.
 fn shut_down(mode: ShutdownMode) -> Flow {
     let signal = if mode == ShutdownMode::Graceful { Signal::USR1 } else { Signal::INT };
+    tracing::info!("a client sent shutdown");
     // A process may always signal itself.
     let _ = kill_process(getpid(), signal);
     Flow::Close

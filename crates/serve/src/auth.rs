@@ -28,7 +28,7 @@ use config::Config;
 use failures::Failures;
 use parking_lot::Mutex;
 use passwords::{Format, Passwords, PasswordsError, Watched};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What there is to check a login against.
 pub(crate) struct Auth {
@@ -111,16 +111,31 @@ impl Auth {
         admitted
     }
 
-    /// Reads `-Y`'s file again, for SIGHUP.
+    /// Reads `-Y`'s file again, for SIGHUP, and tells which that is; `None` without one.
     ///
     /// # Errors
     /// It can't be read or is no such file; those who could log in still can.
-    pub(crate) fn reload(&self) -> Result<(), PasswordsError> {
-        if let Some((path, passwords)) = &self.file {
-            let read = Passwords::read(path, Format::AuthFile)?;
+    pub(crate) fn reload(&self) -> Option<Result<&Path, PasswordsError>> {
+        let (path, passwords) = self.file.as_ref()?;
+        Some(Passwords::read(path, Format::AuthFile).map(|read| {
             *passwords.lock() = read;
+            path.as_path()
+        }))
+    }
+
+    /// What is to be said where nobody can log in.
+    pub(crate) fn warn_of_no_users(&self) -> Option<String> {
+        let sasl = self.sasl.as_ref()?;
+        if self.any_source(|passwords| !passwords.is_empty()) {
+            return None;
         }
-        Ok(())
+        let places: Vec<_> = sasl.sources.iter().map(Watched::to_string).collect();
+        let places = places.join(" nor in ");
+        Some(format!(
+            "-S: nobody can log in: there are no users in {places}. Write lines of user:password to the file that \
+             MEMCACHED_SASL_PWDB names, or add users to the database of sasldb_path with saslpasswd2 -a memcached -c USER; \
+             a restart isn't needed."
+        ))
     }
 }
 

@@ -91,6 +91,8 @@ fn is_at(socket: &Socket, kind: Type, place: SocketAddr) -> bool {
 pub(crate) struct Predecessor {
     at: PathBuf,
     connection: UnixStream,
+    /// How many sockets it gave.
+    sockets: usize,
 }
 
 /// Asks the server that has the memory file for its sockets. Without `--take-over`, or where no server is, there are none.
@@ -102,11 +104,11 @@ pub(crate) fn take_over(settings: &Settings) -> Result<(Inherited, Option<Predec
         return Ok((Inherited::default(), None));
     };
     let Ok(connection) = UnixStream::connect(&at) else { return Ok((Inherited::default(), None)) };
-    let predecessor = Predecessor { at, connection };
+    let mut predecessor = Predecessor { at, connection, sockets: 0 };
     let refuse = |error: io::Error| predecessor.refusal(&error);
     predecessor.connection.set_read_timeout(Some(PATIENCE)).map_err(refuse)?;
     let sockets = receive(predecessor.connection.as_fd()).map_err(refuse)?;
-    tracing::info!("took {} sockets over", sockets.len());
+    predecessor.sockets = sockets.len();
     Ok((Inherited::new(sockets), Some(predecessor)))
 }
 
@@ -138,6 +140,7 @@ impl Predecessor {
     pub(crate) fn release(mut self) {
         // One that has gone already needs no word.
         let _ = self.connection.write_all(SERVING);
+        tracing::info!("took {} sockets over", self.sockets);
     }
 
     fn refusal(&self, error: &io::Error) -> Refusal {
@@ -201,6 +204,7 @@ impl Successor {
             };
             match prepare(&to, &self.sockets) {
                 Ok(()) => {
+                    tracing::info!("a successor is ready: this server stops for it");
                     *shared.heir.0.lock() = Some((to, self.sockets));
                     kill_process(getpid(), Signal::USR1)?;
                     return Ok(());

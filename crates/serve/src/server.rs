@@ -5,7 +5,7 @@
 //! | SIGINT, SIGTERM | ends the process at once, exit code 0; with `-e` as SIGUSR1 does |
 //! | SIGUSR1 | no new connections; requests under way are answered; ends when all are, or after [`GRACE`] |
 //! | SIGHUP | reads the users of `-Y` and the certificates again |
-//! | SIGPIPE | ignored |
+//! | SIGUSR2, SIGPIPE | ignored |
 
 use crate::allowance::Allowance;
 use crate::auth::Auth;
@@ -30,9 +30,11 @@ use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
 use guira_proto::WatchKinds;
 use rustix::fd::AsRawFd;
+use rustix::io::Errno;
 use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::signal_name;
 use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,9 +95,12 @@ fn serve(
         tracing::warn!("{warning}");
     }
     // Before the first thread, so that all of them leave the signals to this one's handler.
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP]).map_err(|e| system("signals", &e))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGUSR2])
+        .map_err(|e| system("signals", &e))?;
     let auth = Auth::open(&settings)?;
+    if let Some(warning) = auth.warn_of_no_users() {
+        tracing::warn!("{warning}");
+    }
     let (mut inherited, mut predecessor) = match resumed {
         Some(sockets) => (sockets, None),
         None => handover::take_over(&settings)?,
@@ -125,19 +130,8 @@ fn serve(
     }
     tell_systemd(NotifyState::Ready);
     ready.iter().flatten().for_each(|line| tracing::info!("{line}"));
-    for signal in signals.forever() {
-        match signal {
-            SIGINT | SIGTERM if shared.settings.memory_file.is_none() => break,
-            SIGINT | SIGTERM | SIGUSR1 => {
-                tracing::info!("Gracefully stopping");
-                stop_gracefully(&shared, &threads_left);
-                break;
-            }
-            _ => reload(&shared),
-        }
-    }
-    tell_systemd(NotifyState::Stopping);
-    warm::end(&shared);
+    let signal = wait_for_the_end(&shared, &mut signals);
+    stop(&shared, signal, &threads_left);
     if let Some((successor, sockets)) = shared.heir.take() {
         drop(pidfile);
         shared.log.flush();
@@ -149,6 +143,31 @@ fn serve(
     drop(pidfile);
     // The threads end with the process: nothing of theirs outlives it.
     Ok(0)
+}
+
+/// Serves until a signal says that it's enough: which one.
+fn wait_for_the_end(shared: &Shared, signals: &mut Signals) -> i32 {
+    for signal in signals.forever() {
+        match signal {
+            SIGHUP => reload(shared),
+            SIGUSR2 => tracing::info!("SIGUSR2 is ignored"),
+            end => return end,
+        }
+    }
+    SIGTERM
+}
+
+/// Ends what a signal told to end, and says what becomes of the items.
+fn stop(shared: &Shared, signal: i32, threads_left: &AtomicUsize) {
+    let began_ms = monotonic_ms();
+    if signal == SIGUSR1 || shared.settings.memory_file.is_some() {
+        tracing::info!("Gracefully stopping");
+        stop_gracefully(shared, threads_left);
+    }
+    tell_systemd(NotifyState::Stopping);
+    let items = warm::end(shared);
+    let signal = signal_name(signal).unwrap_or("a signal");
+    tracing::info!("stopped by {signal}, in {} ms: {items}", monotonic_ms() - began_ms);
 }
 
 /// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
@@ -221,7 +240,7 @@ pub(crate) fn share(
         unfinished: unfinished::budget(&settings),
         unsent: replies::budget(&settings),
         measures: (0..settings.threads).map(|_| Measures::default()).collect(),
-        mailboxes: mailboxes.map_err(|e| system("the workers' mailboxes", &e))?,
+        mailboxes: mailboxes.map_err(|e| out_of_descriptors(&settings, &e))?,
         is_stopping: AtomicBool::new(false),
         stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
         is_listener_gone: AtomicBool::new(false),
@@ -306,8 +325,10 @@ impl Drop for EndsWithThread {
 fn sweep(shared: &Shared) {
     let mut sweeper = shared.cache.sweeper();
     let (mut to_start, mut fills) = (SWEEPS_OF_START, true);
+    let mut shortage = warm::Shortage::default();
     while !shared.is_stopping.load(Ordering::Relaxed) {
         warm::keep_time(shared);
+        shortage.tell(shared);
         let now = shared.clock.now();
         let is_watched = shared.watch.kinds().meets(WatchKinds::EVICTIONS);
         if is_watched {
@@ -334,22 +355,25 @@ fn sweep(shared: &Shared) {
     }
 }
 
-/// Reads again what can be while it serves; what can't be read stays as it was.
+/// Reads again what can be while it serves, and says what that was; what can't be read stays as it was.
 fn reload(shared: &Shared) {
-    let auth = shared.auth.reload().map_err(|error| format!("users stay as they were: {error}"));
-    let tls = match &shared.tls {
-        None => Ok(()),
-        Some(tls) => tls
-            .refresh(shared.clock.now())
-            .map_err(|error| format!("certificates stay as they were: {error}")),
-    };
-    for result in [auth, tls] {
+    let auth = shared.auth.reload().map(|result| match result {
+        Ok(path) => Ok(format!("the users of {} were read again", path.display())),
+        Err(error) => Err(format!("users stay as they were: {error}")),
+    });
+    let tls = shared.tls.as_ref().map(|tls| match tls.refresh(shared.clock.now()) {
+        Ok(()) => Ok("certificate and key were read again".to_owned()),
+        Err(error) => Err(format!("certificates stay as they were: {error}")),
+    });
+    if auth.is_none() && tls.is_none() {
+        tracing::info!("SIGHUP: there is nothing to read again, without -Y and -Z");
+    }
+    for result in auth.into_iter().chain(tls) {
         match result {
-            Ok(()) => {}
-            Err(message) => tracing::warn!("SIGHUP: {message}"),
+            Ok(words) => tracing::info!("SIGHUP: {words}"),
+            Err(words) => tracing::warn!("SIGHUP: {words}"),
         }
     }
-    tracing::debug!("SIGHUP: reloaded");
 }
 
 fn stop_gracefully(shared: &Shared, threads_left: &AtomicUsize) {
@@ -380,8 +404,11 @@ fn say_what_is_missing(settings: &Settings) {
     }
 }
 
-/// Says which sockets strangers can use: those beyond this machine that demand no login.
+/// Says which sockets strangers can use: those beyond this machine that demand no login. Or that there are none at all.
 fn say_what_is_open(shared: &Shared, sockets: &Sockets) {
+    if sockets.listening.is_empty() && sockets.datagram.is_empty() {
+        tracing::warn!("no client can reach this server: -p 0 turns TCP off, and -U gives no port");
+    }
     if shared.auth.is_on() {
         return;
     }
@@ -448,6 +475,16 @@ impl Drop for Pidfile {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+fn out_of_descriptors(settings: &Settings, error: &io::Error) -> Refusal {
+    let Settings { threads, connections_max, .. } = settings;
+    let hint = format!(
+        "; {threads} threads (-t) need more descriptors than -c {connections_max} allows: raise -c, or lower -t"
+    );
+    let is_out = error.raw_os_error() == Some(Errno::MFILE.raw_os_error());
+    let hint = if is_out { &hint } else { "" };
+    Refusal::new(EXIT_SYSTEM, format!("failed to set up the workers' mailboxes: {error}{hint}"))
 }
 
 fn system(what: &str, error: &io::Error) -> Refusal {

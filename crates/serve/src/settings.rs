@@ -120,8 +120,10 @@ pub enum Listen {
         /// Its permissions.
         mode: u32,
     },
-    /// TCP addresses; none when the port is 0.
+    /// TCP addresses, at which UDP listens too if it has a port.
     Tcp(Vec<Address>),
+    /// Addresses for UDP, if it has a port: `-p 0` turns TCP off.
+    Udp(Vec<Address>),
 }
 
 /// memcached's `-B`.
@@ -265,7 +267,7 @@ impl Settings {
     /// The TCP port as `stats settings` shows it: the first address's, 0 with a unix socket.
     pub fn tcp_port(&self) -> i32 {
         match &self.listen {
-            Listen::Unix { .. } => 0,
+            Listen::Unix { .. } | Listen::Udp(_) => 0,
             Listen::Tcp(addresses) => addresses.first().map_or(0, |a| i32::from(a.port)),
         }
     }
@@ -315,18 +317,16 @@ fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
         })?;
         return Ok(Listen::Unix { path: PathBuf::from(path.trim_start()), mode });
     }
-    if typed == 0 {
-        if flags.enable_ssl {
-            let message = "ERROR: You cannot enable SSL without a TCP port.";
-            return Err(Refusal::new(EXIT_USAGE, message));
-        }
-        return Ok(Listen::Tcp(Vec::new()));
+    if typed == 0 && flags.enable_ssl {
+        let message = "ERROR: You cannot enable SSL without a TCP port.";
+        return Err(Refusal::new(EXIT_USAGE, message));
     }
     let tls = flags.enable_ssl.then_some(ClientCerts::AsSet);
-    Ok(Listen::Tcp(match inter {
+    let addresses = match inter {
         None => vec![Address { host: Host::Loopback, port, tls }],
         Some(list) => listen::parse(list, port, tls)?,
-    }))
+    };
+    Ok(if typed == 0 { Listen::Udp(addresses) } else { Listen::Tcp(addresses) })
 }
 
 fn udp_port(flags: &Flags) -> Result<i32, Refusal> {

@@ -51,16 +51,14 @@ pub(crate) struct Sockets {
 pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Sockets, Refusal> {
     let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new(), http: Vec::new() };
     if let Some(address) = &settings.http {
-        open_tcp("--http", address, settings.backlog, inherited, &mut sockets.http)?;
+        sockets.http = open_tcp("--http", address, settings, inherited, &sockets)?;
     }
     match &settings.listen {
         Listen::Unix { path, mode } => {
             let socket = match inherited.unix(path) {
                 Some(socket) => socket.into(),
-                None => listen_unix(path, *mode, settings.backlog).map_err(|error| {
-                    let what = format!("failed to listen on UNIX socket: {}", path.display());
-                    refusal("-s", &what, &error)
-                })?,
+                None => listen_unix(path, *mode, settings.backlog)
+                    .map_err(|error| refusal_unix(path, &error))?,
             };
             let name = format!("unix:{}", path.display());
             sockets.listening.push(Listening { socket, name, address: None, tls: None });
@@ -68,53 +66,60 @@ pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Soc
         Listen::Tcp(addresses) => {
             let flag = if settings.inter.is_some() { "-l or -p" } else { "-p" };
             for address in addresses {
-                open_tcp(flag, address, settings.backlog, inherited, &mut sockets.listening)?;
-                if settings.udp_port != 0 {
-                    open_udp(address, settings, inherited, &mut sockets)?;
-                }
+                let opened = open_tcp(flag, address, settings, inherited, &sockets)?;
+                sockets.listening.extend(opened);
+                open_udp(address, settings, inherited, &mut sockets)?;
+            }
+        }
+        Listen::Udp(addresses) => {
+            for address in addresses {
+                open_udp(address, settings, inherited, &mut sockets)?;
             }
         }
     }
     Ok(sockets)
 }
 
-/// As `flag` asks.
+/// As `flag` asks, beside the sockets that are `there` already.
 fn open_tcp(
     flag: &str,
     address: &Address,
-    backlog: i32,
+    settings: &Settings,
     inherited: &mut Inherited,
-    sockets: &mut Vec<Listening>,
-) -> Result<(), Refusal> {
+    there: &Sockets,
+) -> Result<Vec<Listening>, Refusal> {
     let mut last = None;
-    let mut opened = 0;
+    let mut opened = Vec::new();
     let mut port = address.port;
     for mut place in resolve(flag, &address.host, address.port)? {
         // "Any free port" is the same port for v4 and v6 if it can be.
         place.set_port(port);
-        match inherited.tcp(place).map_or_else(|| listen_tcp(place, backlog), Ok) {
+        match inherited.tcp(place).map_or_else(|| listen_tcp(place, settings.backlog), Ok) {
             Ok(socket) => {
                 let bound = bound_address(&socket).unwrap_or(place);
                 port = bound.port();
-                let listening = Listening {
+                opened.push(Listening {
                     socket: socket.into(),
                     name: name_of("tcp", bound),
                     address: Some(bound),
                     tls: address.tls,
-                };
-                sockets.push(listening);
-                opened += 1;
+                });
             }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = Some((place, error)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                if let Some(refusal) = refusal_of_own(flag, place, there) {
+                    return Err(refusal);
+                }
+                last = Some((place, error));
+            }
             // A machine without IPv6 (or IPv4) still serves the other.
             Err(error) => last = last.or(Some((place, error))),
         }
     }
     match last {
-        Some((place, error)) if opened == 0 || error.kind() == io::ErrorKind::AddrInUse => {
+        Some((place, error)) if opened.is_empty() || error.kind() == io::ErrorKind::AddrInUse => {
             Err(refusal(flag, &format!("failed to listen on TCP port {place}"), &error))
         }
-        _ => Ok(()),
+        _ => Ok(opened),
     }
 }
 
@@ -124,6 +129,10 @@ fn open_udp(
     inherited: &mut Inherited,
     sockets: &mut Sockets,
 ) -> Result<(), Refusal> {
+    if settings.udp_port == 0 {
+        return Ok(());
+    }
+    // -1 is any that is free.
     let mut port = u16::try_from(settings.udp_port).unwrap_or(0);
     let mut last = None;
     let before = sockets.datagram.len();
@@ -253,6 +262,35 @@ pub(crate) fn write_port_file(sockets: &Sockets) -> io::Result<()> {
     draft.push(".lck");
     std::fs::write(&draft, lines)?;
     std::fs::rename(draft, path)
+}
+
+/// Why `place` is taken, if this server took it itself.
+fn refusal_of_own(flag: &str, place: SocketAddr, there: &Sockets) -> Option<Refusal> {
+    let is_taken = |own: SocketAddr| {
+        let is_all = own.ip().is_unspecified() || place.ip().is_unspecified();
+        own.port() == place.port()
+            && (own.ip() == place.ip() || is_all && own.is_ipv4() == place.is_ipv4())
+    };
+    let took = |own: &[Listening]| own.iter().filter_map(|own| own.address).any(is_taken);
+    let why = if took(&there.http) {
+        "it is that of --http as well: choose another port for one of them"
+    } else if took(&there.listening) {
+        "it is named twice: leave one out"
+    } else {
+        return None;
+    };
+    let message = format!("failed to listen on TCP port {place}: {why} ({flag})");
+    Some(Refusal::new(EXIT_SYSTEM, message))
+}
+
+fn refusal_unix(path: &Path, error: &io::Error) -> Refusal {
+    let what = format!("failed to listen on UNIX socket: {}", path.display());
+    let is_other = std::fs::symlink_metadata(path).is_ok_and(|m| !m.file_type().is_socket());
+    if is_other && error.kind() == io::ErrorKind::AddrInUse {
+        let why = "a file is there that is no socket: remove it, or choose another path (-s)";
+        return Refusal::new(EXIT_SYSTEM, format!("{what}: {why}"));
+    }
+    refusal("-s", &what, error)
 }
 
 fn refusal(flag: &str, what: &str, error: &io::Error) -> Refusal {

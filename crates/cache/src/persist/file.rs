@@ -4,7 +4,8 @@
 //! and what is found under it is taken only if nobody else can have made it or may write it.
 
 use super::head::MAGIC;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, fstatvfs};
+use rustix::io::retry_on_intr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -64,6 +65,17 @@ pub(super) fn draft(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
+/// Has the file system set room for so many bytes of a file aside.
+pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes))?)
+}
+
+/// How many bytes of memory the file has, or could have if nothing else on its file system grows.
+pub(super) fn room(file: &File) -> io::Result<u64> {
+    let left = retry_on_intr(|| fstatvfs(file))?;
+    Ok(file.metadata()?.blocks() * BLOCK_BYTES + left.f_bavail * left.f_frsize)
+}
+
 /// Has the directory of `path` on its medium, with what was made, renamed and removed in it.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     super::steps::note("directory synced");
@@ -106,6 +118,8 @@ fn refuse<T>(why: &str) -> io::Result<T> {
     Err(io::Error::other(why.to_owned()))
 }
 
+/// The unit of `st_blocks`, whatever the file system's is.
+const BLOCK_BYTES: u64 = 512;
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 

@@ -8,12 +8,14 @@
 //! sum 90ac11d2                 checksum of the lines above
 //! ```
 //! A server removes it when it starts, so that it is there only between a clean stop and the next start. It comes to
-//! be by a rename: whole or not at all.
+//! be by a rename: whole or not at all. Its draft, `FILE.meta.tmp`, is made at the start and has its room from then on: a
+//! file system that items have filled must not keep a server from saying that it stopped cleanly.
 
 use super::head::LAYOUT;
 use super::{file, steps};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// What a clean stop leaves.
@@ -40,15 +42,22 @@ impl Mark {
         parse(&text).map(Some).ok_or_else(broken)
     }
 
-    /// Writes the mark beside `memory`.
-    pub(super) fn write(&self, memory: &Path) -> io::Result<()> {
-        let draft = beside(memory, ".meta.tmp");
-        let mut file = file::draft(&draft)?;
-        file.write_all(self.text().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(draft, path(memory))?;
+    /// Writes the mark beside `memory`, by the draft that was reserved, if it's still there.
+    pub(super) fn write(&self, memory: &Path, reserved: Option<&Draft>) -> io::Result<()> {
+        if reserved.is_none_or(|draft| self.write_by(draft, memory).is_err()) {
+            // Somebody may have removed it: one draft is as good as another.
+            self.write_by(&Draft::reserve(memory)?, memory)?;
+        }
         steps::note("mark renamed");
         file::sync_directory(memory)
+    }
+
+    fn write_by(&self, Draft(file): &Draft, memory: &Path) -> io::Result<()> {
+        let text = self.text();
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)?;
+        file.sync_all()?;
+        fs::rename(draft_path(memory), path(memory))
     }
 
     /// Removes the mark beside `memory`, if there is one, for good: it won't be back after a crash of the machine.
@@ -66,6 +75,18 @@ impl Mark {
         let facts = format!("{TITLE} {LAYOUT}\nstart {starts}\ncas {cas}\nhead {head_sum:08x}\n");
         let sum = crc32fast::hash(facts.as_bytes());
         format!("{facts}sum {sum:08x}\n")
+    }
+}
+
+/// An empty mark with room for all that one may say.
+pub(crate) struct Draft(File);
+
+impl Draft {
+    /// Makes it beside `memory`, in the place of one that a crash left.
+    pub(super) fn reserve(memory: &Path) -> io::Result<Draft> {
+        let file = file::draft(&draft_path(memory))?;
+        file::reserve(&file, TEXT_BYTES_MAX)?;
+        Ok(Draft(file))
     }
 }
 
@@ -90,6 +111,10 @@ pub(super) fn path(memory: &Path) -> PathBuf {
     beside(memory, ".meta")
 }
 
+fn draft_path(memory: &Path) -> PathBuf {
+    beside(memory, ".meta.tmp")
+}
+
 fn beside(memory: &Path, ending: &str) -> PathBuf {
     let mut path = memory.as_os_str().to_owned();
     path.push(ending);
@@ -97,6 +122,8 @@ fn beside(memory: &Path, ending: &str) -> PathBuf {
 }
 
 const TITLE: &str = "guira memory file";
+/// More than the numbers of a mark can come to.
+const TEXT_BYTES_MAX: u64 = 256;
 
 #[cfg(test)]
 mod tests {

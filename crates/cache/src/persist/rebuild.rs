@@ -30,7 +30,7 @@ impl<I: Index> Cache<I> {
     /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
     pub(crate) fn take_over(&mut self) {
         let Some(head) = Head::of(&self.slab.arena) else { return };
-        if matches!(self.start.found, Found::Nothing(_)) {
+        if matches!(self.start.found, Found::New | Found::Nothing(_)) {
             return;
         }
         self.flush.resume(head.generation(), head.flush_due());

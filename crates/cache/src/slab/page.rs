@@ -149,6 +149,11 @@ impl Pool {
         Some(self.next())
     }
 
+    /// The page that the pool would give next; one beyond the last where it has none.
+    pub(crate) fn next_to_give(&mut self) -> u32 {
+        self.returned.last().copied().unwrap_or(self.next_fresh)
+    }
+
     fn next(&mut self) -> u32 {
         self.returned.pop().unwrap_or_else(|| {
             self.next_fresh += 1;

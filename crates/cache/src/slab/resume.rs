@@ -24,7 +24,7 @@ impl Slab {
         let Some(note) = head.page(page) else { return false };
         let is_possible = usize::from(note.class) < self.classes.len()
             && note.handed_out <= self.slots(note.class)
-            && self.arena.back(page as usize * self.page_bytes, self.page_bytes).is_ok();
+            && self.back(page).is_ok();
         if !is_possible {
             self.note(page, None);
             return false;

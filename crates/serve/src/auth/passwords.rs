@@ -44,6 +44,8 @@ pub(crate) enum PasswordsError {
     TooLarge,
     /// The line of this number is no `user:password`, or over 255 bytes.
     Malformed(usize),
+    /// `-Y`'s file holds nothing at all.
+    Empty,
 }
 
 impl fmt::Display for PasswordsError {
@@ -53,6 +55,9 @@ impl fmt::Display for PasswordsError {
             Self::TooLarge => write!(f, "a file of passwords has at most {FILE_BYTES_MAX} bytes"),
             Self::Malformed(line) => {
                 write!(f, "line {line} is malformed: user:password, at most 255 bytes, is wanted")
+            }
+            Self::Empty => {
+                f.write_str("the file is empty: write a line user:password for each user")
             }
         }
     }
@@ -88,6 +93,9 @@ impl Passwords {
     }
 
     fn parse(text: &[u8], format: Format) -> Result<Passwords, PasswordsError> {
+        if text.is_empty() && format == Format::AuthFile {
+            return Err(PasswordsError::Empty);
+        }
         let mut entries = Vec::new();
         let lines = text.strip_suffix(b"\n").unwrap_or(text).split(|&b| b == b'\n');
         for (at, line) in lines.enumerate() {
@@ -107,6 +115,11 @@ impl Passwords {
             }
         }
         Ok(Passwords(entries))
+    }
+
+    /// Whether there are no users.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether `user` has this password.
@@ -170,6 +183,12 @@ impl Watched {
             *seen = Seen { stamp, passwords };
         }
         ask(&seen.passwords)
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())
     }
 }
 

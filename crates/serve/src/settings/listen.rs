@@ -67,7 +67,7 @@ pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
     // A number is a port, and never the address that systems make of it: 99999 would be 0.1.134.159.
     if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) {
         let port = port.parse().map_err(|_| {
-            Refusal::new(EXIT_VALUE, format!("--http {text}: a port is a number up to 65535"))
+            Refusal::new(EXIT_VALUE, format!("--http {text}: a port is a number from 1 to 65535"))
         })?;
         return Ok(Address { host: Host::Loopback, port, tls: None });
     }

@@ -145,7 +145,7 @@ const LAST: &[Row] = rows! {
 fn unix_socket(v: &View<'_>) -> (String, u32) {
     match &v.settings().listen {
         Listen::Unix { path, mode } => (path.display().to_string(), *mode),
-        Listen::Tcp(_) => ("NULL".to_owned(), 0o700),
+        Listen::Tcp(_) | Listen::Udp(_) => ("NULL".to_owned(), 0o700),
     }
 }
 
