@@ -4,7 +4,9 @@
 //! What each `-o` setting and flag of the server refuses by itself stands in `serve/src/settings/tests.rs`, typos in
 //! configurations in `router_mistakes.rs`.
 
-use guira_tests::server::{Program, Running, Server, command, eventually, guira, own_directory};
+use guira_tests::server::{
+    Address, Program, Running, Server, command, eventually, free_port, guira, own_directory,
+};
 use guira_tests::tls::Authority;
 use std::fs;
 use std::net::TcpListener;
@@ -21,6 +23,17 @@ const SERVE: &[Mistake] = &[
     ("-p {taken}", 71, &["another server has it", "choose another (-p)"]),
     ("-l 127.0.0.1:{taken}", 71, &["another server has it", "choose another (-l or -p)"]),
     ("-l 127.0.0.1 -p -1 -U {udp}", 71, &["another server has it", "choose another (-U)"]),
+    ("-p {free} --http {free}", 71, &["127.0.0.1:{free}: it is that of --http as well", "(-p)"]),
+    (
+        "-p -1 -l 127.0.0.1:{free},127.0.0.1:{free}",
+        71,
+        &["127.0.0.1:{free}: it is named twice", "(-l or -p)"],
+    ),
+    ("-s {dir}/noise", 71, &["{dir}/noise: a file is there that is no socket", "(-s)"]),
+    ("-p -1 -Y {dir}/empty", 1, &["-Y {dir}/empty: the file is empty", "user:password"]),
+    ("-p -1 -c 10", 71, &["4 threads (-t) need more descriptors than -c 10 allows"]),
+    ("-p -1 -t 100000", 71, &["100000 threads (-t) need more", "raise -c, or lower -t"]),
+    ("--http 99999", 1, &["--http 99999: a port is a number from 1 to 65535"]),
     ("-s {dir}/none/s", 71, &["{dir}/none/s", "(-s)"]),
     ("-p -1 -l 192.0.2.1", 71, &["192.0.2.1", "(-l or -p)"]),
     ("-I 2x", 1, &["-I 2x", "512k or 2m"]),
@@ -73,6 +86,19 @@ const ROUTE: &[Mistake] = &[
         3,
         &["--ssl-port {taken}: can't listen", "another program has it"],
     ),
+    (
+        "-p {free},{free}",
+        3,
+        &["-p {free}: can't listen on 127.0.0.1:{free}: the flags name it twice"],
+    ),
+    ("-p {free} --http {free}", 3, &["--http {free}: can't listen on", "the flags name it twice"]),
+    ("-p 0 --http 99999", 3, &["--http 99999: a port is a number from 1 to 65535"]),
+    ("-p 0 --nosuch", 1, &["unexpected argument '--nosuch' found"]),
+    (
+        "--unix-domain-sock {dir}/noise",
+        3,
+        &["can't listen on {dir}/noise: a file is there that is no socket; remove it"],
+    ),
     ("--unix-domain-sock {dir}/none/s", 3, &["--unix-domain-sock: can't listen on {dir}/none/s"]),
     ("-p 0 --auth-file {dir}/none", 3, &["--auth-file {dir}/none: No such file"]),
     ("-p 0 --auth-file {dir}/noise", 3, &["--auth-file {dir}/noise: line 1 is no user:password"]),
@@ -121,6 +147,11 @@ const CONFIGS: &[Mistake] = &[
         &["{dir}/typo.json:1: config: pools: A: unknown field 'protocl'"],
     ),
     (
+        "-f {dir}/port.json",
+        3,
+        &["{dir}/port.json:1: Pool A: '99999' is no port, a number from 1 to 65535"],
+    ),
+    (
         "--config-str {\"pools\":1x}",
         3,
         &["parse error: expected a number, found '1x}' line: 1 column: 10"],
@@ -142,6 +173,7 @@ struct Setting {
     dir: String,
     taken: TcpListener,
     udp: std::net::UdpSocket,
+    free: u16,
 }
 
 impl Setting {
@@ -150,6 +182,8 @@ impl Setting {
         let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("a file");
         Authority::new("the test's authority").identity("server").write(&dir);
         write("noise", "no colon\n");
+        write("empty", "");
+        write("port.json", r#"{"pools":{"A":{"servers":["h:99999"]}},"route":"PoolRoute|A"}"#);
         write("kind.json", "{\n \"route\": {\"type\": \"XYZRoute\"}\n}\n");
         write("comma.json", "{\n \"pools\": {}\n  \"route\": \"NullRoute\"\n}\n");
         let import = dir.join("comma.json");
@@ -168,14 +202,19 @@ impl Setting {
         );
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-        Setting { dir: dir.to_str().expect("a path in UTF-8").to_owned(), taken, udp }
+        Setting {
+            dir: dir.to_str().expect("a path in UTF-8").to_owned(),
+            taken,
+            udp,
+            free: free_port(),
+        }
     }
 
     fn fill(&self, text: &str) -> String {
         let taken = self.taken.local_addr().expect("it is bound").port();
         let udp = self.udp.local_addr().expect("it is bound").port();
         let text = text.replace("{dir}", &self.dir).replace("{taken}", &taken.to_string());
-        text.replace("{udp}", &udp.to_string())
+        text.replace("{udp}", &udp.to_string()).replace("{free}", &self.free.to_string())
     }
 
     fn check(&self, mistakes: &[Mistake], begin: impl Fn() -> Command) {
@@ -188,6 +227,8 @@ impl Setting {
                 assert!(words.contains(&self.fill(said)), "{line}: {said:?} isn't said: {words}");
             }
             assert!(words.matches("(os error").count() <= 1, "{line}: said twice: {words}");
+            assert!(!words.contains(" INFO "), "{line}: begun before it is refused: {words}");
+            assert!(!words.contains("as a value"), "{line}: a tip that leads astray: {words}");
         }
     }
 }
@@ -218,6 +259,9 @@ fn a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right() {
         command.args(["--config-str", r#"{"route":"NullRoute"}"#]);
         command
     });
+    // It was removed, as a socket that nobody listens on is.
+    let noise = fs::read_to_string(format!("{}/noise", setting.dir));
+    assert_eq!(noise.expect("a file that is no socket stays"), "no colon\n");
     setting.check(CONFIGS, || {
         let mut command = Command::new(guira());
         command.arg("route");
@@ -237,6 +281,18 @@ fn a_replay_says_that_nothing_waits_for_the_server_that_is_named() {
     assert_eq!(String::from_utf8_lossy(&done.stdout), "127.0.0.1:7: no deletes wait\n");
     assert_eq!(done.status.code(), Some(0));
     fs::remove_dir_all(&dir).expect("it is there");
+}
+
+#[test]
+fn a_bench_names_the_process_that_it_cannot_look_at() {
+    let server = Server::start_tcp(Program::Guira, &[]);
+    let Address::Tcp(port) = server.address() else { panic!("a port") };
+    let place = format!("127.0.0.1:{port}");
+    let flags = ["--server", &place, "-s", "1", "--server-pid", "4294967295"];
+    let done = Command::new(guira()).arg("bench").args(flags).output().expect("it runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("the server's process 4294967295 can be read: No such file"), "{said}");
+    assert_eq!(done.status.code(), Some(1));
 }
 
 /// Where the metrics are, whichever address was meant.

@@ -51,7 +51,13 @@ fn a_reader_that_has_enough_ends_a_program_quietly() {
 /// A disk that is full is another matter.
 #[test]
 fn output_that_cannot_be_written_is_an_error_in_a_sentence() {
-    for arguments in [&["generate", "stats"][..], &["generate", "completions", "bash"]] {
+    for arguments in [
+        &["generate", "stats"][..],
+        &["generate", "completions", "bash"],
+        &["serve", "--help"],
+        &["route", "--help"],
+        &["--version"],
+    ] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
         let mut command = Command::new(guira());
         let output = command.args(arguments).stdout(full).output().expect("it runs");
@@ -59,6 +65,16 @@ fn output_that_cannot_be_written_is_an_error_in_a_sentence() {
         assert_eq!(said, "guira: standard output: No space left on device (os error 28)\n");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     }
+}
+
+/// A spool with a file that another process, this one, holds.
+fn held_spool(dir: &str) -> fs::File {
+    let folder = format!("{dir}/20260101T10-1767261600");
+    fs::create_dir_all(&folder).expect("a directory");
+    let file = fs::File::create(format!("{folder}/20260101T100000-1767261600-a-b-t1-0x0"));
+    let file = file.expect("a file");
+    file.try_lock().expect("nobody else has it");
+    file
 }
 
 /// The row of docs/operations.md that tells it, its exit code, the command line. Each row is tried.
@@ -70,6 +86,8 @@ fn exit_codes_are_those_of_the_documents() {
     let nutcracker = format!("{directory}/nutcracker.yml");
     let pool = "A:\n  listen: 127.0.0.1:1\n  distribution: ketama\n  servers:\n  - 127.0.0.1:2:1\n";
     fs::write(&nutcracker, pool).expect("a file");
+    let held = format!("{directory}/spool");
+    let _lock = held_spool(&held);
     let cases: &[(&str, u8, &[&str])] = &[
         ("guira serve", 0, &["serve", "--version"]),
         ("guira serve", 1, &["serve", "--bogus"]),
@@ -102,13 +120,14 @@ fn exit_codes_are_those_of_the_documents() {
         ("the others", 1, &["bench", "--server", "127.0.0.1:1", "-s", "1"]),
         ("the others", 1, &["lab", "run", "nonsense"]),
         ("the others", 1, &["plan", "--bogus"]),
-        ("the others", 1, &["replay", "nonsense"]),
-        ("the others", 1, &["replay", "-a", "/no/such/directory"]),
+        ("guira replay", 1, &["replay", "nonsense"]),
+        ("guira replay", 1, &["replay", "-a", "/no/such/directory"]),
+        ("guira replay", 2, &["replay", "-a", &held]),
         ("the others", 1, &["generate"]),
         ("the others", 1, &[]),
         ("the others", 1, &["generate", "man", "/proc/none"]),
         ("the others", 0, &["lab", "list"]),
-        ("the others", 0, &["replay", "-a", directory]),
+        ("guira replay", 0, &["replay", "-a", directory]),
     ];
     let mut tried = BTreeSet::new();
     for (name, code, arguments) in cases {

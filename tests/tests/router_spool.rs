@@ -207,7 +207,9 @@ fn what_a_running_router_writes_to_is_left_to_it_and_a_live_process_s_number_mea
     assert_eq!(writing.connect().ask("delete a"), "NOT_FOUND\r\n");
     // Its server is not this one's: nothing but the file is shared.
     let done = replay(&spool);
-    assert!(done.stdout.is_empty() && done.status.success(), "{done:?}");
+    let said = format!("{}: no deletes wait in the other files\n", spool.display());
+    assert_eq!(String::from_utf8_lossy(&done.stdout), said);
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert!(String::from_utf8_lossy(&done.stderr).contains("left to that"), "{done:?}");
     writing.signal(Signal::STOP);
     let next = router(port, &spool, &[]);

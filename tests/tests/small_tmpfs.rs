@@ -1,4 +1,5 @@
 //! A memory file (`-e`) whose file system is smaller than `-m`, or that others have filled.
+#![expect(clippy::disallowed_methods, reason = "a set that waits for room is told by a clock")]
 
 use guira_tests::server::{Server, eventually};
 use guira_tests::tmpfs::Tmpfs;

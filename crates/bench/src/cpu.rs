@@ -21,7 +21,7 @@ impl CpuTime {
     /// What process `pid` has used since its start.
     pub(crate) fn of(pid: u32) -> Result<Self, Error> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-            .map_err(Error::io("reading /proc/PID/stat of the server's process"))?;
+            .map_err(|source| Error::process(pid, source))?;
         let ticks_a_second = rustix::param::clock_ticks_per_second() as f64;
         parse_stat(&stat)
             .map(|(user, system)| Self {
@@ -50,7 +50,7 @@ fn parse_stat(stat: &str) -> Option<(u64, u64)> {
 /// Memory of process `pid` that is in RAM now, bytes.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64, Error> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
-        .map_err(Error::io("reading /proc/PID/status of the server's process"))?;
+        .map_err(|source| Error::process(pid, source))?;
     status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())

@@ -21,6 +21,13 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// The server's process can't be looked at.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The server closed a connection in the middle of the run.
     Closed,
     /// The server's bytes are not memcached's protocol, or not the reply to what was asked.
@@ -50,6 +57,11 @@ impl Error {
         move |source| Self::Io { doing, source }
     }
 
+    /// The system tells nothing of the server's process.
+    pub(crate) fn process(pid: u32, source: io::Error) -> Self {
+        Self::Process { pid, source }
+    }
+
     /// The server's unexpected bytes, cut to a line that can be printed.
     pub(crate) fn protocol(bytes: &[u8]) -> Self {
         Self::Protocol { got: printable(bytes) }
@@ -72,6 +84,12 @@ impl fmt::Display for Error {
                 )
             }
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Process { pid, source } => {
+                write!(
+                    f,
+                    "no CPU time or memory of the server's process {pid} can be read: {source}"
+                )
+            }
             Self::Closed => f.write_str(
                 "the server closed a connection during the run; look at its connection limit \
                  and its log",

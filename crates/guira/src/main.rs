@@ -8,11 +8,11 @@
 mod commands;
 mod generate;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command, FromArgMatches};
 use guira_serve::{Flags, Settings};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -42,10 +42,10 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         // 1 is a miss there.
         Err(error) if is_ctl && error.use_stderr() => {
-            usage(&error);
+            usage(error);
             return ExitCode::from(guira_ctl::USAGE);
         }
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     };
     if let Some((name, matches)) = matches.subcommand()
         && let Some(code) = guira_ctl::run(name, matches)
@@ -102,7 +102,7 @@ fn end_without_a_reader() {
             Some(words) if words.starts_with("Broken pipe") => std::process::exit(0),
             Some(words) => {
                 // Standard error may be closed as well.
-                let _ = writeln!(std::io::stderr(), "guira: standard output: {words}");
+                let _ = writeln!(io::stderr(), "guira: standard output: {words}");
                 std::process::exit(1)
             }
             None => report(panic),
@@ -114,7 +114,7 @@ fn end_without_a_reader() {
 fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
     match commands::memcached().try_get_matches_from(arguments) {
         Ok(matches) => serve(&matches, name),
-        Err(error) => usage(&error),
+        Err(error) => usage(error),
     }
 }
 
@@ -122,24 +122,35 @@ fn as_memcached(arguments: &[OsString], name: &str) -> ExitCode {
 fn as_mcrouter(arguments: &[OsString]) -> ExitCode {
     match guira_route::command("mcrouter").try_get_matches_from(arguments) {
         Ok(matches) => guira_route::run("mcrouter", &matches),
-        Err(error) => usage(&error),
+        Err(error) => usage(error),
     }
 }
 
 /// Prints what is wrong with a command line, or the help that it asked for.
-fn usage(error: &clap::Error) -> ExitCode {
-    // Nothing can be done about a closed terminal.
-    let _ = error.print();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
+fn usage(mut error: clap::Error) -> ExitCode {
+    // A tip to write `-- --typo` would turn a typo into an argument that nobody reads.
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value, use"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    let printed = error.print();
+    if error.use_stderr() {
+        return ExitCode::FAILURE;
+    }
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            // Standard error may be closed as well.
+            let _ = writeln!(io::stderr(), "guira: standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 
 fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
     let flags = match Flags::from_arg_matches(matches) {
         Ok(flags) => flags,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     };
     if flags.license {
         println!(

@@ -128,8 +128,8 @@ impl Config {
 
     /// Says in which file all that is odd in it stands.
     pub(crate) fn name_file(&mut self, file: &str) {
-        let Findings { mistakes, without_effect } = &mut self.findings;
-        for finding in mistakes.iter_mut().chain(without_effect) {
+        let Findings { mistakes, without_effect, warnings } = &mut self.findings;
+        for finding in mistakes.iter_mut().chain(without_effect).chain(warnings) {
             *finding = finding.clone().in_file(file);
         }
     }

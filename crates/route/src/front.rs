@@ -54,6 +54,7 @@ mod turns;
 mod variables;
 
 use std::fs::OpenOptions;
+use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -131,8 +132,9 @@ pub fn run(name: &str, matches: &ArgMatches) -> ExitCode {
         for long in &options.without_effect {
             eprintln!("--{long} has no effect here");
         }
-        for field in &loaded.config.findings().without_effect {
-            eprintln!("{field}");
+        let findings = loaded.config.findings();
+        for finding in findings.without_effect.iter().chain(&findings.warnings) {
+            eprintln!("{finding}");
         }
         println!("the configuration is good");
         return ExitCode::SUCCESS;
@@ -206,6 +208,14 @@ impl Main {
     }
 }
 
+/// What is open before the threads start.
+struct Opened {
+    sockets: Vec<Listening>,
+    http: Option<TcpListener>,
+    /// The file of runtime variables, as it was read.
+    variables: variables::Known,
+}
+
 fn serve(
     main: Main,
     options: Options,
@@ -218,12 +228,13 @@ fn serve(
     }
     raise_descriptor_limit();
     let sockets = listener::open(&options.listen, &options.tls.ports)?;
+    let http = options.http.as_deref().map(|text| http::open(text, &sockets)).transpose()?;
     let held = Arc::default();
     let spool = options.spool.clone().map(|dir| Spool::start(dir, &options, &held));
     let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
     let debts = Debts::new(spool, held);
-    let variables = &options.settings.runtime_variables;
-    drop(variables::read(&options.runtime_variables_path, variables));
+    let variables = variables::begin(&options);
+    let opened = Opened { sockets, http, variables };
     let shared = Arc::new(Shared::new(options, log.clone(), debts)?);
     let loaded = Arc::new(loaded);
     let (is_ready, ready) = channel();
@@ -233,7 +244,7 @@ fn serve(
     tracing::info!("configured with {}", loaded.digest);
     adopt(&shared, loaded, stand_in.is_some());
     let Main { runtime, hang_up } = main;
-    let served = runtime.block_on(until_told(&shared, sockets, &threads, ready, hang_up));
+    let served = runtime.block_on(until_told(&shared, opened, &threads, ready, hang_up));
     shared.phase.store(STOPPING, Relaxed);
     tell_systemd(NotifyState::Stopping);
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
@@ -264,7 +275,7 @@ fn tell_systemd(state: NotifyState<'_>) {
 /// Serves until a signal or a client says that it's enough.
 async fn until_told(
     shared: &Arc<Shared>,
-    sockets: Vec<Listening>,
+    Opened { sockets, http, variables }: Opened,
     threads: &[Thread],
     ready: Receiver<()>,
     mut hang_up: Signal,
@@ -275,10 +286,8 @@ async fn until_told(
     let mut user = heard(SignalKind::user_defined1())?;
     let dns = Arc::clone(&shared.options.dns_servers);
     tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
-    if let Some(text) = &shared.options.http {
-        let address = http::address(text)?;
-        let started = http::start(address, Arc::clone(shared));
-        started.map_err(|error| listener::refusal(&format!("--http {text}"), address, &error))?;
+    if let Some(listener) = http {
+        http::start(listener, Arc::clone(shared)).map_err(|e| format!("no thread: {e}"))?;
     }
     // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
     let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);
@@ -320,7 +329,7 @@ async fn until_told(
     if let Some(fifos) = shared.fifos.clone() {
         tokio::spawn(async move { fifos.open_forever().await });
     }
-    tokio::spawn(variables::watch(Arc::clone(shared)));
+    tokio::spawn(variables::watch(Arc::clone(shared), variables));
     tokio::spawn(tls::watch(Arc::clone(shared)));
     loop {
         tokio::select! {

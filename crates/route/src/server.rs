@@ -56,7 +56,8 @@ impl Server {
             (true, _) => 0,
             (false, 0) => {
                 let port = parts.next().unwrap_or_default();
-                port.parse().map_err(|_| bad(&format!("no port number '{port}'")))?
+                port.parse()
+                    .map_err(|_| bad(&format!("'{port}' is no port, a number from 1 to 65535,")))?
             }
             (false, port) => {
                 parts.next();

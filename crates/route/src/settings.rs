@@ -158,12 +158,42 @@ impl Settings {
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeVariables {
     values: Arc<RwLock<Option<Json>>>,
+    /// The variables that routes read, and in words how they want them, if a value is of use to them.
+    wanted: Arc<RwLock<BTreeMap<String, Wanted>>>,
 }
+
+/// Tells of a route's variable whether it can be used, and what is wanted.
+type Wanted = (fn(&Json) -> bool, &'static str);
 
 impl RuntimeVariables {
     /// Replaces all variables by the members of an object.
     pub fn set(&self, values: Json) {
         *self.values.write() = Some(values);
+    }
+
+    /// Whether there are any, as far as a file said.
+    #[must_use]
+    pub(crate) fn is_set(&self) -> bool {
+        self.values.read().is_some()
+    }
+
+    /// Notes that a route reads a variable, and of what form it is of use.
+    pub(crate) fn want(&self, name: &str, wanted: Wanted) {
+        self.wanted.write().insert(name.to_owned(), wanted);
+    }
+
+    /// The variables that are there and of no use to the route that reads them, each in a sentence.
+    #[must_use]
+    pub(crate) fn mistakes(&self) -> Vec<String> {
+        let wanted = self.wanted.read();
+        let mistake = |(name, (is_fit, words)): (&String, &Wanted)| {
+            let is = self.get(name).filter(|value| !is_fit(value))?;
+            Some(format!(
+                "'{name}' is of type {}, not {words}: its route goes on without it",
+                is.type_name()
+            ))
+        };
+        wanted.iter().filter_map(mistake).collect()
     }
 
     /// A variable.

@@ -9,6 +9,7 @@
 //! 1. Each thread builds its tree from the same [`Loaded`]: files are read once.
 //! 2. A configuration that can't be built never replaces one that could.
 
+mod gone;
 mod kept;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use crate::{
     BoxFuture, Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings,
     Sources, Tree,
 };
+use gone::{Gone, Look};
 pub(crate) use kept::Shelf;
 use kept::{Kept, keep, keep_confirmed};
 
@@ -203,6 +205,9 @@ pub(crate) fn adopt(shared: &Shared, loaded: Arc<Loaded>, is_from_disk: bool) {
     for mistake in &loaded.config.findings().mistakes {
         tracing::warn!("passed over in the configuration: {mistake}");
     }
+    for warning in &loaded.config.findings().warnings {
+        tracing::warn!("{warning}");
+    }
     let now = seconds_now();
     let mut standing = shared.standing.lock();
     (standing.last_attempt, standing.last_success) = (now, now);
@@ -216,7 +221,7 @@ pub(crate) async fn watch(
     now: Arc<tokio::sync::Notify>,
 ) {
     let source = shared.options.config.clone();
-    let (mut holds_until, aside) = (None, Aside::new());
+    let (mut holds_until, aside, mut gone) = (None, Aside::new(), Gone::default());
     let mut keep_again = Instant::now() + source.keep_every();
     loop {
         let is_due = tokio::select! {
@@ -234,10 +239,12 @@ pub(crate) async fn watch(
         };
         let Some(current) = current else { continue };
         let has_moved = has_moved(&current, &mut holds_until, &shared.options.dns_servers).await;
-        if !is_due && !has_moved && !look(&aside, &current, &source, is_from_disk).await {
-            continue;
-        }
         if !is_due && !has_moved {
+            let Some(look) = look(&aside, &current, &source, is_from_disk).await else { continue };
+            gone.tell(&look.unread);
+            if !look.has_changed {
+                continue;
+            }
             let jitter = source.jitter.mul_f64(fastrand::f64());
             tokio::time::sleep(source.delay + jitter).await;
         }
@@ -300,24 +307,33 @@ async fn wait_for_change(aside: &Aside, source: &Source, refusal: &Refusal) {
     }
 }
 
-/// Whether a file is other than it was; one that can't be looked at in time is not.
-async fn look(aside: &Aside, current: &Arc<Loaded>, source: &Source, is_from_disk: bool) -> bool {
+/// Whether a file is other than it was, or gone; `None`: it can't be looked at in time.
+async fn look(
+    aside: &Aside,
+    current: &Arc<Loaded>,
+    source: &Source,
+    is_from_disk: bool,
+) -> Option<Look> {
     let (current, source) = (Arc::clone(current), source.clone());
-    let look = move || has_changed(&current, &source, is_from_disk);
-    matches!(aside.run(READ_MAX, look).await, Ok(true))
+    aside.run(READ_MAX, move || look_now(&current, &source, is_from_disk)).await.ok()
 }
 
-fn has_changed(current: &Loaded, source: &Source, is_from_disk: bool) -> bool {
-    let is_other =
-        |path: &PathBuf, digest: &String| file_digest(path).is_some_and(|now| now != *digest);
-    let main_changed = match &source.from {
+fn look_now(current: &Loaded, source: &Source, is_from_disk: bool) -> Look {
+    let mut look = Look::default();
+    // The main text is among the files, unless it's one that was kept. Whoever watches etcd says what changes there.
+    if let From::File(path) = &source.from
+        && is_from_disk
+    {
         // One that comes back as it was kept is news too.
-        From::File(path) if is_from_disk => file_digest(path).is_some(),
-        From::File(path) => is_other(path, &current.digest),
-        // Whoever watches etcd says so.
-        From::Text(_) | From::Etcd(_) => false,
-    };
-    main_changed || current.files.iter().any(|(path, digest)| is_other(path, digest))
+        look.has_changed = file_digest(path).is_some();
+    }
+    for (path, was) in &current.files {
+        match files::bytes(path) {
+            Ok(bytes) => look.has_changed |= digest(&bytes) != *was,
+            Err(words) => look.unread.push((path.clone(), words)),
+        }
+    }
+    look
 }
 
 /// Whether an entry of a pool stands for other servers than it did; DNS is asked when the last answer's time is over.

@@ -65,6 +65,9 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     for mistake in &loaded.config.findings().mistakes {
         eprintln!("guira route: passed over in the configuration: {mistake}");
     }
+    for warning in &loaded.config.findings().warnings {
+        eprintln!("guira route: {warning}");
+    }
     let tree = loaded.grow(&options.settings, &Nowhere).map_err(|error| error.to_string())?;
     let record = Rc::new(RefCell::new(Vec::new()));
     let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };

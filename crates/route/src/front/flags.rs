@@ -151,6 +151,11 @@ impl Typed {
         self.0.get_flag(name)
     }
 
+    /// Whether it stands on the command line.
+    pub(crate) fn is_given(&self, name: &str) -> bool {
+        self.0.value_source(name) == Some(ValueSource::CommandLine)
+    }
+
     /// Empty if it wasn't given and has no default.
     pub(crate) fn text(&self, name: &str) -> String {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
@@ -188,7 +193,7 @@ impl Typed {
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
         let all = [SWITCHES_IGNORED, NUMBERS_IGNORED, TEXTS_IGNORED];
         let all = all.into_iter().flatten().copied();
-        all.filter(|long| self.0.value_source(long) == Some(ValueSource::CommandLine)).collect()
+        all.filter(|long| self.is_given(long)).collect()
     }
 }
 

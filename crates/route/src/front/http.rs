@@ -10,13 +10,13 @@ use std::thread;
 use guira_http::Page;
 use rustix::fd::AsFd;
 
-use super::listener::all_addresses;
+use super::listener::{Listening, all_addresses, refusal};
 use super::metrics;
 use super::shared::Shared;
 
 /// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
 /// machine's own address.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+fn address(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim();
     if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
@@ -33,7 +33,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     match host {
         "*" => Ok(SocketAddr::new(all_addresses(), port)),
         // A host of digits only is a port out of range.
-        _ if is_number => Err(words()),
+        _ if is_number => Err(format!("--http {text}: a port is a number from 1 to 65535")),
         host => {
             let found = (host, port).to_socket_addrs();
             let found = found.map_err(|error| format!("{}: {error}", words()))?;
@@ -42,13 +42,24 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Answers at `address` until the process ends.
+/// Opens the port that `--http` names, beside the sockets that are `there` already.
 ///
 /// # Errors
-/// The address can't be listened on, or the system has no thread.
-pub(crate) fn start(address: SocketAddr, shared: Arc<Shared>) -> io::Result<()> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
+/// In a sentence: it can't be listened on.
+pub(crate) fn open(text: &str, there: &[Listening]) -> Result<TcpListener, String> {
+    let address = address(text)?;
+    let opened = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    opened.map_err(|error| refusal(&format!("--http {text}"), address, &error, there))
+}
+
+/// Answers until the process ends.
+///
+/// # Errors
+/// The system has no thread.
+pub(crate) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
     let serve = move || {
         let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &shared));

@@ -6,7 +6,8 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -46,6 +47,15 @@ impl Listening {
             Ok(address) => (format!("{address}{over}"), address.ip().is_loopback()),
             Err(_) => ("an inherited socket".to_owned(), true),
         }
+    }
+
+    /// Whether it keeps others from `place`.
+    fn is_at(&self, place: SocketAddr) -> bool {
+        let (Self::Tcp(socket) | Self::Tls(socket)) = self else { return false };
+        socket.local_addr().is_ok_and(|own| {
+            let is_all = own.ip().is_unspecified() || place.ip().is_unspecified();
+            own.port() == place.port() && (is_all || own.ip() == place.ip())
+        })
     }
 }
 
@@ -89,23 +99,13 @@ pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>,
     let tls = tls_ports.iter().map(|&port| ("--ssl-port", port, Listening::Tls as fn(_) -> _));
     for (flag, port, kind) in plain.chain(tls) {
         for address in addresses(listen, port)? {
-            let opened = bind(address, listen.backlog);
-            let refused = |error| refusal(&format!("{flag} {port}"), address, &error);
-            sockets.push(kind(opened.map_err(refused)?));
+            let opened = bind(address, listen.backlog)
+                .map_err(|error| refusal(&format!("{flag} {port}"), address, &error, &sockets));
+            sockets.push(kind(opened?));
         }
     }
     if let Some(path) = &listen.unix {
-        let shown = path.display();
-        // A socket that nobody listens on any more is in the way.
-        if std::os::unix::net::UnixStream::connect(path).is_err() {
-            let _ = fs::remove_file(path);
-        }
-        let opened = UnixListener::bind(path).and_then(|socket| {
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        });
-        let refused = |error| refusal("--unix-domain-sock", shown, &error);
-        sockets.push(Listening::Unix(opened.map_err(refused)?));
+        sockets.push(Listening::Unix(bind_unix(path)?));
     }
     if sockets.is_empty() {
         return Err(
@@ -116,14 +116,50 @@ pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>,
     Ok(sockets)
 }
 
-/// Why a flag's socket can't be opened, and what to do.
-pub(crate) fn refusal(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
+/// Why a flag's port can't be opened beside the sockets that are `there` already, and what to do.
+pub(crate) fn refusal(
+    flag: &str,
+    place: SocketAddr,
+    error: &io::Error,
+    there: &[Listening],
+) -> String {
+    if error.kind() == io::ErrorKind::AddrInUse && there.iter().any(|own| own.is_at(place)) {
+        return format!(
+            "{flag}: can't listen on {place}: the flags name it twice; choose another for one of them"
+        );
+    }
+    refused(flag, place, error)
+}
+
+fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "; another program has it: stop that one, or choose another",
         io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
         _ => "",
     };
     format!("{flag}: can't listen on {place}: {error}{hint}")
+}
+
+/// Listens at a path, in the place of a socket that nobody listens on any more. Whatever else is there stays.
+fn bind_unix(path: &Path) -> Result<UnixListener, String> {
+    let flag = "--unix-domain-sock";
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            let path = path.display();
+            return Err(format!(
+                "{flag}: can't listen on {path}: a file is there that is no socket; remove it, or choose another path"
+            ));
+        }
+        if UnixStream::connect(path).is_err() {
+            // If it can't be removed, it can't be bound either.
+            let _ = fs::remove_file(path);
+        }
+    }
+    let opened = UnixListener::bind(path).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    });
+    opened.map_err(|error| refused(flag, path.display(), &error))
 }
 
 fn addresses(listen: &Listen, port: u16) -> Result<Vec<SocketAddr>, String> {

@@ -62,7 +62,9 @@ pub(crate) struct Options {
     /// What the tree of routes depends on.
     pub(crate) settings: Settings,
     /// Where runtime variables are read from.
-    pub(crate) runtime_variables_path: String,
+    pub(crate) runtime_variables_path: PathBuf,
+    /// Whether somebody named that file: the usual one needn't be there.
+    pub(crate) wants_runtime_variables: bool,
     /// Each flag and its value, as text.
     pub(crate) shown: Vec<(&'static str, String)>,
     /// Given, without effect.
@@ -245,7 +247,8 @@ impl Options {
             http: Some(typed.text("http")).filter(|text| !text.is_empty()),
             shown: FLAGS.iter().map(|flag| (flag.name, typed.shown(flag))).collect(),
             settings,
-            runtime_variables_path: typed.text("runtime_vars_file"),
+            runtime_variables_path: typed.text("runtime_vars_file").into(),
+            wants_runtime_variables: typed.is_given("runtime_vars_file"),
             without_effect: typed.without_effect(),
         })
     }

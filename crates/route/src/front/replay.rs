@@ -4,6 +4,8 @@
 //! beside the file, so that the command may be ended and started again. Files that a running router holds are left to
 //! it. A file whose deletes are all sent is removed, unless mcrouter may still write to it; one that holds something else
 //! is renamed and kept.
+//!
+//! The exit code: 0 if nothing waits any more, 1 if something went wrong, [`LEFT`] if a router holds the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,7 +18,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use guira_client::{Connection, ConnectionOptions};
 use tokio::runtime;
 
-use super::deletes::file::{Held, Listing, Tidied, files, is_old, survey, tidy};
+use super::deletes::file::{
+    Held, Listing, Tidied, files, is_locked_by_its_writer, is_old, survey, tidy,
+};
 use super::deletes::pay::{self, Sent, Wait};
 use crate::Server;
 
@@ -80,8 +84,9 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         }
     };
     match runtime.block_on(replay.run()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Outcome { failed: true, .. }) => ExitCode::FAILURE,
+        Ok(Outcome { left, .. }) if left > 0 => ExitCode::from(LEFT),
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("guira replay: {}: {error}", dir.display());
             ExitCode::FAILURE
@@ -101,68 +106,76 @@ struct Replay<'m> {
     is_dry: bool,
 }
 
+/// How far it came.
+#[derive(Default)]
+struct Outcome {
+    /// Something could not be read or sent.
+    failed: bool,
+    /// Files that a router holds.
+    left: usize,
+}
+
 impl Replay<'_> {
-    /// True: nothing waits any more, as far as this command was to see to it.
-    async fn run(&self) -> io::Result<bool> {
+    async fn run(&self) -> io::Result<Outcome> {
         let Listing { files, unread } = files(self.dir)?;
-        let mut is_done = unread.is_empty();
+        let mut outcome = Outcome { failed: !unread.is_empty(), left: 0 };
         for (path, error) in unread {
             eprintln!("guira replay: {}: {error}", path.display());
         }
         let held = Held::default();
         let mut waiting: BTreeMap<String, usize> = BTreeMap::new();
-        let (count, mut ours) = (files.len(), Vec::new());
+        let mut ours = Vec::new();
         for file in files {
             match self.look(&file, &held, &mut waiting) {
-                Ok(lock) => ours.extend(lock.map(|lock| (file, lock))),
+                Ok(Looked::Surveyed) => {}
+                Ok(Looked::Held(lock)) => ours.push((file, lock)),
+                Ok(Looked::Left) => outcome.left += 1,
                 Err(error) => {
-                    is_done = false;
+                    outcome.failed = true;
                     eprintln!("guira replay: {}: {error}", file.display());
                 }
             }
         }
         // Whoever names a server may have mistyped it. What a router holds was told of.
-        let elsewhere = if self.is_dry || ours.len() == count { "" } else { " in the other files" };
+        let elsewhere = if outcome.left == 0 { "" } else { " in the other files" };
         for server in self.wanted.iter().filter(|server| !waiting.contains_key(*server)) {
             println!("{server}: no deletes wait{elsewhere}");
         }
+        if waiting.is_empty() && self.wanted.is_empty() && !outcome.failed {
+            println!("{}: no deletes wait{elsewhere}", self.dir.display());
+        }
         if self.is_dry {
             waiting.iter().for_each(|(server, count)| println!("{server}: {count} deletes wait"));
-            return Ok(is_done);
+            return Ok(outcome);
         }
         for server in waiting.keys() {
-            is_done = self.send(server, &ours).await && is_done;
+            outcome.failed |= !self.send(server, &ours).await;
         }
-        for (file, _) in ours.iter().filter(|(file, _)| is_old(file)) {
-            if let Tidied::SetAside(lines, path) = tidy(file) {
-                let (file, path) = (file.display(), path.display());
-                eprintln!("guira replay: {file}: {lines} lines are no deletes; kept as {path}");
-            }
-        }
-        Ok(is_done)
+        ours.iter().for_each(|(file, _)| put_away(file));
+        Ok(outcome)
     }
 
-    /// Counts what waits in a file, and holds it if it is to be sent; `None`: another process sends it, or nobody is to.
+    /// Counts what waits in a file, and holds it if it is to be sent.
     fn look(
         &self,
         file: &Path,
         held: &Held,
         waiting: &mut BTreeMap<String, usize>,
-    ) -> io::Result<Option<Arc<File>>> {
+    ) -> io::Result<Looked> {
         let lock = if self.is_dry { None } else { held.hold(file)? };
         if lock.is_none() && !self.is_dry {
             eprintln!(
                 "guira replay: {}: a router writes to it or sends it; left to that",
                 file.display()
             );
-            return Ok(None);
+            return Ok(Looked::Left);
         }
         for (server, (count, _)) in survey(file)?.waiting {
             if self.wanted.is_empty() || self.wanted.contains(&server) {
                 *waiting.entry(server).or_default() += count;
             }
         }
-        Ok(lock)
+        Ok(lock.map_or(Looked::Surveyed, Looked::Held))
     }
 
     /// Sends a server's deletes, file after file; false: it failed or refused some, and the rest waits.
@@ -205,3 +218,34 @@ impl Replay<'_> {
         is_done
     }
 }
+
+/// What a look at a file came to.
+enum Looked {
+    /// Its deletes are counted; nothing is to be sent.
+    Surveyed,
+    /// They are counted, and the file is this process's.
+    Held(Arc<File>),
+    /// A router has it.
+    Left,
+}
+
+/// Removes a file of which nothing waits, or says why it stays.
+fn put_away(file: &Path) {
+    let shown = file.display();
+    if survey(file).is_ok_and(|survey| !survey.waiting.is_empty()) {
+        return;
+    }
+    if !(is_old(file) || is_locked_by_its_writer(file)) {
+        eprintln!(
+            "guira replay: {shown}: kept, as mcrouter may still write to it; the next replay removes it"
+        );
+        return;
+    }
+    if let Tidied::SetAside(lines, path) = tidy(file) {
+        let path = path.display();
+        eprintln!("guira replay: {shown}: {lines} lines are no deletes; kept as {path}");
+    }
+}
+
+/// Files are left to a router that holds them.
+const LEFT: u8 = 2;

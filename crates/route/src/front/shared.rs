@@ -147,8 +147,10 @@ impl Shared {
     /// Reads certificates, keys and clients' logins again.
     pub(crate) fn refresh_credentials(&self) {
         tls::refresh(self);
-        if let Some(Err(words)) = self.logins.as_ref().map(Logins::refresh) {
-            tracing::warn!("{words}; the logins in use stay");
+        match self.logins.as_ref().map(Logins::refresh) {
+            None => {}
+            Some(Ok(())) => tracing::info!("the clients' logins were read again"),
+            Some(Err(words)) => tracing::warn!("{words}; the logins in use stay"),
         }
     }
 

@@ -222,8 +222,11 @@ impl Tls {
     }
 }
 
-/// Reads the files again, and says how that went.
+/// Reads the files again, if there are any, and says how that went.
 pub(crate) fn refresh(shared: &Shared) {
+    if shared.tls.options.listening.is_none() && shared.tls.upstream.is_none() {
+        return;
+    }
     match shared.tls.refresh() {
         Ok(()) => tracing::info!("certificates and keys were read again"),
         Err(words) => tracing::warn!("{words}; the certificates in use stay"),

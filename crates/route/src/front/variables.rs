@@ -1,40 +1,78 @@
 //! The file of runtime variables (`--runtime-vars-file`): a JSON object that may change while the router runs.
 //!
-//! Routes ask for a variable when they need it; a file that can't be read or isn't an object changes nothing.
+//! Routes ask for a variable when they need it; a file that can't be read or isn't an object changes nothing, and the log
+//! says so. It says as well which variables routes can't use as they are; those routes go on as without them.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::files;
+use super::options::Options;
 use super::shared::Shared;
 use crate::config::json;
 use crate::settings::RuntimeVariables;
 
-/// How often the file is looked at.
-const PERIOD: Duration = Duration::from_secs(1);
+/// What stands in the file, or why it can't be read.
+pub(crate) type Known = Result<String, String>;
 
-/// Reads the file, if there is one. What stood there is the text for the next comparison.
-pub(crate) fn read(path: &str, variables: &RuntimeVariables) -> Option<String> {
-    let text = files::read(Path::new(path)).ok()?;
-    let values = json::parse(&text).ok().filter(|values| values.as_object().is_some())?;
-    variables.set(values);
-    Some(text)
+/// Reads the file, if there is one. A file that isn't there is nothing to tell unless somebody named it.
+pub(crate) fn begin(options: &Options) -> Known {
+    let path = &options.runtime_variables_path;
+    let known = files::read(path);
+    if options.wants_runtime_variables || path.exists() {
+        adopt(path, &known, &options.settings.runtime_variables);
+    }
+    known
 }
 
 /// Looks after the file for ever.
-pub(crate) async fn watch(shared: Arc<Shared>) {
+pub(crate) async fn watch(shared: Arc<Shared>, mut known: Known) {
     let path = &shared.options.runtime_variables_path;
-    let look = || files::read(Path::new(path)).ok();
-    let mut known = look();
     loop {
         tokio::time::sleep(PERIOD).await;
-        let now = look();
-        if now.is_some() && now != known {
-            let is_read = read(path, &shared.options.settings.runtime_variables).is_some();
-            let outcome = if is_read { "read" } else { "not an object, and passed over" };
-            tracing::info!("runtime variables {path}: {outcome}");
+        let now = files::read(path);
+        if now != known {
+            if adopt(path, &now, &shared.options.settings.runtime_variables) {
+                tracing::info!("runtime variables {}: read", path.display());
+            }
+            known = now;
         }
-        known = now;
     }
 }
+
+/// Takes the variables of a text, and says what is wrong with it; whether it was taken.
+fn adopt(path: &Path, text: &Known, variables: &RuntimeVariables) -> bool {
+    let shown = path.display();
+    let stay =
+        if variables.is_set() { "those that were read before stay" } else { "there are none" };
+    let text = match text {
+        Ok(text) => text,
+        Err(words) => {
+            tracing::warn!("runtime variables: --runtime-vars-file {words}; {stay}");
+            return false;
+        }
+    };
+    let values = match json::parse(text) {
+        Ok(values) if values.as_object().is_some() => values,
+        Ok(values) => {
+            let is = values.type_name();
+            tracing::warn!(
+                "runtime variables: --runtime-vars-file {shown}: it is of type {is}, not an object; {stay}"
+            );
+            return false;
+        }
+        Err(error) => {
+            tracing::warn!("runtime variables: --runtime-vars-file {shown}: {error}; {stay}");
+            return false;
+        }
+    };
+    variables.set(values);
+    for mistake in variables.mistakes() {
+        tracing::warn!("runtime variables: --runtime-vars-file {shown}: {mistake}");
+    }
+    true
+}
+
+/// How often the file is looked at.
+const PERIOD: Duration = Duration::from_secs(1);

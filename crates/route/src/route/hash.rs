@@ -60,7 +60,9 @@ impl Function {
             "WeightedCh3Rv" => {
                 let variable = fields.string("weights_rv")?;
                 let variable = variable.ok_or_else(|| fields.error("no weights_rv"))?.to_owned();
-                Ok(Self::WeightedCh3Rv(builder.settings.runtime_variables.clone(), variable))
+                let variables = builder.settings.runtime_variables.clone();
+                variables.want(&variable, (are_numbers, "an array of numbers"));
+                Ok(Self::WeightedCh3Rv(variables, variable))
             }
             "Rendezvous" => {
                 Ok(Self::Rendezvous(Rendezvous::new(&tags(fields, children)?), "Rendezvous"))
@@ -116,6 +118,10 @@ impl Function {
             Self::Continuum(continuum) => continuum.choose(key),
         }
     }
+}
+
+fn are_numbers(json: &Json) -> bool {
+    json.as_array().is_some_and(|all| all.iter().all(|number| number.as_number().is_some()))
 }
 
 /// What a child without a weight has.

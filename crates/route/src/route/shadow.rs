@@ -75,6 +75,7 @@ impl Shadow {
             }
             (_, Some(name)) => {
                 let variables = builder.settings.runtime_variables.clone();
+                variables.want(name, (is_range, "an array of two numbers"));
                 Keys::Variable(variables, name.to_owned(), (fraction[0], fraction[1]))
             }
             _ => Keys::Fraction(fraction[0], fraction[1]),
@@ -119,6 +120,11 @@ fn fraction(variables: &RuntimeVariables, name: &str) -> Option<(f64, f64)> {
         [from, to] => Some((from.as_number()?, to.as_number()?)),
         _ => None,
     }
+}
+
+fn is_range(json: &Json) -> bool {
+    let numbers = json.as_array().unwrap_or_default();
+    numbers.len() == 2 && numbers.iter().all(|number| number.as_number().is_some())
 }
 
 fn pair(fields: Fields<'_>, name: &str) -> Result<Option<[f64; 2]>> {

@@ -3,7 +3,7 @@
 //!
 //! The tree is built all the same, as mcrouter builds it; whoever asked for strictness refuses.
 
-use super::super::{ConfigError, Json, Object, Value};
+use super::super::{ConfigError, Json, Object, Value, pools};
 use super::{CONFIG, Field, Shape, Takes, route_named, routes};
 
 /// What was found.
@@ -13,6 +13,8 @@ pub(crate) struct Findings {
     pub(crate) mistakes: Vec<ConfigError>,
     /// Fields of mcrouter's that have no effect here.
     pub(crate) without_effect: Vec<ConfigError>,
+    /// What can be built and hardly be meant: pools without servers, which mcrouter takes.
+    pub(crate) warnings: Vec<ConfigError>,
 }
 
 impl Findings {
@@ -69,6 +71,13 @@ impl Findings {
                 }
             }
         }
+        if std::ptr::eq(shape, &raw const pools::SHAPE)
+            && let Some(servers) = object.get("servers")
+            && servers.as_array().is_some_and(<[Json]>::is_empty)
+        {
+            let message = format!("{at}: the pool has no servers: requests for it get an error");
+            self.warnings.push(ConfigError::at(servers.line, message));
+        }
         let is_missing = |field: &&Field| field.is_needed && object.get(field.name).is_none();
         for field in shape.all().filter(is_missing) {
             self.mistake(json.line, format!("{at}: no field '{}'", field.name));
@@ -81,7 +90,7 @@ impl Findings {
             Takes::Route | Takes::Routes | Takes::Selector => self.route(json, at),
             Takes::Pool => match json.as_str() {
                 Some(_) => {}
-                None => self.object(&super::super::pools::SHAPE, json, at),
+                None => self.object(&pools::SHAPE, json, at),
             },
             Takes::Object(shape) => self.object(shape, json, at),
             Takes::List(of) => self.list(of, json, at),

@@ -10,8 +10,8 @@
 //! 2. A file is removed only if each of its lines was read and each of its deletes was sent. A file with other lines is
 //!    renamed and kept.
 //! 3. A process holds a lock on a file while it writes to it or sends from it: no other process does either meanwhile.
-//!    mcrouter takes no lock. A file that this process didn't write is removed only when no router writes to it any
-//!    more, by its age.
+//!    mcrouter takes no lock. So a file that this process didn't write is removed only when no router writes to it any
+//!    more: by its lock if its name is one that Guira gives, else by its age.
 //!
 //! # Costs
 //! Files are read as streams, a line at a time: memory doesn't grow with them. All functions block.
@@ -234,6 +234,14 @@ pub(crate) fn is_old(file: &Path) -> bool {
     age.is_some_and(|age| age > WRITTEN_TO_FOR)
 }
 
+/// Whether its name is one that Guira gives, so that whoever holds the file has it alone. mcrouter's ends with an address of
+/// its memory, and there is none below 64 KiB.
+pub(crate) fn is_locked_by_its_writer(file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let number = name.rsplit_once("-0x").map(|(_, digits)| u64::from_str_radix(digits, 16));
+    number.is_some_and(|number| number.is_ok_and(|number| number < ADDRESS_MIN))
+}
+
 /// The files that this process writes to or sends from.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Mutex<HashMap<PathBuf, Weak<File>>>);
@@ -260,12 +268,13 @@ impl Held {
         Ok(Some(Self::enter(&mut held, path, file)))
     }
 
-    /// Holds a file that this process has just created.
-    pub(super) fn hold_new(&self, path: &Path, file: File) -> Arc<File> {
+    /// Holds a file that this process has just created; `None`: another one was quicker, and may remove it.
+    pub(super) fn hold_new(&self, path: &Path, file: File) -> Option<Arc<File>> {
         let mut held = self.0.lock();
-        // A process that looks into an empty file lets go of it at once, and leaves it there.
-        let _ = file.try_lock();
-        Self::enter(&mut held, path, file)
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Ok(()) | Err(TryLockError::Error(_)) => Some(Self::enter(&mut held, path, file)),
+        }
     }
 
     fn enter(held: &mut HashMap<PathBuf, Weak<File>>, path: &Path, file: File) -> Arc<File> {
@@ -280,6 +289,8 @@ impl Held {
 const FOLDER: (usize, bool) = (10, false);
 /// The same of a file.
 const FILE: (usize, bool) = (14, true);
+/// The lowest address that Linux gives a program, and numbers that no process's files come to.
+const ADDRESS_MIN: u64 = 64 << 10;
 /// What each line begins with, in either version.
 const BEGINNING: &[u8] = b"[\"AS";
 /// The ending of a file that held something else.
@@ -318,6 +329,14 @@ mod tests {
             assert!(!is_file(foreign), "{foreign}");
         }
         let is_folder = |name: &str| is_named_as(name.as_ref(), &FOLDER);
+        for (name, is_ours) in [
+            ("x-t77-0x0", true),
+            ("x-t77-0xffff", true),
+            ("x-t77-0x7f00a0", false),
+            ("x-t7", false),
+        ] {
+            assert_eq!(is_locked_by_its_writer(Path::new(name)), is_ours, "{name}");
+        }
         assert!(is_folder("20240101T10-1704103200"));
         assert!(!is_folder("configs") && !is_folder("20240101T10-1704103200-old"));
     }

@@ -366,10 +366,13 @@ impl Writer {
             let path = folder.join(name);
             self.number += 1;
             match OpenOptions::new().create_new(true).append(true).open(&path) {
-                Ok(file) => {
-                    let file = self.held.hold_new(&path, file);
-                    return Ok(Open { path, file, since: seconds, bytes: 0, is_torn: false });
-                }
+                Ok(file) => match self.held.hold_new(&path, file) {
+                    Some(file) => {
+                        return Ok(Open { path, file, since: seconds, bytes: 0, is_torn: false });
+                    }
+                    // A replay that looks into it just now may remove it.
+                    None => drop(fs::remove_file(&path)),
+                },
                 // A process of the same number, in another container, was quicker.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
