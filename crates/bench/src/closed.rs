@@ -36,8 +36,9 @@ pub(crate) fn run(
             let connection = &mut connections[place];
             connection.flush()?;
             let now = watch.clock.now_ns();
-            let latency = &mut tally.latency;
-            connection.receive(&mut tally.counts, |request| {
+            let Tally { counts, warmup, latency } = &mut tally;
+            let counts = if watch.counts(now) { counts } else { warmup };
+            connection.receive(counts, |request| {
                 operations += u64::from(request.keys);
                 if watch.counts(request.at_ns) {
                     latency.record(request, now);

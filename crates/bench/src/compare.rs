@@ -164,7 +164,7 @@ fn standing(rounds: Vec<Outcome>) -> Option<Standing> {
         rate: Spread::of(rounds.iter().map(|round| round.rate))?,
         rate_ratio: 1.0,
         misses: rounds.iter().map(|round| round.counts.misses).sum(),
-        violations: rounds.iter().map(|round| round.counts.violations()).sum(),
+        violations: rounds.iter().map(|round| round.violations()).sum(),
         rounds,
     })
 }

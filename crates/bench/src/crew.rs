@@ -24,7 +24,10 @@ use crate::verify::Counts;
 /// What one thread brings back.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
+    /// Of the measured part.
     pub(crate) counts: Counts,
+    /// Of the time before.
+    pub(crate) warmup: Counts,
     pub(crate) latency: Latency,
 }
 
@@ -133,6 +136,7 @@ where
         for thread in threads {
             let part = thread.join().expect("threads return errors instead of panicking")?;
             tally.counts.add(&part.counts);
+            tally.warmup.add(&part.warmup);
             tally.latency.add(&part.latency);
         }
         let (seconds, operations, cpu) = between?;

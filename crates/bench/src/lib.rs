@@ -77,8 +77,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
         None => {
             let outcome = plain(args, &around)?;
             bar.finish_and_clear();
-            if args.json { report::json(&outcome) } else { report::outcome(&outcome) }?;
-            outcome.counts.violations()
+            if args.json { report::json(&outcome) } else { report::outcome(&outcome, args.load) }?;
+            outcome.violations()
         }
         Some(Command::Compare(compare)) => {
             let rows = compare::run(compare, &around)?;

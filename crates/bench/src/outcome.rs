@@ -33,8 +33,10 @@ pub struct Outcome {
     /// Latency of writes; not measured in busy mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_latency: Option<Summary>,
-    /// What became of the requests, warm-up included; in busy mode, of the reading passes alone.
+    /// What became of the requests of that time; in busy mode, of the reading passes alone.
     pub counts: Counts,
+    /// What became of the requests before that time.
+    pub warmup: Counts,
 }
 
 /// CPU time an operation, microseconds.
@@ -46,6 +48,13 @@ pub struct CpuCost {
     pub system_us: f64,
     /// Both.
     pub total_us: f64,
+}
+
+impl Outcome {
+    /// Values that no write stored, whenever they were read.
+    pub fn violations(&self) -> u64 {
+        self.counts.violations() + self.warmup.violations()
+    }
 }
 
 impl CpuCost {
@@ -63,7 +72,8 @@ pub(crate) fn run(plan: &Plan, target: &Target, around: &Around<'_>) -> Result<O
     let Mode::Busy(counting) = plan.mode else {
         let measured = measure_mode(plan, target, &around, false)?;
         let mode = if plan.mode == Mode::Closed { "closed" } else { "open" };
-        return Ok(outcome(target, mode, &measured, measured.tally.counts.clone()));
+        let counts = measured.tally.counts.clone();
+        return Ok(outcome(target, mode, &measured, counts));
     };
     let mut counts = Counts::default();
     let by_bytes = match counting {
@@ -123,6 +133,7 @@ fn outcome(target: &Target, mode: &str, measured: &Measured, counts: Counts) -> 
         read_latency,
         write_latency,
         counts,
+        warmup: measured.tally.warmup.clone(),
     }
 }
 

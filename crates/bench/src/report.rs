@@ -17,8 +17,8 @@ pub(crate) fn json(figures: &impl Serialize) -> Result<(), Error> {
     print(&text)
 }
 
-/// The table of a run.
-pub(crate) fn outcome(outcome: &Outcome) -> Result<(), Error> {
+/// The table of a run; `is_filled`: all keys were stored before.
+pub(crate) fn outcome(outcome: &Outcome, is_filled: bool) -> Result<(), Error> {
     let mut table = table(&["server", "loop", "seconds", "operations", "operations/s"]);
     table.add_row([
         outcome.server.clone(),
@@ -37,7 +37,8 @@ pub(crate) fn outcome(outcome: &Outcome) -> Result<(), Error> {
         print(&table.to_string())?;
     }
     latencies(outcome)?;
-    counts(outcome)
+    let lines = counts(outcome, is_filled);
+    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
 }
 
 fn latencies(outcome: &Outcome) -> Result<(), Error> {
@@ -61,7 +62,7 @@ fn latencies(outcome: &Outcome) -> Result<(), Error> {
     if table.is_empty() { Ok(()) } else { print(&table.to_string()) }
 }
 
-fn counts(outcome: &Outcome) -> Result<(), Error> {
+pub(crate) fn counts(outcome: &Outcome, is_filled: bool) -> Vec<String> {
     let counts = &outcome.counts;
     let reads = counts.hits + counts.misses;
     let mut lines = Vec::new();
@@ -81,8 +82,22 @@ fn counts(outcome: &Outcome) -> Result<(), Error> {
             counts.checked, counts.wrong_key, counts.wrong_length, counts.torn
         ));
     }
-    if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
+    let warmup = &outcome.warmup;
+    let before = warmup.hits + warmup.misses + warmup.stored + warmup.refused;
+    if before > 0 {
+        lines.push(format!("{before} operations before that, as a warm-up, are not counted here"));
+    }
+    if counts.misses * MISSES_WORTH_A_WORD > reads {
+        lines.push(if is_filled { TOO_SMALL } else { UNFILLED }.to_owned());
+    }
+    lines
 }
+
+/// One read in so many.
+const MISSES_WORTH_A_WORD: u64 = 10;
+const UNFILLED: &str = "many keys were not there: --load stores all of them first";
+const TOO_SMALL: &str =
+    "many keys were not there any more: give the server more memory, or ask for fewer --keys";
 
 /// The tables of a comparison.
 pub(crate) fn comparison(rows: &[Row]) -> Result<(), Error> {

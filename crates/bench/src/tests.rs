@@ -10,7 +10,7 @@ use self::liar::{Liar, Lie};
 use self::server::Memcached;
 use crate::args::Command;
 use crate::crew::Around;
-use crate::{Args, Error, Filling, Outcome, Row, compare, memory, plain, run};
+use crate::{Args, Error, Filling, Outcome, Row, compare, memory, plain, report, run};
 
 mod liar;
 mod server;
@@ -216,4 +216,36 @@ fn impossible_plans_are_refused_before_anything_is_sent() {
         let error = outcome(&format!("bench --server unix:/nonexistent {flags}")).unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{flags}: {error}");
     }
+}
+
+/// A run of 493 operations told of 691 keys read: it had counted its warm-up as well.
+#[test]
+fn what_is_counted_is_what_was_measured() {
+    let server = Memcached::start(&["-m", "64"]);
+    for pace in ["", "--rate 2000"] {
+        let line = format!(
+            "bench --server {} --load --keys 1000 --warmup 1 --seconds 0.2 --workload b {pace}",
+            server.address()
+        );
+        let run = outcome(&line).expect("it answers");
+        let counted = |counts: &crate::Counts| counts.hits + counts.misses + counts.stored;
+        let (measured, before) = (counted(&run.counts), counted(&run.warmup));
+        // The last turn of each thread ends after the figure is taken.
+        assert!(measured >= run.operations, "{measured} {}", run.operations);
+        assert!(measured - run.operations < before, "{measured} {} {before}", run.operations);
+        let told = report::counts(&run, true).join("\n");
+        assert!(told.contains(&format!("{before} operations before that")), "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_has_to_be_filled_first_is_told_of() {
+    let server = Memcached::start(&["-m", "64"]);
+    let told = |more: &str| {
+        let line = format!("bench --server {} --keys 5000 --ops 2000 {more}", server.address());
+        report::counts(&outcome(&line).expect("it answers"), more == "--load").join("\n")
+    };
+    assert!(told("").contains("--load stores all of them first"));
+    let filled = told("--load");
+    assert!(!filled.contains("many keys") && filled.contains(" 0 missed"), "{filled}");
 }
