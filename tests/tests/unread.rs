@@ -208,17 +208,57 @@ fn of_a_value_that_changes_while_a_part_of_it_is_sent_nothing_else_follows() {
     assert!(ended >= 30, "{ended} of 40 that had a part of what is new");
 }
 
+/// A server with 20,000 items of one class, of which each has a prefix of its own; and the number of the class.
+fn listed(flags: &[&str]) -> (Server, Client, u64, String) {
+    let (server, mut asking, before) = filled(flags);
+    assert_eq!(asking.ask("stats detail on"), "OK\r\n");
+    let set = |n| format!("set item:{n:030}:x 0 0 1 noreply\r\nx\r\n").into_bytes();
+    let prefixed = |n| format!("set {n:030}:x 0 0 1 noreply\r\nx\r\n").into_bytes();
+    let sets = (0..20_000).flat_map(|n| [set(n), prefixed(n)].concat());
+    assert_eq!(asking.exchange(&sets.collect::<Vec<_>>()).bytes, b"");
+    let items = asking.ask("stats items");
+    let class = items.lines().find_map(|line| {
+        let (class, number) = line.strip_prefix("STAT items:")?.split_once(":number ")?;
+        (number.parse::<u32>().ok()? >= 20_000).then(|| class.to_owned())
+    });
+    (server, asking, before, class.expect("a class"))
+}
+
 #[test]
-fn long_listings_that_nobody_reads_stay_within_the_budget() {
+fn long_listings_that_nobody_reads_wait_in_pieces_and_are_whole_when_they_are_read() {
     for (flags, limit) in SERVERS {
-        let (server, mut asking, before) = filled(flags);
-        let set = |n| format!("set item:{n:030} 0 0 1 noreply\r\nx\r\n").into_bytes();
-        assert_eq!(asking.exchange(&(0..20_000).flat_map(set).collect::<Vec<_>>()).bytes, b"");
-        let items = asking.ask("stats items");
-        let class = items.lines().find_map(|line| line.strip_suffix(":number 20000"));
-        let class = class.and_then(|line| line.strip_prefix("STAT items:")).expect("a class");
+        let (server, mut asking, before, class) = listed(flags);
         // About a MB each.
         let listing = format!("stats cachedump {class} 0\r\n").into_bytes();
+        let read = asking.stat("bytes_read");
+        let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send(&[&listing[..], b"mn\r\n"].concat());
+        }
+        settle(&mut asking, read + (40 * (listing.len() + 4)) as u64);
+        let taken = server.resident_bytes().saturating_sub(before);
+        assert!(taken < limit as u64 + BESIDE_BYTES, "{flags:?}: {taken} more");
+        let (kept, refused) =
+            (own(&mut asking, "unsent_bytes"), own(&mut asking, "unsent_refused"));
+        assert!(kept <= limit, "{flags:?}: {kept} of {limit}");
+        assert_eq!(refused, 0, "{flags:?}");
+        for n in [0, 39] {
+            let listed = String::from_utf8(clients[n].replies()).expect("plain keys");
+            assert!(listed.ends_with("\r\nEND\r\n"), "{flags:?}: {n}");
+            assert!(listed.matches("ITEM ").count() >= 20_000, "{flags:?}: {n}");
+        }
+        assert!(asking.get("k7").as_deref() == Some(value(7)), "{flags:?}");
+    }
+}
+
+#[test]
+fn long_replies_in_one_piece_that_nobody_reads_stay_within_the_budget() {
+    for (flags, limit) in SERVERS {
+        let (server, mut asking, before, _) = listed(flags);
+        // A MiB each.
+        let mut packet = [0; 24];
+        (packet[0], packet[1], packet[3], packet[11]) = (0x80, 0x10, 11, 11);
+        let listing = [&packet[..], b"detail dump"].concat();
         let read = asking.stat("bytes_read");
         let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
         for client in &mut clients {

@@ -15,7 +15,7 @@ use crate::stats::{ClassCounter, Counter, Counts};
 use crate::tune::Sample;
 use crate::{Cache, Totals};
 use guira_index::{AnyIndex, Hash, Index, Location};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -49,6 +49,8 @@ pub struct Handle<'c, I: Index = AnyIndex> {
     /// Requests of this turn that the tuner shall see.
     pub(crate) noted: RefCell<Vec<Sample>>,
     pub(crate) notes: Notes,
+    /// See [`Handle::moved`].
+    moved: Cell<usize>,
 }
 
 /// Retired chunks that wait for their grace period, oldest first.
@@ -88,7 +90,27 @@ impl<'c, I: Index> Handle<'c, I> {
             ending: RefCell::default(),
             noted: RefCell::default(),
             notes: Notes::default(),
+            moved: Cell::new(0),
         }
+    }
+
+    /// Bytes of values that requests had read or copied here, though no client sent or got them, since
+    /// [`Handle::take_moved`]: whoever serves many clients sees by it who asks for much work in few bytes.
+    #[inline]
+    pub fn moved(&self) -> usize {
+        self.moved.get()
+    }
+
+    /// As [`Handle::moved`], which counts from 0 again.
+    #[inline]
+    pub fn take_moved(&self) -> usize {
+        self.moved.take()
+    }
+
+    /// Counts so many bytes more, or what costs as much.
+    #[inline]
+    pub fn note_moved(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes);
     }
 
     /// The cache.

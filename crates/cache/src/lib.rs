@@ -68,7 +68,7 @@ pub use arena::release_code;
 pub use balance::Automove;
 pub use cache::Cache;
 pub use config::{Config, ConfigError, Slabs};
-pub use crawl::{Crawl, Crawled};
+pub use crawl::{Crawl, Crawled, Walk};
 pub use flush::{FlushAsked, Sweeper};
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::{Handle, Key};

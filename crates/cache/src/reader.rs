@@ -106,6 +106,7 @@ impl<I: Index> Handle<'_, I> {
 
     /// A keyed hash of an item's value, by which a later turn knows it again.
     pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
+        self.note_moved(item.value_bytes());
         item.value_parts().fold(item.value_bytes() as u64, |digest, part| {
             (digest ^ self.cache.hash(part).0).wrapping_mul(DIGEST_FACTOR)
         })

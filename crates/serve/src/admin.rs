@@ -6,9 +6,10 @@
 //! scripts take the path they already have for that.
 
 use crate::crawler::{self, Order, Work};
-use crate::dump::{self, Format};
+use crate::dump::Format;
 use crate::execute::{Executor, Fed, Flow};
 use crate::feed::Feed;
+use crate::listing::Listing;
 use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::stats;
@@ -60,19 +61,15 @@ pub(crate) fn flush(executor: &mut Executor<'_>, exptime: i64) -> Flushed {
 }
 
 /// `stats` and what follows it.
-pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
+pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) -> Flow {
     let shared = executor.turn.shared;
-    let (now, fd) = (executor.now(), executor.fd);
+    let now = executor.now();
     let out = &mut executor.output.bytes;
     let mut words = words;
-    match words.next() {
-        None => stats::general(shared, now, out),
-        Some(b"settings") => stats::settings(shared, now, out),
-        Some(b"items") => stats::items(shared, now, out),
-        Some(b"slabs") => stats::slabs(shared, now, out),
-        Some(b"sizes") => stats::sizes(shared, now, out),
-        Some(b"conns") => stats::conns(shared, now, fd, out),
-        Some(b"guira") => stats::own(shared, now, out),
+    let end = match words.next() {
+        Some(b"conns") => return list(executor, Listing::Sockets { from: 0 }),
+        Some(b"detail") => return detail(executor, words),
+        Some(b"cachedump") => return cachedump(executor, words),
         Some(b"reset") => {
             shared.cache.reset_stats();
             shared.gauges.reset();
@@ -81,49 +78,78 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) {
             shared.detail.clear();
             shared.crawler.reset();
             shared.watch.reset();
-            return executor.say(fixed::RESET);
+            fixed::RESET
         }
-        Some(b"detail") => return detail(executor, words),
-        Some(b"cachedump") => return cachedump(executor, words),
-        Some(_) => return executor.say(fixed::ERROR),
+        kind => match stats::answer(kind, shared, now, out) {
+            true => fixed::END,
+            false => fixed::ERROR,
+        },
+    };
+    executor.say(end);
+    Flow::Done
+}
+
+/// Answers with the first piece of a listing, and leaves the others to the connection. Where requests aren't answered in
+/// pieces the listing ends after so many as are no danger.
+fn list(executor: &mut Executor<'_>, mut listing: Listing) -> Flow {
+    let pieces = if executor.can_be_fed { 1 } else { PIECES_AT_ONCE };
+    for _ in 0..pieces {
+        if !executor.list(&mut listing) {
+            return Flow::Done;
+        }
+    }
+    if executor.can_be_fed {
+        executor.listing = Some(Box::new(listing));
+        return Flow::Listing;
     }
     executor.say(fixed::END);
+    Flow::Done
 }
 
-fn detail(executor: &mut Executor<'_>, mut words: Words<'_>) {
+fn detail(executor: &mut Executor<'_>, mut words: Words<'_>) -> Flow {
     let shared = executor.turn.shared;
-    if !shared.settings.dump_enabled {
-        return executor.say(fixed::STATS_DETAIL_NOT_ALLOWED);
-    }
-    match words.next() {
-        Some(b"on") => shared.detail.switch(true),
-        Some(b"off") => shared.detail.switch(false),
-        Some(b"dump") => {
-            shared.detail.dump(&mut executor.output.bytes);
-            return executor.say(fixed::END);
+    let line = match words.next() {
+        _ if !shared.settings.dump_enabled => fixed::STATS_DETAIL_NOT_ALLOWED,
+        Some(b"dump") => return list(executor, Listing::Prefixes { after: None }),
+        Some(switch @ (b"on" | b"off")) => {
+            shared.detail.switch(switch == b"on");
+            fixed::OK
         }
-        _ => return executor.say(fixed::STATS_DETAIL_USAGE),
-    }
-    executor.say(fixed::OK);
+        _ => fixed::STATS_DETAIL_USAGE,
+    };
+    executor.say(line);
+    Flow::Done
 }
 
-fn cachedump(executor: &mut Executor<'_>, mut words: Words<'_>) {
+fn cachedump(executor: &mut Executor<'_>, mut words: Words<'_>) -> Flow {
+    match items_asked(executor.turn.shared, &mut words) {
+        Ok((class, limit)) => {
+            let listing = Listing::items(executor.turn, class, limit);
+            list(executor, listing)
+        }
+        Err(line) => {
+            executor.say(line);
+            Flow::Done
+        }
+    }
+}
+
+/// Which class a cachedump is to list, and how many items of it; or why it can't.
+fn items_asked(shared: &Shared, words: &mut Words<'_>) -> Result<(usize, u32), &'static [u8]> {
     let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u32>().ok();
-    let shared = executor.turn.shared;
     if !shared.settings.dump_enabled {
-        return executor.say(fixed::STATS_CACHEDUMP_NOT_ALLOWED);
+        return Err(fixed::STATS_CACHEDUMP_NOT_ALLOWED);
     }
     let (Some(class), Some(limit)) = (words.next(), words.next()) else {
-        return executor.say(fixed::BAD_COMMAND_LINE);
+        return Err(fixed::BAD_COMMAND_LINE);
     };
     let (Some(class), Some(limit)) = (number(class), number(limit)) else {
-        return executor.say(fixed::BAD_FORMAT);
+        return Err(fixed::BAD_FORMAT);
     };
     if class as usize >= shared.cache.classes().max(SLAB_CLASSES_MAX) {
-        return executor.say(fixed::ILLEGAL_SLAB_ID);
+        return Err(fixed::ILLEGAL_SLAB_ID);
     }
-    dump::cachedump(executor.turn, class as usize, limit, &mut executor.output.bytes);
-    executor.say(fixed::END);
+    Ok((class as usize, limit))
 }
 
 /// An administrative command; proto checked its own words.
@@ -141,6 +167,7 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
             if can { fixed::OK } else { fixed::MEMLIMIT_OUT_OF_BOUNDS }
         }
         Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
+        Admin::SlabsReassign { .. } if executor.puts_off() => return Flow::Later,
         Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
         Admin::SlabsAutomove(what) => automove(executor, what),
         Admin::RefreshCerts if executor.puts_off() => return Flow::Later,
@@ -339,3 +366,5 @@ fn debug_time(executor: &Executor<'_>, shift: ClockShift) -> &'static [u8] {
 
 /// Class numbers that memcached takes; Guira may have more classes.
 const SLAB_CLASSES_MAX: usize = 64;
+/// Pieces of a listing that are answered at once: a MiB.
+const PIECES_AT_ONCE: usize = 16;

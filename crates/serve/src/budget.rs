@@ -1,7 +1,8 @@
 //! A budget of bytes that connections hold, over all workers, and who of a worker's connections gives way.
 //!
-//! There are two of the kind: for requests that aren't whole (`unfinished.rs`) and for replies that clients have yet to
-//! take (`replies.rs`). A connection is charged for what it holds, above what is free, whenever that changes.
+//! There are three of the kind: for requests that aren't whole (`unfinished.rs`), for replies that clients have yet to
+//! take (`replies.rs`), and, where nobody has to give way, for requests that wait for their turns (`backlog.rs`). A connection
+//! is charged for what it holds, above what is free, whenever that changes.
 //!
 //! # Costs
 //! A connection that holds no more than is free over a turn: a comparison. One that holds more: an atomic addition, and
@@ -46,6 +47,14 @@ impl ByteBudget {
         self.refused.fetch_add(1, Relaxed);
     }
 
+    /// Charges `bytes` instead of what was `charged`.
+    pub(crate) fn recount(&self, charged: &mut usize, bytes: usize) {
+        // By the difference, modulo 2^64.
+        self.bytes.fetch_add(bytes.wrapping_sub(*charged), Relaxed);
+        *charged = bytes;
+    }
+
+    #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
         self.bytes() > self.bytes_max
     }
@@ -85,9 +94,7 @@ impl Queue {
             }
             _ => {}
         }
-        // By the difference, modulo 2^64.
-        budget.bytes.fetch_add(bytes.wrapping_sub(charge.bytes), Relaxed);
-        charge.bytes = bytes;
+        budget.recount(&mut charge.bytes, bytes);
     }
 
     /// Who began first, and who last.

@@ -12,7 +12,8 @@
 //! 2. Input and output buffers belong to the worker; a connection keeps a piece of a request, or what
 //!    it didn't get to. An idle one holds neither.
 //! 3. A request is taken off the input only when it is answered, or its state says where it stands.
-//! 4. What it holds for a request that isn't whole is charged (`crate::unfinished`): the piece in `input`, and the
+//! 4. What it holds of requests that wait for their turns is charged (`crate::backlog`).
+//! 5. What it holds for a request that isn't whole is charged (`crate::unfinished`): the piece in `input`, and the
 //!    chunks of an item in the making, which are taken as its value arrives.
 //!
 //! # Costs
@@ -30,9 +31,11 @@ pub(crate) mod tests;
 
 pub(crate) use stream::Stream;
 
+use crate::backlog::SPARING_BYTES;
 use crate::batch::{Line, Packet, Piece};
 use crate::budget::Charge;
 use crate::execute::{Executor, Fed};
+use crate::listing::Listing;
 use crate::output::{Mark, Output, Unsent};
 use crate::replies::{self, FREE_BYTES};
 use crate::roster::{Doing, Seat};
@@ -66,8 +69,8 @@ pub(crate) struct Connection {
     interest: Interest,
     /// There are requests at hand that it didn't get to.
     has_backlog: bool,
-    /// Its replies were long when it was served last; so they may be before its first.
-    has_long_replies: bool,
+    /// It was long to serve last: long replies, copied values, many requests or keys. So it may be before its first.
+    is_bulky: bool,
     /// It ends because what came was no request, or because the socket failed.
     is_broken: bool,
     /// Since when the request at hand waits for memory, in milliseconds of the system's clock.
@@ -79,6 +82,8 @@ pub(crate) struct Connection {
     pub(crate) charge: Charge,
     /// What it is charged for replies that the client has yet to take.
     pub(crate) unsent_charge: Charge,
+    /// Bytes that it is charged for requests that wait for their turns.
+    pub(crate) backlog_charged: usize,
 }
 
 /// Where in the stream of requests a connection stands.
@@ -101,6 +106,8 @@ enum State {
     Refused(Refused),
     /// Another thread answers.
     Fed(Fed),
+    /// Within the answer to a request: this is still to be listed.
+    Listing(Box<Listing>),
     /// Answered for the last time.
     Closing,
 }
@@ -210,13 +217,14 @@ impl Connection {
             unsent: Unsent::default(),
             interest: Interest::Read,
             has_backlog: false,
-            has_long_replies: true,
+            is_bulky: true,
             is_broken: false,
             waits_since_ms: None,
             flush_asked: None,
             last_request_s: now,
             charge: Charge::default(),
             unsent_charge: Charge::default(),
+            backlog_charged: 0,
         }
     }
 
@@ -264,7 +272,7 @@ impl Connection {
                 return Ok(Next::Wait(Interest::Read));
             }
         }
-        let (mut input, done) = self.lend_input(rooms);
+        let (mut input, done) = self.lend_input(turn, rooms);
         if !self.has_backlog {
             match self.receive(turn, &mut input, &mut rooms.wire) {
                 Ok(0) | Err(Errno::CONNRESET) => {
@@ -302,17 +310,18 @@ impl Connection {
             sent += self.stream.send(&mut output, wire, unsent, turn)?;
             rooms.replies = output.into_bytes();
         }
-        self.count_sent(sent, turn);
+        self.count_sent(sent, turn.handle.take_moved(), turn);
         Ok(())
     }
 
-    /// Counts what was sent, and takes it from what may be sent in this turn, if it is much.
+    /// Counts what was sent, and takes it from the turn's work, if that is much with what else was done.
     #[inline]
-    fn count_sent(&mut self, sent: usize, turn: &Turn<'_>) {
+    fn count_sent(&mut self, sent: usize, done: usize, turn: &Turn<'_>) {
         turn.handle.count_many(Counter::BytesWritten, sent as u64);
-        if sent >= LONG_BYTES || self.has_long_replies {
-            self.has_long_replies = sent >= LONG_BYTES;
-            turn.bulk_left.set(turn.bulk_left.get().saturating_sub(sent));
+        let work = sent + done;
+        if work >= LONG_BYTES || self.is_bulky {
+            self.is_bulky = work >= LONG_BYTES;
+            turn.work_left.set(turn.work_left.get().saturating_sub(work));
         }
     }
 
@@ -343,7 +352,7 @@ impl Connection {
         let mut executor = Executor::new(turn, output, self.fd());
         executor.flush_asked = self.flush_asked;
         executor.can_be_fed = true;
-        if replies::is_scarce(&turn.shared.unsent, 0) || turn.bulk_left.get() == 0 {
+        if replies::is_scarce(&turn.shared.unsent, 0) || turn.work_left.get() == 0 {
             executor.queue_less();
         }
         executor.can_wait =
@@ -361,7 +370,7 @@ impl Connection {
             }
             let (wire, unsent) = (&mut rooms.wire, &mut self.unsent);
             let sent = self.stream.send(&mut executor.output, wire, unsent, turn)?;
-            self.count_sent(sent, turn);
+            self.count_sent(sent, executor.take_work(), turn);
             executor.record_observed();
             self.has_backlog = !matches!(step, Step::Piece(_) | Step::Close);
             match step {
@@ -378,7 +387,7 @@ impl Connection {
             }
             match step {
                 Step::More | Step::Fed | Step::Overrun => {}
-                Step::Full if turn.bulk_left.get() > 0 => {}
+                Step::Full if turn.work_left.get() > 0 => {}
                 Step::Spent | Step::Full => {
                     turn.handle.count(Counter::ConnYields);
                     break Next::Again;
@@ -462,8 +471,15 @@ impl Connection {
         if bytes > FREE_BYTES { bytes } else { 0 }
     }
 
-    pub(crate) fn has_long_replies(&self) -> bool {
-        self.has_long_replies
+    /// Bytes that it is charged for requests that wait for their turns, or for their client to read.
+    #[inline]
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        let bytes = if self.has_backlog { self.input_bytes() } else { 0 };
+        if bytes > SPARING_BYTES { bytes } else { 0 }
+    }
+
+    pub(crate) fn is_bulky(&self) -> bool {
+        self.is_bulky
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -516,7 +532,7 @@ pub(crate) fn clock_ms() -> u64 {
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
-/// Bytes from which on what is sent at once is long.
+/// Bytes from which on what is sent at once is long, and what is done as much.
 const LONG_BYTES: usize = 16 << 10;
 /// How long a request may wait for memory, without any coming, before it is told that there is none.
 /// Other threads' turns are far shorter, even when they wait for a core.

@@ -8,14 +8,15 @@
 use crate::dump::fits_a_line;
 use guira_proto::append_uri;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Counts by prefix.
 pub(crate) struct Detail {
     is_on: AtomicBool,
     delimiter: u8,
-    prefixes: Mutex<HashMap<Box<[u8]>, Counts>>,
+    prefixes: Mutex<BTreeMap<Box<[u8]>, Counts>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -86,12 +87,18 @@ impl Detail {
         self.prefixes.lock().clear();
     }
 
-    /// Appends a line for each prefix, in their order.
-    pub(crate) fn dump(&self, out: &mut Vec<u8>) {
+    /// Appends a line for each prefix behind `after` (`None`: for all), in their order, until there are `bytes_max`. The
+    /// last one then, if there are more.
+    pub(crate) fn dump(
+        &self,
+        after: Option<&[u8]>,
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Box<[u8]>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let prefixes = self.prefixes.lock();
-        let mut sorted: Vec<_> = prefixes.iter().collect();
-        sorted.sort_unstable_by_key(|(prefix, _)| *prefix);
-        for (prefix, c) in sorted {
+        let mut rest = prefixes.range::<[u8], _>((from, Bound::Unbounded)).peekable();
+        while let Some((prefix, c)) = rest.next() {
             out.extend_from_slice(b"PREFIX ");
             // Over the binary protocol keys are any bytes: line ends could pass for other prefixes.
             if fits_a_line(prefix) {
@@ -102,7 +109,11 @@ impl Detail {
             let counts =
                 format!(" get {} hit {} set {} del {}\r\n", c.gets, c.hits, c.sets, c.deletes);
             out.extend_from_slice(counts.as_bytes());
+            if out.len() >= bytes_max && rest.peek().is_some() {
+                return Some(prefix.clone());
+            }
         }
+        None
     }
 }
 
@@ -115,7 +126,16 @@ mod tests {
 
     fn dump(detail: &Detail) -> String {
         let mut out = Vec::new();
-        detail.dump(&mut out);
+        assert!(detail.dump(None, usize::MAX, &mut out).is_none());
+        let mut pieces = Vec::new();
+        let mut after: Option<Box<[u8]>> = None;
+        loop {
+            after = detail.dump(after.as_deref(), pieces.len() + 1, &mut pieces);
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pieces, out, "line by line it is the same");
         String::from_utf8(out).unwrap()
     }
 

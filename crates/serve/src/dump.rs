@@ -4,11 +4,9 @@
 //! those that `me` and `stats slabs` tell.
 
 use crate::clock::Clock;
-use crate::worker::Turn;
 use guira_cache::ItemRef;
 use guira_proto::{append_base64, append_uri};
 use std::io::Write;
-use std::ops::ControlFlow;
 
 /// How a dump lists an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,33 +71,21 @@ fn mgdump(out: &mut Vec<u8>, item: &ItemRef<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `stats cachedump`: up to `limit` items (0: any number) of a class that is counted from 1, no more than memcached's
-/// 2 MiB of them and no more than a turn has time for. Keys that were given in base64 are left out, as in memcached, and
-/// so are those from the binary protocol that a line can't hold: they could pass for other items, or for the end.
-pub(crate) fn cachedump(turn: &Turn<'_>, class: usize, limit: u32, out: &mut Vec<u8>) {
-    let Some(class) = class.checked_sub(1) else { return };
-    let mut left = if limit == 0 { u32::MAX } else { limit };
-    let start = out.len();
-    turn.handle.list(class, turn.now, |item| {
-        if item.is_key_binary() || !fits_a_line(item.key()) {
-            return ControlFlow::Continue(());
-        }
-        let expiry = if item.exptime() == 0 { 0 } else { turn.shared.clock.unix(item.exptime()) };
+/// Appends an item's line of `stats cachedump`, unless its key was given in base64, as in memcached, or is one from the
+/// binary protocol that a line can't hold: it could pass for another item, or for the end. Whether it did.
+pub(crate) fn cachedump(out: &mut Vec<u8>, item: &ItemRef<'_>, clock: &Clock) -> bool {
+    let is_shown = !item.is_key_binary() && fits_a_line(item.key());
+    if is_shown {
+        let expiry = if item.exptime() == 0 { 0 } else { clock.unix(item.exptime()) };
         out.extend_from_slice(b"ITEM ");
         out.extend_from_slice(item.key());
         // Writing to memory doesn't fail.
         let _ = write!(out, " [{} b; {expiry} s]\r\n", item.value_bytes());
-        left -= 1;
-        if left == 0 || out.len() - start >= CACHEDUMP_BYTES_MAX {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    });
+    }
+    is_shown
 }
 
 /// Whether a line shows these bytes as one word.
 pub(crate) fn fits_a_line(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
-
-const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

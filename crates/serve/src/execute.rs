@@ -7,7 +7,8 @@
 //! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
 //! most [`OUTPUT_MAX`] and one value before it sends, and less while unsent replies are many (`crate::replies`). A multiget of 500,000 keys is so answered in
 //! pieces, and the other connections of the thread wait for one piece, not for all. `stats` and the like cost as much as
-//! hundreds of gets: of these all connections together have one in a turn ([`Executor::puts_off`]).
+//! hundreds of gets: of these all connections together have one in a turn ([`Executor::puts_off`]), or a piece of one
+//! that may be long (`crate::listing`).
 
 mod binary;
 mod lease;
@@ -22,6 +23,7 @@ use crate::admin;
 use crate::batch::{Line, prefetch_keys};
 use crate::detail::Event;
 use crate::feed::Feed;
+use crate::listing::Listing;
 use crate::measure::Observed;
 use crate::output::{BORROW_FROM_BYTES, Output};
 use crate::replies::QUEUED_SCARCE_MAX;
@@ -51,7 +53,11 @@ pub(crate) struct Executor<'t> {
     pub(crate) can_be_fed: bool,
     /// Who feeds it, after [`Flow::Fed`].
     pub(crate) fed: Option<Fed>,
+    /// What is still to be listed, after [`Flow::Listing`].
+    pub(crate) listing: Option<Box<Listing>>,
     requests_left: usize,
+    /// Requests that were left when the work was taken last.
+    requests_counted: usize,
     keys_left: usize,
     /// Replies with what they borrow are sent from this size on.
     queued_max: usize,
@@ -73,6 +79,8 @@ pub(crate) enum Flow {
     },
     /// Another thread answers, by a feed.
     Fed,
+    /// It is answered in part; [`Executor::listing`] is the rest.
+    Listing,
     /// The connection is to be closed once all replies are out.
     Close,
 }
@@ -95,7 +103,9 @@ impl<'t> Executor<'t> {
             observed: None,
             can_be_fed: false,
             fed: None,
+            listing: None,
             requests_left: turn.shared.allowance.requests,
+            requests_counted: turn.shared.allowance.requests,
             keys_left: turn.shared.allowance.keys,
             queued_max: OUTPUT_MAX,
             is_put_off: false,
@@ -120,7 +130,7 @@ impl<'t> Executor<'t> {
         self.requests_left
     }
 
-    /// Counts a request that is executed elsewhere.
+    /// Counts a request that is executed elsewhere, or is none.
     pub(crate) fn spend(&mut self) {
         self.requests_left = self.requests_left.saturating_sub(1);
     }
@@ -128,6 +138,14 @@ impl<'t> Executor<'t> {
     /// Gives another share of requests of the turn.
     pub(crate) fn renew_requests(&mut self) {
         self.requests_left = self.turn.shared.allowance.requests;
+    }
+
+    /// What was done since the last time, in bytes that could be sent instead.
+    #[inline]
+    pub(crate) fn take_work(&mut self) -> usize {
+        let requests = self.requests_counted.saturating_sub(self.requests_left);
+        self.requests_counted = self.requests_left;
+        requests * KEY_BYTES + self.handle().take_moved()
     }
 
     /// Counts so many keys, or requests that cost as much.
@@ -170,6 +188,15 @@ impl<'t> Executor<'t> {
         self.is_put_off
     }
 
+    /// Queues the next piece of a listing; whether there is more.
+    pub(crate) fn list(&mut self, listing: &mut Listing) -> bool {
+        let has_more = listing.append(self.turn, self.fd, &mut self.output.bytes);
+        if !has_more {
+            self.say(fixed::END);
+        }
+        has_more
+    }
+
     /// Executes one request and queues its reply.
     pub(crate) fn execute(&mut self, at_hand: &Line<'_>) -> Flow {
         self.requests_left = self.requests_left.saturating_sub(1);
@@ -202,7 +229,7 @@ impl<'t> Executor<'t> {
             }
             (Request::Quit, _) => return Flow::Close,
             (Request::Stats(_), _) if self.puts_off() => return Flow::Later,
-            (Request::Stats(words), _) => admin::stats(self, *words),
+            (Request::Stats(words), _) => return admin::stats(self, *words),
             (Request::Admin { command, quiet }, _) => return admin::run(self, command, *quiet),
             (_, None) => unreachable!("a batch hashes the key of every request that has one"),
         }
@@ -231,6 +258,7 @@ impl<'t> Executor<'t> {
                 count += 1;
             }
             let keys = keys[..count].iter().flatten();
+            self.handle().note_moved(count * KEY_BYTES);
             prefetch_keys(self.handle(), keys.clone().map(|(key, _)| key));
             let text = get.keys.rest();
             for (key, word) in keys {
@@ -454,6 +482,8 @@ fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
     behind.len() - behind.iter().take_while(|&&b| b == b' ').count()
 }
 
+/// A request, or a key of a multiget, costs what it does to send so many bytes.
+pub(crate) const KEY_BYTES: usize = 1024;
 /// Keys whose memory is asked for together.
 const KEYS_PREFETCHED: usize = 32;
 /// Copied replies are sent from this size on.

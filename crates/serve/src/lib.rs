@@ -20,6 +20,7 @@
 mod admin;
 mod allowance;
 mod auth;
+mod backlog;
 mod batch;
 mod budget;
 mod clock;
@@ -34,6 +35,7 @@ mod flags;
 mod handover;
 mod http;
 mod listener;
+mod listing;
 mod measure;
 mod memory;
 mod metrics;

@@ -6,7 +6,7 @@
 //! # When half of the budget is used up
 //! Connections keep less: they queue [`QUEUED_SCARCE_MAX`] and one reply before they send, and of a large value the rest
 //! stays in the cache (`output/held.rs`). Which client doesn't read plays no part, so whoever reads gets its replies at
-//! any time. The other half is for what can be done with neither: long `stats`, listings, stale values of leases, and
+//! any time. The other half is for what can be done with neither: long `stats`, pieces of listings, stale values of leases, and
 //! what workers were about to send as the first half was used up.
 //!
 //! # When all of it is used up

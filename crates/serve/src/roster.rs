@@ -6,6 +6,7 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -92,11 +93,15 @@ impl Roster {
         self.seats.lock().connected.contains_key(&address)
     }
 
-    /// Calls `show` for each socket, by rising descriptor.
-    pub(crate) fn each(&self, mut show: impl FnMut(RawFd, &Seat)) {
-        for (&fd, seat) in &self.seats.lock().by_fd {
-            show(fd, seat);
-        }
+    /// Calls `show` for each socket from `first` on, by rising descriptor, until it breaks off.
+    pub(crate) fn each_from(
+        &self,
+        first: RawFd,
+        mut show: impl FnMut(RawFd, &Seat) -> ControlFlow<()>,
+    ) {
+        let seats = self.seats.lock();
+        // The result only says whether it broke off.
+        let _ = seats.by_fd.range(first..).try_for_each(|(&fd, seat)| show(fd, seat));
     }
 }
 
@@ -182,8 +187,9 @@ mod tests {
         roster.enter(5, Peer::Unix { to }, Doing::Writing, 2);
         roster.leave(5);
         let mut seen = Vec::new();
-        roster.each(|fd, seat| {
+        roster.each_from(0, |fd, seat| {
             seen.push((fd, seat.address(), seat.state(), seat.listening().map(str::to_owned)));
+            ControlFlow::Continue(())
         });
         let own = "tcp:127.0.0.1:11211".to_owned();
         assert_eq!(

@@ -25,7 +25,7 @@ use crate::tls::Tls;
 use crate::udp::{Budget, Datagrams};
 use crate::watch::Watch;
 use crate::worker::Worker;
-use crate::{daemon, http, privileges, ready, replies, standby, unfinished, warm};
+use crate::{backlog, daemon, http, privileges, ready, replies, standby, unfinished, warm};
 use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
 use guira_proto::WatchKinds;
@@ -239,6 +239,7 @@ pub(crate) fn share(
         ),
         unfinished: unfinished::budget(&settings),
         unsent: replies::budget(&settings),
+        backlog: backlog::budget(&settings),
         measures: (0..settings.threads).map(|_| Measures::default()).collect(),
         mailboxes: mailboxes.map_err(|e| out_of_descriptors(&settings, &e))?,
         is_stopping: AtomicBool::new(false),

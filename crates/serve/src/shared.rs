@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) unfinished: ByteBudget,
     /// What replies may hold that clients have yet to take.
     pub(crate) unsent: ByteBudget,
+    /// What requests may hold that wait for their turns.
+    pub(crate) backlog: ByteBudget,
     /// Set before `stop` rings, for threads that look rather than wait.
     pub(crate) is_stopping: AtomicBool,
     /// Rings once when the server stops gracefully: no new connections, finish, go.

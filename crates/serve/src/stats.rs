@@ -51,6 +51,20 @@ pub(crate) fn own(shared: &Shared, now: u32, out: &mut Vec<u8>) {
     lines(OWN, &View::new(shared, now), "", out);
 }
 
+/// Answers `stats` and the kinds of it that are short; `false`: there is no such kind.
+pub(crate) fn answer(kind: Option<&[u8]>, shared: &Shared, now: u32, out: &mut Vec<u8>) -> bool {
+    match kind {
+        None => general(shared, now, out),
+        Some(b"settings") => settings(shared, now, out),
+        Some(b"items") => items(shared, now, out),
+        Some(b"slabs") => slabs(shared, now, out),
+        Some(b"sizes") => sizes(shared, now, out),
+        Some(b"guira") => own(shared, now, out),
+        Some(_) => return false,
+    }
+    true
+}
+
 /// Appends the lines of a table, `prefix` before each name.
 fn lines(table: &[Row], view: &View<'_>, prefix: &str, out: &mut Vec<u8>) {
     for row in table.iter().filter(|row| view.shows(row)) {
@@ -63,17 +77,15 @@ fn line(out: &mut Vec<u8>, name: &str, value: impl Display) {
     reply::stat(out, name, value.to_string().as_bytes());
 }
 
-/// `stats conns`: every socket by rising descriptor. `asking` is the connection that wants to know.
-pub(crate) fn conns(shared: &Shared, now: u32, asking: RawFd, out: &mut Vec<u8>) {
-    shared.roster.each(|fd, seat: &Seat| {
-        let is_listening = seat.listening().is_none();
-        line(out, &format!("{fd}:addr"), seat.address());
-        if let Some(address) = seat.listening() {
-            line(out, &format!("{fd}:listen_addr"), address);
-        }
-        let state = if fd == asking { "conn_parse_cmd" } else { seat.state() };
-        line(out, &format!("{fd}:state"), state);
-        let idle_s = if is_listening { 0 } else { now.saturating_sub(seat.last_request()) };
-        line(out, &format!("{fd}:secs_since_last_cmd"), idle_s);
-    });
+/// A socket's lines of `stats conns`; `is_asking`: the connection that wants to know.
+pub(crate) fn conn((fd, seat): (RawFd, &Seat), now: u32, is_asking: bool, out: &mut Vec<u8>) {
+    let is_listening = seat.listening().is_none();
+    line(out, &format!("{fd}:addr"), seat.address());
+    if let Some(address) = seat.listening() {
+        line(out, &format!("{fd}:listen_addr"), address);
+    }
+    let state = if is_asking { "conn_parse_cmd" } else { seat.state() };
+    line(out, &format!("{fd}:state"), state);
+    let idle_s = if is_listening { 0 } else { now.saturating_sub(seat.last_request()) };
+    line(out, &format!("{fd}:secs_since_last_cmd"), idle_s);
 }

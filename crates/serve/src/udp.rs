@@ -23,7 +23,7 @@ mod run;
 pub(crate) use budget::Budget;
 
 use crate::connection::Rooms;
-use crate::execute::Executor;
+use crate::execute::{Executor, KEY_BYTES};
 use crate::output::Output;
 use crate::worker::Turn;
 use guira_cache::Counter;
@@ -92,6 +92,8 @@ impl Datagrams {
         let keys_max = executor.keys_left();
         let is_answered = run::run(&mut executor, rooms, payload);
         let keys = keys_max - executor.keys_left();
+        let moved = turn.handle.take_moved();
+        turn.work_left.set(turn.work_left.get().saturating_sub(moved));
         let reply = executor.output.flatten();
         let cost = keys.max(reply.len() / KEY_BYTES).max(1);
         let frames = udp::reply_frames(number, reply.len()).filter(|_| is_answered);
@@ -137,8 +139,6 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const DATAGRAMS_PER_TURN: usize = 64;
 /// Keys and requests of a datagram, which is answered in one turn or not at all: under a millisecond of work.
 const KEYS_MAX: usize = 4096;
-/// So many bytes of reply cost what a key does.
-const KEY_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -155,8 +155,8 @@ mod tests {
         let now = shared.clock.now();
         let watched = shared.watch.kinds();
         let (shared, handle, costly) = (&shared, &handle, &PutOff::new(1));
-        let bulk_left = &Cell::new(0);
-        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample: None };
+        let work_left = &Cell::new(0);
+        let turn = Turn { shared, handle, now, costly, work_left, watched, sample: None };
         let ours = UdpSocket::bind("127.0.0.1:0").unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.connect(ours.local_addr().unwrap()).unwrap();

@@ -12,8 +12,9 @@
 //!    millisecond in which all others wait. The rest is put off (`put_off.rs`), and its events are left alone meanwhile.
 //! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
 //!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
-//! 5. Once [`BULK_BYTES_A_TURN`] of long replies were sent in a turn, connections that had such replies last wait for the
-//!    next (worker/limits.rs), so that those who ask for little have theirs soon.
+//! 5. A turn has its work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent and of values copied, and what costs as much
+//!    as these. Once it is done, connections that have requests at hand, or were long to serve last, wait for the next
+//!    (worker/limits.rs), so that those who ask for little have theirs soon.
 //! 6. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
 //!
 //! # Costs
@@ -75,8 +76,8 @@ pub(crate) struct Worker<'s> {
     shaking: PutOff,
     /// Connections whose costly commands are executed in a later turn.
     costly: PutOff,
-    /// Bytes of long replies that may still be sent in this turn.
-    bulk_left: Cell<usize>,
+    /// Work that may still be done in this turn, in bytes.
+    work_left: Cell<usize>,
     /// Connections that wait, and until which millisecond of the system's clock.
     paused: VecDeque<(u64, usize)>,
     /// When handshakes must be over, soonest first, and the places of their connections.
@@ -91,8 +92,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) now: u32,
     /// Whose costly commands wait for a later one, and how many may still be executed in it.
     pub(crate) costly: &'t PutOff,
-    /// Bytes of long replies that may still be sent in it, over all connections.
-    pub(crate) bulk_left: &'t Cell<usize>,
+    /// Work that may still be done in it for all connections, in bytes.
+    pub(crate) work_left: &'t Cell<usize>,
     /// What watchers want to be told of.
     pub(crate) watched: WatchKinds,
     /// What is measured of it, if it is one of the sample.
@@ -141,7 +142,7 @@ impl<'s> Worker<'s> {
             searched_idle_s: 0,
             shaking: PutOff::new(HANDSHAKES_A_TURN),
             costly: PutOff::new(COSTLY_A_TURN),
-            bulk_left: Cell::new(0),
+            work_left: Cell::new(0),
             paused: VecDeque::new(),
             handshakes: VecDeque::new(),
         })
@@ -177,10 +178,10 @@ impl<'s> Worker<'s> {
         self.handle.tick(self.now);
         self.turns = self.turns.wrapping_add(1);
         self.sample = self.shared.measures[self.number].sample(self.turns);
-        let has_run_out = self.bulk_left.replace(BULK_BYTES_A_TURN) == 0;
+        let had_too_much = self.work_left.replace(WORK_BYTES_A_TURN) == 0;
         let (handshakes, costly) = (self.shaking.begin_turn(), self.costly.begin_turn());
         let mut events = std::mem::take(&mut self.events);
-        if has_run_out {
+        if had_too_much {
             self.change_order(&mut unfinished, &mut events);
         }
         for event in events.drain(..) {
@@ -198,9 +199,7 @@ impl<'s> Worker<'s> {
             }
         }
         self.events = events;
-        for place in unfinished {
-            self.serve(place, None);
-        }
+        self.serve_at_hand(unfinished);
         if handshakes + costly > 0 {
             self.go_on(handshakes, costly);
         }
@@ -275,7 +274,7 @@ impl<'s> Worker<'s> {
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
-        if self.bulk_left.get() == 0 && self.waits_as_bulk(place, ready.is_none()) {
+        if self.work_left.get() == 0 && self.waits_for_next_turn(place, ready.is_none()) {
             return;
         }
         // Whoever shakes hands is among these, so the others needn't be looked at.
@@ -313,10 +312,10 @@ impl<'s> Worker<'s> {
         // A connection may have closed since the event, or since it was put off.
         let Some(connection) = &mut self.connections[place] else { return false };
         let (shared, sample) = (self.shared, self.sample);
-        let (costly, bulk_left) = (&self.costly, &self.bulk_left);
+        let (costly, work_left) = (&self.costly, &self.work_left);
         let watched = shared.watch.kinds();
         let (handle, now) = (&self.handle, self.now);
-        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample };
+        let turn = Turn { shared, handle, now, costly, work_left, watched, sample };
         let kept_piece = connection.keeps_piece();
         if watched.meets(WatchKinds::EVICTIONS) {
             self.handle.note_evictions(self.now);
@@ -340,6 +339,10 @@ impl<'s> Worker<'s> {
         if keeps != kept {
             let charge = (&mut connection.unsent_charge, place);
             self.unsent.charge(charge, keeps, &self.shared.unsent);
+        }
+        let waits = connection.backlog_bytes();
+        if waits != connection.backlog_charged {
+            self.shared.backlog.recount(&mut connection.backlog_charged, waits);
         }
         self.settle(place, next);
         holds > held || keeps > kept
@@ -418,10 +421,10 @@ impl<'s> Worker<'s> {
         // The server may have stopped since the event.
         let Some(socket) = self.datagrams.get_mut(at) else { return };
         let (shared, sample) = (self.shared, self.sample);
-        let (costly, bulk_left) = (&self.costly, &self.bulk_left);
+        let (costly, work_left) = (&self.costly, &self.work_left);
         let watched = shared.watch.kinds();
         let (handle, now) = (&self.handle, self.now);
-        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample };
+        let turn = Turn { shared, handle, now, costly, work_left, watched, sample };
         socket.serve(&turn, &mut self.rooms);
     }
 
@@ -465,6 +468,7 @@ impl<'s> Worker<'s> {
         let Some(mut connection) = self.connections[place].take() else { return };
         self.unfinished.charge((&mut connection.charge, place), 0, &self.shared.unfinished);
         self.unsent.charge((&mut connection.unsent_charge, place), 0, &self.shared.unsent);
+        self.shared.backlog.recount(&mut connection.backlog_charged, 0);
         let fd = connection.fd();
         self.pieces -= usize::from(connection.keeps_piece());
         tracing::trace!("<{fd} connection closed.");
@@ -562,8 +566,8 @@ const FIRST_WORDS_MS: u64 = 500;
 const HANDSHAKES_A_TURN: usize = 4;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
-/// Bytes of long replies in one turn: some milliseconds' worth.
-const BULK_BYTES_A_TURN: usize = 4 << 20;
+/// The work of a turn: as much as it is to send so many bytes, some milliseconds.
+const WORK_BYTES_A_TURN: usize = 4 << 20;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// The first of the UDP sockets' numbers; there are never as many connections.

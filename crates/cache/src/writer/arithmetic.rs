@@ -107,6 +107,8 @@ impl<I: Index> Handle<'_, I> {
         what: &Arithmetic,
         now: u32,
     ) -> Result<Option<Counted>, NoRoom> {
+        // All of it is read, and copied: a number may have any number of spaces around it.
+        self.note_moved(item.value_bytes());
         let Some(old) = item.value().and_then(parse) else { return Ok(Some(Counted::NonNumeric)) };
         let number =
             if what.down { old.saturating_sub(what.delta) } else { old.wrapping_add(what.delta) };

@@ -71,6 +71,7 @@ impl<I: Index> Handle<'_, I> {
             return Err(NoRoom::TooLarge);
         }
         let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };
+        self.note_moved(value_bytes);
         let joined = self.begin_with(key, value_bytes, fields, now)?;
         let slab = &self.cache.slab;
         let joined = match how.mode {

@@ -165,6 +165,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Option<Deleted>, NoRoom> {
         let value_bytes = if rewrite.keeps_value { item.value_bytes() } else { 0 };
+        self.note_moved(value_bytes);
         let new = self.begin_with(key, value_bytes, rewrite.fields, now)?;
         let kept = item.value_parts().take(if rewrite.keeps_value { usize::MAX } else { 0 });
         let new = self.filled(new, kept, now)?;

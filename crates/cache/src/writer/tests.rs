@@ -439,3 +439,27 @@ fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
         handle.quiesce();
     }
 }
+
+#[test]
+fn what_a_short_request_has_copied_or_read_is_counted_and_what_its_client_sent_is_not() {
+    let cache = small();
+    let handle = cache.handle();
+    let bytes = if cfg!(miri) { 3_000 } else { 300_000 };
+    set(&handle, "k", &vec![b'v'; bytes]);
+    set(&handle, "n", &[&b"7"[..], &vec![b' '; 1000]].concat());
+    assert!(handle.get(&handle.key(b"k"), NOW).is_ok());
+    assert_eq!(handle.take_moved(), 0, "a set and a get");
+    let append = Store { mode: Mode::Append, ..Store::default() };
+    assert!(matches!(outcome(&handle, "k", b"xy", &append), Stored::Stored { .. }));
+    assert_eq!(handle.take_moved(), bytes + 2, "an append");
+    let stale = Invalidate { stale: true, explicit_cas: Some(9), ..Invalidate::default() };
+    assert!(handle.invalidate(&handle.key(b"k"), &stale, NOW).is_ok());
+    assert_eq!(handle.take_moved(), bytes + 2, "a mark for which a copy is made");
+    assert!(matches!(handle.touch_withheld(&handle.key(b"k"), 0, NOW), Touched::Touched(_)));
+    assert_eq!(handle.take_moved(), 0, "a touch that finds room");
+    let one = Arithmetic { delta: 1, ..Arithmetic::default() };
+    assert!(handle.arithmetic(&handle.key(b"n"), &one, NOW).is_ok());
+    assert_eq!((handle.moved(), handle.take_moved()), (1001, 1001), "a number with spaces");
+    handle.digest(&handle.peek(&handle.key(b"k"), NOW).unwrap());
+    assert_eq!(handle.take_moved(), bytes + 2, "a digest");
+}

@@ -2,6 +2,7 @@
 //! straight into the memory of a large item.
 
 use super::{Connection, Rooms, State, Stream};
+use crate::backlog::SPARING_BYTES;
 use crate::worker::Turn;
 use guira_cache::Counter;
 use rustix::buffer::spare_capacity;
@@ -12,8 +13,12 @@ use rustix::net::{RecvFlags, recv};
 impl Connection {
     /// The buffer to receive into, and where in it what was left over begins.
     #[inline]
-    pub(super) fn lend_input(&mut self, rooms: &mut Rooms) -> (Vec<u8>, usize) {
+    pub(super) fn lend_input(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> (Vec<u8>, usize) {
         let mut own = std::mem::take(&mut self.input);
+        if turn.shared.backlog.is_used_up() && !self.has_backlog {
+            own.reserve_exact(SPARING_BYTES);
+            return (own, std::mem::take(&mut self.done));
+        }
         if own.len() > KEEP_BYTES {
             if own.capacity() - own.len() < RECEIVE_BYTES / 4 {
                 // Far more than is needed next: room that nothing was written to takes no memory, copying takes time,

@@ -56,6 +56,7 @@ impl Connection {
                     return Step::More;
                 }
                 *consumed += error.used;
+                executor.spend();
                 executor.refuse_packet(&error);
                 if error.swallow > 0 {
                     self.state = State::Swallow(error.swallow);

@@ -35,6 +35,7 @@ impl Connection {
             State::SwallowLine => self.swallow_line(rest, consumed),
             State::Refused(_) => self.turn_away(executor, rest, consumed),
             State::Fed(_) => Step::Fed,
+            State::Listing(_) => self.list_on(executor),
             State::Closing => Step::Close,
         }
     }
@@ -114,6 +115,7 @@ impl Connection {
             After::Piece(piece) => Step::Piece(piece),
             After::Refused(error) => {
                 *consumed += error.used;
+                executor.spend();
                 executor.output.bytes.extend_from_slice(error.reply);
                 if error.swallow > 0 {
                     self.state = State::Swallow(error.swallow);
@@ -147,6 +149,19 @@ impl Connection {
         *consumed += more.line_bytes;
         self.state = State::Requests;
         self.after(executor, &flow)
+    }
+
+    /// Goes on with a listing, if this turn may still do something that is costly.
+    fn list_on(&mut self, executor: &mut Executor<'_>) -> Step {
+        let State::Listing(listing) = &mut self.state else { return Step::More };
+        if executor.puts_off() {
+            return Step::PutOff;
+        }
+        if executor.list(listing) {
+            return Step::PutOff;
+        }
+        self.state = State::Requests;
+        self.after(executor, &Flow::Done)
     }
 
     fn swallow(&mut self, rest: &[u8], consumed: &mut usize) -> Step {
@@ -269,11 +284,16 @@ impl Connection {
                 self.state = State::Fed(fed);
                 return Step::Fed;
             }
+            Flow::Listing => {
+                let Some(listing) = executor.listing.take() else { return Step::Close };
+                self.state = State::Listing(listing);
+                return Step::PutOff;
+            }
             Flow::Done | Flow::Keys { .. } => {}
         }
         self.waits_since_ms = None;
         executor.can_wait = true;
-        Step::More
+        if executor.handle().moved() >= MOVED_MAX { Step::Full } else { Step::More }
     }
 }
 
@@ -294,3 +314,6 @@ fn more_keys(at_hand: &Line<'_>, input: &[u8], rest_bytes: usize) -> (usize, Mor
 fn paused(executor: &Executor<'_>) -> Step {
     if executor.is_spent() { Step::Spent } else { Step::Full }
 }
+
+/// Bytes of values that a connection's requests may copy before the turn's work is looked at.
+const MOVED_MAX: usize = 256 << 10;

@@ -61,8 +61,8 @@ impl<'s> Served<'s> {
         let watched = self.shared.watch.kinds();
         let (shared, handle) = (self.shared, &self.handle);
         let costly = &PutOff::new(1);
-        let bulk_left = &Cell::new(4 << 20);
-        let turn = Turn { shared, handle, now, costly, bulk_left, watched, sample: None };
+        let work_left = &Cell::new(4 << 20);
+        let turn = Turn { shared, handle, now, costly, work_left, watched, sample: None };
         let next = self.connection.serve(&turn, &mut self.rooms, ready);
         self.handle.quiesce();
         next

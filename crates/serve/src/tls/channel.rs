@@ -15,6 +15,7 @@
 //! 10 KiB. A large value is received through the input, which copies it once more.
 
 use super::Tls;
+use crate::backlog::SPARING_BYTES;
 use crate::output::{Output, Unsent, send_once};
 use crate::settings::ClientCerts;
 use crate::shared::Shared;
@@ -76,8 +77,15 @@ impl Channel {
         wire: &mut Vec<u8>,
         unsent: &mut Unsent,
     ) -> Result<usize, Errno> {
-        wire.clear();
-        wire.reserve(RECEIVE_BYTES);
+        let mut little = Vec::new();
+        let wire = if shared.backlog.is_used_up() {
+            little.reserve_exact(SPARING_BYTES);
+            &mut little
+        } else {
+            wire.clear();
+            wire.reserve(RECEIVE_BYTES);
+            wire
+        };
         let (_, received) = recv(&self.socket, spare_capacity(wire), RecvFlags::DONTWAIT)?;
         if received == 0 {
             return Ok(0);

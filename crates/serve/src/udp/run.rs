@@ -148,7 +148,7 @@ fn went(flow: Flow) -> Option<Went> {
     match flow {
         Flow::Done => None,
         Flow::Close => Some(Went::Done),
-        Flow::Keys { .. } | Flow::Later | Flow::Fed => Some(Went::TooLong),
+        Flow::Keys { .. } | Flow::Later | Flow::Fed | Flow::Listing => Some(Went::TooLong),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Keeping the budgets of what connections hold: who gives way once one is used up. And that of what is sent in a turn.
+//! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
 use super::{Patience, Worker};
 use crate::budget::{Queue, STALLED_S};
@@ -24,11 +24,29 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the connection had long replies last, of which this turn has sent enough: it waits for the next. Its socket
+    /// Goes on with those who have requests at hand, in their order. Those whom this turn has no work left for come first
+    /// in the next.
+    #[inline]
+    pub(super) fn serve_at_hand(&mut self, mut at_hand: Vec<usize>) {
+        let mut served = 0;
+        while served < at_hand.len() && self.work_left.get() > 0 {
+            self.work_left.set(self.work_left.get().saturating_sub(SERVE_BYTES));
+            self.serve(at_hand[served], None);
+            served += 1;
+        }
+        if served < at_hand.len() {
+            at_hand.drain(..served);
+            at_hand.append(&mut self.again);
+            self.again = at_hand;
+            self.patience = Patience::None;
+        }
+    }
+
+    /// Whether the connection was long to serve last, and this turn's work is done: it waits for the next. Its socket
     /// says again that it is ready; `is_called`: nothing else would.
     #[cold]
-    pub(super) fn waits_as_bulk(&mut self, place: usize, is_called: bool) -> bool {
-        let waits = self.connections[place].as_ref().is_some_and(|c| c.has_long_replies());
+    pub(super) fn waits_for_next_turn(&mut self, place: usize, is_called: bool) -> bool {
+        let waits = self.connections[place].as_ref().is_some_and(|c| c.is_bulky());
         if waits && is_called {
             self.again.push(place);
         }
@@ -38,12 +56,12 @@ impl Worker<'_> {
         waits
     }
 
-    /// After a turn that has sent enough long replies, others come first: who has requests at hand comes last otherwise,
-    /// and the system tells of events in the same order each time.
+    /// After a turn that had work enough, others come first: who has requests at hand comes last otherwise, and the system
+    /// tells of events in the same order each time.
     #[cold]
     pub(super) fn change_order(&mut self, at_hand: &mut Vec<usize>, events: &mut [epoll::Event]) {
         if self.turns.is_multiple_of(2) {
-            at_hand.drain(..).for_each(|place| self.serve(place, None));
+            self.serve_at_hand(std::mem::take(at_hand));
         }
         events.rotate_left(self.turns as usize % events.len().max(1));
     }
@@ -56,3 +74,6 @@ impl Worker<'_> {
         Some(if is_stalled { first } else { last })
     }
 }
+
+/// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.
+const SERVE_BYTES: usize = 16 << 10;

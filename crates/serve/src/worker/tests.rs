@@ -35,6 +35,14 @@ fn a_connection_that_the_system_does_not_watch_is_dropped_and_the_next_is_served
     assert_eq!(&reply, b"MN\r\n");
 }
 
+/// A client of worker 0.
+fn connect(shared: &Shared) -> UnixStream {
+    let (ours, client) = UnixStream::pair().unwrap();
+    client.set_nonblocking(true).unwrap();
+    arrive(shared, ours.into());
+    client
+}
+
 /// What has arrived at a client.
 fn arrived(client: &mut UnixStream) -> Vec<u8> {
     let mut all = Vec::new();
@@ -60,12 +68,7 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
     const EACH: usize = 7;
     let shared = shared("-m 8 -t 1");
     let mut worker = Worker::new(&shared, 0, Vec::new()).unwrap();
-    let connect = || {
-        let (ours, client) = UnixStream::pair().unwrap();
-        client.set_nonblocking(true).unwrap();
-        arrive(&shared, ours.into());
-        client
-    };
+    let connect = || connect(&shared);
     // What each sends, and what ends each reply.
     let binary = stat_packet();
     let end_of_binary = [&[0x81, 0x10][..], &[0; 22]].concat();
@@ -73,9 +76,10 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
         (&b"stats\r\n"[..], &b"END\r\n"[..]),
         (b"stats slabs\r\n", b"END\r\n"),
         (b"stats cachedump 1 0\r\n", b"END\r\n"),
+        (b"slabs reassign -1 1\r\n", b"\r\n"),
         (&binary, &end_of_binary),
     ];
-    let mut costly: Vec<_> = kinds.iter().cycle().take(12).map(|kind| (connect(), kind)).collect();
+    let mut costly: Vec<_> = kinds.iter().cycle().take(15).map(|kind| (connect(), kind)).collect();
     let mut other = connect();
     worker.turn().unwrap();
     for (client, (request, _)) in &mut costly {
@@ -94,4 +98,132 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
         assert!(most <= least.map(|least| least + 2).as_ref(), "turn {turn}: {executed:?}");
     }
     assert_eq!(executed, vec![EACH; costly.len()]);
+}
+
+/// Has `clients` of one worker send `request`, and takes turns until each got `lines` lines. In a turn all of them get `most`
+/// lines at most, but for the first `exempt` turns, and another client is answered as soon as the system tells of its request.
+fn share(
+    shared: &Shared,
+    clients: usize,
+    request: &[u8],
+    (lines, most, exempt): (usize, usize, usize),
+) {
+    let mut worker = Worker::new(shared, 0, Vec::new()).unwrap();
+    let mut clients: Vec<_> = (0..clients).map(|_| (connect(shared), 0)).collect();
+    let mut other = connect(shared);
+    other.write_all(b"mn\r\n").unwrap();
+    while arrived(&mut other).is_empty() {
+        worker.turn().unwrap();
+    }
+    for (client, _) in &mut clients {
+        client.write_all(request).unwrap();
+    }
+    let turns_max = 20 + 4 * clients.len() * lines / most;
+    let mut waits = 0;
+    for turn in 1..=turns_max {
+        if waits == 0 {
+            other.write_all(b"mn\r\n").unwrap();
+        }
+        worker.turn().unwrap();
+        waits = if arrived(&mut other).is_empty() { waits + 1 } else { 0 };
+        assert!(
+            waits <= clients.len() / EVENTS_MAX,
+            "turn {turn}: {waits} turns without an answer"
+        );
+        let mut all = 0;
+        for (client, got) in &mut clients {
+            let now = count(&arrived(client), b"\r\n");
+            (all, *got) = (all + now, *got + now);
+        }
+        assert!(all <= most || turn <= exempt, "turn {turn}: {all} lines");
+        if clients.iter().all(|(_, got)| *got == lines) {
+            return;
+        }
+    }
+    let got: Vec<_> = clients.iter().map(|(_, got)| got).collect();
+    panic!("{turns_max} turns: {got:?}");
+}
+
+#[test]
+fn a_turn_executes_some_thousand_requests_whoever_sends_them() {
+    let requests = b"mn\r\n".repeat(3000);
+    share(&shared("-m 8 -t 1"), 140, &requests, (3000, 5 * 1024, 0));
+    let no_requests = b"x\r\n".repeat(3000);
+    share(&shared("-m 8 -t 1"), 140, &no_requests, (3000, 5 * 1024, 0));
+    // With few of each connection it goes on with 256 connections, once the system has told of all.
+    let requests = b"mn\r\n".repeat(50);
+    share(&shared("-m 8 -t 1 -R 5"), 300, &requests, (50, 256 * 5, 3));
+}
+
+#[test]
+fn a_turn_copies_a_few_mib_of_values_whoever_asks() {
+    let shared = shared("-m 64 -t 1");
+    let mut handle = shared.cache.handle();
+    let (value, now) = (vec![b'v'; 900_000], shared.clock.now());
+    handle.store(&handle.key(b"large"), &value, &guira_cache::Store::default(), now).unwrap();
+    handle.quiesce();
+    handle.asleep(|| {
+        // 4 MiB are reached with the fifth.
+        share(&shared, 4, &b"append large 0 0 0\r\n\r\n".repeat(10), (10, 5, 0));
+        share(&shared, 1, &b"prepend large 0 0 0\r\n\r\n".repeat(10), (10, 5, 0));
+    });
+}
+
+#[test]
+fn a_turn_looks_some_thousand_keys_of_multigets_up_whoever_asks() {
+    let shared = shared("-m 8 -t 1");
+    let line = [&b"get"[..], &b" nothing".repeat(1000), b"\r\n"].concat();
+    share(&shared, 20, &line.repeat(2), (2, 5, 0));
+}
+
+#[test]
+fn long_listings_are_answered_a_piece_a_turn_and_whole() {
+    const LINES: usize = 5000;
+    let shared = shared("-m 64 -t 1");
+    let handle = shared.cache.handle();
+    let (store, now) = (guira_cache::Store::default(), shared.clock.now());
+    shared.detail.switch(true);
+    let to: std::sync::Arc<str> = "tcp:127.0.0.1:11211".into();
+    for n in 0..LINES {
+        let key = format!("prefix{n:030}:x");
+        handle.store(&handle.key(key.as_bytes()), b"v", &store, now).unwrap();
+        shared.detail.count(key.as_bytes(), crate::detail::Event::Set);
+        let fd = 10_000 + i32::try_from(n).unwrap();
+        let peer = Peer::Tcp { from: "192.0.2.1:4000".parse().unwrap(), to: to.clone() };
+        shared.roster.enter(fd, peer, Doing::Reading, 2);
+    }
+    let mut worker = Worker::new(&shared, 0, Vec::new()).unwrap();
+    let (mut client, mut other) = (connect(&shared), connect(&shared));
+    worker.turn().unwrap();
+    let class = (1..=shared.cache.classes())
+        .max_by_key(|class| shared.cache.class_stats(class - 1).chunks_used)
+        .unwrap();
+    drop(handle);
+    let listings = [
+        (format!("stats cachedump {class} 0\r\n"), "ITEM prefix"),
+        ("stats detail dump\r\n".to_owned(), "PREFIX prefix"),
+        ("stats conns\r\n".to_owned(), ":addr tcp:192.0.2.1:4000"),
+    ];
+    for (request, word) in listings {
+        client.write_all(request.as_bytes()).unwrap();
+        client.write_all(b"mn\r\n").unwrap();
+        let mut listed = Vec::new();
+        let mut turns = 0;
+        while !listed.ends_with(b"END\r\nMN\r\n") {
+            turns += 1;
+            assert!(turns < 1000, "{request}: {} bytes", listed.len());
+            other.write_all(b"mn\r\n").unwrap();
+            worker.turn().unwrap();
+            assert_eq!(arrived(&mut other), b"MN\r\n", "{request}: turn {turns}");
+            let piece = arrived(&mut client);
+            assert!(piece.len() < 80 << 10, "{request}: {} bytes in a turn", piece.len());
+            listed.extend(piece);
+        }
+        assert!(turns > listed.len() / (80 << 10), "{request}: {turns} turns");
+        let all = String::from_utf8(listed).unwrap();
+        let lines: std::collections::BTreeSet<_> =
+            all.lines().filter(|line| line.contains(word)).collect();
+        assert_eq!(lines.len(), LINES, "{request}");
+        assert_eq!(all.matches(word).count(), LINES, "{request}: none twice");
+    }
 }

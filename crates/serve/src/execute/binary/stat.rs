@@ -1,7 +1,8 @@
 //! `stat`: the text protocol's statistics, a packet each, and one without name or value at the end.
 //!
 //! The name takes the words that stand behind `stats` in text. There is one answer in the server, in
-//! text; here it is cut into packets, so both protocols tell the same.
+//! text; here it is cut into packets, so both protocols tell the same. But a listing has to be made at once, as one of prefixes
+//! is one packet: it ends after a MiB.
 
 use super::Executor;
 use crate::admin;
@@ -11,12 +12,17 @@ use guira_proto::binary::{Request, Status, reply};
 impl Executor<'_> {
     pub(super) fn stat_packets(&mut self, request: &Request<'_>, name: &[u8]) {
         let mut words = Words::new(name);
+        if words.clone().next() == Some(b"cachedump") {
+            return self.fail(request, Status::NotFound);
+        }
         let before = std::mem::take(&mut self.output.bytes);
+        let can_be_fed = std::mem::take(&mut self.can_be_fed);
         admin::stats(self, words);
+        self.can_be_fed = can_be_fed;
         let text = std::mem::replace(&mut self.output.bytes, before);
         let (kind, detail) = (words.next(), words.next());
         let is_refused = [&b"ERROR"[..], b"CLIENT_ERROR"].iter().any(|e| text.starts_with(e));
-        if is_refused || kind == Some(b"cachedump") {
+        if is_refused {
             return self.fail(request, Status::NotFound);
         }
         let out = &mut self.output.bytes;
