@@ -15,6 +15,10 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(guira()).args(arguments).stdin(Stdio::null()).output().expect("it runs")
 }
 
+fn document(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).expect("a document")
+}
+
 /// Everything that prints and ends.
 const PRINTING: &[&[&str]] = &[
     &["--help"],
@@ -77,10 +81,35 @@ fn held_spool(dir: &str) -> fs::File {
     file
 }
 
+/// As the table names the client's commands, which have the same codes.
+const CLIENTS: &str = "`guira ping`, `get`, `set`, `delete`, `incr`, `stats`, `keys`";
+
+/// A row of the table, its exit code, a command line.
+type Case = (&'static str, u8, &'static [&'static str]);
+
+const SERVE: &[Case] = &[
+    ("guira serve", 0, &["serve", "--version"]),
+    ("guira serve", 1, &["serve", "--bogus"]),
+    ("guira serve", 1, &["serve", "-m", "x"]),
+    ("guira serve", 1, &["serve", "-u", "root", "-p", "-1", "-Y", "/no/such/file"]),
+    ("guira serve", 1, &["serve", "-o", "bogus"]),
+    ("guira serve", 64, &["serve", "-S", "-B", "ascii"]),
+    ("guira serve", 64, &["serve", "-p", "99999"]),
+    ("guira serve", 64, &["serve", "-l", "notls:127.0.0.1"]),
+    ("guira serve", 64, &["serve", "-I", "1000"]),
+    ("guira serve", 64, &["serve", "-Z", "-o", "ssl_chain_cert=/no/such/file"]),
+    ("guira serve", 71, &["serve", "-u", "root", "-l", "192.0.2.1", "-p", "21211"]),
+    ("guira serve", 71, &["serve", "-u", "root", "-l", "no-such-host.invalid"]),
+    ("guira serve", 71, &["serve", "-u", "root", "-e", "/no/such/directory/file"]),
+];
+
 /// The row of docs/operations.md that tells it, its exit code, the command line. Each row is tried.
 #[test]
 fn exit_codes_are_those_of_the_documents() {
-    let docs = fs::read_to_string(workspace().join("docs/operations.md")).expect("a document");
+    let docs = document("docs/operations.md");
+    let server = Server::start(Program::Guira, &[]);
+    let Address::Unix(socket) = server.address() else { panic!("a socket") };
+    let socket = socket.to_str().expect("a path in UTF-8");
     let dir = own_directory();
     let directory = dir.to_str().expect("a path in UTF-8");
     let nutcracker = format!("{directory}/nutcracker.yml");
@@ -89,19 +118,6 @@ fn exit_codes_are_those_of_the_documents() {
     let held = format!("{directory}/spool");
     let _lock = held_spool(&held);
     let cases: &[(&str, u8, &[&str])] = &[
-        ("guira serve", 0, &["serve", "--version"]),
-        ("guira serve", 1, &["serve", "--bogus"]),
-        ("guira serve", 1, &["serve", "-m", "x"]),
-        ("guira serve", 1, &["serve", "-u", "root", "-p", "-1", "-Y", "/no/such/file"]),
-        ("guira serve", 1, &["serve", "-o", "bogus"]),
-        ("guira serve", 64, &["serve", "-S", "-B", "ascii"]),
-        ("guira serve", 64, &["serve", "-p", "99999"]),
-        ("guira serve", 64, &["serve", "-l", "notls:127.0.0.1"]),
-        ("guira serve", 64, &["serve", "-I", "1000"]),
-        ("guira serve", 64, &["serve", "-Z", "-o", "ssl_chain_cert=/no/such/file"]),
-        ("guira serve", 71, &["serve", "-u", "root", "-l", "192.0.2.1", "-p", "21211"]),
-        ("guira serve", 71, &["serve", "-u", "root", "-l", "no-such-host.invalid"]),
-        ("guira serve", 71, &["serve", "-u", "root", "-e", "/no/such/directory/file"]),
         ("guira route", 0, &["route", "--config-str", GOOD, "--validate-config"]),
         ("guira route", 0, &["route", "explain", "--config-str", GOOD, "get", "k"]),
         ("guira route", 1, &["route", "--bogus"]),
@@ -116,6 +132,10 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira route convert", 0, &["route", "convert", &nutcracker]),
         ("guira route convert", 1, &["route", "convert"]),
         ("guira route convert", 3, &["route", "convert", "/no/such/file"]),
+        (CLIENTS, 0, &["set", "k", "v", "-s", socket]),
+        (CLIENTS, 1, &["get", "nobody", "-s", socket]),
+        (CLIENTS, 2, &["get"]),
+        (CLIENTS, 3, &["get", "k", "-s", "unix:/no/such/socket"]),
         ("the others", 1, &["nonsense"]),
         ("the others", 1, &["bench", "--server", "127.0.0.1:1", "-s", "1"]),
         ("the others", 1, &["lab", "run", "nonsense"]),
@@ -130,10 +150,11 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira replay", 0, &["replay", "-a", directory]),
     ];
     let mut tried = BTreeSet::new();
-    for (name, code, arguments) in cases {
+    for (name, code, arguments) in SERVE.iter().chain(cases) {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(i32::from(*code)), "{arguments:?}: {output:?}");
-        let name = if name.starts_with("guira") { format!("`{name}`") } else { (*name).to_owned() };
+        let name =
+            if name.starts_with("guira ") { format!("`{name}`") } else { (*name).to_owned() };
         let row = format!("| {name} | {code} |");
         assert!(docs.contains(&row), "docs/operations.md has no row {row}");
         tried.insert(row);
@@ -143,12 +164,17 @@ fn exit_codes_are_those_of_the_documents() {
     }
     // Only root may become another.
     tried.insert("| `guira serve` | 67 |".to_owned());
+    each_is_tried(&docs, &tried);
+    fs::remove_dir_all(&dir).ok();
+}
+
+/// Each row of the documents' table begins as one that was tried.
+fn each_is_tried(docs: &str, tried: &BTreeSet<String>) {
     let table = docs.split("| program | exit code | when |").nth(1).expect("a table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     for row in rows {
         assert!(tried.iter().any(|tried| row.starts_with(tried)), "{row} is tried by no case");
     }
-    fs::remove_dir_all(&dir).ok();
 }
 
 /// By each signal that ends it, and by a client where that is allowed.
@@ -198,8 +224,8 @@ fn systemd_takes_the_units() {
     }
     fs::remove_dir_all(&dir).ok();
     assert_eq!(count, 3, "guira, guira-warm@, guira-route");
-    let docs = fs::read_to_string(workspace().join("docs/operations.md")).expect("a document");
-    assert!(docs.contains("install target/dist/guira/guira /usr/local/bin/guira"));
+    let docs = document("docs/how-to/systemd.md");
+    assert!(docs.contains("install target/release/guira /usr/local/bin/guira"));
 }
 
 /// Both programs, as units with Type=notify start them.
