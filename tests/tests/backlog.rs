@@ -69,17 +69,15 @@ fn requests_of_900_connections_that_wait_stay_within_the_budgets() {
         assert_eq!(asking.set("small", b"s"), "STORED\r\n");
         let clients: Vec<_> = (0..CONNECTIONS).map(|_| small_reader(&server)).collect();
         eventually("all are connected", || asking.stat("curr_connections") > CONNECTIONS as u64);
-        let (before, read) = (server.resident_bytes(), asking.stat("bytes_read"));
+        let before = server.resident_bytes();
         let requests = request.repeat(SENT_BYTES / request.len());
         clients.iter().for_each(|client| send_some(client, &requests));
         let what = format!("{flags:?} {:?}", request.escape_ascii().to_string());
-        // Each was received from.
-        let least = read + CONNECTIONS as u64 * 2048;
-        eventually("the server receives", || asking.stat("bytes_read") >= least);
         let mut peak = 0;
-        for _ in 0..20 {
+        for _ in 0..40 {
             sleep(Duration::from_millis(50));
             clients.iter().for_each(|client| send_some(client, &requests));
+            // No statistic: those of the attack come before it.
             peak = peak.max(server.resident_bytes());
             assert_eq!(asking.get("small").as_deref(), Some(&b"s"[..]), "{what}");
         }
