@@ -220,8 +220,8 @@ Examples:
   guira ping -s cache-1 --wait 10s      wait until it is up, as a container's health probe does
   guira ping -s unix:/run/guira.sock    over a unix socket
 
-The variable GUIRA_SERVER names the server for all commands. Exit code: 0 it answers, 2 a mistake on the
-command line, 3 it does not answer.";
+The variable GUIRA_SERVER names the server for all commands.
+Exit code: 0 it answers, 2 a mistake on the command line, 3 it does not answer.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -252,8 +252,8 @@ Examples:
   guira incr hits 10                    11
   guira incr hits -3                    8
 
-Exit code: 0 counted, 1 not found, 2 a mistake on the command line, 3 a failure, as of a value that is no
-number.";
+Exit code: 0 counted, 1 not found, 2 a mistake on the command line, 3 a failure, such as a value
+that is no number.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:
@@ -269,9 +269,9 @@ Examples:
   guira keys --match 'user:*' | head
   guira keys | wc -l
 
-The server's crawler lists them as they are read, one listing at a time; `guira route` and mcrouter list none.
-A key that no line can hold (of the meta commands) is URI-encoded. Exit code: 0 done, 2 a mistake on the
-command line, 3 a failure.";
+The server makes one listing at a time. `guira route` and mcrouter list no keys.
+A key with bytes that a line can't hold is shown URI-encoded.
+Exit code: 0 done, 2 a mistake on the command line, 3 a failure.";
 
 #[cfg(test)]
 mod tests {

@@ -86,7 +86,7 @@ const EXAMPLES: &str = "\
 Examples:
   guira lab list                       what there is
   guira lab run memc3-t2               one experiment; read lab/memc3-t2.md, see lab/memc3-t2.svg
-  guira lab run quick --check          the short ones that count, not time; exit code 1 if a check fails
+  guira lab run quick --check          the short ones; exit code 1 if a check fails
   guira lab run all --scale small      everything, under 30 minutes on two cores
   guira lab report --to docs/lab.md    the pages of what was run, plots in docs/lab/";
 

@@ -199,7 +199,7 @@ impl Typed {
 
 const EXAMPLES: &str = "\
 Examples:
-  guira route -p 5000 -f /etc/guira/route.json                 listen on 5000, route as the file says
+  guira route -p 5000 -f /etc/guira/route.json                 listen on 5000, route by the file
   guira route -f route.json --validate-config                  is the configuration good?
   guira route explain --config route.json get user:1           where would this key go, and why?
   guira route -p 5000 --config '{\"pools\":{\"A\":{\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}},
