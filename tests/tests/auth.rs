@@ -115,7 +115,7 @@ fn sighup_reads_the_users_again_and_keeps_them_if_the_file_is_spoilt() {
     reload("spoilt\n", "users stay as they were");
     assert_eq!(answer(&ours, login), b"CLIENT_ERROR authentication failure\r\n");
     logged_in(&ours);
-    reload("new:one\n", "reloaded");
+    reload("new:one\n", "were read again");
     assert_eq!(answer(&ours, login), b"STORED\r\n");
     assert_eq!(old.ask("get k"), "END\r\n", "who is logged in stays so");
 }
