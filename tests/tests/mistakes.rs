@@ -1,5 +1,5 @@
 //! Mistakes that people make on a command line or in a file: one sentence says what is wrong and names the flag, the file
-//! or the place in it that is to be put right, and the exit code is that of docs/operations.md.
+//! or the place in it that is to be put right, and the exit code is that of docs/reference/process.md.
 //!
 //! What each `-o` setting and flag of the server refuses by itself stands in `serve/src/settings/tests.rs`, typos in
 //! configurations in `router_mistakes.rs`.
@@ -64,7 +64,7 @@ const SERVE: &[Mistake] = &[
         64,
         &["(-o ssl_ca_cert)", "{dir}/none", "No such file"],
     ),
-    ("--log-format xml", 1, &["--log-format", "text, json or journald"]),
+    ("--log-format xml", 1, &["--log-format", "[possible values: text, json, journald]"]),
     (
         "--log-format json -p 99999",
         64,
@@ -120,7 +120,7 @@ const ROUTE: &[Mistake] = &[
     ("-p 0 --server-timeout -5", 3, &["--server-timeout -5: not below 0"]),
     ("-p 0 --enable-qos --default-qos-class 9", 3, &["--default-qos-class 9: from 0 to 4"]),
     ("-p 0 --log-path {dir}/none/log", 3, &["--log-path {dir}/none/log: No such file"]),
-    ("-p 0 --log-format xml", 1, &["--log-format", "text, json or journald"]),
+    ("-p 0 --log-format xml", 1, &["--log-format", "[possible values: text, json, journald]"]),
     ("-p {taken} --log-format journald", 3, &["<3>guira route: -p {taken}: can't listen"]),
     (
         "-p {taken} --log-format json",

@@ -2,12 +2,11 @@
 //!
 //! The rules are functions of `guira_tests::tidy`; the second half feeds each of them what it must refuse.
 
-use guira_tests::server::{guira, workspace};
+use guira_tests::server::{guira, own_directory, workspace};
 use guira_tests::tidy::{
     BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, WORDS_MAX, check_document, check_edges,
     check_english, check_length, check_mentions, check_references, check_rust, check_words,
 };
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -144,33 +143,44 @@ fn nothing_names_a_place_of_one_machine() {
 }
 
 #[test]
-fn each_flag_is_documented() {
-    let help = Command::new(guira()).args(["serve", "--help"]).output().unwrap();
-    let help = String::from_utf8_lossy(&help.stdout).into_owned();
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let flags: BTreeSet<&str> = help
-        .split(|c: char| !is_part(c))
-        .filter(|word| word.starts_with("--") && word.len() > 3)
-        .collect();
-    assert!(flags.len() > 15, "the help names {} long flags: {help}", flags.len());
-    let path = "docs/operations.md";
-    let text = fs::read_to_string(workspace().join(path)).unwrap();
-    expect_none(&check_mentions(path, &text, flags));
+fn the_reference_is_what_the_program_writes() {
+    let dir = own_directory();
+    let written = Command::new(guira()).args(["generate", "reference"]).arg(&dir).status().unwrap();
+    assert!(written.success());
+    let mut pages = 0;
+    for page in fs::read_dir(&dir).unwrap() {
+        let name = page.unwrap().file_name();
+        let made = fs::read_to_string(dir.join(&name)).unwrap();
+        let there = fs::read_to_string(workspace().join("docs/reference").join(&name));
+        let there = there.unwrap_or_default();
+        let wrong = made.lines().zip(there.lines()).find(|(is, says)| is != says);
+        assert!(
+            made == there,
+            "{name:?} differs: run `guira generate reference docs/reference`: {wrong:?}"
+        );
+        pages += 1;
+    }
+    assert_eq!(pages, 6);
+    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn the_tables_of_flags_are_those_of_the_program() {
-    let options = Command::new(guira()).args(["generate", "options"]).output().unwrap();
-    let options = String::from_utf8(options.stdout).unwrap();
-    assert!(options.contains("| `-m`, `--memory-limit` | 64 |"), "{options}");
-    let text = fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
-    let (_, behind) = text.split_once("<!-- guira generate options -->\n").expect("it has a mark");
-    let (tables, _) = behind.split_once("<!-- end -->").expect("it has an end");
-    let wrong = options.trim().lines().zip(tables.trim().lines()).find(|(is, says)| is != says);
-    assert!(
-        options.trim() == tables.trim(),
-        "replace the tables by what `guira generate options` prints: {wrong:?}"
-    );
+fn no_table_of_flags_is_written_by_hand() {
+    let files = files();
+    let by_hand = files.iter().filter(|(p, _)| {
+        ends_with(p, "md") && p.starts_with("docs/") && !p.starts_with("docs/reference/")
+    });
+    for (path, text) in by_hand {
+        for head in [
+            "| flag | default |",
+            "| `-o` setting |",
+            "| signal |",
+            "| exit code |",
+            "| `stats` line |",
+        ] {
+            assert!(!text.contains(head), "{path}: {head} belongs to docs/reference");
+        }
+    }
 }
 
 #[test]
@@ -180,7 +190,7 @@ fn each_stat_is_documented() {
     let stats = server.connect().ask("stats");
     let names: Vec<&str> = stats.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     assert!(names.len() > 40, "{stats}");
-    let path = "docs/operations.md";
+    let path = "docs/reference/statistics.md";
     let text = fs::read_to_string(workspace().join(path)).unwrap();
     expect_none(&check_mentions(path, &text, names));
 }

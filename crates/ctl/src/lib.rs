@@ -29,6 +29,17 @@ use trouble::Trouble;
 /// The exit code of a command line that can't be read.
 pub const USAGE: u8 = 2;
 
+/// Each exit code, and when, for the documentation.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (0, "done"),
+    (1, "the key is not there, or its value was not stored"),
+    (USAGE, "a mistake on the command line"),
+    (FAILURE, "the server fails, or none answers"),
+];
+
+/// The exit code of what could not be done.
+pub(crate) const FAILURE: u8 = 3;
+
 /// Each command's name, what it is about, the arguments it takes, and what it does.
 macro_rules! commands {
     ($($name:literal, $args:ty, $does:path, $about:literal;)*) => {

@@ -5,7 +5,7 @@ use std::io;
 
 use guira_client::{Address, Failure, Outcome};
 
-use crate::USAGE;
+use crate::{FAILURE, USAGE};
 
 /// Why a command did not end with 0.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Trouble {
             _ if self.is_enough() => 0,
             Trouble::Not(_) => 1,
             Trouble::Usage(_) | Trouble::Arguments(_) => USAGE,
-            Trouble::Failed(..) | Trouble::Stream(..) | Trouble::Runtime(_) => 3,
+            Trouble::Failed(..) | Trouble::Stream(..) | Trouble::Runtime(_) => FAILURE,
         }
     }
 

@@ -1,18 +1,18 @@
-//! `guira generate`: man pages, shell completions, the lists of statistics, flags and fields, made from the tables
-//! that the program itself runs by.
+//! `guira generate`: man pages, shell completions and the reference, made from the tables that the program itself runs
+//! by.
 
+use crate::reference;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
-use guira_serve::Meaning;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
     Command::new("generate")
-        .about("Write man pages, shell completions, or lists of statistics, flags or fields")
+        .about("Write man pages, shell completions, or the pages of docs/reference")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
@@ -25,14 +25,10 @@ pub(crate) fn command() -> Command {
                 .about("Print the completions for a shell")
                 .arg(Arg::new("shell").required(true).value_parser(value_parser!(Shell))),
         )
-        .subcommand(Command::new("stats").about("Print what each statistic means, in Markdown"))
         .subcommand(
-            Command::new("options")
-                .about("Print the flags and -o settings of guira serve, in Markdown"),
-        )
-        .subcommand(
-            Command::new("route-fields")
-                .about("Print the fields of each type of route, in Markdown"),
+            Command::new("reference")
+                .about("Write the pages of docs/reference into a directory")
+                .arg(Arg::new("directory").required(true).value_parser(value_parser!(PathBuf))),
         )
 }
 
@@ -43,6 +39,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
             let directory: &PathBuf = matches.get_one("directory").context("no directory")?;
             man_pages(directory)
         }
+        Some(("reference", matches)) => {
+            let directory: &PathBuf = matches.get_one("directory").context("no directory")?;
+            reference::write(directory)
+        }
         Some(("completions", matches)) => {
             let shell: &Shell = matches.get_one("shell").context("no shell")?;
             let mut script = Vec::new();
@@ -50,35 +50,19 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<()> {
             print!("{}", String::from_utf8_lossy(&script));
             Ok(())
         }
-        Some(("stats", _)) => {
-            println!("| name | meaning | metric |\n|---|---|---|");
-            for Meaning { name, meaning, metric } in guira_serve::stat_meanings() {
-                let metric = metric.map(|(name, kind)| format!("`{name}` {kind}"));
-                let metric = metric.unwrap_or_default();
-                println!("| `{name}` | {meaning} | {metric} |");
-            }
-            Ok(())
-        }
-        Some(("options", _)) => {
-            print!("{}\n{}", flags(crate::commands::serve()), guira_serve::suboptions_markdown());
-            Ok(())
-        }
-        Some(("route-fields", _)) => {
-            print!("{}", guira_route::field_tables());
-            Ok(())
-        }
         _ => Ok(()),
     }
 }
 
 /// A command's flags as a table.
-fn flags(mut command: Command) -> String {
+pub(crate) fn flags(mut command: Command) -> String {
     command.build();
     let mut text = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
         let short = arg.get_short().map(|short| format!("`-{short}`"));
         let long = arg.get_long().map(|long| format!("`--{long}`"));
-        let names: Vec<String> = short.into_iter().chain(long).collect();
+        let place = arg.is_positional().then(|| format!("`{arg}`"));
+        let names: Vec<String> = short.into_iter().chain(long).chain(place).collect();
         let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
         let is_switch = !arg.get_action().takes_values();
         let default = defaults.filter(|_| !is_switch).collect::<Vec<_>>().join(" ");

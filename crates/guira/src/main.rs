@@ -7,6 +7,7 @@
 
 mod commands;
 mod generate;
+mod reference;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Command, FromArgMatches};

@@ -19,6 +19,11 @@ pub enum Format {
     Journald,
 }
 
+impl Format {
+    /// What [`Format::from_str`] reads.
+    pub const NAMES: [&str; 3] = ["text", "json", "journald"];
+}
+
 impl FromStr for Format {
     type Err = String;
 

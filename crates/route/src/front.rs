@@ -69,7 +69,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub use replay::{command as replay_command, run as replay};
+pub use replay::{EXIT_CODES as REPLAY_EXIT_CODES, command as replay_command, run as replay};
 
 use crate::config::shape::schema;
 use configuration::{Loaded, adopt};
@@ -353,6 +353,44 @@ fn raise_descriptor_limit() {
     // If not, there are fewer connections.
     let _ = setrlimit(Resource::Nofile, limit);
 }
+
+/// Each exit code of a router, and when, for the documentation.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (
+        0,
+        "ended by a signal or by `shutdown`; the configuration is good (`--validate-config`, `explain`)",
+    ),
+    (1, "an unknown flag, or a value that can't be read, such as a number with letters"),
+    (
+        TRANSIENT,
+        "the configuration can't be read, and no last good one of the same source is kept (`--validate-config` and \
+         `explain` use none)",
+    ),
+    (
+        UNRECOVERABLE,
+        "the configuration is bad, and no last good one of the same source is kept; or something else that won't do \
+         next time either: another flag's value, its file, a port that another program has",
+    ),
+];
+
+/// Each exit code of `guira route convert`, and when.
+pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
+    (0, "the configuration is printed"),
+    (1, "no file is named"),
+    (UNRECOVERABLE, "the file can't be read, or has what can't be kept"),
+];
+
+/// Each signal and what a router does, for the documentation.
+pub const SIGNALS: [(&str, &str); 2] = [
+    (
+        "SIGTERM, SIGINT, SIGUSR1",
+        "ends gracefully: no new connections, requests under way are answered",
+    ),
+    (
+        "SIGHUP",
+        "reads the configuration, the users of `--auth-file` and the certificates again; a bad file changes nothing",
+    ),
+];
 
 /// How long clients wait at most for deletes that are left from before.
 const START_WAIT: Duration = Duration::from_secs(5);

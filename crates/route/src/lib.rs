@@ -27,7 +27,10 @@ pub use config::{Config, ConfigError, Sources};
 pub use context::Context;
 pub use counters::{Counter, Counters};
 pub use destinations::{Destination, Destinations};
-pub use front::{command, replay, replay_command, run};
+pub use front::{
+    CONVERT_EXIT_CODES, EXIT_CODES, REPLAY_EXIT_CODES, SIGNALS, command, replay, replay_command,
+    run,
+};
 pub use route::failover::LeaseTokens;
 pub use route::shadow::ShadowTokens;
 pub use route::{BoxFuture, Route};

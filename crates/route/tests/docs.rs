@@ -39,19 +39,6 @@ impl Sources for Leaves {
     }
 }
 
-/// `guira generate route-fields` prints the table as it has to be.
-#[test]
-fn the_table_of_fields_is_that_of_the_declarations() {
-    let (_, table) = DOCS.split_once("<!-- guira generate route-fields -->\n\n").unwrap();
-    let (table, _) = table.split_once("## Not there").unwrap();
-    for (line, (there, wanted)) in
-        table.lines().zip(guira_route::field_tables().lines()).enumerate()
-    {
-        assert_eq!(there, wanted, "line {line} of the table");
-    }
-    assert_eq!(table, guira_route::field_tables());
-}
-
 #[tokio::test]
 async fn each_example_is_a_configuration_and_each_type_has_one() {
     let mut examples =

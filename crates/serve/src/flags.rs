@@ -8,10 +8,11 @@
 //! `Settings` with a sentence of their own: "unknown flag" would send the reader to the wrong place.
 
 use crate::settings::suboptions_help;
-use clap::builder::PossibleValuesParser;
-use clap::{ArgAction, Args};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, ArgAction, Args, Command};
 use guira_cache::{Eviction, IndexKind};
 use guira_log::Format;
+use std::ffi::OsStr;
 
 /// The flags of `guira serve`, as typed.
 #[derive(Args, Clone, Debug, Default)]
@@ -63,6 +64,7 @@ pub struct Flags {
 
     /// How memory is cut into chunks.
     #[arg(long, value_name = "NAME", help = SLABS_HELP)]
+    #[arg(value_parser = PossibleValuesParser::new(["fine", "memcached"]))]
     pub slabs: Option<String>,
 
     /// Which index finds the items: cuckoo is the smallest, chained the fastest to write
@@ -91,7 +93,7 @@ pub struct Flags {
     pub listen_backlog: i64,
 
     /// Protocol: auto (the default: a connection's first byte decides), ascii or binary
-    #[arg(short = 'B', long, value_name = "NAME")]
+    #[arg(short = 'B', long, value_name = "NAME", value_parser = ProtocolName)]
     pub protocol: Option<String>,
 
     /// Largest item: bytes, or with a unit; 1k to 1g, at most half of -m
@@ -167,6 +169,7 @@ pub struct Flags {
 
     /// What a line on standard error looks like: text, json, or journald (a priority, then the message)
     #[arg(long, value_name = "FORMAT", default_value_t)]
+    #[arg(value_parser = PossibleValuesParser::new(Format::NAMES).try_map(|name| name.parse::<Format>()))]
     pub log_format: Format,
 
     /// Print the licence and exit
@@ -206,6 +209,28 @@ pub struct AbsentFlags {
 const SASL_HELP: &str = "\
 Demand a login over the binary protocol; passwords come from the file of user:password lines that \
 MEMCACHED_SASL_PWDB in the environment names, and from -Y's";
+
+/// The values of `-B`, for completions. Others get as far as [`crate::Settings`], which refuses them as memcached does:
+/// with its sentence, and its exit code.
+#[derive(Clone)]
+struct ProtocolName;
+
+impl TypedValueParser for ProtocolName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(["auto", "ascii", "binary"].into_iter().map(PossibleValue::new)))
+    }
+}
 
 /// The help of `--eviction`, apart as that of `-S`.
 const EVICTION_HELP: &str =

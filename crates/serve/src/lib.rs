@@ -60,11 +60,12 @@ mod watch;
 mod worker;
 
 pub use flags::{AbsentFlags, Flags};
-pub use server::run;
+pub use metrics::metric_meanings;
+pub use server::{SIGNALS, run};
 pub use settings::suboptions_markdown;
 pub use settings::{
-    Address, ClientCerts, Extended, Host, KeyFormat, Listen, Protocol, Refusal, Settings,
-    TlsSettings, Verify,
+    Address, ClientCerts, EXIT_CODES, Extended, Host, KeyFormat, Listen, Protocol, Refusal,
+    Settings, TlsSettings, Verify,
 };
-pub use stats::{Meaning, stat_meanings};
+pub use stats::{Meaning, stat_meanings, stat_tables};
 pub use version::MEMCACHED_VERSION;

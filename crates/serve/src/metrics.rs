@@ -18,6 +18,7 @@ use crate::version::{GUIRA_VERSION, VERSION};
 use exposition::Exposition;
 use guira_cache::{ClassCounter, Counter};
 use rustix::process::{Resource, getrlimit};
+use std::collections::BTreeMap;
 
 /// The body of a scrape.
 pub(crate) fn expose(shared: &Shared) -> String {
@@ -39,6 +40,21 @@ pub(crate) fn expose(shared: &Shared) -> String {
     });
     histograms(shared, &mut all);
     all.into_text()
+}
+
+/// Each family of a scrape, its type, and what it means, for the documentation.
+pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)> {
+    let settings = SETTINGS.iter().map(|(rows, _)| *rows);
+    let tables = [STATS, OWN, SLABS_ALL, ALONE, ITEMS, SLABS, SLABS_ALONE].into_iter();
+    let mut families = BTreeMap::new();
+    for row in tables.chain(settings).flatten() {
+        if let Some(metric) = &row.metric {
+            let help = exposition::help(metric.name, row.meaning);
+            families.entry(metric.name).or_insert((metric.kind.name(), help));
+        }
+    }
+    families.extend([LATENCY, VALUES, EVICTED].map(|(name, help)| (name, ("histogram", help))));
+    families
 }
 
 fn histograms(shared: &Shared, all: &mut Exposition) {

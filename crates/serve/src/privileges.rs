@@ -127,7 +127,7 @@ fn system(message: &str) -> Refusal {
 }
 
 /// There is no such user (`EX_NOUSER`).
-const EXIT_NO_USER: u8 = 67;
+pub(crate) const EXIT_NO_USER: u8 = 67;
 
 #[cfg(test)]
 mod tests {

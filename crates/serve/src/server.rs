@@ -1,11 +1,5 @@
-//! Starting, waiting for signals, stopping.
-//!
-//! | signal | what it does |
-//! |---|---|
-//! | SIGINT, SIGTERM | ends the process at once, exit code 0; with `-e` as SIGUSR1 does |
-//! | SIGUSR1 | no new connections; requests under way are answered; ends when all are, or after [`GRACE`] |
-//! | SIGHUP | reads the users of `-Y` and the certificates again |
-//! | SIGUSR2, SIGPIPE | ignored |
+//! Starting, waiting for signals, stopping. [`SIGNALS`] says what each signal does; SIGPIPE is ignored, and a graceful end
+//! waits for requests under way for [`GRACE`] at most.
 
 use crate::allowance::Allowance;
 use crate::auth::Auth;
@@ -42,6 +36,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// Each signal and what a server does, for the documentation.
+pub const SIGNALS: [(&str, &str); 4] = [
+    ("SIGTERM, SIGINT", "ends at once, exit code 0; with `-e` as SIGUSR1"),
+    ("SIGUSR1", "ends gracefully: no new connections, requests under way are answered"),
+    (
+        "SIGHUP",
+        "reads the users of `-Y` and the certificates again, and says which; a corrupt file changes nothing",
+    ),
+    ("SIGUSR2", "ignored (memcached ends)"),
+];
 
 /// Serves as `settings` say until a signal ends it. `name` is what the process is to be called (the
 /// name it was started by: health checks look for `memcached`).

@@ -23,6 +23,7 @@ pub(crate) use suboption::{Shown, all as suboptions, help as suboptions_help};
 pub use tls::{KeyFormat, TlsSettings, Verify};
 
 use crate::flags::Flags;
+use crate::privileges::EXIT_NO_USER;
 use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
 use guira_log::Format;
 use size::{GB, MB};
@@ -164,6 +165,25 @@ pub(crate) const EXIT_VALUE: u8 = 1;
 /// The operating system refused (`EX_OSERR`).
 pub(crate) const EXIT_SYSTEM: u8 = 71;
 
+/// Each exit code of a server, and when, for the documentation.
+pub const EXIT_CODES: [(u8, &str); 5] = [
+    (
+        0,
+        "ended by a signal or by `shutdown`; the successor serves; nothing more was asked than to print",
+    ),
+    (EXIT_VALUE, "an unknown flag, or a value that can't be read, such as the file of `-Y`"),
+    (
+        EXIT_USAGE,
+        "flags that don't go together, a port or a size of items that can't be, a certificate or a key that can't be used",
+    ),
+    (EXIT_NO_USER, "there is no user of the name that `-u` gives"),
+    (
+        EXIT_SYSTEM,
+        "the system refuses: a port that another program has, an address or a name that isn't there, memory, a memory \
+         file, a pid file",
+    ),
+];
+
 impl Refusal {
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Refusal {
         Refusal { message: message.into(), code }
@@ -208,7 +228,7 @@ impl Settings {
             index: index(&flags.index)?,
             evictions: !flags.disable_evictions,
             eviction: eviction(flags.eviction.as_deref(), extended.is_modern)?,
-            slabs: slabs(flags, item_bytes_max, &extended)?,
+            slabs: slabs(flags, item_bytes_max, &extended),
             connections_max: positive(
                 flags.conn_limit,
                 "Maximum connections must be greater than 0 (-c)",
@@ -422,16 +442,15 @@ fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
     u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
 }
 
-fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Result<Slabs, Refusal> {
+fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Slabs {
     // The head of the largest chained item must have room for the locations of its links.
     let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
     let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
     // Who asks for memcached 1.4 gets its classes as well.
     let default = if extended.is_modern { "fine" } else { "memcached" };
     match flags.slabs.as_deref().unwrap_or(default) {
-        "fine" => Ok(Slabs::Fine),
-        "memcached" => Ok(Slabs::Memcached { chunk_bytes_max }),
-        other => Err(value(&format!("--slabs: {other:?} is neither fine nor memcached"))),
+        "fine" => Slabs::Fine,
+        _ => Slabs::Memcached { chunk_bytes_max },
     }
 }
 

@@ -34,11 +34,29 @@ pub struct Meaning {
 
 /// Every line of `stats`, then of `stats guira`, for the documentation.
 pub fn stat_meanings() -> impl Iterator<Item = Meaning> {
-    STATS.iter().chain(OWN).map(|row| Meaning {
+    STATS.iter().chain(OWN).map(meaning)
+}
+
+/// Each kind of `stats` with its lines, for the documentation.
+pub fn stat_tables() -> Vec<(&'static str, Vec<Meaning>)> {
+    let settings = SETTINGS.iter().flat_map(|(rows, _)| *rows);
+    let of = |rows: &'static [Row]| rows.iter().map(meaning).collect();
+    vec![
+        ("stats", of(STATS)),
+        ("stats guira", of(OWN)),
+        ("stats items", of(ITEMS)),
+        ("stats slabs", SLABS.iter().chain(SLABS_ALL).map(meaning).collect()),
+        ("stats settings", settings.map(meaning).collect()),
+    ]
+}
+
+fn meaning(row: &Row) -> Meaning {
+    let metric = row.metric.as_ref();
+    Meaning {
         name: row.name,
         meaning: row.meaning,
-        metric: row.metric.as_ref().map(|metric| (metric.sample(None), metric.kind.name())),
-    })
+        metric: metric.map(|metric| (metric.sample(None), metric.kind.name())),
+    }
 }
 
 /// Answers `stats`.

@@ -7,6 +7,7 @@
 
 mod table;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use guira_log::Format;
@@ -107,7 +108,10 @@ fn argument(flag: &'static Flag) -> Arg {
         }
         Kind::Size => arg.value_name("SIZE").value_parser(size),
         Kind::Text => arg.value_name("TEXT").allow_hyphen_values(true),
-        Kind::Format => arg.value_name("FORMAT").value_parser(clap::value_parser!(Format)),
+        Kind::Format => {
+            let names = PossibleValuesParser::new(Format::NAMES);
+            arg.value_name("FORMAT").value_parser(names.try_map(|name| name.parse::<Format>()))
+        }
     }
 }
 

@@ -249,3 +249,10 @@ fn put_away(file: &Path) {
 
 /// Files are left to a router that holds them.
 const LEFT: u8 = 2;
+
+/// Each exit code of `guira replay`, and when, for the documentation.
+pub const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "no deletes wait any more, of those that were asked for"),
+    (1, "some could not be read or sent: they wait, and a sentence says why"),
+    (LEFT, "some are left to a router that runs: it writes or sends them itself"),
+];

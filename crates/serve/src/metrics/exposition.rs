@@ -81,7 +81,7 @@ impl Exposition {
 }
 
 /// A family's help: a row's meaning, unless several rows share the family.
-fn help(name: &str, meaning: &'static str) -> &'static str {
+pub(super) fn help(name: &str, meaning: &'static str) -> &'static str {
     SHARED.iter().find(|(family, _)| *family == name).map_or(meaning, |(_, help)| help)
 }
 

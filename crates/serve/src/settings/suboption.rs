@@ -1,9 +1,9 @@
-//! One setting of `-o`: declared once, as a row of a table. What `-o` accepts, `--help`, the man page, the tables of
-//! docs/operations.md and the lines of `stats settings` follow from the rows.
+//! One setting of `-o`: declared once, as a row of a table. What `-o` accepts, `--help`, the man page, docs/reference/options.md
+//! and the lines of `stats settings` follow from the rows.
 //!
 //! A new setting is a field of [`Extended`] and a row of [`WORKING`] (`suboption/working.rs`), or of [`INERT`]
 //! (`suboption/inert.rs`) if it is accepted for memcached's sake and does nothing. Then
-//! `guira generate options` prints what belongs into docs/operations.md; a test compares them.
+//! `guira generate reference docs/reference` writes the pages anew; a test compares them.
 //!
 //! # Invariants
 //! 1. A row's default is the field's: applying `NAME=DEFAULT` changes nothing. A test does so.

@@ -152,7 +152,7 @@ fn memory_is_cut_finely_at_every_size_unless_memcacheds_classes_are_asked_for() 
         assert_eq!(parse(line).expect(line).slabs == Slabs::Fine, is_fine, "{line}");
     }
     let refusal = parse("--slabs auto").unwrap_err();
-    assert!(refusal.message.contains("neither fine nor memcached"), "{refusal}");
+    assert!(refusal.message.contains("[possible values: fine, memcached]"), "{refusal}");
 }
 
 #[test]
