@@ -199,7 +199,9 @@ impl<'s> Worker<'s> {
             }
         }
         self.events = events;
-        self.serve_at_hand(unfinished);
+        if !unfinished.is_empty() {
+            self.serve_at_hand(unfinished);
+        }
         if handshakes + costly > 0 {
             self.go_on(handshakes, costly);
         }

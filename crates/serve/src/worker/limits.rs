@@ -26,7 +26,6 @@ impl Worker<'_> {
 
     /// Goes on with those who have requests at hand, in their order. Those whom this turn has no work left for come first
     /// in the next.
-    #[inline]
     pub(super) fn serve_at_hand(&mut self, mut at_hand: Vec<usize>) {
         let mut served = 0;
         while served < at_hand.len() && self.work_left.get() > 0 {
