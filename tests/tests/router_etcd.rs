@@ -223,7 +223,7 @@ fn clients_are_served_while_etcd_is_silent_and_a_signal_ends_the_router() {
     assert_eq!(router.connect().get("k").as_deref(), Some(&b"0"[..]));
     send_signal(etcd.child.id(), Signal::STOP);
     router.signal(Signal::HUP);
-    within(30, "the signal is seen", || router.said().contains("were read again"));
+    within(30, "the signal is seen", || router.said().contains("SIGHUP: "));
     assert_eq!(router.connect().get("k").as_deref(), Some(&b"0"[..]), "who comes is served");
     assert!(!router.said().contains("Can not read config"), "it waits for etcd: {}", router.said());
     within(30, "the reload failed", || router.said().contains("Can not read config"));

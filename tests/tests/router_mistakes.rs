@@ -141,7 +141,7 @@ fn http_takes_the_addresses_that_serve_takes() {
     drop(router);
     let bad = ["--config", &config, "-p", "0", "--config-dump-root", "", "--http", "99999"];
     let done = route(&bad);
-    assert!(text(&done.stderr).contains("--http 99999: write a port"), "{done:?}");
+    assert!(text(&done.stderr).contains("--http 99999: a port is a number"), "{done:?}");
 }
 
 #[test]

@@ -338,6 +338,7 @@ async fn until_told(
             _ = user.recv() => return Ok(()),
             () = shared.stop.notified() => return Ok(()),
             _ = hang_up.recv() => {
+                tracing::info!("SIGHUP: the configuration is being read again");
                 shared.refresh_credentials();
                 reload.notify_one();
             }
