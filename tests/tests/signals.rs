@@ -109,11 +109,12 @@ fn binary_logins_without_users_are_warned_of() {
 /// `-p 0` turned UDP off too; memcached serves it.
 #[test]
 fn without_tcp_udp_is_served_and_without_both_it_is_said_that_nobody_can_come() {
-    let http = free_port();
-    let text = http.to_string();
     let start = |udp: &str| {
+        let http = free_port();
+        let text = http.to_string();
         let flags = ["-l", "127.0.0.1", "-p", "0", "-U", udp, "--http", &text];
-        Server::start_at(Program::Guira, &flags, Address::Tcp(http)).expect("it starts")
+        let started = Server::start_at(Program::Guira, &flags, Address::Tcp(http));
+        started.unwrap_or_else(|refused| panic!("it did not start: {refused:?}"))
     };
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let udp = free_port();
