@@ -395,6 +395,7 @@ fn a_mark_is_not_written_through_a_link_that_somebody_laid() {
     fs::write(&victim.0, "important").expect("it works");
     let cache = place.cache(0, &config);
     let draft = place.0.with_extension("meta.tmp");
+    fs::remove_file(&draft).expect("it is reserved at the start");
     std::os::unix::fs::symlink(&victim.0, &draft).expect("it works");
     cache.stop(START_S, UNIX_S).expect("it stops");
     assert_eq!(fs::read_to_string(&victim.0).expect("it works"), "important");

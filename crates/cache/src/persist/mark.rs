@@ -15,7 +15,7 @@ use super::head::LAYOUT;
 use super::{file, steps};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What a clean stop leaves.
@@ -57,7 +57,12 @@ impl Mark {
         file.write_all_at(text.as_bytes(), 0)?;
         file.set_len(text.len() as u64)?;
         file.sync_all()?;
-        fs::rename(draft_path(memory), path(memory))
+        let (draft, ours) = (draft_path(memory), file.metadata()?);
+        let there = fs::symlink_metadata(&draft)?;
+        if (there.dev(), there.ino()) != (ours.dev(), ours.ino()) {
+            return Err(io::Error::other("the draft was replaced"));
+        }
+        fs::rename(draft, path(memory))
     }
 
     /// Removes the mark beside `memory`, if there is one, for good: it won't be back after a crash of the machine.
