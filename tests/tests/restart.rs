@@ -72,6 +72,29 @@ fn items_are_there_again_after_each_way_to_stop_and_after_a_kill() {
 }
 
 #[test]
+fn clients_that_never_finish_do_not_keep_a_stop_from_being_clean() {
+    let large = [b"set large 0 0 900000\r\n", &vec![b'x'; 900_000][..], b"\r\n"].concat();
+    let unread = [large, b"get large\r\n".repeat(100)].concat();
+    for size in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let memory = Memory::new();
+        let mut server = memory.start(size);
+        assert_eq!(server.connect().set("k", b"v"), "STORED\r\n");
+        let said: [&[u8]; 3] = [b"set half 0 0 100000\r\nabc", b"get hal", &unread];
+        let _stalled = said.map(|words| {
+            let mut client = server.connect();
+            client.send(words);
+            client
+        });
+        let is_stored = || server.connect().get("large").is_some();
+        eventually("all of it has come", is_stored);
+        end(&mut server, Signal::TERM);
+        assert!(!server.said().contains("could not be marked"), "{}", server.said());
+        let server = memory.start(size);
+        eventually("it says so", || server.said().contains("2 items kept after a clean stop"));
+    }
+}
+
+#[test]
 fn a_file_in_use_and_a_mark_that_nobody_wrote_are_refused() {
     let memory = Memory::new();
     let path = memory.path();

@@ -68,8 +68,8 @@ pub(crate) struct Worker<'s> {
     turns: u32,
     sample: Option<Sample<'s>>,
     is_stopping: bool,
-    /// Once it stops: until when connections that are new may ask.
-    first_words_until_ms: Option<u64>,
+    /// Once it stops: when it closes more connections, and which.
+    closes: Option<(u64, Closes)>,
     /// The second of the last search for idle connections.
     searched_idle_s: u32,
     /// Connections whose handshakes go on in a later turn.
@@ -138,7 +138,7 @@ impl<'s> Worker<'s> {
             turns: 0,
             sample: None,
             is_stopping: false,
-            first_words_until_ms: None,
+            closes: None,
             searched_idle_s: 0,
             shaking: PutOff::new(HANDSHAKES_A_TURN),
             costly: PutOff::new(COSTLY_A_TURN),
@@ -210,7 +210,7 @@ impl<'s> Worker<'s> {
         }
         self.close_idle();
         self.close_half_open();
-        self.close_silent();
+        self.close_more();
         Ok(())
     }
 
@@ -496,16 +496,22 @@ impl<'s> Worker<'s> {
         self.is_stopping = true;
         self.datagrams.clear();
         self.welcome();
-        self.first_words_until_ms = Some(clock_ms() + FIRST_WORDS_MS);
+        self.closes = Some((clock_ms() + FIRST_WORDS_MS, Closes::Silent));
         let now = self.now;
         self.close_if(|connection| connection.is_idle() && !connection.may_ask_yet(now));
         Ok(())
     }
 
-    /// Closes those that have connected before the stop and said nothing since.
-    fn close_silent(&mut self) {
-        if self.first_words_until_ms.take_if(|until| *until <= clock_ms()).is_some() {
-            self.close_if(Connection::is_idle);
+    /// Closes those that have connected before the stop and said nothing since; later all that are left: a client that
+    /// never ends its request, or never reads, must not keep the server from stopping cleanly.
+    fn close_more(&mut self) {
+        match self.closes.take_if(|(due_ms, _)| *due_ms <= clock_ms()) {
+            None => {}
+            Some((due_ms, Closes::Silent)) => {
+                self.close_if(Connection::is_idle);
+                self.closes = Some((due_ms + LAST_WORDS_MS, Closes::All));
+            }
+            Some((_, Closes::All)) => self.close_if(|_| true),
         }
     }
 
@@ -550,6 +556,13 @@ impl<'s> Worker<'s> {
     }
 }
 
+/// Which connections a stop closes next.
+#[derive(Clone, Copy)]
+enum Closes {
+    Silent,
+    All,
+}
+
 /// How long a worker may wait for its next events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Patience {
@@ -564,6 +577,8 @@ fn place_of(data: u64) -> usize {
 
 /// How long a connection that is new when the server stops has for its first request.
 const FIRST_WORDS_MS: u64 = 500;
+/// How long after that a request under way has. Both together are less than the server waits for its workers.
+const LAST_WORDS_MS: u64 = 3000;
 /// Handshakes that go on in one turn.
 const HANDSHAKES_A_TURN: usize = 4;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
