@@ -197,11 +197,16 @@ impl Drop for Arena {
 /// The system doesn't say what is mapped.
 pub fn release_code() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
-    let pages = File::open("/proc/self/pagemap")?;
-    for mapped in maps.lines().filter_map(Mapped::read) {
-        if mapped.is_of_a_file() && mapped.is_as_in_the_file(&pages).unwrap_or(false) {
-            mapping::release_file(mapped.start, mapped.bytes);
-        }
+    // A process that has given up root may not read it.
+    let pages = File::open("/proc/self/pagemap").ok();
+    let may_go = |it: &Mapped<'_>| match &pages {
+        Some(pages) => it.is_of_a_file() && it.is_as_in_the_file(pages).unwrap_or(false),
+        None => it.is_of_a_file() && (it.is_code() || it.is_first()),
+    };
+    // All at once, at the end: what finds them out is code as well.
+    let go: Vec<_> = maps.lines().filter_map(Mapped::read).filter(may_go).collect();
+    for mapped in go {
+        mapping::release_file(mapped.start, mapped.bytes);
     }
     Ok(())
 }
@@ -211,6 +216,7 @@ struct Mapped<'l> {
     start: usize,
     bytes: usize,
     rights: &'l str,
+    offset: &'l str,
     path: &'l str,
 }
 
@@ -221,14 +227,24 @@ impl Mapped<'_> {
         let (start, end) = fields.next()?.split_once('-')?;
         let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16));
         let (start, end) = (start.ok()?, end.ok()?);
-        let rights = fields.next()?;
-        let path = fields.nth(3)?.trim_start();
-        Some(Mapped { start, bytes: end.checked_sub(start)?, rights, path })
+        let (rights, offset) = (fields.next()?, fields.next()?);
+        let path = fields.nth(2)?.trim_start();
+        Some(Mapped { start, bytes: end.checked_sub(start)?, rights, offset, path })
     }
 
     /// Whether it is code or constants of the program or of a library: nobody may write there now.
     fn is_of_a_file(&self) -> bool {
         ["r-xp", "r--p"].contains(&self.rights) && self.path.starts_with('/')
+    }
+
+    fn is_code(&self) -> bool {
+        self.rights == "r-xp"
+    }
+
+    /// Whether it is what comes before the code in its file: constants, and what the loader reads. The tables that the
+    /// loader writes come behind the code.
+    fn is_first(&self) -> bool {
+        self.rights == "r--p" && self.offset == "00000000"
     }
 
     /// Whether no page differs from the file's. The loader writes tables and then protects them: such pages are the
@@ -332,8 +348,8 @@ mod mapping {
     /// Lets go of a mapping of code, or of the program's constants.
     pub(super) fn release_file(start: usize, bytes: usize) {
         let start = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: nobody may write there, and no page is the process's own (the caller asked the system): there is no page
-        // that would not read the same from the file. Refusal leaves them resident, which is no error.
+        // SAFETY: nobody may write there, and no page is the process's own (the caller asked the system; or it is code, which
+        // is position independent, or comes before it, where the loader writes nothing): each page reads the same from the file. Refusal leaves them resident, which is no error.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 
