@@ -199,10 +199,11 @@ pub fn release_code() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     // A process that has given up root may not read it.
     let pages = File::open("/proc/self/pagemap").ok();
-    let may_go = |it: &Mapped<'_>| match &pages {
-        Some(pages) => it.is_of_a_file() && it.is_as_in_the_file(pages).unwrap_or(false),
-        None => it.is_of_a_file() && (it.is_code() || it.is_first()),
+    let is_unwritten = |it: &Mapped<'_>| match &pages {
+        Some(pages) => it.is_as_in_the_file(pages).unwrap_or(false),
+        None => it.is_code() || it.is_first(),
     };
+    let may_go = |it: &Mapped<'_>| it.is_of_a_file() && is_unwritten(it);
     // All at once, at the end: what finds them out is code as well.
     let go: Vec<_> = maps.lines().filter_map(Mapped::read).filter(may_go).collect();
     for mapped in go {
@@ -237,6 +238,7 @@ impl Mapped<'_> {
         ["r-xp", "r--p"].contains(&self.rights) && self.path.starts_with('/')
     }
 
+    /// Whether it is code, which is position independent: the loader writes nothing there.
     fn is_code(&self) -> bool {
         self.rights == "r-xp"
     }
@@ -349,7 +351,8 @@ mod mapping {
     pub(super) fn release_file(start: usize, bytes: usize) {
         let start = std::ptr::with_exposed_provenance_mut(start);
         // SAFETY: nobody may write there, and no page is the process's own (the caller asked the system; or it is code, which
-        // is position independent, or comes before it, where the loader writes nothing): each page reads the same from the file. Refusal leaves them resident, which is no error.
+        // is position independent, or comes before it, where the loader writes nothing): each page reads the same from
+        // the file. Refusal leaves them resident, which is no error.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
 
