@@ -441,6 +441,45 @@ fn long_values_that_pass_leave_no_memory_behind() {
     assert!(peak_bytes(&router) < most, "{} of {most} bytes", peak_bytes(&router));
 }
 
+/// A server that refuses each value before it has read it, and reads no more of it until `reads` is set.
+fn refusing(reads: &Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let reads = Arc::clone(reads);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let reads = Arc::clone(&reads);
+            thread::spawn(move || {
+                stream.read_exact(&mut [0; 4])?;
+                stream.write_all(b"SERVER_ERROR object too large for cache\r\n")?;
+                while !reads.load(Relaxed) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                std::io::copy(&mut stream, &mut std::io::sink())
+            });
+        }
+    });
+    port
+}
+
+/// On nobody's account, they came on top of the budget: one for each connection with a server.
+#[test]
+fn a_value_that_was_refused_is_charged_until_the_server_has_read_it() {
+    const LONG: usize = 30 << 20;
+    let reads = Arc::new(AtomicBool::new(false));
+    let router = router(refusing(&reads), &["-t", "60000"]);
+    let mut client = router.connect();
+    assert_eq!(client.set("k", &vec![b'x'; LONG]), "SERVER_ERROR object too large for cache\r\n");
+    let mut other = router.connect();
+    // Of it, the system's buffers may have taken some.
+    assert!(other.stat("client_memory_bytes") > LONG as u64 / 2);
+    drop(client);
+    thread::sleep(Duration::from_millis(100));
+    assert!(other.stat("client_memory_bytes") > LONG as u64 / 2, "also when the client has gone");
+    reads.store(true, Relaxed);
+    eventually("what is sent is free", || other.stat("client_memory_bytes") < 1 << 20);
+}
+
 /// Bytes that the system holds for the router's clients: written, and not taken by them.
 fn unsent_bytes(router: &Server) -> u64 {
     let port = format!(":{:04X}", port(router));

@@ -8,7 +8,8 @@
 //! # Invariants
 //! 1. What is charged never exceeds the budget. What is [held](Account::hold) may, by what a client holds before it is
 //!    looked at again: a read, a line, a long value that is copied on its way out.
-//! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes.
+//! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes. That may be
+//!    long after its request was answered: a server may refuse a value that is still being sent to it.
 //!
 //! # Costs
 //! A client below [`FREE_BYTES`] costs nothing but a comparison a turn; above, two shared additions for each [`STEP_BYTES`].
@@ -16,6 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use bytes::{Bytes, BytesMut};
 use guira_client::Purse;
 
 /// What the process may hold for its clients.
@@ -91,10 +93,11 @@ impl Account {
     /// The client holds so many bytes now, beside its long values. Called by its session only.
     pub(crate) fn hold(&self, bytes: usize) {
         let told = self.told.load(Relaxed);
-        if bytes <= FREE_BYTES && told == 0 || bytes <= told && told - bytes < STEP_BYTES {
+        let is_free = bytes <= FREE_BYTES;
+        if is_free && told == 0 || !is_free && bytes <= told && told - bytes < STEP_BYTES {
             return;
         }
-        let due = if bytes <= FREE_BYTES { 0 } else { bytes.next_multiple_of(STEP_BYTES) };
+        let due = if is_free { 0 } else { bytes.next_multiple_of(STEP_BYTES) };
         self.told.store(due, Relaxed);
         if due >= told {
             self.held.fetch_add(due - told, Relaxed);
@@ -102,6 +105,17 @@ impl Account {
         } else {
             self.refund(told - due);
         }
+    }
+
+    /// What was read, and [told](Self::hold) of as far as it was long: from now on it is charged for as long as a part of
+    /// it is used, and the session tells of it no more.
+    pub(crate) fn carry(self: &Arc<Self>, bytes: BytesMut) -> Bytes {
+        let told = self.told.load(Relaxed);
+        let known = told.min(bytes.len());
+        self.told.store(told - known, Relaxed);
+        self.held.fetch_add(bytes.len() - known, Relaxed);
+        self.bank.held.fetch_add(bytes.len() - known, Relaxed);
+        Bytes::from_owner(Carried { bytes, account: Arc::clone(self) })
     }
 
     /// Notes that something was refused.
@@ -135,6 +149,24 @@ impl Purse for Account {
     fn refund(&self, bytes: usize) {
         self.held.fetch_sub(bytes, Relaxed);
         self.bank.held.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// Bytes of a client, with which their charge goes.
+struct Carried {
+    bytes: BytesMut,
+    account: Arc<Account>,
+}
+
+impl AsRef<[u8]> for Carried {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.account.refund(self.bytes.len());
     }
 }
 
@@ -174,6 +206,22 @@ mod tests {
         drop(greedy);
         assert_eq!(bank.held(), 0);
         assert!(bank.refused() > 0);
+    }
+
+    #[test]
+    fn what_is_carried_is_charged_once_until_its_last_part_goes() {
+        let bank = bank(1 << 30, 1 << 30);
+        let account = Account::new(&bank);
+        account.hold(1_000_000);
+        let whole = account.carry(BytesMut::zeroed(1_000_100));
+        assert_eq!(bank.held(), 1_000_100 + account.told.load(Relaxed));
+        account.hold(0);
+        assert_eq!(bank.held(), 1_000_100);
+        let value = whole.slice(100..);
+        drop((whole, account));
+        assert_eq!(bank.held(), 1_000_100);
+        drop(value);
+        assert_eq!(bank.held(), 0);
     }
 
     #[test]

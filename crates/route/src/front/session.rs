@@ -99,7 +99,7 @@ impl Session {
             proxy,
             context,
             stream,
-            input: Input::new(input),
+            input: Input::new(input, Arc::clone(&account)),
             next: None,
             account,
             lines: VecDeque::new(),

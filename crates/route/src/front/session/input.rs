@@ -8,15 +8,18 @@
 //! 1. Each byte of an unfinished line is looked at for the line's end once. The line is parsed when its end comes, and
 //!    when it has doubled, so that one that is too long is found out.
 //! 2. Nothing is read while requests of the chunk wait.
-//! 3. The buffer of a long request is kept by that request only: it goes with it, and isn't read into again.
+//! 3. The buffer of a long request is kept by that request only: it goes with it, and isn't read into again. So does its
+//!    charge.
 
 use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
 use crate::front::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
+use crate::front::memory::Account;
 use crate::front::stream::{READ_BYTES_MAX, Stream};
 
 /// See the module's head.
@@ -26,6 +29,8 @@ pub(super) struct Input {
     /// Read as a whole; from `at` on not yet taken.
     chunk: Bytes,
     at: usize,
+    /// Bytes of it, unless they are charged by themselves.
+    chunk_bytes: usize,
     /// Where the request began that was taken last.
     from: usize,
     /// Room that a read finds: more after one that took it all, so that few reads bring much and a client that sends
@@ -41,14 +46,16 @@ pub(super) struct Input {
     audited: usize,
     /// Bytes to throw away before the next request, or [`TO_LINE_END`].
     swallow: u64,
+    account: Arc<Account>,
 }
 
 impl Input {
-    pub(super) fn new(bytes: BytesMut) -> Self {
+    pub(super) fn new(bytes: BytesMut, account: Arc<Account>) -> Self {
         Self {
             bytes,
             chunk: Bytes::new(),
             at: 0,
+            chunk_bytes: 0,
             from: 0,
             room: READ_BYTES_MIN,
             wanted: 1,
@@ -56,6 +63,7 @@ impl Input {
             parse_at: 0,
             audited: 0,
             swallow: 0,
+            account,
         }
     }
 
@@ -124,10 +132,18 @@ impl Input {
         if self.bytes.len() < self.wanted || self.is_line_unfinished() {
             return false;
         }
-        let is_long = self.bytes.len() >= AUDIT_BYTES;
-        let read = if is_long { mem::take(&mut self.bytes) } else { self.bytes.split() };
-        (self.chunk, self.at, self.searched) = (read.freeze(), 0, 0);
-        self.wanted = 1;
+        // An unfinished line that is only looked at goes on being read into.
+        let is_whole = mem::take(&mut self.searched) == 0;
+        self.chunk_bytes = self.bytes.len();
+        self.chunk = if self.bytes.len() < AUDIT_BYTES {
+            self.bytes.split().freeze()
+        } else if is_whole {
+            self.chunk_bytes = 0;
+            self.account.carry(mem::take(&mut self.bytes))
+        } else {
+            mem::take(&mut self.bytes).freeze()
+        };
+        (self.at, self.wanted) = (0, 1);
         self.swallow();
         self.is_taking()
     }
@@ -198,7 +214,7 @@ impl Input {
     pub(super) fn held(&self) -> usize {
         let bytes = self.bytes.len();
         let before = if bytes < AUDIT_BYTES { 0 } else { bytes.min(BELIEVED_BYTES) };
-        bytes + before + if self.is_taking() { self.chunk.len() } else { 0 }
+        bytes + before + if self.is_taking() { self.chunk_bytes } else { 0 }
     }
 
     /// Bytes that the unfinished request will have, as far as is known.
@@ -206,9 +222,13 @@ impl Input {
         self.wanted
     }
 
-    /// Bytes of the chunk, if all its requests are taken: once.
+    /// Bytes of the chunk, if all its requests are taken: once, and if they aren't charged by themselves.
     pub(super) fn finished(&mut self) -> usize {
-        if self.is_taking() { 0 } else { mem::take(&mut self.chunk).len() }
+        if self.is_taking() {
+            return 0;
+        }
+        self.chunk = Bytes::new();
+        mem::take(&mut self.chunk_bytes)
     }
 
     /// Throws an unfinished request away, and what comes of it.
@@ -222,7 +242,7 @@ impl Input {
 
     /// Throws all away.
     pub(super) fn discard(&mut self) {
-        *self = Self::new(BytesMut::new());
+        *self = Self::new(BytesMut::new(), Arc::clone(&self.account));
     }
 }
 
@@ -242,10 +262,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::front::memory::{Bank, MemoryLimits};
+
+    fn given(bytes: &[u8]) -> Input {
+        let bank = Bank::new(MemoryLimits { all: usize::MAX, each: usize::MAX });
+        Input::new(BytesMut::from(bytes), Account::new(&Arc::new(bank)))
+    }
 
     /// What `bytes` are taken for, if they come one at a time.
     fn bytewise(bytes: &[u8]) -> Vec<Asked> {
-        let mut input = Input::new(BytesMut::new());
+        let mut input = given(b"");
         let mut asked = Vec::new();
         for byte in bytes {
             input.bytes.extend_from_slice(&[*byte]);
@@ -260,7 +286,7 @@ mod tests {
     #[test]
     fn a_line_is_taken_the_same_however_it_comes() {
         let text = b"get a b\r\nset k 0 0 5\r\nab\r\nc\r\nmn\r\nget \xff\r\nversion\r\n";
-        let mut whole = Input::new(BytesMut::from(&text[..]));
+        let mut whole = given(text);
         let mut asked = Vec::new();
         while let Some(next) = whole.next() {
             asked.push(next);
@@ -280,13 +306,13 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_thrown_away_to_its_end() {
-        let mut input = Input::new(BytesMut::from(&b"set k 0 0 10\r\nabc"[..]));
+        let mut input = given(b"set k 0 0 10\r\nabc");
         assert!(input.next().is_none());
         input.give_up();
         assert_eq!(input.held(), 0);
         input.bytes.extend_from_slice(b"defghij\r\nversion\r\n");
         assert!(matches!(input.next(), Some(Asked::Version)));
-        let mut line = Input::new(BytesMut::from(&b"get a b c"[..]));
+        let mut line = given(b"get a b c");
         assert!(line.next().is_none());
         line.give_up();
         line.bytes.extend_from_slice(b"d e");
