@@ -162,10 +162,13 @@ const OTHERS: &[Mistake] = &[
     ("replay -a {dir}/none", 1, &["guira replay: {dir}/none: No such file"]),
     ("replay -a {dir} --server foo", 1, &["guira replay: --server: ", "'foo': write host:port"]),
     (
-        "bench --server 127.0.0.1:1 -s 1",
+        "bench --server 127.0.0.1:1 --seconds 1",
         1,
         &["cannot connect to 127.0.0.1:1: Connection refused", "(--server)?"],
     ),
+    // `-s` is seconds here, as before, and the server in `guira get` and its like.
+    ("bench --server 127.0.0.1:1 -s 1", 1, &["cannot connect to 127.0.0.1:1"]),
+    ("bench -s 127.0.0.1:1", 1, &["--seconds", "--server names the server"]),
 ];
 
 /// Everything that a mistake names.

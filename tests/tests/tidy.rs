@@ -125,10 +125,11 @@ fn the_readme_has_the_figures_of_the_pages() {
 #[test]
 fn documents_can_be_read_at_once() {
     let files = files();
-    let pages = files.iter().filter(|(p, _)| ends_with(p, "md") && !is_generated(p));
+    // The lab's pages quote papers. The reference has the sentences of each `--help`.
+    let pages = files.iter().filter(|(p, _)| ends_with(p, "md") && !p.starts_with("docs/lab"));
     let complaints = |(path, text): &(String, String)| {
         let mut found = check_english(path, text);
-        if !REFERENCE.contains(&path.as_str()) {
+        if !is_generated(path) && !REFERENCE.contains(&path.as_str()) {
             found.extend(check_length(path, text));
         }
         found

@@ -9,10 +9,10 @@ pub(crate) use crate::plan::Counting;
 pub(crate) use crate::workload::{Distribution, Mix, Preset, Protocol, Sizes};
 use crate::workload::{parse_bytes, parse_count};
 
-/// Measures any server that speaks the memcached protocol
+/// Measure any server that speaks memcached's protocol
 ///
-/// Sends a workload for a bounded time and prints throughput, latency and, given the server's
-/// process, its CPU time an operation: the figure to trust on a machine that does other things too.
+/// Sends requests for a bounded time and prints throughput and latency. With --server-pid it also prints
+/// the server's CPU time per operation, which other work on the machine disturbs the least.
 #[derive(Clone, Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = EXAMPLES)]
 pub struct Args {
@@ -23,11 +23,11 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
     pub(crate) server: Address,
 
-    /// The server's process on this machine; its CPU time is reported an operation
+    /// Process id of the server, if it runs on this machine: prints its CPU time per operation
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
 
-    /// A row of docs/performance.md: sets the workload, the connections, and --busy
+    /// Measure a row of docs/performance.md: sets the workload, the connections, and --busy
     #[arg(long, value_name = "ROW")]
     pub(crate) preset: Option<Preset>,
 
@@ -53,26 +53,26 @@ pub(crate) enum Command {
     Memory(Memory),
 }
 
-/// Measures several servers side by side and prints ratios
+/// Compare several servers, which take turns, and print ratios
 ///
-/// Servers take turns, round by round, so that whatever else the machine does hits all alike.
-/// Prints medians and, in brackets, the least and the most of the rounds.
+/// In each round, one server is measured after the other, so that other work on the machine disturbs all
+/// of them. Prints the median of the rounds and, in brackets, the lowest and the highest figure.
 #[derive(Clone, Debug, Parser)]
 #[command(after_long_help = COMPARE_EXAMPLES)]
 pub(crate) struct Compare {
-    /// The servers, each [NAME=]ADDRESS[@PID]; ratios are to the first
+    /// The servers, each [NAME=]ADDRESS[@PID]; ratios compare with the first
     #[arg(required = true, value_name = "SERVER")]
     pub(crate) servers: Vec<Target>,
 
-    /// Rows of docs/performance.md to measure, one after the other; `all` for each of them
+    /// Rows of docs/performance.md to measure, or `all`
     #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = parse_rows)]
     pub(crate) preset: Vec<Rows>,
 
-    /// How often each server is measured
+    /// Rounds; each measures every server once
     #[arg(long, default_value = "5")]
     pub(crate) rounds: NonZeroU32,
 
-    /// Leave out storing all keys first
+    /// Don't store all keys before measuring
     #[arg(long)]
     pub(crate) no_load: bool,
 
@@ -87,10 +87,10 @@ pub(crate) struct Compare {
     pub(crate) json: bool,
 }
 
-/// Fills a server and reports its memory an item
+/// Fill a server and report its memory per item
 ///
-/// Stores distinct items until the server evicts, or up to --items, then divides its resident
-/// memory by the items it says it holds. Start the server empty: what was there counts too.
+/// Stores distinct items until the server evicts or --items are stored. Then it divides the server's
+/// resident memory by the number of items it holds. Start with an empty server: older items count too.
 #[derive(Clone, Debug, Parser)]
 #[command(after_long_help = MEMORY_EXAMPLES)]
 pub(crate) struct Memory {
@@ -98,7 +98,7 @@ pub(crate) struct Memory {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
     pub(crate) server: Address,
 
-    /// The server's process on this machine
+    /// Process id of the server, which must run on this machine
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
 
@@ -123,7 +123,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Workload")]
 pub(crate) struct Load {
-    /// YCSB mix (e scans, which no cache can), or `set` for writes only [default: b]
+    /// Mix of requests: one of YCSB's (without e, which scans), or `set` for writes only [default: b]
     #[arg(long, ignore_case = true)]
     pub(crate) workload: Option<Mix>,
 
@@ -147,11 +147,11 @@ pub(crate) struct Load {
     #[arg(long)]
     pub(crate) value_bytes: Option<Sizes>,
 
-    /// Keys a read asks for at once [default: 1]
+    /// Keys in each get [default: 1]
     #[arg(long, value_name = "KEYS")]
     pub(crate) batch: Option<usize>,
 
-    /// Requests each connection has outstanding [default: 1]
+    /// Requests that each connection sends before it waits for a reply [default: 1]
     #[arg(long, value_name = "DEPTH")]
     pub(crate) pipeline: Option<NonZeroU32>,
 
@@ -163,11 +163,11 @@ pub(crate) struct Load {
     #[arg(long)]
     pub(crate) protocol: Option<Protocol>,
 
-    /// Check every value that is read: its key, its length, its checksum; exit 1 if any is wrong
+    /// Check key, length and checksum of every value that is read; exit with 1 if one is wrong
     #[arg(long)]
     pub(crate) verify: bool,
 
-    /// Fixes the sequence of requests
+    /// The same seed gives the same sequence of requests
     #[arg(long, default_value = "1")]
     pub(crate) seed: u64,
 }
@@ -176,31 +176,31 @@ pub(crate) struct Load {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Pace")]
 pub(crate) struct Pace {
-    /// Measured time of a run in seconds
-    #[arg(long, short = 's', default_value = "5")]
+    /// Length of the measurement in seconds; the server is named by --server
+    #[arg(long, short_alias = 's', value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     pub(crate) seconds: f64,
 
-    /// Seconds of the same load before measuring starts (0 with --ops)
+    /// Seconds of the same load before the measurement starts (0 with --ops)
     #[arg(long, value_name = "SECONDS", default_value = "0.5")]
     pub(crate) warmup: f64,
 
-    /// End after this many requests, if --seconds does not end the run before
+    /// End after this many requests, or after --seconds, whichever comes first
     #[arg(long, value_name = "REQUESTS", value_parser = parse_count)]
     pub(crate) ops: Option<u64>,
 
-    /// Build requests beforehand and poll without sleeping, so that the server is the bottleneck
+    /// Build requests beforehand and never sleep, so that the server is the bottleneck
     #[arg(long)]
     pub(crate) busy: bool,
 
-    /// Open loop: this many requests a second; latency counts from when each should have been sent
+    /// Send this many requests per second, even if replies are late; latency counts from the time a request was due
     #[arg(long, value_name = "REQUESTS", value_parser = parse_rate)]
     pub(crate) rate: Option<f64>,
 
-    /// When requests of an open loop fall due
+    /// How the requests of --rate are spread over time
     #[arg(long, default_value = "poisson")]
     pub(crate) arrivals: Arrivals,
 
-    /// How busy mode knows that it has been answered
+    /// How --busy counts replies
     #[arg(long, default_value = "auto")]
     pub(crate) count: Counting,
 
@@ -212,7 +212,7 @@ pub(crate) struct Pace {
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub(crate) pin: Vec<usize>,
 
-    /// Memory for requests built beforehand; they are repeated when the run outlasts them
+    /// Memory for requests built beforehand; when all are sent, they are sent again
     #[arg(long, value_name = "BYTES", default_value = "128m", value_parser = parse_bytes)]
     pub(crate) stream_bytes: usize,
 }
@@ -220,9 +220,9 @@ pub(crate) struct Pace {
 /// When requests of an open loop fall due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arrivals {
-    /// at equal distances
+    /// at equal intervals
     Even,
-    /// independent of each other, as from many users
+    /// at random, as from many independent users
     Poisson,
 }
 
@@ -243,6 +243,12 @@ fn parse_rows(text: &str) -> Result<Rows, String> {
     })
 }
 
+/// `-s` names the server in `guira ping` and its like, so an address here is a slip that deserves an answer.
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| "a number of seconds, such as 5 or 0.5; --server names the server".into())
+}
+
 fn parse_rate(text: &str) -> Result<f64, String> {
     parse_count(text).map(|rate| rate as f64)
 }
@@ -252,11 +258,11 @@ Examples:
   Store a million items, then read and write them for ten seconds, and check what comes back:
     guira bench --load --verify --seconds 10
 
-  CPU time an operation of a server, client on processor 1:
+  CPU time per operation of a server, with the client on processor 1:
     guira bench --server 127.0.0.1:11211 --server-pid $(pidof memcached) --load \\
         --preset get50 --pin 1
 
-  Latency at 50 000 requests a second over 32 connections, slow replies counted in full:
+  Latency at 50,000 requests per second over 32 connections, with slow replies counted in full:
     guira bench --load --rate 50k --connections 32 --workload b
 
   Two servers side by side:

@@ -20,11 +20,11 @@ pub(crate) enum Mode {
 /// How busy mode knows that a pipeline is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Counting {
-    /// by bytes if a trial pass has no misses, else by replies
+    /// by bytes if a trial has no misses, else by replies
     Auto,
-    /// by bytes, which the kernel drops uncopied; every read must hit
+    /// by bytes, without looking at them: costs the client least, but every read must hit
     Bytes,
-    /// by replies, which the client then receives and cuts up
+    /// by replies, which the client reads and parses
     Replies,
 }
 

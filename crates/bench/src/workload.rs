@@ -56,11 +56,11 @@ impl Mix {
 /// How popular each key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Distribution {
-    /// every key alike
+    /// every key is equally popular
     Uniform,
-    /// zipf; the first items loaded are the popular ones, neighbours in memory
+    /// zipf; the first items loaded are the popular ones, which lie side by side in memory
     Zipf,
-    /// zipf; the popular items lie scattered over all
+    /// zipf; the popular items are scattered over all items
     Scrambled,
     /// zipf; the newest items are the popular ones
     Latest,
@@ -170,7 +170,7 @@ pub(crate) enum Preset {
     Get1,
     /// get, 4 connections, 50 pipelined each
     Get50,
-    /// get of 100 keys, 4 connections, 1 outstanding each; counted by the key
+    /// get of 100 keys, 4 connections, 1 outstanding each; each key counts as an operation
     Multiget100,
     /// meta get, 4 connections, 50 pipelined each
     Mg50,

@@ -27,7 +27,7 @@ pub(crate) struct Server {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(crate) timeout: Duration,
 
-    /// Encrypt, and trust what the certificates in FILE (PEM) signed
+    /// Use TLS, and trust servers whose certificate one in FILE (PEM) has signed
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
@@ -39,7 +39,7 @@ pub(crate) struct Server {
 #[derive(Debug, Args)]
 #[command(after_help = PING_EXAMPLES)]
 pub(crate) struct Ping {
-    /// Ask again until the server answers, for at most this long, such as 10s
+    /// Keep asking until the server answers, for at most this long, such as 10s
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) wait: Option<Duration>,
 
@@ -67,11 +67,11 @@ pub(crate) struct Set {
     #[arg(value_parser = OsStringValueParser::new().try_map(Key::read))]
     pub(crate) key: Key,
 
-    /// The value, as it stands; - reads it from standard input
+    /// The value; - reads it from standard input
     #[arg(allow_negative_numbers = true)]
     pub(crate) value: OsString,
 
-    /// How long the server keeps it, such as 90s, 5m or 7d; without it until it is evicted
+    /// Time to live, such as 90s, 5m or 7d [default: until it is evicted]
     #[arg(long, value_name = "TIME", value_parser = ttl)]
     pub(crate) ttl: Option<Duration>,
 
@@ -99,7 +99,7 @@ pub(crate) struct Incr {
     #[arg(value_parser = OsStringValueParser::new().try_map(Key::read))]
     pub(crate) key: Key,
 
-    /// How much to count by; below 0 counts down, to 0 at least
+    /// Amount to add; a negative amount counts down, but never below 0
     #[arg(default_value = "1", allow_negative_numbers = true)]
     pub(crate) by: i64,
 
@@ -111,7 +111,7 @@ pub(crate) struct Incr {
 #[derive(Debug, Args)]
 #[command(after_help = STATS_EXAMPLES)]
 pub(crate) struct Stats {
-    /// A group of statistics, such as settings, items or slabs; without it the general ones
+    /// Group of statistics, such as settings, items or slabs [default: the general ones]
     pub(crate) name: Vec<String>,
 
     /// Print one JSON object
@@ -126,7 +126,7 @@ pub(crate) struct Stats {
 #[derive(Debug, Args)]
 #[command(after_help = KEYS_EXAMPLES)]
 pub(crate) struct Keys {
-    /// Only keys like this: * stands for any bytes, ? for one
+    /// List only keys of this form: * stands for any bytes, ? for one byte
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<OsString>,
 
@@ -220,7 +220,7 @@ Examples:
   guira ping -s cache-1 --wait 10s      wait until it is up, as a container's health probe does
   guira ping -s unix:/run/guira.sock    over a unix socket
 
-The variable GUIRA_SERVER names the server for all commands.
+The variable GUIRA_SERVER sets the server for all commands.
 Exit code: 0 it answers, 2 a mistake on the command line, 3 it does not answer.";
 
 const GET_EXAMPLES: &str = "\
@@ -269,8 +269,8 @@ Examples:
   guira keys --match 'user:*' | head
   guira keys | wc -l
 
-The server makes one listing at a time. `guira route` and mcrouter list no keys.
-A key with bytes that a line can't hold is shown URI-encoded.
+A server makes one listing at a time. Routers (`guira route`, mcrouter) can't list keys.
+Keys with special bytes are printed URI-encoded (%0A for a line end).
 Exit code: 0 done, 2 a mistake on the command line, 3 a failure.";
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use guira_serve::{Flags, MEMCACHED_VERSION};
 pub(crate) fn guira() -> Command {
     Command::new("guira")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("One cache in the place of memcached and what is bolted on around it")
+        .about("A cache server that replaces memcached, and a router that replaces mcrouter")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -24,8 +24,7 @@ pub(crate) fn guira() -> Command {
 }
 
 pub(crate) fn serve() -> Command {
-    let about =
-        "Serve the memcached protocol: takes memcached's flags, speaks its text and meta commands";
+    let about = "Run a cache server: memcached's protocols, flags and statistics";
     Command::new("serve").version(MEMCACHED_VERSION).about(about).defer(with_flags)
 }
 
@@ -41,19 +40,21 @@ fn with_args<A: Args>(command: Command) -> Command {
 }
 
 fn bench() -> Command {
-    let command = Command::new("bench").about("Put load on any server that speaks memcached");
+    let command = Command::new("bench").about(
+        "Measure any server that speaks memcached's protocol: throughput, latency, processor time",
+    );
     command.defer(with_args::<guira_bench::Args>)
 }
 
 fn lab() -> Command {
     let command = Command::new("lab")
-        .about("Reproduce the tables and figures of the papers behind Guira on this machine");
+        .about("Repeat the experiments of the papers behind Guira on this machine");
     command.defer(with_args::<guira_lab::Args>)
 }
 
 fn plan() -> Command {
     let command = Command::new("plan")
-        .about("Tell how large a small cache must be so that no choice of keys overloads a server");
+        .about("Compute how large a router's hot cache must be so that no choice of keys overloads a server");
     command.defer(with_args::<guira_route::plan::command::Args>)
 }
 
@@ -61,7 +62,7 @@ fn plan() -> Command {
 pub(crate) fn memcached() -> Command {
     with_flags(Command::new("memcached"))
         .version(MEMCACHED_VERSION)
-        .about("Guira in the place of memcached")
+        .about("A cache server that replaces memcached")
 }
 
 const EXAMPLES: &str = "\
@@ -69,11 +70,11 @@ Examples:
   guira serve                          serve on 127.0.0.1:11211 with 64 MB
   guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
   guira serve -s /run/guira.sock       on a unix socket
-  guira route -p 5000 -f route.json    many servers as one cache, by mcrouter's configuration
+  guira route -p 5000 -f route.json    many servers as one cache, with a configuration of mcrouter
   guira ping                           ask a server whether it answers
   guira set hello world                store an item; guira get hello prints it
-  guira bench                          put load on 127.0.0.1:11211
-  guira plan --servers 85              entries that a router's hot cache needs
-  guira lab list                       the papers' experiments; guira lab run ID runs one
+  guira bench                          measure the server on 127.0.0.1:11211
+  guira plan --servers 85              size of a hot cache in front of 85 servers
+  guira lab list                       list the experiments; guira lab run ID runs one
   ln -s guira memcached; ./memcached   memcached's command line as it is
   ln -s guira mcrouter; ./mcrouter     mcrouter's command line as it is";

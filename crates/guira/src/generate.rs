@@ -17,19 +17,21 @@ pub(crate) fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(
             Command::new("man")
-                .about("Write one man page a subcommand into a directory")
-                .arg(Arg::new("directory").required(true).value_parser(value_parser!(PathBuf))),
+                .about("Write a man page for each subcommand into a directory")
+                .arg(directory()),
         )
-        .subcommand(
-            Command::new("completions")
-                .about("Print the completions for a shell")
-                .arg(Arg::new("shell").required(true).value_parser(value_parser!(Shell))),
-        )
+        .subcommand(Command::new("completions").about("Print the completions for a shell").arg(
+            Arg::new("shell").required(true).value_name("SHELL").value_parser(value_parser!(Shell)),
+        ))
         .subcommand(
             Command::new("reference")
                 .about("Write the pages of docs/reference into a directory")
-                .arg(Arg::new("directory").required(true).value_parser(value_parser!(PathBuf))),
+                .arg(directory()),
         )
+}
+
+fn directory() -> Arg {
+    Arg::new("directory").required(true).value_name("DIR").value_parser(value_parser!(PathBuf))
 }
 
 /// Does what `matches` ask.

@@ -6,10 +6,10 @@ use clap::{Parser, Subcommand};
 
 use crate::scale::Scale;
 
-/// Reproduces the tables and figures of the papers behind Guira on this machine
+/// Repeat the experiments of the papers behind Guira on this machine
 ///
-/// Every experiment has the paper's claim, plots with the paper's axes, the paper's figures next to the measured ones,
-/// checks of what must show (ratios and orders rather than times), and a verdict that is computed from them.
+/// Each experiment repeats a table or figure. It shows the paper's claim, and the paper's figures next to those measured
+/// here. Checks compare ratios and orders rather than times, and the verdict is computed from them.
 #[derive(Clone, Debug, Parser)]
 #[command(subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct Args {
@@ -26,19 +26,19 @@ pub(crate) enum Command {
     Trace(crate::trace::Args),
 }
 
-/// Lists the experiments: id, paper, title
+/// List the experiments: id, paper, title
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct List {
-    /// Also print what each paper claims and what must show
+    /// Also print each paper's claim and what the experiment checks
     #[arg(long)]
     pub(crate) long: bool,
 }
 
-/// Runs experiments and writes what they found
+/// Run experiments and write their results
 ///
-/// For each experiment three kinds of files: ID.json (all figures, machine, version, command), ID.svg (plots) and ID.md
-/// (a page with the paper's figures next to the measured ones). Experiments run one after the other; close what else
-/// uses the processors.
+/// Each experiment writes three kinds of files: ID.json (all figures, machine, version, command), ID.svg (plots) and ID.md
+/// (a page with the paper's figures next to those measured). Experiments run one after the other. Stop other programs
+/// that use the processors.
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
@@ -46,45 +46,45 @@ pub(crate) struct Run {
     #[arg(required = true, value_name = "ID|PAPER|quick|all")]
     pub(crate) what: Vec<String>,
 
-    /// How large: "small" takes under 90 seconds an experiment, "paper" is the paper's size where memory allows
+    /// Size of the experiments
     #[arg(long, value_name = "SCALE", default_value = "small")]
     pub(crate) scale: Scale,
 
-    /// Where random numbers begin: the same seed gives the same keys
+    /// Seed of the random numbers: the same seed gives the same keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// End with exit code 1 if a check fails, or holds of planted wrong results too; measures up to three times if
-    /// figures are noisy, and the median counts
+    /// Exit with 1 if a check fails, or if planted wrong results pass it. Noisy figures are measured up to three times,
+    /// and the median counts
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Where to write
+    /// Directory for the files
     #[arg(long, value_name = "DIRECTORY", default_value = "lab")]
     pub(crate) out: PathBuf,
 }
 
-/// Joins the results of a directory: a page of all verdicts, one for each paper, and their plots
+/// Join results into a page of all verdicts, a page for each paper, and their plots
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct Report {
-    /// Where `guira lab run` wrote
+    /// Directory that `guira lab run` wrote to
     #[arg(long, value_name = "DIRECTORY", default_value = "lab")]
     pub(crate) out: PathBuf,
 
-    /// The page of verdicts; the papers' pages, plots and figures go into a directory next to it, of the same name without
-    /// ".md" [default: report.md in the directory of the results]
+    /// File for the page of verdicts; the other pages and plots go into a directory next to it, which has the file's name
+    /// without ".md" [default: report.md in the directory of the results]
     #[arg(long, value_name = "FILE")]
     pub(crate) to: Option<PathBuf>,
 
-    /// Join results of several runs, builds or machines, and say so on the page
+    /// Also join results of different runs, builds or machines; the page then says so
     #[arg(long)]
     pub(crate) mixed: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  guira lab list                       what there is
+  guira lab list                       list the experiments
   guira lab run memc3-t2               one experiment; read lab/memc3-t2.md, see lab/memc3-t2.svg
   guira lab run quick --check          the short ones; exit code 1 if a check fails
   guira lab run all --scale small      everything, under 30 minutes on two cores

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Under 90 seconds on two cores; tables are still larger than the processor's caches where that is the point.
+    /// Each experiment takes under 90 seconds on two cores
     Small,
-    /// The paper's sizes, where memory allows.
+    /// The paper's sizes, where memory allows
     Paper,
 }
 

@@ -84,9 +84,9 @@ use shared::{READY, STOPPING, Shared};
 /// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
 #[must_use]
 pub fn command(name: &'static str) -> Command {
-    let command = Command::new(name).version(session::SPOKEN).about(
-        "Route memcached requests to many servers: takes mcrouter's flags and configurations",
-    );
+    let command = Command::new(name)
+        .version(session::SPOKEN)
+        .about("Run a router in front of many servers: mcrouter's flags and configurations");
     if name == "mcrouter" {
         return command.defer(|command| {
             // It does what mcrouter does, for those who depend on it.

@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = suboptions_help())]
 pub struct Flags {
-    /// TCP port; 0 turns TCP off, -1 takes any free port; without it -U's port, or 11211
+    /// TCP port; 0 turns TCP off, -1 takes any free port [default: the port of -U if given, else 11211]
     #[arg(short = 'p', long, value_name = "NUM")]
     #[arg(allow_negative_numbers = true)]
     pub port: Option<i64>,
@@ -27,8 +27,8 @@ pub struct Flags {
     #[arg(short = 'l', long, value_name = "ADDR", action = ArgAction::Append, help = LISTEN_HELP)]
     pub listen: Vec<String>,
 
-    /// Serve /metrics, /livez and /readyz over HTTP, at an address as -l takes it; a port alone
-    /// is this machine's only
+    /// Serve /metrics, /livez and /readyz over HTTP at this address; with a port alone, only this
+    /// machine can connect
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
 
@@ -36,12 +36,12 @@ pub struct Flags {
     #[arg(short = 's', long, value_name = "FILE")]
     pub unix_socket: Option<String>,
 
-    /// Permissions of the unix socket, in octal
+    /// Permissions of the unix socket, as an octal number
     #[arg(short = 'a', long, value_name = "MASK", default_value = "700")]
     pub unix_mask: String,
 
-    /// UDP port; 0 is none, -1 takes any free port; gets only, unless -o says otherwise
-    #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0)]
+    /// UDP port.
+    #[arg(short = 'U', long, value_name = "NUM", default_value_t = 0, help = UDP_HELP)]
     #[arg(allow_negative_numbers = true)]
     pub udp_port: i64,
 
@@ -53,7 +53,7 @@ pub struct Flags {
     #[arg(short = 'm', long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
 
-    /// Answer an error when memory is full, instead of evicting
+    /// When memory is full, answer an error instead of evicting items
     #[arg(short = 'M', long)]
     pub disable_evictions: bool,
 
@@ -67,12 +67,12 @@ pub struct Flags {
     #[arg(value_parser = PossibleValuesParser::new(["fine", "memcached"]))]
     pub slabs: Option<String>,
 
-    /// Which index finds the items: cuckoo is the smallest, chained the fastest to write
+    /// Hash table that finds items by key: cuckoo takes the least memory, chained is the fastest to write
     #[arg(long, value_name = "NAME", default_value = "cuckoo")]
     #[arg(value_parser = PossibleValuesParser::new(IndexKind::ALL.map(IndexKind::name)))]
     pub index: String,
 
-    /// Most connections, counted by file descriptors; raises the limit of open files to match
+    /// Most connections at a time; the limit on open files is raised to match
     #[arg(short = 'c', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
     pub conn_limit: i64,
@@ -82,7 +82,7 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub threads: i64,
 
-    /// Requests of one connection before the next connection's turn
+    /// Requests that one connection may have served before the next connection has its turn
     #[arg(short = 'R', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
     pub max_reqs_per_event: i64,
@@ -92,47 +92,48 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub listen_backlog: i64,
 
-    /// Protocol: auto (the default: a connection's first byte decides), ascii or binary
+    /// Protocol that clients must speak; auto accepts both, by a connection's first byte [default: auto]
     #[arg(short = 'B', long, value_name = "NAME", value_parser = ProtocolName)]
     pub protocol: Option<String>,
 
-    /// Largest item: bytes, or with a unit; 1k to 1g, at most half of -m
+    /// Largest item, from 1k to 1g and at most half of -m: bytes, or with a unit
     #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m")]
     pub max_item_size: String,
 
-    /// Growth from one slab class to the next; without it classes are as fine as memory asks for
+    /// Each slab class is this many times larger than the one below [default: --slabs decides]
     #[arg(short = 'f', long, value_name = "NUM")]
     #[arg(allow_negative_numbers = true)]
     pub slab_growth_factor: Option<f64>,
 
-    /// Smallest chunk for key, value and flags: bytes, or with a unit (together with -f)
+    /// Smallest chunk, for key, value and flags, when -f is given: bytes, or with a unit
     #[arg(short = 'n', long, value_name = "SIZE", default_value = "48")]
     #[arg(allow_negative_numbers = true)]
     pub slab_min_size: String,
 
-    /// Touch all item memory at the start, in huge pages where the system grants them
+    /// Allocate all item memory at the start, in huge pages where the system grants them
     #[arg(short = 'L', long)]
     pub enable_largepages: bool,
 
-    /// Keep the items in this file, over restarts: on tmpfs (/dev/shm) or a DAX mount
+    /// Keep the items over restarts in this file, which belongs on tmpfs (/dev/shm) or a DAX mount
     #[arg(short = 'e', long, value_name = "FILE")]
     pub memory_file: Option<String>,
 
-    /// Take sockets and memory file over from the server that has them: no client is refused, and that server goes on
-    /// if this one fails; its open connections are closed, so a client that has just sent may see a reset
+    /// Replace the running server that has the same memory file: take over its sockets and items, so that no client
+    /// is refused. Its open connections are closed, and a client that has just sent a request may see a reset. If
+    /// this start fails, the running server goes on
     #[arg(long, requires = "memory_file")]
     pub take_over: bool,
 
-    /// Lock memory into RAM
+    /// Lock all memory in RAM, so that none is swapped out
     #[arg(short = 'k', long)]
     pub lock_memory: bool,
 
-    /// Turn cas uniques off: each is 0, and "cas" stores like "replace"
+    /// Turn cas off: the cas unique of each item is 0, and "cas" stores like "replace"
     #[arg(short = 'C', long)]
     pub disable_cas: bool,
 
-    /// Refuse to flush
-    #[arg(short = 'F', long)]
+    /// Refuse to flush.
+    #[arg(short = 'F', long, help = "Refuse \"flush_all\"")]
     pub disable_flush_all: bool,
 
     /// Refuse the commands that list keys or prefixes
@@ -143,11 +144,11 @@ pub struct Flags {
     #[arg(short = 'W', long)]
     pub disable_watch: bool,
 
-    /// Character between a key's prefix and the rest; switches "stats detail" on
+    /// Character that ends a key's prefix, for "stats detail", which this flag turns on
     #[arg(short = 'D', value_name = "CHAR")]
     pub prefix_delimiter: Option<String>,
 
-    /// User to run as when started by root
+    /// User to run as, when root starts the server
     #[arg(short = 'u', long, value_name = "NAME")]
     pub user: Option<String>,
 
@@ -159,15 +160,15 @@ pub struct Flags {
     #[arg(short = 'P', long, value_name = "FILE")]
     pub pidfile: Option<String>,
 
-    /// Raise the limit on core files
+    /// Allow core dumps: raise the limit on their size
     #[arg(short = 'r', long)]
     pub enable_coredumps: bool,
 
-    /// Say more on standard error; -vv and -vvv say still more
+    /// Log more to standard error; -vv and -vvv log still more
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 
-    /// What a line on standard error looks like: text, json, or journald (a priority, then the message)
+    /// Format of the lines on standard error; journald is text with a priority in front
     #[arg(long, value_name = "FORMAT", default_value_t)]
     #[arg(value_parser = PossibleValuesParser::new(Format::NAMES).try_map(|name| name.parse::<Format>()))]
     pub log_format: Format,
@@ -176,20 +177,20 @@ pub struct Flags {
     #[arg(short = 'i', long)]
     pub license: bool,
 
-    /// Further settings, joined by commas; listed below
+    /// Further settings, separated by commas; listed below
     #[arg(short = 'o', long, value_name = "LIST", action = ArgAction::Append)]
     pub extended: Vec<String>,
 
-    /// Demand a login over the binary protocol
+    /// Require a login over the binary protocol
     #[arg(short = 'S', long, help = SASL_HELP)]
     pub enable_sasl: bool,
 
-    /// Demand a login over the text protocol: a file of lines user:password
+    /// Require a login over the text protocol; the file has a line user:password for each user
     #[arg(short = 'Y', long, value_name = "FILE")]
     pub auth_file: Option<String>,
 
-    /// TLS on every TCP address but those of -l notls:ADDR; certificates are named by -o
-    #[arg(short = 'Z', long)]
+    /// Require TLS.
+    #[arg(short = 'Z', long, help = TLS_HELP)]
     pub enable_ssl: bool,
 
     /// Parts that this build does not have.
@@ -205,10 +206,18 @@ pub struct AbsentFlags {
     pub napi_ids: Option<i64>,
 }
 
-/// The help of `-S`, apart because documentation wants quotes around the name.
+/// The help of `-U`, apart because documentation wants quotes around the name.
+const UDP_HELP: &str = "\
+UDP port; 0 turns UDP off, -1 takes any free port. UDP serves only gets, except with -o udp_writes";
+
+/// The help of `-Z`, apart as that of `-U`.
+const TLS_HELP: &str = "\
+Require TLS on every TCP address except -l notls:ADDR; -o ssl_chain_cert names the certificate";
+
+/// The help of `-S`, apart as that of `-U`.
 const SASL_HELP: &str = "\
-Demand a login over the binary protocol; passwords come from the file of user:password lines that \
-MEMCACHED_SASL_PWDB in the environment names, and from -Y's";
+Require a login over the binary protocol; users are those of -Y, and those of the file that the \
+variable MEMCACHED_SASL_PWDB names (a line user:password for each)";
 
 /// The values of `-B`, for completions. Others get as far as [`crate::Settings`], which refuses them as memcached does:
 /// with its sentence, and its exit code.
@@ -233,15 +242,14 @@ impl TypedValueParser for ProtocolName {
 }
 
 /// The help of `--eviction`, apart as that of `-S`.
-const EVICTION_HELP: &str =
-    "Which item goes when memory is full [default: s3-clock, and lru with -o no_modern]";
+const EVICTION_HELP: &str = "How to choose the item to evict when memory is full [default: s3-clock; lru with -o no_modern]";
 
 /// The help of `--slabs`, apart for the same reason.
 const SLABS_HELP: &str = "\
-How memory is cut into chunks: fine (dense) or memcached (its slab classes) \
-[default: fine, and memcached with -o no_modern]";
+Sizes of the chunks that hold items: fine wastes the least, memcached has memcached's slab classes \
+[default: fine; memcached with -o no_modern]";
 
 /// The help of `-l`, apart because its brackets are no link.
 const LISTEN_HELP: &str = "\
-Addresses to listen on: host, host:port, [v6]:port or * (all), joined by commas or given several \
-times; without it only this machine can connect";
+Addresses to listen on, separated by commas or given several times: host, host:port, [v6]:port, or \
+* for all [default: 127.0.0.1 and ::1, so that only this machine can connect]";

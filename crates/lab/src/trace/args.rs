@@ -12,15 +12,15 @@ use super::recorded::Trace;
 use super::simulate::Player;
 use super::source::{Reading, Source};
 
-/// Replays traces of requests through eviction policies and prints who misses how often
+/// Replay recorded requests through eviction policies, and print how often each policy misses
 ///
-/// Formats: those of ARC (.lis), LIRS, `AdaptSize`, CSV with a header or Twitter's columns, big-endian keys (.be32,
-/// .be64), libCacheSim's oracleGeneral; each also as .zst, .xz or .gz. Beside each miss ratio stands how many of LRU's
-/// misses, of a hundred, are avoided. Several traces are summed up: the mean of that, and the worst trace.
+/// Reads the formats of ARC (.lis), LIRS and `AdaptSize`, CSV with a header or Twitter's columns, big-endian keys (.be32,
+/// .be64), and libCacheSim's oracleGeneral; each also as .zst, .xz or .gz. After each miss ratio stands the percentage of
+/// LRU's misses that the policy avoids. For several traces, the mean of that percentage and the worst trace follow.
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Files, or zipf:THETA:KEYS:REQUESTS[:once=SHARE][:drift=SHARE] for a trace made by rule
+    /// Files, or zipf:THETA:KEYS:REQUESTS[:once=SHARE][:drift=SHARE] for a generated trace
     #[arg(required = true, value_name = "FILE")]
     pub(super) traces: Vec<Source>,
 
@@ -28,15 +28,15 @@ pub struct Args {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = DEFAULT_POLICIES)]
     pub(super) policy: Vec<String>,
 
-    /// Sizes of the cache: shares of the footprint such as 1%, numbers of objects, or with --sized bytes such as 64m
+    /// Cache sizes: percentages of all objects such as 1%, numbers of objects, or with --sized, bytes such as 64m
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "0.1%,1%,10%")]
     pub(super) size: Vec<Size>,
 
-    /// Count bytes instead of objects, in traces that tell sizes
+    /// Measure cache sizes in bytes, for traces that have the objects' sizes
     #[arg(long)]
     pub(super) sized: bool,
 
-    /// The format, if neither name nor first line tells it
+    /// Format of the files [default: found by the file's name or first line]
     #[arg(long, value_name = "FORMAT")]
     pub(super) format: Option<Format>,
 
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME,...")]
     pub(super) columns: Option<Columns>,
 
-    /// Take only so many requests from the start of each trace
+    /// Read only this many requests from the start of each trace
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u64>,
 
@@ -56,11 +56,11 @@ pub struct Args {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Replay over the wire instead, against an empty memcached-protocol server, beside a simulation of as many items
+    /// Replay against this memcached server instead, which must be empty, and compare it with simulations of as many items
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["size", "sized", "plot"])]
     pub(super) server: Option<Address>,
 
-    /// Size of the values that are stored over the wire
+    /// Size of the values to store in the server
     #[arg(long, value_name = "BYTES", default_value_t = 32, requires = "server")]
     pub(super) value_bytes: usize,
 }
@@ -167,11 +167,11 @@ const DEFAULT_POLICIES: &str = "fifo,lru,clock,sieve,arc,s3-clock-fixed,s3-clock
 
 const EXAMPLES: &str = "\
 Examples:
-  guira lab trace OLTP.lis.zst                         a table for caches of 0.1 %, 1 % and 10 % of the objects
-  guira lab trace *.zst --policy all                   a table for each, then means and worst cases
-  guira lab trace web.csv --sized --size 64m,1g        sizes in bytes, times to live obeyed
+  guira lab trace OLTP.lis.zst                         caches of 0.1 %, 1 % and 10 % of all objects
+  guira lab trace *.zst --policy all                   a table for each trace, then means and worst cases
+  guira lab trace web.csv --sized --size 64m,1g        sizes in bytes; expired objects miss
   guira lab trace t.lis --size 0.1%,0.3%,1%,3%,10%,30% --plot t.svg
-  guira lab trace zipf:0.99:1000000:20000000           a trace made by rule
+  guira lab trace zipf:0.99:1000000:20000000           a generated trace
   guira serve -m 64 & guira lab trace OLTP.lis.zst --server 127.0.0.1:11211 --policy s3-clock";
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use super::zstd::Frames;
 pub enum Format {
     /// Runs of blocks, as published with ARC: `start count ignored number`
     Arc,
-    /// A decimal key a line, as published with LIRS
+    /// One decimal key per line, as published with LIRS
     Lirs,
-    /// `number key bytes`, parted by spaces, as published with `AdaptSize`
+    /// `number key bytes`, separated by spaces, as published with `AdaptSize`
     Sized,
     /// Comma-separated values with a header, or Twitter's seven columns
     Csv,

@@ -19,9 +19,19 @@ use crate::route::hash::KeyHash;
 /// The subcommand.
 pub(crate) fn command() -> Command {
     Command::new("convert")
-        .about("Print a twemproxy YAML as a configuration of this router's, and what differs")
-        .arg(Arg::new("file").required(true).value_name("FILE.yml").help("twemproxy's file"))
-        .arg(Arg::new("pool").long("pool").help("Which of the file's pools, if it has several"))
+        .about("Convert a configuration of twemproxy for this router, and print what differs")
+        .arg(
+            Arg::new("file")
+                .required(true)
+                .value_name("FILE.yml")
+                .help("twemproxy's configuration"),
+        )
+        .arg(
+            Arg::new("pool")
+                .long("pool")
+                .value_name("POOL")
+                .help("Pool to convert, if the file has several"),
+        )
 }
 
 /// Converts.

@@ -21,9 +21,16 @@ use crate::{Context, outcome, route};
 /// The subcommand.
 pub(crate) fn command() -> Command {
     flags::augment_quietly(Command::new("explain"))
-        .about("Say where a request for a key would go, and by which routes, without sending it")
-        .arg(Arg::new("op").required(true).help("get, set, delete, …"))
-        .arg(Arg::new("key").required(true).help("The key, with its routing prefix if it has one"))
+        .about(
+            "Print where a request for a key would go and through which routes, without sending it",
+        )
+        .arg(Arg::new("op").required(true).value_name("OP").help("Operation: get, set, delete, …"))
+        .arg(
+            Arg::new("key")
+                .required(true)
+                .value_name("KEY")
+                .help("The key, with its routing prefix if it has one"),
+        )
 }
 
 /// Explains.

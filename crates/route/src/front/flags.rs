@@ -48,10 +48,18 @@ pub(crate) struct Flag {
     /// One, or none.
     short: &'static [char],
     kind: Kind,
+    /// What the help shows in place of its value; empty: the kind's name for it.
+    value: &'static str,
     /// As typed; empty: none.
     default: &'static str,
     help: &'static str,
     group: &'static str,
+}
+
+impl Flag {
+    fn value_or(&self, usual: &'static str) -> &'static str {
+        if self.value.is_empty() { usual } else { self.value }
+    }
 }
 
 /// Adds the flags to a command.
@@ -104,13 +112,14 @@ fn argument(flag: &'static Flag) -> Arg {
         Kind::Switch => arg.action(ArgAction::SetTrue),
         Kind::Number => {
             let number = clap::value_parser!(i64);
-            arg.value_name("NUM").allow_negative_numbers(true).value_parser(number)
+            arg.value_name(flag.value_or("NUM")).allow_negative_numbers(true).value_parser(number)
         }
-        Kind::Size => arg.value_name("SIZE").value_parser(size),
-        Kind::Text => arg.value_name("TEXT").allow_hyphen_values(true),
+        Kind::Size => arg.value_name(flag.value_or("SIZE")).value_parser(size),
+        Kind::Text => arg.value_name(flag.value_or("TEXT")).allow_hyphen_values(true),
         Kind::Format => {
             let names = PossibleValuesParser::new(Format::NAMES);
-            arg.value_name("FORMAT").value_parser(names.try_map(|name| name.parse::<Format>()))
+            arg.value_name(flag.value_or("FORMAT"))
+                .value_parser(names.try_map(|name| name.parse::<Format>()))
         }
     }
 }
@@ -130,7 +139,7 @@ fn validate() -> Arg {
         .require_equals(true)
         .default_missing_value("exit")
         .value_parser(["exit", "run"])
-        .help("Read the configuration, say what is wrong with it, and exit; or run if it is good")
+        .help("Read the configuration, print what is wrong with it, and exit; with run, start if it is good")
         .help_heading("Configuration")
 }
 
@@ -203,9 +212,9 @@ impl Typed {
 
 const EXAMPLES: &str = "\
 Examples:
-  guira route -p 5000 -f /etc/guira/route.json                 listen on 5000, route by the file
-  guira route -f route.json --validate-config                  is the configuration good?
-  guira route explain --config route.json get user:1           where would this key go, and why?
+  guira route -p 5000 -f /etc/guira/route.json                 listen on 5000, route as the file says
+  guira route -f route.json --validate-config                  check the configuration
+  guira route explain --config route.json get user:1           print where this key would go, and why
   guira route -p 5000 --config '{\"pools\":{\"A\":{\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}},
                                 \"route\":\"PoolRoute|A\"}'
   ln -s guira mcrouter; ./mcrouter …                           mcrouter's command line as it is";

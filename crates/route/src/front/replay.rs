@@ -28,7 +28,7 @@ use crate::Server;
 #[must_use]
 pub fn command() -> Command {
     Command::new("replay")
-        .about("Send again the deletes that guira route or mcrouter wrote down when servers failed")
+        .about("Send the failed deletes that guira route or mcrouter wrote to disk")
         .arg(
             Arg::new("async-dir")
                 .long("async-dir")
@@ -36,7 +36,7 @@ pub fn command() -> Command {
                 .value_name("DIR")
                 .default_value("/var/spool/mcrouter")
                 .value_parser(value_parser!(PathBuf))
-                .help("The directory of the spool, as the router has it"),
+                .help("The router's --async-dir: where the deletes are"),
         )
         .arg(
             Arg::new("server")
@@ -50,13 +50,13 @@ pub fn command() -> Command {
                 .long("rate")
                 .value_name("NUM")
                 .value_parser(value_parser!(u32).range(1..))
-                .help("Deletes a second and server [default: as fast as the server answers]"),
+                .help("Most deletes per second to each server [default: as fast as the server answers]"),
         )
         .arg(
             Arg::new("dry-run")
                 .long("dry-run")
                 .action(ArgAction::SetTrue)
-                .help("Only say how many deletes wait for which server"),
+                .help("Send nothing: print how many deletes wait for which server"),
         )
 }
 

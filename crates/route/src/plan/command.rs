@@ -12,23 +12,23 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", required_unless_present = "capacities")]
     servers: Option<u32>,
 
-    /// What each server can take, in any unit: instead of --servers, where they differ
+    /// Capacity of each server in any unit, instead of --servers, if they differ
     #[arg(long, value_name = "C,C,...", value_delimiter = ',', conflicts_with = "servers")]
     capacities: Vec<f64>,
 
-    /// Most that a server's load may be of the mean of all
+    /// Highest load of a server, as a multiple of the mean load
     #[arg(long, value_name = "LOAD", default_value_t = 1.2)]
     target: f64,
 
-    /// Probability, over the places of the keys, that the target is missed
+    /// Probability that some server's load exceeds the target
     #[arg(long, value_name = "P", default_value_t = 1e-6)]
     failure: f64,
 
-    /// How much more of the keys the ring gives to one server than 1/N: 1.16 for 256 points a server
+    /// Largest share of keys that the ring gives one server, as a multiple of 1/N: 1.16 with 256 points per server
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     imbalance: f64,
 
-    /// Bytes of an entry, for the memory column: key, value and 100 bytes more
+    /// Memory of an entry, for the table's memory column: key, value and about 100 bytes
     #[arg(long, value_name = "BYTES", default_value_t = 256)]
     entry_bytes: u64,
 }

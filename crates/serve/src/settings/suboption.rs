@@ -219,7 +219,8 @@ pub(super) fn refusal(message: &str) -> Refusal {
 /// lacks stay out of it.
 pub(crate) fn help() -> String {
     let mut text =
-        "Settings for -o, joined by commas. KB and MB may be any size: 512k, 4m, 1g.\n".to_owned();
+        "Settings for -o, separated by commas. Where KB or MB stands, a size may have a unit: 512k, 4m, 1g.\n"
+            .to_owned();
     for Group { heading, suboptions } in WORKING {
         let _ = writeln!(text, "{heading}:");
         for suboption in *suboptions {
@@ -241,14 +242,14 @@ pub(crate) fn help() -> String {
         }
     }
     text.push_str(
-        "Accepted for memcached's sake, shown in \"stats settings\", and without effect:\n",
+        "Accepted for compatibility and shown in \"stats settings\", but without effect:\n",
     );
     let inert: Vec<String> = INERT.iter().map(Suboption::typed).collect();
     for line in wrapped(&inert.join(" "), NAME_COLUMNS + HELP_COLUMNS) {
         let _ = writeln!(text, "  {line}");
     }
     text.push_str(
-        "\nStarted under the name \"memcached\" this program takes these flags without \"serve\".",
+        "\nUnder the name \"memcached\", this program takes these flags without the word \"serve\".",
     );
     text
 }

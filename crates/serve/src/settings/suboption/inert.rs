@@ -18,7 +18,7 @@ pub(crate) const INERT: &[Suboption] = &[
         name: "no_hashexpand",
         takes: Nothing(|_| ()),
         unset: Follows(""),
-        help: "the index grows while it serves, or evicts when it may not",
+        help: "the index grows while the server runs; when it can't, items are evicted",
         shown: Shown::No,
     },
     Suboption {
@@ -104,7 +104,7 @@ pub(crate) const INERT: &[Suboption] = &[
         name: "worker_logbuf_size",
         takes: Size(KB, KB..=(1 << 30), |e, n| e.worker_logbuf_bytes = n),
         unset: Is("64"),
-        help: "lines go straight to each watcher's room",
+        help: "each watcher has one buffer, `watcher_logbuf_size`",
         shown: Shown::As("worker_logbuf_size", |e| e.worker_logbuf_bytes.to_string()),
     },
     Suboption {
@@ -132,7 +132,7 @@ pub(crate) const INERT: &[Suboption] = &[
         name: "sock_cookie_id",
         takes: Text("N", |_, _| Ok(())),
         unset: Follows(""),
-        help: "FreeBSD's packet filter is not told of sockets",
+        help: "it belongs to FreeBSD's packet filter",
         shown: Shown::No,
     },
 ];

@@ -12,14 +12,14 @@ pub(crate) const TLS: &[Suboption] = &[
         name: "ssl_chain_cert",
         takes: Text("FILE", |e, file| put_path(&mut e.tls.chain_cert, "ssl_chain_cert", file)),
         unset: Follows(""),
-        help: "the server's certificate and those between it and a root, PEM; -Z needs it",
+        help: "the server's certificate chain, PEM; -Z needs it",
         shown: Shown::As("ssl_chain_cert", |e| path(e.tls.chain_cert.as_ref(), "(null)")),
     },
     Suboption {
         name: "ssl_key",
         takes: Text("FILE", |e, file| put_path(&mut e.tls.key, "ssl_key", file)),
         unset: Follows("in the file of ssl_chain_cert"),
-        help: "its key: RSA from 2,048 bits, ECDSA or Ed25519",
+        help: "the certificate's key: RSA of at least 2,048 bits, ECDSA or Ed25519",
         shown: Shown::As("ssl_key", |e| path(e.tls.key.as_ref(), "(null)")),
     },
     Suboption {
@@ -39,7 +39,7 @@ pub(crate) const TLS: &[Suboption] = &[
             Ok(())
         }),
         unset: Is("0"),
-        help: "of clients: 0 nothing, 1 a good certificate if any, 2 or 3 a good certificate",
+        help: "certificates of clients: 0 not asked for, 1 checked if there is one, 2 or 3 required",
         shown: Shown::As("ssl_verify_mode", |e| (e.tls.verify as u64).to_string()),
     },
     Suboption {
@@ -53,7 +53,7 @@ pub(crate) const TLS: &[Suboption] = &[
             Ok(())
         }),
         unset: Is("1"),
-        help: "how the key is written: 1 PEM, 2 DER",
+        help: "format of the key: 1 PEM, 2 DER",
         shown: Shown::As("ssl_keyformat", |e| (e.tls.key_format as u64).to_string()),
     },
     Suboption {
@@ -64,28 +64,28 @@ pub(crate) const TLS: &[Suboption] = &[
             Ok(())
         }),
         unset: Follows("all"),
-        help: "TLS 1.2's suites under OpenSSL's names, joined by colons; HIGH is all; one that rustls lacks is refused by name",
+        help: "cipher suites of TLS 1.2 under OpenSSL's names, separated by colons; HIGH means all. A suite that rustls lacks is refused",
         shown: Shown::As("ssl_ciphers", |e| e.tls.ciphers.clone().unwrap_or("NULL".to_owned())),
     },
     Suboption {
         name: "ssl_ca_cert",
         takes: Text("FILE", |e, file| put_path(&mut e.tls.ca_cert, "ssl_ca_cert", file)),
         unset: Follows(""),
-        help: "roots of clients' certificates, PEM; without it no client's certificate is good",
+        help: "roots that clients' certificates are checked against, PEM; without it the check fails for every client",
         shown: Shown::As("ssl_ca_cert", |e| path(e.tls.ca_cert.as_ref(), "NULL")),
     },
     Suboption {
         name: "ssl_wbuf_size",
         takes: Size(KB, KB..=GB, |e, n| e.tls.wbuf_bytes = n),
         unset: Is("16"),
-        help: "of a reply that are encrypted before they are sent; more means fewer system calls for large values",
+        help: "how much of a reply is encrypted before it is sent; more means fewer system calls for large values",
         shown: Shown::As("ssl_wbuf_size", |e| e.tls.wbuf_bytes.to_string()),
     },
     Suboption {
         name: "ssl_session_cache",
         takes: Switch(|e, is_on| e.tls.session_cache = is_on),
         unset: Is("off"),
-        help: "let clients resume sessions, 8,192 a kind of address",
+        help: "let clients resume sessions; 8,192 are kept for each kind of address",
         shown: Shown::As("ssl_session_cache", |e| yes(e.tls.session_cache)),
     },
     Suboption {
@@ -97,7 +97,7 @@ pub(crate) const TLS: &[Suboption] = &[
             )
         }),
         unset: Follows(""),
-        help: "refused: records are encrypted in the process",
+        help: "refused: the server encrypts by itself, without the kernel",
         shown: Shown::As("ssl_kernel_tls", |_| yes(false)),
     },
     Suboption {
@@ -107,7 +107,7 @@ pub(crate) const TLS: &[Suboption] = &[
             Ok(())
         }),
         unset: Is("2"),
-        help: "2 is TLS 1.2, 3 is TLS 1.3; 0 and 1 are refused: rustls speaks nothing older",
+        help: "oldest version: 2 is TLS 1.2, 3 is TLS 1.3; 0 and 1 are refused, as rustls supports nothing older",
         shown: Shown::As("ssl_min_version", |e| e.tls.min_version().to_owned()),
     },
 ];

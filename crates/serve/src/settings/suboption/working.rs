@@ -22,31 +22,31 @@ const CONNECTIONS: &[Suboption] = &[
         name: "maxconns_fast",
         takes: Switch(|e, is_on| e.maxconns_fast = is_on),
         unset: Is("on"),
-        help: "tell a connection over -c so and close it, instead of letting it wait",
+        help: "answer an error to connections beyond -c and close them; with no_maxconns_fast they wait until there is room",
         shown: Shown::As("maxconns_fast", |e| super::yes(e.maxconns_fast)),
     },
     Suboption {
         name: "idle_timeout",
         takes: Number("SECONDS", 0..=u32::MAX, |e, n| e.idle_timeout_s = n),
         unset: Is("0"),
-        help: "close a TCP connection that has been idle for so long; 0: never",
+        help: "close a TCP connection that sent nothing for this long; 0: never",
         shown: Shown::As("idle_timeout", |e| e.idle_timeout_s.to_string()),
     },
     Suboption {
         name: "read_buf_mem_limit",
         takes: Size(MB, 0..=(1 << 50), |e, n| e.read_buf_mem_limit_bytes = n as u64),
         unset: Is("0"),
-        help: "what clients may make the threads keep, by memcached's account: 16 KiB for a connection with a piece \
-               of a request, and for 32 replies of one turn. A larger multiget is answered SERVER_ERROR, a longer \
-               pipeline or one more piece ends its connection. 0: no limit",
+        help: "memory for requests and replies, counted as memcached counts it: 16 KiB for each connection with an \
+               incomplete request, and for each 32 replies to one connection. Beyond the limit a multiget is answered \
+               SERVER_ERROR; other connections that need more are closed. 0: no limit",
         shown: Shown::As("read_buf_mem_limit", |e| e.read_buf_mem_limit_bytes.to_string()),
     },
     Suboption {
         name: "unfinished_limit",
         takes: Size(MB, 1..=(1 << 50), |e, n| e.unfinished_limit_bytes = n),
         unset: Follows("a tenth of -m"),
-        help: "what requests that aren't whole may hold, at least twice -I: pieces of lines and of values; the newest \
-               is refused when it is used up",
+        help: "memory for requests of which only a part has arrived, at least twice -I. When it is used up, the newest \
+               such request is refused",
         // What it comes to depends on -m and -I.
         shown: Shown::Live,
     },
@@ -54,8 +54,9 @@ const CONNECTIONS: &[Suboption] = &[
         name: "unsent_limit",
         takes: Size(MB, 1..=(1 << 50), |e, n| e.unsent_limit_bytes = n),
         unset: Follows("a tenth of -m"),
-        help: "what replies may hold that clients have yet to take, at least four times -I and 2 MiB per thread; once \
-               half of it is used up large values wait in the cache instead",
+        help: "memory for replies that clients have not read yet, at least four times -I and 2 MiB per thread. When \
+               half of it is used up, large values are no longer copied for clients that wait: they are read from \
+               the cache piece by piece",
         shown: Shown::Live,
     },
 ];
@@ -80,7 +81,7 @@ const MEMORY: &[Suboption] = &[
             Ok(())
         }),
         unset: Is("1"),
-        help: "pages move by themselves: 0 not at all, 1 a page a second at most, 2 as fast as pages get empty",
+        help: "whether the server moves slab pages by itself: 0 never, 1 at most one page per second, 2 as fast as pages can be emptied",
         shown: Shown::Live,
     },
     Suboption {
@@ -98,7 +99,7 @@ const MEMORY: &[Suboption] = &[
             |e, f| e.slab_automove_ratio = f,
         ),
         unset: Is("0.8"),
-        help: "a class gets a page if its victims are younger than this share of the others' age",
+        help: "a class gets a page if the items it evicts are younger than this share of the age at which other classes evict",
         shown: Shown::Live,
     },
     Suboption {
@@ -129,9 +130,8 @@ const MEMORY: &[Suboption] = &[
         name: "transient",
         takes: Number("SECONDS", 0..=3600, |e, n| e.transient_s = Some(n)),
         unset: Follows("0; 60 with --slabs memcached, unless no_modern is set"),
-        help: "reclaim items that live no longer than this in the second in which they expire, without a read; 60 is \
-               a good start where many items live for seconds. Such an item costs 4 bytes more, all of them a 16th \
-               of -m at most",
+        help: "items with a time to live of at most this are reclaimed in the second in which they expire. 60 is a good \
+               start where many items live for seconds. Each such item takes 4 bytes more, together at most a 16th of -m",
         shown: Shown::Live,
     },
 ];
@@ -141,14 +141,14 @@ const LEASES: &[Suboption] = &[
         name: "lease_interval",
         takes: Number("SECONDS", 0..=3600, |e, n| e.leases.interval_s = n),
         unset: Is("10"),
-        help: "time between two lease tokens of a key",
+        help: "give at most one lease token for a key in this time",
         shown: Shown::As("lease_interval", |e| e.leases.interval_s.to_string()),
     },
     Suboption {
         name: "lease_stale",
         takes: Number("SECONDS", 0..=3600, |e, n| e.leases.stale_s = n),
         unset: Is("20"),
-        help: "how long a deleted value may be read as stale; 0 keeps none",
+        help: "how long clients that use leases may read a deleted value as stale; 0: not at all",
         shown: Shown::As("lease_stale", |e| e.leases.stale_s.to_string()),
     },
     Suboption {
@@ -158,7 +158,7 @@ const LEASES: &[Suboption] = &[
             e.stale_size_is_given = true;
         }),
         unset: Follows("a 64th of -m"),
-        help: "memory for such values, beside -m",
+        help: "memory for such values, in addition to -m",
         shown: Shown::As("lease_stale_size", |e| e.leases.stale_bytes_max.to_string()),
     },
     Suboption {
@@ -172,7 +172,7 @@ const LEASES: &[Suboption] = &[
         name: "holdoff_keys",
         takes: Number("N", 8..=1 << 24, |e, n| e.holdoff_keys = n as usize),
         unset: Is("16384"),
-        help: "keys that deletes may hold off at a time, 8 bytes each",
+        help: "keys for which \"delete KEY SECONDS\" may refuse \"add\" at a time, 8 bytes each",
         shown: Shown::As("holdoff_keys", |e| e.holdoff_keys.to_string()),
     },
 ];
@@ -182,14 +182,14 @@ const UDP: &[Suboption] = &[
         name: "udp_writes",
         takes: Nothing(|e| e.udp_writes = true),
         unset: Follows(""),
-        help: "execute over UDP what changes something, too",
+        help: "execute all commands over UDP, not only gets",
         shown: Shown::As("udp_writes", |e| super::yes(e.udp_writes)),
     },
     Suboption {
         name: "udp_budget",
         takes: Size(KB, 0..=GB, |e, n| e.udp_budget_bytes = u32::try_from(n).unwrap_or(u32::MAX)),
         unset: Is("64"),
-        help: "replies a second over UDP to a source that holds no TCP connection; 0: no limit",
+        help: "most KB per second that a source address without a TCP connection gets in replies over UDP; 0: no limit",
         shown: Shown::As("udp_budget", |e| e.udp_budget_bytes.to_string()),
     },
     Suboption {
@@ -198,7 +198,7 @@ const UDP: &[Suboption] = &[
             e.udp_known_budget_bytes = u32::try_from(n).unwrap_or(u32::MAX);
         }),
         unset: Is("16384"),
-        help: "the same to a source that holds one; 0: no limit",
+        help: "the same for a source address with a TCP connection; 0: no limit",
         shown: Shown::As("udp_known_budget", |e| e.udp_known_budget_bytes.to_string()),
     },
 ];
@@ -208,28 +208,28 @@ const WATCHING: &[Suboption] = &[
         name: "lru_crawler",
         takes: Switch(|e, is_on| e.lru_crawler = is_on),
         unset: Is("on"),
-        help: "allow \"lru_crawler\" to list items and to take out the dead",
+        help: "allow \"lru_crawler\" to list items and to remove expired ones",
         shown: Shown::Live,
     },
     Suboption {
         name: "lru_crawler_sleep",
         takes: Number("US", 0..=1_000_000, |e, n| e.lru_crawler_sleep_us = n),
         unset: Is("100"),
-        help: "its rest after 1,000 items, in microseconds",
+        help: "pause of the crawler after each 1,000 items, in microseconds",
         shown: Shown::Live,
     },
     Suboption {
         name: "lru_crawler_tocrawl",
         takes: Number("N", 0..=u32::MAX, |e, n| e.lru_crawler_tocrawl = n),
         unset: Is("0"),
-        help: "items of a class that its \"crawl\" looks at; 0: all",
+        help: "items of each slab class that \"lru_crawler crawl\" reads; 0: all",
         shown: Shown::Live,
     },
     Suboption {
         name: "watcher_logbuf_size",
         takes: Size(KB, KB..=GB, |e, n| e.watcher_logbuf_bytes = n),
         unset: Is("256"),
-        help: "room for log lines that wait for a watcher; more are dropped",
+        help: "buffer of each watcher for lines that it has not read yet; further lines are dropped",
         shown: Shown::As("watcher_logbuf_size", |e| e.watcher_logbuf_bytes.to_string()),
     },
     Suboption {
@@ -250,7 +250,7 @@ const OTHERS: &[Suboption] = &[
             }
         }),
         unset: Is("on"),
-        help: "no_modern is memcached of version 1.4: strict LRU, and its slab classes at any -m",
+        help: "no_modern behaves as memcached 1.4: strict LRU and memcached's slab classes",
         shown: Shown::No,
     },
     Suboption {
@@ -260,7 +260,7 @@ const OTHERS: &[Suboption] = &[
             e.udp_writes = true;
         }),
         unset: Follows(""),
-        help: "allow \"debugtime\", which shifts the server's clock, and udp_writes; for tests only",
+        help: "for tests only: allow \"debugtime\", which shifts the server's clock, and turn udp_writes on",
         shown: Shown::No,
     },
 ];
