@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //! ```text
-//! blocks   | oldest … | … | … newest |      a block has up to 1024 places, in order
+//! blocks   | oldest … | … | … newest |      a block has up to 960 places, in order
 //!           ^ unswept blocks: the sweep has still to come to so many at the front
 //!            of a long ring all between the first and the last are packed, each in the order of places
 //! seen     a bit a chunk, by page, of the places met in this sweep; gone when it ends
@@ -18,8 +18,8 @@
 //!    is s times as long as what is live keeps it below s + s / 2 times, and a few blocks.
 //!
 //! # Costs
-//! 4 bytes an entry; of a long ring 2 to 2.7 in up to 1 GB (block.rs). A push: amortized, one or two entries
-//! looked at, side by side; all of them, two blocks, once in 1024 pushes, and then the full block is sorted: 10 µs.
+//! 4 bytes an entry; of a long ring 1 while memory fills, then 2 to 2.7 in up to 1 GB (block.rs). A push: amortized, one or
+//! two entries looked at, side by side; all of them, two blocks, once in 960 pushes, and then the full block is sorted: 10 µs.
 
 mod block;
 
@@ -162,8 +162,9 @@ fn is_new(seen: &mut Vec<Vec<u64>>, (page, slot): (u32, u32)) -> bool {
     is_new
 }
 
-/// Entries of a block.
-pub(crate) const BLOCK: usize = 1024;
+/// Entries of a block: packed, it is a little smaller than a power of two. The allocator has no size between 2,048 bytes
+/// and 2,560, and a block of 1,024 entries takes a few bytes more than 2,048.
+pub(crate) const BLOCK: usize = 960;
 /// From so many blocks on a ring is long: the order within one then matters less than chance does.
 const LONG: usize = 32;
 /// Room that a new block begins with: most classes never fill one.

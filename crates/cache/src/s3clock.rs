@@ -13,7 +13,7 @@
 //! 3. The ring is at most four to five times as long as there are probationers (ring.rs).
 //!
 //! # Costs
-//! 2 to 4 bytes an item on probation, 1.2 per item for the ghost. An eviction examines one or two items on average. Bad
+//! 1 to 4 bytes an item on probation, 1.07 per item for the ghost. An eviction examines one or two items on average. Bad
 //! at: nothing that its parameters, which `tune.rs` chooses, could not mend.
 
 use crate::classes::Class;

@@ -40,8 +40,9 @@ impl Tuning {
     /// S3-FIFO's: a tenth on probation, two hits. The best for most workloads, bad for those where LRU
     /// is good.
     pub const S3_FIFO: Tuning = Tuning { small: 0.10, promote: 2 };
-    /// Keys that the ghost remembers, as a share of the objects held.
-    pub const GHOST: f64 = 0.9;
+    /// Keys that the ghost remembers, as a share of the objects held. S3-FIFO's 0.9 costs an eighth more memory, and on
+    /// published traces its mean miss ratio is the same.
+    pub const GHOST: f64 = 0.8;
 
     /// What is to be on probation of a `capacity`, in the same unit: at least 1.
     #[must_use]

@@ -225,7 +225,7 @@ impl SlotModel {
 
     fn evict(&mut self, target: usize) -> usize {
         if self.ghost.room() == 0 {
-            self.ghost = Ghost::new((self.slots.len() * 9).div_ceil(10));
+            self.ghost = Ghost::new((self.slots.len() * 4).div_ceil(5));
         }
         loop {
             if self.probation.len() >= target.max(1) {

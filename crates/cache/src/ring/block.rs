@@ -3,11 +3,11 @@
 //! # Layout
 //! ```text
 //! packed    | distance | distance | …       from each place to the next higher one, the first from 0
-//! distance  | 16 |                          below 0xffff
-//!           | 0xffff | low 16 | high 16 |
+//! distance  | 1 7 | … | 0 7 |               seven bits a byte, the lowest first; the high bit says that more follow
 //! ```
-//! A thousand places of a class lie so close that one word tells nearly all distances, up to some 2 GB of items. In larger
-//! memory they stay as they are. Packing loses the order within the block, which is a thousandth of a long ring.
+//! While memory is filled, neighbours are on probation together: a byte tells their distance. Later a thousand places of
+//! a class lie so close that two bytes tell nearly all distances in 64 MB of items, and three in 64 GB.
+//! Packing loses the order within the block, which is a thousandth of a long ring.
 
 use guira_index::Location;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 /// See the module's head.
 pub(super) enum Block {
     Open(VecDeque<Location>),
-    Packed { words: Box<[u16]>, len: usize },
+    Packed { bytes: Box<[u8]>, len: usize },
 }
 
 impl Block {
@@ -33,8 +33,8 @@ impl Block {
     /// The places, to be changed. Unpacks them.
     #[inline]
     pub(super) fn open(&mut self) -> &mut VecDeque<Location> {
-        if let Block::Packed { words, len } = self {
-            *self = Block::Open(unpacked(words, *len));
+        if let Block::Packed { bytes, len } = self {
+            *self = Block::Open(unpacked(bytes, *len));
         }
         match self {
             Block::Open(places) => places,
@@ -47,57 +47,63 @@ impl Block {
         let Block::Open(places) = self else { return };
         let places = places.make_contiguous();
         places.sort_unstable_by_key(|at| at.0);
-        let words = packed(places);
-        if size_of_val(words.as_slice()) < size_of_val(places) {
+        let bytes = packed(places);
+        if bytes.len() < size_of_val(places) {
             // A copy: an allocator may leave what is cut by half where it is.
-            *self = Block::Packed { words: words.as_slice().into(), len: places.len() };
+            *self = Block::Packed { bytes: bytes.as_slice().into(), len: places.len() };
         }
     }
 }
 
-fn packed(places: &[Location]) -> Vec<u16> {
-    let mut words = Vec::with_capacity(3 * places.len());
+fn packed(places: &[Location]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(DISTANCE_BYTES_MAX * places.len());
     let mut before = 0;
     for at in places {
-        let distance = at.0 - before;
+        let mut distance = at.0 - before;
         before = at.0;
-        match u16::try_from(distance) {
-            Ok(near) if near != FAR => words.push(near),
-            _ => {
-                let [low, high] = bytemuck::cast(distance);
-                words.extend([FAR, low, high]);
+        loop {
+            let [low, ..] = distance.to_le_bytes();
+            distance >>= BITS;
+            if distance == 0 {
+                bytes.push(low & !MORE);
+                break;
             }
+            bytes.push(low | MORE);
         }
     }
-    words
+    bytes
 }
 
-fn unpacked(words: &[u16], len: usize) -> VecDeque<Location> {
+fn unpacked(bytes: &[u8], len: usize) -> VecDeque<Location> {
     let mut places = VecDeque::with_capacity(len);
-    let (mut at, mut rest) = (0, words);
-    while let [near, after @ ..] = rest {
-        let distance;
-        (distance, rest) = match after {
-            [low, high, after @ ..] if *near == FAR => (bytemuck::cast([*low, *high]), after),
-            _ => (u32::from(*near), after),
-        };
-        at += distance;
-        places.push_back(Location(at));
+    let (mut at, mut distance, mut shift) = (0, 0, 0);
+    for byte in bytes {
+        distance |= u32::from(byte & !MORE) << shift;
+        shift += BITS;
+        if byte & MORE == 0 {
+            at += distance;
+            places.push_back(Location(at));
+            (distance, shift) = (0, 0);
+        }
     }
     places
 }
 
-/// What stands before a distance of two words.
-const FAR: u16 = u16::MAX;
+/// Bits of a distance in a byte.
+const BITS: u32 = 7;
+/// The bit of a byte that says that the distance goes on in the next one.
+const MORE: u8 = 1 << BITS;
+const DISTANCE_BYTES_MAX: usize = u32::BITS.div_ceil(BITS) as usize;
 
 #[cfg(test)]
 mod tests {
+    use super::super::BLOCK;
     use super::*;
 
     #[test]
     fn places_come_out_of_a_packed_block_as_they_went_in_but_for_the_order() {
         let far =
-            [0, u32::MAX, 7, 7, 0xfffe + 7, 0xffff + 0xfffe + 7, 1 << 30, 1 << 31, u32::MAX - 1];
+            [0, u32::MAX, 7, 7, 7 + 0x7f, 7 + 0xff, 0x3fff, 0x4000, 1 << 21, 1 << 28, 1 << 31];
         for places in [&[][..], &[0], &[u32::MAX], &far] {
             let locations: Vec<Location> = places.iter().copied().map(Location).collect();
             let mut sorted = locations.clone();
@@ -109,24 +115,33 @@ mod tests {
         }
     }
 
+    fn packed_bytes(places: impl Iterator<Item = u32>) -> usize {
+        let mut block = Block::Open(places.map(Location).collect());
+        block.pack();
+        match &block {
+            Block::Open(places) => places.len() * size_of::<Location>(),
+            Block::Packed { bytes, .. } => bytes.len(),
+        }
+    }
+
     #[test]
-    fn a_packed_block_takes_little_more_than_half_the_memory() {
-        // 512 pages of 64 MB and of 1 GB, full of items of 52 bytes; and places anywhere.
+    fn a_packed_block_takes_a_byte_a_place_while_memory_fills_and_about_half_the_memory_later() {
+        // 512 pages of 64 MB and of 1 GB, full of items of 52 bytes; and places anywhere. The bounds are sizes that an
+        // allocator has, and BLOCK is as large as fits them.
         for (slot_bits, slots, bytes_max) in
-            [(12, 2520, 2060), (16, 40_329, 2700), (23, 1 << 23, 4096)]
+            [(12, 2520, 2048), (16, 40_329, 2560), (23, 1 << 23, 2880 + 960)]
         {
-            let places = (1..=1024_u64).map(|n| {
-                let number = guira_policy::mix(n) % (slots << 9);
+            let place = |number: u64| {
                 let (page, slot) = (number / slots, number % slots);
-                Location(u32::try_from((page << slot_bits) | slot).unwrap())
-            });
-            let mut block = Block::Open(places.collect());
-            block.pack();
-            let bytes = match &block {
-                Block::Open(places) => places.len() * size_of::<Location>(),
-                Block::Packed { words, .. } => size_of_val(&words[..]),
+                u32::try_from((page << slot_bits) | slot).unwrap()
             };
-            assert!(bytes <= bytes_max, "{slots} slots a page: {bytes} bytes");
+            let count = BLOCK as u64;
+            // A quarter of the new items is on probation.
+            let filling = packed_bytes((0..count).map(|n| place(7 * slots + 4 * n)));
+            assert!(filling <= 1024, "{slots} slots a page: {filling} bytes of neighbours");
+            let random = (1..=count).map(|n| guira_policy::mix(n) % (slots << 9));
+            let later = packed_bytes(random.map(place));
+            assert!(later <= bytes_max, "{slots} slots a page: {later} bytes");
         }
     }
 }
