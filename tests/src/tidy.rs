@@ -4,7 +4,7 @@
 //! rust     a file's size, head, functions, unsafe blocks, words
 //! edges    which crate may depend on which
 //! prose    a document's headings and links
-//! english  a document's phrases and length
+//! english  a document's phrases, sentences and length
 //! ```
 //! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
 //!
@@ -18,7 +18,9 @@ mod prose;
 mod rust;
 
 pub use edges::{EDGES, check_edges};
-pub use english::{BANNED, WORDS_MAX, check_english, check_length};
+pub use english::{
+    BANNED, SENTENCE_WORDS_MAX, WORDS_MAX, check_english, check_length, check_sentences,
+};
 pub use prose::{check_document, check_mentions, check_references};
 pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};
 

@@ -4,8 +4,9 @@
 
 use guira_tests::server::{guira, own_directory, workspace};
 use guira_tests::tidy::{
-    BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, WORDS_MAX, check_document, check_edges,
-    check_english, check_length, check_mentions, check_references, check_rust, check_words,
+    BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
+    check_document, check_edges, check_english, check_length, check_mentions, check_references,
+    check_rust, check_sentences, check_words,
 };
 use std::fs;
 use std::path::Path;
@@ -85,8 +86,7 @@ fn is_generated(path: &str) -> bool {
 }
 
 /// Pages of tables, which nobody reads from the beginning to the end; and the changes.
-const REFERENCE: [&str; 4] =
-    ["docs/operations.md", "docs/protocol.md", "docs/route-types.md", "CHANGELOG.md"];
+const REFERENCE: [&str; 3] = ["docs/protocol.md", "docs/route-types.md", "CHANGELOG.md"];
 
 /// The cells of the first row of `text` that begins with `begin`.
 fn cells(text: &str, begin: &str) -> Vec<String> {
@@ -129,6 +129,9 @@ fn documents_can_be_read_at_once() {
     let pages = files.iter().filter(|(p, _)| ends_with(p, "md") && !p.starts_with("docs/lab"));
     let complaints = |(path, text): &(String, String)| {
         let mut found = check_english(path, text);
+        if !is_generated(path) {
+            found.extend(check_sentences(path, text));
+        }
         if !is_generated(path) && !REFERENCE.contains(&path.as_str()) {
             found.extend(check_length(path, text));
         }
@@ -326,6 +329,24 @@ fn a_long_page_is_seen_and_code_does_not_count() {
     assert_eq!(check_length("x.md", &page(WORDS_MAX + 1)).len(), 1);
     let code = format!("{}\n```\n{}\n```\n", page(WORDS_MAX), "word ".repeat(9));
     assert!(check_length("x.md", &code).is_empty());
+}
+
+#[test]
+fn a_long_sentence_is_seen_and_what_stands_apart_is_none() {
+    let found = |text: &str| check_sentences("x.md", text).len();
+    let words = |count: usize| "word ".repeat(count);
+    let most = SENTENCE_WORDS_MAX;
+    assert_eq!(found(&format!("# T\n\n{}.\n", words(most + 1))), 1);
+    assert_eq!(
+        found(&format!("A page. {}", words(most).replacen("word word", "word\nword", 1))),
+        0
+    );
+    for apart in [". ", ": ", "; ", "\n\n", "\n- ", "\n# ", " | ", " `code code` . "] {
+        let (before, after) = (words(most - 1), words(most - 1));
+        assert_eq!(found(&format!("{}{apart}{after}", before.trim_end())), 0, "{apart:?}");
+    }
+    assert_eq!(found(&format!("# {}\n{}\n", words(most), words(most))), 0);
+    assert_eq!(found(&format!("{}`{}`", words(most), words(9))), 0);
 }
 
 #[test]

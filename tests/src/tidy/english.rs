@@ -1,10 +1,13 @@
-//! Documents: phrases that have to be read twice, and pages too long to be read at once.
+//! Documents: phrases that have to be read twice, sentences and pages too long to be read at once.
 //!
 //! Words are compared, not characters, so a phrase is found across the end of a line. Code, fenced or in backticks, is no
-//! prose. What needs judgement (passive voice, long sentences) is left to readers.
+//! prose. What needs judgement (passive voice, metaphors) is left to readers.
 
 /// Most words of a page, code left out.
 pub const WORDS_MAX: usize = 1200;
+
+/// Most words of a sentence, code left out: beyond that a reader goes back to its beginning.
+pub const SENTENCE_WORDS_MAX: usize = 30;
 
 /// Phrases, and what to write instead.
 pub const BANNED: [(&str, &str); 20] = [
@@ -114,6 +117,23 @@ pub fn check_length(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Complains of sentences of more than [`SENTENCE_WORDS_MAX`] words. Colons and semicolons end one too, and so do cells.
+#[must_use]
+pub fn check_sentences(path: &str, text: &str) -> Vec<String> {
+    let words = words(text);
+    let sentences = words.chunk_by(|_, next| !next.begins_sentence);
+    let length = |s: &[Word<'_>]| s.iter().filter(|word| !word.plain.is_empty()).count();
+    let long = sentences.filter(|s| length(s) > SENTENCE_WORDS_MAX);
+    long.map(|s| {
+        format!(
+            "{path}:{}: a sentence of {} words: make two of it, at most {SENTENCE_WORDS_MAX} each",
+            s[0].line,
+            length(s)
+        )
+    })
+    .collect()
+}
+
 /// A word of prose.
 struct Word<'t> {
     line: usize,
@@ -127,6 +147,8 @@ struct Word<'t> {
 fn words(text: &str) -> Vec<Word<'_>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     let (mut is_code, mut is_fenced) = (false, false);
+    // Paragraphs and headings begin a sentence, whatever the line before ended with.
+    let mut begins = true;
     for (at, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             is_fenced = !is_fenced;
@@ -135,10 +157,11 @@ fn words(text: &str) -> Vec<Word<'_>> {
         if is_fenced {
             continue;
         }
-        let mut begins = line.trim().is_empty() || line.starts_with('#') || words.is_empty();
-        if begins {
+        let is_apart = line.trim().is_empty() || line.starts_with(['#', '|']);
+        if is_apart {
             is_code = false;
         }
+        begins |= is_apart;
         for (part, piece) in line.split('`').enumerate() {
             is_code ^= part > 0;
             for raw in piece.split_whitespace().filter(|_| !is_code) {
@@ -149,6 +172,7 @@ fn words(text: &str) -> Vec<Word<'_>> {
                 begins &= plain.is_empty();
             }
         }
+        begins |= line.starts_with('#');
     }
     words
 }
