@@ -129,7 +129,8 @@ fn documents_can_be_read_at_once() {
     let pages = files.iter().filter(|(p, _)| ends_with(p, "md") && !p.starts_with("docs/lab"));
     let complaints = |(path, text): &(String, String)| {
         let mut found = check_english(path, text);
-        if !is_generated(path) {
+        // The changes are read by the point, and merged from many hands.
+        if !is_generated(path) && path != "CHANGELOG.md" {
             found.extend(check_sentences(path, text));
         }
         if !is_generated(path) && !REFERENCE.contains(&path.as_str()) {
