@@ -367,4 +367,4 @@ fn debug_time(executor: &Executor<'_>, shift: ClockShift) -> &'static [u8] {
 /// Class numbers that memcached takes; Guira may have more classes.
 const SLAB_CLASSES_MAX: usize = 64;
 /// Pieces of a listing that are answered at once: a MiB.
-const PIECES_AT_ONCE: usize = 16;
+const PIECES_AT_ONCE: usize = 64;

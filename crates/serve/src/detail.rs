@@ -9,6 +9,7 @@ use crate::dump::fits_a_line;
 use guira_proto::append_uri;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -106,9 +107,9 @@ impl Detail {
             } else {
                 append_uri(out, prefix);
             }
-            let counts =
-                format!(" get {} hit {} set {} del {}\r\n", c.gets, c.hits, c.sets, c.deletes);
-            out.extend_from_slice(counts.as_bytes());
+            let Counts { gets, hits, sets, deletes } = c;
+            // A Vec takes all that is written.
+            let _ = write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n");
             if out.len() >= bytes_max && rest.peek().is_some() {
                 return Some(prefix.clone());
             }

@@ -4,11 +4,9 @@
 //! (`worker/put_off.rs`). So whoever asks for long listings waits, and others wait for a piece. What changes from piece to
 //! piece is listed as it is when its turn comes.
 
-use crate::roster::Seat;
 use crate::worker::Turn;
 use crate::{dump, stats};
 use guira_cache::Walk;
-use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 
 /// What is still to be listed.
@@ -65,24 +63,21 @@ impl Listing {
                 after.is_some()
             }
             Listing::Sockets { from } => {
-                let now = turn.now;
-                let mut has_more = false;
-                turn.shared.roster.each_from(*from, |fd, seat: &Seat| {
-                    if out.len() >= end {
-                        (*from, has_more) = (fd, true);
-                        return ControlFlow::Break(());
-                    }
-                    stats::conn((fd, seat), now, fd == asking, out);
-                    ControlFlow::Continue(())
-                });
-                has_more
+                let seats = turn.shared.roster.from(*from, SOCKETS);
+                for (fd, seat) in &seats {
+                    stats::conn((*fd, seat), turn.now, *fd == asking, out);
+                    *from = fd.saturating_add(1);
+                }
+                seats.len() == SOCKETS
             }
         }
     }
 }
 
-/// Bytes of a piece: about 1,000 lines, some hundred microseconds.
-const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of a piece: about 250 lines, some ten microseconds.
+const PIECE_BYTES: usize = 16 << 10;
+/// Sockets of a piece, with about as many bytes.
+const SOCKETS: usize = 100;
 /// Steps of a walk in a piece: not every item is shown.
 const STEPS: usize = 16;
 const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

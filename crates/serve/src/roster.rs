@@ -6,7 +6,6 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
-use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -93,15 +92,11 @@ impl Roster {
         self.seats.lock().connected.contains_key(&address)
     }
 
-    /// Calls `show` for each socket from `first` on, by rising descriptor, until it breaks off.
-    pub(crate) fn each_from(
-        &self,
-        first: RawFd,
-        mut show: impl FnMut(RawFd, &Seat) -> ControlFlow<()>,
-    ) {
+    /// The first `n` sockets from `first` on, by rising descriptor. Whoever shows them does so without the lock, on which
+    /// connections that come and go would wait, and others who list them.
+    pub(crate) fn from(&self, first: RawFd, n: usize) -> Vec<(RawFd, Arc<Seat>)> {
         let seats = self.seats.lock();
-        // The result only says whether it broke off.
-        let _ = seats.by_fd.range(first..).try_for_each(|(&fd, seat)| show(fd, seat));
+        seats.by_fd.range(first..).take(n).map(|(&fd, seat)| (fd, Arc::clone(seat))).collect()
     }
 }
 
@@ -186,11 +181,11 @@ mod tests {
         roster.enter(3, Peer::Own(Arc::clone(&to)), Doing::Listening, 2);
         roster.enter(5, Peer::Unix { to }, Doing::Writing, 2);
         roster.leave(5);
-        let mut seen = Vec::new();
-        roster.each_from(0, |fd, seat| {
-            seen.push((fd, seat.address(), seat.state(), seat.listening().map(str::to_owned)));
-            ControlFlow::Continue(())
+        let seen = roster.from(0, 9).into_iter().map(|(fd, seat)| {
+            (fd, seat.address(), seat.state(), seat.listening().map(str::to_owned))
         });
+        let seen: Vec<_> = seen.collect();
+        assert_eq!(roster.from(4, 1).len(), 1);
         let own = "tcp:127.0.0.1:11211".to_owned();
         assert_eq!(
             seen,
