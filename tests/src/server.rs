@@ -199,6 +199,25 @@ impl Server {
         kilobytes.expect("the kernel tells it") << 10
     }
 
+    /// Bytes that the system holds for its clients over TCP: written, and not taken by them.
+    ///
+    /// # Panics
+    /// If the system doesn't list its connections, or the server has no port.
+    #[must_use]
+    pub fn system_unsent_bytes(&self) -> u64 {
+        let Address::Tcp(port) = self.address else { panic!("a port") };
+        let port = format!(":{port:04X}");
+        let tables = ["tcp", "tcp6"].map(|it| fs::read_to_string(format!("/proc/net/{it}")));
+        let lines = tables.iter().flatten().flat_map(|table| table.lines());
+        let queues = lines.filter_map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let is_clients = words.get(1)?.ends_with(&port);
+            let (sent, _) = words.get(4)?.split_once(':')?;
+            is_clients.then(|| u64::from_str_radix(sent, 16).expect("a number"))
+        });
+        queues.sum()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         send_signal(self.pid(), signal);

@@ -480,20 +480,6 @@ fn a_value_that_was_refused_is_charged_until_the_server_has_read_it() {
     eventually("what is sent is free", || other.stat("client_memory_bytes") < 1 << 20);
 }
 
-/// Bytes that the system holds for the router's clients: written, and not taken by them.
-fn unsent_bytes(router: &Server) -> u64 {
-    let port = format!(":{:04X}", port(router));
-    let tables = ["tcp", "tcp6"].map(|it| fs::read_to_string(format!("/proc/net/{it}")));
-    let lines = tables.iter().flatten().flat_map(|table| table.lines());
-    let queues = lines.filter_map(|line| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let is_clients = words.get(1)?.ends_with(&port);
-        let (sent, _) = words.get(4)?.split_once(':')?;
-        is_clients.then(|| u64::from_str_radix(sent, 16).expect("a number"))
-    });
-    queues.sum()
-}
-
 /// 4 MB for each client: 900 of them used up what TCP may have, and all connections of the machine lost packets.
 #[test]
 fn what_clients_do_not_read_takes_little_of_the_systems_memory() {
@@ -508,10 +494,12 @@ fn what_clients_do_not_read_takes_little_of_the_systems_memory() {
             stream
         })
         .collect();
-    eventually("values wait for all", || unsent_bytes(&router) > CLIENTS as u64 * (64 << 10));
+    eventually("values wait for all", || {
+        router.system_unsent_bytes() > CLIENTS as u64 * (64 << 10)
+    });
     // About a second.
     for _ in 0..50 {
-        let unsent = unsent_bytes(&router);
+        let unsent = router.system_unsent_bytes();
         assert!(unsent < CLIENTS as u64 * (512 << 10), "{unsent} bytes");
         thread::sleep(Duration::from_millis(20));
     }

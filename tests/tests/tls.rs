@@ -290,8 +290,8 @@ fn a_burst_of_handshakes_lets_others_have_their_turns() {
     let first = String::from_utf8(plain.replies()).expect("text");
     let line = first.lines().find_map(|line| line.strip_prefix("STAT tls_handshakes_put_off "));
     let before_the_reply: u64 = line.and_then(|n| n.parse().ok()).expect("a statistic");
-    // Four go on in a turn, so few have come before the reply.
-    assert!(before_the_reply >= 32, "{before_the_reply} of 64 handshakes let the others go first");
+    // One goes on in a turn, so few have come before the reply. With four, at most 60 were put off.
+    assert!(before_the_reply > 60, "{before_the_reply} of 64 handshakes let the others go first");
     for connection in &mut burst {
         assert_eq!(connection.ask("mn\r\n", "MN\r\n"), "MN\r\n");
     }

@@ -275,3 +275,25 @@ fn long_replies_in_one_piece_that_nobody_reads_stay_within_the_budget() {
         assert!(asking.get("k7").as_deref() == Some(value(7)), "{flags:?}");
     }
 }
+
+/// 2.5 to 4 MB for each, on no budget.
+#[test]
+fn the_system_keeps_little_of_what_clients_do_not_read() {
+    const CLIENTS: usize = 30;
+    for (flags, _) in SERVERS {
+        let server = Server::start_tcp(Program::Guira, flags);
+        assert_eq!(server.connect().set("big", value(0)), "STORED\r\n");
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("get big\r\n".repeat(8).as_bytes());
+        }
+        let unsent = || server.system_unsent_bytes();
+        eventually("values wait for all", || unsent() > CLIENTS as u64 * (64 << 10));
+        // About a second.
+        for _ in 0..50 {
+            let unsent = unsent();
+            assert!(unsent < CLIENTS as u64 * (512 << 10), "{flags:?}: {unsent} bytes");
+            sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -96,6 +96,7 @@ fn open_tcp(
         place.set_port(port);
         match inherited.tcp(place).map_or_else(|| listen_tcp(place, settings.backlog), Ok) {
             Ok(socket) => {
+                keep_little_unsent(&socket);
                 let bound = bound_address(&socket).unwrap_or(place);
                 port = bound.port();
                 opened.push(Listening {
@@ -188,6 +189,13 @@ fn listen_tcp(place: SocketAddr, backlog: i32) -> io::Result<Socket> {
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+/// Has the system take little more for a client than the client reads, as at a router's sockets: up to 4 MB each would be on
+/// no budget. The sockets that are accepted inherit it.
+fn keep_little_unsent(socket: &Socket) {
+    // A system that doesn't know it serves clients all the same.
+    let _ = socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
 }
 
 /// `count` sockets at `place`: those that are `inherited`, and new ones.
@@ -306,3 +314,6 @@ fn refusal(flag: &str, what: &str, error: &io::Error) -> Refusal {
     let code = if error.kind() == io::ErrorKind::InvalidInput { EXIT_VALUE } else { EXIT_SYSTEM };
     Refusal::new(code, format!("{what}: {error}{hint}"))
 }
+
+/// What is written for a client and not yet on its way, before its socket counts as full.
+const UNSENT_BYTES_MAX: u32 = 128 << 10;

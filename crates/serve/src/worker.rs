@@ -580,7 +580,7 @@ const FIRST_WORDS_MS: u64 = 500;
 /// How long after that a request under way has. Both together are less than the server waits for its workers.
 const LAST_WORDS_MS: u64 = 3000;
 /// Handshakes that go on in one turn.
-const HANDSHAKES_A_TURN: usize = 4;
+const HANDSHAKES_A_TURN: usize = 1;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
 /// The work of a turn: as much as it is to send so many bytes, some milliseconds.
