@@ -16,6 +16,16 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
+/// It ended the router at once, and with it what clients had asked.
+#[test]
+fn the_second_user_signal_is_ignored() {
+    let mut router = Server::start_router(&["--config", CONFIG]);
+    router.signal(Signal::USR2);
+    says(&router, "INFO SIGUSR2 is ignored");
+    assert!(router.is_running());
+    assert!(router.connect().ask("version").starts_with("VERSION"));
+}
+
 /// It was silent until somebody sent SIGHUP, or started the router anew.
 #[test]
 fn a_configuration_that_is_removed_is_told_once_and_when_it_is_back() {

@@ -1,7 +1,7 @@
 //! When `guira route` gives a server up: what the server did counts, and what the router refused does not.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Server, eventually};
+use guira_tests::server::{Server, eventually, within};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -112,6 +112,23 @@ fn a_connection_that_is_lost_with_a_request_marks_the_server() {
     eventually("the server is marked", || marked(&router) == [1, 0]);
     let reply = client.ask("get here");
     assert!(reply.starts_with("SERVER_ERROR Server unavailable"), "{reply}");
+}
+
+/// It still counted the server that had returned.
+#[test]
+fn the_lines_of_a_mark_count_the_servers_that_are_marked_then() {
+    let router = router(&[]);
+    let mut client = router.connect();
+    assert_eq!(client.ask("get here"), "END\r\n");
+    client.ask("get lost");
+    for line in [
+        "marked hard TKO. Total hard TKOs: 1; soft TKOs: 0. Reply: mc_res_connect_error",
+        "unmarked TKO. Total hard TKOs: 0; soft TKOs: 0",
+    ] {
+        within(60, line, || router.said().contains(line));
+    }
+    assert_eq!(marked(&router), [0, 0]);
+    assert_eq!(client.ask("get here"), "END\r\n");
 }
 
 /// Clients of a router made their servers look dead to all others by asking for long values.

@@ -193,8 +193,13 @@ fn open_log(options: &LogOptions) -> Result<Log, String> {
 /// The main thread's own.
 struct Main {
     runtime: runtime::Runtime,
-    /// Heard from the beginning: it would end a process that doesn't listen yet.
+    heard: Heard,
+}
+
+/// Signals that are heard from the beginning: they would end a process that doesn't listen yet.
+struct Heard {
     hang_up: Signal,
+    second_user: Signal,
 }
 
 impl Main {
@@ -202,9 +207,11 @@ impl Main {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
         let entered = runtime.enter();
-        let hang_up = signal(SignalKind::hangup()).map_err(|e| format!("signals: {e}"))?;
+        let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
+        let hang_up = heard(SignalKind::hangup())?;
+        let second_user = heard(SignalKind::user_defined2())?;
         drop(entered);
-        Ok(Self { runtime, hang_up })
+        Ok(Self { runtime, heard: Heard { hang_up, second_user } })
     }
 }
 
@@ -243,8 +250,8 @@ fn serve(
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     tracing::info!("configured with {}", loaded.digest);
     adopt(&shared, loaded, stand_in.is_some());
-    let Main { runtime, hang_up } = main;
-    let served = runtime.block_on(until_told(&shared, opened, &threads, ready, hang_up));
+    let Main { runtime, heard } = main;
+    let served = runtime.block_on(until_told(&shared, opened, &threads, ready, heard));
     shared.phase.store(STOPPING, Relaxed);
     tell_systemd(NotifyState::Stopping);
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
@@ -278,7 +285,7 @@ async fn until_told(
     Opened { sockets, http, variables }: Opened,
     threads: &[Thread],
     ready: Receiver<()>,
-    mut hang_up: Signal,
+    Heard { mut hang_up, mut second_user }: Heard,
 ) -> Result<(), String> {
     let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
     let mut interrupt = heard(SignalKind::interrupt())?;
@@ -342,6 +349,7 @@ async fn until_told(
                 shared.refresh_credentials();
                 reload.notify_one();
             }
+            _ = second_user.recv() => tracing::info!("SIGUSR2 is ignored"),
         }
     }
 }
@@ -382,7 +390,7 @@ pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
 ];
 
 /// Each signal and what a router does, for the documentation.
-pub const SIGNALS: [(&str, &str); 2] = [
+pub const SIGNALS: [(&str, &str); 3] = [
     (
         "SIGTERM, SIGINT, SIGUSR1",
         "ends gracefully: no new connections, requests under way are answered",
@@ -391,6 +399,7 @@ pub const SIGNALS: [(&str, &str); 2] = [
         "SIGHUP",
         "reads the configuration, the users of `--auth-file` and the certificates again; a bad file changes nothing",
     ),
+    ("SIGUSR2", "ignored"),
 ];
 
 /// How long clients wait at most for deletes that are left from before.

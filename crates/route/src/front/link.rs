@@ -269,7 +269,8 @@ impl Link {
         }
         let kind = if self.tko.is_hard() { "hard" } else { "soft" };
         let (name, standing) = (&self.tko.name, self.tko.standing());
-        tracing::warn!("{name} marked {kind} TKO. {standing}");
+        let reason = self.tko.reason();
+        tracing::warn!("{name} marked {kind} TKO. {standing}. Reply: {reason}");
         self.take_charge();
     }
 
@@ -367,12 +368,12 @@ async fn probe(link: Weak<Link>, first: Duration) {
 impl Link {
     /// False: the server failed again before it had its deletes.
     async fn returned(self: &Arc<Self>) -> bool {
-        let (was_marked, standing) = (self.tko.is_marked(), self.tko.standing());
+        let was_marked = self.tko.is_marked();
         if !returning::settle(self, &self.shared).await {
             return false;
         }
         if was_marked {
-            tracing::info!("{} unmarked TKO. {standing}", self.tko.name);
+            tracing::info!("{} unmarked TKO. {}", self.tko.name, self.tko.standing());
         }
         true
     }
@@ -395,11 +396,11 @@ impl Drop for Link {
         if let Some(heir) = self.shared.links().into_iter().rfind(is_heir) {
             heir.take_charge();
         } else {
-            let standing = self.tko.standing();
             self.tko.clear();
             // At the end of the process all links go, and nothing was removed.
             if self.shared.phase.load(Relaxed) != STOPPING {
-                tracing::info!("{} was TKO, removed from config. {standing}", self.tko.name);
+                let (name, standing) = (&self.tko.name, self.tko.standing());
+                tracing::info!("{name} was TKO, removed from config. {standing}");
             }
         }
     }

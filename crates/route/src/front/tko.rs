@@ -246,10 +246,10 @@ impl Tko {
         if mark == SOFT { &self.totals.soft } else { &self.totals.hard }
     }
 
-    /// How many servers are marked in all, and why this one: the end of a log line.
+    /// How many servers are marked in all, at this moment: the end of a log line.
     pub(crate) fn standing(&self) -> String {
         let (hard, soft) = (self.totals.hard.load(Relaxed), self.totals.soft.load(Relaxed));
-        format!("Total hard TKOs: {hard}; soft TKOs: {soft}. Reply: {}", self.reason())
+        format!("Total hard TKOs: {hard}; soft TKOs: {soft}")
     }
 }
 
