@@ -86,8 +86,10 @@ pub fn advise_pages<T>(room: &mut Vec<T>, huge: bool) {
 }
 
 /// Has what was put into room for which [`advise_pages`] asked for huge pages lie in such: memory that the allocator had used
-/// before comes in small ones at first. Costs a copy of what is in small pages.
-pub fn collapse_pages<T>(filled: &[T]) {
+/// before comes in small ones at first. Costs a copy of what is in small pages. True if
+/// all of it lies in huge pages now, but for the ends that fill none.
+#[must_use]
+pub fn collapse_pages<T>(filled: &[T]) -> bool {
     #[cfg(all(target_os = "linux", not(miri), not(loom)))]
     {
         const PAGE: usize = 4096;
@@ -96,10 +98,13 @@ pub fn collapse_pages<T>(filled: &[T]) {
         let bytes = size_of_val(filled).saturating_sub(skipped) / PAGE * PAGE;
         let first = start.wrapping_add(skipped).cast_mut().cast();
         // SAFETY: these pages lie wholly in the slice, and keep what they hold.
-        let _ = unsafe { libc::madvise(first, bytes, libc::MADV_COLLAPSE) };
+        unsafe { libc::madvise(first, bytes, libc::MADV_COLLAPSE) == 0 }
     }
     #[cfg(not(all(target_os = "linux", not(miri), not(loom))))]
-    let _ = filled;
+    {
+        let _ = filled;
+        false
+    }
 }
 
 /// Loom's atomics are not plain words: the models make each element by itself.

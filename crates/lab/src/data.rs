@@ -96,6 +96,15 @@ impl Data {
         self.lines.iter().find(|line| line.name == name)
     }
 
+    /// The name of a line without a point, or with a point without a sample.
+    #[must_use]
+    pub fn line_of_nothing(&self) -> Option<&str> {
+        let is_empty = |line: &&Line| {
+            line.points.is_empty() || line.points.iter().any(|point| point.samples.is_empty())
+        };
+        self.lines.iter().find(is_empty).map(|line| line.name.as_str())
+    }
+
     /// Attempts as one measurement: the rounds of each follow those of the one before.
     ///
     /// A point that a later attempt lacks keeps the rounds it has.

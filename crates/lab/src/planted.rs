@@ -36,6 +36,20 @@ pub(crate) const ENDS: Experiment =
 pub(crate) const PANICS: Experiment =
     experiment("planted-panic", false, |_| panic!("index out of bounds, for the test"));
 
+/// Measures nothing of a line.
+pub(crate) const NOTHING: Experiment = experiment("planted-nothing", false, |_| {
+    let mut data = measured(2.0);
+    data.lines[1].points[1].samples.clear();
+    Ok(data)
+});
+
+/// Lacks a point that is judged.
+pub(crate) const TOO_FEW: Experiment = experiment("planted-too-few", false, |_| {
+    let mut data = measured(2.0);
+    data.lines[0].points.remove(1);
+    Ok(data)
+});
+
 /// Runs of [`NOISY`].
 pub(crate) static NOISE: AtomicU32 = AtomicU32::new(0);
 

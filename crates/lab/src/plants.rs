@@ -1,11 +1,12 @@
 //! Wrong results, planted to see whether an experiment's checks notice.
 //!
-//! A check that passes whatever was measured proves nothing. So what an experiment measured is falsified in three ways,
+//! A check that passes whatever was measured proves nothing. So what an experiment measured is falsified in several ways,
 //! and judged again; each time something must fail:
 //!
 //! - **swapped**: two lines change places. For each line at least one such exchange must be noticed.
 //! - **flat**: a line stays where it begins. Where the claim is that a line is flat, it is made steep instead.
 //! - **constant**: every line is 1 everywhere.
+//! - **not a number**: a line was not measured.
 //!
 //! A check that this run can't judge, because a control is too weak, counts as well if its bound would notice.
 //!
@@ -17,12 +18,16 @@ use crate::outcome::Standing;
 
 /// The plants that `experiment` doesn't notice in `data`, each in words.
 pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
+    let truth = (experiment.judge)(data).checks;
     let is_noticed = |falsified: &Data| {
-        let outcome = (experiment.judge)(falsified);
-        outcome.checks.iter().any(|check| match check.standing() {
+        let checks = (experiment.judge)(falsified).checks;
+        checks.iter().zip(&truth).any(|(check, of_truth)| match check.standing() {
             Standing::Fails => true,
             Standing::Holds => false,
-            Standing::NotJudged => !check.measured.is_nan() && !check.bound.holds(check.measured),
+            Standing::NotJudged => {
+                let differs = check.measured.to_bits() != of_truth.measured.to_bits();
+                differs && !check.bound.holds(check.measured)
+            }
         })
     };
     let planted = plants(data).into_iter();
@@ -50,6 +55,8 @@ fn plants(data: &Data) -> Vec<Plant> {
         if !results.is_empty() {
             all.push(Plant { what: format!("\"{name}\" exchanged with another line"), results });
         }
+        let results = vec![not_measured(data, line)];
+        all.push(Plant { what: format!("\"{name}\" not a number"), results });
         if data.lines[line].points.len() > 1 {
             let (how, bend): (_, fn(&mut Line)) = match data.lines[line].role {
                 Role::Flat => ("made steep", steepen),
@@ -76,6 +83,13 @@ fn swapped(data: &Data, one: usize, other: usize) -> Data {
         let samples = std::mem::replace(&mut data.lines[other].points[place].samples, samples);
         data.lines[one].points[place].samples = samples;
     }
+    data
+}
+
+/// A line without a figure: what takes the least or the most of several must not pass over it.
+fn not_measured(data: &Data, line: usize) -> Data {
+    let mut data = data.clone();
+    data.lines[line].points.iter_mut().for_each(|point| point.samples.fill(f64::NAN));
     data
 }
 
@@ -109,8 +123,10 @@ mod tests {
             unnoticed,
             [
                 "\"cuckoo\" exchanged with another line",
+                "\"cuckoo\" not a number",
                 "\"cuckoo\" made flat",
                 "\"chaining\" exchanged with another line",
+                "\"chaining\" not a number",
                 "\"chaining\" made steep",
                 "every line 1 everywhere"
             ]

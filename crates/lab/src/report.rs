@@ -224,7 +224,7 @@ they say. A check is of a ratio, a share or an order, never of an absolute time,
 
 The verdict is computed from the checks of the run that made these pages. *Reproduced*: every figure that the paper states
 is where the paper has it. *Weaker*: the effect shows, and is smaller. *Contradicted*: a claim doesn't hold here at all.
-*Not testable here*: the machine can't show it. A claim that this run could not judge is counted next to the verdict.
+*Not testable here*: the machine can't show it. A check that this run could not judge is counted next to the verdict.
 ";
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! that; so does one of several without a failure that can't judge the same checks for the same reasons. What holds must also notice [wrong results](crate::plants).
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -54,8 +55,13 @@ pub(crate) fn run(args: &args::Run, declared: &[&Experiment]) -> Result<()> {
         results.push((*experiment, result));
     }
     print(&summary(&results))?;
+    print(&verdicts(&results))?;
     print(&format!("pages, plots and figures are in {}", out.display()))?;
-    judge(&results, args.check)
+    let judged = judge(&results, args.check);
+    if args.check && judged.is_ok() {
+        print("every check that could be judged holds, and notices each wrong result planted")?;
+    }
+    judged
 }
 
 /// An experiment and what came of it.
@@ -109,7 +115,16 @@ fn once(experiment: &Experiment, args: &args::Run, progress: &Progress) -> Resul
     let (begun, cpu_begun, load_before) = (now(), process_cpu(), load());
     let report = |share: f64, doing: &str| progress.at(share, doing);
     let run = experiment::Run { scale: args.scale, seed: args.seed, progress: &report };
-    let data = catch_unwind(AssertUnwindSafe(|| (experiment.measure)(&run)))
+    // Judged here too: what can't be, for a line or a point that is missing, ends this experiment, and not the others.
+    let measured = || {
+        let data = (experiment.measure)(&run)?;
+        if let Some(line) = data.line_of_nothing() {
+            bail!("nothing was measured of \"{line}\"");
+        }
+        let _ = (experiment.judge)(&data);
+        Ok(data)
+    };
+    let data = catch_unwind(AssertUnwindSafe(measured))
         .unwrap_or_else(|panic| Err(anyhow!("it panicked: {}", said(&*panic))))?;
     Ok(Attempt {
         duration_s: begun.elapsed().as_secs_f64(),
@@ -188,6 +203,35 @@ fn summary(results: &[Ran<'_>]) -> String {
     table.to_string()
 }
 
+/// A row for each experiment, and how many came to each verdict: where a run ends.
+fn verdicts(results: &[Ran<'_>]) -> String {
+    let mut table = table(&["experiment", "verdict", "hold", "fail", "not judged", "attempts"]);
+    let mut counts = BTreeMap::<String, usize>::new();
+    for (experiment, result) in results {
+        let Ok(record) = result else {
+            table.add_row([experiment.id, "NOT FINISHED"]);
+            *counts.entry("not finished".into()).or_default() += 1;
+            continue;
+        };
+        let checks = record.outcome(experiment).checks;
+        let verdict = Verdict::of(&checks);
+        let of =
+            |standing| checks.iter().filter(|it| it.standing() == standing).count().to_string();
+        table.add_row([
+            experiment.id.to_owned(),
+            verdict.to_string(),
+            of(Standing::Holds),
+            of(Standing::Fails),
+            of(Standing::NotJudged),
+            record.attempts.len().to_string(),
+        ]);
+        *counts.entry(verdict.finding.to_string()).or_default() += 1;
+    }
+    let counts: Vec<_> =
+        counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+    format!("{table}\n{} experiments: {}", results.len(), counts.join(", "))
+}
+
 /// An error that names all that went wrong.
 fn judge(results: &[Ran<'_>], with_checks: bool) -> Result<()> {
     let mut faults = Vec::new();
@@ -249,7 +293,7 @@ const ATTEMPTS_MAX: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planted::{BLIND, ENDS, FAILS, HOLDS, NOISY, PANICS};
+    use crate::planted::{BLIND, ENDS, FAILS, HOLDS, NOISY, NOTHING, PANICS, TOO_FEW};
     use crate::scale::Scale;
     use std::path::PathBuf;
 
@@ -306,6 +350,28 @@ mod tests {
         let (verdict, out) = run_all("blind", true, &[&BLIND]);
         let error = verdict.unwrap_err().to_string();
         assert!(error.contains("also hold of a wrong result: \"cuckoo\" made flat"), "{error}");
+        fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn a_line_of_nothing_and_a_point_too_few_end_their_experiment_only() {
+        let (verdict, out) = run_all("nothing", true, &[&NOTHING, &TOO_FEW, &HOLDS]);
+        let error = verdict.unwrap_err().to_string();
+        for part in ["nothing was measured of \"chaining\"", "cuckoo has no point at 2"] {
+            assert!(error.contains(part), "{part} is missing: {error}");
+        }
+        assert!(out.join("planted-holds.json").exists());
+        fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn a_run_ends_with_a_table_of_verdicts() {
+        let (_, out) = run_all("verdicts", false, &[&HOLDS]);
+        let record = read(&out, "planted-holds.json");
+        let unfinished = (&ENDS, Err(anyhow!("the table doesn't fit")));
+        let text = verdicts(&[(&HOLDS, Ok(record)), unfinished]);
+        assert!(text.contains("NOT FINISHED"), "{text}");
+        assert!(text.ends_with("2 experiments: 1 not finished, 1 reproduced"), "{text}");
         fs::remove_dir_all(out).unwrap();
     }
 

@@ -11,7 +11,7 @@ use std::fmt;
 pub struct Verdict {
     /// The worst of the claims that could be judged.
     pub finding: Finding,
-    /// Claims that could not be judged in this run.
+    /// Checks that could not be judged in this run, the paper's and ours.
     pub not_judged: usize,
 }
 
@@ -36,7 +36,7 @@ impl Verdict {
         let judged = findings().filter(|it| *it != Finding::NotTestable);
         Self {
             finding: judged.max().unwrap_or(Finding::NotTestable),
-            not_judged: findings().filter(|it| *it == Finding::NotTestable).count(),
+            not_judged: checks.iter().filter(|it| it.standing() == Standing::NotJudged).count(),
         }
     }
 }
@@ -78,8 +78,8 @@ impl fmt::Display for Verdict {
         write!(f, "{}", self.finding)?;
         match (self.finding, self.not_judged) {
             (Finding::NotTestable, _) | (_, 0) => Ok(()),
-            (_, 1) => f.write_str(", one claim not judged"),
-            (_, n) => write!(f, ", {n} claims not judged"),
+            (_, 1) => f.write_str(", one check not judged"),
+            (_, n) => write!(f, ", {n} checks not judged"),
         }
     }
 }
@@ -118,11 +118,13 @@ mod tests {
     fn the_worst_claim_counts_and_what_is_not_judged_is_said() {
         let blind = || twice(2.0).judged_if(false, || "one processor".into());
         let ours = check("", 0.0, Bound::AtLeast(1.0), "");
+        let our_blind = ours.clone().judged_if(false, || "no huge pages".into());
         let verdict = |checks: &[Check]| Verdict::of(checks).to_string();
         assert_eq!(verdict(&[twice(2.0), ours.clone()]), "reproduced");
         assert_eq!(verdict(&[twice(2.0), twice(1.2)]), "weaker");
         assert_eq!(verdict(&[twice(0.5), twice(1.2)]), "contradicted");
-        assert_eq!(verdict(&[twice(2.0), blind()]), "reproduced, one claim not judged");
+        assert_eq!(verdict(&[twice(2.0), blind()]), "reproduced, one check not judged");
+        assert_eq!(verdict(&[twice(2.0), our_blind]), "reproduced, one check not judged");
         assert_eq!(verdict(&[blind(), ours]), "not testable here");
     }
 }

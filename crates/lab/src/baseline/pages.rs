@@ -22,10 +22,8 @@ impl Pages {
         let mut room = Vec::with_capacity(all.len());
         advise_pages(&mut room, self == Self::Huge);
         room.extend(all);
-        if self == Self::Huge {
-            collapse_pages(&room);
-        }
-        note(&room);
+        let all_huge = self == Self::Huge && collapse_pages(&room);
+        note(&room, all_huge);
         room.into_boxed_slice()
     }
 }
@@ -49,35 +47,79 @@ pub(crate) fn judged(checks: Vec<Check>, data: &Data) -> Vec<Check> {
     checks.into_iter().map(|check| check.judged_if(share >= ENOUGH, why)).collect()
 }
 
-/// Adds what was just filled to what is known of pages.
-fn note<T>(filled: &[T]) {
+/// What `make` makes, and which share of the memory that is mapped for it lies in huge pages: for the product's tables, which
+/// map their memory themselves. Not a number if there was none. What the allocator gives back meanwhile lies elsewhere.
+pub(crate) fn mapped<T>(make: impl FnOnce() -> T) -> (T, f64) {
+    let before = mappings();
+    let made = make();
+    let mut grown = [0.0; 2];
+    for now in mappings().iter().filter(|it| it.flags.split_whitespace().any(|flag| flag == "hg")) {
+        // A mapping next to one of the same kind becomes one with it.
+        let were = before.iter().filter(|it| it.from < now.to && now.from < it.to);
+        let were = were.fold([0.0; 2], |sum, it| [sum[0] + it.kib[0], sum[1] + it.kib[1]]);
+        let more = [now.kib[0] - were[0], now.kib[1] - were[1]];
+        if more[0] * 1024.0 >= NOTED_MIN as f64 {
+            grown = [grown[0] + more[0], grown[1] + more[1]];
+        }
+    }
+    (made, grown[1] / grown[0])
+}
+
+/// Adds what was just filled to what is known of pages: what the kernel says of its mapping, where not all of it is in huge
+/// ones. There may be more in that mapping.
+fn note<T>(filled: &[T], all_huge: bool) {
     let bytes = size_of_val(filled);
     if bytes < NOTED_MIN {
         return;
     }
-    let mapping = mapping_at(filled.as_ptr().addr() + bytes / 2);
-    let kib = |name: &str| {
-        let line = mapping.iter().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()
+    let share = if all_huge {
+        Some(1.0)
+    } else {
+        let middle = filled.as_ptr().addr() + bytes / 2;
+        let mapping = mappings().into_iter().find(|it| (it.from..it.to).contains(&middle));
+        mapping.map(|it| it.kib[1] / it.kib[0])
     };
-    if let (Some(all), Some(huge)) = (kib("Anonymous:"), kib("AnonHugePages:")) {
+    if let Some(share) = share {
         let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
         noted[0] += bytes as f64;
-        noted[1] += bytes as f64 * huge / all;
+        noted[1] += bytes as f64 * share;
     }
 }
 
-/// What the kernel says of the mapping at this address: nothing, if it doesn't say such things.
-fn mapping_at(address: usize) -> Vec<String> {
-    let range = |line: &str| {
-        let (from, to) = line.split_whitespace().next()?.split_once('-')?;
-        let [from, to] = [from, to].map(|it| usize::from_str_radix(it, 16).ok());
-        Some(from?..to?)
-    };
+/// A mapping of this process: its addresses, what it has of memory, and that in huge pages.
+struct Mapping {
+    from: usize,
+    to: usize,
+    kib: [f64; 2],
+    /// As the kernel writes them.
+    flags: String,
+}
+
+/// Those of memory that is no file's: none, if the kernel doesn't say such things.
+fn mappings() -> Vec<Mapping> {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    let is_there = |line: &&str| range(line).is_some_and(|range| range.contains(&address));
-    let lines = text.lines().skip_while(|line| !is_there(line)).skip(1);
-    lines.take_while(|line| range(line).is_none()).map(Into::into).collect()
+    let mut all = Vec::<Mapping>::new();
+    for line in text.lines() {
+        let range = line.split_whitespace().next().and_then(|word| word.split_once('-'));
+        let range = range.map(|(from, to)| [from, to].map(|it| usize::from_str_radix(it, 16)));
+        if let Some([Ok(from), Ok(to)]) = range {
+            all.push(Mapping { from, to, kib: [0.0; 2], flags: String::new() });
+        }
+        let Some(mapping) = all.last_mut() else { continue };
+        let kib = |name: &str| {
+            line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()
+        };
+        for (place, name) in ["Anonymous:", "AnonHugePages:"].into_iter().enumerate() {
+            if let Some(kib) = kib(name) {
+                mapping.kib[place] = kib;
+            }
+        }
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            mapping.flags = flags.into();
+        }
+    }
+    all.retain(|mapping| mapping.kib[0] > 0.0);
+    all
 }
 
 /// Bytes collected so far, and those of them that are in huge pages.
@@ -99,8 +141,9 @@ mod tests {
             let (all, share) = grown(|| pages.collect((0..3_000_000_u32).map(|n| n ^ 5)));
             assert!(all.iter().zip(0..).all(|(&it, n)| it == n ^ 5), "{pages:?}");
             assert!(!share.is_nan(), "{pages:?}: nothing was noted");
-            let mapping = mapping_at((&raw const all[1_500_000]).addr());
-            let flags = mapping.iter().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+            let middle = (&raw const all[1_500_000]).addr();
+            let mapping = mappings().into_iter().find(|it| (it.from..it.to).contains(&middle));
+            let flags = mapping.unwrap().flags;
             assert!(flags.split_whitespace().any(|it| it == flag), "{pages:?}: {flags}");
         }
     }

@@ -95,6 +95,12 @@ fn best(data: &Data) -> f64 {
     least(data.line(WAITS).figures())
 }
 
+/// The fixed window with the shortest wait.
+fn best_size(data: &Data) -> f64 {
+    let shortest = data.line(WAITS).medians().min_by(|one, other| one.1.total_cmp(&other.1));
+    shortest.map_or(f64::NAN, |(size, _)| size)
+}
+
 /// The sizes of the smallest and the largest window.
 fn ends() -> [f64; 2] {
     [SIZES[0], SIZES[SIZES.len() - 1]].map(|size| size as f64)
@@ -131,6 +137,12 @@ fn checks(data: &Data) -> Vec<Check> {
             "a loss now and then tells it where the limit is",
         )
         .paper("few", Bound::AtMost(0.1)),
+        check(
+            "the adaptive window, on average, over the best of the fixed ones",
+            data.figure(ADAPTIVE_SIZE) / best_size(data),
+            Bound::Between(0.25, 2.0),
+            "it stays where waits are short: between a quarter of the best and twice as much they differ little",
+        ),
     ]
 }
 

@@ -8,8 +8,8 @@ use crate::baseline::items::{Items, Key};
 use crate::baseline::linear::Linear;
 use crate::baseline::pages;
 use crate::baseline::single_writer::{Design, Paths, SingleWriter};
-use crate::data::{Data, Line};
-use crate::figures::{axis, check, drawn, papers, table};
+use crate::data::{Data, Line, Point, ratio};
+use crate::figures::{axis, check, drawn, least, papers, table};
 use crate::measure::{Spread, cpu_ns};
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table};
 use anyhow::Result;
@@ -63,25 +63,25 @@ impl Filling for Linear {
     }
 }
 
-/// What was measured of one table: by load, in percent, and the load it reached.
+/// What was measured of one table: by load, in percent.
 struct Costs {
-    hits: Vec<(f64, f64)>,
+    hits: Vec<(f64, Vec<f64>)>,
     inserts: Vec<(f64, f64)>,
 }
 
 fn measure(run: &Run<'_>) -> Result<Data> {
     let slots = 1_usize << run.scale.pick(21, 24);
-    let items = Arc::new(Items::new(u32::try_from(slots).expect("32 bits")));
+    let slots_32 = u32::try_from(slots).expect("32 bits");
+    let (items, mut huge) = pages::grown(|| Arc::new(Items::new(slots_32)));
     let mut data = Data::default();
-    let mut huge = 1.0_f64;
     for (table, name) in TABLES.into_iter().enumerate() {
         (run.progress)(0.85 * table as f64 / TABLES.len() as f64, name);
         let (costs, share) = fill_one(name, slots, &items, run.seed);
-        huge = huge.min(share);
-        let hits = Line::of_figures(&hit(name), costs.hits);
+        let hits = Line::new(&hit(name), costs.hits);
         let inserts = Line::of_figures(&insert(name), costs.inserts);
         match name {
             H32 | H64 => {
+                huge = least([huge, share]);
                 data.push(hits.flat());
                 data.push(inserts);
             }
@@ -110,25 +110,54 @@ fn insert(table: &str) -> String {
     format!("{table}: ns per insert")
 }
 
-/// What a table costs, and how much of its memory is in huge pages.
+/// What a table costs, and how much of its memory is in huge pages: not a number where nothing is said of that.
 fn fill_one(name: &str, slots: usize, items: &Arc<Items>, seed: u64) -> (Costs, f64) {
     let paths = Design { paths: Paths::BreadthFirst, ..Design::MEMC3 };
     match name {
-        H32 => filled(|| Hopscotch::with_slots(slots), items, seed),
-        H64 => filled(|| Hopscotch64::with_slots(slots), items, seed),
-        CUCKOO => filled(|| SingleWriter::new(slots / 4, paths), items, seed),
-        LINEAR => filled(|| Linear::new(slots), items, seed),
-        _ => filled(|| Chain::new(slots * 3 / 2, 1, Arc::clone(items)), items, seed),
+        H32 => in_turns_with_its_half(|| Hopscotch::with_slots(slots), items, seed),
+        H64 => in_turns_with_its_half(|| Hopscotch64::with_slots(slots), items, seed),
+        CUCKOO => (fill(&mut SingleWriter::new(slots / 4, paths), items, seed), f64::NAN),
+        LINEAR => (fill(&mut Linear::new(slots), items, seed), f64::NAN),
+        _ => (fill(&mut Chain::new(slots * 3 / 2, 1, Arc::clone(items)), items, seed), f64::NAN),
     }
 }
 
-fn filled<F: Filling>(new: impl FnOnce() -> F, items: &Items, seed: u64) -> (Costs, f64) {
-    let ((_table, costs), share) = pages::grown(|| {
-        let mut table = new();
-        let costs = fill(&mut table, items, seed);
-        (table, costs)
+/// As [`fill`]; then the full table is compared with one at half load by turns, since the machine may be faster at one
+/// moment than at another.
+fn in_turns_with_its_half<F: Filling>(
+    new: impl Fn() -> F,
+    items: &Items,
+    seed: u64,
+) -> (Costs, f64) {
+    let half_load = items.count() / 2;
+    let ((full, half, mut costs), share) = pages::mapped(|| {
+        let (mut full, mut half) = (new(), new());
+        let costs = fill(&mut full, items, seed);
+        for number in (0..half_load).map(|place| shuffled(place, items.count())) {
+            let at = Location(number);
+            half.enter(items.hash(at), items, at).expect("there is room at half load");
+        }
+        (full, half, costs)
     });
+    let most = costs.hits.last().map_or(0.0, |point| point.0);
+    let entered = entered_at(most, items.count());
+    let mut turns = [const { Vec::new() }; 2];
+    for round in 0..ROUNDS {
+        let seed = mix(seed ^ round);
+        turns[0].push(hits_ns(&half, items, half_load, seed));
+        turns[1].push(hits_ns(&full, items, entered, seed));
+    }
+    for (load, samples) in [HALF, most].into_iter().zip(turns) {
+        let point = costs.hits.iter_mut().find(|point| point.0.total_cmp(&load).is_eq());
+        point.expect("it was filled beyond").1 = samples;
+    }
     (costs, share)
+}
+
+/// Keys in a table of so many slots at a load, in percent: rounded down, so that all of them are in.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of keys")]
+fn entered_at(load: f64, slots: u32) -> u32 {
+    (f64::from(slots) * load / 100.0) as u32
 }
 
 /// Fills the table, and measures at each load.
@@ -154,7 +183,7 @@ fn fill(filling: &mut impl Filling, items: &Items, seed: u64) -> Costs {
         if entered > from {
             line.inserts.push((load, insert_ns));
             let look = |round| hits_ns(&*filling, items, entered, seed + round);
-            line.hits.push((load, Spread::of(&[0, 1, 2].map(look)).median));
+            line.hits.push((load, vec![Spread::of(&[0, 1, 2].map(look)).median]));
         }
         if last {
             break;
@@ -163,14 +192,17 @@ fn fill(filling: &mut impl Filling, items: &Items, seed: u64) -> Costs {
     line
 }
 
-/// Nanoseconds of a lookup that waits for the one before it, of keys that are present.
+/// Nanoseconds of a lookup that waits for the one before it, of keys that are present: as many of them at any load from one
+/// half on, and spread over all of them, so that caches hold no more of the items and of the table at one load than at another.
 fn hits_ns(filling: &impl Filling, items: &Items, entered: u32, seed: u64) -> f64 {
     let mut rng = Rng::new(mix(seed));
     let nothing = black_box(0);
     let mut last = 0;
+    let asked = u64::from(entered.min(items.count() / 2));
     cpu_ns(|| {
         for _ in 0..LOOKUPS {
-            let place = u32::try_from(rng.below(u64::from(entered))).expect("32 bits");
+            let place = rng.below(asked) * u64::from(entered) / asked;
+            let place = u32::try_from(place).expect("32 bits");
             let key = Key::new(shuffled(place + (last & nothing), items.count()));
             let at = filling.get(key.hash(), |at| items.is_key(at, &key));
             last = at.expect("it was entered").0;
@@ -253,15 +285,14 @@ fn plots(data: &Data) -> Vec<Plot> {
 }
 
 /// At half load, and at the highest.
-fn ends(line: &Line) -> [f64; 2] {
-    let half = line.medians().find(|point| point.0 >= 50.0);
-    [half, line.medians().last()].map(|point| point.map_or(f64::NAN, |point| point.1))
+fn ends(line: &Line) -> [Option<&Point>; 2] {
+    [line.points.iter().find(|point| point.x >= HALF), line.points.last()]
 }
 
 /// A line at the highest load reached, to itself at half load.
 fn rise(line: &Line) -> f64 {
     let [half, most] = ends(line);
-    most / half
+    half.zip(most).map_or(f64::NAN, |(half, most)| ratio(most, half))
 }
 
 /// The highest load, percent.
@@ -272,7 +303,10 @@ fn reached(data: &Data, table: &str) -> f64 {
 fn costs(data: &Data) -> Table {
     let row = |name: &str| {
         let lines = [hit(name), insert(name)].map(|line| ends(data.line(&line)));
-        let cells = lines.as_flattened().iter().map(|ns| format!("{ns:.0}"));
+        let cells = lines
+            .as_flattened()
+            .iter()
+            .map(|point| point.map_or("–".into(), |point| format!("{:.0}", point.median())));
         [name.to_owned(), format!("{:.1}", reached(data, name))].into_iter().chain(cells).collect()
     };
     table(
@@ -307,14 +341,14 @@ fn cost_checks(data: &Data) -> Vec<Check> {
         check(
             "hopscotch, H = 32: a lookup at the highest load, to half load",
             rise(data.line(&hit(H32))),
-            Bound::AtMost(1.1),
+            Bound::Between(0.9, 1.1),
             "a lookup reads one hop word and the slots it names, at most two lines at any load",
         )
-        .paper_or("1", Bound::AtMost(1.1), 2.0),
+        .paper_or("1", Bound::Between(0.9, 1.1), 2.0),
         check(
             "hopscotch, H = 64: a lookup at the highest load, to half load",
             rise(data.line(&hit(H64))),
-            Bound::AtMost(1.15),
+            Bound::Between(0.85, 1.15),
             "four homes in a line instead of six, so a lookup's two lines are both read more often",
         ),
         check(
@@ -334,7 +368,6 @@ fn cost_checks(data: &Data) -> Vec<Check> {
 
 fn load_checks(data: &Data) -> Vec<Check> {
     let [h32, h64] = [FAILS_32, FAILS_64].map(|name| data.line(name).figures());
-    let least = |loads: &[f64]| loads.iter().copied().fold(1.0, f64::min);
     let fall = |loads: &[f64]| loads.last().copied().unwrap_or(f64::NAN) / loads[0];
     vec![
         check(
@@ -346,7 +379,7 @@ fn load_checks(data: &Data) -> Vec<Check> {
         .paper_exactly("above 0.90", Bound::AtLeast(0.9)),
         check(
             "H = 32: load at the first failure, the earliest",
-            least(&h32),
+            least(h32.iter().copied()),
             Bound::AtLeast(0.78),
             "simulations have 0.89 at 2^16 slots, 0.83 at 2^20, 0.80 at 2^22; loosened from 0.80 for single unlucky tables",
         ),
@@ -358,7 +391,7 @@ fn load_checks(data: &Data) -> Vec<Check> {
         ),
         check(
             "H = 64: load at the first failure, the earliest",
-            least(&h64),
+            least(h64.iter().copied()),
             Bound::AtLeast(0.9),
             "simulations have 0.92 at 2^22 slots with H = 62",
         ),
@@ -401,6 +434,10 @@ const FAILS_32: &str = "H = 32";
 const FAILS_64: &str = "H = 64";
 /// The paper's slots, log2.
 const PAPERS_BITS: f64 = 20.0;
+/// The load that others are compared with, percent.
+const HALF: f64 = 50.0;
+/// Of lookups at half load and at the highest, by turns.
+const ROUNDS: u64 = 15;
 /// Where it is measured, percent of the slots; a table that fails earlier is measured there.
 const LOADS: [u64; 11] = [10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90];
 const LOOKUPS: u64 = 1 << 18;

@@ -9,7 +9,7 @@ use guira_index::{Cuckoo, Hopscotch, Index};
 use std::process::Command;
 
 use crate::data::{Data, Line};
-use crate::figures::{axis, check, drawn, papers, table};
+use crate::figures::{axis, check, drawn, most, papers, table};
 use crate::live::{Client, Server, memcached};
 use crate::trace::parallel::in_parallel;
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
@@ -141,7 +141,7 @@ fn checks(data: &Data) -> Vec<Check> {
     vec![
         check(
             "hopscotch and cuckoo: items apart, at most, as a share",
-            apart.fold(0.0, f64::max),
+            most(apart),
             Bound::AtMost(0.001),
             "items decide, not the index; chunks between two owners are a few dozen",
         )
@@ -153,7 +153,7 @@ fn checks(data: &Data) -> Vec<Check> {
             "52 bytes per item, to memcached's chunk of 120",
         )
         .paper("more: 1.14 (0.64 M to 120 bytes each)", Bound::AtLeast(1.14))
-        .judged_if(!memcached.is_nan(), || "memcached is not installed".into()),
+        .judged_if(data.find(MEMCACHED).is_some(), || "memcached is not installed".into()),
         check(
             "items in 64 MB: hopscotch in our cache, to the paper's 0.64 M",
             hopscotch.median(64.0) / PAPERS,

@@ -14,7 +14,7 @@ use guira_policy::{Kind, Request};
 
 use super::published::{Answer, Published};
 use crate::data::{Data, Line};
-use crate::figures::{axis, check, drawn, papers, table};
+use crate::figures::{axis, check, drawn, least, most, papers, table};
 use crate::trace::gray::GrayZipf;
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::shuffle;
@@ -288,22 +288,20 @@ fn checks(data: &Data) -> Vec<Check> {
         let pairs = data.line(over).figures().into_iter().zip(data.line(under).figures());
         pairs.map(|(over, under)| over - under).collect::<Vec<_>>()
     };
-    let most = |figures: &[f64]| figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let least = |figures: &[f64]| figures.iter().copied().fold(f64::INFINITY, f64::min);
     let lru_off = data.line(LRU).figures().into_iter().zip(PAPERS_LRU);
-    let lru_off: Vec<f64> = lru_off.map(|(ours, papers)| (ours - papers).abs()).collect();
+    let lru_off = lru_off.map(|(ours, papers)| (ours - papers).abs());
     let (lost, foreign) = (less(CUCKOO, PUBLISHED), data.line(FOREIGN).figures());
     vec![
         check(
             "memcached's LRU: hits apart from the paper's, at most",
-            most(&lru_off),
+            most(lru_off),
             Bound::AtMost(0.02),
             "0.017 by theory; the paper does not say how many items memcached held",
         )
         .paper_exactly("0 (0.496, 0.555, 0.630, 0.741)", Bound::AtMost(0.02)),
         check(
             "hits that hopscotch loses, compared with cuckoo, at most",
-            most(&less(CUCKOO, HOPSCOTCH)),
+            most(less(CUCKOO, HOPSCOTCH)),
             Bound::Between(0.0, 0.0),
             "same items, same eviction: an index that answers rightly has no part in it",
         )
@@ -316,32 +314,32 @@ fn checks(data: &Data) -> Vec<Check> {
         ),
         check(
             "hits that hopscotch gains, compared with memcached's LRU, at least",
-            least(&less(HOPSCOTCH, LRU)),
+            least(less(HOPSCOTCH, LRU)),
             Bound::AtLeast(0.005),
             "more items of 104 bytes than of 120, and CLOCK; simulated gains are 0.017 to 0.03",
         )
         .paper_or("above 0 (no figure here)", Bound::AtLeast(0.0), 0.0),
         check(
             "the published lookup, as modelled: answers with another key's item, the least share of gets",
-            least(&foreign),
+            least(foreign.iter().copied()),
             Bound::AtLeast(0.05),
             "of keys that come and go at this load, more than half are not in their home slot",
         ),
         check(
             "the published lookup, as modelled: answers with another key's item, the greatest share of gets",
-            most(&foreign),
+            most(foreign),
             Bound::AtMost(0.4),
             "it can't answer so for keys that are in their home slot",
         ),
         check(
             "the published lookup, as modelled: loses hits, the least share of gets",
-            least(&lost),
+            least(lost.iter().copied()),
             Bound::AtLeast(0.002),
             "keys whose home slot is empty by now are answered with nothing",
         ),
         check(
             "the published lookup, as modelled: loses hits, the greatest share of gets",
-            most(&lost),
+            most(lost),
             Bound::AtMost(0.2),
             "home slots are empty as often as the load says, a quarter at the least load",
         ),
@@ -355,8 +353,7 @@ fn reading(data: &Data) -> String {
         let pairs = data.line(CUCKOO).figures().into_iter().zip(data.line(PUBLISHED).figures());
         pairs.map(|(right, published)| right - published).collect()
     };
-    let least = lost.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = lost.iter().copied().fold(0.0, f64::max);
+    let (least, most) = (least(lost.iter().copied()), most(lost));
     format!(
         "Cuckoo and hopscotch hit the very same requests, {hits:.3} of them at 64 MB and {hits_512:.3} at 512 MB, where \
          memcached's LRU hits {lru:.3} and {lru_512:.3}. So the paper's gap comes neither from huge pages, which change no hit, \

@@ -7,7 +7,7 @@ use super::contest::{BUCKET_LOCKS, Contest, MEMC3, ONE_LOCK, OURS, TABLES};
 use super::gains::{SCALES, SECOND_PROCESSOR, WAITS, second_thread};
 use crate::baseline::pages;
 use crate::data::{Data, Line, Point, ratio};
-use crate::figures::{axis, check, series};
+use crate::figures::{axis, check, most, series};
 use crate::measure::in_turns;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run};
 use anyhow::Result;
@@ -82,7 +82,7 @@ fn point<'d>(data: &'d Data, table: &str, threads: usize, writes: f64) -> &'d Po
 /// A table's rate with as many threads as suit it, in millions a second.
 fn best(data: &Data, table: usize, writes: f64) -> f64 {
     let [one, two] = [1, 2].map(|threads| point(data, TABLES[table], threads, writes).median());
-    one.max(two)
+    most([one, two])
 }
 
 fn judge(data: &Data) -> Outcome {
@@ -181,6 +181,8 @@ fn many_writers(data: &Data) -> Check {
         "two writers at a time, to one; loosened from 1.2: on one thread ours is slower by a quarter, since it keeps its table \
          fuller and a write locks two buckets, and two processors make up for little more",
     )
+    // Not the paper's, but what many writers are for: short of it the verdict says so.
+    .paper_or("– (of ours 1.2 is asked)", Bound::AtLeast(1.2), 0.95)
     .judged_if(possible >= SECOND_PROCESSOR, || {
         format!("a second thread gained work that shares nothing {possible:.2} times, of at least {SECOND_PROCESSOR}")
     })

@@ -42,7 +42,7 @@ pub(crate) const SMALL: Experiment = Experiment {
     claim: "with a small cache, whose every miss is followed by a set, the one writer bounds all, and cuckoo with CLOCK is \
             still first",
     shape: "10 to 20 % misses; on two threads cuckoo with CLOCK ahead of each variant with LRU, and at least 0.8 of chaining \
-            with CLOCK, which is not below those with LRU; the second thread gains none more than 0.9 of what it gains work that shares nothing",
+            with CLOCK, which is not below those with LRU; neither the second thread nor four gain any of them more than 0.9 of what they gain work that shares nothing",
     why: "two threads stand for the paper's sixteen: fewer wait for the one writer",
     is_quick: false,
     measure: |run| Setting::SMALL.measure(run),
@@ -99,7 +99,7 @@ impl Setting {
             };
             Kind::ALL.into_iter().enumerate().map(fill).collect::<Vec<_>>()
         });
-        let time = Duration::from_millis(run.scale.pick(80, 1000));
+        let time = Duration::from_millis(run.scale.pick(200, 1000));
         (run.progress)(0.4, "driving");
         let names: Vec<_> =
             (0..Kind::ALL.len()).map(name).chain([CONTROL]).map(String::from).collect();
@@ -227,9 +227,8 @@ fn small(data: &Data) -> Vec<Check> {
     all.push(versus_chain(&gains));
     all.extend(clock_versus_lru(&gains));
     all.extend((0..Kind::ALL.len()).map(|kind| {
-        let claim = format!("{}: rate of four threads, to one", name(kind));
-        let reason = "there is one writer, and no third processor";
-        check(claim, gains.gain(4, name(kind)), Bound::AtMost(2.5), reason)
+        let reason = "as a second thread: there is one writer, whatever the number of threads";
+        gains.four_threads(name(kind), Bound::AtMost(0.9), reason)
     }));
     all.extend((0..Kind::ALL.len()).map(|kind| {
         let reason = "every miss is followed by a set, under the one lock for all";
@@ -278,8 +277,8 @@ fn versus_chain(gains: &Gains<'_>) -> Check {
         "fewer items are read, and no bucket's lock is written; loosened from 1: two threads seldom want the same of 8192 \
          locks, and most gets are of items that caches hold, where a second bucket to look at costs as much",
     )
-    // Runs differ by several hundredths: a tie is a weaker effect, and only what is clearly behind contradicts.
-    .paper_or("first (drawn, no figure)", Bound::AtLeast(1.05), 0.85)
+    // Within 5 % of each other two tables are level, which is a weaker effect: only one that is behind contradicts.
+    .paper_or("first (drawn, no figure)", Bound::AtLeast(1.05), 0.95)
 }
 
 fn name(kind: usize) -> &'static str {

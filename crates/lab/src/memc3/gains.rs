@@ -65,6 +65,18 @@ impl<'d> Gains<'d> {
         second_thread(name, ends(self.data.line(name)), ends(self.control), bound, reason)
     }
 
+    /// What a line gains from four threads, as a share of what the machine allowed.
+    pub(crate) fn four_threads(&self, name: &str, bound: Bound, reason: &'static str) -> Check {
+        let ends = |line: &'d Line| [line.at(1.0), line.at(4.0)];
+        let claim =
+            format!("{name}: gain from four threads, to the gain of work that shares nothing");
+        let possible = self.possible(4);
+        check(claim, share(ends(self.data.line(name)), ends(self.control)), bound, reason).judged_if(
+            possible >= SECOND_PROCESSOR,
+            || format!("four threads gained work that shares nothing {possible:.2} times, of at least {SECOND_PROCESSOR}"),
+        )
+    }
+
     /// That a line scales as what shares nothing does.
     pub(crate) fn scales(&self, name: &str, least: f64) -> Check {
         self.second_thread(name, Bound::AtLeast(least), SCALES)

@@ -7,7 +7,7 @@ use crate::baseline::chain::{Chain, Link};
 use crate::baseline::pages::{self, Pages};
 use crate::baseline::single_writer::{Design, PAPER_BUCKET_BYTES, Paths, SLOTS, SingleWriter};
 use crate::data::{Data, Line};
-use crate::figures::{check, table};
+use crate::figures::{self, check, table};
 use crate::measure::cpu_ns;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Run, Table};
 use anyhow::Result;
@@ -96,7 +96,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     data.push(line(MEGABYTES, |row| row.bytes / 1e6).aside());
     data.push(line(KEYS, |row| row.keys / 1e6).aside());
     data.push(line(LARGEST, |row| row.largest).aside());
-    data.aside(pages::SHARE, rows.iter().map(|row| row.huge).fold(1.0, f64::min));
+    data.aside(pages::SHARE, figures::least(rows.iter().map(|row| row.huge)));
     Ok(data)
 }
 
@@ -238,9 +238,8 @@ fn shown(data: &Data) -> Table {
 fn checks(data: &Data) -> Vec<Check> {
     let at = |line: &str, row: usize| data.line(line).median(row as f64);
     let paths = [ONE, TWO, THREE];
-    let least =
-        |line: &str| paths.map(|row| at(line, row)).into_iter().fold(f64::INFINITY, f64::min);
-    let most = |line: &str| paths.map(|row| at(line, row)).into_iter().fold(0.0, f64::max);
+    let least = |line: &str| figures::least(paths.map(|row| at(line, row)));
+    let most = |line: &str| figures::most(paths.map(|row| at(line, row)));
     let space = vec![
         check(
             "load at the first failed insert, the least of one, two and three paths",
@@ -251,7 +250,7 @@ fn checks(data: &Data) -> Vec<Check> {
         .paper_exactly("0.948 to 0.952", Bound::AtLeast(0.945)),
         check(
             "load at the first failed insert, the greatest of all searches",
-            most(LOAD).max(at(LOAD, BREADTH)).max(at(LOAD, OURS)),
+            figures::most([most(LOAD), at(LOAD, BREADTH), at(LOAD, OURS)]),
             Bound::AtMost(0.985),
             "buckets of four can't be filled further; ours grows before it is",
         ),

@@ -10,7 +10,7 @@ use guira_cache::{Cache, Config, Store};
 use guira_policy::Kind;
 
 use crate::data::{Data, Line};
-use crate::figures::{axis, check, papers, series, table};
+use crate::figures::{axis, check, least, most, papers, series, table};
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::{Sampled, Workload};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
@@ -193,7 +193,7 @@ fn checks(data: &Data) -> Vec<Check> {
     all.extend([
         check(
             "LRU's misses, less the paper's, to 512 MB, at most, in points",
-            lru_off.fold(0.0, f64::max),
+            most(lru_off),
             Bound::AtMost(0.9),
             "0.7 with the whole workload; loosened, since a sample of 1 in 64 adds some 0.1",
         )
@@ -214,23 +214,23 @@ fn checks(data: &Data) -> Vec<Check> {
         .paper("0.76 (7.89 to 10.44 %)", Bound::AtMost(0.8)),
         check(
             "the paper's CLOCK at 64 and 128 MB lies nearer to FIFO than to CLOCK: one distance by the other",
-            nearness.fold(0.0, f64::max),
+            most(nearness),
             Bound::AtMost(0.8),
             "its code ignores hits in an item's first minute; by theory 0.4 and 0.6",
         ),
         check(
             "memcached's layout and LRU: misses that the index's memory costs, at most, in points",
-            index.fold(0.0, f64::max),
+            most(index),
             Bound::Between(0.2, 1.0),
             "120 bytes per item instead of 112",
         ),
     ]);
-    all.extend(GAPS.map(|(above, below, least)| {
+    all.extend(GAPS.map(|(above, below, points)| {
         let gaps = (0..SIZES).map(|size| of(below, size) - of(above, size));
         check(
             format!("{above}: points below {below}, at every size"),
-            gaps.fold(f64::INFINITY, f64::min),
-            Bound::AtLeast(least),
+            least(gaps),
+            Bound::AtLeast(points),
             "about two thirds of the gap that simulations of the whole workload have",
         )
     }));
