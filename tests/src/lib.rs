@@ -3,6 +3,7 @@
 //! ```text
 //! server.rs    starts `guira serve` or memcached, waits for its socket, ends it when dropped
 //! client.rs    bytes to a server and back, with a deadline on each read
+//! console.rs   the commands on a page, run as a reader types them
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! tls.rs       certificates made for a test, a client over TLS
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod console;
 pub mod metrics;
 pub mod packet;
 pub mod script;
