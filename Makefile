@@ -15,10 +15,10 @@ tools := git:git cc:build-essential curl:curl openssl:openssl ip:iproute2 memcac
 	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
 	valgrind:valgrind systemd-analyze:systemd go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 
-.PHONY: help run test lint fuzz soak faults crashes model miri bench performance count lab dist setup tools clients smoke
+.PHONY: help run test lint fuzz soak faults crashes model miri bench performance count lab dist setup tools clients smoke fresh-debian
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 	$(CARGO) build --release --bin guira
@@ -44,6 +44,10 @@ lint: ## format, clippy with warnings denied (guira-filter without std too), doc
 smoke: ## the quick start of the README, on a free port, in seconds
 	$(CARGO) build --release --bin guira
 	tests/smoke $(target)/release/guira
+
+fresh-debian: ## the commands of README.md and docs/start in a fresh Debian (root, debootstrap)
+	$(CARGO) build --bin guira
+	tests/fresh-debian $(target)/debug/guira
 
 clients: ## real clients on memcached and on guira
 	$(CARGO) build --bin guira
