@@ -34,14 +34,14 @@ mod shell;
 
 pub use matching::matches;
 pub use page::{Step, steps};
-pub use shell::{Place, Shell};
+pub use shell::{Place, Ran, Shell};
 
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A program in the background has this long to print what the page shows.
-const LATE: Duration = Duration::from_secs(60);
+/// How often the output of a program in the background is looked at, 20 ms apart, until it is what the page shows.
+const LOOKS: usize = 3000;
 
 /// What a page's commands came to.
 #[derive(Debug, Default)]
@@ -96,18 +96,16 @@ fn perform(shell: &mut Shell, step: &Step, outcome: &mut Outcome) -> Result<(), 
         Step::Shown { command, shown, numbers_vary, stays, .. } => {
             outcome.run += 1;
             let ran = shell.run(command, *stays)?;
-            let until = Instant::now() + if ran.goes_on { LATE } else { Duration::ZERO };
-            loop {
-                let output = ran.output();
-                if matches(shown, &output, *numbers_vary) {
+            let is_shown = |ran: &Ran| matches(shown, &ran.output(), *numbers_vary);
+            for _ in 0..if ran.goes_on { LOOKS } else { 0 } {
+                if is_shown(&ran) {
                     break;
                 }
-                if Instant::now() >= until {
-                    return Err(format!(
-                        "`{command}`, the page shows\n{shown}and it prints\n{output}"
-                    ));
-                }
                 thread::sleep(Duration::from_millis(20));
+            }
+            if !is_shown(&ran) {
+                let output = ran.output();
+                return Err(format!("`{command}`, the page shows\n{shown}and it prints\n{output}"));
             }
         }
     }

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
 
 /// Blocks that no test runs: other machines, services of the system, builds, downloads. `--nocapture` lists them. One
 /// more is a decision, so it changes this number.
@@ -18,10 +17,10 @@ fn pages(root: &Path, directories: &[&str]) -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
     let mut left: Vec<String> = directories.iter().map(ToString::to_string).collect();
     while let Some(directory) = left.pop() {
-        for entry in fs::read_dir(root.join(&directory)).unwrap() {
-            let entry = entry.unwrap();
-            let path = format!("{directory}/{}", entry.file_name().to_str().unwrap());
-            if entry.file_type().unwrap().is_dir() {
+        for entry in fs::read_dir(root.join(&directory)).expect("a directory of pages") {
+            let entry = entry.expect("an entry");
+            let path = format!("{directory}/{}", entry.file_name().display());
+            if entry.file_type().expect("its type").is_dir() {
                 left.push(path);
             } else if path.ends_with(".md") {
                 found.push(path);
@@ -36,7 +35,7 @@ fn pages(root: &Path, directories: &[&str]) -> Vec<String> {
 }
 
 fn read(page: &str) -> String {
-    fs::read_to_string(workspace().join(page)).unwrap()
+    fs::read_to_string(workspace().join(page)).expect(page)
 }
 
 /// Runs `pages`, some at a time, and returns how many blocks were not run.
@@ -48,15 +47,13 @@ fn run(pages: &[String], place: impl Fn() -> Place + Sync) -> usize {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let begun = Instant::now();
                     let outcome = check(&read(page), place());
-                    println!("{page}: {:.1} s", begun.elapsed().as_secs_f64());
-                    outcomes.lock().unwrap().push((page, outcome));
+                    outcomes.lock().expect("no thread panics").push((page, outcome));
                 }
             });
         }
     });
-    let outcomes = outcomes.into_inner().unwrap();
+    let outcomes = outcomes.into_inner().expect("no thread panics");
     let failed: Vec<_> =
         outcomes.iter().filter_map(|(page, o)| Some((page, o.as_ref().err()?))).collect();
     let texts: Vec<_> = failed.iter().map(|(page, why)| format!("{page}, {why}")).collect();
