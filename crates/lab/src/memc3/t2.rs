@@ -103,7 +103,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
 fn fill_cuckoo(paths: Paths, buckets: usize, seed: u64) -> Filled {
     let new = || SingleWriter::new(buckets, Design { paths, ..Design::MEMC3 });
     let late = buckets * SLOTS * 9 / 10;
-    let (table, [rate, last_rate, huge]) = filled(new, late, u32::MAX, seed);
+    let ((table, [rate, last_rate]), huge) = pages::grown(|| filled(new, late, u32::MAX, seed));
     let keys = table.len() as f64;
     Filled {
         bytes: (buckets * PAPER_BUCKET_BYTES) as f64,
@@ -123,7 +123,8 @@ fn fill_chain(buckets: usize, seed: u64) -> Filled {
         let links = Pages::Huge.collect((0..buckets * SLOTS).map(|_| Link::default()));
         Chain::new(keys, 1, links)
     };
-    let (table, [rate, last_rate, huge]) = filled(new, keys / 10 * 9, number(keys), seed);
+    let ((table, [rate, last_rate]), huge) =
+        pages::grown(|| filled(new, keys / 10 * 9, number(keys), seed));
     Filled {
         bytes: keys as f64 * (8.0 / 1.5 + 8.0),
         keys: keys as f64,
@@ -138,7 +139,8 @@ fn fill_chain(buckets: usize, seed: u64) -> Filled {
 fn fill_ours(buckets: usize, seed: u64) -> Filled {
     let keys = held(buckets);
     let new = || Cuckoo::with_max(keys);
-    let (table, [rate, last_rate, huge]) = filled(new, keys / 10 * 9, number(keys), seed);
+    let ((table, [rate, last_rate]), huge) =
+        pages::mapped(|| filled(new, keys / 10 * 9, number(keys), seed));
     Filled {
         bytes: table.bytes() as f64,
         keys: keys as f64,
@@ -155,14 +157,11 @@ fn held(buckets: usize) -> usize {
     buckets * SLOTS / 100 * 95
 }
 
-/// A table filled: million keys a second, of all and of those beyond `late`, and the share of huge pages.
-fn filled<I: Index>(new: impl FnOnce() -> I, late: usize, keys: u32, seed: u64) -> (I, [f64; 3]) {
-    let ((table, (rate, last_rate)), huge) = pages::grown(|| {
-        let table = new();
-        let rates = fill(&table, late, keys, seed);
-        (table, rates)
-    });
-    (table, [rate, last_rate, huge])
+/// A table filled: million keys a second, of all and of those beyond `late`.
+fn filled<I: Index>(new: impl FnOnce() -> I, late: usize, keys: u32, seed: u64) -> (I, [f64; 2]) {
+    let table = new();
+    let (rate, last_rate) = fill(&table, late, keys, seed);
+    (table, [rate, last_rate])
 }
 
 /// Enters keys until one finds no place, or `keys` are in; million keys a second, of all and of those beyond `late`.
