@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::address::{Address, Target};
@@ -65,7 +66,7 @@ pub(crate) struct Compare {
     pub(crate) servers: Vec<Target>,
 
     /// Rows of docs/performance.md to measure, or `all`
-    #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = parse_rows)]
+    #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = rows())]
     pub(crate) preset: Vec<Rows>,
 
     /// Rounds; each measures every server once
@@ -233,14 +234,12 @@ pub(crate) enum Rows {
     One(Preset),
 }
 
-fn parse_rows(text: &str) -> Result<Rows, String> {
-    if text == "all" {
-        return Ok(Rows::All);
-    }
-    Preset::from_str(text, false).map(Rows::One).map_err(|_| {
-        let names: Vec<_> = Preset::value_variants().iter().map(|row| row.name()).collect();
-        format!("rows are all, {}", names.join(", "))
-    })
+/// Takes `all`, or a preset's name.
+fn rows() -> impl TypedValueParser<Value = Rows> {
+    let presets = Preset::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let all = PossibleValue::new("all").help("all of them");
+    PossibleValuesParser::new(presets.chain([all]))
+        .map(|name| Preset::from_str(&name, false).map_or(Rows::All, Rows::One))
 }
 
 /// `-s` names the server in `guira ping` and its like, so an address here is a slip that deserves an answer.
@@ -308,7 +307,11 @@ mod tests {
         assert_eq!(compare.servers[0].name, "a");
         assert_eq!(compare.servers[1].name, "127.0.0.1:2");
         assert_eq!(compare.preset, [Rows::One(Preset::Get1), Rows::One(Preset::Get10k10)]);
-        let unknown = "bench compare a --preset get2".split(' ');
-        assert!(Args::try_parse_from(unknown).unwrap_err().to_string().contains("rows are all"));
+        let all = Args::try_parse_from("bench compare a --preset all".split(' ')).unwrap();
+        let Some(Command::Compare(compare)) = all.command else { panic!("not a comparison") };
+        assert_eq!(compare.preset, [Rows::All]);
+        let unknown = "bench compare a --preset get1,get2".split(' ');
+        let words = Args::try_parse_from(unknown).unwrap_err().to_string();
+        assert!(words.contains("'get2'") && words.contains("get1, get50, "), "{words}");
     }
 }

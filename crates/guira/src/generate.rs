@@ -79,6 +79,9 @@ pub(crate) fn flags(mut command: Command) -> String {
         let choices: Vec<&str> = choices.iter().map(PossibleValue::get_name).collect();
         let help = match choices[..] {
             [] => help,
+            _ if arg.get_value_delimiter().is_some() => {
+                format!("{help}; some of {}", choices.join(", "))
+            }
             _ => format!("{help}; one of {}", choices.join(", ")),
         };
         let _ =
@@ -93,3 +96,6 @@ fn man_pages(directory: &Path) -> Result<()> {
     clap_mangen::generate_to(crate::tree(), directory)
         .with_context(|| format!("cannot write man pages into {}", directory.display()))
 }
+
+#[cfg(test)]
+mod tests;

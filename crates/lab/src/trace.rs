@@ -50,7 +50,7 @@ pub use synthetic::Synthetic;
 /// # Errors
 /// A trace that can't be read, sizes that it can't have, a plot that can't be written, a server that fails.
 pub fn run(args: &Args) -> Result<()> {
-    let players = args.players()?;
+    let players = args.players();
     if let Some(address) = &args.server {
         return args
             .traces

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use guira_bench::Address;
 
 use super::format::Format;
@@ -24,8 +25,9 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE")]
     pub(super) traces: Vec<Source>,
 
-    /// Policies: "all", or some of fifo, lru, clock, clock-set, clock2, sieve, arc, s3-clock-fixed, s3-clock, opt
+    /// Policies to replay, or "all"
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = DEFAULT_POLICIES)]
+    #[arg(value_parser = PossibleValuesParser::new(policies()))]
     pub(super) policy: Vec<String>,
 
     /// Cache sizes: percentages of all objects such as 1%, numbers of objects, or with --sized, bytes such as 64m
@@ -72,19 +74,21 @@ impl Args {
     }
 
     /// The policies, in the order of the list of all, LRU among them as what others are compared with.
-    pub(super) fn players(&self) -> anyhow::Result<Vec<Player>> {
-        let is_all = self.policy.iter().any(|name| name == "all");
-        let named: Vec<Player> = self
-            .policy
-            .iter()
-            .filter(|name| *name != "all")
-            .map(|name| name.parse())
-            .collect::<Result<_, _>>()?;
-        let lru = Player::Kind(guira_policy::Kind::Lru);
-        let wanted = |player: &Player| is_all || named.contains(player) || *player == lru;
-        Ok(Player::all().filter(wanted).collect())
+    pub(super) fn players(&self) -> Vec<Player> {
+        let is_named = |player: Player| self.policy.iter().any(|name| name == player.name());
+        let is_all = self.policy.iter().any(|name| name == ALL);
+        let wanted = |&player: &Player| is_all || is_named(player) || player == LRU;
+        Player::all().filter(wanted).collect()
     }
 }
+
+/// What `--policy` takes.
+fn policies() -> impl Iterator<Item = &'static str> {
+    Player::all().map(Player::name).chain([ALL])
+}
+
+const ALL: &str = "all";
+const LRU: Player = Player::Kind(guira_policy::Kind::Lru);
 
 /// The size of a cache, as it is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -177,6 +181,19 @@ Examples:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_are_named_and_lru_is_among_them() {
+        let names = |policy: &str| -> Vec<&str> {
+            let args = Args::try_parse_from(["trace", "t.lis", "--policy", policy]).unwrap();
+            args.players().into_iter().map(Player::name).collect()
+        };
+        assert_eq!(names("opt,sieve"), ["lru", "sieve", "opt"]);
+        assert_eq!(names("sieve,all"), Player::all().map(Player::name).collect::<Vec<_>>());
+        let unknown = Args::try_parse_from(["trace", "t.lis", "--policy", "lru,mru"]);
+        let words = unknown.unwrap_err().to_string();
+        assert!(words.contains("'mru'") && words.contains("s3-clock, opt, all"), "{words}");
+    }
 
     #[test]
     fn sizes_are_shares_objects_or_bytes() {

@@ -3,9 +3,7 @@
 //! Every get that misses stores its object, as a client would. Writes store and deletes remove, and neither counts as
 //! a hit or a miss. An object lives as long as the last write in the trace that gave it a time to live said.
 
-use std::str::FromStr;
-
-use guira_policy::{Kind, Opt, Request, UnknownPolicy};
+use guira_policy::{Kind, Opt, Request};
 
 use super::recorded::{Step, Trace};
 use super::request::Op;
@@ -43,7 +41,7 @@ impl Counted {
 }
 
 impl Player {
-    /// The name, by which [`FromStr`] knows it.
+    /// The name, by which `--policy` knows it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,14 +53,6 @@ impl Player {
     /// All of them, the bound last.
     pub fn all() -> impl Iterator<Item = Self> {
         Kind::ALL.into_iter().map(Self::Kind).chain([Self::Opt])
-    }
-}
-
-impl FromStr for Player {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        if name == "opt" { Ok(Self::Opt) } else { name.parse().map(Self::Kind) }
     }
 }
 
