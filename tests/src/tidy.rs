@@ -5,6 +5,7 @@
 //! edges    which crate may depend on which
 //! prose    a document's headings and links
 //! english  a document's phrases, sentences and length
+//! log      what the programs can say in their logs
 //! ```
 //! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
 //!
@@ -14,6 +15,7 @@
 
 mod edges;
 mod english;
+mod log;
 mod prose;
 mod rust;
 
@@ -21,6 +23,7 @@ pub use edges::{EDGES, check_edges};
 pub use english::{
     BANNED, SENTENCE_WORDS_MAX, WORDS_MAX, check_english, check_length, check_sentences,
 };
+pub use log::{log_events, log_page};
 pub use prose::{check_document, check_mentions, check_references};
 pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};
 

@@ -6,7 +6,7 @@ use guira_tests::server::{guira, own_directory, workspace};
 use guira_tests::tidy::{
     BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
     check_document, check_edges, check_english, check_length, check_mentions, check_references,
-    check_rust, check_sentences, check_words,
+    check_rust, check_sentences, check_words, log_events, log_page,
 };
 use std::fs;
 use std::path::Path;
@@ -167,6 +167,41 @@ fn the_reference_is_what_the_program_writes() {
     }
     assert_eq!(pages, 6);
     fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn the_page_of_the_log_is_what_the_source_can_say() {
+    let files = files();
+    let programs = files.iter().filter_map(|(path, text)| {
+        let (program, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
+        let is_code = ends_with(file, "rs") && !file.ends_with("tests.rs");
+        let is_logged = ["serve", "route"].contains(&program) && is_code;
+        is_logged.then_some((program, path, text))
+    });
+    let events = programs.flat_map(|(program, path, text)| {
+        log_events(path, text).into_iter().map(move |(level, message)| (program, level, message))
+    });
+    let made = log_page(events);
+    assert!(made.lines().count() > 40, "{made}");
+    let there = fs::read_to_string(workspace().join("docs/reference/log.md")).unwrap_or_default();
+    if made != there {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("log.md");
+        fs::write(&path, made).unwrap();
+        panic!("docs/reference/log.md differs: copy {} there", path.display());
+    }
+}
+
+#[test]
+fn events_of_the_log_are_found_in_the_source() {
+    let text = "fn a() {\n    tracing::warn!(\n        \"{path}: no \\\"room\\\" \\\n         for {}\",\n        b\n    );\n    \
+                tracing::error!(\"{words}\");\n    tracing::info!(\"news\");\n}\n\n#[cfg(test)]\nmod tests {\n    \
+                fn c() { tracing::warn!(\"in a test\") }\n}\n";
+    let found = log_events("a.rs", text);
+    let expected = [("ERROR", "{words}"), ("WARN", "{path}: no \"room\" for {}")];
+    assert_eq!(found, expected.map(|(level, message)| (level, message.to_owned())));
+    let page = log_page(found.into_iter().map(|(level, message)| ("serve", level, message)));
+    let rows: Vec<&str> = page.lines().filter(|line| line.contains("guira serve` |")).collect();
+    assert_eq!(rows, ["| `guira serve` | WARN | `{path}: no \"room\" for …` |"]);
 }
 
 #[test]
