@@ -2,7 +2,7 @@
 //!
 //! The rules are functions of `guira_tests::tidy`; the second half feeds each of them what it must refuse.
 
-use guira_tests::server::{guira, own_directory, workspace};
+use guira_tests::server::{Program, Server, guira, own_directory, workspace};
 use guira_tests::tidy::{
     BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
     check_document, check_edges, check_english, check_length, check_mentions, check_references,
@@ -165,7 +165,7 @@ fn the_reference_is_what_the_program_writes() {
         );
         pages += 1;
     }
-    assert_eq!(pages, 6);
+    assert_eq!(pages, 8);
     fs::remove_dir_all(dir).unwrap();
 }
 
@@ -217,6 +217,8 @@ fn no_table_of_flags_is_written_by_hand() {
             "| signal |",
             "| exit code |",
             "| `stats` line |",
+            "| metric |",
+            "| line |",
         ] {
             assert!(!text.contains(head), "{path}: {head} belongs to docs/reference");
         }
@@ -225,7 +227,6 @@ fn no_table_of_flags_is_written_by_hand() {
 
 #[test]
 fn each_stat_is_documented() {
-    use guira_tests::server::{Program, Server};
     let server = Server::start(Program::Guira, &[]);
     let stats = server.connect().ask("stats");
     let names: Vec<&str> = stats.lines().filter_map(|line| line.split(' ').nth(1)).collect();
@@ -233,6 +234,28 @@ fn each_stat_is_documented() {
     let path = "docs/reference/statistics.md";
     let text = fs::read_to_string(workspace().join(path)).unwrap();
     expect_none(&check_mentions(path, &text, names));
+}
+
+#[test]
+fn each_stat_of_a_router_is_documented_in_its_order() {
+    let dir = own_directory();
+    fs::create_dir_all(&dir).unwrap();
+    let pools = dir.join("pools.json");
+    fs::write(&pools, "{\"stats_enabled_pools\": [\"POOL\"]}").unwrap();
+    let pools = pools.display().to_string();
+    let router = Server::start_router(&[
+        "--config",
+        "{\"route\": \"NullRoute\"}",
+        "--pool-stats-config-file",
+        &pools,
+    ]);
+    let stats = router.connect().ask("stats all");
+    let names: Vec<&str> = stats.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let path = "docs/reference/router-statistics.md";
+    let text = fs::read_to_string(workspace().join(path)).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(names, rows.collect::<Vec<_>>());
+    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]

@@ -22,13 +22,18 @@ pub(crate) fn write(directory: &Path) -> Result<()> {
 }
 
 /// Each page's file name and text.
-fn pages() -> [(&'static str, String); 6] {
+fn pages() -> [(&'static str, String); 8] {
     [
         ("flags.md", page("Flags", FLAGS, &commands())),
         ("options.md", page("Settings of -o", OPTIONS, &guira_serve::suboptions_markdown())),
         ("process.md", page("Signals and exit codes", PROCESS, &process())),
         ("statistics.md", page("Statistics", STATISTICS, &statistics())),
         ("metrics.md", page("Metrics", METRICS, &metrics())),
+        (
+            "router-statistics.md",
+            page("Statistics of the router", ROUTER_STATISTICS, &router_statistics()),
+        ),
+        ("router-metrics.md", page("Metrics of the router", ROUTER_METRICS, &router_metrics())),
         ("route-fields.md", page("Fields of routes", FIELDS, &guira_route::field_tables())),
     ]
 }
@@ -109,6 +114,26 @@ fn metrics() -> String {
     text
 }
 
+fn router_statistics() -> String {
+    let mut text = String::new();
+    for (group, lines) in guira_route::stat_tables() {
+        let _ = writeln!(text, "## {group}\n\n| line | meaning |\n|---|---|");
+        for (name, meaning) in lines {
+            let _ = writeln!(text, "| `{name}` | {} |", cell(meaning.trim_end_matches('.')));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn router_metrics() -> String {
+    let mut text = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
+    for (name, kind, meaning) in guira_route::metric_meanings() {
+        let _ = writeln!(text, "| `{name}` | {kind} | {} |", cell(meaning.trim_end_matches('.')));
+    }
+    text
+}
+
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -136,6 +161,16 @@ line stands once per slab class. Settings of `-o` are lines of `stats settings` 
 const METRICS: &str = "\
 What `guira serve --http` tells Prometheus. Names, labels and types are `memcached_exporter`'s where it has them; what \
 only Guira has begins with `guira_`.";
+
+const ROUTER_STATISTICS: &str = "\
+Each line that `stats` of `guira route` answers, under mcrouter's names. `stats detailed` is `stats all`, `stats cmd-error` is \
+`stats count`. `stats servers` has a line for each server instead: the mean time of a reply, requests that wait and requests \
+under way, its mark if it is TKO, connections by state, replies by kind. `stats suspect_servers` has one for each server that \
+failed when it was last asked, and `stats version` is the version alone.";
+
+const ROUTER_METRICS: &str = "\
+What `guira route --http` tells Prometheus, in the order of a scrape. `guira_route_commands_total` has a label for the \
+command. Metrics of servers have a label for the server, durations and errors of requests one for the pool too.";
 
 const FIELDS: &str =
     "The fields that each type of route takes in a configuration of `guira route`.";

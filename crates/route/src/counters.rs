@@ -49,9 +49,9 @@ counters! {
     FailoverAllFailed = "failover_all_failed_count";
     /// Requests that failed over for an error that only some operations fail over for.
     FailoverConditional = "failover_conditional_count";
-    /// Requests that would have failed over, but for the failover limit.
+    /// Requests that the failover limit kept from failing over.
     FailoverLimited = "failover_rate_limited_count";
-    /// Errors, other than of a server that isn't asked, that made a request go further.
+    /// Errors, except of servers that aren't asked, that made a request go further.
     FailoverResultError = "failover_policy_result_error";
     /// Servers that aren't asked, for which a request went further.
     FailoverTkoError = "failover_policy_tko_error";

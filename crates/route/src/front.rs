@@ -69,7 +69,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub use metrics::metric_meanings;
 pub use replay::{EXIT_CODES as REPLAY_EXIT_CODES, command as replay_command, run as replay};
+pub use stats::stat_tables;
 
 use crate::config::shape::schema;
 use configuration::{Loaded, adopt};

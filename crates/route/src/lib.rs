@@ -28,8 +28,8 @@ pub use context::Context;
 pub use counters::{Counter, Counters};
 pub use destinations::{Destination, Destinations};
 pub use front::{
-    CONVERT_EXIT_CODES, EXIT_CODES, REPLAY_EXIT_CODES, SIGNALS, command, replay, replay_command,
-    run,
+    CONVERT_EXIT_CODES, EXIT_CODES, REPLAY_EXIT_CODES, SIGNALS, command, metric_meanings, replay,
+    replay_command, run, stat_tables,
 };
 pub use route::failover::LeaseTokens;
 pub use route::shadow::ShadowTokens;

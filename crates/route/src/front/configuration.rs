@@ -113,7 +113,7 @@ impl fmt::Display for Refusal {
 }
 
 /// What is in use since when, and what became of changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Standing {
     pub(crate) loaded: Option<Arc<Loaded>>,
     /// Seconds since 1970.

@@ -1,32 +1,157 @@
 //! The router's numbers in Prometheus' text format: names begin with `guira_route_`.
 //!
-//! Latencies are histograms by pool and server, as the router saw them: from a request's turn to its reply.
+//! Latencies are histograms by pool and server, as the router saw them: from a request's turn to its reply. Each family is
+//! declared once, with its help: the reference has the same tables.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
-
-use guira_log::Log;
 
 use super::configuration::seconds_now;
 use super::histogram::Shape;
 use super::shared::Shared;
 use crate::Counter;
 
+/// The metrics of one name, told apart by their labels.
+struct Family {
+    name: Cow<'static, str>,
+    kind: &'static str,
+    help: &'static str,
+}
+
+impl Family {
+    const fn new(kind: &'static str, name: &'static str, help: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), kind, help }
+    }
+}
+
+/// A family of one figure of each `S`.
+struct Figure<S>(Family, fn(&S) -> u64);
+
+impl<S> Figure<S> {
+    const fn gauge(name: &'static str, help: &'static str, value: fn(&S) -> u64) -> Self {
+        Self(Family::new("gauge", name, help), value)
+    }
+
+    const fn counter(name: &'static str, help: &'static str, value: fn(&S) -> u64) -> Self {
+        Self(Family::new("counter", name, help), value)
+    }
+}
+
+const BUILD: Family = Family::new("gauge", "build_info", "The version, as a label.");
+
+const OF_PROCESS: [Figure<Shared>; 10] = [
+    Figure::gauge("uptime_seconds", "Seconds since the start.", |shared| {
+        shared.started.elapsed().as_secs()
+    }),
+    Figure::gauge("client_connections", "Connections of clients.", |shared| {
+        shared.clients.load(Relaxed) as u64
+    }),
+    Figure::gauge(
+        "client_memory_bytes",
+        "Bytes of requests and replies that are held for clients.",
+        |shared| shared.bank.held() as u64,
+    ),
+    Figure::gauge(
+        "client_memory_limit_bytes",
+        "Bytes that may be held for all clients together.",
+        |shared| shared.bank.limits().all as u64,
+    ),
+    Figure::counter(
+        "client_memory_refusals_total",
+        "Requests and values that were refused because too much was held.",
+        |shared| shared.bank.refused(),
+    ),
+    Figure::counter(
+        "log_lines_dropped_total",
+        "Log lines dropped because nobody read them, or that could not be written.",
+        |shared| shared.log.dropped(),
+    ),
+    Figure::counter(
+        "log_lines_suppressed_total",
+        "Log lines not made because their event had 100 in the second.",
+        |shared| shared.log.suppressed(),
+    ),
+    Figure::gauge("config_age_seconds", "Seconds since the configuration was read.", |shared| {
+        seconds_now().saturating_sub(shared.standing.lock().last_success)
+    }),
+    Figure::gauge(
+        "configs_from_disk",
+        "1 while the last good configuration stands in for one that can't be used.",
+        |shared| shared.standing.lock().is_from_disk.into(),
+    ),
+    Figure::counter(
+        "config_failures_total",
+        "Changes of the configuration that were refused.",
+        |shared| shared.standing.lock().failures,
+    ),
+];
+
+const COMMANDS: Family =
+    Family::new("counter", "commands_total", "Keys that clients asked for, by command.");
+
+const OF_SERVER: [Figure<Server>; 6] = [
+    Figure::gauge("server_tko", "1 while nothing is sent to the server because it failed.", |s| {
+        s.is_marked.into()
+    }),
+    Figure::gauge("server_connections", "Connections to the server.", |s| s.connections as u64),
+    Figure::gauge("server_outstanding", "Requests without a reply.", |s| s.outstanding as u64),
+    Figure::counter("server_connections_opened_total", "Connections opened.", |s| s.opened),
+    Figure::counter("server_connections_closed_total", "Connections closed or lost.", |s| s.closed),
+    Figure::counter("server_probes_total", "Probes sent to the failed server.", |s| s.probes),
+];
+
+const DURATION: Family = Family::new(
+    "histogram",
+    "request_duration_seconds",
+    "Seconds from a request's turn to its reply.",
+);
+
+const ERRORS: Family =
+    Family::new("counter", "request_errors_total", "Replies of servers that were errors.");
+
+/// The command whose keys `counter` counts, if it does.
+fn command(counter: Counter) -> Option<&'static str> {
+    counter.name().strip_prefix("cmd_")?.strip_suffix("_count")
+}
+
+/// The counters that have a family of their own, with it.
+fn others() -> impl Iterator<Item = (Counter, Family)> {
+    Counter::ALL.iter().filter(|&&counter| command(counter).is_none()).map(|&counter| {
+        let name = counter.name();
+        let name = format!("{}_total", name.strip_suffix("_count").unwrap_or(name));
+        (counter, Family { name: name.into(), kind: "counter", help: counter.meaning().trim() })
+    })
+}
+
+/// Each metric's name, type and meaning, in the order of a scrape.
+pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    let all = [BUILD]
+        .into_iter()
+        .chain(OF_PROCESS.map(|Figure(family, _)| family))
+        .chain([COMMANDS])
+        .chain(others().map(|(_, family)| family))
+        .chain(OF_SERVER.map(|Figure(family, _)| family))
+        .chain([DURATION, ERRORS]);
+    all.map(|Family { name, kind, help }| (format!("{PREFIX}{name}"), kind, help))
+}
+
+const PREFIX: &str = "guira_route_";
+
 /// Text under construction. Writing to a string doesn't fail.
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
-    /// `help` may come from documentation, whose Markdown monitors would show as it is.
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let help = help.trim().replace('`', "");
-        let _ =
-            writeln!(self.0, "# HELP guira_route_{name} {help}\n# TYPE guira_route_{name} {kind}");
+    fn family(&mut self, Family { name, kind, help }: &Family) {
+        // What comes from documentation has Markdown, which monitors would show as it is.
+        let help = help.replace('`', "");
+        let _ = writeln!(self.0, "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}");
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "guira_route_{name}");
+        let _ = write!(self.0, "{PREFIX}{name}");
         for (at, (label, text)) in labels.iter().enumerate() {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let _ = write!(self.0, "{}{label}=\"{text}\"", if at == 0 { '{' } else { ',' });
@@ -34,75 +159,36 @@ impl Text {
         let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
+    fn single(&mut self, family: &Family, value: impl Display) {
+        self.family(family);
+        self.sample(&family.name, &[], value);
     }
 }
 
 /// All that there is to scrape.
 pub(crate) fn exposition(shared: &Shared) -> String {
     let mut text = Text::default();
-    text.family("build_info", "gauge", "The version, as a label.");
-    text.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    let uptime = shared.started.elapsed().as_secs();
-    text.single("uptime_seconds", "gauge", "Seconds since the start.", uptime);
-    let clients = shared.clients.load(Relaxed);
-    text.single("client_connections", "gauge", "Connections of clients.", clients);
-    memory(&mut text, shared);
-    log(&mut text, &shared.log);
-    configuration(&mut text, shared);
+    text.family(&BUILD);
+    text.sample(&BUILD.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    for Figure(family, value) in &OF_PROCESS {
+        text.single(family, value(shared));
+    }
     counters(&mut text, shared);
     servers(&mut text, shared);
     latencies(&mut text, shared);
     text.0
 }
 
-fn memory(text: &mut Text, shared: &Shared) {
-    let bank = &shared.bank;
-    let help = "Bytes of requests and replies that are held for clients.";
-    text.single("client_memory_bytes", "gauge", help, bank.held());
-    let help = "Bytes that may be held for all clients together.";
-    text.single("client_memory_limit_bytes", "gauge", help, bank.limits().all);
-    let help = "Requests and values that were refused because too much was held.";
-    text.single("client_memory_refusals_total", "counter", help, bank.refused());
-}
-
-fn log(text: &mut Text, log: &Log) {
-    let help = "Log lines dropped because nobody read them, or that could not be written.";
-    text.single("log_lines_dropped_total", "counter", help, log.dropped());
-    let help = "Log lines not made because their event had 100 in the second.";
-    text.single("log_lines_suppressed_total", "counter", help, log.suppressed());
-}
-
-fn configuration(text: &mut Text, shared: &Shared) {
-    let standing = shared.standing.lock();
-    let age = seconds_now().saturating_sub(standing.last_success);
-    text.single("config_age_seconds", "gauge", "Seconds since the configuration was read.", age);
-    let help = "1 while the last good configuration stands in for one that can't be used.";
-    text.single("configs_from_disk", "gauge", help, u8::from(standing.is_from_disk));
-    let failures = standing.failures;
-    text.single(
-        "config_failures_total",
-        "counter",
-        "Changes of the configuration that were refused.",
-        failures,
-    );
-}
-
 fn counters(text: &mut Text, shared: &Shared) {
     let sum = |counter| shared.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
-    text.family("commands_total", "counter", "Keys that clients asked for, by command.");
-    let commands = |counter: Counter| counter.name().strip_prefix("cmd_")?.strip_suffix("_count");
+    text.family(&COMMANDS);
     for &counter in Counter::ALL {
-        if let Some(command) = commands(counter) {
-            text.sample("commands_total", &[("command", command)], sum(counter));
+        if let Some(command) = command(counter) {
+            text.sample(&COMMANDS.name, &[("command", command)], sum(counter));
         }
     }
-    for &counter in Counter::ALL.iter().filter(|&&counter| commands(counter).is_none()) {
-        let name = counter.name();
-        let name = format!("{}_total", name.strip_suffix("_count").unwrap_or(name));
-        text.single(&name, "counter", counter.meaning(), sum(counter));
+    for (counter, family) in others() {
+        text.single(&family, sum(counter));
     }
 }
 
@@ -128,31 +214,17 @@ fn servers(text: &mut Text, shared: &Shared) {
         server.closed += link.stats.closed.load(Relaxed);
         server.probes += link.stats.probes.load(Relaxed);
     }
-    let mut family = |name, kind, help, value: &dyn Fn(&Server) -> u64| {
-        text.family(name, kind, help);
+    for Figure(family, value) in &OF_SERVER {
+        text.family(family);
         for (host_port, server) in &servers {
-            text.sample(name, &[("server", host_port)], value(server));
+            text.sample(&family.name, &[("server", host_port)], value(server));
         }
-    };
-    family(
-        "server_tko",
-        "gauge",
-        "1 while nothing is sent to the server because it failed.",
-        &|s| s.is_marked.into(),
-    );
-    family("server_connections", "gauge", "Connections to the server.", &|s| s.connections as u64);
-    family("server_outstanding", "gauge", "Requests without a reply.", &|s| s.outstanding as u64);
-    family("server_connections_opened_total", "counter", "Connections opened.", &|s| s.opened);
-    family("server_connections_closed_total", "counter", "Connections closed or lost.", &|s| {
-        s.closed
-    });
-    family("server_probes_total", "counter", "Probes sent to the failed server.", &|s| s.probes);
+    }
 }
 
 fn latencies(text: &mut Text, shared: &Shared) {
     let leaves = shared.leaves();
-    let help = "Seconds from a request's turn to its reply.";
-    text.family("request_duration_seconds", "histogram", help);
+    text.family(&DURATION);
     for ((pool, server), threads) in &leaves {
         let mut shape = Shape::default();
         threads.iter().for_each(|stats| shape.add(&stats.took));
@@ -170,9 +242,50 @@ fn latencies(text: &mut Text, shared: &Shared) {
         text.sample("request_duration_seconds_sum", &labels, sum);
         text.sample("request_duration_seconds_count", &labels, count);
     }
-    text.family("request_errors_total", "counter", "Replies of servers that were errors.");
+    text.family(&ERRORS);
     for ((pool, server), threads) in &leaves {
         let errors: u64 = threads.iter().map(|stats| stats.errors.load(Relaxed)).sum();
-        text.sample("request_errors_total", &[("pool", pool), ("server", server)], errors);
+        text.sample(&ERRORS.name, &[("pool", pool), ("server", server)], errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_has_what_a_scrape_declares_in_its_order() {
+        let text = exposition(&Shared::idle(&[]));
+        let helps = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let declared: Vec<_> = helps.zip(types).collect();
+        let known: Vec<_> = metric_meanings()
+            .map(|(name, kind, help)| {
+                (format!("{name} {}", help.replace('`', "")), format!("{name} {kind}"))
+            })
+            .collect();
+        assert_eq!(
+            declared,
+            known.iter().map(|(help, kind)| (&help[..], &kind[..])).collect::<Vec<_>>()
+        );
+        assert!(declared.len() > 60, "{text}");
+    }
+
+    #[test]
+    fn a_line_of_help_is_one_line() {
+        for (name, _, help) in metric_meanings() {
+            assert!(!help.contains('\n') && help.trim() == help && help.ends_with('.'), "{name}");
+        }
+        let text = exposition(&Shared::idle(&[]));
+        let begin = format!(
+            "# HELP guira_route_build_info The version, as a label.\n\
+             # TYPE guira_route_build_info gauge\n\
+             guira_route_build_info{{version=\"{}\"}} 1\n\
+             # HELP guira_route_uptime_seconds Seconds since the start.\n\
+             # TYPE guira_route_uptime_seconds gauge\n\
+             guira_route_uptime_seconds ",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(text.starts_with(&begin), "{text}");
     }
 }

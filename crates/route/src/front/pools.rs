@@ -2,10 +2,6 @@
 //!
 //! ```text
 //! {"stats_enabled_pools": ["app", …]}         a pool counts for the longest of these that its name begins with
-//!
-//! <name>.requests.sum              replies of the pool's servers      <name>.duration_us.avg          how long they took
-//! <name>.final_result_error.sum    requests of clients that failed    <name>.total_duration_us.avg    how long those took
-//! <name>.connections               connections that stand
 //! ```
 //! A client's request is that of the pool it reached first, wherever it failed over to.
 //!
@@ -116,21 +112,38 @@ impl PoolStats {
     /// Names and numbers.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let of_pool = |(name, totals): &(String, PoolTotals)| {
-            let is_up = |link: &Weak<Link>| {
-                link.upgrade().is_some_and(|link| link.stats.is_up.load(Relaxed))
-            };
-            let connections = totals.links.lock().iter().filter(|link| is_up(link)).count();
-            let row = |what: &str, number: u64| (format!("{name}.{what}"), number.to_string());
-            [
-                row("requests.sum", totals.replies.count.load(Relaxed)),
-                row("final_result_error.sum", totals.final_errors.load(Relaxed)),
-                row("connections", connections as u64),
-                row("duration_us.avg", totals.replies.average_us()),
-                row("total_duration_us.avg", totals.finals.average_us()),
-            ]
+            LINES.map(|(what, _, value)| (format!("{name}.{what}"), value(totals).to_string()))
         };
         self.pools.iter().flat_map(of_pool).collect()
     }
+}
+
+impl PoolTotals {
+    fn connections(&self) -> u64 {
+        let is_up =
+            |link: &Weak<Link>| link.upgrade().is_some_and(|link| link.stats.is_up.load(Relaxed));
+        self.links.lock().iter().filter(|link| is_up(link)).count() as u64
+    }
+}
+
+/// What stands behind a pool's name, what it means, and how it is read.
+type Line = (&'static str, &'static str, fn(&PoolTotals) -> u64);
+
+const LINES: [Line; 5] = [
+    ("requests.sum", "replies of the pool's servers", |of| of.replies.count.load(Relaxed)),
+    ("final_result_error.sum", "clients' requests that failed", |of| of.final_errors.load(Relaxed)),
+    ("connections", "open connections to the pool's servers", PoolTotals::connections),
+    ("duration_us.avg", "microseconds that a server's reply took, on average", |of| {
+        of.replies.average_us()
+    }),
+    ("total_duration_us.avg", "microseconds that a client's request took, on average", |of| {
+        of.finals.average_us()
+    }),
+];
+
+/// Each line's name and meaning.
+pub(crate) fn meanings() -> impl Iterator<Item = (String, String)> {
+    LINES.into_iter().map(|(what, meaning, _)| (format!("POOL.{what}"), meaning.to_owned()))
 }
 
 #[cfg(test)]

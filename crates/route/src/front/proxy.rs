@@ -299,25 +299,11 @@ const CLOSING_STEP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
-    use clap::Command;
-    use guira_log::Log;
-
     use super::*;
-    use crate::front::deletes::debts::Debts;
-    use crate::front::flags::{Typed, augment};
-    use crate::front::options::Options;
-
-    fn shared(flags: &[&str]) -> Arc<Shared> {
-        let line = [&["route", "--config", "{\"route\": \"NullRoute\"}"], flags].concat();
-        let matches = augment(Command::new("route")).try_get_matches_from(line).expect("flags");
-        let options = Options::new(&Typed::new(matches)).expect("options");
-        let debts = Debts::new(None, Arc::default());
-        Arc::new(Shared::new(options, Log::silent(0), debts).expect("shared"))
-    }
 
     #[tokio::test]
     async fn a_client_whose_session_panics_leaves_its_place_to_the_next() {
-        let shared = shared(&["--max-conns", "1"]);
+        let shared = Shared::idle(&["--max-conns", "1"]);
         for _ in 0..3 {
             assert!(shared.admit(), "the place is free");
             assert!(!shared.admit(), "there is one place");

@@ -59,7 +59,7 @@ impl Rates {
         let replies = now.replies.saturating_sub(then.replies);
         #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
         let mean_us = quotient(now.took_us.saturating_sub(then.took_us), replies.max(1) as f64);
-        rows.push(("duration_us".to_owned(), shown(mean_us)));
+        rows.push((DURATION.0.to_owned(), shown(mean_us)));
         rows
     }
 }
@@ -70,6 +70,18 @@ fn name(counter: Counter) -> Option<String> {
         "asynclog_requests" => Some("asynclog_requests_rate".to_owned()),
         name => name.strip_suffix("_count").map(str::to_owned),
     }
+}
+
+/// The mean time of a reply: its name and meaning.
+const DURATION: (&str, &str) =
+    ("duration_us", "microseconds that a server's reply took, on average");
+
+/// Each line's name and meaning.
+pub(crate) fn meanings() -> impl Iterator<Item = (String, String)> {
+    let rate =
+        |&counter: &Counter| Some((name(counter)?, format!("`{}` per second", counter.name())));
+    let mean = (DURATION.0.to_owned(), DURATION.1.to_owned());
+    Counter::ALL.iter().filter_map(rate).chain([mean])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]

@@ -286,3 +286,17 @@ fn fifos(options: &Options) -> Option<Arc<Fifos>> {
     }
     fifos.ok().map(Arc::new)
 }
+
+#[cfg(test)]
+impl Shared {
+    /// What the threads of a router with these flags share, before there are any.
+    pub(crate) fn idle(flags: &[&str]) -> Arc<Self> {
+        use super::flags::{Typed, augment};
+        let line = [&["route", "--config", "{\"route\": \"NullRoute\"}"], flags].concat();
+        let command = augment(clap::Command::new("route"));
+        let matches = command.try_get_matches_from(line).expect("flags");
+        let options = Options::new(&Typed::new(matches)).expect("options");
+        let debts = Debts::new(None, Arc::default());
+        Arc::new(Self::new(options, Log::silent(0), debts).expect("shared"))
+    }
+}

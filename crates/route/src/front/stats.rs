@@ -1,14 +1,18 @@
 //! What `stats` answers: numbers of the process, summed over its threads, and a line for each server.
+//!
+//! Each line is declared once, with what it means: the reference has the same tables.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
+use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use guira_client::Outcome;
 use guira_proto::reply;
 
-use super::configuration::seconds_now;
+use super::configuration::{Standing, seconds_now};
 use super::link::Link;
+use super::pools;
 use super::rates;
 use super::session::VERSION;
 use super::shared::Shared;
@@ -18,7 +22,10 @@ use crate::{Counter, outcome};
 /// Answers `stats GROUP`, with its `END`.
 pub(crate) fn answer(shared: &Shared, group: &str) -> Vec<u8> {
     let rows = match group {
-        "" => [process(shared), servers_by_state(shared), counts(shared)].concat(),
+        "" => {
+            let view = View::new(shared);
+            [view.rows(PROCESS), view.rows(SERVERS), counts(shared)].concat()
+        }
         "all" | "detailed" | "ods" => all(shared),
         "count" | "cmd-error" => counts(shared),
         "servers" => servers(shared),
@@ -38,47 +45,143 @@ pub(crate) fn answer(shared: &Shared, group: &str) -> Vec<u8> {
 /// Names and values.
 pub(crate) type Rows = Vec<(String, String)>;
 
-fn row<T: Display>(name: &str, value: T) -> (String, String) {
-    (name.to_owned(), format!("{value}"))
+/// A line: its name, what it means, how it is read.
+struct Row {
+    name: &'static str,
+    meaning: &'static str,
+    value: Read,
+}
+
+type Read = fn(&View<'_>) -> String;
+
+/// A table of lines, in the order in which they are shown: `name, "what it means", |view| value;`.
+macro_rules! rows {
+    ($($name:ident, $meaning:literal, |$view:tt| $value:expr;)*) => {
+        &[$(Row {
+            name: stringify!($name),
+            meaning: $meaning,
+            value: |$view| ToString::to_string(&$value),
+        }),*]
+    };
+}
+
+const PROCESS: &[Row] = rows! {
+    version, "the memcached spoken, and Guira's own version", |_| VERSION;
+    commandargs, "the command line", |_| std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    pid, "process id", |_| std::process::id();
+    parent_pid, "the parent's process id", |_| std::os::unix::process::parent_id();
+    time, "Unix time", |_| seconds_now();
+    uptime, "seconds since the start", |v| v.shared.started.elapsed().as_secs();
+    num_proxies, "threads that serve clients", |v| v.shared.options.proxies;
+    num_client_connections, "connections of clients", |v| v.shared.clients.load(Relaxed);
+    client_memory_bytes, "bytes of requests and replies that are held for clients", |v| v.shared.bank.held();
+    client_memory_limit_bytes, "--client-memory: bytes that may be held for all clients together", |v| v.shared.bank.limits().all;
+    client_memory_each_limit_bytes, "--client-memory-each: bytes that may be held for one client", |v| v.shared.bank.limits().each;
+    client_memory_refusals, "requests and values that were refused because too much was held", |v| v.shared.bank.refused();
+    num_authorization_failures, "clients that weren't let in, such as those without a login or a good certificate", |v| v.shared.refusals.total();
+    log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| v.shared.log.dropped();
+    log_suppressed, "log lines not made because their event had 100 in the second", |v| v.shared.log.suppressed();
+    rusage_user, "CPU seconds in user mode", |v| v.usage.user;
+    rusage_system, "CPU seconds in the kernel", |v| v.usage.system;
+    ps_rss, "bytes of resident memory", |v| v.usage.rss_bytes;
+    ps_vsize, "bytes of address space", |v| v.usage.virtual_bytes;
+    ps_user_time_sec, "as rusage_user", |v| v.usage.user;
+    ps_system_time_sec, "as rusage_system", |v| v.usage.system;
+    ps_num_minor_faults, "page faults that read nothing from disk", |v| v.usage.minor_faults;
+    ps_num_major_faults, "page faults that read from disk", |v| v.usage.major_faults;
+};
+
+const SERVERS: &[Row] = rows! {
+    num_servers, "servers, counted once per thread, and once per pool where pools connect differently", |v| v.links.len();
+    num_servers_new, "of these, servers that no connection was opened to yet", |v| v.fresh();
+    num_servers_up, "servers with a connection", |v| v.up();
+    num_servers_down, "servers that are marked TKO: they failed, and get no requests until a probe succeeds", |v| v.sum(|link| link.tko.is_marked().into());
+    num_servers_closed, "servers whose connection was closed or lost", |v| (v.links.len() as u64).saturating_sub(v.up() + v.fresh());
+    num_suspect_servers, "servers that failed when they were last asked, marked or not", |v| v.shared.suspects().len();
+    num_soft_tko_count, "servers, each counted once, that are marked TKO because replies took too long", |v| v.shared.totals.soft.load(Relaxed);
+    num_hard_tko_count, "the same, because a connection failed or was lost, or deletes are owed to them", |v| v.shared.totals.hard.load(Relaxed);
+    num_fail_open_state_entered, "times that a pool's tko_tracker stopped the marking of servers", |v| v.shared.totals.opened.load(Relaxed);
+    num_fail_open_state_exited, "times that it allowed the marking again", |v| v.shared.totals.closed.load(Relaxed);
+    num_connections_opened, "connections opened to servers", |v| v.sum(|link| link.stats.opened.load(Relaxed));
+    num_connections_closed, "connections to servers that were closed or lost", |v| v.sum(|link| link.stats.closed.load(Relaxed));
+    destination_pending_reqs, "requests that wait to be sent to servers", |v| v.sum(|link| link.load().0 as u64);
+    destination_inflight_reqs, "requests that were sent to servers and have no reply yet", |v| v.sum(|link| link.load().1 as u64);
+    proxy_reqs_processing, "clients' requests under way; 0 without --proxy-max-inflight-requests", |v| v.shared.routed.iter().map(Turns::under_way).sum::<usize>();
+    proxy_reqs_waiting, "clients' requests that wait because of --proxy-max-inflight-requests", |v| v.shared.routed.iter().map(Turns::waiting).sum::<usize>();
+    probes_sent, "probes sent to servers that are marked TKO", |v| v.sum(|link| link.stats.probes.load(Relaxed));
+};
+
+const CONFIGURATION: &[Row] = rows! {
+    config_age, "seconds since the configuration was read", |v| seconds_now().saturating_sub(v.standing.last_success);
+    config_last_attempt, "Unix time of the last attempt to read the configuration", |v| v.standing.last_attempt;
+    config_last_success, "Unix time of the last attempt that succeeded", |v| v.standing.last_success;
+    config_failures, "changes of the configuration that were refused", |v| v.standing.failures;
+    configs_from_disk, "1 while the last good configuration stands in for one that can't be used", |v| u8::from(v.standing.is_from_disk);
+};
+
+/// Each line's name and meaning, under what is asked for.
+#[must_use]
+pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
+    let declared = |table: &[Row]| {
+        table.iter().map(|row| (row.name.to_owned(), row.meaning.to_owned())).collect()
+    };
+    let counted = Counter::ALL
+        .iter()
+        .map(|counter| (counter.name().to_owned(), counter.meaning().trim().to_owned()));
+    vec![
+        ("`stats`, `stats all`: the process", declared(PROCESS)),
+        ("`stats`, `stats all`: servers", declared(SERVERS)),
+        ("`stats`, `stats all`, `stats count`: counts since the start", counted.collect()),
+        ("`stats all`: rates of the last four minutes", rates::meanings().collect()),
+        ("`stats all`: the configuration", declared(CONFIGURATION)),
+        ("`stats all`: each POOL that --pool-stats-config-file names", pools::meanings().collect()),
+    ]
 }
 
 /// The numbers that stats files hold.
 pub(crate) fn all(shared: &Shared) -> Rows {
+    let view = View::new(shared);
     let pools = shared.pool_stats.rows();
-    let (rates, configuration) = (rates::rows(shared), configuration(shared));
-    [process(shared), servers_by_state(shared), counts(shared), rates, configuration, pools]
-        .concat()
+    [
+        view.rows(PROCESS),
+        view.rows(SERVERS),
+        counts(shared),
+        rates::rows(shared),
+        view.rows(CONFIGURATION),
+        pools,
+    ]
+    .concat()
 }
 
-fn process(shared: &Shared) -> Rows {
-    let Usage { user, system, rss_bytes, virtual_bytes, minor_faults, major_faults } = usage();
-    let limits = shared.bank.limits();
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    vec![
-        row("version", VERSION),
-        row("commandargs", arguments.join(" ")),
-        row("pid", std::process::id()),
-        row("parent_pid", std::os::unix::process::parent_id()),
-        row("time", seconds_now()),
-        row("uptime", shared.started.elapsed().as_secs()),
-        row("num_proxies", shared.options.proxies),
-        row("num_client_connections", shared.clients.load(Relaxed)),
-        row("client_memory_bytes", shared.bank.held()),
-        row("client_memory_limit_bytes", limits.all),
-        row("client_memory_each_limit_bytes", limits.each),
-        row("client_memory_refusals", shared.bank.refused()),
-        row("num_authorization_failures", shared.refusals.total()),
-        row("log_dropped", shared.log.dropped()),
-        row("log_suppressed", shared.log.suppressed()),
-        row("rusage_user", user),
-        row("rusage_system", system),
-        row("ps_rss", rss_bytes),
-        row("ps_vsize", virtual_bytes),
-        row("ps_user_time_sec", user),
-        row("ps_system_time_sec", system),
-        row("ps_num_minor_faults", minor_faults),
-        row("ps_num_major_faults", major_faults),
-    ]
+/// What lines are read from: one look at what changes meanwhile.
+struct View<'s> {
+    shared: &'s Shared,
+    usage: Usage,
+    links: Vec<Arc<Link>>,
+    standing: Standing,
+}
+
+impl<'s> View<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        let standing = shared.standing.lock().clone();
+        Self { shared, usage: usage(), links: shared.links(), standing }
+    }
+
+    fn rows(&self, table: &[Row]) -> Rows {
+        table.iter().map(|row| (row.name.to_owned(), (row.value)(self))).collect()
+    }
+
+    fn sum(&self, what: impl Fn(&Link) -> u64) -> u64 {
+        self.links.iter().map(|link| what(link)).sum()
+    }
+
+    fn up(&self) -> u64 {
+        self.sum(|link| link.stats.is_up.load(Relaxed).into())
+    }
+
+    fn fresh(&self) -> u64 {
+        self.sum(|link| (link.stats.opened.load(Relaxed) == 0).into())
+    }
 }
 
 /// What the process has used.
@@ -113,48 +216,10 @@ fn usage() -> Usage {
 /// Of the kernel's times, whatever the kernel's own clock does.
 const TICKS_A_SECOND: f64 = 100.0;
 
-fn configuration(shared: &Shared) -> Rows {
-    let standing = shared.standing.lock();
-    vec![
-        row("config_age", seconds_now().saturating_sub(standing.last_success)),
-        row("config_last_attempt", standing.last_attempt),
-        row("config_last_success", standing.last_success),
-        row("config_failures", standing.failures),
-        row("configs_from_disk", u8::from(standing.is_from_disk)),
-    ]
-}
-
-fn servers_by_state(shared: &Shared) -> Rows {
-    let links = shared.links();
-    let sum = |what: &dyn Fn(&Link) -> u64| links.iter().map(|link| what(link)).sum::<u64>();
-    let (hard, soft) = (shared.totals.hard.load(Relaxed), shared.totals.soft.load(Relaxed));
-    let up = sum(&|link| link.stats.is_up.load(Relaxed).into());
-    let fresh = sum(&|link| (link.stats.opened.load(Relaxed) == 0).into());
-    let total = links.len() as u64;
-    vec![
-        row("num_servers", total),
-        row("num_servers_new", fresh),
-        row("num_servers_up", up),
-        row("num_servers_down", sum(&|link| link.tko.is_marked().into())),
-        row("num_servers_closed", total.saturating_sub(up + fresh)),
-        row("num_suspect_servers", shared.suspects().len()),
-        row("num_soft_tko_count", soft),
-        row("num_hard_tko_count", hard),
-        row("num_fail_open_state_entered", shared.totals.opened.load(Relaxed)),
-        row("num_fail_open_state_exited", shared.totals.closed.load(Relaxed)),
-        row("num_connections_opened", sum(&|link| link.stats.opened.load(Relaxed))),
-        row("num_connections_closed", sum(&|link| link.stats.closed.load(Relaxed))),
-        row("destination_pending_reqs", sum(&|link| link.load().0 as u64)),
-        row("destination_inflight_reqs", sum(&|link| link.load().1 as u64)),
-        row("proxy_reqs_processing", shared.routed.iter().map(Turns::under_way).sum::<usize>()),
-        row("proxy_reqs_waiting", shared.routed.iter().map(Turns::waiting).sum::<usize>()),
-        row("probes_sent", sum(&|link| link.stats.probes.load(Relaxed))),
-    ]
-}
-
 fn counts(shared: &Shared) -> Rows {
     let sum = |counter| shared.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
-    Counter::ALL.iter().map(|&counter| row(counter.name(), sum(counter))).collect()
+    let row = |&counter: &Counter| (counter.name().to_owned(), sum(counter).to_string());
+    Counter::ALL.iter().map(row).collect()
 }
 
 /// A server's line, over all threads.
