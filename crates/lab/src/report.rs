@@ -56,8 +56,7 @@ pub(crate) fn report(args: &args::Report, declared: &[&Experiment]) -> Result<()
     let beside = to.with_extension("");
     let name = beside.file_name().context("--to must name a file")?.to_string_lossy().into_owned();
     write_beside(&results, &beside)?;
-    let command = command(args, &to);
-    write(&to, &front(&results, &name, &command))?;
+    write(&to, &front(&results, &name, &Commands::of(args, &to)))?;
     for paper in papers(&results) {
         write(&beside.join(format!("{}.md", paper.name())), &of_paper(paper, &results, &to))?;
     }
@@ -106,9 +105,9 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// The page of all verdicts; the papers' pages are in the directory `beside`.
-fn front(results: &[Found<'_>], beside: &str, command: &str) -> String {
+fn front(results: &[Found<'_>], beside: &str, commands: &Commands) -> String {
     let mut text = format!("# The lab\n\n{INTRODUCTION}\n");
-    text.push_str(&provenance(results, command));
+    text.push_str(&provenance(results, commands));
     for paper in papers(results) {
         let rows = CONTENTS.iter().copied().flatten().filter(|entry| entry.paper == paper);
         let rows: Vec<_> = rows.map(|entry| row(entry, results, beside)).collect();
@@ -121,7 +120,7 @@ fn front(results: &[Found<'_>], beside: &str, command: &str) -> String {
 }
 
 /// By which commands, builds and machines the figures came about.
-fn provenance(results: &[Found<'_>], command: &str) -> String {
+fn provenance(results: &[Found<'_>], commands: &Commands) -> String {
     let how = |it: &Record| format!("--scale {} --seed {}", it.scale, it.seed);
     let groups: BTreeSet<String> = records(results).map(how).collect();
     let mut text =
@@ -130,9 +129,9 @@ fn provenance(results: &[Found<'_>], command: &str) -> String {
         let of_group = records(results).filter(|it| how(it) == *group);
         let ids: Vec<&str> = of_group.map(|it| it.id.as_str()).collect();
         let what = if ids.len() == results.len() { "all".to_owned() } else { ids.join(" ") };
-        text.push_str(&format!("guira lab run {what} {group} --check\n"));
+        text.push_str(&format!("guira lab run {what} {group} --check{}\n", commands.out));
     }
-    text.push_str(&format!("{command}\n```\n\n"));
+    text.push_str(&format!("{}\n```\n\n", commands.report));
     let runs = runs(results);
     if runs.len() > 1 {
         text.push_str(
@@ -202,19 +201,22 @@ fn not_run(experiment: &Experiment) -> String {
     )
 }
 
-/// The command line that makes the pages, as short as it can be.
-fn command(args: &args::Report, to: &Path) -> String {
-    let mut command = "guira lab report".to_owned();
-    if args.out != Path::new("lab") {
-        command.push_str(&format!(" --out {}", args.out.display()));
+/// The command lines that make the pages, as short as they can be.
+struct Commands {
+    /// What a run needs to write where the report reads.
+    out: String,
+    report: String,
+}
+
+impl Commands {
+    fn of(args: &args::Report, to: &Path) -> Self {
+        let is_usual = args.out == Path::new("lab");
+        let out = if is_usual { String::new() } else { format!(" --out {}", args.out.display()) };
+        let to = args.to.as_ref().map_or(String::new(), |_| format!(" --to {}", to.display()));
+        let mixed = if args.mixed { " --mixed" } else { "" };
+        let report = format!("guira lab report{out}{to}{mixed}");
+        Self { out, report }
     }
-    if args.to.is_some() {
-        command.push_str(&format!(" --to {}", to.display()));
-    }
-    if args.mixed {
-        command.push_str(" --mixed");
-    }
-    command
 }
 
 const INTRODUCTION: &str = "\
@@ -250,7 +252,11 @@ mod tests {
         report(&args, &[&HOLDS, &ENDS]).unwrap();
         let text = fs::read_to_string(&to).unwrap();
         for part in [
-            "guira lab run planted-holds --scale small --seed 7 --check\nguira lab report --out",
+            &format!(
+                "guira lab run planted-holds --scale small --seed 7 --check --out {}\n",
+                directory.display()
+            ),
+            &format!("guira lab report --out {} --to ", directory.display()),
             "Some CPU, 2 cores, 8 GiB",
         ] {
             assert!(text.contains(part), "{part} is missing\n{text}");
@@ -315,10 +321,10 @@ mod tests {
         let text = |path: &Path| fs::read_to_string(path).unwrap();
         let is_made_again =
             "docs/lab must be made again: guira lab report --out docs/lab/data --to docs/lab.md";
-        let rows = |text: &str| {
-            text.lines().filter(|it| it.starts_with('|')).map(Into::into).collect::<Vec<String>>()
-        };
-        assert_eq!(rows(&text(&to)), rows(&front(&results, "lab", "")), "{is_made_again}");
+        let at = Path::new("docs/lab.md");
+        let args = args::Report { out: "docs/lab/data".into(), to: Some(at.into()), mixed: false };
+        let page = front(&results, "lab", &Commands::of(&args, at));
+        assert_eq!(text(&to), page, "{is_made_again}");
         let mut files = BTreeSet::from(["data".to_owned()]);
         for paper in papers(&results) {
             let name = format!("{}.md", paper.name());
