@@ -177,7 +177,7 @@ pub(crate) struct Load {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Pace")]
 pub(crate) struct Pace {
-    /// Length of the measurement in seconds; the server is named by --server
+    /// Length of the measurement in seconds
     #[arg(long, short_alias = 's', value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     pub(crate) seconds: f64,
 

@@ -20,9 +20,15 @@ pub(crate) fn command() -> Command {
                 .about("Write a man page for each subcommand into a directory")
                 .arg(directory()),
         )
-        .subcommand(Command::new("completions").about("Print the completions for a shell").arg(
-            Arg::new("shell").required(true).value_name("SHELL").value_parser(value_parser!(Shell)),
-        ))
+        .subcommand(
+            Command::new("completions").about("Print the completions for a shell").arg(
+                Arg::new("shell")
+                    .required(true)
+                    .value_name("SHELL")
+                    .value_parser(value_parser!(Shell))
+                    .help("Shell to print them for"),
+            ),
+        )
         .subcommand(
             Command::new("reference")
                 .about("Write the pages of docs/reference into a directory")
@@ -31,7 +37,11 @@ pub(crate) fn command() -> Command {
 }
 
 fn directory() -> Arg {
-    Arg::new("directory").required(true).value_name("DIR").value_parser(value_parser!(PathBuf))
+    Arg::new("directory")
+        .required(true)
+        .value_name("DIR")
+        .value_parser(value_parser!(PathBuf))
+        .help("Directory to write into; it is made if it does not exist")
 }
 
 /// Does what `matches` ask.

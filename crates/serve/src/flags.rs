@@ -105,7 +105,7 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub slab_growth_factor: Option<f64>,
 
-    /// Smallest chunk, for key, value and flags, when -f is given: bytes, or with a unit
+    /// Smallest room for key, value and flags in a chunk, with -f or --slabs memcached: bytes, or with a unit
     #[arg(short = 'n', long, value_name = "SIZE", default_value = "48")]
     #[arg(allow_negative_numbers = true)]
     pub slab_min_size: String,

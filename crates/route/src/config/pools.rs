@@ -183,14 +183,26 @@ static QOS: Shape = Shape {
 static TKO_TRACKER: Shape = Shape {
     name: "tko_tracker",
     fields: &[&[
-        field("num_tko_threshold_upper", Takes::Whole(0, U32), "above so many none is marked"),
-        field("percent_tko_threshold_upper", Takes::Whole(0, 100), "the same, of a hundred"),
+        field(
+            "num_tko_threshold_upper",
+            Takes::Whole(0, U32),
+            "most servers marked TKO; when one more fails, none is marked for a while",
+        ),
+        field(
+            "percent_tko_threshold_upper",
+            Takes::Whole(0, 100),
+            "the same, in per cent of the pool's servers",
+        ),
         field(
             "num_tko_threshold_lower",
             Takes::Whole(0, U32),
-            "until no more than these are marked",
+            "servers are marked again when no more than this many are",
         ),
-        field("percent_tko_threshold_lower", Takes::Whole(0, 100), "the same, of a hundred"),
+        field(
+            "percent_tko_threshold_lower",
+            Takes::Whole(0, 100),
+            "the same, in per cent of the pool's servers",
+        ),
     ]],
 };
 

@@ -40,7 +40,7 @@ flags! {
         client_memory "client-memory" () Size "256m"
             "Memory for the requests and unread replies of all clients together (0: no limit)";
         client_memory_each "client-memory-each" () Size "128m"
-            "The same for one client, which also gets no more than is free (0: no limit)";
+            "Memory for the requests and unread replies of each client, which never gets more than is still free for the others (0: no limit)";
         client_timeout_ms "client-timeout" () Number("MS") "1000"
             "Close a client that reads no replies for this long (0: never)";
         proxy_max_inflight_requests "proxy-max-inflight-requests" () Number "0"
@@ -104,7 +104,7 @@ flags! {
         strict "strict" () Switch ""
             "Refuse a configuration with unknown fields or values, at the start and at a reload";
         config_budget "config-budget" () Size "64m"
-            "Memory for reading a configuration and building its routes; a configuration that needs more is refused";
+            "Memory for reading a configuration, and as much again for building its routes; a configuration that needs more is refused";
         default_route "route-prefix" ('R') Text("PREFIX") "/././"
             "Routing prefix of keys without one";
         config_params "config-params" () Text("NAME:VALUE,...") ""
@@ -134,7 +134,7 @@ flags! {
         group_remote_errors "group-remote-errors" () Switch ""
             "Answer every failure of a server with the same line: SERVER_ERROR remote error";
         big_value_split_threshold "big-value-split-threshold" () Size "0"
-            "Cut longer values into chunks: bytes, or with a unit, such as 512k (0: never)";
+            "Cut values longer than this into chunks: bytes, or with a unit, such as 512k (0: never)";
         big_value_batch_size "big-value-batch-size" () Number "10"
             "Most chunks of a value that are requested at a time (0: all)";
         big_value_hide_reply_flag "big-value-hide-reply-flag" () Switch ""

@@ -54,7 +54,7 @@ const CONNECTIONS: &[Suboption] = &[
         name: "unsent_limit",
         takes: Size(MB, 1..=(1 << 50), |e, n| e.unsent_limit_bytes = n),
         unset: Follows("a tenth of -m"),
-        help: "memory for replies that clients have not read yet, at least four times -I and 2 MiB per thread. When \
+        help: "memory for replies that clients have not read yet; at least four times -I, and at least 2 MiB per thread. When \
                half of it is used up, large values are no longer copied for clients that wait: they are read from \
                the cache piece by piece",
         shown: Shown::Live,
