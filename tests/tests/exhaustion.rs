@@ -66,7 +66,12 @@ fn a_connection_over_the_limit_is_told_so_and_one_that_closes_makes_room() {
     let mut held = Vec::new();
     while first.stat("rejected_connections") == 0 {
         assert!(held.len() < 60, "the limit of 40 lets {} in", held.len());
+        let before = first.stat("curr_connections");
         held.push(server.connect());
+        // The system has taken it; the server lets it in, or refuses it, when it gets there.
+        eventually("it is let in or refused", || {
+            first.stat("curr_connections") > before || first.stat("rejected_connections") > 0
+        });
     }
     let told = held.pop().unwrap().read_to_end();
     assert_eq!(told, b"ERROR Too many open connections\r\n");
