@@ -5,16 +5,18 @@
 //! edges    which crate may depend on which
 //! prose    a document's headings and links
 //! english  a document's phrases, sentences and length
+//! floors   which module of a crate may use which
 //! log      what the programs can say in their logs
 //! ```
 //! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
 //!
 //! # Invariants
 //! 1. Each function is pure: it gets text and returns one line a complaint, with the line's number.
-//! 2. Rust is looked at line by line, without a parser: rustfmt's form is assumed, and CI checks that.
+//! 2. `rust` looks at lines, without a parser: rustfmt's form is assumed, and CI checks that. `floors` parses.
 
 mod edges;
 mod english;
+mod floors;
 mod log;
 mod prose;
 mod rust;
@@ -23,6 +25,7 @@ pub use edges::{EDGES, check_edges};
 pub use english::{
     BANNED, SENTENCE_WORDS_MAX, WORDS_MAX, check_english, check_length, check_sentences,
 };
+pub use floors::{Breach, check_floors};
 pub use log::{log_events, log_page};
 pub use prose::{check_document, check_mentions, check_references};
 pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};

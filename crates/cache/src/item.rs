@@ -29,8 +29,8 @@ use guira_index::Location;
 use std::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-mod header;
 mod shape;
+mod header;
 pub use header::IDLE_MAX_S;
 pub(crate) use header::{Header, LINK, LINK_FIRST};
 pub(crate) use shape::{Extras, Shape, link_value_bytes};

@@ -30,39 +30,39 @@
 //! [`START_S`]. An expiry time is such a second too; 0 means never.
 #![deny(unsafe_code)]
 
-#[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
-mod arena;
-mod balance;
-mod cache;
-mod cas;
-mod classes;
-mod clock;
-mod config;
 mod crawl;
-mod evict;
 mod flush;
-mod handle;
-mod histogram;
-mod holdoff;
-mod item;
-mod lease;
 mod list;
-mod locks;
 mod mover;
+mod balance;
 mod notes;
+mod evict;
 mod persist;
-mod policy;
-mod reader;
+mod cache;
+mod config;
+mod holdoff;
+mod lease;
 mod reclaim;
-mod ring;
 mod s3clock;
-mod slab;
-mod stats;
+mod ring;
 mod sync;
 mod transient;
+mod writer;
+mod reader;
+mod cas;
 mod tune;
 mod unpublished;
-mod writer;
+mod handle;
+mod slab;
+#[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
+mod arena;
+mod clock;
+mod policy;
+mod stats;
+mod histogram;
+mod item;
+mod classes;
+mod locks;
 
 pub use arena::release_code;
 pub use balance::Automove;

@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering:
 
 mod backing;
 mod moving;
-mod page;
 mod resume;
+mod page;
 use backing::Backing;
 use page::{PageState, Pool};
 

@@ -11,8 +11,8 @@
 mod builder;
 mod gets;
 mod lease;
-mod lines;
 mod stats;
+mod lines;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -35,9 +35,9 @@
 
 mod drive;
 mod moving;
+mod queue;
 mod output;
 mod purse;
-mod queue;
 mod stream;
 mod tap;
 

@@ -40,18 +40,18 @@
 
 #![forbid(unsafe_code)]
 
-mod address;
+mod marker;
 pub mod client;
 pub mod connection;
-mod item;
 mod login;
-mod marker;
-pub mod message;
 pub mod ring;
+mod address;
 pub mod tls;
 pub mod udp;
+mod item;
 mod window;
 mod wire;
+pub mod message;
 
 pub use address::{Address, BadAddress};
 pub use client::{BuildError, Builder, Client, Keys, Lease, LeaseToken, RingKind, Stat};

@@ -10,15 +10,15 @@
 //!
 //! Each is tested against choices computed by the other programs themselves.
 
-mod ch3;
 mod crc32;
 mod jump;
 mod ketama;
 mod modula;
-mod murmur;
 mod rendezvous;
-mod spooky;
 mod weighted_ch3;
+mod ch3;
+mod murmur;
+mod spooky;
 
 pub use ch3::{SERVERS_MAX, ch3};
 pub use crc32::crc32;

@@ -14,9 +14,9 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
-mod ask;
 mod keys;
+mod ask;
+mod args;
 mod trouble;
 
 use std::process::ExitCode;

@@ -51,22 +51,22 @@ struct Readme;
 
 #[cfg(target_has_atomic = "64")]
 mod concurrent;
-mod filter;
 mod growing;
+#[cfg(target_has_atomic = "64")]
+mod sync;
+mod values;
+mod filter;
+mod orbit;
 mod hash;
+mod path;
+mod plan;
+mod layout;
 #[cfg_attr(
     all(target_arch = "x86_64", not(miri)),
     expect(unsafe_code, reason = "the one place: hints to processor and kernel")
 )]
 mod hint;
-mod layout;
-mod orbit;
-mod path;
-mod plan;
 mod swar;
-#[cfg(target_has_atomic = "64")]
-mod sync;
-mod values;
 
 #[cfg(target_has_atomic = "64")]
 pub use concurrent::{ConcurrentCuckooFilter, FilterReader};

@@ -33,12 +33,12 @@
 //! Bad at: thousands of keys with equal positions (a split is as long as its chain); shrinking (it doesn't).
 
 mod entry;
-mod extent;
 mod grow;
-mod link;
-mod lock;
+mod extent;
 mod pool;
 mod validate;
+mod link;
+mod lock;
 
 pub use entry::ChainedEntry;
 pub(crate) use link::Link;

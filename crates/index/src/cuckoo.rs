@@ -28,11 +28,11 @@
 //! Bad at: more than 24 keys with equal tag and buckets (see [`Full`]), of which each that is refused may split eight
 //! buckets in vain; shrinking (it doesn't).
 
-mod address;
 mod entry;
 mod grow;
 mod path;
 mod validate;
+mod address;
 
 pub use entry::CuckooEntry;
 

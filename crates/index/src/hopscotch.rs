@@ -32,12 +32,12 @@
 //! keys than slots come together by chance now and then: at 72 % in one table of 100 000 keys in a thousand.
 //! Bad at: memory, beside [`Cuckoo`](crate::Cuckoo); more than H keys with equal hashes ([`Full`]).
 
-mod address;
 mod entry;
 mod grow;
-mod line;
+mod address;
 mod room;
 mod validate;
+mod line;
 
 pub use entry::HopscotchEntry;
 pub(crate) use line::{Hop, Line};

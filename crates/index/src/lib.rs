@@ -56,18 +56,18 @@
 struct Readme;
 
 mod any;
-mod broken;
-mod bucket;
 mod chained;
-mod count;
 mod cuckoo;
 mod hopscotch;
+mod broken;
+mod count;
 #[expect(unsafe_code, reason = "the one place: zeroed mappings and processor instructions")]
 mod memory;
+mod bucket;
 #[cfg(all(test, loom))]
 mod planted;
-mod sync;
 mod version;
+mod sync;
 
 pub use any::{AnyEntry, AnyIndex, Kind, UnknownKind};
 pub use broken::Broken;

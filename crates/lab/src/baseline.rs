@@ -18,14 +18,14 @@
 //! Where the papers say pthread mutex this is `std::sync::Mutex`: like glibc's, a compare-and-swap on a futex word to
 //! take it, an exchange to give it back, a sleep in the kernel if another holds it for long.
 
-pub(crate) mod chain;
 pub(crate) mod engine;
 pub(crate) mod filter;
 pub(crate) mod items;
+pub(crate) mod chain;
 pub(crate) mod linear;
-pub(crate) mod pages;
 pub(crate) mod recency;
 pub(crate) mod single_writer;
+pub(crate) mod pages;
 
 #[cfg(test)]
 mod tests;

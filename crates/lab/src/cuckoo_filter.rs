@@ -4,16 +4,16 @@
 //! by other names are those of [`baseline::filter`](crate::baseline::filter), the cuckoo filters the product's
 //! (`guira_filter`). How they do next to the crates that people use is measured in `crates/filter/rivals`.
 
-mod contest;
 mod f2;
 mod f3;
 mod f4;
 mod f5;
 mod f6;
-mod items;
 mod kb;
 mod occupancy;
 mod t3;
+mod contest;
+mod items;
 
 use crate::experiment::Experiment;
 

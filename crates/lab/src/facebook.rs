@@ -13,11 +13,11 @@
 
 mod gets;
 mod gutter;
-mod herd;
 mod lease;
 mod restart;
 mod slab;
 mod stale_set;
+mod herd;
 mod transient;
 mod udp;
 mod warm_up;

@@ -5,7 +5,6 @@
 //! the thesis, and the system as much as its fullest server allows. The bounds are those that `guira plan` goes by
 //! (`guira_route::plan`). But figure 2.6 is measured on real servers behind a real router (`live.rs`).
 
-mod balls;
 mod bounds;
 mod live;
 mod max_load;
@@ -13,6 +12,7 @@ mod nodes;
 mod relay;
 mod sizes;
 mod sweep;
+mod balls;
 
 use crate::experiment::Experiment;
 

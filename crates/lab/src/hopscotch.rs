@@ -2,9 +2,9 @@
 
 mod f5;
 mod load;
-mod published;
 mod t1;
 mod t2;
+mod published;
 
 use crate::experiment::Experiment;
 

@@ -22,39 +22,39 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
-mod baseline;
-mod console;
-mod contents;
 mod cuckoo_filter;
-mod data;
-mod drive;
-mod experiment;
 mod facebook;
 mod fawn;
-mod figures;
 mod hopscotch;
 mod list;
-mod live;
-mod machine;
-pub mod measure;
-mod memc3;
 mod mercury;
-mod number;
-mod outcome;
+mod memc3;
+mod figures;
+mod live;
+mod report;
+mod contents;
+mod run;
+mod args;
 mod page;
+mod plants;
+mod record;
+mod machine;
+mod select;
+mod experiment;
+mod scale;
+pub mod trace;
 #[cfg(test)]
 mod planted;
-mod plants;
+mod console;
 mod plot;
-mod record;
-mod report;
-mod run;
-mod scale;
-mod select;
-pub mod trace;
+mod number;
 mod verdict;
 mod ycsb;
+mod drive;
+mod baseline;
+mod data;
+pub mod measure;
+mod outcome;
 
 pub use args::Args;
 pub use data::{Data, Line, Point, Role, ratio};

@@ -10,12 +10,12 @@
 //! ```
 
 mod appendix;
-mod contest;
 mod f4;
 mod f5a;
 mod f5b;
 mod f6;
 mod f7;
+mod contest;
 mod f8;
 mod f9;
 mod factors;

@@ -11,20 +11,20 @@
 //! ```
 //! Bad at: traces that outgrow memory, and times to live over the wire.
 
-mod args;
-mod format;
-pub(crate) mod gray;
-mod grid;
-pub(crate) mod parallel;
-mod read;
-mod recorded;
-mod request;
 pub(crate) mod sampled;
+pub(crate) mod gray;
 mod show;
+mod grid;
+mod args;
+pub(crate) mod parallel;
 mod simulate;
 mod source;
+mod read;
+mod format;
 mod synthetic;
 mod wire;
+mod recorded;
+mod request;
 mod zstd;
 
 use std::path::{Path, PathBuf};

@@ -18,18 +18,18 @@
 
 #![forbid(unsafe_code)]
 
-mod arc;
-mod ghost;
 mod kind;
-mod list;
+mod arc;
 mod opt;
 mod queue;
-mod s3clock;
-mod table;
-#[cfg(test)]
-mod tests;
 mod tuned;
 mod tuner;
+mod s3clock;
+mod ghost;
+#[cfg(test)]
+mod tests;
+mod list;
+mod table;
 
 pub use arc::Arc;
 pub use ghost::Ghost;

@@ -18,9 +18,9 @@
 //! No allocation; a request borrows its key. About 10 ns a request.
 
 pub mod login;
-pub mod opcode;
 pub mod reply;
 mod request;
+pub mod opcode;
 
 pub use request::{Arithmetic, Command, Request, Store};
 

@@ -35,18 +35,18 @@
 
 #![forbid(unsafe_code)]
 
-mod admin;
-mod base64;
 pub mod binary;
 mod encode;
-pub mod fixed;
-mod key;
+mod admin;
 mod login;
-mod meta;
-mod number;
 pub mod reply;
-mod request;
+mod meta;
+mod base64;
 mod text;
+pub mod fixed;
+mod number;
+mod request;
+mod key;
 pub mod udp;
 mod uri;
 

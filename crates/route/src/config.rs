@@ -12,14 +12,14 @@ use std::sync::Arc;
 use crate::build::build;
 use crate::{Destinations, Settings, Tree};
 
-pub(crate) mod budget;
 pub(crate) mod fields;
 pub(crate) mod flavor;
-pub mod json;
 pub mod macros;
 mod members;
-pub(crate) mod pools;
 pub(crate) mod shape;
+pub(crate) mod pools;
+pub(crate) mod budget;
+pub mod json;
 
 use budget::Budget;
 use flavor::Flavors;

@@ -5,21 +5,21 @@
 
 #![forbid(unsafe_code)]
 
-mod build;
+mod front;
 #[cfg(test)]
 mod canned;
+pub mod route;
+mod build;
 pub mod config;
 pub mod context;
 pub mod counters;
 pub mod destinations;
-mod front;
-mod hot_cache;
-pub mod key;
 pub mod outcome;
 pub mod plan;
-pub mod route;
 pub mod server;
 pub mod settings;
+mod hot_cache;
+pub mod key;
 
 pub use build::Tree;
 pub use config::shape::{schema::schema, table::markdown as field_tables};

@@ -16,8 +16,8 @@
 
 mod config;
 mod failures;
-mod passwords;
 mod sasl;
+mod passwords;
 mod sasldb;
 
 pub(crate) use failures::WAIT_MS;

@@ -13,8 +13,8 @@
 mod binary;
 mod lease;
 mod meta;
-mod store;
 mod watched;
+mod store;
 
 pub(crate) use meta::asks_unique;
 pub(crate) use store::{Asked, Begun, earns_chunk};

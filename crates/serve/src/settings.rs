@@ -8,10 +8,10 @@
 //! `settings/extended.rs` what the sub-options of `-o` come to, `settings/suboption.rs` their declarations ·
 //! `settings/size.rs` sizes with units.
 
-mod extended;
 mod listen;
-mod size;
 mod suboption;
+mod extended;
+mod size;
 #[cfg(test)]
 mod tests;
 mod tls;

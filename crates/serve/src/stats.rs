@@ -8,8 +8,8 @@
 
 mod classes;
 mod general;
-pub(crate) mod row;
 mod settings;
+pub(crate) mod row;
 
 pub(crate) use classes::{ITEMS, SLABS, SLABS_ALL, items, sizes, slabs};
 pub(crate) use general::{OWN, STATS};

@@ -13,11 +13,11 @@
 //! ```
 
 mod blocked;
-mod bloom;
 mod counting;
+mod bloom;
 mod d_left;
-mod packed;
 mod quotient;
+mod packed;
 
 use crate::drive::wait;
 pub(crate) use blocked::Blocked;

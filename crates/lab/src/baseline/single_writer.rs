@@ -24,8 +24,8 @@
 //! A version is made odd with Relaxed; what the buckets hold is stored with Release and loaded with Acquire. A reader
 //! that saw a word of a move therefore sees the odd version, or what came after, at its second look.
 
-mod bucket;
 mod path;
+mod bucket;
 
 use super::pages::Pages;
 use bucket::{ALL_SLOTS, Bucket};

@@ -9,7 +9,7 @@
 //! Nothing here knows connections to servers but through the `Connection` that a payer brings.
 
 pub(super) mod debts;
-pub(super) mod file;
-mod marks;
 pub(super) mod pay;
+mod marks;
 pub(super) mod spool;
+pub(super) mod file;

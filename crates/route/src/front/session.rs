@@ -18,12 +18,12 @@
 //! under way, at a number of its server's: bad at thousands of them on one connection whose replies come one by one.
 
 mod asking;
-mod get;
 mod input;
-mod lanes;
-mod lines;
 mod pace;
+mod lanes;
 mod saying;
+mod lines;
+mod get;
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -12,8 +12,8 @@
 mod inert;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod working;
+mod tls;
 
 use super::extended::Extended;
 use super::size::{self, GB, KB, MB};
