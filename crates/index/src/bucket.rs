@@ -15,6 +15,7 @@
 //! 4. All zeroes is an empty bucket: fresh memory needs no constructor.
 
 use crate::Location;
+use crate::memory::zeroable;
 use crate::sync::{Acquire, AtomicU32, Relaxed, Release};
 use crate::version::{Stamp, Version};
 
@@ -26,6 +27,8 @@ pub(crate) struct Bucket {
     tags: [AtomicU32; TAG_WORDS],
     locations: [AtomicU32; SLOTS],
 }
+
+zeroable!(Bucket { version, tags, locations });
 
 impl Bucket {
     /// The tags as they are now, and the version from before.

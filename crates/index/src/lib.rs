@@ -46,8 +46,8 @@
 //! 3. A thread that holds an [`Entry`] asks nothing else of the index until it drops it.
 //!
 //! # Where unsafe lives
-//! In `memory.rs` alone: one mapping that starts as zeroes, advice on pages, prefetch, and the comparison of twelve tags
-//! at once.
+//! In `memory.rs` alone: one mapping that starts as zeroes, the macro that says what may lie in it, advice on pages,
+//! prefetch, and the comparison of twelve tags at once.
 
 #![deny(unsafe_code)]
 
@@ -61,12 +61,12 @@ mod cuckoo;
 mod hopscotch;
 mod broken;
 mod count;
+mod bucket;
+mod version;
 #[expect(unsafe_code, reason = "the one place: zeroed mappings and processor instructions")]
 mod memory;
-mod bucket;
 #[cfg(all(test, loom))]
 mod planted;
-mod version;
 mod sync;
 
 pub use any::{AnyEntry, AnyIndex, Kind, UnknownKind};

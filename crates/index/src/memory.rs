@@ -13,12 +13,14 @@
 //! ```
 //! # Invariants
 //! 1. `first` points to `len` elements, zeroed when mapped, that live until drop and are reached only by shared
-//!    references. Their type is [`Zeroable`].
+//!    references. Their type is [`Zeroable`]: `zeroable!` makes it so where it is defined, which is above this file.
 //! 2. `mapping` is all that was mapped for them, and nobody else's.
 
-use crate::bucket::Bucket;
-use crate::chained::Link;
+#[cfg(not(loom))]
+use crate::sync::{AtomicU16, AtomicU32, AtomicU64};
 
+#[cfg(loom)]
+pub(crate) use modelled::Zeroed;
 #[cfg(not(loom))]
 pub(crate) use zeroed::Zeroed;
 
@@ -107,25 +109,80 @@ pub fn collapse_pages<T>(filled: &[T]) -> bool {
     }
 }
 
+/// What a table may consist of.
+///
+/// # Safety
+/// All zeroes are a valid value, every word is an atomic (so it may be shared between threads and changed
+/// through shared references), and there is nothing to drop.
+#[cfg(not(loom))]
+pub unsafe trait Zeroable {
+    /// Never called: compiles only if the type is made of [`Zeroable`] parts.
+    fn check_parts(&self) {}
+}
+
+// SAFETY: an atomic; it is valid whatever its bits are.
+#[cfg(not(loom))]
+unsafe impl Zeroable for AtomicU16 {}
+// SAFETY: as above.
+#[cfg(not(loom))]
+unsafe impl Zeroable for AtomicU32 {}
+// SAFETY: as above.
+#[cfg(not(loom))]
+unsafe impl Zeroable for AtomicU64 {}
+// SAFETY: elements that are so, and nothing else.
+#[cfg(not(loom))]
+unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {
+    fn check_parts(&self) {
+        self.iter().for_each(T::check_parts);
+    }
+}
+
 /// Loom's atomics are not plain words: the models make each element by itself.
 #[cfg(loom)]
-pub(crate) struct Zeroed<T>(Box<[T]>);
+pub trait Zeroable {}
+#[cfg(loom)]
+impl<T> Zeroable for T {}
+
+/// Makes a struct [`Zeroable`] whose fields all are, after a list of its generic parameters if it has any. A field that is
+/// left out, or is not so, doesn't compile. So the types themselves stand above this file, in safe code.
+macro_rules! zeroable {
+    ($name:ident { $($field:tt),+ }) => {
+        $crate::memory::zeroable!([] $name { $($field),+ });
+    };
+    ([$($generics:tt)*] $name:ty { $($field:tt),+ }) => {
+        #[cfg(not(loom))]
+        #[expect(unsafe_code, reason = "stands in memory.rs, and the compiler checks each field")]
+        // SAFETY: the pattern names every field, each of which is `Zeroable`; zeroes between fields are nothing.
+        unsafe impl<$($generics)*> $crate::memory::Zeroable for $name {
+            fn check_parts(&self) {
+                let Self { $($field: _),+ } = self;
+                $($crate::memory::Zeroable::check_parts(&self.$field);)+
+            }
+        }
+    };
+}
+pub(crate) use zeroable;
 
 #[cfg(loom)]
-impl<T: Default> Zeroed<T> {
-    pub(crate) fn reserve(len: usize) -> Self {
-        Self((0..len).map(|_| T::default()).collect())
-    }
+mod modelled {
+    /// One box for each element.
+    pub(crate) struct Zeroed<T>(Box<[T]>);
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
+    impl<T: Default> Zeroed<T> {
+        pub(crate) fn reserve(len: usize) -> Self {
+            Self((0..len).map(|_| T::default()).collect())
+        }
 
-    pub(crate) fn get(&self, index: usize) -> &T {
-        &self.0[index]
-    }
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
+        }
 
-    pub(crate) fn prepare(&self, _next: usize, _ahead: usize) {}
+        pub(crate) fn get(&self, index: usize) -> &T {
+            &self.0[index]
+        }
+
+        pub(crate) fn prepare(&self, _next: usize, _ahead: usize) {}
+    }
 }
 
 /// Bytes at the start of a table that are in small pages: 384, of a second-level TLB's 1,000 to 2,000.
@@ -137,8 +194,7 @@ const SMALL: usize = 0;
 
 #[cfg(not(loom))]
 mod zeroed {
-    use super::{Bucket, Link, SMALL};
-    use crate::hopscotch::{Hop, Line};
+    use super::{SMALL, Zeroable};
     use std::ptr::NonNull;
     use std::sync::Mutex;
 
@@ -146,20 +202,6 @@ mod zeroed {
     /// The smallest page there may be.
     #[cfg(all(target_os = "linux", not(miri)))]
     const PAGE: usize = 4 << 10;
-
-    /// What a table may consist of.
-    ///
-    /// # Safety
-    /// All zeroes are a valid value, every word is an atomic (so it may be shared between threads and changed
-    /// through shared references), and there is nothing to drop.
-    pub(crate) unsafe trait Zeroable {}
-
-    // SAFETY: tags, locations and version are atomics; zeroes are an empty bucket (`bucket.rs`, invariant 3).
-    unsafe impl Zeroable for Bucket {}
-    // SAFETY: words and tags are atomics, hop words too; zeroes are an empty line (`hopscotch/line.rs`, invariant 4).
-    unsafe impl<W: Hop, const SLOTS: usize> Zeroable for Line<W, SLOTS> {}
-    // SAFETY: word and locations are atomics; zeroes are an empty bucket (`chained/link.rs`, invariant 3).
-    unsafe impl Zeroable for Link {}
 
     /// See the module's head.
     pub(crate) struct Zeroed<T> {
@@ -189,6 +231,7 @@ mod zeroed {
         /// If the address space cannot be had.
         pub(crate) fn reserve(len: usize) -> Self {
             assert!(len > 0, "a table has elements");
+            const { assert!(!std::mem::needs_drop::<T>(), "nothing drops the elements") };
             let bytes = len.checked_mul(size_of::<T>()).expect("fits the address space");
             let (first, mapping) = map(bytes);
             let frontier = Frontier { begin: 0, end: 0, collapses: may_collapse() };
@@ -384,6 +427,7 @@ mod zeroed {
 #[cfg(all(test, target_os = "linux", not(miri), not(loom)))]
 mod tests {
     use super::*;
+    use crate::bucket::Bucket;
 
     /// Bytes of `table` that are in memory, as the system counts them by pages.
     fn resident_bytes(table: &Zeroed<Bucket>) -> usize {

@@ -18,6 +18,7 @@
 //! 3. All zeroes is an empty bucket: fresh memory needs no constructor.
 
 use super::lock::BucketLock;
+use crate::memory::zeroable;
 use crate::sync::{Acquire, AtomicU32, AtomicU64, Backoff, Mutation, Relaxed, Release};
 use crate::{Hash, Location};
 
@@ -28,6 +29,8 @@ pub(crate) struct Link {
     word: AtomicU64,
     locations: [AtomicU32; SLOTS],
 }
+
+zeroable!(Link { word, locations });
 
 impl Link {
     #[inline]

@@ -14,10 +14,10 @@
 //!    back. No lock is needed for that.
 //! 3. A slot's location is written before its tag, and both before a hop word names it, all with Release; readers read
 //!    in the opposite order with Acquire.
-//! 4. All zeroes is an empty line: fresh memory needs no constructor. A hop word is an atomic and nothing else; only
-//!    this file has types that are [`Hop`].
+//! 4. All zeroes is an empty line: fresh memory needs no constructor.
 
 use crate::Location;
+use crate::memory::{Zeroable, zeroable};
 use crate::sync::{Acquire, AtomicU16, AtomicU32, AtomicU64, Mutation, Relaxed, Release};
 use crate::version::{Stamp, Version};
 
@@ -30,8 +30,10 @@ pub(crate) struct Line<W, const SLOTS: usize> {
     tags: [AtomicU16; SLOTS],
 }
 
+zeroable!([W: Zeroable, const SLOTS: usize] Line<W, SLOTS> { version, hops, locations, tags });
+
 /// A hop word: bit d says that slot (home + d) holds a key of this home.
-pub trait Hop: Default + Send + Sync {
+pub trait Hop: Zeroable + Default + Send + Sync {
     /// H: the slots in which a home's keys may be.
     const REACH: usize;
 
@@ -46,9 +48,13 @@ pub trait Hop: Default + Send + Sync {
 #[derive(Default)]
 pub struct Hop32(AtomicU32);
 
+zeroable!(Hop32 { 0 });
+
 /// A neighbourhood of 64 slots.
 #[derive(Default)]
 pub struct Hop64(AtomicU64);
+
+zeroable!(Hop64 { 0 });
 
 impl Hop for Hop32 {
     const REACH: usize = 32;
