@@ -4,7 +4,8 @@
 //! a key removed and put again under one lock was never away: to believe a miss, readers want the word unlocked.
 
 use super::link::{Locked, Tag, Word};
-use super::{BucketLock, Chained, Probe, Tas};
+use super::lock::{BucketLock, Tas};
+use super::table::{Chained, Probe};
 use crate::sync::{Mutation, Release};
 use crate::{Entry, Full, Location};
 

@@ -10,7 +10,8 @@
 
 use super::extent::Extent;
 use super::link::{Link, Locked, SLOTS, Tag, Word};
-use super::{BucketLock, Chained, LOAD_PERCENT};
+use super::lock::BucketLock;
+use super::table::{Chained, LOAD_PERCENT, Probe};
 use crate::memory::prefetch;
 use crate::sync::{Mutation, Release};
 use crate::{Items, Location};
@@ -140,7 +141,7 @@ impl<L: BucketLock> Chained<L> {
         going.clear();
         for (link, word, _) in self.chain(bucket) {
             for (tag, slot) in (0..SLOTS).filter_map(|slot| Some((word.tag(slot)?, slot))) {
-                let probe = super::Probe::new(items.hash(link.location(slot)));
+                let probe = Probe::new(items.hash(link.location(slot)));
                 debug_assert_eq!(
                     probe.tag, tag,
                     "the item's hash is that under which it was entered"

@@ -5,6 +5,8 @@
 
 use super::*;
 use crate::planted::holds_but_for;
+use crate::sync::Mutation;
+use crate::{Entry as _, Hash, Index as _, Items, Location};
 use loom::sync::Arc;
 
 /// Item memory of keys that are their own locations: key `i` has position `i / 16`, and a tag of its own.

@@ -1,6 +1,11 @@
 //! The table as a whole, one thread at a time.
 
+use super::extent::Extent;
+use super::link::{Locked, SLOTS, Tag, Word};
+use super::table::{BUCKETS_MIN, LINKS_SPARE, Probe};
 use super::*;
+use crate::sync::Acquire;
+use crate::{Broken, Entry as _, Full, Hash, Index, Items, Location};
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 

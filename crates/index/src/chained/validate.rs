@@ -1,6 +1,8 @@
 //! The invariants of a table as a function, and what lookups cost: for tests, debugging and measurements.
 
-use super::{BucketLock, Chained, Probe, SLOTS};
+use super::link::{SLOTS, Word};
+use super::lock::BucketLock;
+use super::table::{Chained, Probe};
 use crate::{Broken, Hash, Index, Items};
 use std::collections::HashSet;
 
@@ -70,9 +72,7 @@ impl<L: BucketLock> Chained<L> {
             return Err(Broken::Link(lost));
         }
         let next = extent.buckets();
-        if (next as usize) < self.buckets.len()
-            && self.bucket(next).word() != super::Word::default()
-        {
+        if (next as usize) < self.buckets.len() && self.bucket(next).word() != Word::default() {
             return Err(Broken::Beyond);
         }
         let (filled, counted) = (seen.len(), self.len());

@@ -7,8 +7,8 @@
 //!
 //! To guess the bucket of a present key their tags are looked at before any lock is taken.
 
-use super::Cuckoo;
 use super::address::{Probe, Size};
+use super::table::Cuckoo;
 use crate::bucket::{Locked, Tag};
 use crate::memory::prefetch;
 use crate::sync::Mutation;

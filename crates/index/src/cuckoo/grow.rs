@@ -6,8 +6,8 @@
 //! want the bucket that is being split, for a fraction of a microsecond.
 
 use super::address::{Probe, Size};
-use super::path::Path;
-use super::{Cuckoo, LOAD_PERCENT};
+use super::path::find_path;
+use super::table::{Cuckoo, LOAD_PERCENT};
 use crate::bucket::{Bucket, Locked, SLOTS};
 use crate::sync::{Mutation, Release};
 use crate::{Full, Hash, Index, Items, Location};
@@ -28,7 +28,7 @@ impl Cuckoo {
         }
         let probe = Probe::new(hash);
         let roots = size.addresses(probe);
-        if let Some(path) = Path::find(self, roots, items) {
+        if let Some(path) = find_path(self, roots, items) {
             // If another writer was faster, the search begins anew.
             self.displace(&path, items);
             return Ok(());

@@ -3,9 +3,11 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p guira-index --release --lib models`. Buckets have two slots here. Each
 //! model runs clean, and then once for each fault it is there to find ([`Mutation`]), which must make it fail.
 
+use super::address::{Probe, Size};
 use super::*;
-use crate::Entry as _;
 use crate::planted::holds_but_for;
+use crate::sync::Mutation;
+use crate::{Entry as _, Full, Hash, Index as _, Items, Location};
 use loom::sync::Arc;
 
 /// Item memory of keys that are their own locations; the table of their hashes is the model's.

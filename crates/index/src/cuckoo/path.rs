@@ -11,47 +11,25 @@
 //! bucket and tag, the item's hash is asked for; but only if no other entry of the bucket leads to a free slot.
 
 mod near;
+mod moves;
 
-use super::Cuckoo;
 use super::address::{Probe, Size};
-use crate::bucket::{Locked, SLOTS, Tag};
+use super::table::Cuckoo;
+use crate::bucket::SLOTS;
 use crate::memory::prefetch;
-use crate::sync::Mutation;
 use crate::{Items, Location};
+use moves::{DEPTH_MAX, Path, Source};
 
-/// Moves from one of two full buckets to a bucket with a free slot.
-pub(super) struct Path {
-    /// What each move empties, first a slot of the full bucket.
-    sources: [Source; DEPTH_MAX],
-    len: usize,
-    /// The bucket with the free slot.
-    end: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Source {
-    bucket: u32,
-    slot: usize,
-}
-
-impl Path {
-    /// A path from either of `roots`, `None` if none is among [`NODES_MAX`] buckets.
-    pub(super) fn find(table: &Cuckoo, roots: [u32; 2], items: &impl Items) -> Option<Self> {
-        let size = table.size();
-        near::path(table, size, roots, items).or_else(|| {
-            let mut nodes = [Node::default(); NODES_MAX];
-            for (node, bucket) in nodes.iter_mut().zip(roots) {
-                node.bucket = bucket;
-            }
-            Search { table, size, nodes: &mut nodes, len: roots.len() }.run(items)
-        })
-    }
-
-    fn new(moves: &[Source], end: u32) -> Self {
-        let mut sources = [Source::default(); DEPTH_MAX];
-        sources[..moves.len()].copy_from_slice(moves);
-        Self { sources, len: moves.len(), end }
-    }
+/// A path from either of `roots`, `None` if none is among [`NODES_MAX`] buckets.
+pub(super) fn find_path(table: &Cuckoo, roots: [u32; 2], items: &impl Items) -> Option<Path> {
+    let size = table.size();
+    near::path(table, size, roots, items).or_else(|| {
+        let mut nodes = [Node::default(); NODES_MAX];
+        for (node, bucket) in nodes.iter_mut().zip(roots) {
+            node.bucket = bucket;
+        }
+        Search { table, size, nodes: &mut nodes, len: roots.len() }.run(items)
+    })
 }
 
 /// Buckets seen, in order.
@@ -133,92 +111,16 @@ impl Search<'_> {
 
     fn path(&self, last: usize, slot: usize, end: u32) -> Path {
         let len = usize::from(self.nodes[last].depth) + 1;
-        let mut path = Path { sources: [Source::default(); DEPTH_MAX], len, end };
+        let mut sources = [Source::default(); DEPTH_MAX];
         let (mut node, mut slot) = (self.nodes[last], slot);
-        for source in path.sources[..len].iter_mut().rev() {
+        for source in sources[..len].iter_mut().rev() {
             *source = Source { bucket: node.bucket, slot };
             slot = usize::from(node.slot);
             node = self.nodes[usize::from(node.parent)];
         }
-        path
-    }
-}
-
-/// The bucket of an entry, its tag and location.
-type Found = (u32, Tag, Location);
-
-impl Cuckoo {
-    /// Executes a path, the last move first, as far as it is not stale.
-    pub(super) fn displace(&self, path: &Path, items: &impl Items) {
-        let mut to = path.end;
-        for &source in path.sources[..path.len].iter().rev() {
-            if !self.shift(source, to, items) {
-                return;
-            }
-            to = source.bucket;
-        }
-    }
-
-    /// Moves the entry of one slot to its other bucket, if that is `to` and has room. True if the slot is free now.
-    fn shift(&self, source: Source, to: u32, items: &impl Items) -> bool {
-        let (size, slot) = (self.size(), source.slot);
-        let entry =
-            |from: &crate::bucket::Bucket| Some((from.tags().get(slot)?, from.location(slot)));
-        let Some((tag, at)) = entry(self.bucket(source.bucket)) else { return true };
-        if self.other_bucket((source.bucket, tag, at), size, items) != Some(to) {
-            return false;
-        }
-        let (from, dest) = self.lock_both(source.bucket, to);
-        let now = self.size();
-        let is_same_entry = entry(&from) == Some((tag, at)) || Mutation::BlindMove.is_planted();
-        // What was true of the two addresses holds if neither bucket was split meanwhile.
-        let are_same = [source.bucket, to].iter().all(|&b| now.bits(b) == size.bits(b));
-        let Some(free) = dest.tags().free().first() else { return false };
-        if is_same_entry && are_same {
-            move_entry((from, slot), (dest, free), (tag, at));
-        }
-        is_same_entry && are_same
-    }
-
-    /// The other bucket of an entry. Asks for the item's hash if it must.
-    fn other_bucket(
-        &self,
-        (bucket, tag, at): Found,
-        size: Size,
-        items: &impl Items,
-    ) -> Option<u32> {
-        let asked = || Probe::new(items.hash(at)).other_than(bucket, size);
-        size.alternate(bucket, tag).or_else(asked)
-    }
-
-    pub(super) fn has_room(&self, bucket: u32) -> bool {
-        !self.bucket(bucket).tags().free().is_empty()
-    }
-}
-
-/// Writes the target, then clears the source: readers find the entry in one of them at every instant.
-fn move_entry(
-    (mut from, slot): (Locked<'_>, usize),
-    (mut dest, free): (Locked<'_>, usize),
-    (tag, at): (Tag, Location),
-) {
-    if Mutation::ForwardMove.is_planted() {
-        from.clear(slot);
-        from.advance();
-        let to = dest.bucket();
-        drop((from, dest));
-        let mut dest = to.lock();
-        let free = dest.tags().free().first();
-        return free.into_iter().for_each(|free| dest.fill(free, tag, at));
-    }
-    dest.fill(free, tag, at);
-    from.clear(slot);
-    if !Mutation::StillMove.is_planted() {
-        from.advance();
+        Path::new(&sources[..len], end)
     }
 }
 
 /// Buckets that a search looks at before it gives up.
 const NODES_MAX: usize = if cfg!(loom) { 8 } else { 512 };
-/// Moves of the longest path.
-const DEPTH_MAX: usize = 8;

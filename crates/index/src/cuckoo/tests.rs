@@ -1,7 +1,9 @@
 //! The table as a whole, one thread at a time.
 
+use super::address::{Probe, Size};
 use super::*;
-use crate::Entry as _;
+use crate::bucket::SLOTS;
+use crate::{Broken, Entry as _, Full, Hash, Index, Items, Location};
 
 /// Item memory of keys that are their own locations.
 pub(crate) struct Numbers;

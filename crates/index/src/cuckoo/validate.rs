@@ -1,7 +1,8 @@
 //! The invariants of a table as a function, for tests and debugging.
 
 use super::address::Probe;
-use super::{Cuckoo, SLOTS};
+use super::table::Cuckoo;
+use crate::bucket::SLOTS;
 use crate::{Broken, Index, Items};
 use std::collections::HashSet;
 

@@ -1,7 +1,7 @@
 //! Locking one key's place: the line of its home. An absent key has a slot taken for it besides.
 
 use super::line::{Hop, Line, Locked, Tag};
-use super::{HopscotchTable, slots};
+use super::table::{HopscotchTable, slots};
 use crate::sync::Mutation;
 use crate::{Entry, Hash, Location};
 

@@ -6,9 +6,9 @@
 //! 1/32). Each key is moved eight times in all, half the cost of an insert into a table that grows. A thread that calls
 //! [`maintain`](crate::Index::maintain) takes that from the inserts.
 
-use super::HopscotchTable;
 use super::address::Extent;
 use super::line::{Hop, Locked, Tag};
+use super::table::{HopscotchTable, slots};
 use crate::memory::prefetch;
 use crate::sync::{Acquire, Backoff, Mutation, Relaxed, Release};
 use crate::{Full, Index};
@@ -188,7 +188,7 @@ impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {
     ) -> bool {
         moves.clear();
         for home in homes.clone().rev() {
-            for from in super::slots(home, line.hops(home % SLOTS)) {
+            for from in slots(home, line.hops(home % SLOTS)) {
                 let (slots_line, in_line) = self.place(from);
                 let tag = slots_line.tag(in_line).expect("a slot that is named is filled");
                 let new = self.plan.home(self.plan.hash(home, tag, lines), after);

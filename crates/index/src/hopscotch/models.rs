@@ -4,10 +4,12 @@
 //! keys are within three. Each model runs clean, and then once for each fault it is there to find ([`Mutation`]), which
 //! must make it fail.
 
+use super::address::Plan;
 use super::line::Few;
 use super::*;
-use crate::Entry as _;
 use crate::planted::holds_but_for;
+use crate::sync::Mutation;
+use crate::{Entry as _, Full, Hash, Index as _, Items, Location};
 use loom::sync::Arc;
 
 /// Item memory of keys that are their own locations; the table of their hashes is the model's.

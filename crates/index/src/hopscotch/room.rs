@@ -1,7 +1,7 @@
 //! Room near a home: the first free slot after it, brought within reach by displacing keys.
 
-use super::HopscotchTable;
 use super::line::{Hop, Locked, Tag};
+use super::table::HopscotchTable;
 use crate::sync::Mutation;
 
 impl<W: Hop, const SLOTS: usize> HopscotchTable<W, SLOTS> {

@@ -1,9 +1,9 @@
 //! The table as a whole, one thread at a time, and the arithmetic of homes.
 
 use super::address::{Extent, Plan};
-use super::line::Tag;
+use super::line::{Hop, Hop32, Hop64, Tag};
 use super::*;
-use crate::Entry as _;
+use crate::{Broken, Entry as _, Full, Hash, Index, Items, Location};
 
 /// Item memory of keys that are their own locations.
 struct Numbers;

@@ -1,7 +1,7 @@
 //! The invariants of a table as a function, for tests and debugging.
 
 use super::line::Hop;
-use super::{HopscotchTable, slots};
+use super::table::{HopscotchTable, slots};
 use crate::{Broken, Index, Items};
 use std::collections::HashSet;
 

@@ -3,11 +3,11 @@
 //! Costs: a few lines for a path of one move; if there is none, a dozen more whose entries are then compared by age.
 //! At 95 % load and growing, 3 of 4 searches end after the first step, and 1 in 80 finds nothing in the second.
 
-use super::{Path, Source};
+use super::moves::{Path, Source};
 use crate::Items;
 use crate::bucket::SLOTS;
-use crate::cuckoo::Cuckoo;
 use crate::cuckoo::address::Size;
+use crate::cuckoo::table::Cuckoo;
 use crate::memory::prefetch;
 
 /// A path of one or two moves to one of the few youngest buckets, if one of those has room.
