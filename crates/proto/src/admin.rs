@@ -1,11 +1,7 @@
 //! Commands for whoever runs the server, checked as far as their own line goes.
 //!
 //! What depends on the server (is it switched on, does the class exist, is the crawler busy) is the server's to answer;
-//! the lines for it are in [`fixed`](crate::fixed). Sub-commands are matched whole, where memcached takes any prefix;
-//! kinds of log line by any prefix, as there.
-
-use crate::number::{parse_f64, parse_i32, parse_i64, parse_u32};
-use crate::{Refusal, Request, Words, fixed, text::is_quiet};
+//! the lines for it are in [`fixed`](crate::fixed).
 
 /// One administrative command.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +71,44 @@ pub enum Admin {
     DebugTime(ClockShift),
 }
 
+impl Admin {
+    /// Appends the command, without a `noreply` and its line end.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let line = match *self {
+            Admin::Shutdown(ShutdownMode::Now) => "shutdown".into(),
+            Admin::Shutdown(ShutdownMode::Graceful) => "shutdown graceful".into(),
+            Admin::Shutdown(ShutdownMode::Unknown) => "shutdown unknown".into(),
+            Admin::CacheMemlimit { megabytes } => format!("cache_memlimit {megabytes}"),
+            Admin::SlabsReassign { source, target } => format!("slabs reassign {source} {target}"),
+            Admin::SlabsAutomove(Automove::Level(level)) => format!("slabs automove {level}"),
+            Admin::SlabsAutomove(Automove::Ratio(ratio)) => format!("slabs automove ratio {ratio}"),
+            Admin::SlabsAutomove(Automove::FreeRatio(ratio)) => {
+                format!("slabs automove freeratio {ratio}")
+            }
+            Admin::SlabsAutomove(Automove::Window(n)) => format!("slabs automove window {n}"),
+            Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
+                format!("lru tune {hot_percent} {warm_percent} {hot_factor} {warm_factor}")
+            }
+            Admin::LruMode { segmented: true } => "lru mode segmented".into(),
+            Admin::LruMode { segmented: false } => "lru mode flat".into(),
+            Admin::LruTempTtl { seconds } => format!("lru temp_ttl {seconds}"),
+            Admin::CrawlerEnable => "lru_crawler enable".into(),
+            Admin::CrawlerDisable => "lru_crawler disable".into(),
+            Admin::CrawlerSleep { microseconds } => format!("lru_crawler sleep {microseconds}"),
+            Admin::CrawlerToCrawl { items } => format!("lru_crawler tocrawl {items}"),
+            Admin::Crawl(target) => format!("lru_crawler crawl {target}"),
+            Admin::Metadump(target) => format!("lru_crawler metadump {target}"),
+            Admin::Mgdump(target) => format!("lru_crawler mgdump {target}"),
+            Admin::Watch(kinds) => kinds.names().fold("watch".into(), |line, k| line + " " + k),
+            Admin::RefreshCerts => "refresh_certs".into(),
+            Admin::DebugTime(ClockShift::Pause) => "debugtime p".into(),
+            Admin::DebugTime(ClockShift::Resume) => "debugtime r".into(),
+            Admin::DebugTime(ClockShift::By(seconds)) => format!("debugtime {seconds}"),
+        };
+        out.extend_from_slice(line.as_bytes());
+    }
+}
+
 /// How `shutdown` was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
@@ -82,7 +116,7 @@ pub enum ShutdownMode {
     Now,
     /// `graceful`: as by SIGUSR1.
     Graceful,
-    /// Any other words: refused with [`SHUTDOWN_MODE`](fixed::SHUTDOWN_MODE) if shutdown is enabled at all.
+    /// Any other words: refused with [`SHUTDOWN_MODE`](crate::fixed::SHUTDOWN_MODE) if shutdown is enabled at all.
     Unknown,
 }
 
@@ -108,6 +142,24 @@ pub enum CrawlTarget {
     Hash,
     /// Bit n = class n, 1 to 63.
     Classes(u64),
+}
+
+impl std::fmt::Display for CrawlTarget {
+    /// As the command line has it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            CrawlTarget::All => f.write_str("all"),
+            CrawlTarget::Hash => f.write_str("hash"),
+            CrawlTarget::Classes(classes) => {
+                let mut comma = "";
+                for class in (1..64).filter(|class| classes >> class & 1 == 1) {
+                    write!(f, "{comma}{class}")?;
+                    comma = ",";
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// What `debugtime` does to the clock.
@@ -177,190 +229,5 @@ impl WatchKinds {
     /// The names in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |name| self.has(name))
-    }
-}
-
-/// Reads a line that no data command claimed. Leading spaces are allowed here, as memcached allows them.
-pub(crate) fn parse_admin(line: &[u8]) -> Result<Request<'_>, Refusal> {
-    let mut words = Words::new(line);
-    let quiet = is_quiet(line);
-    let command = match words.next().unwrap_or_default() {
-        b"flush_all" => return flush_all(words, quiet),
-        b"verbosity" => return verbosity(words, quiet),
-        b"shutdown" => Ok(shutdown(words)),
-        b"cache_memlimit" => cache_memlimit(words),
-        b"slabs" => slabs(words),
-        b"lru" => lru(words),
-        b"lru_crawler" => lru_crawler(words),
-        b"refresh_certs" => Ok(Admin::RefreshCerts),
-        b"debugtime" => debugtime(words),
-        _ if is_http(line) => return Err(Refusal::HANG_UP),
-        _ => Err(fixed::ERROR),
-    };
-    match command {
-        Ok(command) => Ok(Request::Admin { command, quiet }),
-        Err(reply) => Err(Refusal::new(reply).unless(quiet)),
-    }
-}
-
-/// `watch`: knows no noreply.
-pub(crate) fn parse_watch(words: Words<'_>) -> Result<Request<'_>, Refusal> {
-    let mut kinds = 0;
-    for word in words {
-        let name = WatchKinds::NAMES.iter().position(|name| name.as_bytes().starts_with(word));
-        kinds |= 1 << name.ok_or(Refusal::new(fixed::ERROR))?;
-    }
-    // Fetchers are what a bare watch means.
-    let kinds = WatchKinds(if kinds == 0 { 1 } else { kinds });
-    Ok(Request::Admin { command: Admin::Watch(kinds), quiet: false })
-}
-
-fn flush_all(mut words: Words<'_>, quiet: bool) -> Result<Request<'_>, Refusal> {
-    let exptime = match words.next() {
-        None => Some(0),
-        Some(b"noreply") if words.next().is_none() => Some(0),
-        Some(word) => parse_i32(word),
-    };
-    match exptime {
-        Some(exptime) => Ok(Request::FlushAll { exptime, quiet }),
-        None => Err(Refusal::new(fixed::INVALID_EXPTIME).unless(quiet)),
-    }
-}
-
-fn verbosity(mut words: Words<'_>, quiet: bool) -> Result<Request<'_>, Refusal> {
-    match words.next().and_then(parse_u32) {
-        Some(level) => Ok(Request::Verbosity { level, quiet }),
-        None => Err(Refusal::new(fixed::BAD_FORMAT).unless(quiet)),
-    }
-}
-
-fn shutdown(mut words: Words<'_>) -> Admin {
-    Admin::Shutdown(match (words.next(), words.next()) {
-        (None, _) => ShutdownMode::Now,
-        (Some(b"graceful"), None) => ShutdownMode::Graceful,
-        _ => ShutdownMode::Unknown,
-    })
-}
-
-fn cache_memlimit(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
-    match words.next().and_then(parse_u32).ok_or(fixed::ERROR)? {
-        0..8 => Err(fixed::MEMLIMIT_TOO_SMALL),
-        1_000_000_001.. => Err(fixed::MEMLIMIT_NOT_MEGABYTES),
-        megabytes => Ok(Admin::CacheMemlimit { megabytes }),
-    }
-}
-
-fn slabs(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
-    let (name, first, second, more) = (words.next(), words.next(), words.next(), words.next());
-    match (name, first, second, more) {
-        (Some(b"reassign"), Some(source), Some(target), None) => Ok(Admin::SlabsReassign {
-            source: parse_i32(source).ok_or(fixed::BAD_FORMAT)?,
-            target: parse_i32(target).ok_or(fixed::BAD_FORMAT)?,
-        }),
-        (Some(b"automove"), Some(setting), value, _) => automove(setting, value),
-        _ => Err(fixed::ERROR),
-    }
-}
-
-fn automove(setting: &[u8], value: Option<&[u8]>) -> Result<Admin, &'static [u8]> {
-    let ratio = || value.and_then(parse_f64).ok_or(fixed::ERROR);
-    Ok(Admin::SlabsAutomove(match setting {
-        b"ratio" => Automove::Ratio(ratio()?),
-        b"freeratio" => Automove::FreeRatio(ratio()?),
-        b"window" => match value.and_then(parse_u32).ok_or(fixed::BAD_FORMAT)? {
-            samples @ 3..=1800 => Automove::Window(samples),
-            _ => return Err(fixed::AUTOMOVE_WINDOW_RANGE),
-        },
-        level => match parse_u32(level).ok_or(fixed::BAD_FORMAT)? {
-            level @ 0..=2 => Automove::Level(level),
-            _ => return Err(fixed::ERROR),
-        },
-    }))
-}
-
-fn lru(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
-    match (words.next(), words.next()) {
-        (Some(b"tune"), Some(hot)) => lru_tune(hot, words),
-        (Some(b"mode"), Some(b"flat")) => Ok(Admin::LruMode { segmented: false }),
-        (Some(b"mode"), Some(b"segmented")) => Ok(Admin::LruMode { segmented: true }),
-        (Some(b"temp_ttl"), Some(seconds)) => {
-            Ok(Admin::LruTempTtl { seconds: parse_i32(seconds).ok_or(fixed::ERROR)? })
-        }
-        _ => Err(fixed::ERROR),
-    }
-}
-
-fn lru_tune(hot: &[u8], mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
-    let hot_percent = parse_u32(hot).ok_or(fixed::ERROR)?;
-    let warm_percent = words.next().and_then(parse_u32).ok_or(fixed::ERROR)?;
-    let hot_factor = words.next().and_then(parse_f64).ok_or(fixed::ERROR)?;
-    let warm_factor = words.next().and_then(parse_f64).ok_or(fixed::ERROR)?;
-    if hot_percent.saturating_add(warm_percent) > 80 {
-        return Err(fixed::LRU_PERCENT_TOO_HIGH);
-    }
-    if hot_factor <= 0.0 || warm_factor <= 0.0 {
-        return Err(fixed::LRU_FACTOR_TOO_LOW);
-    }
-    Ok(Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor })
-}
-
-fn lru_crawler(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
-    match (words.next(), words.next(), words.next()) {
-        (Some(b"enable"), None, _) => Ok(Admin::CrawlerEnable),
-        (Some(b"disable"), None, _) => Ok(Admin::CrawlerDisable),
-        (Some(b"crawl"), Some(target), None) => Ok(Admin::Crawl(crawl_target(target)?)),
-        (Some(b"metadump"), Some(target), None) => Ok(Admin::Metadump(crawl_target(target)?)),
-        (Some(b"mgdump"), Some(target), None) => Ok(Admin::Mgdump(crawl_target(target)?)),
-        (Some(b"tocrawl"), Some(items), None) => {
-            Ok(Admin::CrawlerToCrawl { items: parse_u32(items).ok_or(fixed::BAD_FORMAT)? })
-        }
-        (Some(b"sleep"), Some(microseconds), None) => {
-            match parse_u32(microseconds).ok_or(fixed::BAD_FORMAT)? {
-                microseconds @ 0..=1_000_000 => Ok(Admin::CrawlerSleep { microseconds }),
-                _ => Err(fixed::CRAWLER_SLEEP_TOO_LONG),
-            }
-        }
-        _ => Err(fixed::ERROR),
-    }
-}
-
-fn crawl_target(text: &[u8]) -> Result<CrawlTarget, &'static [u8]> {
-    match text {
-        b"all" => Ok(CrawlTarget::All),
-        b"hash" => Ok(CrawlTarget::Hash),
-        ids => {
-            let mut classes = 0u64;
-            for id in ids.split(|&b| b == b',').filter(|id| !id.is_empty()) {
-                match parse_u32(id) {
-                    Some(id @ 1..=63) => classes |= 1 << id,
-                    _ => return Err(fixed::CRAWLER_BAD_CLASS),
-                }
-            }
-            if classes == 0 {
-                Err(fixed::CRAWLER_BAD_CLASS)
-            } else {
-                Ok(CrawlTarget::Classes(classes))
-            }
-        }
-    }
-}
-
-fn debugtime(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
-    Ok(Admin::DebugTime(match words.next() {
-        Some(b"p") => ClockShift::Pause,
-        Some(b"r") => ClockShift::Resume,
-        Some(seconds) => ClockShift::By(parse_i64(seconds).ok_or(fixed::ERROR)?),
-        None => return Err(fixed::ERROR),
-    }))
-}
-
-/// A browser, or somebody who makes one talk to us: nothing it sends may be run as a command.
-fn is_http(line: &[u8]) -> bool {
-    let mut words = Words::new(line).skip(1);
-    match line {
-        [b'P', b'O', b'S', b'T', b' ', ..] | [b'G', b'E', b'T', b' ', ..] => {
-            words.any(|word| word.starts_with(b"HTTP/"))
-        }
-        _ => words.last().is_some_and(|word| word.starts_with(b"HTTP/")),
     }
 }

@@ -14,18 +14,19 @@
 
 mod flags;
 
+pub(crate) use flags::is_flag_like;
 pub use flags::{MetaFlag, MetaFlags};
 
-use flags::{Kind, bit, is_flag_like, kind};
+use flags::{Kind, bit, kind};
 
+use crate::line::Verb;
 use crate::number::{parse_i32, parse_u32, parse_u64};
-use crate::text::parse_value_bytes;
-use crate::{KEY_BYTES_MAX, Refusal, Request, Verb, Words, decode_base64, fixed};
+use crate::{KEY_BYTES_MAX, Words, decode_base64, fixed};
 
 /// The longest opaque, its letter `O` included. Bytes.
 pub const OPAQUE_BYTES_MAX: usize = 32;
 
-/// A meta command's key and flags. Which command it is, the [`Request`] says.
+/// A meta command's key and flags. Which command it is, the [`Request`](crate::Request) says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta<'b> {
     key: &'b [u8],
@@ -312,46 +313,9 @@ impl std::fmt::Debug for Meta<'_> {
     }
 }
 
-/// Reads `mg`, `ms`, `md` or `ma` from what follows the command.
-#[inline]
-pub(crate) fn parse_meta(verb: MetaVerb, args: &[u8]) -> Result<Request<'_>, Refusal> {
-    let mut words = Words::new(args);
-    let key = words.next().ok_or(Refusal::new(fixed::BAD_FORMAT))?;
-    if verb == MetaVerb::Set {
-        let bytes = words.next().and_then(parse_value_bytes);
-        let bytes = bytes.ok_or(Refusal::new(fixed::BAD_FORMAT))?;
-        return match Meta::new(verb, key, words.rest(), bytes) {
-            Ok(meta) => Ok(Request::MetaSet(meta)),
-            Err(reply) => Err(Refusal::new(reply).with_body(bytes)),
-        };
-    }
-    let meta = Meta::new(verb, key, words.rest(), 0).map_err(Refusal::new)?;
-    Ok(match verb {
-        MetaVerb::Get => Request::MetaGet(meta),
-        MetaVerb::Set => Request::MetaSet(meta),
-        MetaVerb::Delete => Request::MetaDelete(meta),
-        MetaVerb::Arithmetic => Request::MetaArithmetic(meta),
-    })
-}
-
-/// Reads `me`.
-pub(crate) fn parse_debug(args: &[u8]) -> Result<Request<'_>, Refusal> {
-    const BAD: Refusal = Refusal::new(fixed::BAD_FORMAT);
-    let mut words = Words::new(args);
-    let key = words.next().filter(|key| key.len() <= KEY_BYTES_MAX).ok_or(BAD)?;
-    if Words::new(words.rest()).any(|flag| !is_flag_like(flag[0])) {
-        return Err(BAD);
-    }
-    let base64 = words.next() == Some(b"b");
-    if base64 && !is_base64(key) {
-        return Err(BAD);
-    }
-    Ok(Request::MetaDebug { key, base64 })
-}
-
 /// Out of line: its buffer would burden the frame of every meta command.
 #[inline(never)]
-fn is_base64(key: &[u8]) -> bool {
+pub(crate) fn is_base64(key: &[u8]) -> bool {
     decode_base64(key, &mut [0; KEY_BYTES_MAX]).is_some()
 }
 

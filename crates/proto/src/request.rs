@@ -6,6 +6,9 @@
 //! Relative and absolute times stay as they were sent (`exptime`: 0 = never, 1 … 2,592,000 = seconds from
 //! now, larger = Unix time, negative = already past): what they mean needs a clock, which is the caller's.
 
+mod encode;
+
+use crate::line::Verb;
 use crate::{Admin, Meta, Words};
 
 /// One request line.
@@ -111,26 +114,6 @@ pub struct Store<'b> {
     pub verb: Verb,
     /// No reply wanted.
     pub quiet: bool,
-}
-
-/// How a value is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Verb {
-    /// Whatever was there.
-    #[default]
-    Set,
-    /// Only if nothing is there.
-    Add,
-    /// Only if something is there.
-    Replace,
-    /// After what is there.
-    Append,
-    /// Before what is there.
-    Prepend,
-    /// Only if nobody stored since.
-    Cas,
-    /// Only under the key's lease token.
-    Lease,
 }
 
 /// `incr`, `decr`.

@@ -4,9 +4,12 @@
 //! error is sent even under `noreply`), then a body length that cannot be read, then `noreply`, then
 //! everything else. Once the length is known, whatever is wrong after it swallows the body.
 
-use crate::meta::{self, MetaVerb};
+mod admin;
+mod meta;
+
+use crate::line::{Refusal, Verb, is_quiet, parse_value_bytes};
 use crate::number::{parse_client_flags, parse_exptime, parse_i32, parse_u32, parse_u64};
-use crate::{Arithmetic, Get, KEY_BYTES_MAX, Refusal, Request, Store, Verb, Words, admin, fixed};
+use crate::{Arithmetic, Get, KEY_BYTES_MAX, MetaVerb, Request, Store, Words, fixed};
 
 type Line<'b> = Result<Request<'b>, Refusal>;
 
@@ -129,13 +132,6 @@ fn lease_set(args: &[u8]) -> Line<'_> {
     }
 }
 
-/// The length of a body; with its `\r\n` it fits a C int, as memcached wants it.
-#[inline]
-pub(crate) fn parse_value_bytes(text: &[u8]) -> Option<u32> {
-    let value_bytes = u32::try_from(parse_i32(text)?).ok()?;
-    (value_bytes <= VALUE_BYTES_MAX).then_some(value_bytes)
-}
-
 fn arithmetic(args: &[u8], decrement: bool) -> Line<'_> {
     let mut words = Words::new(args);
     let (Some(key), Some(delta)) = (words.next(), words.next()) else { return Err(BAD) };
@@ -184,26 +180,10 @@ fn touch(args: &[u8]) -> Line<'_> {
     }
 }
 
-/// Whether the last word is `noreply`.
-#[inline]
-pub(crate) fn is_quiet(text: &[u8]) -> bool {
-    let mut text = text;
-    while let [rest @ .., b' '] = text {
-        text = rest;
-    }
-    match text.strip_suffix(b"noreply") {
-        Some([]) | Some([.., b' ']) => true,
-        Some(_) | None => false,
-    }
-}
-
 const BAD: Refusal = Refusal::new(fixed::BAD_FORMAT);
 
 /// Shorter lines are refused unread, line end included.
 const LINE_BYTES_MIN: usize = 4;
-
-/// 2^31 - 1 less the `\r\n`.
-const VALUE_BYTES_MAX: u32 = 2_147_483_645;
 
 /// The longest time for which a delete refuses adds, in seconds.
 pub const HOLD_OFF_MAX_S: u32 = 60;

@@ -7,10 +7,10 @@
 //! ```
 //! [`parse`](super::parse) takes these opcodes for unknown: a server without logins answers so.
 
-use super::{
+use super::header::{
     BODY_BYTES_MAX, Echo, Error, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
-    opcode,
 };
+use super::opcode;
 use crate::KEY_BYTES_MAX;
 
 /// A request of a connection that has not logged in.

@@ -112,6 +112,6 @@ pub(super) fn bit(letter: u8) -> Option<u64> {
 }
 
 /// What memcached's tokenizer lets through as the first character of a flag.
-pub(super) fn is_flag_like(first: u8) -> bool {
+pub(crate) fn is_flag_like(first: u8) -> bool {
     matches!(first, b'A'..=b'z' | b'0'..=b'9')
 }

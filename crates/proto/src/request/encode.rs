@@ -2,10 +2,10 @@
 //!
 //! The line is canonical: single spaces, `\r\n`, nothing that a server would ignore. A body is the caller's to append.
 
+use super::{Request, Store};
+use crate::line::Verb;
 use crate::number::{append_i64, append_u64};
-use crate::{
-    Admin, Automove, ClockShift, CrawlTarget, Meta, Request, ShutdownMode, Store, Verb, Words,
-};
+use crate::{Meta, Words};
 
 impl Request<'_> {
     /// Appends the request's line, its `\r\n` included, without the body of a storage request.
@@ -93,61 +93,6 @@ impl Request<'_> {
             Request::Quit => word(out, "quit"),
             // The rest is the caller's own match.
             _ => false,
-        }
-    }
-}
-
-impl Admin {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let line = match *self {
-            Admin::Shutdown(ShutdownMode::Now) => "shutdown".into(),
-            Admin::Shutdown(ShutdownMode::Graceful) => "shutdown graceful".into(),
-            Admin::Shutdown(ShutdownMode::Unknown) => "shutdown unknown".into(),
-            Admin::CacheMemlimit { megabytes } => format!("cache_memlimit {megabytes}"),
-            Admin::SlabsReassign { source, target } => format!("slabs reassign {source} {target}"),
-            Admin::SlabsAutomove(Automove::Level(level)) => format!("slabs automove {level}"),
-            Admin::SlabsAutomove(Automove::Ratio(ratio)) => format!("slabs automove ratio {ratio}"),
-            Admin::SlabsAutomove(Automove::FreeRatio(ratio)) => {
-                format!("slabs automove freeratio {ratio}")
-            }
-            Admin::SlabsAutomove(Automove::Window(n)) => format!("slabs automove window {n}"),
-            Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
-                format!("lru tune {hot_percent} {warm_percent} {hot_factor} {warm_factor}")
-            }
-            Admin::LruMode { segmented: true } => "lru mode segmented".into(),
-            Admin::LruMode { segmented: false } => "lru mode flat".into(),
-            Admin::LruTempTtl { seconds } => format!("lru temp_ttl {seconds}"),
-            Admin::CrawlerEnable => "lru_crawler enable".into(),
-            Admin::CrawlerDisable => "lru_crawler disable".into(),
-            Admin::CrawlerSleep { microseconds } => format!("lru_crawler sleep {microseconds}"),
-            Admin::CrawlerToCrawl { items } => format!("lru_crawler tocrawl {items}"),
-            Admin::Crawl(target) => format!("lru_crawler crawl {target}"),
-            Admin::Metadump(target) => format!("lru_crawler metadump {target}"),
-            Admin::Mgdump(target) => format!("lru_crawler mgdump {target}"),
-            Admin::Watch(kinds) => kinds.names().fold("watch".into(), |line, k| line + " " + k),
-            Admin::RefreshCerts => "refresh_certs".into(),
-            Admin::DebugTime(ClockShift::Pause) => "debugtime p".into(),
-            Admin::DebugTime(ClockShift::Resume) => "debugtime r".into(),
-            Admin::DebugTime(ClockShift::By(seconds)) => format!("debugtime {seconds}"),
-        };
-        out.extend_from_slice(line.as_bytes());
-    }
-}
-
-impl std::fmt::Display for CrawlTarget {
-    /// As the command line has it.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            CrawlTarget::All => f.write_str("all"),
-            CrawlTarget::Hash => f.write_str("hash"),
-            CrawlTarget::Classes(classes) => {
-                let mut comma = "";
-                for class in (1..64).filter(|class| classes >> class & 1 == 1) {
-                    write!(f, "{comma}{class}")?;
-                    comma = ",";
-                }
-                Ok(())
-            }
         }
     }
 }

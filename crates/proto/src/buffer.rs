@@ -1,0 +1,107 @@
+//! The front of a buffer: a whole request line, or not yet.
+
+use crate::line::Error;
+use crate::{Request, text};
+
+/// How much of one line a caller is willing to buffer. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// More than this without a newline closes the connection, unless the line is a `get` or `gets`.
+    /// A longer line that is already complete is accepted, as memcached accepts it.
+    pub line_bytes_max: usize,
+    /// The same for a `get` or `gets` line (after at most 100 leading spaces), complete or not.
+    pub multiget_line_bytes_max: usize,
+}
+
+impl Limits {
+    /// memcached's 2,048 bytes for a line; 8 MiB for a multiget, which memcached leaves unbounded.
+    pub const DEFAULT: Limits = Limits { line_bytes_max: 2048, multiget_line_bytes_max: 8 << 20 };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What the front of a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Parsed<'b> {
+    /// A whole request line. The body of a storage request is not part of `used`.
+    Request {
+        /// What was asked, borrowed from the buffer.
+        request: Request<'b>,
+        /// Bytes of the line, its newline included.
+        used: usize,
+    },
+    /// No newline yet.
+    Incomplete {
+        /// Total bytes in the buffer below which asking again is pointless.
+        at_least: usize,
+    },
+}
+
+/// Reads one request from the front of `input`.
+///
+/// # Errors
+/// The line is complete and wrong, or too long, or spoken by an HTTP client: see [`Error`].
+///
+/// # Cost
+/// One search for the newline and one pass over the line; no allocation.
+#[inline]
+pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Error> {
+    parse_from(input, 0, limits)
+}
+
+/// [`parse`] for a line that arrives in pieces: the first `scanned` bytes are known to hold no newline.
+///
+/// After `Incomplete` the caller may pass the length it had, so that a line of n bytes is searched once
+/// however it was cut.
+///
+/// # Errors
+/// As [`parse`].
+#[inline]
+pub fn parse_from<'b>(
+    input: &'b [u8],
+    scanned: usize,
+    limits: &Limits,
+) -> Result<Parsed<'b>, Error> {
+    let scanned = scanned.min(input.len());
+    let Some(newline) = memchr::memchr(b'\n', &input[scanned..]).map(|at| at + scanned) else {
+        return unfinished(input, limits);
+    };
+    let used = newline + 1;
+    if used > limits.multiget_line_bytes_max {
+        return Err(Error::hang_up(used));
+    }
+    let line = match &input[..newline] {
+        [line @ .., b'\r'] => line,
+        line => line,
+    };
+    match text::parse_line(line, used) {
+        Ok(request) => Ok(Parsed::Request { request, used }),
+        Err(refusal) => Err(refusal.at(used)),
+    }
+}
+
+#[cold]
+fn unfinished<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Error> {
+    let limit = if input.len() > limits.line_bytes_max && is_multiget(input) {
+        limits.multiget_line_bytes_max
+    } else {
+        limits.line_bytes_max
+    };
+    if input.len() > limit {
+        return Err(Error::hang_up(input.len()));
+    }
+    Ok(Parsed::Incomplete { at_least: input.len() + 1 })
+}
+
+/// Whether an over-long line may still become a multiget.
+fn is_multiget(input: &[u8]) -> bool {
+    let spaces = input.iter().take(LEADING_SPACES_MAX + 1).take_while(|&&b| b == b' ').count();
+    let word = &input[spaces..];
+    spaces <= LEADING_SPACES_MAX && (word.starts_with(b"get ") || word.starts_with(b"gets "))
+}
+
+const LEADING_SPACES_MAX: usize = 100;

@@ -1,0 +1,42 @@
+//! The lines of the meta commands: key, length and flags, of which [`Meta`] makes sense.
+
+use crate::line::{Refusal, parse_value_bytes};
+use crate::meta::{Meta, MetaVerb, is_base64, is_flag_like};
+use crate::{KEY_BYTES_MAX, Request, Words, fixed};
+
+/// Reads `mg`, `ms`, `md` or `ma` from what follows the command.
+#[inline]
+pub(super) fn parse_meta(verb: MetaVerb, args: &[u8]) -> Result<Request<'_>, Refusal> {
+    let mut words = Words::new(args);
+    let key = words.next().ok_or(Refusal::new(fixed::BAD_FORMAT))?;
+    if verb == MetaVerb::Set {
+        let bytes = words.next().and_then(parse_value_bytes);
+        let bytes = bytes.ok_or(Refusal::new(fixed::BAD_FORMAT))?;
+        return match Meta::new(verb, key, words.rest(), bytes) {
+            Ok(meta) => Ok(Request::MetaSet(meta)),
+            Err(reply) => Err(Refusal::new(reply).with_body(bytes)),
+        };
+    }
+    let meta = Meta::new(verb, key, words.rest(), 0).map_err(Refusal::new)?;
+    Ok(match verb {
+        MetaVerb::Get => Request::MetaGet(meta),
+        MetaVerb::Set => Request::MetaSet(meta),
+        MetaVerb::Delete => Request::MetaDelete(meta),
+        MetaVerb::Arithmetic => Request::MetaArithmetic(meta),
+    })
+}
+
+/// Reads `me`.
+pub(super) fn parse_debug(args: &[u8]) -> Result<Request<'_>, Refusal> {
+    const BAD: Refusal = Refusal::new(fixed::BAD_FORMAT);
+    let mut words = Words::new(args);
+    let key = words.next().filter(|key| key.len() <= KEY_BYTES_MAX).ok_or(BAD)?;
+    if Words::new(words.rest()).any(|flag| !is_flag_like(flag[0])) {
+        return Err(BAD);
+    }
+    let base64 = words.next() == Some(b"b");
+    if base64 && !is_base64(key) {
+        return Err(BAD);
+    }
+    Ok(Request::MetaDebug { key, base64 })
+}
