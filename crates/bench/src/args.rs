@@ -6,7 +6,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::address::{Address, Target};
-pub(crate) use crate::plan::Counting;
 pub(crate) use crate::workload::{Distribution, Mix, Preset, Protocol, Sizes};
 use crate::workload::{parse_bytes, parse_count};
 
@@ -225,6 +224,17 @@ pub(crate) enum Arrivals {
     Even,
     /// at random, as from many independent users
     Poisson,
+}
+
+/// How busy mode knows that a pipeline is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Counting {
+    /// by bytes if a trial has no misses, else by replies
+    Auto,
+    /// by bytes, without looking at them: costs the client least, but every read must hit
+    Bytes,
+    /// by replies, which the client reads and parses
+    Replies,
 }
 
 /// A word of `compare --preset`.

@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use crate::address::Target;
+use crate::args::Counting;
 use crate::crew::{Around, Measured, measure};
 use crate::error::Error;
 use crate::latency::Summary;
 use crate::open::Pacing;
-use crate::plan::{Counting, Mode, Plan};
+use crate::plan::{Mode, Plan};
 use crate::verify::Counts;
 use crate::{busy, closed, open};
 

@@ -12,20 +12,9 @@ pub(crate) enum Mode {
     /// Each connection sends its pipeline when the last one is answered; latency is measured.
     Closed,
     /// The same with requests built beforehand, without sleeping or looking at replies.
-    Busy(Counting),
+    Busy(args::Counting),
     /// Requests a second for all connections together, whether or not replies come.
     Open { rate: f64, arrivals: args::Arrivals, spin: bool },
-}
-
-/// How busy mode knows that a pipeline is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Counting {
-    /// by bytes if a trial has no misses, else by replies
-    Auto,
-    /// by bytes, without looking at them: costs the client least, but every read must hit
-    Bytes,
-    /// by replies, which the client reads and parses
-    Replies,
 }
 
 /// Everything that fixes a run on a server.

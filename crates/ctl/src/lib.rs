@@ -23,22 +23,10 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+pub use trouble::{EXIT_CODES, USAGE};
+
 use args::{Delete, Get, Incr, Keys, Ping, Set, Stats};
 use trouble::Trouble;
-
-/// The exit code of a command line that can't be read.
-pub const USAGE: u8 = 2;
-
-/// Each exit code, and when, for the documentation.
-pub const EXIT_CODES: [(u8, &str); 4] = [
-    (0, "done"),
-    (1, "the key is not there, or its value was not stored"),
-    (USAGE, "a mistake on the command line"),
-    (FAILURE, "the server fails, or none answers"),
-];
-
-/// The exit code of what could not be done.
-pub(crate) const FAILURE: u8 = 3;
 
 /// Each command's name, what it is about, the arguments it takes, and what it does.
 macro_rules! commands {

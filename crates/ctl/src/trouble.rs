@@ -5,7 +5,19 @@ use std::io;
 
 use guira_client::{Address, Failure, Outcome};
 
-use crate::{FAILURE, USAGE};
+/// The exit code of a command line that can't be read.
+pub const USAGE: u8 = 2;
+
+/// Each exit code, and when, for the documentation.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (0, "done"),
+    (1, "the key is not there, or its value was not stored"),
+    (USAGE, "a mistake on the command line"),
+    (FAILURE, "the server fails, or none answers"),
+];
+
+/// The exit code of what could not be done.
+const FAILURE: u8 = 3;
 
 /// Why a command did not end with 0.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ mod generate;
 mod reference;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use guira_serve::{Flags, Settings};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         Some(("bench", matches)) => bench(matches),
         Some(("lab", matches)) => lab(matches),
         Some(("plan", matches)) => plan(matches),
-        Some(("generate", matches)) => generate::run(matches),
+        Some(("generate", matches)) => generate::run(matches, commands::guira()),
         _ => Ok(()),
     };
     match done {
@@ -186,9 +186,4 @@ fn plan(matches: &ArgMatches) -> anyhow::Result<()> {
     let plan = guira_route::plan::command::plan(&FromArgMatches::from_arg_matches(matches)?)?;
     println!("{plan}");
     Ok(())
-}
-
-/// The subcommand tree, for whoever documents it.
-pub(crate) fn tree() -> Command {
-    commands::guira()
 }

@@ -3,18 +3,18 @@
 //! A name is written where the program declares it, and nowhere else: `guira generate reference docs/reference` makes the
 //! pages, and a test compares them with those that are there.
 
-use crate::generate::flags;
 use anyhow::{Context, Result};
 use clap::Command;
+use clap::builder::PossibleValue;
 use guira_serve::Meaning;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Writes each page.
-pub(crate) fn write(directory: &Path) -> Result<()> {
+pub(crate) fn write(directory: &Path, tree: Command) -> Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    for (name, text) in pages() {
+    for (name, text) in pages(tree) {
         let path = directory.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -22,9 +22,9 @@ pub(crate) fn write(directory: &Path) -> Result<()> {
 }
 
 /// Each page's file name and text.
-fn pages() -> [(&'static str, String); 8] {
+fn pages(tree: Command) -> [(&'static str, String); 8] {
     [
-        ("flags.md", page("Flags", FLAGS, &commands())),
+        ("flags.md", page("Flags", FLAGS, &commands(tree))),
         ("options.md", page("Settings of -o", OPTIONS, &guira_serve::suboptions_markdown())),
         ("process.md", page("Signals and exit codes", PROCESS, &process())),
         ("statistics.md", page("Statistics", STATISTICS, &statistics())),
@@ -43,9 +43,8 @@ fn page(title: &str, about: &str, body: &str) -> String {
 }
 
 /// The flags of each command and of the commands below it.
-fn commands() -> String {
+fn commands(mut root: Command) -> String {
     let mut text = String::new();
-    let mut root = crate::tree();
     root.build();
     for command in root.get_subcommands() {
         add(&mut text, command, "guira");
@@ -63,6 +62,40 @@ fn add(text: &mut String, command: &Command, before: &str) {
     for below in command.get_subcommands() {
         add(text, below, &name);
     }
+}
+
+/// A command's flags as a table.
+fn flags(mut command: Command) -> String {
+    command.build();
+    let mut text = "| flag | default | meaning |\n|---|---|---|\n".to_owned();
+    for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let short = arg.get_short().map(|short| format!("`-{short}`"));
+        let long = arg.get_long().map(|long| format!("`--{long}`"));
+        let place = arg.is_positional().then(|| format!("`{arg}`"));
+        let names: Vec<String> = short.into_iter().chain(long).chain(place).collect();
+        let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+        let is_switch = !arg.get_action().takes_values();
+        let default = defaults.filter(|_| !is_switch).collect::<Vec<_>>().join(" ");
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        // What has no value of its own until it is given says so in its help.
+        let (help, default) = match help.strip_suffix(']').and_then(|h| h.split_once(" [default: "))
+        {
+            Some((help, default)) => (help.to_owned(), default.to_owned()),
+            None => (help, default),
+        };
+        let choices = if is_switch { Vec::new() } else { arg.get_possible_values() };
+        let choices: Vec<&str> = choices.iter().map(PossibleValue::get_name).collect();
+        let help = match choices[..] {
+            [] => help,
+            _ if arg.get_value_delimiter().is_some() => {
+                format!("{help}; some of {}", choices.join(", "))
+            }
+            _ => format!("{help}; one of {}", choices.join(", ")),
+        };
+        let _ =
+            writeln!(text, "| {} | {default} | {} |", names.join(", "), help.replace('|', "\\|"));
+    }
+    text
 }
 
 fn process() -> String {

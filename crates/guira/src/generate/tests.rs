@@ -4,6 +4,8 @@
 //! Of zsh and fish the scripts are read.
 
 use super::*;
+use clap::builder::PossibleValue;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command as Process, Stdio};
 
@@ -19,7 +21,7 @@ struct Closed {
 impl Closed {
     /// All of them, of all commands.
     fn all() -> Vec<Closed> {
-        let mut root = crate::tree();
+        let mut root = crate::commands::guira();
         root.build();
         let mut found = Vec::new();
         collect(&root, &[], &mut found);
@@ -54,7 +56,7 @@ fn collect(command: &Command, above: &[String], found: &mut Vec<Closed>) {
 
 fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut crate::tree(), "guira", &mut script);
+    clap_complete::generate(shell, &mut crate::commands::guira(), "guira", &mut script);
     String::from_utf8(script).expect("UTF-8")
 }
 
