@@ -14,6 +14,7 @@ mod lease;
 mod stats;
 mod lines;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,7 +29,6 @@ use crate::{
     Address, Cas, Connection, Expiry, Failure, Got, Item, Op, Outcome, Reply, Request, Udp, Window,
 };
 
-use builder::OnNoLeases;
 pub use builder::{BuildError, Builder, RingKind};
 pub use lease::{Lease, LeaseToken};
 pub use stats::{Keys, Stat};
@@ -70,6 +70,19 @@ struct Server {
     leaseless_until: Mutex<Option<Instant>>,
 }
 
+/// Told of a server.
+type ServerObserver = Arc<dyn Fn(&Address) + Send + Sync>;
+
+/// Who is told that a server gives no leases.
+#[derive(Clone, Default)]
+struct OnNoLeases(Option<ServerObserver>);
+
+impl fmt::Debug for OnNoLeases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnNoLeases").field(&self.0.is_some()).finish()
+    }
+}
+
 impl Server {
     fn connection(&self) -> &Connection {
         if let [only] = &self.connections[..] {
@@ -80,11 +93,6 @@ impl Server {
 }
 
 impl Client {
-    /// Begins a client: add servers, then [`build`](Builder::build).
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     /// The server that has `key`.
     #[must_use]
     pub fn server_of(&self, key: &[u8]) -> &Address {

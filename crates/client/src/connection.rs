@@ -36,14 +36,17 @@
 mod handle;
 mod drive;
 mod moving;
+mod shared;
+mod stream;
 mod queue;
+mod slots;
+mod options;
 mod output;
 mod purse;
-mod stream;
 mod tap;
 
-pub use handle::{Ask, AskKeys, Caller, Connection, ConnectionOptions, Event, Observer, Protocol};
-pub use moving::{Known, Whereabouts};
+pub use handle::{Ask, AskKeys, Connection};
+pub use options::{Caller, ConnectionOptions, Event, Known, Observer, Protocol, Whereabouts};
 pub use output::Output;
 pub use purse::{CHARGED_BYTES_MIN, NO_ROOM, Purse, charged};
 pub(crate) use stream::Stream;
@@ -51,4 +54,3 @@ pub use tap::{Tap, Taps};
 
 #[cfg(doc)]
 use crate::Outcome;
-use handle::{Driven, Shared, State};

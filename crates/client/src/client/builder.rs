@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Client, Inner, Server};
+use super::{Client, Inner, OnNoLeases, Server};
 use crate::ring::{Ketama, KeyHash, Rendezvous, Ring, server_name};
 use crate::{Address, BadAddress, Connection, ConnectionOptions, Udp, Window};
 
@@ -43,19 +43,6 @@ pub struct Builder {
     on_no_leases: OnNoLeases,
 }
 
-/// Told of a server.
-type ServerObserver = Arc<dyn Fn(&Address) + Send + Sync>;
-
-/// Who is told that a server gives no leases.
-#[derive(Clone, Default)]
-pub(super) struct OnNoLeases(pub(super) Option<ServerObserver>);
-
-impl fmt::Debug for OnNoLeases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OnNoLeases").field(&self.0.is_some()).finish()
-    }
-}
-
 /// Why no client can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
@@ -84,8 +71,15 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
+impl Client {
+    /// Begins a client: add servers, then [`build`](Builder::build).
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             servers: Vec::new(),
             ring: RingKind::default(),

@@ -22,9 +22,11 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::moving::Mover;
+use super::options::Event;
 use super::output::Output;
+use super::shared::{Driven, Shared, State};
 use super::stream::Stream;
-use super::{Driven, Event, Shared, State, Tap};
+use super::tap::Tap;
 use crate::{Outcome, Reply};
 
 /// Serves the connection's handles until the last is gone.

@@ -1,131 +1,22 @@
-//! The handle that callers have, and what it shares with the driver.
+//! The handle that callers have: it queues what is asked, and hands out the replies to be.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use guira_proto::KEY_BYTES_MAX;
 use guira_proto::reply::ReplyLimits;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::drive;
-use super::moving::Whereabouts;
-use super::purse::Purse;
-use super::queue::{self, Limits, Queue};
-use super::tap::Taps;
-use crate::wire::verbatim;
-use crate::{Address, Login, Op, Outcome, Reply, Request, Tls};
-
-/// How a connection behaves.
-#[derive(Clone)]
-pub struct ConnectionOptions {
-    /// Text, or meta where there is a command for it.
-    pub protocol: Protocol,
-    /// Encrypts, over TCP.
-    pub tls: Option<Tls>,
-    /// Logs in before anything else.
-    pub login: Option<Login>,
-    /// Longest wait for a connection, name look-up, handshake and login included.
-    pub connect_timeout: Duration,
-    /// After a failed connect requests fail at once for so long, a little more or less at random, doubled with
-    /// each failure up to the second. `None`: each request may try again.
-    pub backoff: Option<(Duration, Duration)>,
-    /// A connection whose oldest request is overdue by this is given up: the path or the server is gone.
-    pub stall: Duration,
-    /// Longest key; servers other than memcached may take more than its 250. Bytes.
-    pub key_bytes_max: usize,
-    /// Longest reply value; a longer one closes the connection. Bytes.
-    pub value_bytes_max: usize,
-    /// Most requests without a reply.
-    pub outstanding_max: usize,
-    /// Most bytes that wait for the socket; a request may exceed it if it is the only one.
-    pub unsent_bytes_max: usize,
-    /// Where the very first value of a connection names another key than was asked, tell values by their order from then
-    /// on, as mcrouter does: for proxies that change keys on their way and not back. Otherwise such a value closes the
-    /// connection.
-    pub trusts_order: bool,
-    /// Most keys that neighbouring gets put on one line; 1: each get has a line of its own.
-    pub keys_per_line_max: u32,
-    /// The byte that marks packets for the network (DSCP and ECN bits, as `IP_TOS`); 0: as the system has it.
-    pub traffic_class: u8,
-    /// Tells where the host's name leads, and has the connection follow it without failing a request. `None`: the system
-    /// is asked at each connect, and a connection stays where it is.
-    pub whereabouts: Option<Whereabouts>,
-    /// Called from the driver task when the connection comes and goes.
-    pub observer: Option<Observer>,
-    /// Who may look at what goes through.
-    pub taps: Option<Taps>,
-}
-
-/// What a connection speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// memcached's text protocol, with mcrouter's `lease-get` and `lease-set`.
-    #[default]
-    Text,
-    /// Meta commands: leases on stock memcached from 1.6 on.
-    Meta,
-}
-
-/// Whom to tell of a reply, and who pays for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Caller<'a> {
-    /// Told of the reply as if the [`Ask`] had been polled with it already: spares that poll, and its lock.
-    pub waker: Option<&'a Waker>,
-    /// Pays for the value from when it comes. `None`: whoever asks holds few replies.
-    pub purse: Option<&'a Arc<dyn Purse>>,
-}
-
-/// Told when a connection comes and goes.
-pub type Observer = Arc<dyn Fn(&Event) + Send + Sync>;
-
-/// What an observer is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Connected.
-    Up,
-    /// Could not connect, or lost the connection: why, as those who asked were told.
-    Down(Reply),
-}
-
-impl Default for ConnectionOptions {
-    /// A second to connect, back-off from 50 ms to 5 s, 64 Ki requests, 64 MiB.
-    fn default() -> Self {
-        Self {
-            protocol: Protocol::Text,
-            tls: None,
-            login: None,
-            connect_timeout: Duration::from_secs(1),
-            backoff: Some((Duration::from_millis(50), Duration::from_secs(5))),
-            stall: Duration::from_secs(5),
-            key_bytes_max: KEY_BYTES_MAX,
-            value_bytes_max: ReplyLimits::DEFAULT.value_bytes_max,
-            outstanding_max: 64 << 10,
-            unsent_bytes_max: 64 << 20,
-            trusts_order: false,
-            keys_per_line_max: 100,
-            traffic_class: 0,
-            whereabouts: None,
-            observer: None,
-            taps: None,
-        }
-    }
-}
-
-impl fmt::Debug for ConnectionOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionOptions")
-            .field("connect_timeout", &self.connect_timeout)
-            .field("backoff", &self.backoff)
-            .finish_non_exhaustive()
-    }
-}
+use super::options::{Caller, ConnectionOptions};
+use super::queue::{Limits, Queue};
+use super::shared::{Driven, Shared, State, is_key};
+use crate::{Address, Op, Reply, Request};
 
 /// A handle to one connection; clones share it, and the last one dropped closes it.
 #[derive(Clone, Debug)]
@@ -136,29 +27,6 @@ pub struct Connection {
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
-}
-
-/// What handles and driver share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) state: Mutex<State>,
-    /// How often somebody was told of replies: written by the driver, before it tells them.
-    pub(super) tellings: AtomicU64,
-    pub(super) address: Address,
-    pub(super) options: ConnectionOptions,
-}
-
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) queue: Queue,
-    /// All handles are gone.
-    pub(super) is_closed: bool,
-    /// The connection is to be given up, if there is one.
-    pub(super) is_reset: bool,
-    /// Until when requests are refused, and with what. Without an end: the driver is gone.
-    pub(super) refusal: Option<(Option<Instant>, Reply)>,
-    /// When a stretch of a long value came last.
-    pub(super) stretch_at: Option<Instant>,
 }
 
 impl Connection {
@@ -278,93 +146,6 @@ impl Connection {
     }
 }
 
-impl State {
-    /// What requests are told while the connection backs off, or has lost its driver.
-    fn refused(&self) -> Option<Reply> {
-        let (until, reply) = self.refusal.as_ref()?;
-        until.is_none_or(|until| Instant::now() < until).then(|| reply.clone())
-    }
-}
-
-/// What the driver has of a connection. Dropped with the driver: at its end, by a panic, or with its runtime, and maybe
-/// before its first turn. From then on nobody looks after deadlines, so nobody may wait.
-#[derive(Debug)]
-pub(super) struct Driven(pub(super) Arc<Shared>);
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        let refused = Reply::failure(Outcome::ConnectError, DRIVERLESS);
-        let mut woken = Vec::new();
-        let mut state = self.0.state.lock();
-        state.queue.came(None);
-        state.queue.fail_sent(&Reply::failure(Outcome::RemoteError, DRIVERLESS), &mut woken);
-        state.queue.fail_all(&refused, &mut woken);
-        state.refusal = Some((None, refused));
-        drop(state);
-        self.0.wake(&mut woken);
-    }
-}
-
-impl Shared {
-    /// Tells those who got replies; for the driver.
-    pub(super) fn wake(&self, woken: &mut Vec<Waker>) {
-        if woken.is_empty() {
-            return;
-        }
-        let tellings = self.tellings.load(Ordering::Relaxed);
-        self.tellings.store(tellings + 1, Ordering::Release);
-        for waker in woken.drain(..) {
-            waker.wake();
-        }
-    }
-
-    /// What an ask of this slot has seen of the tellings, with the lock held.
-    fn seen(&self, queue: &Queue, slot: u32, waker: Option<&Waker>) -> u64 {
-        let is_to_be_told = waker.is_some() && !queue.is_answered(slot);
-        if is_to_be_told { self.tellings.load(Ordering::Relaxed) } else { NOTHING }
-    }
-
-    /// Why a request can't be sent at all.
-    fn refusal(&self, request: &Request) -> Option<Reply> {
-        let key = &request.key[..];
-        let is_keyless = matches!(request.op, Op::FlushAll | Op::Version);
-        let is_binary = request.meta.is_some();
-        let words = request.meta.as_deref();
-        if words.is_some_and(|words| !verbatim::is_sound(request.op, words)) {
-            let words = &b"meta flags that can't be sent"[..];
-            return Some(Reply::failure(Outcome::ClientError, words));
-        }
-        if !is_keyless && !is_key(key, self.options.key_bytes_max, is_binary) {
-            return Some(Reply::failure(Outcome::BadKey, queue::NOT_A_KEY));
-        }
-        let is_too_long = request.value.len() > VALUE_BYTES_MAX;
-        is_too_long.then(|| Reply::failure(Outcome::BadValue, &b"the value is too long"[..]))
-    }
-}
-
-/// Whether it is a key; a binary one may hold any byte.
-fn is_key(key: &[u8], longest: usize, is_binary: bool) -> bool {
-    (1..=longest).contains(&key.len()) && (is_binary || is_plain(key))
-}
-
-/// Whether none of the bytes is a blank or a control; eight at a time.
-fn is_plain(key: &[u8]) -> bool {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH: u64 = ONES << 7;
-    // As if each byte were subtracted from by itself: the high bit of one below 0x21 is borrowed for. One that is wrongly
-    // marked stands behind another that is rightly.
-    let is_plain = |word: u64| {
-        let low = word.wrapping_sub(ONES * 0x21) & !word;
-        let delete = word ^ (ONES * 0x7f);
-        let delete = delete.wrapping_sub(ONES) & !delete;
-        (low | delete) & HIGH == 0
-    };
-    let (words, rest) = key.as_chunks::<8>();
-    let mut last = [b'x'; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    words.iter().chain([&last]).all(|&word| is_plain(u64::from_le_bytes(word)))
-}
-
 impl Drop for Handle {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
@@ -461,39 +242,8 @@ impl Drop for Place {
     }
 }
 
-/// What requests are told when nobody drives the connection any more.
-const DRIVERLESS: &str = "the runtime in which the connection was made is gone";
-
 /// The slot of an ask that has its reply.
 const DONE: u32 = u32::MAX;
 
-/// More than the driver ever tells: of a slot whose reply is there already, or of whose reply nobody is told.
-const NOTHING: u64 = u64::MAX;
-
 /// What a slot's number leaves room for, by far.
 const OUTSTANDING_MAX: usize = 1 << 30;
-
-/// The longest value that a request line can announce to memcached. Bytes.
-const VALUE_BYTES_MAX: usize = i32::MAX as usize - 2;
-
-#[cfg(test)]
-mod tests {
-    use super::is_plain;
-
-    #[test]
-    fn a_key_is_plain_if_each_of_its_bytes_is() {
-        for length in 0..20 {
-            for at in 0..length {
-                for byte in 0..=u8::MAX {
-                    for filler in [b'!', b'a', b'~', 0x80, 0xff] {
-                        let mut key = vec![filler; length];
-                        key[at] = byte;
-                        let expected = byte > b' ' && byte != 0x7f;
-                        assert_eq!(is_plain(&key), expected, "{}", key.escape_ascii());
-                    }
-                }
-            }
-        }
-        assert!(is_plain(b""));
-    }
-}

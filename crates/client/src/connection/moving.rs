@@ -17,18 +17,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::options::{ConnectionOptions, Known, Whereabouts};
+use super::shared::Shared;
 use super::stream::Stream;
-use super::{ConnectionOptions, Shared};
-
-/// What is known of where a name leads: addresses to be tried in their order, or why there are none. `None`: nobody
-/// has answered yet.
-pub type Known = Option<Result<Arc<[SocketAddr]>, Arc<str>>>;
-
-/// Tells where a name leads, from now on and whenever that changes.
-pub type Whereabouts = watch::Receiver<Known>;
 
 type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

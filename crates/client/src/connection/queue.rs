@@ -16,7 +16,6 @@
 
 mod arriving;
 mod leaving;
-mod slots;
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -27,11 +26,11 @@ use guira_proto::MetaFlags;
 use guira_proto::reply::{MetaStatus, Reply as Line, ReplyLimits, ReplyParsed, parse};
 use tokio::time::Instant;
 
-use super::Caller;
+use super::options::{Caller, Protocol};
 use super::output::Output;
+use super::slots::{Slots, keep};
 use crate::wire::{OutOfStep, copy, meta, text, verbatim};
-use crate::{Op, Outcome, Protocol, Reply, Request};
-use slots::{Slots, keep};
+use crate::{Op, Outcome, Reply, Request};
 
 #[derive(Debug)]
 pub(crate) struct Queue {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
 
-use super::ConnectionOptions;
+use super::options::ConnectionOptions;
 use crate::login::Login;
 use crate::{Address, Tls};
 

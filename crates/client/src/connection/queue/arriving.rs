@@ -10,9 +10,10 @@
 use std::task::Waker;
 
 use super::{Queue, Repeats};
+use crate::connection::options::Protocol;
 use crate::connection::purse::{Charge, no_room};
 use crate::wire::OutOfStep;
-use crate::{Outcome, Protocol, Reply};
+use crate::{Outcome, Reply};
 
 impl Queue {
     /// Has whoever asked for a value pay for what came of it: `input`, which begins with its header, is not all of its
