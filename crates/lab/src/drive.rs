@@ -8,13 +8,13 @@
 //! Every driver takes any [`Index`]; [`Mix`] is for comparisons of tables under writes.
 
 use crate::baseline::items::{Items, Key};
-use crate::measure::{Work, threads_for};
+use crate::measure::{Work, threads_for, wait};
 use guira_bench::{Rng, mix};
 use guira_index::{Entry as _, Index, Location};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::hint::black_box;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, fence};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Looks up `count` keys of uniformly random numbers from `numbers`, one after the other; returns how many were found.
@@ -33,12 +33,6 @@ pub(crate) fn look_up(
         wait();
     }
     found
-}
-
-/// Until whatever was read has arrived: nothing after this begins before.
-#[inline]
-pub(crate) fn wait() {
-    fence(SeqCst);
 }
 
 /// As [`threads_for`], each thread kept on one of the processors, dealt out in turn: short runs would else be over

@@ -1,4 +1,4 @@
-//! What an experiment is, and the list of all of them.
+//! What an experiment is, and the papers.
 
 use crate::data::Data;
 use crate::{Outcome, Scale};
@@ -95,13 +95,3 @@ pub struct Run<'a> {
     /// Called with the share done, from 0 to 1, and what is being done.
     pub progress: &'a dyn Fn(f64, &str),
 }
-
-/// Every experiment, in the order of the papers.
-pub const EXPERIMENTS: &[&[Experiment]] = &[
-    crate::memc3::EXPERIMENTS,
-    crate::hopscotch::EXPERIMENTS,
-    crate::mercury::EXPERIMENTS,
-    crate::cuckoo_filter::EXPERIMENTS,
-    crate::facebook::EXPERIMENTS,
-    crate::fawn::EXPERIMENTS,
-];

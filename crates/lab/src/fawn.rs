@@ -13,6 +13,7 @@ mod relay;
 mod sizes;
 mod sweep;
 mod balls;
+mod cluster;
 
 use crate::experiment::Experiment;
 
@@ -26,16 +27,3 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     sweep::EXPERIMENT,
     sizes::EXPERIMENT,
 ];
-
-/// The thesis' cluster.
-const SERVERS: usize = 85;
-/// Queries a second that a server takes, in thousands.
-const RATE: f64 = 10.0;
-/// What all servers take, in thousands a second.
-const WHOLE: f64 = RATE * SERVERS as f64;
-
-/// A number of entries or keys.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of things")]
-fn count(number: f64) -> usize {
-    number.ceil() as usize
-}

@@ -7,7 +7,7 @@
 //! the checks can fail.
 //!
 //! ```text
-//! args ─▶ list                    what is declared: experiment
+//! args ─▶ list                    what is declared: experiment, catalogue
 //!      ─▶ run ─▶ select, attempts ─▶ data ─▶ record (ID.json)
 //!                                    data ─▶ outcome ─▶ verdict, plot (ID.svg), page (ID.md)
 //!                                    data ─▶ plants: falsified, it must fail
@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod catalogue;
 mod cuckoo_filter;
 mod facebook;
 mod fawn;
@@ -57,8 +58,9 @@ pub mod measure;
 mod outcome;
 
 pub use args::Args;
+pub use catalogue::EXPERIMENTS;
 pub use data::{Data, Line, Point, Role, ratio};
-pub use experiment::{EXPERIMENTS, Experiment, Paper, Run};
+pub use experiment::{Experiment, Paper, Run};
 pub use outcome::{Axis, Bound, Check, Outcome, Plot, Said, Series, Standing, Table};
 pub use scale::Scale;
 pub use verdict::{Finding, Verdict, finding};

@@ -12,7 +12,7 @@
 
 use std::fs;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -215,6 +215,12 @@ pub fn cpu_ns(work: impl FnOnce() -> u64) -> f64 {
     let begun = thread_cpu();
     let ops = work();
     (thread_cpu() - begun).as_nanos() as f64 / ops as f64
+}
+
+/// Until whatever was read has arrived: nothing after this begins before.
+#[inline]
+pub(crate) fn wait() {
+    fence(Ordering::SeqCst);
 }
 
 /// Processor time that the calling thread has used since it was started.

@@ -13,26 +13,29 @@
 //! y's label
 //! ┌────────────┐
 //! ticks   area │   scale.rs: places of values    marks.rs: lines, markers, bars
-//! └────────────┘
+//! └────────────┘   pen.rs: colours, words, straight lines
 //!   ticks, x's label
 //! ```
 //! Bad at: more than ten series, thousands of points, labels that overlap because their values are close.
 
 mod legend;
 mod marks;
+mod pen;
 mod scale;
 
 use std::fmt::Write;
 
 use crate::outcome::{Axis, Plot};
 use legend::Legend;
-use marks::{Bars, lines};
+use marks::{Bars, Look, lines};
+use pen::{PALETTE, escape, line, text, width_of};
 use scale::{Place, Span};
 
 /// The plot's SVG.
 pub(crate) fn svg(plot: &Plot) -> String {
     let categories = &plot.x.categories;
     let legend = Legend::new(&plot.series, WIDTH - 2.0 * MARGIN);
+    let looks: Vec<Look> = legend.looks().collect();
     let shown: Vec<Vec<(f64, f64)>> =
         plot.series.iter().map(|it| showable(&it.points, plot)).collect();
     let finite = || shown.iter().flatten().filter(|(x, y)| x.is_finite() && y.is_finite());
@@ -68,11 +71,11 @@ pub(crate) fn svg(plot: &Plot) -> String {
             line(&mut body, "axis", (at, bottom), (at, bottom + 5.0));
             text(&mut body, at, bottom + 19.0, "middle", name);
         }
-        lines(&mut body, &legend, &shown, &x, &y);
+        lines(&mut body, &looks, &shown, &x, &y);
         24.0
     } else {
         let bars = Bars { left, right: RIGHT, bottom, categories };
-        bars.draw(&mut body, &legend, &shown, &y);
+        bars.draw(&mut body, &looks, &shown, &y);
         bars.names(&mut body)
     };
     line(&mut body, "axis", (left, bottom), (RIGHT, bottom));
@@ -103,21 +106,6 @@ fn heading(title: &str) -> String {
     format!("<text class=\"title\" x=\"{x}\" y=\"{y}\">{}</text>\n", escape(title))
 }
 
-fn text(body: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
-    let words = escape(words);
-    writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>")
-        .expect("a string takes all");
-}
-
-fn line(body: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
-    let ((x1, y1), (x2, y2)) = (from, to);
-    writeln!(
-        body,
-        "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
-    )
-    .expect("a string takes all");
-}
-
 fn document(body: &str, height: f64, title: &str) -> String {
     let mut style = STYLE.to_owned();
     for (at, (light, _)) in PALETTE.iter().enumerate() {
@@ -137,40 +125,10 @@ fn document(body: &str, height: f64, title: &str) -> String {
     )
 }
 
-fn escape(text: &str) -> String {
-    let shown = text.chars().filter(|c| !c.is_control());
-    shown.fold(String::new(), |mut escaped, c| {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-        escaped
-    })
-}
-
-/// About how wide `text` is in letters of that size: what a common sans-serif needs, a little generous.
-fn width_of(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.56
-}
-
 const WIDTH: f64 = 760.0;
 const AREA_HEIGHT: f64 = 300.0;
 const MARGIN: f64 = 16.0;
 const RIGHT: f64 = WIDTH - MARGIN - 12.0;
-
-/// Okabe and Ito's colours without yellow, which white swallows: on white, and on near-black.
-const PALETTE: [(&str, &str); 7] = [
-    ("#0072b2", "#4da6e0"),
-    ("#d55e00", "#f0803c"),
-    ("#009e73", "#2fc79b"),
-    ("#b0508c", "#dd8fbd"),
-    ("#e69f00", "#f0b840"),
-    ("#3fa0d8", "#8fd0f5"),
-    ("#4d4d4d", "#c0c0c0"),
-];
 
 const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#24292f}

@@ -233,7 +233,7 @@ is where the paper has it. *Weaker*: the effect shows, and is smaller. *Contradi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::EXPERIMENTS;
+    use crate::catalogue::EXPERIMENTS;
     use crate::planted::{ENDS, HOLDS};
     use crate::record::tests::record;
 

@@ -4,8 +4,8 @@
 //! place and stores its location, as a cache does when it replaces an item; no key enters or leaves.
 
 use crate::baseline::items::{Items, Key};
-use crate::drive::{threads_apart, wait};
-use crate::measure::Work;
+use crate::drive::threads_apart;
+use crate::measure::{Work, wait};
 use guira_bench::{Rng, Zipf, mix};
 use guira_index::{Entry as _, Index, Location};
 use std::hint::black_box;

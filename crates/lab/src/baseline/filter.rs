@@ -19,7 +19,7 @@ mod d_left;
 mod quotient;
 mod packed;
 
-use crate::drive::wait;
+use crate::measure::wait;
 pub(crate) use blocked::Blocked;
 pub(crate) use bloom::Bloom;
 pub(crate) use counting::Counting;

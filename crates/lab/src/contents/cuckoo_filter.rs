@@ -1,7 +1,7 @@
 //! The cuckoo filter's tables and figures: chapter 4 of Fan's thesis. What claims no figure of its own is listed by what it
 //! shows, since its number could not be checked.
 
-use super::{Entry, has, lacks};
+use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::CuckooFilter;
 
 /// In the order of the thesis.

@@ -1,6 +1,6 @@
 //! The tables, figures and stated results of Scaling Memcache at Facebook.
 
-use super::{Entry, has, lacks};
+use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::Facebook;
 
 /// In the order of the paper.

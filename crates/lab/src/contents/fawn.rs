@@ -1,6 +1,6 @@
 //! The tables and figures of chapter 2 of Fan's thesis, and of chapter 5 what concerns key-value stores on flash.
 
-use super::{Entry, has, lacks};
+use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::Fawn;
 
 /// In the order of the thesis.

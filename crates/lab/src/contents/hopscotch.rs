@@ -1,6 +1,6 @@
 //! Tables and figures of the paper on hopscotch hashing in memcached.
 
-use super::{Entry, has, lacks};
+use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::Hopscotch;
 
 pub(super) const ENTRIES: &[Entry] = &[

@@ -1,6 +1,6 @@
 //! Tables and figures of MemC3.
 
-use super::{Entry, has, lacks};
+use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::MemC3;
 
 pub(super) const ENTRIES: &[Entry] = &[

@@ -1,6 +1,6 @@
 //! Tables and figures of Mercury.
 
-use super::{Entry, has, lacks};
+use super::entry::{Entry, has, lacks};
 use crate::experiment::Paper::Mercury;
 
 pub(super) const ENTRIES: &[Entry] = &[

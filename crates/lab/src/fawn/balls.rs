@@ -1,5 +1,6 @@
 //! Balls into bins: how full the fullest is.
 
+use super::cluster::RATE;
 use guira_bench::{Rng, mix};
 
 /// The bins of one trial, each with its balls.
@@ -49,5 +50,5 @@ impl Fullest {
 /// Queries a second that all servers and the cache take together, in thousands, on the mean of the trials: each of
 /// `keys` keys is asked equally often, until the fullest server has all that it can take.
 pub(crate) fn throughput(fullest: &Fullest, keys: usize) -> f64 {
-    fullest.mean_of(|balls| super::RATE * keys as f64 / balls)
+    fullest.mean_of(|balls| RATE * keys as f64 / balls)
 }

@@ -1,7 +1,7 @@
 //! Figure 2.5: the bound on the fullest server's load against the cache's size, and against k.
 
 use super::balls::Fullest;
-use super::count;
+use super::cluster::count;
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, most, series, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};

@@ -6,7 +6,8 @@
 //!
 //! The adversary asks without a cache one key, and against the cache as many keys as are worst by eq. 2.10, equally often.
 
-use super::{count, relay};
+use super::cluster::count;
+use super::relay;
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, drawn, least, table};
 use crate::live::{Answer, Client, Router, pause, store};

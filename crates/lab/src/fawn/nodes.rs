@@ -1,7 +1,7 @@
 //! Figures 2.7 and 2.8: what 85 servers do without a cache when an adversary asks for x keys.
 
 use super::balls::{Fullest, throughput, thrown};
-use super::{RATE, SERVERS, WHOLE};
+use super::cluster::{RATE, SERVERS, WHOLE};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};

@@ -1,7 +1,7 @@
 //! Figure 2.10: the worst throughput of 85 servers against the size of the cache before them.
 
 use super::balls::{Fullest, throughput};
-use super::{SERVERS, WHOLE, count};
+use super::cluster::{SERVERS, WHOLE, count};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};

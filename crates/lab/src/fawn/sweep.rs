@@ -1,7 +1,7 @@
 //! Figure 2.9: what 85 servers behind a cache of 3000 entries do, whatever number of keys the adversary asks.
 
 use super::balls::{Fullest, throughput};
-use super::{SERVERS, WHOLE};
+use super::cluster::{SERVERS, WHOLE};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, series, table};
 use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::marks::{Look, marker};
-use super::{escape, width_of};
+use super::pen::{escape, width_of};
 use crate::outcome::Series;
 
 /// The series' names, each with its look.

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use super::legend::Legend;
+use super::pen::{PALETTE, escape, text, width_of};
 use super::scale::Place;
-use super::{PALETTE, escape, text, width_of};
 use crate::number::{label, three_digits, two_digits};
 
 /// How a series looks: colour and marker by number, hollow and dashed if it is the paper's.
@@ -22,15 +21,15 @@ impl Look {
     }
 }
 
-/// Draws each of `series` as a line with markers.
+/// Draws each of `series` as a line with markers, each with its look.
 pub(super) fn lines(
     body: &mut String,
-    legend: &Legend,
+    looks: &[Look],
     series: &[Vec<(f64, f64)>],
     x: &Place,
     y: &Place,
 ) {
-    for (look, points) in legend.looks().zip(series) {
+    for (&look, points) in looks.iter().zip(series) {
         let placed: Vec<_> = points.iter().map(|p| (x.at(p.0), y.at(p.1))).collect();
         let mut path = String::new();
         let mut pen = 'M';
@@ -80,7 +79,7 @@ impl Bars<'_> {
     pub(super) fn draw(
         &self,
         body: &mut String,
-        legend: &Legend,
+        looks: &[Look],
         series: &[Vec<(f64, f64)>],
         y: &Place,
     ) {
@@ -88,9 +87,9 @@ impl Bars<'_> {
         let wide = (group * 0.8 / series.len().max(1) as f64).min(64.0);
         for (nth, _) in self.categories.iter().enumerate() {
             let is_here = |p: &&(f64, f64)| p.0 == nth as f64 && p.1.is_finite();
-            let all = legend.looks().zip(series);
+            let all = looks.iter().zip(series);
             let bars: Vec<(Look, f64)> = all
-                .filter_map(|(look, points)| Some((look, points.iter().find(is_here)?.1)))
+                .filter_map(|(look, points)| Some((*look, points.iter().find(is_here)?.1)))
                 .collect();
             let middle = self.left + group * (nth as f64 + 0.5);
             let begin = middle - wide * bars.len() as f64 / 2.0;

@@ -5,34 +5,9 @@
 //! of them are fetched together; the first to find a free slot wins. All walks together may look at 500 keys. Next to
 //! it, for comparison, the breadth-first search of Li et al. (2014), which finds the shortest path.
 
-use super::{Probe, SLOTS, SingleWriter, Slot, Writer};
-use guira_bench::Rng;
+use super::bucket::SLOTS;
+use super::table::{Paths, Probe, Search, SingleWriter, Slot, Writer};
 use guira_index::{Items, prefetch};
-
-/// How room is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paths {
-    /// So many random walks in parallel.
-    Parallel(usize),
-    /// Breadth-first.
-    BreadthFirst,
-}
-
-/// What a search needs, kept from one to the next.
-pub(super) struct Search {
-    random: Rng,
-    /// By walk, the slots whose keys would move.
-    walks: Vec<Vec<Slot>>,
-    /// Buckets seen breadth-first: which, and the slot of an earlier one from which its key came.
-    seen: Vec<(u32, Option<(usize, usize)>)>,
-    path: Vec<Slot>,
-}
-
-impl Default for Search {
-    fn default() -> Self {
-        Self { random: Rng::new(1), walks: Vec::new(), seen: Vec::new(), path: Vec::new() }
-    }
-}
 
 impl SingleWriter {
     /// A free slot in one of the key's buckets, made by moves if need be.

@@ -1,7 +1,9 @@
 //! What a writer does in the middle of a lookup, at an instant of the test's choice: the reader's own question.
 
+use super::table::Slot;
 use super::*;
 use guira_bench::mix;
+use guira_index::{Entry as _, Hash, Index as _, Items, Location};
 use std::cell::Cell;
 
 /// Keys are their own locations.

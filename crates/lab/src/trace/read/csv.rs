@@ -5,7 +5,7 @@
 use std::io::BufRead;
 use std::str::FromStr;
 
-use super::{Lines, decimal, saturated, shown};
+use super::lines::{Lines, decimal, saturated, shown};
 use crate::trace::request::{Op, Place, ReadError, Request};
 
 /// What stands in which column.

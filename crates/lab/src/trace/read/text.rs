@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use super::{Lines, RUN_MAX, decimal, saturated};
+use super::lines::{Lines, RUN_MAX, decimal, saturated};
 use crate::trace::request::{Place, ReadError, Request};
 
 /// ARC's: a record is a run of blocks of 512 bytes; each block is a request, as in the literature.

@@ -1,0 +1,14 @@
+//! The list of all experiments.
+
+use crate::experiment::Experiment;
+use crate::{cuckoo_filter, facebook, fawn, hopscotch, memc3, mercury};
+
+/// Every experiment, in the order of the papers.
+pub const EXPERIMENTS: &[&[Experiment]] = &[
+    memc3::EXPERIMENTS,
+    hopscotch::EXPERIMENTS,
+    mercury::EXPERIMENTS,
+    cuckoo_filter::EXPERIMENTS,
+    facebook::EXPERIMENTS,
+    fawn::EXPERIMENTS,
+];

@@ -1,0 +1,38 @@
+//! A line of a paper's contents, with an experiment or without.
+
+use crate::experiment::Paper;
+
+/// A table, figure or stated result of a paper.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Of which paper.
+    pub(crate) paper: Paper,
+    /// "table 2", "figure 5a", "§3.2.1".
+    pub(crate) place: &'static str,
+    /// What it shows.
+    pub(crate) what: &'static str,
+    /// The id of the experiment that has it; several entries may share one.
+    pub(crate) experiment: Option<&'static str>,
+    /// Why no experiment has it.
+    pub(crate) missing: &'static str,
+}
+
+/// An entry with an experiment.
+pub(super) const fn has(
+    paper: Paper,
+    place: &'static str,
+    what: &'static str,
+    id: &'static str,
+) -> Entry {
+    Entry { paper, place, what, experiment: Some(id), missing: "" }
+}
+
+/// An entry without one.
+pub(super) const fn lacks(
+    paper: Paper,
+    place: &'static str,
+    what: &'static str,
+    missing: &'static str,
+) -> Entry {
+    Entry { paper, place, what, experiment: None, missing }
+}
