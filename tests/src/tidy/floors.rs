@@ -45,7 +45,7 @@ pub fn check_floors(krate: &str, root: &str, files: &[(String, String)]) -> Vec<
     let parsed = modules::parse(root, files);
     let mut judge = Judge { krate, of: &parsed, found: BTreeMap::new() };
     for (place, what) in &parsed.refused {
-        judge.complain(format!("{what} in {place}"), place.clone());
+        judge.complain(&format!("{what} in {place}"), place.clone());
     }
     judge.arrows();
     judge.impls();
@@ -59,7 +59,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn complain(&mut self, name: String, place: String) {
+    fn complain(&mut self, name: &str, place: String) {
         self.found.entry(format!("{}: {name}", self.krate)).or_insert(place);
     }
 
@@ -78,7 +78,7 @@ impl Judge<'_> {
             if self.of.rank_below(above, to) < self.of.rank_below(above, from) {
                 let names = (self.of.path(from), self.of.path(to));
                 self.complain(
-                    format!("{} uses {}", names.0, names.1),
+                    &format!("{} uses {}", names.0, names.1),
                     format!("{}: `{}` is declared above", arrow.place, arrow.text),
                 );
             }
@@ -86,7 +86,7 @@ impl Judge<'_> {
         for (module, roof) in &roofs {
             if let Some(base) = bases.get(module) {
                 self.complain(
-                    format!("{} is a roof and a base", self.of.path(*module)),
+                    &format!("{} is a roof and a base", self.of.path(*module)),
                     format!("{}: `{}`; {}: `{}`", roof.place, roof.text, base.place, base.text),
                 );
             }
@@ -110,7 +110,7 @@ impl Judge<'_> {
         for ((name, home), (modules, place)) in far {
             for module in modules {
                 self.complain(
-                    format!("impl {name} in {}", self.of.path(module)),
+                    &format!("impl {name} in {}", self.of.path(module)),
                     format!("{place}: its home is {}", self.of.path(home)),
                 );
             }
