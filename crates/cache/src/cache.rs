@@ -3,6 +3,7 @@
 use crate::cas::Stripes;
 use crate::classes::Class;
 use crate::config::{Config, ConfigError};
+use crate::counters::{Registry, Totals};
 use crate::flush::Flush;
 use crate::handle::{Handle, Orphans};
 use crate::histogram::Distribution;
@@ -15,7 +16,6 @@ use crate::persist::{self, Start};
 use crate::policy::Eviction;
 use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
-use crate::stats::{Registry, Totals};
 use crate::transient::{Transient, Transients};
 use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};

@@ -16,6 +16,7 @@ use crate::item::{Header, ItemRef};
 use crate::policy::{Eviction, Victim};
 use crate::s3clock::Shares;
 use crate::slab::{ClassState, Slab};
+use crate::time::Now;
 use guira_index::Location;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -53,20 +54,6 @@ impl Hand {
     }
 }
 
-/// What decides whether an item is dead, whatever its bit says.
-#[derive(Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) now: u32,
-    pub(crate) generation: u32,
-}
-
-impl Moment {
-    /// Whether no get would return the item any more.
-    pub(crate) fn is_past(self, item: &ItemRef<'_>) -> bool {
-        item.header().generation() != self.generation || item.is_expired(self.now)
-    }
-}
-
 impl Slab {
     /// Up to `want` items of `class` to evict, added to `victims`; how many passed their probation meanwhile. The caller
     /// is online, and unlinks each by its location: it may be gone already, or come up twice.
@@ -74,7 +61,7 @@ impl Slab {
         &self,
         class: Class,
         want: usize,
-        (moment, shares): (Moment, Shares),
+        (moment, shares): (Now, Shares),
         victims: &mut Vec<Victim>,
     ) -> usize {
         let mut state = self.lock(class);
@@ -104,7 +91,7 @@ impl Slab {
         state: &mut ClassState,
         class: Class,
         wanted: usize,
-        moment: Moment,
+        moment: Now,
         victims: &mut Vec<Victim>,
     ) {
         let round = state.pages.len() * self.slots(class) as usize;
@@ -114,11 +101,11 @@ impl Slab {
             examined += 1;
             let Some(item) = self.item_of(chunk) else { continue };
             let header = item.header();
-            if header.hits() > 0 && !moment.is_past(&item) && examined < PATIENCE {
+            if header.hits() > 0 && !item.is_past(moment) && examined < PATIENCE {
                 item.mark(header.with_hits(0));
                 continue;
             }
-            state.note_victim(item.idle_s(moment.now), moment.is_past(&item));
+            state.note_victim(item.idle_s(moment.second), item.is_past(moment));
             victims.push(Victim { at: item.location(), failed: false });
         }
     }

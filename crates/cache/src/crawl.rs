@@ -13,11 +13,11 @@
 
 use crate::cache::Cache;
 use crate::classes::Class;
+use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::{Header, ItemRef};
 use crate::mover::Still;
 use crate::slab::Slab;
-use crate::stats::ClassCounter;
 use guira_index::{AnyIndex, Index};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Acquire;
@@ -84,7 +84,7 @@ impl<I: Index> Handle<'_, I> {
         let moment = self.moment(now);
         let items = walk.0.next(&self.cache.slab);
         let is_over = items.is_none();
-        items.iter().flatten().filter(|item| !moment.is_past(item)).for_each(see);
+        items.iter().flatten().filter(|item| !item.is_past(moment)).for_each(see);
         !is_over
     }
 }
@@ -97,7 +97,7 @@ impl<I: Index> Crawl<'_, I> {
         let slab = &self.handle.cache.slab;
         let Some(items) = self.place.next(slab) else { return Crawled::END };
         for item in &items {
-            if !moment.is_past(item) {
+            if !item.is_past(moment) {
                 let unique = self.handle.cas_unique(&self.handle.key(item.key()));
                 see(item, self.handle.cas_of(item, unique));
             }
@@ -118,7 +118,7 @@ impl<I: Index> Crawl<'_, I> {
             self.seen = 0;
         }
         let count = |counter, n: usize| self.handle.counts.add_class(counter, class, n as u64);
-        for item in items.iter().filter(|item| moment.is_past(item)) {
+        for item in items.iter().filter(|item| item.is_past(moment)) {
             if self.handle.unlink(item, self.handle.key(item.key()).hash) {
                 count(ClassCounter::CrawlerReclaimed, 1);
                 if item.is_expired(now) && !item.was_fetched() {

@@ -8,6 +8,7 @@
 //! the class that has the most.
 
 use crate::classes::Class;
+use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{CLASS, Guard};
@@ -15,7 +16,6 @@ use crate::policy::{Eviction, Order, Victim};
 use crate::ring::Places;
 use crate::s3clock::{Probationers, Shares};
 use crate::slab::{Allocated, ClassState, Owned};
-use crate::stats::ClassCounter;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
 
@@ -87,7 +87,7 @@ impl<I: Index> Handle<'_, I> {
         let mut failed = [Hash(0); BATCH];
         let mut failures = 0;
         for (Victim { failed: has_failed, .. }, item, key) in &items {
-            let dead = moment.is_past(item);
+            let dead = item.is_past(moment);
             if self.unlink(item, key.hash) {
                 self.count_eviction(item, dead, now);
                 evicted = true;

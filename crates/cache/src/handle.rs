@@ -7,11 +7,11 @@
 
 use crate::cache::Shared;
 use crate::classes::Class;
-use crate::clock::Moment;
+use crate::counters::{ClassCounter, Counter, Counts};
 use crate::item::{Header, ItemRef};
 use crate::locks::{LEAF, Lock};
 use crate::notes::Notes;
-use crate::stats::{ClassCounter, Counter, Counts};
+use crate::time::Now;
 use crate::tune::Sample;
 use crate::{Cache, Totals};
 use guira_index::{AnyIndex, Hash, Index, Location};
@@ -203,8 +203,8 @@ impl<'c, I: Index> Handle<'c, I> {
         self.cache.totals()
     }
 
-    pub(crate) fn moment(&self, now: u32) -> Moment {
-        Moment { now, generation: self.cache.flush.generation() }
+    pub(crate) fn moment(&self, now: u32) -> Now {
+        Now { second: now, generation: self.cache.flush.generation() }
     }
 
     /// Hands an item that the caller has just unlinked to reclamation. `header` is its header from before it was marked

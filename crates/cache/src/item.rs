@@ -24,6 +24,7 @@
 //!    it clear may look at the item until its turn ends.
 
 use crate::slab::Slab;
+use crate::time::Now;
 use crate::unpublished::Fields;
 use guira_index::Location;
 use std::fmt;
@@ -166,6 +167,11 @@ impl<'h> ItemRef<'h> {
     pub fn is_expired(&self, now: u32) -> bool {
         let exptime = self.exptime();
         exptime != 0 && exptime <= now
+    }
+
+    /// Whether no get would return the item any more: it is past its time, or was there before a flush.
+    pub(crate) fn is_past(&self, now: Now) -> bool {
+        self.header.generation() != now.generation || self.is_expired(now.second)
     }
 
     /// Whether the item was marked stale (`md … I`) and not refreshed since.

@@ -20,10 +20,10 @@
 //! Bad at: a key whose token is voided before it was used has no new one until the interval is over. Its readers
 //! wait, then go to the database; that is the paper's choice against deletes that come faster than values.
 
+use crate::counters::Counter;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
 use crate::reader::Miss;
-use crate::stats::Counter;
 use crate::unpublished::Unpublished;
 use crate::writer::{Mode, NoRoom, Store, Stored};
 use guira_index::Index;

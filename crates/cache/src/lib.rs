@@ -58,16 +58,18 @@ mod slab;
 mod arena;
 mod clock;
 mod policy;
-mod stats;
+mod counters;
 mod histogram;
 mod item;
 mod classes;
 mod locks;
+mod time;
 
 pub use arena::release_code;
 pub use balance::Automove;
 pub use cache::Cache;
 pub use config::{Config, ConfigError, Slabs};
+pub use counters::{ClassCounter, Counter, Totals};
 pub use crawl::{Crawl, Crawled, Walk};
 pub use flush::{FlushAsked, Sweeper};
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
@@ -81,16 +83,10 @@ pub use persist::{Found, Kept, MemoryFile};
 pub use policy::{Eviction, UnknownEviction};
 pub use reader::Miss;
 pub use slab::ClassStats;
-pub use stats::{ClassCounter, Counter, Totals};
+pub use time::{EXPIRED, START_S};
 pub use transient::Transients;
 pub use tune::Tuned;
 pub use unpublished::Unpublished;
 pub use writer::{
     Arithmetic, Compare, Counted, Deleted, Invalidate, Mode, NoRoom, Store, Stored, Touched,
 };
-
-/// The second at which a cache's clock starts. Small values stay free for "never" and "long ago".
-pub const START_S: u32 = 2;
-
-/// An expiry that lies in the past of every `now`: the item is stored, and never returned.
-pub const EXPIRED: u32 = 1;

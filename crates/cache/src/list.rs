@@ -8,10 +8,11 @@
 //!    that leaves the class has no links.
 //! 2. The hand, if it stands anywhere, stands at a linked chunk.
 
-use crate::clock::{Moment, PATIENCE};
+use crate::clock::PATIENCE;
 use crate::item::ItemRef;
 use crate::policy::{Eviction, Order, Victim};
 use crate::slab::{ClassState, Slab};
+use crate::time::Now;
 use guira_index::Location;
 use std::collections::HashMap;
 
@@ -130,7 +131,7 @@ impl Slab {
         state: &mut ClassState,
         eviction: Eviction,
         wanted: usize,
-        moment: Moment,
+        moment: Now,
         victims: &mut Vec<Victim>,
     ) {
         let mut examined = 0;
@@ -145,14 +146,14 @@ impl Slab {
                 continue;
             };
             let header = item.header();
-            if header.hits() > 0 && !moment.is_past(&item) && examined < PATIENCE {
+            if header.hits() > 0 && !item.is_past(moment) && examined < PATIENCE {
                 item.mark(header.with_hits(0));
                 list.hand = next;
                 continue;
             }
             list.hand = next;
             list.unlink(self, at);
-            state.note_victim(item.idle_s(moment.now), moment.is_past(&item));
+            state.note_victim(item.idle_s(moment.second), item.is_past(moment));
             victims.push(Victim { at: item.location(), failed: false });
         }
     }

@@ -254,7 +254,7 @@ impl<I: Index> Handle<'_, I> {
         let moment = self.moment(now);
         for item in slab.items_in(class, moving.page, moving.slot..end, true) {
             let key = self.key(item.key());
-            if moment.is_past(&item) {
+            if item.is_past(moment) {
                 self.unlink(&item, key.hash);
                 continue;
             }

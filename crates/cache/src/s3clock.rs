@@ -17,11 +17,12 @@
 //! at: nothing that its parameters, which `tune.rs` chooses, could not mend.
 
 use crate::classes::Class;
-use crate::clock::{Moment, PATIENCE};
+use crate::clock::PATIENCE;
 use crate::item::ItemRef;
 use crate::policy::{Order, Victim};
 use crate::ring::{BLOCK, Places, Ring};
 use crate::slab::{ClassState, Slab};
+use crate::time::Now;
 use guira_index::{Hash, Location};
 use guira_policy::{Ghost, Tuning};
 
@@ -106,7 +107,7 @@ impl Slab {
         state: &mut ClassState,
         class: Class,
         wanted: usize,
-        (moment, shares): (Moment, Shares),
+        (moment, shares): (Now, Shares),
         victims: &mut Vec<Victim>,
     ) -> usize {
         let target = usize::try_from(shares.tuning.target(state.used as u64)).unwrap_or(usize::MAX);
@@ -118,10 +119,10 @@ impl Slab {
             let is_due = on_probation >= target || on_probation >= state.used;
             if is_due && let Some(item) = self.oldest_on_probation(state, class) {
                 on_probation = on_probation.saturating_sub(1);
-                let is_past = moment.is_past(&item);
+                let is_past = item.is_past(moment);
                 let passes = item.header().hits() >= u32::from(shares.tuning.promote);
                 if is_past || !passes {
-                    state.note_victim(item.idle_s(moment.now), is_past);
+                    state.note_victim(item.idle_s(moment.second), is_past);
                     victims.push(Victim { at: item.location(), failed: !is_past });
                 } else if item.try_mark(item.header().with_probation(false).with_hits(0)) {
                     promoted += 1;
@@ -138,11 +139,11 @@ impl Slab {
             if header.is_on_probation() && self.class_of(item.location()) == class {
                 continue;
             }
-            if header.hits() > 0 && !moment.is_past(&item) && examined < PATIENCE {
+            if header.hits() > 0 && !item.is_past(moment) && examined < PATIENCE {
                 item.mark(header.with_hits(header.hits() - 1));
                 continue;
             }
-            state.note_victim(item.idle_s(moment.now), moment.is_past(&item));
+            state.note_victim(item.idle_s(moment.second), item.is_past(moment));
             victims.push(Victim { at: item.location(), failed: false });
         }
         promoted

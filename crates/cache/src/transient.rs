@@ -18,13 +18,13 @@
 //! A store of a short-lived item: 4 bytes, and a lock at the end of the turn. Other stores: one comparison. Bad at: a
 //! key that is overwritten again and again before it expires, which leaves an entry each time.
 
-use crate::clock::Moment;
+use crate::counters::ClassCounter;
 use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{LEAF, Lock};
 use crate::slab::Slab;
-use crate::stats::ClassCounter;
+use crate::time::Now;
 use guira_index::{Index, Location};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -170,11 +170,11 @@ impl<I: Index> Sweeper<'_, I> {
 
 impl Slab {
     /// The item published at a location that was an item's once, if it is past its time. The caller is online.
-    fn past_item(&self, at: Location, moment: Moment) -> Option<ItemRef<'_>> {
+    fn past_item(&self, at: Location, moment: Now) -> Option<ItemRef<'_>> {
         let class = self.class_of(at);
         let _state = self.lock(class);
         let item = self.is_of(class, at).then(|| self.item_of(at)).flatten()?;
-        moment.is_past(&item).then_some(item)
+        item.is_past(moment).then_some(item)
     }
 }
 

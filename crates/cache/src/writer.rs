@@ -5,9 +5,9 @@
 //! Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
 //! was replaced before the swap.
 
+use crate::counters::{ClassCounter, Counter};
 use crate::handle::{Handle, Key};
 use crate::item::{EXPTIME_MAX, Header, ItemRef};
-use crate::stats::{ClassCounter, Counter};
 use crate::tune::Sampled;
 use crate::unpublished::{Fields, Unpublished};
 use guira_index::{Entry, Index};
@@ -292,7 +292,7 @@ impl<I: Index> Handle<'_, I> {
             self.cache.find_place(key.hash, is_key)
         };
         let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(slab, at));
-        let live = old.filter(|item| !moment.is_past(item));
+        let live = old.filter(|item| !item.is_past(moment));
         let life = match (decide(live.as_ref()), &entry) {
             (Decision::Put(life), Some(_)) => life,
             (Decision::Refuse(refusal), _) => {
@@ -435,7 +435,7 @@ impl<I: Index> Handle<'_, I> {
             return Err(Deleted::NotFound);
         };
         let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
-        let live = !self.moment(now).is_past(&item);
+        let live = !item.is_past(self.moment(now));
         if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
             return Err(Deleted::Exists);
         }

@@ -16,11 +16,11 @@ use super::head::Head;
 use super::{Found, Kept};
 use crate::cache::Cache;
 use crate::classes::Class;
-use crate::clock::Moment;
+use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
 use crate::slab::Slab;
-use crate::stats::ClassCounter;
+use crate::time::Now;
 use guira_index::{Entry, Hash, Index, Location};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -124,9 +124,9 @@ impl<I: Index> Taking<'_, '_, I> {
         if !header.is_published() {
             return None;
         }
-        let moment = Moment { now: start.now, generation: cache.flush.generation() };
+        let moment = Now { second: start.now, generation: cache.flush.generation() };
         let item = whole_item(slab, at, header);
-        let Some(item) = item.filter(|item| !moment.is_past(item)) else {
+        let Some(item) = item.filter(|item| !item.is_past(moment)) else {
             word.store(0, Relaxed);
             *if item.is_some() { &mut self.kept.dead } else { &mut self.kept.dropped } += 1;
             return None;

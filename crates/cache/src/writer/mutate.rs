@@ -143,7 +143,7 @@ impl<I: Index> Handle<'_, I> {
             return Deleted::NotFound;
         };
         let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
-        if self.moment(now).is_past(&item) {
+        if item.is_past(self.moment(now)) {
             return Deleted::NotFound;
         }
         if what.compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
