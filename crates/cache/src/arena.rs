@@ -21,7 +21,6 @@
 //! # Costs
 //! Nothing is resident before it is touched. An access is one add and one compare.
 
-use crate::persist;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -51,7 +50,7 @@ impl Arena {
     /// Reserves `bytes` (rounded up to a huge page).
     pub(crate) fn new(bytes: usize, lock: bool, preallocate: bool) -> io::Result<Arena> {
         let bytes = bytes.next_multiple_of(HUGE);
-        let (base, mapping) = mapping::map(bytes)?;
+        let (base, mapping) = mapping::map(bytes, HUGE)?;
         if lock || preallocate {
             mapping::populate(base, bytes, lock)?;
         }
@@ -66,7 +65,7 @@ impl Arena {
             file.set_len(whole as u64)?;
         }
         mapping::back(&file, 0, if lock || full { whole } else { HEAD_BYTES })?;
-        let (start, mapping) = mapping::map_file(&file, whole)?;
+        let (start, mapping) = mapping::map_file(&file, whole, HUGE)?;
         if lock || full {
             mapping::populate(start, whole, lock)?;
         }
@@ -100,15 +99,15 @@ impl Arena {
         mapping::back(file, HEAD_BYTES + at, len)
     }
 
-    /// Makes the file, in which nothing is in use, one of zeroes.
+    /// Makes the file, in which nothing is in use, one of zeroes. `begin` then writes what tells whose file it is,
+    /// before the file grows: a crash in between leaves no file that is nobody's.
     ///
     /// # Errors
     /// The file system refuses, or has no memory for the head.
-    pub(crate) fn clear(&self) -> io::Result<()> {
+    pub(crate) fn clear(&self, begin: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // Never without its magic, or a crash in between would leave a file that is nobody's.
         file.set_len(0)?;
-        persist::file::begin(file)?;
+        begin(file)?;
         file.set_len(((self.head_words + self.words) * 4) as u64)?;
         mapping::back(file, 0, HEAD_BYTES)
     }
@@ -270,7 +269,6 @@ impl Mapped<'_> {
 /// The system's mapping: reserved, not committed, so that a large limit costs nothing until used.
 #[cfg(not(miri))]
 mod mapping {
-    use super::HUGE;
     use rustix::fs::{FallocateFlags, fallocate};
     use rustix::io::retry_on_intr;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap, mmap_anonymous, munmap};
@@ -284,23 +282,28 @@ mod mapping {
         bytes: usize,
     }
 
-    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
-        let whole = bytes.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
+    /// Zeroes at an address that is a multiple of `align`.
+    pub(super) fn map(bytes: usize, align: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+        let whole = bytes.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), whole, prot, flags) }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let shift = start.as_ptr().align_offset(HUGE);
-        // SAFETY: `shift` < HUGE and the mapping is `bytes` + HUGE long.
+        let shift = start.as_ptr().align_offset(align);
+        // SAFETY: `shift` < `align` and the mapping is `bytes` + `align` long.
         let base = unsafe { start.add(shift) };
         // SAFETY: the range was just mapped. Refusal only costs speed, so it is not an error.
         let _ = unsafe { madvise(base.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         Ok((base, Mapping { start, bytes: whole }))
     }
 
-    pub(super) fn map_file(file: &File, bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
-        let (base, mapping) = map(bytes)?;
+    pub(super) fn map_file(
+        file: &File,
+        bytes: usize,
+        align: usize,
+    ) -> io::Result<(NonNull<u8>, Mapping)> {
+        let (base, mapping) = map(bytes, align)?;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: the range was just mapped for us and nobody refers into it: the file takes its place.
@@ -375,7 +378,7 @@ mod mapping {
         layout: Layout,
     }
 
-    pub(super) fn map(bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+    pub(super) fn map(bytes: usize, _align: usize) -> io::Result<(NonNull<u8>, Mapping)> {
         let layout = Layout::from_size_align(bytes, 64).map_err(io::Error::other)?;
         // SAFETY: the layout is not empty: a cache has at least one page.
         let start = unsafe { alloc_zeroed(layout) };
@@ -389,7 +392,11 @@ mod mapping {
 
     pub(super) fn release(_start: NonNull<u8>, _len: usize) {}
 
-    pub(super) fn map_file(_file: &File, _bytes: usize) -> io::Result<(NonNull<u8>, Mapping)> {
+    pub(super) fn map_file(
+        _file: &File,
+        _bytes: usize,
+        _align: usize,
+    ) -> io::Result<(NonNull<u8>, Mapping)> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

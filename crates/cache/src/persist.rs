@@ -171,7 +171,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
             }
         }
         Err(found) => {
-            slab.arena.clear().map_err(refuse)?;
+            slab.arena.clear(file::begin).map_err(refuse)?;
             Start { found, ..Start::default() }
         }
     };
