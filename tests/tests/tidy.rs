@@ -296,13 +296,13 @@ fn a_long_function_is_seen_and_comments_do_not_count() {
 fn unsafe_out_of_place_or_without_a_reason_is_seen() {
     let text = |above: &str| format!("//! Head.\n\nfn a() {{\n{above}    unsafe {{ b() }}\n}}\n");
     let good = text("    // SAFETY: invariant 2 keeps the chunk mapped.\n");
-    assert!(check_rust("crates/cache/src/arena.rs", &good).is_empty());
+    assert!(check_rust("crates/cache/src/memory/arena.rs", &good).is_empty());
     assert_eq!(check_rust("crates/cache/src/reader.rs", &good).len(), 1);
     for bad in ["", "    // SAFETY: safe.\n", "    // It is safe because it is.\n"] {
-        assert_eq!(check_rust("crates/cache/src/arena.rs", &text(bad)).len(), 1, "{bad:?}");
+        assert_eq!(check_rust("crates/cache/src/memory/arena.rs", &text(bad)).len(), 1, "{bad:?}");
     }
     let two_lines = text("    // SAFETY: invariant 2\n    // keeps it.\n");
-    assert!(check_rust("crates/cache/src/arena.rs", &two_lines).is_empty());
+    assert!(check_rust("crates/cache/src/memory/arena.rs", &two_lines).is_empty());
     let only_named =
         "//! Head.\n#![forbid(unsafe_code)]\nconst A: &str = \"unsafe { }\"; // unsafe\n";
     assert!(check_rust("a.rs", only_named).is_empty());

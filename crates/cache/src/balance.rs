@@ -21,8 +21,8 @@
 //! is too little for a fair sample.
 
 use crate::cache::Cache;
-use crate::classes::Class;
 use crate::item::IDLE_MAX_S;
+use crate::memory::Class;
 use crate::policy::Order;
 use crate::slab::{ClassState, Slab};
 use guira_index::Index;

@@ -1,7 +1,6 @@
 //! The cache itself: what all threads share, and how a thread gets its handle.
 
 use crate::cas::Stripes;
-use crate::classes::Class;
 use crate::config::{Config, ConfigError};
 use crate::counters::{Registry, Totals};
 use crate::flush::Flush;
@@ -11,10 +10,10 @@ use crate::holdoff::HoldOff;
 use crate::item::ItemRef;
 use crate::lease::Leases;
 use crate::locks::{Lock, SLOTS};
+use crate::memory::{Class, Epochs};
 use crate::mover::Mover;
 use crate::persist::{self, Start};
 use crate::policy::Eviction;
-use crate::reclaim::Epochs;
 use crate::slab::{ClassStats, Slab};
 use crate::transient::{Transient, Transients};
 use crate::tune::{Tune, Tuned};
@@ -55,7 +54,7 @@ pub struct Cache<I: Index = AnyIndex> {
 impl Cache {
     /// A cache over the index that `config` names, sized so that it can refer to every chunk.
     pub fn new(config: &Config) -> Result<Cache, ConfigError> {
-        let items_max = config.memory_bytes_reserved().div_ceil(crate::classes::CHUNK_MIN);
+        let items_max = config.memory_bytes_reserved().div_ceil(crate::memory::CHUNK_MIN);
         let slab = Slab::new(config)?;
         let start = persist::begin(&slab, config)?;
         let index = config.index.with_room(items_max, start.index_slots);

@@ -11,8 +11,8 @@
 //! A hit: at most one compare-and-swap, none when the bit is set. An eviction: one or two headers
 //! examined on the average. Bad at: scans, which push out everything not hit since the last round.
 
-use crate::classes::Class;
 use crate::item::{Header, ItemRef};
+use crate::memory::Class;
 use crate::policy::{Eviction, Victim};
 use crate::s3clock::Shares;
 use crate::slab::{ClassState, Slab};

@@ -3,10 +3,10 @@
 //! Counting is a plain load and store on a line of the thread's own. A reset keeps the sums of that
 //! moment and subtracts them from then on, so that it races with nobody.
 
-use crate::classes::Class;
 use crate::histogram::{Distribution, Histogram};
 use crate::item::IDLE_MAX_S;
 use crate::locks::{LEAF, Lock};
+use crate::memory::Class;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -12,10 +12,10 @@
 //! A header a chunk, read in memory order; for a listing the item's own lines, and its unique's.
 
 use crate::cache::Cache;
-use crate::classes::Class;
 use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::{Header, ItemRef};
+use crate::memory::Class;
 use crate::mover::Still;
 use crate::slab::Slab;
 use guira_index::{AnyIndex, Index};

@@ -7,11 +7,11 @@
 //! A class that can't evict (it has no page, or nothing in its pages is published) empties a page of
 //! the class that has the most.
 
-use crate::classes::Class;
 use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{CLASS, Guard};
+use crate::memory::Class;
 use crate::policy::{Eviction, Order, Victim};
 use crate::ring::Places;
 use crate::s3clock::{Probationers, Shares};

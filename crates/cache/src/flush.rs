@@ -16,12 +16,11 @@
 
 use crate::balance::Balance;
 use crate::cache::Cache;
-use crate::classes::Class;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
 use crate::locks::{FLUSH, Lock};
+use crate::memory::{Class, Head};
 use crate::mover::Moving;
-use crate::persist::head::Head;
 use guira_index::{AnyIndex, Index};
 use guira_policy::Tuner;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -6,10 +6,10 @@
 //! 2. A retired chunk is in exactly one limbo (this handle's or the orphans') until it is freed.
 
 use crate::cache::Shared;
-use crate::classes::Class;
 use crate::counters::{ClassCounter, Counter, Counts};
 use crate::item::{Header, ItemRef};
 use crate::locks::{LEAF, Lock};
+use crate::memory::Class;
 use crate::notes::Notes;
 use crate::time::Now;
 use crate::tune::Sample;

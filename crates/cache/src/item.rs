@@ -20,7 +20,7 @@
 //! 1. A free or unpublished chunk has 0 in word 0 (a link: until its head is published).
 //! 2. From publication to reclamation only these change: the header's last access, recency,
 //!    fetched and retired bits, and the life word; all by compare-and-swap.
-//! 3. The retired bit is set before the item's stamp is taken (reclaim.rs): who is online and sees
+//! 3. The retired bit is set before the item's stamp is taken (memory/epochs.rs): who is online and sees
 //!    it clear may look at the item until its turn ends.
 
 use crate::slab::Slab;

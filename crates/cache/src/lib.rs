@@ -5,9 +5,9 @@
 //! ```text
 //!  Cache ── Index    key hash → location                    (guira-index; readers take no lock)
 //!        ├─ Slab     location → chunk                       (slab.rs: classes, pages, free chunks)
-//!        │   └ Arena one reserved mapping, huge pages       (arena.rs: the only unsafe code)
+//!        │   └ Arena one reserved mapping, huge pages       (memory/arena.rs: the only unsafe code)
 //!        │   └ Head  what a memory file says of its pages   (persist.rs: items that outlive the process)
-//!        ├─ Epochs   when a chunk may be used again         (reclaim.rs)
+//!        ├─ Epochs   when a chunk may be used again         (memory/epochs.rs)
 //!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
 //!        ├─ HoldOff  keys that a delete holds off             (holdoff.rs)
@@ -42,10 +42,8 @@ mod cache;
 mod config;
 mod holdoff;
 mod lease;
-mod reclaim;
 mod s3clock;
 mod ring;
-mod sync;
 mod transient;
 mod writer;
 mod reader;
@@ -54,18 +52,16 @@ mod tune;
 mod unpublished;
 mod handle;
 mod slab;
-#[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
-mod arena;
 mod clock;
 mod policy;
 mod counters;
 mod histogram;
 mod item;
-mod classes;
+mod memory;
 mod locks;
 mod time;
+mod sync;
 
-pub use arena::release_code;
 pub use balance::Automove;
 pub use cache::Cache;
 pub use config::{Config, ConfigError, Slabs};
@@ -77,6 +73,7 @@ pub use handle::{Handle, Key};
 pub use histogram::{Distribution, Histogram};
 pub use item::{Claim, IDLE_MAX_S, ItemRef};
 pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
+pub use memory::release_code;
 pub use mover::{Moves, Unmoved};
 pub use notes::Evicted;
 pub use persist::{Found, Kept, MemoryFile};

@@ -16,11 +16,11 @@
 
 use crate::balance::Automove;
 use crate::cache::Cache;
-use crate::classes::Class;
 use crate::flush::Sweeper;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
 use crate::locks::{Lock, MOVER};
+use crate::memory::Class;
 use crate::slab::Owned;
 use crate::unpublished::Unpublished;
 use guira_index::{Entry, Index};

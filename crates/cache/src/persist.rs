@@ -32,19 +32,17 @@
 //! docs/how-to/keep-items.md says among other programs; after a crash, when each key is looked for, 0.21 µs.
 //! The index has a fifth of its slots free then, until it fills up again: 1 byte an item.
 
-use crate::arena::HEAD_BYTES;
 use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
+use crate::memory::{HEAD_BYTES, Head, LAYOUT, PageNote, Purpose};
 use crate::slab::Slab;
 use guira_index::Index;
-use head::{Head, PageNote, Purpose};
 use mark::{Draft, Mark};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) mod file;
-pub(crate) mod head;
 mod mark;
 mod rebuild;
 
@@ -197,8 +195,8 @@ fn judge(
 ) -> Result<Found, String> {
     let before = head.purpose();
     let differs = |what: &str, is: u32, was: u32| Err(format!("{what} is {is} now, and was {was}"));
-    if head.layout() != head::LAYOUT {
-        return differs("the layout's version", head::LAYOUT, head.layout());
+    if head.layout() != LAYOUT {
+        return differs("the layout's version", LAYOUT, head.layout());
     }
     if !head.is_intact() {
         return Err("its head is damaged".to_owned());

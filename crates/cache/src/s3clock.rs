@@ -16,9 +16,9 @@
 //! 1 to 4 bytes an item on probation, 1.07 per item for the ghost. An eviction examines one or two items on average. Bad
 //! at: nothing that its parameters, which `tune.rs` chooses, could not mend.
 
-use crate::classes::Class;
 use crate::clock::PATIENCE;
 use crate::item::ItemRef;
+use crate::memory::Class;
 use crate::policy::{Order, Victim};
 use crate::ring::{BLOCK, Places, Ring};
 use crate::slab::{ClassState, Slab};

@@ -21,15 +21,12 @@
 //! Allocation: one uncontended lock and one line (the chunk's own). Bad at: many threads that
 //! allocate from one class at once, which share that lock.
 
-use crate::ConfigError;
-use crate::arena::Arena;
 use crate::balance::Victims;
-use crate::classes::{CHUNK_MIN, Class, Classes};
 use crate::config::{Config, Slabs};
 use crate::locks::{CLASS, Guard, Lock, POOL};
-use crate::persist;
-use crate::persist::head::PageNote;
+use crate::memory::{Arena, CHUNK_MIN, Class, Classes, PageNote};
 use crate::policy::{Eviction, Order};
+use crate::{ConfigError, persist};
 use guira_index::{Hash, Location};
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 

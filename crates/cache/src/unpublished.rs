@@ -3,9 +3,9 @@
 //! A value beyond the largest chunk takes its links one by one as its bytes arrive, so that a
 //! client which announces much and sends little holds little.
 
-use crate::classes::Class;
 use crate::handle::{Handle, Key};
 use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
+use crate::memory::Class;
 use crate::slab::{Owned, Slab};
 use crate::writer::NoRoom;
 use guira_index::{Index, Location};

@@ -1,7 +1,7 @@
 //! The rule on its own: who gets a page from whom.
 
 use super::{Standing, choose};
-use crate::classes::Class;
+use crate::memory::Class;
 
 fn standing(class: Class, pages: usize, age_s: f64, evicts: bool) -> Standing {
     Standing { class, pages, age_s, evicts, has_spare: false, may_get: true, may_give: pages > 1 }

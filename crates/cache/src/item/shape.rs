@@ -2,7 +2,7 @@
 
 use super::LINK_WORDS;
 use super::header::{Header, VALUE_EXTENDED};
-use crate::classes::Class;
+use crate::memory::Class;
 use crate::slab::Slab;
 
 const CHAINED: u32 = 1;

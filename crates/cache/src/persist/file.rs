@@ -3,7 +3,7 @@
 //! The directory is often one in which everybody may make files (`/dev/shm`). So a name is not followed to somewhere else,
 //! and what is found under it is taken only if nobody else can have made it or may write it.
 
-use super::head::MAGIC;
+use crate::memory::MAGIC;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, fstatvfs};
 use rustix::io::retry_on_intr;
 use std::fs::{self, File, Metadata, OpenOptions};

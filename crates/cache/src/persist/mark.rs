@@ -11,8 +11,8 @@
 //! be by a rename: whole or not at all. Its draft, `FILE.meta.tmp`, is made at the start and has its room from then on: a
 //! file system that items have filled must not keep a server from saying that it stopped cleanly.
 
-use super::head::LAYOUT;
 use super::{file, steps};
+use crate::memory::LAYOUT;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};

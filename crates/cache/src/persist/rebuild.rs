@@ -12,13 +12,12 @@
 //! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
 //! items have one key, and each goes where there is room.
 
-use super::head::Head;
 use super::{Found, Kept};
 use crate::cache::Cache;
-use crate::classes::Class;
 use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
+use crate::memory::{Class, Head};
 use crate::slab::Slab;
 use crate::time::Now;
 use guira_index::{Entry, Hash, Index, Location};

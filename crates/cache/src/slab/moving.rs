@@ -1,7 +1,7 @@
 //! What the page mover (mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
 
 use super::{Owned, Slab};
-use crate::classes::Class;
+use crate::memory::Class;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Slab {

@@ -4,7 +4,7 @@
 use super::Slab;
 use super::page::{PageState, Pool};
 use crate::item::{Header, ItemRef};
-use crate::persist::head::Head;
+use crate::memory::Head;
 use guira_index::Location;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -9,7 +9,7 @@
 //! 1. `base` points to `words` 4-byte aligned words that stay mapped while the arena lives; before it are `head_words`
 //!    more, if there is a file. They start as zeroes, or as what a former process left: any bits are valid words and bytes.
 //! 2. A range given out by [`Arena::bytes`] is not written until its reader ended its turn: keys and
-//!    values are immutable from publication to reclamation (reclaim.rs).
+//!    values are immutable from publication to reclamation (memory/epochs.rs).
 //! 3. A range given out by [`Arena::bytes_mut`] belongs to an unpublished chunk, which has one owner
 //!    and is in nobody's index (`slab::Owned` is that ownership as a value).
 //! 4. A word is reached by [`Arena::word`] only or by bytes only, from publication to reclamation:

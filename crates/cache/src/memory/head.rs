@@ -17,8 +17,8 @@
 //!
 //! Words 16 to 21 are single facts, each of which may be an instant old.
 
-use crate::arena::{Arena, HEAD_BYTES};
-use crate::classes::Class;
+use super::arena::{Arena, HEAD_BYTES};
+use super::classes::Class;
 use crc32fast::Hasher;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 

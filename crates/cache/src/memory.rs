@@ -1,0 +1,13 @@
+//! Item memory: chunks of it, and when one may be used again. It knows no item.
+
+mod head;
+#[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
+mod arena;
+mod classes;
+mod epochs;
+
+pub use arena::release_code;
+pub(crate) use arena::{Arena, HEAD_BYTES};
+pub(crate) use classes::{CHUNK_MIN, Class, Classes};
+pub(crate) use epochs::Epochs;
+pub(crate) use head::{Head, LAYOUT, MAGIC, PageNote, Purpose};
