@@ -55,7 +55,7 @@ impl Cache {
     /// A cache over the index that `config` names, sized so that it can refer to every chunk.
     pub fn new(config: &Config) -> Result<Cache, ConfigError> {
         let items_max = config.memory_bytes_reserved().div_ceil(crate::memory::CHUNK_MIN);
-        let slab = Slab::new(config)?;
+        let slab = item_memory(config)?;
         let start = persist::begin(&slab, config)?;
         let index = config.index.with_room(items_max, start.index_slots);
         Cache::assemble(config, slab, start, index)
@@ -65,7 +65,7 @@ impl Cache {
 impl<I: Index> Cache<I> {
     /// A cache over an index of the caller's making; [`Config::index`] doesn't count.
     pub fn with_index(config: &Config, index: I) -> Result<Cache<I>, ConfigError> {
-        let slab = Slab::new(config)?;
+        let slab = item_memory(config)?;
         let start = persist::begin(&slab, config)?;
         Cache::assemble(config, slab, start, index)
     }
@@ -253,6 +253,17 @@ impl<I: Index> Cache<I> {
         self.stats.reset();
         self.mover.reset();
     }
+}
+
+/// The memory that `config` asks for, in its memory file if it names one.
+fn item_memory(config: &Config) -> Result<Slab, ConfigError> {
+    config.check()?;
+    let Some(file) = &config.memory_file else {
+        return Slab::new(&config.plan(), None).map_err(ConfigError::Map);
+    };
+    let opened = persist::open(&file.path)?;
+    Slab::new(&config.plan(), Some(opened))
+        .map_err(|error| persist::refuse_mapping(&file.path, error))
 }
 
 /// What the index asks: the owner of item memory.

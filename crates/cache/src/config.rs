@@ -1,25 +1,12 @@
 //! What a cache is made from, checked before any memory is taken.
 
 use crate::lease::LeaseTerms;
+use crate::memory::Slabs;
 use crate::persist::MemoryFile;
 use crate::policy::Eviction;
-use crate::slab::MEMORY_MAX;
+use crate::slab::{MEMORY_MAX, Plan};
 use guira_index::Kind;
 use std::fmt;
-
-/// How memory is cut into pages and chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Slabs {
-    /// Guira's own: many classes in small pages, chunks as large as an item.
-    #[default]
-    Fine,
-    /// memcached's: its classes in pages of 1 MiB, each item charged what it would weigh there. For who counts on
-    /// memcached's figures by class, or on how many items fit.
-    Memcached {
-        /// The largest chunk (memcached's `slab_chunk_max`).
-        chunk_bytes_max: usize,
-    },
-}
 
 /// How a cache is sized and what it may do. `Config::default()` is memcached's default.
 #[derive(Clone, Debug)]
@@ -85,6 +72,32 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Whether there can be such a cache, as far as that can be told before memory is taken.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if let Some(factor) = self.growth_factor.filter(|f| !f.is_finite() || *f <= 1.0) {
+            return Err(ConfigError::GrowthFactor(factor));
+        }
+        if self.memory_bytes > MEMORY_MAX {
+            let (asked, most) = (self.memory_bytes, MEMORY_MAX);
+            return Err(ConfigError::TooMuchMemory { asked, most });
+        }
+        Ok(())
+    }
+
+    /// The part of it that item memory is made from.
+    pub(crate) fn plan(&self) -> Plan {
+        Plan {
+            memory_bytes: self.memory_bytes,
+            memory_bytes_reserved: self.memory_bytes_reserved(),
+            slabs: self.slabs,
+            growth_factor: self.growth_factor,
+            chunk_bytes_min: self.chunk_bytes_min,
+            lock: self.lock_memory,
+            preallocate: self.preallocate,
+            eviction: self.eviction,
+        }
+    }
+
     /// Address space set aside, so that the limit can be raised while the cache runs: eight times
     /// the limit, which costs nothing until it is used; just the limit where all of it is taken at once.
     pub(crate) fn memory_bytes_reserved(&self) -> usize {

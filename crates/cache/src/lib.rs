@@ -64,7 +64,7 @@ mod sync;
 
 pub use balance::Automove;
 pub use cache::Cache;
-pub use config::{Config, ConfigError, Slabs};
+pub use config::{Config, ConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
 pub use crawl::{Crawl, Crawled, Walk};
 pub use flush::{FlushAsked, Sweeper};
@@ -73,7 +73,7 @@ pub use handle::{Handle, Key};
 pub use histogram::{Distribution, Histogram};
 pub use item::{Claim, IDLE_MAX_S, ItemRef};
 pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
-pub use memory::release_code;
+pub use memory::{Slabs, release_code};
 pub use mover::{Moves, Unmoved};
 pub use notes::Evicted;
 pub use persist::{Found, Kept, MemoryFile};

@@ -8,6 +8,7 @@ mod epochs;
 
 pub use arena::release_code;
 pub(crate) use arena::{Arena, HEAD_BYTES};
+pub use classes::Slabs;
 pub(crate) use classes::{CHUNK_MIN, Class, Classes};
 pub(crate) use epochs::Epochs;
 pub(crate) use head::{Head, LAYOUT, MAGIC, PageNote, Purpose};

@@ -22,12 +22,12 @@
 //! allocate from one class at once, which share that lock.
 
 use crate::balance::Victims;
-use crate::config::{Config, Slabs};
 use crate::locks::{CLASS, Guard, Lock, POOL};
-use crate::memory::{Arena, CHUNK_MIN, Class, Classes, PageNote};
+use crate::memory::{Arena, CHUNK_MIN, Class, Classes, PageNote, Slabs};
 use crate::policy::{Eviction, Order};
-use crate::{ConfigError, persist};
 use guira_index::{Hash, Location};
+use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 mod backing;
@@ -50,6 +50,44 @@ const MEMCACHED_PAGE: usize = 1 << 20;
 const MEMCACHED_GROWTH: f64 = 1.25;
 /// Of so many chunks one is kept free: a class of a few large chunks evicts one item for one that comes.
 const MEMCACHED_RESERVE_SHARE: usize = 128;
+
+/// How much item memory there is, and how it is cut.
+pub(crate) struct Plan {
+    pub(crate) memory_bytes: usize,
+    /// Address space: what the limit may be raised to.
+    pub(crate) memory_bytes_reserved: usize,
+    pub(crate) slabs: Slabs,
+    /// Greater than 1, if given.
+    pub(crate) growth_factor: Option<f64>,
+    pub(crate) chunk_bytes_min: usize,
+    /// Locks all of it into RAM.
+    pub(crate) lock: bool,
+    /// Touches all of it at once.
+    pub(crate) preallocate: bool,
+    pub(crate) eviction: Eviction,
+}
+
+impl Plan {
+    /// Bytes of a page, and how many there may be.
+    fn pages(&self) -> (usize, usize) {
+        if self.slabs != Slabs::Fine {
+            return (MEMCACHED_PAGE, (self.memory_bytes / MEMCACHED_PAGE).max(1));
+        }
+        let wanted = (self.memory_bytes / PAGES_WANTED).max(1);
+        let page_bytes = (1 << wanted.ilog2()).clamp(PAGE_MIN, PAGE_MAX);
+        (page_bytes, self.memory_bytes.div_ceil(page_bytes).max(1))
+    }
+
+    fn classes(&self, page_bytes: usize) -> Classes {
+        match self.slabs {
+            Slabs::Fine => Classes::new(page_bytes, self.growth_factor, self.chunk_bytes_min),
+            Slabs::Memcached { chunk_bytes_max } => {
+                let factor = self.growth_factor.unwrap_or(MEMCACHED_GROWTH);
+                Classes::memcacheds(factor, self.chunk_bytes_min, chunk_bytes_max)
+            }
+        }
+    }
+}
 
 /// An unpublished chunk: whoever holds the value may write the chunk, and must publish or free it.
 #[derive(Debug)]
@@ -162,36 +200,23 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    pub(crate) fn new(config: &Config) -> Result<Slab, ConfigError> {
-        if let Some(factor) = config.growth_factor.filter(|f| !f.is_finite() || *f <= 1.0) {
-            return Err(ConfigError::GrowthFactor(factor));
-        }
-        if config.memory_bytes > MEMORY_MAX {
-            return Err(ConfigError::TooMuchMemory {
-                asked: config.memory_bytes,
-                most: MEMORY_MAX,
-            });
-        }
-        let (page_bytes, pages_max) = pages(config, config.memory_bytes);
-        let pages = config.memory_bytes_reserved().div_ceil(page_bytes).max(pages_max);
-        let classes = match config.slabs {
-            Slabs::Fine => Classes::new(page_bytes, config.growth_factor, config.chunk_bytes_min),
-            Slabs::Memcached { chunk_bytes_max } => {
-                let factor = config.growth_factor.unwrap_or(MEMCACHED_GROWTH);
-                Classes::memcacheds(factor, config.chunk_bytes_min, chunk_bytes_max)
-            }
-        };
-        let (lock, full) = (config.lock_memory, config.preallocate);
-        let arena = match &config.memory_file {
-            Some(file) => Arena::over(persist::open(&file.path)?, pages * page_bytes, lock, full)
-                .map_err(|error| persist::refuse_mapping(&file.path, error))?,
-            None => Arena::new(pages * page_bytes, lock, full).map_err(ConfigError::Map)?,
+    /// Item memory as planned: in `file`, which nobody else uses, or else in the process's own memory.
+    ///
+    /// # Errors
+    /// The system refuses the mapping, or to lock it.
+    pub(crate) fn new(plan: &Plan, file: Option<File>) -> io::Result<Slab> {
+        let (page_bytes, pages_max) = plan.pages();
+        let pages = plan.memory_bytes_reserved.div_ceil(page_bytes).max(pages_max);
+        let classes = plan.classes(page_bytes);
+        let arena = match file {
+            Some(file) => Arena::over(file, pages * page_bytes, plan.lock, plan.preallocate)?,
+            None => Arena::new(pages * page_bytes, plan.lock, plan.preallocate)?,
         };
         Ok(Slab {
             arena,
-            eviction: config.eviction,
+            eviction: plan.eviction,
             states: (0..classes.len())
-                .map(|_| Lock::new(ClassState::new(config.eviction.order())))
+                .map(|_| Lock::new(ClassState::new(plan.eviction.order())))
                 .collect(),
             classes,
             page_class: (0..pages).map(|_| AtomicU8::new(0)).collect(),
@@ -471,16 +496,6 @@ impl Slab {
     pub(crate) fn split(&self, chunk: Location) -> (u32, u32) {
         (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
     }
-}
-
-/// Bytes of a page, and how many there may be.
-fn pages(config: &Config, memory_bytes: usize) -> (usize, usize) {
-    if config.slabs != Slabs::Fine {
-        return (MEMCACHED_PAGE, (memory_bytes / MEMCACHED_PAGE).max(1));
-    }
-    let wanted = (memory_bytes / PAGES_WANTED).max(1);
-    let page_bytes = (1 << wanted.ilog2()).clamp(PAGE_MIN, PAGE_MAX);
-    (page_bytes, memory_bytes.div_ceil(page_bytes).max(1))
 }
 
 /// A relaxed counter that only the holder of a class's lock changes.

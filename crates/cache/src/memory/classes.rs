@@ -10,6 +10,20 @@
 //!
 //! The largest chunk is an eighth of a page, or as memcached's. Larger items are chained from several (item.rs).
 
+/// How memory is cut into pages and chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slabs {
+    /// Guira's own: many classes in small pages, chunks as large as an item.
+    #[default]
+    Fine,
+    /// memcached's: its classes in pages of 1 MiB, each item charged what it would weigh there. For who counts on
+    /// memcached's figures by class, or on how many items fit.
+    Memcached {
+        /// The largest chunk (memcached's `slab_chunk_max`).
+        chunk_bytes_max: usize,
+    },
+}
+
 /// Index of a slab class: 0 is the smallest.
 pub(crate) type Class = u8;
 
