@@ -1,5 +1,6 @@
 //! Item memory: chunks of it, and when one may be used again. It knows no item.
 
+mod page;
 mod head;
 #[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
 mod arena;
@@ -12,3 +13,4 @@ pub use classes::Slabs;
 pub(crate) use classes::{CHUNK_MIN, Class, Classes};
 pub(crate) use epochs::Epochs;
 pub(crate) use head::{Head, LAYOUT, MAGIC, PageNote, Purpose};
+pub(crate) use page::{PageState, Pool, Slot};

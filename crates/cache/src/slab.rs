@@ -23,19 +23,17 @@
 
 use crate::balance::Victims;
 use crate::locks::{CLASS, Guard, Lock, POOL};
-use crate::memory::{Arena, CHUNK_MIN, Class, Classes, PageNote, Slabs};
+use crate::memory::{Arena, CHUNK_MIN, Class, Classes, PageNote, PageState, Pool, Slabs, Slot};
 use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 mod backing;
 mod moving;
 mod resume;
-mod page;
 use backing::Backing;
-use page::{PageState, Pool};
 
 /// What 32-bit references reach, less a page so that no location is all ones.
 pub(crate) const MEMORY_MAX: usize = (CHUNK_MIN << 32) - PAGE_MAX;
@@ -254,7 +252,7 @@ impl Slab {
     fn pop(&self, state: &mut ClassState, page: u32, slots: u32) -> Owned {
         let held = &self.pages[page as usize];
         let chunk = match held.pop() {
-            page::Slot::Fresh(slot) => {
+            Slot::Fresh(slot) => {
                 // The page may have served another class: what stands here is no header.
                 let chunk = self.location(page, slot);
                 self.arena.word(self.word_of(chunk)).store(0, Relaxed);
@@ -262,7 +260,7 @@ impl Slab {
                 self.note(page, Some(PageNote { class, handed_out: slot + 1 }));
                 chunk
             }
-            page::Slot::Listed(slot) => {
+            Slot::Listed(slot) => {
                 let chunk = self.location(page, slot);
                 held.set_head(self.arena.word(self.word_of(chunk) + 1).load(Relaxed));
                 chunk
@@ -497,6 +495,3 @@ impl Slab {
         (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
     }
 }
-
-/// A relaxed counter that only the holder of a class's lock changes.
-pub(crate) type Guarded = AtomicU32;

@@ -7,7 +7,8 @@
 //! # Costs
 //! Stores: nothing, they go by the limit as it is. The sweeper: a load, and in need a system call a second.
 
-use super::{Pool, Slab};
+use super::Slab;
+use crate::memory::Pool;
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Relaxed};
 

@@ -2,9 +2,8 @@
 //! chunks' headers.
 
 use super::Slab;
-use super::page::{PageState, Pool};
 use crate::item::{Header, ItemRef};
-use crate::memory::Head;
+use crate::memory::{Head, PageState, Pool};
 use guira_index::Location;
 use std::sync::atomic::Ordering::Relaxed;
 

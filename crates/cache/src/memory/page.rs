@@ -3,9 +3,11 @@
 //! The fields are atomics only because a page belongs to different classes at different times:
 //! they change under the lock of the class that holds the page, never concurrently.
 
-use super::Guarded;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// A relaxed counter that only the holder of a class's lock changes.
+type Guarded = AtomicU32;
 
 /// The end of a page's free list.
 const NONE: u32 = u32::MAX;
