@@ -21,7 +21,7 @@
 //! is too little for a fair sample.
 
 use crate::cache::Cache;
-use crate::item::IDLE_MAX_S;
+use crate::item::{IDLE_MAX_S, ItemRef};
 use crate::memory::Class;
 use crate::policy::Order;
 use crate::slab::{ClassState, Slab};
@@ -134,11 +134,11 @@ impl Balance {
 
     /// How the classes stand; averages the ages anew if that `is_due`.
     fn look(&mut self, slab: &Slab, how: &Automove, now: u32, is_due: bool) -> Vec<Standing> {
-        self.classes.resize(slab.classes.len(), Seen::default());
+        self.classes.resize(slab.chunks.classes.len(), Seen::default());
         let elapsed_s = f64::from(now.saturating_sub(self.looked_at).max(1));
         let share = (elapsed_s * 2.0 / (f64::from(how.window_s) + 1.0)).min(1.0);
         let mut standings = Vec::new();
-        for class in 0..=slab.classes.largest() {
+        for class in 0..=slab.chunks.classes.largest() {
             let state = slab.lock(class);
             let seen = &mut self.classes[usize::from(class)];
             if state.pages.is_empty() {
@@ -148,7 +148,7 @@ impl Balance {
             if is_due {
                 seen.take(slab, &state, now, (elapsed_s, share));
             }
-            let slots = slab.slots(class) as usize;
+            let slots = slab.chunks.slots(class) as usize;
             let free = (state.pages.len() * slots).saturating_sub(state.used);
             let is_past = |second: u32| second == 0 || second + how.window_s <= now;
             let evicts = !is_past(seen.evicted_at);
@@ -240,7 +240,7 @@ impl Slab {
     /// For how long the class's oldest item was not used, of a few that are looked at; 0 if there is none.
     fn oldest_idle_s(&self, state: &ClassState, now: u32) -> u32 {
         if let Order::List(list) = &state.order
-            && let Some(item) = list.oldest().and_then(|at| self.item_of(at))
+            && let Some(item) = list.oldest().and_then(|at| ItemRef::of_chunk(&self.chunks, at))
         {
             return item.idle_s(now);
         }
@@ -249,9 +249,11 @@ impl Slab {
             // Other pages each second, those far apart together.
             let at = now as usize + n * state.pages.len() / PAGES_SAMPLED;
             let page = state.pages[at % state.pages.len()];
-            let slots = self.slots_used(page);
+            let slots = self.chunks.slots_used(page);
             for slot in (0..slots).step_by((slots as usize / SLOTS_SAMPLED).max(1)) {
-                if let Some(item) = self.item_of(self.location(page, slot)) {
+                if let Some(item) =
+                    ItemRef::of_chunk(&self.chunks, self.chunks.location(page, slot))
+                {
                     oldest_s = oldest_s.max(item.idle_s(now));
                 }
             }

@@ -90,7 +90,7 @@ impl<I: Index> Cache<I> {
             transient: Transient::new(config.transient_s, config.memory_bytes),
             tune: Tune::default(),
             mover: Mover::default(),
-            stats: Registry::new(config.handles_max, slab.classes.len()),
+            stats: Registry::new(config.handles_max, slab.chunks.classes.len()),
             orphans: Orphans::default(),
             evictions: config.evictions,
             item_bytes_max: config.item_bytes_max,
@@ -204,12 +204,12 @@ impl<I: Index> Cache<I> {
 
     /// Bytes of a slab page: 64 KiB to 2 MiB, by the size of the cache.
     pub fn page_bytes(&self) -> usize {
-        self.slab.page_bytes()
+        self.slab.chunks.page_bytes()
     }
 
     /// How many slab classes there are.
     pub fn classes(&self) -> usize {
-        self.slab.classes.len()
+        self.slab.chunks.classes.len()
     }
 
     /// Figures of slab class `class`, 0 being the smallest.
@@ -259,10 +259,10 @@ impl<I: Index> Cache<I> {
 fn item_memory(config: &Config) -> Result<Slab, ConfigError> {
     config.check()?;
     let Some(file) = &config.memory_file else {
-        return Slab::new(&config.plan(), None).map_err(ConfigError::Map);
+        return Slab::new(&config.plan(), None, config.eviction).map_err(ConfigError::Map);
     };
     let opened = persist::open(&file.path)?;
-    Slab::new(&config.plan(), Some(opened))
+    Slab::new(&config.plan(), Some(opened), config.eviction)
         .map_err(|error| persist::refuse_mapping(&file.path, error))
 }
 
@@ -271,11 +271,11 @@ pub(crate) struct Shared<'c, I: Index>(pub(crate) &'c Cache<I>);
 
 impl<I: Index> Items for Shared<'_, I> {
     fn hash(&self, at: Location) -> Hash {
-        self.0.hash(ItemRef::new(&self.0.slab, at).key())
+        self.0.hash(ItemRef::new(&self.0.slab.chunks, at).key())
     }
 
     fn prefetch(&self, at: Location) {
-        self.0.slab.arena.prefetch(self.0.slab.word_of(at));
+        self.0.slab.chunks.prefetch(at);
     }
 }
 

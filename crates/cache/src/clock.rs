@@ -44,11 +44,11 @@ impl Hand {
             self.page = 0;
             self.slot = 0;
         }
-        if self.slot >= slab.slots_used(pages[self.page]) {
+        if self.slot >= slab.chunks.slots_used(pages[self.page]) {
             self.page = (self.page + 1) % pages.len();
             self.slot = 0;
         }
-        let chunk = slab.location(pages[self.page], self.slot);
+        let chunk = slab.chunks.location(pages[self.page], self.slot);
         self.slot += 1;
         chunk
     }
@@ -68,8 +68,8 @@ impl Slab {
         if state.pages.is_empty() || state.used == 0 {
             return 0;
         }
-        let want = if self.classes.are_memcacheds() {
-            want.min(self.reserve(state.pages.len() * self.slots(class) as usize)).max(1)
+        let want = if self.chunks.classes.are_memcacheds() {
+            want.min(self.reserve(state.pages.len() * self.chunks.slots(class) as usize)).max(1)
         } else {
             want
         };
@@ -94,12 +94,12 @@ impl Slab {
         moment: Now,
         victims: &mut Vec<Victim>,
     ) {
-        let round = state.pages.len() * self.slots(class) as usize;
+        let round = state.pages.len() * self.chunks.slots(class) as usize;
         let mut examined = 0;
         while victims.len() < wanted && examined < 2 * round.min(PATIENCE) + wanted {
             let chunk = state.hand.advance(self, &state.pages);
             examined += 1;
-            let Some(item) = self.item_of(chunk) else { continue };
+            let Some(item) = ItemRef::of_chunk(&self.chunks, chunk) else { continue };
             let header = item.header();
             if header.hits() > 0 && !item.is_past(moment) && examined < PATIENCE {
                 item.mark(header.with_hits(0));
@@ -126,32 +126,19 @@ impl Slab {
         if !state.pages.contains(&page) && !state.draining.contains(&page) {
             return Vec::new();
         }
-        let end = slots.end.min(self.slots_used(page));
+        let end = slots.end.min(self.chunks.slots_used(page));
         (slots.start..end)
             .filter_map(|slot| {
-                let chunk = self.location(page, slot);
-                let word = self.word_of(chunk);
-                if whole && Header(self.arena.word(word).load(Acquire)).is_link() {
-                    return self.item_of(Location(self.arena.word(word + 1).load(Acquire)));
+                let chunk = self.chunks.location(page, slot);
+                let word = self.chunks.word_of(chunk);
+                if whole && Header(self.chunks.arena.word(word).load(Acquire)).is_link() {
+                    return ItemRef::of_chunk(
+                        &self.chunks,
+                        Location(self.chunks.arena.word(word + 1).load(Acquire)),
+                    );
                 }
-                self.item_of(chunk)
+                ItemRef::of_chunk(&self.chunks, chunk)
             })
             .collect()
-    }
-
-    /// The published item that a hand finds at `chunk`: the item itself, or the one whose first
-    /// link this is.
-    pub(crate) fn item_of(&self, chunk: Location) -> Option<ItemRef<'_>> {
-        let word = self.word_of(chunk);
-        let header = Header(self.arena.word(word).load(Acquire));
-        let head = if header.is_first_link() {
-            Location(self.arena.word(word + 1).load(Acquire))
-        } else if header.is_published() {
-            chunk
-        } else {
-            return None;
-        };
-        let item = ItemRef::new(self, head);
-        item.header().is_published().then_some(item)
     }
 }

@@ -1,10 +1,9 @@
 //! What a cache is made from, checked before any memory is taken.
 
 use crate::lease::LeaseTerms;
-use crate::memory::Slabs;
+use crate::memory::{MEMORY_MAX, Plan, Slabs};
 use crate::persist::MemoryFile;
 use crate::policy::Eviction;
-use crate::slab::{MEMORY_MAX, Plan};
 use guira_index::Kind;
 use std::fmt;
 
@@ -94,7 +93,6 @@ impl Config {
             chunk_bytes_min: self.chunk_bytes_min,
             lock: self.lock_memory,
             preallocate: self.preallocate,
-            eviction: self.eviction,
         }
     }
 

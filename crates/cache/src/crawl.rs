@@ -166,7 +166,7 @@ impl Place {
         let page = *self.pages.last()?;
         let (start, end) = (self.slot, self.slot + STEP);
         self.slot = end;
-        if end >= slab.slots_used(page) {
+        if end >= slab.chunks.slots_used(page) {
             self.pages.pop();
             self.slot = 0;
         }
@@ -183,11 +183,11 @@ impl Slab {
         if !state.pages.contains(&page) && !state.draining.contains(&page) {
             return Vec::new();
         }
-        let end = slots.end.min(self.slots_used(page));
+        let end = slots.end.min(self.chunks.slots_used(page));
         let head = |slot| {
-            let chunk = self.location(page, slot);
-            let header = Header(self.arena.word(self.word_of(chunk)).load(Acquire));
-            header.is_published().then(|| ItemRef::new(self, chunk))
+            let chunk = self.chunks.location(page, slot);
+            let header = Header(self.chunks.arena.word(self.chunks.word_of(chunk)).load(Acquire));
+            header.is_published().then(|| ItemRef::new(&self.chunks, chunk))
         };
         let heads = (slots.start..end).filter_map(head);
         heads.filter(|item| item.header().is_published()).collect()

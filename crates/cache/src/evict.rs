@@ -78,7 +78,7 @@ impl<I: Index> Handle<'_, I> {
         self.counts.add_class(ClassCounter::Promoted, class, passed as u64);
         self.counts.add_class(ClassCounter::OnProbation, class, (passed as u64).wrapping_neg());
         let items =
-            victims.iter().map(|victim| (victim, ItemRef::new(&self.cache.slab, victim.at)));
+            victims.iter().map(|victim| (victim, ItemRef::new(&self.cache.slab.chunks, victim.at)));
         let items: Vec<_> = items.map(|(v, item)| (v, item, self.key(item.key()))).collect();
         for (_, _, key) in &items {
             self.prefetch(key);
@@ -124,7 +124,7 @@ impl<I: Index> Handle<'_, I> {
                 }
             }
             Order::List(list) => {
-                if slab.is_of(class, at) && slab.item_of(at).is_some() {
+                if slab.chunks.is_of(class, at) && ItemRef::of_chunk(&slab.chunks, at).is_some() {
                     list.renew(slab, at);
                 }
             }
@@ -138,7 +138,7 @@ impl<I: Index> Handle<'_, I> {
             Order::Clock => {}
             Order::S3Clock(probation) => probation.resume(at),
             Order::List(list) => {
-                if slab.item_of(at).is_some() {
+                if ItemRef::of_chunk(&slab.chunks, at).is_some() {
                     list.renew(slab, at);
                 }
             }
@@ -150,7 +150,7 @@ impl<I: Index> Handle<'_, I> {
         let slab = &self.cache.slab;
         let mut held: Option<(Class, Guard<'_, ClassState, CLASS>)> = None;
         for at in self.arrivals.borrow_mut().drain(..) {
-            let class = slab.class_of(at);
+            let class = slab.chunks.class_of(at);
             if held.as_ref().is_none_or(|(of, _)| *of != class) {
                 drop(held.take()); // unlock before the next lock: no two classes at once
                 held = Some((class, slab.lock(class)));
@@ -162,7 +162,7 @@ impl<I: Index> Handle<'_, I> {
     }
 
     fn count_eviction(&self, item: &ItemRef<'_>, dead: bool, now: u32) {
-        let class = self.cache.slab.class_of(item.location());
+        let class = self.cache.slab.chunks.class_of(item.location());
         let count = |counter| self.counts.add_class(counter, class, 1);
         match (dead, item.was_fetched()) {
             (true, fetched) => {
@@ -216,7 +216,7 @@ impl<I: Index> Handle<'_, I> {
     fn give_up(&self, donor: Option<Class>) -> bool {
         let slab = &self.cache.slab;
         let mut draining = 0;
-        for class in 0..=slab.classes.largest() {
+        for class in 0..=slab.chunks.classes.largest() {
             let pages = slab.lock(class).draining.clone();
             draining += pages.len();
             // What is in the page that the mover empties has a place to go to.

@@ -86,7 +86,7 @@ impl<I: Index> Handle<'_, I> {
         }
         self.cache.leases.void_all();
         let before = flush.generation.fetch_xor(1, Ordering::AcqRel);
-        if let Some(head) = Head::of(&self.cache.slab.arena) {
+        if let Some(head) = Head::of(&self.cache.slab.chunks.arena) {
             head.set_generation(before ^ 1);
             head.set_flush_due(0);
         }
@@ -98,7 +98,7 @@ impl<I: Index> Handle<'_, I> {
     /// Lets a flush take place at second `at`, instead of any planned before.
     pub fn flush_at(&self, at: u32) {
         self.cache.flush.due.store(at, Ordering::Relaxed);
-        if let Some(head) = Head::of(&self.cache.slab.arena) {
+        if let Some(head) = Head::of(&self.cache.slab.chunks.arena) {
             head.set_flush_due(at);
         }
     }
@@ -176,7 +176,7 @@ impl<I: Index> Sweeper<'_, I> {
         let Some(pass) = &mut self.pass else { return false };
         let slab = &self.handle.cache.slab;
         let Some(&page) = pass.pages.last() else {
-            if pass.class == slab.classes.largest() {
+            if pass.class == slab.chunks.classes.largest() {
                 self.finish();
                 return false;
             }
@@ -184,10 +184,10 @@ impl<I: Index> Sweeper<'_, I> {
             pass.pages = slab.pages_of(pass.class);
             return true;
         };
-        let end = slab.slots_used(page).min(pass.slot + STEP);
+        let end = slab.chunks.slots_used(page).min(pass.slot + STEP);
         let (start, flushing) = (pass.slot, pass.flushing);
         pass.slot = end;
-        if end >= slab.slots_used(page) {
+        if end >= slab.chunks.slots_used(page) {
             pass.pages.pop();
             pass.slot = 0;
         }

@@ -80,7 +80,7 @@ impl Limbo {
 impl<'c, I: Index> Handle<'c, I> {
     pub(crate) fn new(cache: &'c Cache<I>, slot: usize) -> Handle<'c, I> {
         cache.epochs.online(slot);
-        let waiting = vec![0; cache.slab.classes.len()];
+        let waiting = vec![0; cache.slab.chunks.classes.len()];
         Handle {
             cache,
             counts: cache.stats.counts(slot),
@@ -142,9 +142,9 @@ impl<'c, I: Index> Handle<'c, I> {
     #[inline]
     pub fn prefetch_item(&self, key: &Key<'_>) {
         if let Some(at) = self.cache.index.candidate(key.hash) {
-            let word = self.cache.slab.word_of(at);
-            self.cache.slab.arena.prefetch(word);
-            self.cache.slab.arena.prefetch(word + LINE_WORDS);
+            let word = self.cache.slab.chunks.word_of(at);
+            self.cache.slab.chunks.arena.prefetch(word);
+            self.cache.slab.chunks.arena.prefetch(word + LINE_WORDS);
         }
     }
 
@@ -212,13 +212,13 @@ impl<'c, I: Index> Handle<'c, I> {
     /// (persist.rs).
     pub(crate) fn retire(&self, item: &ItemRef<'_>, header: Header) {
         let slab = &self.cache.slab;
-        let class = slab.class_of(item.location());
+        let class = slab.chunks.class_of(item.location());
         self.account(class, item.charged_bytes(), header, u64::MAX); // minus one
         let mut limbo = self.limbo.borrow_mut();
         limbo.waiting[usize::from(class)] += 1;
         limbo.open.push(item.location());
         for link in item.links() {
-            limbo.waiting[usize::from(slab.class_of(link))] += 1;
+            limbo.waiting[usize::from(slab.chunks.class_of(link))] += 1;
             limbo.open.push(link);
         }
     }
@@ -285,7 +285,7 @@ impl<'c, I: Index> Handle<'c, I> {
         let Limbo { closed, waiting, .. } = self.limbo.get_mut();
         let safe = closed.partition_point(|(stamp, _)| *stamp < horizon);
         slab.free_all(closed.drain(..safe).map(|(_, chunk)| {
-            waiting[usize::from(slab.class_of(chunk))] -= 1;
+            waiting[usize::from(slab.chunks.class_of(chunk))] -= 1;
             chunk
         }));
     }

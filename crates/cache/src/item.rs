@@ -23,7 +23,7 @@
 //! 3. The retired bit is set before the item's stamp is taken (memory/epochs.rs): who is online and sees
 //!    it clear may look at the item until its turn ends.
 
-use crate::slab::Slab;
+use crate::memory::Chunks;
 use crate::time::Now;
 use crate::unpublished::Fields;
 use guira_index::Location;
@@ -48,7 +48,7 @@ pub(crate) const LINK_WORDS: usize = 2;
 /// read when it is asked for.
 #[derive(Clone, Copy)]
 pub struct ItemRef<'h> {
-    slab: &'h Slab,
+    chunks: &'h Chunks,
     word: usize,
     location: Location,
     header: Header,
@@ -73,30 +73,46 @@ impl<'h> ItemRef<'h> {
 
     /// The item at `location`, which the caller found in the index during this turn.
     #[inline(always)]
-    pub(crate) fn new(slab: &'h Slab, location: Location) -> ItemRef<'h> {
-        let word = slab.word_of(location);
-        let header = Header(slab.arena.word(word).load(Acquire));
-        ItemRef { slab, word, location, header }
+    pub(crate) fn new(chunks: &'h Chunks, location: Location) -> ItemRef<'h> {
+        let word = chunks.word_of(location);
+        let header = Header(chunks.arena.word(word).load(Acquire));
+        ItemRef { chunks, word, location, header }
+    }
+
+    /// The published item of which `chunk` is the first, or the first link; by this a hand finds each item once in each of
+    /// the two classes that it has chunks of.
+    pub(crate) fn of_chunk(chunks: &'h Chunks, chunk: Location) -> Option<ItemRef<'h>> {
+        let word = chunks.word_of(chunk);
+        let header = Header(chunks.arena.word(word).load(Acquire));
+        let head = if header.is_first_link() {
+            Location(chunks.arena.word(word + 1).load(Acquire))
+        } else if header.is_published() {
+            chunk
+        } else {
+            return None;
+        };
+        let item = ItemRef::new(chunks, head);
+        item.header().is_published().then_some(item)
     }
 
     /// The key, 1 to 250 bytes.
     #[inline]
     pub fn key(&self) -> &'h [u8] {
         let shape = self.shape();
-        self.slab.arena.bytes(self.word * 4 + shape.key_at(), shape.key_bytes)
+        self.chunks.arena.bytes(self.word * 4 + shape.key_at(), shape.key_bytes)
     }
 
     /// Whether this is the item of `key`, given its location: the index's question.
     #[inline]
-    pub(crate) fn is_key(slab: &Slab, location: Location, key: &[u8]) -> bool {
-        let word = slab.word_of(location);
-        let header = Header(slab.arena.word(word).load(Acquire));
+    pub(crate) fn is_key(chunks: &Chunks, location: Location, key: &[u8]) -> bool {
+        let word = chunks.word_of(location);
+        let header = Header(chunks.arena.word(word).load(Acquire));
         if header.key_bytes() != key.len() {
             return false;
         }
-        let at = |index: usize| slab.arena.word(word + index).load(Relaxed);
+        let at = |index: usize| chunks.arena.word(word + index).load(Relaxed);
         let shape = Shape::read(header, at);
-        slab.arena.bytes(word * 4 + shape.key_at(), key.len()) == key
+        chunks.arena.bytes(word * 4 + shape.key_at(), key.len()) == key
     }
 
     /// Length of the value, in bytes.
@@ -114,28 +130,28 @@ impl<'h> ItemRef<'h> {
 
     /// The value's pieces in order: one, or several for a value beyond the largest chunk.
     pub fn value_parts(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
-        let (slab, shape) = (self.slab, self.shape());
+        let (chunks, shape) = (self.chunks, self.shape());
         let links = self.links();
-        let link_bytes = link_value_bytes(slab);
+        let link_bytes = link_value_bytes(chunks);
         let mut left = shape.value_bytes - shape.inline_bytes;
         std::iter::once(self.inline_value(&shape)).chain(links.map(move |link| {
             let len = left.min(link_bytes);
             left -= len;
-            slab.arena.bytes((slab.word_of(link) + LINK_WORDS) * 4, len)
+            chunks.arena.bytes((chunks.word_of(link) + LINK_WORDS) * 4, len)
         }))
     }
 
     #[inline(always)]
     fn inline_value(&self, shape: &Shape) -> &'h [u8] {
-        self.slab.arena.bytes(self.word * 4 + shape.value_at(), shape.inline_bytes)
+        self.chunks.arena.bytes(self.word * 4 + shape.value_at(), shape.inline_bytes)
     }
 
     /// The locations of the chunks that follow the head.
     #[inline]
     pub(crate) fn links(&self) -> impl Iterator<Item = Location> + use<'h> {
         let shape = self.shape();
-        let (slab, first) = (self.slab, self.word + shape.links_at());
-        (0..shape.links).map(move |n| Location(slab.arena.word(first + n).load(Relaxed)))
+        let (chunks, first) = (self.chunks, self.word + shape.links_at());
+        (0..shape.links).map(move |n| Location(chunks.arena.word(first + n).load(Relaxed)))
     }
 
     /// The client's flags.
@@ -146,7 +162,8 @@ impl<'h> ItemRef<'h> {
     /// The cas unique that the item itself holds, when it was stored with an explicit one.
     pub(crate) fn explicit_cas(&self) -> Option<u64> {
         self.shape().cas_at().map(|at| {
-            let half = |n: usize| u64::from(self.slab.arena.word(self.word + at + n).load(Relaxed));
+            let half =
+                |n: usize| u64::from(self.chunks.arena.word(self.word + at + n).load(Relaxed));
             half(0) | (half(1) << 32)
         })
     }
@@ -200,7 +217,7 @@ impl<'h> ItemRef<'h> {
     pub fn claim(&self) -> Claim {
         match self.shape().life_at() {
             Some(at) => {
-                let before = self.slab.arena.word(self.word + at).fetch_or(Self::WON, Relaxed);
+                let before = self.chunks.arena.word(self.word + at).fetch_or(Self::WON, Relaxed);
                 if before & Self::WON == 0 { Claim::Won } else { Claim::Taken }
             }
             None => Claim::Taken,
@@ -224,7 +241,7 @@ impl<'h> ItemRef<'h> {
 
     fn update_life(&self, new: impl Fn(u32) -> u32) -> bool {
         let Some(at) = self.shape().life_at() else { return false };
-        let word = self.slab.arena.word(self.word + at);
+        let word = self.chunks.arena.word(self.word + at);
         word.fetch_update(AcqRel, Relaxed, |life| Some(new(life))).is_ok()
     }
 
@@ -239,13 +256,13 @@ impl<'h> ItemRef<'h> {
         if !self.header.has_life() {
             return 0;
         }
-        self.shape().life_at().map_or(0, |at| self.slab.arena.word(self.word + at).load(Relaxed))
+        self.shape().life_at().map_or(0, |at| self.chunks.arena.word(self.word + at).load(Relaxed))
     }
 
     /// The life word for a copy that takes this item's place. The caller has marked the item as retired: who changes
     /// its life later sees that, and turns to the copy ([`ItemRef::is_retired`]). Nobody wins the old one any more.
     pub(crate) fn hand_over_life(&self) -> u32 {
-        let life = self.shape().life_at().map(|at| self.slab.arena.word(self.word + at));
+        let life = self.shape().life_at().map(|at| self.chunks.arena.word(self.word + at));
         life.map_or(0, |life| life.fetch_or(Self::WON, AcqRel))
     }
 
@@ -267,7 +284,7 @@ impl<'h> ItemRef<'h> {
 
     /// The slab class of the item's (first) chunk.
     pub fn class(&self) -> usize {
-        usize::from(self.slab.class_of(self.location))
+        usize::from(self.chunks.class_of(self.location))
     }
 
     /// Bytes of item memory that the item fills: header, fields, key and value.
@@ -277,7 +294,7 @@ impl<'h> ItemRef<'h> {
 
     /// Bytes that the item counts for in statistics: [`ItemRef::bytes`], or memcached's account of it.
     pub(crate) fn charged_bytes(&self) -> usize {
-        self.shape().charged(self.slab)
+        self.shape().charged(self.chunks)
     }
 
     pub(crate) fn location(&self) -> Location {
@@ -291,13 +308,13 @@ impl<'h> ItemRef<'h> {
     /// Lengths and places of the item's parts.
     #[inline(always)]
     pub(crate) fn shape(&self) -> Shape {
-        let at = |index: usize| self.slab.arena.word(self.word + index).load(Relaxed);
+        let at = |index: usize| self.chunks.arena.word(self.word + index).load(Relaxed);
         Shape::read(self.header, at)
     }
 
     /// The header as it is now.
     pub(crate) fn current_header(&self) -> Header {
-        Header(self.slab.arena.word(self.word).load(Relaxed))
+        Header(self.chunks.arena.word(self.word).load(Relaxed))
     }
 
     /// The item's fields, for a copy of it.
@@ -323,16 +340,16 @@ impl<'h> ItemRef<'h> {
     /// Replaces the header by `new`; `false` if it changed meanwhile, and is as it was.
     #[inline]
     pub(crate) fn try_mark(&self, new: Header) -> bool {
-        let word = self.slab.arena.word(self.word);
+        let word = self.chunks.arena.word(self.word);
         word.compare_exchange(self.header.0, new.0, Relaxed, Relaxed).is_ok()
     }
 
     /// Sets the retired bit of the head and of the links (invariant 3); the header from before.
     #[inline]
     pub(crate) fn mark_retired(&self) -> Header {
-        let before = self.slab.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
+        let before = self.chunks.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
         for link in self.links() {
-            self.slab.arena.word(self.slab.word_of(link)).fetch_or(header::RETIRED, Relaxed);
+            self.chunks.arena.word(self.chunks.word_of(link)).fetch_or(header::RETIRED, Relaxed);
         }
         Header(before)
     }

@@ -77,7 +77,7 @@ impl List {
 
     /// Whether the chunk is linked.
     pub(crate) fn has(&self, slab: &Slab, at: Location) -> bool {
-        let (page, slot) = slab.split(at);
+        let (page, slot) = slab.chunks.split(at);
         self.links.get(&page).is_some_and(|links| links[slot as usize].is_linked)
     }
 
@@ -116,8 +116,8 @@ impl List {
     }
 
     fn link(&mut self, slab: &Slab, at: Location) -> &mut Link {
-        let (page, slot) = slab.split(at);
-        let slots = slab.slots(slab.class_of(at)) as usize;
+        let (page, slot) = slab.chunks.split(at);
+        let slots = slab.chunks.slots(slab.chunks.class_of(at)) as usize;
         let links = self.links.entry(page).or_insert_with(|| vec![Link::default(); slots].into());
         &mut links[slot as usize]
     }
@@ -141,7 +141,7 @@ impl Slab {
             let under_hand = list.hand.filter(|_| eviction == Eviction::Sieve);
             let Some(at) = under_hand.or(list.oldest) else { return };
             let next = list.newer(self, at);
-            let Some(item) = self.item_of(at) else {
+            let Some(item) = ItemRef::of_chunk(&self.chunks, at) else {
                 list.unlink(self, at);
                 continue;
             };
@@ -160,9 +160,9 @@ impl Slab {
 
     /// Gives an item that moved from `old`, a chunk of the same class, the place of that; the newest if it has none.
     pub(crate) fn inherit(&self, old: Location, new: Location) {
-        let class = self.class_of(new);
+        let class = self.chunks.class_of(new);
         let mut state = self.lock(class);
-        if !self.is_of(class, new) || self.item_of(new).is_none() {
+        if !self.chunks.is_of(class, new) || ItemRef::of_chunk(&self.chunks, new).is_none() {
             return;
         }
         if let Order::List(list) = &mut state.order {
@@ -178,9 +178,9 @@ impl Slab {
     #[cold]
     pub(crate) fn renew(&self, item: &ItemRef<'_>) {
         for at in std::iter::once(item.location()).chain(item.links().next()) {
-            let class = self.class_of(at);
+            let class = self.chunks.class_of(at);
             let mut state = self.lock(class);
-            if self.is_of(class, at)
+            if self.chunks.is_of(class, at)
                 && let Order::List(list) = &mut state.order
                 && list.has(self, at)
             {

@@ -1,5 +1,6 @@
 //! Item memory: chunks of it, and when one may be used again. It knows no item.
 
+mod chunks;
 mod page;
 mod head;
 #[expect(unsafe_code, reason = "the one mapping that items live in; everything above is safe code")]
@@ -7,10 +8,11 @@ mod arena;
 mod classes;
 mod epochs;
 
+pub(crate) use arena::HEAD_BYTES;
 pub use arena::release_code;
-pub(crate) use arena::{Arena, HEAD_BYTES};
+pub(crate) use chunks::{Chunks, MEMORY_MAX, Plan};
 pub use classes::Slabs;
-pub(crate) use classes::{CHUNK_MIN, Class, Classes};
+pub(crate) use classes::{CHUNK_MIN, Class};
 pub(crate) use epochs::Epochs;
-pub(crate) use head::{Head, LAYOUT, MAGIC, PageNote, Purpose};
-pub(crate) use page::{PageState, Pool, Slot};
+pub(crate) use head::{Head, LAYOUT, MAGIC, Purpose};
+pub(crate) use page::{PageState, Pool};

@@ -248,9 +248,9 @@ impl<I: Index> Handle<'_, I> {
         let slab = &self.cache.slab;
         let moved = &self.cache.mover.moved;
         let class = moving.route.from;
-        let slots = (STEP_BYTES / slab.classes.bytes(class)).max(1);
+        let slots = (STEP_BYTES / slab.chunks.classes.bytes(class)).max(1);
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-        let end = moving.slot.saturating_add(slots).min(slab.slots_used(moving.page));
+        let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
         let moment = self.moment(now);
         for item in slab.items_in(class, moving.page, moving.slot..end, true) {
             let key = self.key(item.key());
@@ -270,7 +270,7 @@ impl<I: Index> Handle<'_, I> {
             }
         }
         moving.slot = end;
-        if end < slab.slots_used(moving.page) {
+        if end < slab.chunks.slots_used(moving.page) {
             return true;
         }
         // What is still there is in its grace period, or in the making.
@@ -286,7 +286,7 @@ impl<I: Index> Handle<'_, I> {
         }
         let wanted = (slots as usize).max(item.shape().links);
         for chunk in std::iter::once(item.location()).chain(item.links().next()) {
-            let class = slab.class_of(chunk);
+            let class = slab.chunks.class_of(chunk);
             while self.waiting(class) < wanted && self.evict(class, now) {}
         }
     }
@@ -294,7 +294,7 @@ impl<I: Index> Handle<'_, I> {
     /// Copies the item into free chunks and puts the copy in its place.
     fn carry(&self, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
         let Some(chunks) = self.spare_chunks(item) else { return Carried::NoRoom };
-        let new = Unpublished::new(&self.cache.slab, key.bytes, item.shape(), chunks);
+        let new = Unpublished::new(&self.cache.slab.chunks, key.bytes, item.shape(), chunks);
         let Ok(new) = self.filled(new, item.value_parts(), now) else { return Carried::NoRoom };
         self.put_in_place(item, key, new)
     }
@@ -302,8 +302,8 @@ impl<I: Index> Handle<'_, I> {
     /// Free chunks for a copy of the item.
     fn spare_chunks(&self, item: &ItemRef<'_>) -> Option<(Owned, Vec<Owned>)> {
         let slab = &self.cache.slab;
-        let head = slab.alloc_spare(slab.class_of(item.location()))?;
-        let largest = slab.classes.largest();
+        let head = slab.alloc_spare(slab.chunks.class_of(item.location()))?;
+        let largest = slab.chunks.classes.largest();
         let mut links = Vec::with_capacity(item.shape().links);
         while links.len() < item.shape().links {
             match slab.alloc_spare(largest) {
@@ -327,10 +327,10 @@ impl<I: Index> Handle<'_, I> {
         };
         let header = item.mark_retired();
         self.write_fields(&new, item.hand_over_life(), item.explicit_cas());
-        new.seal(slab, header.0);
-        let copy = ItemRef::new(slab, new.into_published());
+        new.seal(&slab.chunks, header.0);
+        let copy = ItemRef::new(&slab.chunks, new.into_published());
         entry.put(copy.location());
-        self.account(slab.class_of(copy.location()), copy.charged_bytes(), header, 1);
+        self.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
         drop(entry);
         if slab.eviction.keeps_list() {
             slab.inherit(at, copy.location());

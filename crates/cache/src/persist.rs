@@ -34,7 +34,7 @@
 
 use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
-use crate::memory::{HEAD_BYTES, Head, LAYOUT, PageNote, Purpose};
+use crate::memory::{HEAD_BYTES, Head, LAYOUT, Purpose};
 use crate::slab::Slab;
 use guira_index::Index;
 use mark::{Draft, Mark};
@@ -142,7 +142,7 @@ fn is_full(error: &io::Error) -> bool {
 /// # Errors
 /// The file system refuses to change the files.
 pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> {
-    let (Some(head), Some(file)) = (Head::of(&slab.arena), &config.memory_file) else {
+    let (Some(head), Some(file)) = (Head::of(&slab.chunks.arena), &config.memory_file) else {
         return Ok(Start::default());
     };
     let refuse = |error: io::Error| refuse(&file.path, &error);
@@ -151,7 +151,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
     let purpose = purpose(slab);
     let judged = match head.layout() {
         0 => Err(Found::New),
-        _ => judge(head, mark, purpose, boot, slab.pages_reserved()).map_err(Found::Nothing),
+        _ => judge(head, mark, purpose, boot, slab.chunks.pages_reserved()).map_err(Found::Nothing),
     };
     // The mark is gone from the medium before anything of what it vouches for changes there.
     Mark::remove(&file.path).map_err(refuse)?;
@@ -169,7 +169,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
             }
         }
         Err(found) => {
-            slab.arena.clear(file::begin).map_err(refuse)?;
+            slab.chunks.arena.clear(file::begin).map_err(refuse)?;
             Start { found, ..Start::default() }
         }
     };
@@ -177,7 +177,7 @@ pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> 
     head.begin(purpose, head.starts().wrapping_add(1), start.cas_floor, boot);
     set_time(head, start.now, file.unix_s);
     steps::note("head written");
-    if let Some(file) = slab.arena.file() {
+    if let Some(file) = slab.chunks.arena.file() {
         // A crash of the machine then finds a start that no mark is of.
         steps::note("file synced");
         file.sync_data().map_err(refuse)?;
@@ -232,16 +232,6 @@ fn judge(
     }
 }
 
-impl Slab {
-    /// Notes in the file, if there is one, that a class has the page, or none.
-    #[inline]
-    pub(crate) fn note(&self, page: u32, note: Option<PageNote>) {
-        if let Some(head) = Head::of(&self.arena) {
-            head.set_page(page, note);
-        }
-    }
-}
-
 impl<I: Index> Cache<I> {
     /// What the start found in its memory file.
     pub fn found(&self) -> &Found {
@@ -251,7 +241,7 @@ impl<I: Index> Cache<I> {
     /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
     /// system doesn't say.
     pub fn file_room_bytes(&self) -> Option<u64> {
-        let room = file::room(self.slab.arena.file()?).ok()?;
+        let room = file::room(self.slab.chunks.arena.file()?).ok()?;
         Some(room.saturating_sub(HEAD_BYTES as u64))
     }
 
@@ -264,7 +254,7 @@ impl<I: Index> Cache<I> {
     /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
     /// is: a crash then loses little of them. For a background thread, a few times a second.
     pub fn keep_time(&self, now: u32, unix_s: i64) {
-        if let Some(head) = Head::of(&self.slab.arena) {
+        if let Some(head) = Head::of(&self.slab.chunks.arena) {
             set_time(head, now, unix_s);
             head.set_keys(self.index.len());
             head.set_index_slots(self.index.capacity());
@@ -278,14 +268,15 @@ impl<I: Index> Cache<I> {
     /// A handle is alive, whose thread may still change something; or the mark can't be written. The next start then
     /// treats the file as after a crash.
     pub fn stop(&self, now: u32, unix_s: i64) -> io::Result<()> {
-        let (Some(head), Some(path)) = (Head::of(&self.slab.arena), &self.memory_path) else {
+        let (Some(head), Some(path)) = (Head::of(&self.slab.chunks.arena), &self.memory_path)
+        else {
             return Ok(());
         };
         if !self.withhold_handles() {
             return Err(io::Error::other("threads are still at work"));
         }
         self.keep_time(now, unix_s);
-        if let Some(file) = self.slab.arena.file() {
+        if let Some(file) = self.slab.chunks.arena.file() {
             file.sync_data()?;
         }
         Mark {
@@ -302,11 +293,11 @@ fn set_time(head: Head<'_>, now: u32, unix_s: i64) {
 }
 
 fn purpose(slab: &Slab) -> Purpose {
-    let sizes = (0..=slab.classes.largest()).map(|class| slab.classes.bytes(class));
+    let sizes = (0..=slab.chunks.classes.largest()).map(|class| slab.chunks.classes.bytes(class));
     let mut hasher = crc32fast::Hasher::new();
     sizes.for_each(|size| hasher.update(&(size as u64).to_le_bytes()));
     Purpose {
-        page_bytes: u32::try_from(slab.page_bytes()).unwrap_or(u32::MAX),
+        page_bytes: u32::try_from(slab.chunks.page_bytes()).unwrap_or(u32::MAX),
         classes: hasher.finalize(),
         eviction: crc32fast::hash(slab.eviction.name().as_bytes()),
     }

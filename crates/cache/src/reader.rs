@@ -43,10 +43,10 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
         is_shown: impl FnOnce(&ItemRef<'_>) -> bool,
     ) -> Result<ItemRef<'_>, Miss> {
-        let slab = &self.cache.slab;
-        let at = self.cache.index.get(key.hash, |at| ItemRef::is_key(slab, at, key.bytes));
+        let chunks = &self.cache.slab.chunks;
+        let at = self.cache.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes));
         let miss = if let Some(at) = at {
-            let item = ItemRef::new(slab, at);
+            let item = ItemRef::new(chunks, at);
             match self.death(&item, now) {
                 None if is_shown(&item) => {
                     self.sample(key.hash, now, || Sampled::Hit);
@@ -115,9 +115,9 @@ impl<I: Index> Handle<'_, I> {
     /// Whatever the index has for the key, dead or alive.
     #[inline(always)]
     pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
-        let slab = &self.cache.slab;
-        let at = self.cache.index.get(key.hash, |at| ItemRef::is_key(slab, at, key.bytes))?;
-        Some(ItemRef::new(slab, at))
+        let chunks = &self.cache.slab.chunks;
+        let at = self.cache.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes))?;
+        Some(ItemRef::new(chunks, at))
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct Probationers<'s> {
 
 impl Places for Probationers<'_> {
     fn prefetch(&self, at: Location) {
-        self.slab.arena.prefetch(self.slab.word_of(at));
+        self.slab.chunks.prefetch(at);
     }
 
     fn is_live(&self, at: Location) -> bool {
@@ -96,7 +96,7 @@ impl Places for Probationers<'_> {
     }
 
     fn split(&self, at: Location) -> (u32, u32) {
-        self.slab.split(at)
+        self.slab.chunks.split(at)
     }
 }
 
@@ -111,7 +111,7 @@ impl Slab {
         victims: &mut Vec<Victim>,
     ) -> usize {
         let target = usize::try_from(shares.tuning.target(state.used as u64)).unwrap_or(usize::MAX);
-        let round = state.pages.len() * self.slots(class) as usize;
+        let round = state.pages.len() * self.chunks.slots(class) as usize;
         let mut on_probation = shares.on_probation;
         let (mut examined, mut promoted) = (0, 0);
         while victims.len() < wanted && examined < 2 * round.min(PATIENCE) + wanted {
@@ -133,10 +133,10 @@ impl Slab {
                 continue;
             }
             let chunk = state.hand.advance(self, &state.pages);
-            let Some(item) = self.item_of(chunk) else { continue };
+            let Some(item) = ItemRef::of_chunk(&self.chunks, chunk) else { continue };
             let header = item.header();
             // One whose chain has a link here, but whose ring is another class's, is judged by its hits.
-            if header.is_on_probation() && self.class_of(item.location()) == class {
+            if header.is_on_probation() && self.chunks.class_of(item.location()) == class {
                 continue;
             }
             if header.hits() > 0 && !item.is_past(moment) && examined < PATIENCE {
@@ -162,7 +162,8 @@ impl Slab {
 
     /// The item on probation at `at`, if there is one and it is of the class, whose lock the caller holds.
     pub(crate) fn probationer(&self, class: Class, at: Location) -> Option<ItemRef<'_>> {
-        let item = self.is_of(class, at).then(|| self.item_of(at)).flatten()?;
+        let item =
+            self.chunks.is_of(class, at).then(|| ItemRef::of_chunk(&self.chunks, at)).flatten()?;
         item.header().is_on_probation().then_some(item)
     }
 }

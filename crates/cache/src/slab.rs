@@ -1,16 +1,9 @@
-//! Chunks of item memory: slab classes, pages and free chunks.
+//! Slab classes: which chunks are free, and which class has which page.
 //!
 //! # Layout
 //! ```text
-//! arena     | page | page | page | …                pages of 64 KiB … 2 MiB, each of one class
-//! page      | chunk | chunk | chunk | … (tail)      chunks of the class's size
-//! location  | page number | slot in the page |      32 bits; a slot is the chunk's place in its page
 //! free chunk| 0 | slot of the next free chunk of the page |
 //! ```
-//! Small caches have small pages: the page size is the power of two next below 1/512 of the
-//! memory, at least 64 KiB and at most 2 MiB (a huge page), so that even 64 MB can serve many
-//! classes at once. The smallest chunk has 32 bytes, so 32 bits reach 128 GiB whatever the page.
-//!
 //! # Invariants
 //! 1. A chunk is on its page's free list, or has one owner ([`Owned`]), or is published or retired.
 //!    Only [`Slab::alloc`] takes it off the list, only [`Slab::free`] puts it back.
@@ -23,69 +16,23 @@
 
 use crate::balance::Victims;
 use crate::locks::{CLASS, Guard, Lock, POOL};
-use crate::memory::{Arena, CHUNK_MIN, Class, Classes, PageNote, PageState, Pool, Slabs, Slot};
+use crate::memory::{Chunks, Class, Plan, Pool};
 use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 mod backing;
 mod moving;
 mod resume;
 use backing::Backing;
 
-/// What 32-bit references reach, less a page so that no location is all ones.
-pub(crate) const MEMORY_MAX: usize = (CHUNK_MIN << 32) - PAGE_MAX;
-const PAGE_MIN: usize = 64 << 10;
-const PAGE_MAX: usize = 2 << 20;
 /// The most free chunks that a class which evicts keeps ahead: what a worker stores while another,
 /// descheduled in the middle of its turn, holds up reclamation.
 pub(crate) const RESERVE_MAX: usize = 1024;
-/// How many pages a cache should have at least: what keeps the pages of a small one small.
-const PAGES_WANTED: usize = 512;
-const MEMCACHED_PAGE: usize = 1 << 20;
-const MEMCACHED_GROWTH: f64 = 1.25;
 /// Of so many chunks one is kept free: a class of a few large chunks evicts one item for one that comes.
 const MEMCACHED_RESERVE_SHARE: usize = 128;
-
-/// How much item memory there is, and how it is cut.
-pub(crate) struct Plan {
-    pub(crate) memory_bytes: usize,
-    /// Address space: what the limit may be raised to.
-    pub(crate) memory_bytes_reserved: usize,
-    pub(crate) slabs: Slabs,
-    /// Greater than 1, if given.
-    pub(crate) growth_factor: Option<f64>,
-    pub(crate) chunk_bytes_min: usize,
-    /// Locks all of it into RAM.
-    pub(crate) lock: bool,
-    /// Touches all of it at once.
-    pub(crate) preallocate: bool,
-    pub(crate) eviction: Eviction,
-}
-
-impl Plan {
-    /// Bytes of a page, and how many there may be.
-    fn pages(&self) -> (usize, usize) {
-        if self.slabs != Slabs::Fine {
-            return (MEMCACHED_PAGE, (self.memory_bytes / MEMCACHED_PAGE).max(1));
-        }
-        let wanted = (self.memory_bytes / PAGES_WANTED).max(1);
-        let page_bytes = (1 << wanted.ilog2()).clamp(PAGE_MIN, PAGE_MAX);
-        (page_bytes, self.memory_bytes.div_ceil(page_bytes).max(1))
-    }
-
-    fn classes(&self, page_bytes: usize) -> Classes {
-        match self.slabs {
-            Slabs::Fine => Classes::new(page_bytes, self.growth_factor, self.chunk_bytes_min),
-            Slabs::Memcached { chunk_bytes_max } => {
-                let factor = self.growth_factor.unwrap_or(MEMCACHED_GROWTH);
-                Classes::memcacheds(factor, self.chunk_bytes_min, chunk_bytes_max)
-            }
-        }
-    }
-}
 
 /// An unpublished chunk: whoever holds the value may write the chunk, and must publish or free it.
 #[derive(Debug)]
@@ -181,20 +128,15 @@ impl ClassState {
 }
 
 pub(crate) struct Slab {
-    pub(crate) arena: Arena,
+    pub(crate) chunks: Chunks,
     pub(crate) eviction: Eviction,
-    pub(crate) classes: Classes,
     states: Box<[Lock<ClassState, CLASS>]>,
-    page_class: Box<[AtomicU8]>,
-    pages: Box<[PageState]>,
     pool: Lock<Pool, POOL>,
     /// [`Pool::room`], for those who don't hold the pool: every store asks how much is left.
     pool_room: AtomicIsize,
     /// What classes may hold now: what is asked for, or less where the memory file has no room for it.
     pages_max: AtomicUsize,
     backing: Backing,
-    page_bytes: usize,
-    slot_bits: u32,
 }
 
 impl Slab {
@@ -202,29 +144,18 @@ impl Slab {
     ///
     /// # Errors
     /// The system refuses the mapping, or to lock it.
-    pub(crate) fn new(plan: &Plan, file: Option<File>) -> io::Result<Slab> {
-        let (page_bytes, pages_max) = plan.pages();
-        let pages = plan.memory_bytes_reserved.div_ceil(page_bytes).max(pages_max);
-        let classes = plan.classes(page_bytes);
-        let arena = match file {
-            Some(file) => Arena::over(file, pages * page_bytes, plan.lock, plan.preallocate)?,
-            None => Arena::new(pages * page_bytes, plan.lock, plan.preallocate)?,
-        };
+    pub(crate) fn new(plan: &Plan, file: Option<File>, eviction: Eviction) -> io::Result<Slab> {
+        let (chunks, pages_max) = Chunks::new(plan, file)?;
         Ok(Slab {
-            arena,
-            eviction: plan.eviction,
-            states: (0..classes.len())
-                .map(|_| Lock::new(ClassState::new(plan.eviction.order())))
+            eviction,
+            states: (0..chunks.classes.len())
+                .map(|_| Lock::new(ClassState::new(eviction.order())))
                 .collect(),
-            classes,
-            page_class: (0..pages).map(|_| AtomicU8::new(0)).collect(),
-            pages: (0..pages).map(|_| PageState::default()).collect(),
+            chunks,
             pool: Lock::new(Pool::default()),
             pool_room: AtomicIsize::new(0),
             pages_max: AtomicUsize::new(pages_max),
             backing: Backing::new(pages_max),
-            page_bytes,
-            slot_bits: (page_bytes / CHUNK_MIN).trailing_zeros(),
         })
     }
 
@@ -236,7 +167,7 @@ impl Slab {
             Some(&page) => page,
             None => self.take_page(&mut state, class)?,
         };
-        let slots = self.slots(class);
+        let slots = self.chunks.slots(class);
         let chunk = self.pop(&mut state, page, slots);
         let is_known = match (&mut state.order, hash) {
             (Order::S3Clock(probation), Some(hash)) => probation.knows(hash),
@@ -250,23 +181,8 @@ impl Slab {
     /// A free chunk of a page that has one, of a class with the lock held.
     #[inline]
     fn pop(&self, state: &mut ClassState, page: u32, slots: u32) -> Owned {
-        let held = &self.pages[page as usize];
-        let chunk = match held.pop() {
-            Slot::Fresh(slot) => {
-                // The page may have served another class: what stands here is no header.
-                let chunk = self.location(page, slot);
-                self.arena.word(self.word_of(chunk)).store(0, Relaxed);
-                let class = self.page_class[page as usize].load(Relaxed);
-                self.note(page, Some(PageNote { class, handed_out: slot + 1 }));
-                chunk
-            }
-            Slot::Listed(slot) => {
-                let chunk = self.location(page, slot);
-                held.set_head(self.arena.word(self.word_of(chunk) + 1).load(Relaxed));
-                chunk
-            }
-        };
-        if held.available(slots) == 0 {
+        let chunk = self.chunks.pop(page);
+        if self.chunks.page(page).available(slots) == 0 {
             state.partial.pop();
         }
         state.used += 1;
@@ -282,7 +198,7 @@ impl Slab {
     pub(crate) fn free_all(&self, chunks: impl IntoIterator<Item = Location>) {
         let mut held: Option<(Class, Guard<'_, ClassState, CLASS>)> = None;
         for chunk in chunks {
-            let class = self.class_of(chunk);
+            let class = self.chunks.class_of(chunk);
             if held.as_ref().is_none_or(|(of, _)| *of != class) {
                 drop(held.take()); // unlock before the next lock: no two classes at once
                 held = Some((class, self.lock(class)));
@@ -294,20 +210,17 @@ impl Slab {
     }
 
     fn free_locked(&self, state: &mut ClassState, class: Class, chunk: Location) {
-        let (page, slot) = self.split(chunk);
-        let held = &self.pages[page as usize];
-        let word = self.word_of(chunk);
+        let (page, _) = self.chunks.split(chunk);
+        let held = self.chunks.page(page);
         if let Order::List(list) = &mut state.order {
             list.unlink(self, chunk);
         }
-        self.arena.word(word + 1).store(held.head(), Relaxed);
-        self.arena.word(word).store(0, Relaxed);
-        let slots = self.slots(class);
+        let slots = self.chunks.slots(class);
         let had = held.available(slots);
-        held.push(slot);
+        self.chunks.push(chunk);
         state.used -= 1;
         // memcached's classes keep the pages that they have.
-        let goes_back = held.is_draining() || !self.classes.are_memcacheds();
+        let goes_back = held.is_draining() || !self.chunks.classes.are_memcacheds();
         if had + 1 == slots && goes_back {
             self.give_page_back(state, page);
         } else if had == 0 && !held.is_draining() {
@@ -318,12 +231,14 @@ impl Slab {
     /// Moves a page from the pool to the class.
     fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
         // As in memcached a class's first page comes on top of the limit.
-        let has_right = self.classes.are_memcacheds() && !state.had_page;
+        let has_right = self.chunks.classes.are_memcacheds() && !state.had_page;
         let page = self.change_pool(|pool| {
             let page = pool.take(self.pages_max.load(Relaxed));
-            page.or_else(|| has_right.then(|| pool.take_extra(self.pages.len())).flatten())
+            page.or_else(|| {
+                has_right.then(|| pool.take_extra(self.chunks.pages_reserved())).flatten()
+            })
         })?;
-        if let Err(error) = self.back(page) {
+        if let Err(error) = self.chunks.back(page) {
             self.make_do(page, &error);
             return None;
         }
@@ -333,9 +248,7 @@ impl Slab {
 
     /// Gives an empty page that no class holds to the class.
     fn enter_page(&self, state: &mut ClassState, class: Class, page: u32) {
-        self.page_class[page as usize].store(class, Relaxed);
-        self.pages[page as usize].begin();
-        self.note(page, Some(PageNote { class, handed_out: 0 }));
+        self.chunks.enter_page(page, class);
         state.pages.push(page);
         state.partial.push(page);
         state.had_page = true;
@@ -349,12 +262,11 @@ impl Slab {
         if let Order::List(list) = &mut state.order {
             list.forget(page);
         }
-        self.pages[page as usize].end();
-        self.note(page, None);
+        self.chunks.leave_page(page);
         self.change_pool(|pool| {
             let pages_max = self.pages_max.load(Relaxed);
             if pool.is_over(pages_max) {
-                self.arena.release(page as usize * self.page_bytes, self.page_bytes);
+                self.chunks.release(page);
             }
             pool.give(page, pages_max);
         });
@@ -366,11 +278,6 @@ impl Slab {
         let changed = change(&mut pool);
         self.pool_room.store(pool.room(), Relaxed);
         changed
-    }
-
-    /// Pages that there may be at most.
-    pub(crate) fn pages_reserved(&self) -> usize {
-        self.pages.len()
     }
 
     /// Whether classes hold more than the limit allows.
@@ -387,8 +294,9 @@ impl Slab {
         let page = state.pages.swap_remove(at);
         state.partial.retain(|&p| p != page);
         state.draining.push(page);
-        self.pages[page as usize].start_draining();
-        if self.pages[page as usize].available(self.slots(class)) == self.slots(class) {
+        let (held, slots) = (self.chunks.page(page), self.chunks.slots(class));
+        held.start_draining();
+        if held.available(slots) == slots {
             self.give_page_back(&mut state, page);
         }
         Some(page)
@@ -396,7 +304,7 @@ impl Slab {
 
     /// The class with the most pages, other than `but`, if any has one.
     pub(crate) fn richest(&self, but: Option<Class>) -> Option<Class> {
-        let others = (0..=self.classes.largest()).filter(|&c| Some(c) != but);
+        let others = (0..=self.chunks.classes.largest()).filter(|&c| Some(c) != but);
         let (pages, donor) = others.map(|c| (self.lock(c).pages.len(), c)).max()?;
         (pages > 0).then_some(donor)
     }
@@ -410,49 +318,12 @@ impl Slab {
     pub(crate) fn class_stats(&self, class: Class) -> ClassStats {
         let state = self.lock(class);
         ClassStats {
-            chunk_bytes: self.classes.bytes(class),
-            chunks_per_page: self.slots(class) as usize,
+            chunk_bytes: self.chunks.classes.bytes(class),
+            chunks_per_page: self.chunks.slots(class) as usize,
             pages: state.pages.len() + state.draining.len(),
             chunks_used: state.used,
             evicted_idle_s: state.evicted_idle_s,
         }
-    }
-
-    /// The word at which the chunk starts.
-    #[inline]
-    pub(crate) fn word_of(&self, chunk: Location) -> usize {
-        let (page, slot) = self.split(chunk);
-        let class = self.page_class[page as usize].load(Relaxed);
-        (page as usize * self.page_bytes + slot as usize * self.classes.bytes(class)) / 4
-    }
-
-    /// The class of the chunk's page.
-    #[inline]
-    pub(crate) fn class_of(&self, chunk: Location) -> Class {
-        self.page_class[self.split(chunk).0 as usize].load(Relaxed)
-    }
-
-    /// Whether the chunk's page is one of `class`, whose lock the caller holds: then it stays so.
-    pub(crate) fn is_of(&self, class: Class, chunk: Location) -> bool {
-        let page = self.split(chunk).0 as usize;
-        // In this order: who takes a page says whose it is before it says that it's held.
-        self.pages[page].is_held() && self.page_class[page].load(Relaxed) == class
-    }
-
-    /// Chunks of a page of `class`.
-    #[expect(clippy::cast_possible_truncation, reason = "a page is at most 2 MiB")]
-    pub(crate) fn slots(&self, class: Class) -> u32 {
-        (self.page_bytes / self.classes.bytes(class)) as u32
-    }
-
-    /// The location of a slot of a page.
-    pub(crate) fn location(&self, page: u32, slot: u32) -> Location {
-        Location((page << self.slot_bits) | slot)
-    }
-
-    /// Slots of a page that were ever handed out: what a sweep has to look at.
-    pub(crate) fn slots_used(&self, page: u32) -> u32 {
-        self.pages[page as usize].handed_out()
     }
 
     /// Every page of every class, for a sweep.
@@ -469,7 +340,7 @@ impl Slab {
 
     /// Free chunks that a class of so many keeps ahead once it evicts: none where few of memcached's are large.
     pub(crate) fn reserve(&self, chunks: usize) -> usize {
-        if self.classes.are_memcacheds() {
+        if self.chunks.classes.are_memcacheds() {
             return (chunks / MEMCACHED_RESERVE_SHARE).min(RESERVE_MAX);
         }
         (chunks / 64).clamp(64.min(chunks / 8), RESERVE_MAX)
@@ -482,16 +353,6 @@ impl Slab {
 
     /// Item memory in use: pages that some class holds, in bytes.
     pub(crate) fn bytes_held(&self) -> usize {
-        self.pool.lock().held() * self.page_bytes
-    }
-
-    /// Bytes of a page.
-    pub(crate) fn page_bytes(&self) -> usize {
-        self.page_bytes
-    }
-
-    /// A chunk's page, and its slot there.
-    pub(crate) fn split(&self, chunk: Location) -> (u32, u32) {
-        (chunk.0 >> self.slot_bits, chunk.0 & ((1 << self.slot_bits) - 1))
+        self.pool.lock().held() * self.chunks.page_bytes()
     }
 }

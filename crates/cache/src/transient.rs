@@ -159,7 +159,7 @@ impl<I: Index> Sweeper<'_, I> {
             if self.handle.unlink(&item, key.hash) {
                 transient.reclaimed.fetch_add(1, Relaxed);
                 let unfetched = u64::from(!item.was_fetched());
-                let class = self.handle.cache.slab.class_of(at);
+                let class = self.handle.cache.slab.chunks.class_of(at);
                 self.handle.counts.add_class(ClassCounter::Reclaimed, class, 1);
                 self.handle.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
             }
@@ -171,9 +171,10 @@ impl<I: Index> Sweeper<'_, I> {
 impl Slab {
     /// The item published at a location that was an item's once, if it is past its time. The caller is online.
     fn past_item(&self, at: Location, moment: Now) -> Option<ItemRef<'_>> {
-        let class = self.class_of(at);
+        let class = self.chunks.class_of(at);
         let _state = self.lock(class);
-        let item = self.is_of(class, at).then(|| self.item_of(at)).flatten()?;
+        let item =
+            self.chunks.is_of(class, at).then(|| ItemRef::of_chunk(&self.chunks, at)).flatten()?;
         item.is_past(moment).then_some(item)
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::handle::{Handle, Key};
 use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
-use crate::memory::Class;
-use crate::slab::{Owned, Slab};
+use crate::memory::{Chunks, Class};
+use crate::slab::Owned;
 use crate::writer::NoRoom;
 use guira_index::{Index, Location};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -39,21 +39,21 @@ impl Unpublished {
     /// An item of these chunks, the links as far as they are taken already: the key is written, the value to come.
     #[inline(always)]
     pub(crate) fn new(
-        slab: &Slab,
+        chunks: &Chunks,
         key: &[u8],
         shape: Shape,
         (mut head, links): (Owned, Vec<Owned>),
     ) -> Unpublished {
-        let word = slab.word_of(head.location());
+        let word = chunks.word_of(head.location());
         if shape.has_fields() {
             for (at, value) in shape.fields() {
-                slab.arena.word(word + at).store(value, Relaxed);
+                chunks.arena.word(word + at).store(value, Relaxed);
             }
             if let Some(at) = shape.life_at() {
-                slab.arena.word(word + at).store(0, Relaxed);
+                chunks.arena.word(word + at).store(0, Relaxed);
             }
         }
-        let room = slab.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.len());
+        let room = chunks.arena.bytes_mut(&mut head, word * 4 + shape.key_at(), key.len());
         room.copy_from_slice(key);
         Unpublished { head, links, shape, filled: 0, on_probation: false }
     }
@@ -75,46 +75,47 @@ impl Unpublished {
     }
 
     /// The link that the next byte goes to, of a value that its head holds no more of, and the place there.
-    fn next_link(&self, slab: &Slab) -> (usize, usize) {
-        let (whole, behind_head) = (link_value_bytes(slab), self.filled - self.shape.inline_bytes);
+    fn next_link(&self, chunks: &Chunks) -> (usize, usize) {
+        let (whole, behind_head) =
+            (link_value_bytes(chunks), self.filled - self.shape.inline_bytes);
         (behind_head / whole, behind_head % whole)
     }
 
-    pub(crate) fn class(&self, slab: &Slab) -> usize {
-        usize::from(slab.class_of(self.head.location()))
+    pub(crate) fn class(&self, chunks: &Chunks) -> usize {
+        usize::from(chunks.class_of(self.head.location()))
     }
 
-    pub(crate) fn word(&self, slab: &Slab) -> usize {
-        slab.word_of(self.head.location())
+    pub(crate) fn word(&self, chunks: &Chunks) -> usize {
+        chunks.word_of(self.head.location())
     }
 
     /// The value's filled bytes, piece by piece.
-    pub(crate) fn parts<'s>(&'s self, slab: &'s Slab) -> impl Iterator<Item = &'s [u8]> {
-        let whole = slab.classes.bytes(slab.classes.largest()) - LINK_WORDS * 4;
-        let head = self.word(slab) * 4 + self.shape.value_at();
+    pub(crate) fn parts<'s>(&'s self, chunks: &'s Chunks) -> impl Iterator<Item = &'s [u8]> {
+        let whole = chunks.classes.bytes(chunks.classes.largest()) - LINK_WORDS * 4;
+        let head = self.word(chunks) * 4 + self.shape.value_at();
         let mut left = self.shape.value_bytes - self.shape.inline_bytes;
-        std::iter::once(slab.arena.bytes(head, self.shape.inline_bytes)).chain(
+        std::iter::once(chunks.arena.bytes(head, self.shape.inline_bytes)).chain(
             self.links.iter().map(move |link| {
                 let len = left.min(whole);
                 left -= len;
-                slab.arena.bytes((slab.word_of(link.location()) + LINK_WORDS) * 4, len)
+                chunks.arena.bytes((chunks.word_of(link.location()) + LINK_WORDS) * 4, len)
             }),
         )
     }
 
     /// Writes the list of links and their marks, then the header: from here on a hand sees the item.
     /// The caller holds its key's entry and puts it there next.
-    pub(crate) fn seal(&self, slab: &Slab, header: u32) {
-        let word = self.word(slab);
+    pub(crate) fn seal(&self, chunks: &Chunks, header: u32) {
+        let word = self.word(chunks);
         for (n, link) in self.links.iter().enumerate() {
-            let at = slab.word_of(link.location());
-            slab.arena.word(word + self.shape.links_at() + n).store(link.location().0, Relaxed);
-            slab.arena.word(at + 1).store(self.head.location().0, Relaxed);
+            let at = chunks.word_of(link.location());
+            chunks.arena.word(word + self.shape.links_at() + n).store(link.location().0, Relaxed);
+            chunks.arena.word(at + 1).store(self.head.location().0, Relaxed);
         }
-        slab.arena.word(word).store(header, Release);
+        chunks.arena.word(word).store(header, Release);
         for (n, link) in self.links.iter().enumerate() {
             let mark = if n == 0 { LINK_FIRST } else { LINK };
-            slab.arena.word(slab.word_of(link.location())).store(mark, Release);
+            chunks.arena.word(chunks.word_of(link.location())).store(mark, Release);
         }
     }
 
@@ -143,11 +144,11 @@ impl<I: Index> Handle<'_, I> {
         fields: Fields,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
-        let slab = &self.cache.slab;
+        let chunks = &self.cache.slab.chunks;
         let Fields { cas, key_binary, unfilled, .. } = fields;
         let extras = Extras { chained: false, cas, key_binary, unfilled };
         let (shape, class): (Shape, Class) = Shape::plan(
-            slab,
+            chunks,
             key.bytes.len(),
             value_bytes,
             fields.client_flags,
@@ -156,7 +157,7 @@ impl<I: Index> Handle<'_, I> {
         )
         .map_err(|()| NoRoom::TooLarge)?;
         let (head, on_probation) = self.allocate(class, Some(key.hash), now)?;
-        let mut new = Unpublished::new(slab, key.bytes, shape, (head, Vec::new()));
+        let mut new = Unpublished::new(chunks, key.bytes, shape, (head, Vec::new()));
         new.on_probation = on_probation;
         Ok(new)
     }
@@ -165,7 +166,7 @@ impl<I: Index> Handle<'_, I> {
     /// Takes the next chunk of a chained value when the last one is full.
     pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
         if self.wants_chunk(new) {
-            let largest = self.cache.slab.classes.largest();
+            let largest = self.cache.slab.chunks.classes.largest();
             new.links.push(self.allocate(largest, None, now)?.0);
         }
         Ok(self.room_at_hand(new))
@@ -173,36 +174,36 @@ impl<I: Index> Handle<'_, I> {
 
     /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
     pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
-        let slab = &self.cache.slab;
+        let chunks = &self.cache.slab.chunks;
         let shape = new.shape;
         if new.filled < shape.inline_bytes {
-            let at = new.word(slab) * 4 + shape.value_at() + new.filled;
-            return slab.arena.bytes_mut(&mut new.head, at, shape.inline_bytes - new.filled);
+            let at = new.word(chunks) * 4 + shape.value_at() + new.filled;
+            return chunks.arena.bytes_mut(&mut new.head, at, shape.inline_bytes - new.filled);
         }
-        let (link, offset) = new.next_link(slab);
+        let (link, offset) = new.next_link(chunks);
         let Some(chunk) = new.links.get_mut(link) else { return &mut [] };
-        let at = (slab.word_of(chunk.location()) + LINK_WORDS) * 4 + offset;
-        let len = (link_value_bytes(slab) - offset).min(shape.value_bytes - new.filled);
-        slab.arena.bytes_mut(chunk, at, len)
+        let at = (chunks.word_of(chunk.location()) + LINK_WORDS) * 4 + offset;
+        let len = (link_value_bytes(chunks) - offset).min(shape.value_bytes - new.filled);
+        chunks.arena.bytes_mut(chunk, at, len)
     }
 
     /// Whether the next byte of the value needs a chunk that isn't taken yet.
     pub fn wants_chunk(&self, new: &Unpublished) -> bool {
         let is_in_links =
             new.filled >= new.shape.inline_bytes && new.filled < new.shape.value_bytes;
-        is_in_links && new.next_link(&self.cache.slab).0 == new.links.len()
+        is_in_links && new.next_link(&self.cache.slab.chunks).0 == new.links.len()
     }
 
     /// Bytes of the chunks that the item has taken.
     pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
-        let slab = &self.cache.slab;
-        let head = slab.class_of(new.head.location());
-        slab.classes.bytes(head) + new.links.len() * self.chunk_bytes_max()
+        let chunks = &self.cache.slab.chunks;
+        let head = chunks.class_of(new.head.location());
+        chunks.classes.bytes(head) + new.links.len() * self.chunk_bytes_max()
     }
 
     /// Bytes of the largest chunk.
     pub fn chunk_bytes_max(&self) -> usize {
-        let classes = &self.cache.slab.classes;
+        let classes = &self.cache.slab.chunks.classes;
         classes.bytes(classes.largest())
     }
 
@@ -229,9 +230,9 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<(), NoRoom> {
         if bytes.len() == new.shape.inline_bytes && new.filled == 0 {
             // The usual case: all of it fits into the first chunk.
-            let slab = &self.cache.slab;
-            let at = new.word(slab) * 4 + new.shape.value_at();
-            slab.arena.bytes_mut(&mut new.head, at, bytes.len()).copy_from_slice(bytes);
+            let chunks = &self.cache.slab.chunks;
+            let at = new.word(chunks) * 4 + new.shape.value_at();
+            chunks.arena.bytes_mut(&mut new.head, at, bytes.len()).copy_from_slice(bytes);
             new.filled = bytes.len();
             return Ok(());
         }

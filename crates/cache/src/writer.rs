@@ -215,7 +215,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         let value_bytes = new.value_bytes();
-        let class = new.class(&self.cache.slab);
+        let class = new.class(&self.cache.slab.chunks);
         let inserts = how.compare.is_none() && how.mode != Mode::Replace;
         let mark = |is: bool, bit: u32| if is { bit } else { 0 };
         let marks = mark(how.won, ItemRef::WON) | mark(how.stale, ItemRef::STALE);
@@ -237,7 +237,7 @@ impl<I: Index> Handle<'_, I> {
         })?;
         if let Some(at) = used {
             // With the key's place free again: strict LRU takes the class's lock (locks.rs).
-            self.mark_used(&ItemRef::new(&self.cache.slab, at), now);
+            self.mark_used(&ItemRef::new(&self.cache.slab.chunks, at), now);
         }
         Ok(match published {
             Published::Put(cas) => Stored::Stored { cas, value_bytes, class },
@@ -280,9 +280,9 @@ impl<I: Index> Handle<'_, I> {
             swap.explicit_cas.is_some(),
             "a unique has its field"
         );
-        let slab = &self.cache.slab;
+        let chunks = &self.cache.slab.chunks;
         let moment = self.moment(now);
-        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
         let mut entry = if swap.inserts {
             match self.cache.place(key.hash, is_key) {
                 Ok(entry) => Some(entry),
@@ -291,7 +291,7 @@ impl<I: Index> Handle<'_, I> {
         } else {
             self.cache.find_place(key.hash, is_key)
         };
-        let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(slab, at));
+        let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
         let live = old.filter(|item| !item.is_past(moment));
         let life = match (decide(live.as_ref()), &entry) {
             (Decision::Put(life), Some(_)) => life,
@@ -305,20 +305,22 @@ impl<I: Index> Handle<'_, I> {
         self.write_fields(&new, life, swap.explicit_cas);
         let replaced = live.as_ref().map(|item| item.current_header());
         let evicts = self.cache.tune.is_wanted();
-        let header = slab
+        let header = self
+            .cache
+            .slab
             .eviction
             .admitted(new.shape.header(), new.on_probation, replaced, evicts)
             .accessed(now)
             .of_generation(moment.generation);
-        new.seal(slab, header.0);
+        new.seal(chunks, header.0);
         let old = old.map(|item| (item, item.mark_retired()));
-        let (charged_bytes, first_link) = (new.shape.charged(slab), new.first_link());
+        let (charged_bytes, first_link) = (new.shape.charged(chunks), new.first_link());
         let at = new.into_published();
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
             if swap.advances { self.cache.stripes.advance(key.hash) } else { self.cas_unique(key) }
         });
-        self.account(slab.class_of(at), charged_bytes, header, 1);
+        self.account(chunks.class_of(at), charged_bytes, header, 1);
         drop(entry);
         self.arrive(at, first_link, header);
         self.expect_end(life & EXPTIME_MAX, at);
@@ -326,7 +328,7 @@ impl<I: Index> Handle<'_, I> {
         self.counts.add(Counter::TotalItems, 1);
         if let Some((old, header)) = old {
             if live.is_none() {
-                let class = slab.class_of(old.location());
+                let class = chunks.class_of(old.location());
                 self.counts.add_class(ClassCounter::Reclaimed, class, 1);
             }
             self.retire(&old, header);
@@ -349,16 +351,16 @@ impl<I: Index> Handle<'_, I> {
 
     /// Writes the fields that are known only with the key's place locked.
     pub(crate) fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
-        let slab = &self.cache.slab;
-        let word = new.word(slab);
+        let chunks = &self.cache.slab.chunks;
+        let word = new.word(chunks);
         if let Some(at) = new.shape.life_at() {
-            slab.arena.word(word + at).store(life, Relaxed);
+            chunks.arena.word(word + at).store(life, Relaxed);
         }
         if let (Some(at), Some(cas)) = (new.shape.cas_at(), explicit_cas) {
             let halves = [cas & u64::from(u32::MAX), cas >> 32];
             for (n, half) in halves.into_iter().enumerate() {
                 let half = u32::try_from(half).expect("half of 64 bits");
-                slab.arena.word(word + at + n).store(half, Relaxed);
+                chunks.arena.word(word + at + n).store(half, Relaxed);
             }
         }
     }
@@ -429,12 +431,12 @@ impl<I: Index> Handle<'_, I> {
         compare: Option<u64>,
         now: u32,
     ) -> Result<(ItemRef<'_>, Header, bool), Deleted> {
-        let slab = &self.cache.slab;
-        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let chunks = &self.cache.slab.chunks;
+        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
         let Some(mut entry) = self.cache.find_place(key.hash, is_key) else {
             return Err(Deleted::NotFound);
         };
-        let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
+        let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
         let live = !item.is_past(self.moment(now));
         if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
             return Err(Deleted::Exists);

@@ -2,8 +2,7 @@
 
 use super::LINK_WORDS;
 use super::header::{Header, VALUE_EXTENDED};
-use crate::memory::Class;
-use crate::slab::Slab;
+use crate::memory::{Chunks, Class};
 
 const CHAINED: u32 = 1;
 const CAS: u32 = 2;
@@ -61,7 +60,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The shape of a new item; `Err(())` if not even its head fits the largest chunk.
     pub(crate) fn plan(
-        slab: &Slab,
+        chunks: &Chunks,
         key_bytes: usize,
         value_bytes: usize,
         client_flags: u32,
@@ -79,21 +78,21 @@ impl Shape {
             fields: 0,
         };
         shape.fields = shape.count_fields();
-        if let Some(class) = slab.classes.fit(shape.charged(slab)) {
+        if let Some(class) = chunks.classes.fit(shape.charged(chunks)) {
             return Ok((shape, class));
         }
         // A chained item keeps its life word, so that a touch never has to copy it.
         shape.has_life = true;
         shape.extras.chained = true;
         shape.fields = shape.count_fields();
-        let link_bytes = link_value_bytes(slab);
+        let link_bytes = link_value_bytes(chunks);
         shape.links = value_bytes / link_bytes;
         shape.inline_bytes = value_bytes % link_bytes;
-        if slab.classes.fit(shape.bytes_of_head()).is_none() {
+        if chunks.classes.fit(shape.bytes_of_head()).is_none() {
             shape.links += 1;
             shape.inline_bytes = 0;
         }
-        let class = slab.classes.fit(shape.bytes_of_head()).ok_or(())?;
+        let class = chunks.classes.fit(shape.bytes_of_head()).ok_or(())?;
         Ok((shape, class))
     }
 
@@ -201,8 +200,8 @@ impl Shape {
     }
 
     /// Bytes that the item is charged: its own, or what memcached's would have, which are more.
-    pub(crate) fn charged(&self, slab: &Slab) -> usize {
-        if !slab.classes.are_memcacheds() {
+    pub(crate) fn charged(&self, chunks: &Chunks) -> usize {
+        if !chunks.classes.are_memcacheds() {
             return self.bytes();
         }
         let flags = if self.client_flags == 0 { 0 } else { 4 };
@@ -219,8 +218,8 @@ impl Shape {
 const MEMCACHED_BYTES: usize = 48 + 8 + 1 + 2;
 
 /// Value bytes that a link holds.
-pub(crate) fn link_value_bytes(slab: &Slab) -> usize {
-    slab.classes.bytes(slab.classes.largest()) - LINK_WORDS * 4
+pub(crate) fn link_value_bytes(chunks: &Chunks) -> usize {
+    chunks.classes.bytes(chunks.classes.largest()) - LINK_WORDS * 4
 }
 
 fn count(n: usize) -> u32 {

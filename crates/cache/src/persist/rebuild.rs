@@ -28,7 +28,7 @@ use std::thread;
 impl<I: Index> Cache<I> {
     /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
     pub(crate) fn take_over(&mut self) {
-        let Some(head) = Head::of(&self.slab.arena) else { return };
+        let Some(head) = Head::of(&self.slab.chunks.arena) else { return };
         if matches!(self.start.found, Found::New | Found::Nothing(_)) {
             return;
         }
@@ -71,14 +71,14 @@ impl<I: Index> Handle<'_, I> {
     /// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
     fn take_items_over(&self, page: u32, kept: &mut Kept) -> bool {
         let slab = &self.cache.slab;
-        slab.fetch_page(page);
+        slab.chunks.fetch(page);
         let is_clean = matches!(self.cache.start.found, Found::Stopped(_));
         let mut taking =
             Taking { handle: self, is_clean, items: 0, bytes: 0, on_probation: 0, kept };
         let mut batch = Vec::with_capacity(BATCH);
-        let slots = slab.slots_used(page);
+        let slots = slab.chunks.slots_used(page);
         for slot in 0..slots {
-            if let Some(entering) = taking.look_at(slab.location(page, slot)) {
+            if let Some(entering) = taking.look_at(slab.chunks.location(page, slot)) {
                 batch.push(entering);
             }
             if batch.len() == BATCH {
@@ -86,7 +86,7 @@ impl<I: Index> Handle<'_, I> {
             }
         }
         taking.enter(&mut batch);
-        taking.count(slab.class_of(slab.location(page, 0)));
+        taking.count(slab.chunks.class_of(slab.chunks.location(page, 0)));
         // Another thread may forget an item of this page yet, for its twin, after a crash.
         is_clean && taking.items == u64::from(slots)
     }
@@ -118,7 +118,7 @@ impl<I: Index> Taking<'_, '_, I> {
     fn look_at(&mut self, at: Location) -> Option<Entering> {
         let cache = self.handle.cache;
         let (slab, start) = (&cache.slab, &cache.start);
-        let word = slab.arena.word(slab.word_of(at));
+        let word = slab.chunks.arena.word(slab.chunks.word_of(at));
         let header = Header(word.load(Relaxed));
         if !header.is_published() {
             return None;
@@ -158,7 +158,7 @@ impl<I: Index> Taking<'_, '_, I> {
                 self.bytes += item.bytes;
                 self.on_probation += u64::from(item.header.is_on_probation());
                 if item.arrives {
-                    let item = ItemRef::new(&cache.slab, item.at);
+                    let item = ItemRef::new(&cache.slab.chunks, item.at);
                     self.handle.arrive(item.location(), item.links().next(), item.header());
                     self.handle.expect_end(item.exptime(), item.location());
                 }
@@ -172,8 +172,8 @@ impl<I: Index> Taking<'_, '_, I> {
     /// is kept.
     fn enter_alone(&mut self, item: &Entering) -> bool {
         let Handle { cache, .. } = self.handle;
-        let key = ItemRef::new(&cache.slab, item.at).key();
-        let is_key = |other| ItemRef::is_key(&cache.slab, other, key);
+        let key = ItemRef::new(&cache.slab.chunks, item.at).key();
+        let is_key = |other| ItemRef::is_key(&cache.slab.chunks, other, key);
         let Ok(mut entry) = cache.place(item.hash, is_key) else {
             return false;
         };
@@ -181,8 +181,8 @@ impl<I: Index> Taking<'_, '_, I> {
             entry.put(item.at);
             return true;
         };
-        let twin = ItemRef::new(&cache.slab, twin);
-        let class = cache.slab.class_of(twin.location());
+        let twin = ItemRef::new(&cache.slab.chunks, twin);
+        let class = cache.slab.chunks.class_of(twin.location());
         self.handle.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
         self.forget(twin.location());
         false
@@ -190,7 +190,7 @@ impl<I: Index> Taking<'_, '_, I> {
 
     fn forget(&mut self, at: Location) {
         let slab = &self.handle.cache.slab;
-        slab.arena.word(slab.word_of(at)).store(0, Relaxed);
+        slab.chunks.arena.word(slab.chunks.word_of(at)).store(0, Relaxed);
         self.kept.dropped += 1;
     }
 
@@ -209,20 +209,21 @@ impl<I: Index> Taking<'_, '_, I> {
 
 /// The item at `at`, if all its parts are where they may be and its links are its own.
 fn whole_item(slab: &Slab, at: Location, header: Header) -> Option<ItemRef<'_>> {
-    let (word, chunk_bytes) = (slab.word_of(at), slab.classes.bytes(slab.class_of(at)));
+    let (word, chunk_bytes) =
+        (slab.chunks.word_of(at), slab.chunks.classes.bytes(slab.chunks.class_of(at)));
     let in_chunk = |index: usize| {
-        if index < chunk_bytes / 4 { slab.arena.word(word + index).load(Relaxed) } else { 0 }
+        if index < chunk_bytes / 4 { slab.chunks.arena.word(word + index).load(Relaxed) } else { 0 }
     };
     let shape = Shape::read(header, in_chunk);
     if shape.key_bytes > KEY_BYTES_MAX || shape.bytes_of_head() > chunk_bytes {
         return None;
     }
     let linked_bytes = shape.value_bytes.checked_sub(shape.inline_bytes)?;
-    let link_bytes = slab.classes.bytes(slab.classes.largest()) - LINK_WORDS * 4;
+    let link_bytes = slab.chunks.classes.bytes(slab.chunks.classes.largest()) - LINK_WORDS * 4;
     if linked_bytes.div_ceil(link_bytes) != shape.links {
         return None;
     }
-    let item = ItemRef::new(slab, at);
+    let item = ItemRef::new(&slab.chunks, at);
     let mut links: Vec<_> = item.links().collect();
     let are_its_own = links.iter().all(|&link| slab.is_link_of(link, at));
     // A chunk that is linked twice would be freed twice, and be two items' one day.

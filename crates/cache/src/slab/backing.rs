@@ -35,8 +35,8 @@ impl Slab {
     /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
     /// a lower limit come back one by one ([`Slab::is_over`]).
     pub(crate) fn set_limit(&self, bytes: usize) -> bool {
-        let pages = bytes.div_ceil(self.page_bytes).max(1);
-        if pages > self.pages.len() {
+        let pages = bytes.div_ceil(self.chunks.page_bytes()).max(1);
+        if pages > self.chunks.pages_reserved() {
             return false;
         }
         self.backing.pages_asked.store(pages, Relaxed);
@@ -46,7 +46,7 @@ impl Slab {
 
     /// What classes may hold, in bytes, as far as the file system has it.
     pub(crate) fn limit(&self) -> usize {
-        self.backing.pages_asked.load(Relaxed) * self.page_bytes
+        self.backing.pages_asked.load(Relaxed) * self.chunks.page_bytes()
     }
 
     /// What classes may hold now, in pages.
@@ -63,11 +63,6 @@ impl Slab {
     /// Whether the file system refuses, and there is no page that a class could give to another.
     pub(crate) fn has_nothing_to_give(&self) -> bool {
         self.backing.refusal.load(Relaxed) != 0 && self.pool.lock().held() == 0
-    }
-
-    /// Has the file system provide a page's memory.
-    pub(super) fn back(&self, page: u32) -> io::Result<()> {
-        self.arena.back(page as usize * self.page_bytes, self.page_bytes)
     }
 
     /// Puts a page back for which the file system has no memory: what classes hold is all that there is for now.
@@ -89,7 +84,7 @@ impl Slab {
         }
         // Whoever takes the page meanwhile finds it backed.
         let page = self.change_pool(Pool::next_to_give);
-        if (page as usize) < self.pages.len() && self.back(page).is_ok() {
+        if (page as usize) < self.chunks.pages_reserved() && self.chunks.back(page).is_ok() {
             self.allow_all();
         }
     }

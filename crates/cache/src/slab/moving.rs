@@ -12,17 +12,17 @@ impl Slab {
         if state.pages.len() < 2 {
             return None;
         }
-        let slots = self.slots(class);
+        let slots = self.chunks.slots(class);
         // Of several the one behind the hand: its items were examined longest ago.
         let behind = state.hand.next_page(state.pages.len())?;
-        let available = |at: usize| self.pages[state.pages[at] as usize].available(slots);
+        let available = |at: usize| self.chunks.page(state.pages[at]).available(slots);
         let at = (0..state.pages.len()).max_by_key(|&at| (available(at), at == behind))?;
         let page = state.pages.swap_remove(at);
         state.partial.retain(|&p| p != page);
         state.draining.push(page);
-        self.pages[page as usize].start_draining();
+        self.chunks.page(page).start_draining();
         self.pool.lock().start_moving(page);
-        if self.pages[page as usize].available(slots) == slots {
+        if self.chunks.page(page).available(slots) == slots {
             self.give_page_back(&mut state, page);
         }
         Some(page)
@@ -35,7 +35,7 @@ impl Slab {
             Some(&page) => page,
             None => self.take_page(&mut state, class)?,
         };
-        Some(self.pop(&mut state, page, self.slots(class)))
+        Some(self.pop(&mut state, page, self.chunks.slots(class)))
     }
 
     /// Whether the page is the one that is moved.
@@ -69,8 +69,8 @@ impl Slab {
         self.pool.lock().stop_moving();
         state.draining.swap_remove(at);
         state.pages.push(page);
-        self.pages[page as usize].stop_draining();
-        if self.pages[page as usize].available(self.slots(class)) > 0 {
+        self.chunks.page(page).stop_draining();
+        if self.chunks.page(page).available(self.chunks.slots(class)) > 0 {
             state.partial.push(page);
         }
         true

@@ -137,12 +137,12 @@ impl<I: Index> Handle<'_, I> {
     }
 
     fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Deleted {
-        let slab = &self.cache.slab;
-        let is_key = |at| ItemRef::is_key(slab, at, key.bytes);
+        let chunks = &self.cache.slab.chunks;
+        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
         let Some(entry) = self.cache.find_place(key.hash, is_key) else {
             return Deleted::NotFound;
         };
-        let item = ItemRef::new(slab, entry.location().expect("a found entry is occupied"));
+        let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
         if item.is_past(self.moment(now)) {
             return Deleted::NotFound;
         }
