@@ -22,9 +22,10 @@
 
 use crate::cache::Cache;
 use crate::item::{IDLE_MAX_S, ItemRef};
-use crate::memory::Class;
-use crate::policy::Order;
-use crate::slab::{ClassState, Slab};
+use crate::memory::{Chunks, Class};
+use crate::policy::{ClassOrder, ItemSlab};
+use crate::slab::ClassState;
+use crate::victims::Tally;
 use guira_index::Index;
 
 #[cfg(test)]
@@ -62,7 +63,7 @@ pub(crate) struct Balance {
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// Its counts at the last look.
-    victims: Victims,
+    tally: Tally,
     /// Victims a second, averaged over the window.
     rate: f64,
     age_s: Option<f64>,
@@ -73,13 +74,6 @@ struct Seen {
     /// When it last got or gave a page.
     got_at: u32,
     gave_at: u32,
-}
-
-/// Live items that a class chose to evict: how many, and for how long they had not been used, in seconds, in sum.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Victims {
-    pub(crate) count: u64,
-    pub(crate) idle_s: u64,
 }
 
 /// How a class stands beside the others.
@@ -133,7 +127,7 @@ impl Balance {
     }
 
     /// How the classes stand; averages the ages anew if that `is_due`.
-    fn look(&mut self, slab: &Slab, how: &Automove, now: u32, is_due: bool) -> Vec<Standing> {
+    fn look(&mut self, slab: &ItemSlab, how: &Automove, now: u32, is_due: bool) -> Vec<Standing> {
         self.classes.resize(slab.chunks.classes.len(), Seen::default());
         let elapsed_s = f64::from(now.saturating_sub(self.looked_at).max(1));
         let share = (elapsed_s * 2.0 / (f64::from(how.window_s) + 1.0)).min(1.0);
@@ -142,11 +136,11 @@ impl Balance {
             let state = slab.lock(class);
             let seen = &mut self.classes[usize::from(class)];
             if state.pages.is_empty() {
-                *seen = Seen { victims: state.victims, ..Seen::default() };
+                *seen = Seen { tally: state.order.tally, ..Seen::default() };
                 continue;
             }
             if is_due {
-                seen.take(slab, &state, now, (elapsed_s, share));
+                seen.take(&slab.chunks, &state, now, (elapsed_s, share));
             }
             let slots = slab.chunks.slots(class) as usize;
             let free = (state.pages.len() * slots).saturating_sub(state.used);
@@ -168,10 +162,16 @@ impl Balance {
 
 impl Seen {
     /// Takes in what happened in the class since the last look.
-    fn take(&mut self, slab: &Slab, state: &ClassState, now: u32, (elapsed_s, share): (f64, f64)) {
-        let count = state.victims.count - self.victims.count;
-        let idle_s = state.victims.idle_s - self.victims.idle_s;
-        self.victims = state.victims;
+    fn take(
+        &mut self,
+        chunks: &Chunks,
+        state: &ClassState<ClassOrder>,
+        now: u32,
+        (elapsed_s, share): (f64, f64),
+    ) {
+        let count = state.order.tally.count - self.tally.count;
+        let idle_s = state.order.tally.idle_s - self.tally.idle_s;
+        self.tally = state.order.tally;
         #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
         let (count, idle_s, used) = (count as f64, idle_s as f64, state.used as f64);
         self.rate += (count / elapsed_s - self.rate) * share;
@@ -193,7 +193,7 @@ impl Seen {
         } else if self.evicted_at + QUIET_S > now && self.evicted_at > 0 {
             return;
         } else {
-            let oldest_s = slab.oldest_idle_s(state, now);
+            let oldest_s = oldest_idle_s(chunks, state, now);
             if oldest_s < IDLE_MAX_S {
                 self.old_since = 0;
                 f64::from(oldest_s)
@@ -236,30 +236,24 @@ fn scale(age_s: &mut Option<f64>, by: usize, of: usize) {
     *age_s = age_s.map(|age_s| age_s * factor);
 }
 
-impl Slab {
-    /// For how long the class's oldest item was not used, of a few that are looked at; 0 if there is none.
-    fn oldest_idle_s(&self, state: &ClassState, now: u32) -> u32 {
-        if let Order::List(list) = &state.order
-            && let Some(item) = list.oldest().and_then(|at| ItemRef::of_chunk(&self.chunks, at))
-        {
-            return item.idle_s(now);
-        }
-        let mut oldest_s = 0;
-        for n in 0..PAGES_SAMPLED {
-            // Other pages each second, those far apart together.
-            let at = now as usize + n * state.pages.len() / PAGES_SAMPLED;
-            let page = state.pages[at % state.pages.len()];
-            let slots = self.chunks.slots_used(page);
-            for slot in (0..slots).step_by((slots as usize / SLOTS_SAMPLED).max(1)) {
-                if let Some(item) =
-                    ItemRef::of_chunk(&self.chunks, self.chunks.location(page, slot))
-                {
-                    oldest_s = oldest_s.max(item.idle_s(now));
-                }
+/// For how long the class's oldest item was not used, of a few that are looked at; 0 if there is none.
+fn oldest_idle_s(chunks: &Chunks, state: &ClassState<ClassOrder>, now: u32) -> u32 {
+    if let Some(item) = state.order.oldest().and_then(|at| ItemRef::of_chunk(chunks, at)) {
+        return item.idle_s(now);
+    }
+    let mut oldest_s = 0;
+    for n in 0..PAGES_SAMPLED {
+        // Other pages each second, those far apart together.
+        let at = now as usize + n * state.pages.len() / PAGES_SAMPLED;
+        let page = state.pages[at % state.pages.len()];
+        let slots = chunks.slots_used(page);
+        for slot in (0..slots).step_by((slots as usize / SLOTS_SAMPLED).max(1)) {
+            if let Some(item) = ItemRef::of_chunk(chunks, chunks.location(page, slot)) {
+                oldest_s = oldest_s.max(item.idle_s(now));
             }
         }
-        oldest_s
     }
+    oldest_s
 }
 
 /// From here on an item's header tells idle times well enough: two of its ticks.

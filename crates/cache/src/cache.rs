@@ -13,8 +13,8 @@ use crate::locks::{Lock, SLOTS};
 use crate::memory::{Class, Epochs};
 use crate::mover::Mover;
 use crate::persist::{self, Start};
-use crate::policy::Eviction;
-use crate::slab::{ClassStats, Slab};
+use crate::policy::{self, ClassOrder, ClassStats, Eviction, ItemSlab};
+use crate::slab::Slab;
 use crate::transient::{Transient, Transients};
 use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 /// `I` is the index: the one that [`Config::index`] names, unless a benchmark or the lab names a type.
 pub struct Cache<I: Index = AnyIndex> {
     pub(crate) index: I,
-    pub(crate) slab: Slab,
+    pub(crate) slab: ItemSlab,
     pub(crate) epochs: Epochs,
     pub(crate) stripes: Stripes,
     pub(crate) flush: Flush,
@@ -40,6 +40,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) mover: Mover,
     pub(crate) stats: Registry,
     pub(crate) orphans: Orphans,
+    pub(crate) eviction: Eviction,
     pub(crate) evictions: bool,
     pub(crate) item_bytes_max: usize,
     hash_seed: u64,
@@ -72,7 +73,7 @@ impl<I: Index> Cache<I> {
 
     fn assemble(
         config: &Config,
-        slab: Slab,
+        slab: ItemSlab,
         start: Start,
         index: I,
     ) -> Result<Cache<I>, ConfigError> {
@@ -92,6 +93,7 @@ impl<I: Index> Cache<I> {
             mover: Mover::default(),
             stats: Registry::new(config.handles_max, slab.chunks.classes.len()),
             orphans: Orphans::default(),
+            eviction: config.eviction,
             evictions: config.evictions,
             item_bytes_max: config.item_bytes_max,
             start,
@@ -162,7 +164,7 @@ impl<I: Index> Cache<I> {
 
     /// The eviction policy.
     pub fn eviction(&self) -> Eviction {
-        self.slab.eviction
+        self.eviction
     }
 
     /// S3-CLOCK's parameters as they are now.
@@ -214,7 +216,8 @@ impl<I: Index> Cache<I> {
 
     /// Figures of slab class `class`, 0 being the smallest.
     pub fn class_stats(&self, class: usize) -> ClassStats {
-        self.slab.class_stats(Class::try_from(class).expect("there are fewer than 256 classes"))
+        let class = Class::try_from(class).expect("there are fewer than 256 classes");
+        policy::class_stats(&self.slab, class)
     }
 
     /// What short-lived items came to.
@@ -256,13 +259,14 @@ impl<I: Index> Cache<I> {
 }
 
 /// The memory that `config` asks for, in its memory file if it names one.
-fn item_memory(config: &Config) -> Result<Slab, ConfigError> {
+fn item_memory(config: &Config) -> Result<ItemSlab, ConfigError> {
     config.check()?;
+    let order = || ClassOrder::new(config.eviction);
     let Some(file) = &config.memory_file else {
-        return Slab::new(&config.plan(), None, config.eviction).map_err(ConfigError::Map);
+        return Slab::new(&config.plan(), None, order).map_err(ConfigError::Map);
     };
     let opened = persist::open(&file.path)?;
-    Slab::new(&config.plan(), Some(opened), config.eviction)
+    Slab::new(&config.plan(), Some(opened), order)
         .map_err(|error| persist::refuse_mapping(&file.path, error))
 }
 

@@ -14,13 +14,12 @@
 use crate::cache::Cache;
 use crate::counters::ClassCounter;
 use crate::handle::Handle;
-use crate::item::{Header, ItemRef};
+use crate::item::ItemRef;
 use crate::memory::Class;
 use crate::mover::Still;
-use crate::slab::Slab;
+use crate::policy::ItemSlab;
+use crate::walk;
 use guira_index::{AnyIndex, Index};
-use std::ops::Range;
-use std::sync::atomic::Ordering::Acquire;
 
 /// A walk, for one thread to do in small steps; see [`Cache::crawl`].
 pub struct Crawl<'c, I: Index = AnyIndex> {
@@ -157,7 +156,7 @@ impl Crawled {
 
 impl Place {
     /// The items of the next few chunks, perhaps none; `None` at the end of the walk.
-    fn next<'s>(&mut self, slab: &'s Slab) -> Option<Vec<ItemRef<'s>>> {
+    fn next<'s>(&mut self, slab: &'s ItemSlab) -> Option<Vec<ItemRef<'s>>> {
         while self.pages.is_empty() {
             self.class = self.classes.pop()?;
             self.pages = slab.pages_of(self.class);
@@ -170,27 +169,7 @@ impl Place {
             self.pages.pop();
             self.slot = 0;
         }
-        Some(slab.heads_in(self.class, page, start..end))
-    }
-}
-
-impl Slab {
-    /// The items whose first chunk is one of some slots of a page, if the page is the class's. The caller is online.
-    ///
-    /// Looks with the class locked: a page may leave its class, and what stands in its chunks then is no header.
-    fn heads_in(&self, class: Class, page: u32, slots: Range<u32>) -> Vec<ItemRef<'_>> {
-        let state = self.lock(class);
-        if !state.pages.contains(&page) && !state.draining.contains(&page) {
-            return Vec::new();
-        }
-        let end = slots.end.min(self.chunks.slots_used(page));
-        let head = |slot| {
-            let chunk = self.chunks.location(page, slot);
-            let header = Header(self.chunks.arena.word(self.chunks.word_of(chunk)).load(Acquire));
-            header.is_published().then(|| ItemRef::new(&self.chunks, chunk))
-        };
-        let heads = (slots.start..end).filter_map(head);
-        heads.filter(|item| item.header().is_published()).collect()
+        Some(walk::heads_in(slab, self.class, page, start..end))
     }
 }
 

@@ -12,10 +12,11 @@ use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{CLASS, Guard};
 use crate::memory::Class;
-use crate::policy::{Eviction, Order, Victim};
-use crate::ring::Places;
-use crate::s3clock::{Probationers, Shares};
+use crate::policy::{self, ClassOrder, Eviction};
+use crate::s3clock::Shares;
 use crate::slab::{Allocated, ClassState, Owned};
+use crate::victims::Victim;
+use crate::walk;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
 
@@ -53,7 +54,7 @@ impl<I: Index> Handle<'_, I> {
         if self.cache.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);
         }
-        let probes = hash.filter(|_| self.cache.slab.eviction == Eviction::S3Clock);
+        let probes = hash.filter(|_| self.cache.eviction == Eviction::S3Clock);
         let on_probation =
             probes.is_some_and(|hash| !is_known && (free < 2 * reserve || self.goes_early(hash)));
         Ok((chunk, on_probation))
@@ -74,7 +75,8 @@ impl<I: Index> Handle<'_, I> {
         let on_probation = self.cache.stats.gauge(ClassCounter::OnProbation, class);
         let shares = Shares { tuning: self.cache.tune.tuning(), on_probation };
         let mut victims = Vec::with_capacity(BATCH);
-        let passed = self.cache.slab.victims(class, BATCH, (moment, shares), &mut victims);
+        let passed =
+            policy::victims(&self.cache.slab, class, BATCH, (moment, shares), &mut victims);
         self.counts.add_class(ClassCounter::Promoted, class, passed as u64);
         self.counts.add_class(ClassCounter::OnProbation, class, (passed as u64).wrapping_neg());
         let items =
@@ -105,50 +107,29 @@ impl<I: Index> Handle<'_, I> {
             return;
         }
         let mut state = self.cache.slab.lock(class);
-        let items = state.used;
-        if let Order::S3Clock(probation) = &mut state.order {
-            probation.remember(failed.iter().copied(), items);
-        }
+        let ClassState { order, used, .. } = &mut *state;
+        order.remember(failed.iter().copied(), *used);
     }
 
     /// Gives the items that this turn published their place in the order of their class.
     pub(crate) fn settle(&self) {
-        let slab = &self.cache.slab;
-        self.settle_by(|state, class, at| match &mut state.order {
-            Order::Clock => {}
-            Order::S3Clock(probation) => {
-                let places = Probationers { slab, class };
-                if places.is_live(at) {
-                    let gauge = || self.cache.stats.gauge(ClassCounter::OnProbation, class);
-                    probation.enter(at, &places, gauge);
-                }
-            }
-            Order::List(list) => {
-                if slab.chunks.is_of(class, at) && ItemRef::of_chunk(&slab.chunks, at).is_some() {
-                    list.renew(slab, at);
-                }
-            }
+        let chunks = &self.cache.slab.chunks;
+        self.settle_by(|order, class, at| {
+            let gauge = || self.cache.stats.gauge(ClassCounter::OnProbation, class);
+            order.enter(at, (chunks, class), gauge);
         });
     }
 
     /// As [`Handle::settle`], for items that came from a memory file: none of them has a place yet.
     pub(crate) fn settle_anew(&self) {
-        let slab = &self.cache.slab;
-        self.settle_by(|state, _, at| match &mut state.order {
-            Order::Clock => {}
-            Order::S3Clock(probation) => probation.resume(at),
-            Order::List(list) => {
-                if ItemRef::of_chunk(&slab.chunks, at).is_some() {
-                    list.renew(slab, at);
-                }
-            }
-        });
+        let chunks = &self.cache.slab.chunks;
+        self.settle_by(|order, _, at| order.resume(at, chunks));
     }
 
     /// Shows each arrival to `place`, with one lock for each run of one class.
-    fn settle_by(&self, place: impl Fn(&mut ClassState, Class, Location)) {
+    fn settle_by(&self, place: impl Fn(&mut ClassOrder, Class, Location)) {
         let slab = &self.cache.slab;
-        let mut held: Option<(Class, Guard<'_, ClassState, CLASS>)> = None;
+        let mut held: Option<(Class, Guard<'_, ClassState<ClassOrder>, CLASS>)> = None;
         for at in self.arrivals.borrow_mut().drain(..) {
             let class = slab.chunks.class_of(at);
             if held.as_ref().is_none_or(|(of, _)| *of != class) {
@@ -156,7 +137,7 @@ impl<I: Index> Handle<'_, I> {
                 held = Some((class, slab.lock(class)));
             }
             if let Some((_, state)) = &mut held {
-                place(state, class, at);
+                place(&mut state.order, class, at);
             }
         }
     }
@@ -238,7 +219,7 @@ impl<I: Index> Handle<'_, I> {
     /// Evicts whatever of the page is published; how many items.
     pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
         let mut evicted = 0;
-        for item in self.cache.slab.items_in(class, page, 0..u32::MAX, true) {
+        for item in walk::items_in(&self.cache.slab, class, page, 0..u32::MAX, true) {
             if self.unlink(&item, self.key(item.key()).hash) {
                 self.counts.add_class(ClassCounter::Evicted, class, 1);
                 evicted += 1;

@@ -21,6 +21,7 @@ use crate::item::IDLE_MAX_S;
 use crate::locks::{FLUSH, Lock};
 use crate::memory::{Class, Head};
 use crate::mover::Moving;
+use crate::walk;
 use guira_index::{AnyIndex, Index};
 use guira_policy::Tuner;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -193,7 +194,7 @@ impl<I: Index> Sweeper<'_, I> {
         }
         let class = pass.class;
         let generation = self.handle.cache.flush.generation();
-        for item in slab.items_in(class, page, start..end, false) {
+        for item in walk::items_in(slab, class, page, start..end, false) {
             if flushing && item.header().generation() != generation {
                 self.handle.unlink(&item, self.handle.key(item.key()).hash);
             } else if !flushing && item.idle_s(now) > AGING_S {

@@ -226,7 +226,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Notes an item just published for the order of its class; a chained one for that of its links too.
     #[inline]
     pub(crate) fn arrive(&self, at: Location, first_link: Option<Location>, header: Header) {
-        if self.cache.slab.eviction.orders(header) {
+        if self.cache.eviction.orders(header) {
             let mut arrivals = self.arrivals.borrow_mut();
             arrivals.push(at);
             arrivals.extend(first_link);

@@ -21,8 +21,10 @@ use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
 use crate::locks::{Lock, MOVER};
 use crate::memory::Class;
+use crate::policy;
 use crate::slab::Owned;
 use crate::unpublished::Unpublished;
+use crate::walk;
 use guira_index::{Entry, Index};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -252,7 +254,7 @@ impl<I: Index> Handle<'_, I> {
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
         let moment = self.moment(now);
-        for item in slab.items_in(class, moving.page, moving.slot..end, true) {
+        for item in walk::items_in(slab, class, moving.page, moving.slot..end, true) {
             let key = self.key(item.key());
             if item.is_past(moment) {
                 self.unlink(&item, key.hash);
@@ -332,10 +334,10 @@ impl<I: Index> Handle<'_, I> {
         entry.put(copy.location());
         self.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
         drop(entry);
-        if slab.eviction.keeps_list() {
-            slab.inherit(at, copy.location());
+        if self.cache.eviction.keeps_list() {
+            policy::inherit(slab, at, copy.location());
             if let (Some(old), Some(new)) = (item.links().next(), copy.links().next()) {
-                slab.inherit(old, new);
+                policy::inherit(slab, old, new);
             }
         } else {
             self.arrive(copy.location(), copy.links().next(), header);

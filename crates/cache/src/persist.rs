@@ -35,7 +35,7 @@
 use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
 use crate::memory::{HEAD_BYTES, Head, LAYOUT, Purpose};
-use crate::slab::Slab;
+use crate::policy::{Eviction, ItemSlab};
 use guira_index::Index;
 use mark::{Draft, Mark};
 use std::fs::File;
@@ -141,14 +141,14 @@ fn is_full(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// The file system refuses to change the files.
-pub(crate) fn begin(slab: &Slab, config: &Config) -> Result<Start, ConfigError> {
+pub(crate) fn begin(slab: &ItemSlab, config: &Config) -> Result<Start, ConfigError> {
     let (Some(head), Some(file)) = (Head::of(&slab.chunks.arena), &config.memory_file) else {
         return Ok(Start::default());
     };
     let refuse = |error: io::Error| refuse(&file.path, &error);
     let mark = Mark::read(&file.path).map_err(refuse)?;
     let boot = boot();
-    let purpose = purpose(slab);
+    let purpose = purpose(slab, config.eviction);
     let judged = match head.layout() {
         0 => Err(Found::New),
         _ => judge(head, mark, purpose, boot, slab.chunks.pages_reserved()).map_err(Found::Nothing),
@@ -292,14 +292,14 @@ fn set_time(head: Head<'_>, now: u32, unix_s: i64) {
     head.set_time(u32::try_from(unix_s - i64::from(now)).unwrap_or(0), now);
 }
 
-fn purpose(slab: &Slab) -> Purpose {
+fn purpose(slab: &ItemSlab, eviction: Eviction) -> Purpose {
     let sizes = (0..=slab.chunks.classes.largest()).map(|class| slab.chunks.classes.bytes(class));
     let mut hasher = crc32fast::Hasher::new();
     sizes.for_each(|size| hasher.update(&(size as u64).to_le_bytes()));
     Purpose {
         page_bytes: u32::try_from(slab.chunks.page_bytes()).unwrap_or(u32::MAX),
         classes: hasher.finalize(),
-        eviction: crc32fast::hash(slab.eviction.name().as_bytes()),
+        eviction: crc32fast::hash(eviction.name().as_bytes()),
     }
 }
 

@@ -12,10 +12,15 @@
 //! Orders are kept by class, under the class's lock. An item comes into its class's order when its turn ends
 //! ([`Handle::settle`](crate::Handle)), so that a batch of stores takes the lock once.
 
-use crate::item::Header;
+use crate::clock::{self, Hand};
+use crate::item::{Header, ItemRef};
 use crate::list::List;
-use crate::s3clock::Probation;
-use guira_index::Location;
+use crate::memory::{Chunks, Class};
+use crate::s3clock::{Probation, Shares};
+use crate::slab::{ClassState, Ledger, Slab};
+use crate::time::Now;
+use crate::victims::{Search, Tally, Victim};
+use guira_index::{Hash, Location};
 use std::fmt;
 use std::str::FromStr;
 
@@ -60,15 +65,6 @@ impl Eviction {
     /// Whether classes keep their items in a list.
     pub(crate) fn keeps_list(self) -> bool {
         matches!(self, Self::Sieve | Self::Lru)
-    }
-
-    /// The order that a class keeps.
-    pub(crate) fn order(self) -> Order {
-        match self {
-            Self::S3Clock => Order::S3Clock(Probation::default()),
-            Self::Clock => Order::Clock,
-            Self::Sieve | Self::Lru => Order::List(List::default()),
-        }
     }
 
     /// What a new item begins with, in place of `live`, if that was there. `evicts` says whether any class did so far.
@@ -129,18 +125,208 @@ impl fmt::Display for UnknownEviction {
 
 impl std::error::Error for UnknownEviction {}
 
-/// What a class keeps beside its items to tell who goes. Under the class's lock.
-pub(crate) enum Order {
+/// Figures of one class that only its lock guards, for `stats slabs` and `stats items`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClassStats {
+    /// Bytes of a chunk.
+    pub chunk_bytes: usize,
+    /// Chunks of a page.
+    pub chunks_per_page: usize,
+    /// Pages that the class has.
+    pub pages: usize,
+    /// Chunks not free: published, unpublished or retired.
+    pub chunks_used: usize,
+    /// Seconds since the last access of the item that was evicted last.
+    pub evicted_idle_s: u32,
+}
+
+impl ClassStats {
+    /// Chunks of all pages.
+    pub fn chunks(&self) -> usize {
+        self.pages * self.chunks_per_page
+    }
+}
+
+/// The slab of a cache's items.
+pub(crate) type ItemSlab = Slab<ClassOrder>;
+
+/// What a class keeps to tell who goes. Under the class's lock.
+pub(crate) struct ClassOrder {
+    /// Where a hand that goes over the chunks stands.
+    hand: Hand,
+    kept: Kept,
+    pub(crate) tally: Tally,
+}
+
+/// What a policy keeps beside the items of a class.
+enum Kept {
     /// Nothing: the hand goes over the chunks.
     Clock,
     S3Clock(Probation),
-    List(List),
+    Sieve(List),
+    Lru(List),
 }
 
-/// An item to evict.
-#[derive(Clone, Copy)]
-pub(crate) struct Victim {
-    pub(crate) at: Location,
-    /// It failed its probation, so the ghost shall remember it.
-    pub(crate) failed: bool,
+impl ClassOrder {
+    /// The order of a class without items.
+    pub(crate) fn new(eviction: Eviction) -> ClassOrder {
+        let kept = match eviction {
+            Eviction::S3Clock => Kept::S3Clock(Probation::default()),
+            Eviction::Clock => Kept::Clock,
+            Eviction::Sieve => Kept::Sieve(List::default()),
+            Eviction::Lru => Kept::Lru(List::default()),
+        };
+        ClassOrder { hand: Hand::default(), kept, tally: Tally::default() }
+    }
+
+    /// Takes in a new item of the class, if it is still there. `on_probation` tells how many of the class are on
+    /// probation, in all.
+    pub(crate) fn enter(
+        &mut self,
+        at: Location,
+        (chunks, class): (&Chunks, Class),
+        on_probation: impl FnOnce() -> usize,
+    ) {
+        match &mut self.kept {
+            Kept::Clock => {}
+            Kept::S3Clock(probation) => probation.enter(at, (chunks, class), on_probation),
+            Kept::Sieve(list) | Kept::Lru(list) => {
+                if chunks.is_of(class, at) && ItemRef::of_chunk(chunks, at).is_some() {
+                    list.renew(chunks, at);
+                }
+            }
+        }
+    }
+
+    /// As [`ClassOrder::enter`], for an item from a memory file: it has no place yet.
+    pub(crate) fn resume(&mut self, at: Location, chunks: &Chunks) {
+        match &mut self.kept {
+            Kept::Clock => {}
+            Kept::S3Clock(probation) => probation.resume(at),
+            Kept::Sieve(list) | Kept::Lru(list) => {
+                if ItemRef::of_chunk(chunks, at).is_some() {
+                    list.renew(chunks, at);
+                }
+            }
+        }
+    }
+
+    /// Remembers keys that failed their probation, of a class with so many items.
+    pub(crate) fn remember(&mut self, failed: impl Iterator<Item = Hash>, items: usize) {
+        if let Kept::S3Clock(probation) = &mut self.kept {
+            probation.remember(failed, items);
+        }
+    }
+
+    /// The oldest item's chunk, where a list tells it.
+    pub(crate) fn oldest(&self) -> Option<Location> {
+        match &self.kept {
+            Kept::Sieve(list) | Kept::Lru(list) => list.oldest(),
+            Kept::Clock | Kept::S3Clock(_) => None,
+        }
+    }
+
+    fn list(&mut self) -> Option<&mut List> {
+        match &mut self.kept {
+            Kept::Sieve(list) | Kept::Lru(list) => Some(list),
+            Kept::Clock | Kept::S3Clock(_) => None,
+        }
+    }
+}
+
+impl Ledger for ClassOrder {
+    fn taken(&mut self, hash: Hash) -> bool {
+        match &mut self.kept {
+            Kept::S3Clock(probation) => probation.knows(hash),
+            _ => false,
+        }
+    }
+
+    fn freed(&mut self, chunks: &Chunks, at: Location) {
+        if let Some(list) = self.list() {
+            list.unlink(chunks, at);
+        }
+    }
+
+    fn page_left(&mut self, page: u32) {
+        if let Some(list) = self.list() {
+            list.forget(page);
+        }
+    }
+
+    fn behind_hand(&self, pages: usize) -> Option<usize> {
+        self.hand.next_page(pages)
+    }
+}
+
+/// Up to `want` items of `class` to evict, added to `found`; how many passed their probation meanwhile. The caller
+/// is online, and unlinks each by its location: it may be gone already, or come up twice.
+pub(crate) fn victims(
+    slab: &ItemSlab,
+    class: Class,
+    want: usize,
+    (now, shares): (Now, Shares),
+    found: &mut Vec<Victim>,
+) -> usize {
+    let mut state = slab.lock(class);
+    let ClassState { pages, used, order: ClassOrder { hand, kept, tally }, .. } = &mut *state;
+    let (chunks, used) = (&slab.chunks, *used);
+    if pages.is_empty() || used == 0 {
+        return 0;
+    }
+    let want = if chunks.classes.are_memcacheds() {
+        want.min(slab.reserve(pages.len() * chunks.slots(class) as usize)).max(1)
+    } else {
+        want
+    };
+    let wanted = found.len() + want;
+    let mut search = Search { chunks, class, pages, used, now, wanted, found, tally };
+    match kept {
+        Kept::S3Clock(probation) => return probation.search(hand, &mut search, shares),
+        Kept::Clock => clock::search(hand, &mut search),
+        Kept::Sieve(list) => list.search(true, &mut search),
+        Kept::Lru(list) => list.search(false, &mut search),
+    }
+    0
+}
+
+/// Gives an item that moved from `old`, a chunk of the same class, the place of that in a list; the newest if it has none.
+pub(crate) fn inherit(slab: &ItemSlab, old: Location, new: Location) {
+    let chunks = &slab.chunks;
+    let class = chunks.class_of(new);
+    let mut state = slab.lock(class);
+    if !chunks.is_of(class, new) || ItemRef::of_chunk(chunks, new).is_none() {
+        return;
+    }
+    if let Some(list) = state.order.list() {
+        list.inherit(chunks, old, new);
+    }
+}
+
+/// A hit under LRU: the item becomes the newest of its class.
+#[cold]
+pub(crate) fn renew(slab: &ItemSlab, item: &ItemRef<'_>) {
+    let chunks = &slab.chunks;
+    for at in std::iter::once(item.location()).chain(item.links().next()) {
+        let class = chunks.class_of(at);
+        let mut state = slab.lock(class);
+        if chunks.is_of(class, at)
+            && let Some(list) = state.order.list()
+            && list.has(chunks, at)
+        {
+            list.renew(chunks, at);
+        }
+    }
+}
+
+/// Figures of a class.
+pub(crate) fn class_stats(slab: &ItemSlab, class: Class) -> ClassStats {
+    let state = slab.lock(class);
+    ClassStats {
+        chunk_bytes: slab.chunks.classes.bytes(class),
+        chunks_per_page: slab.chunks.slots(class) as usize,
+        pages: state.pages.len() + state.draining.len(),
+        chunks_used: state.used,
+        evicted_idle_s: state.order.tally.last_idle_s,
+    }
 }

@@ -6,7 +6,7 @@
 use crate::cas::Stripes;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
-use crate::policy::Eviction;
+use crate::policy::{self, Eviction};
 use crate::tune::Sampled;
 use guira_index::Index;
 
@@ -97,10 +97,10 @@ impl<I: Index> Handle<'_, I> {
     /// Marks an item as used, as [`Handle::get`] does.
     #[inline(always)]
     pub fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
-        let eviction = self.cache.slab.eviction;
+        let eviction = self.cache.eviction;
         item.mark(item.header().hit(eviction.hits_max()).fetched().accessed(now));
         if eviction == Eviction::Lru {
-            self.cache.slab.renew(item);
+            policy::renew(&self.cache.slab, item);
         }
     }
 

@@ -16,13 +16,11 @@
 //! 1 to 4 bytes an item on probation, 1.07 per item for the ghost. An eviction examines one or two items on average. Bad
 //! at: nothing that its parameters, which `tune.rs` chooses, could not mend.
 
-use crate::clock::PATIENCE;
+use crate::clock::Hand;
 use crate::item::ItemRef;
-use crate::memory::Class;
-use crate::policy::{Order, Victim};
+use crate::memory::{Chunks, Class};
 use crate::ring::{BLOCK, Places, Ring};
-use crate::slab::{ClassState, Slab};
-use crate::time::Now;
+use crate::victims::{PATIENCE, Search};
 use guira_index::{Hash, Location};
 use guira_policy::{Ghost, Tuning};
 
@@ -63,108 +61,107 @@ impl Probation {
         self.ring.push(at);
     }
 
-    /// Takes a new item in. `on_probation` tells how many of the class are on probation, in all.
+    /// Takes a new item in, if it is still there. `on_probation` tells how many of the class are on probation, in all.
     pub(crate) fn enter(
         &mut self,
         at: Location,
-        places: &impl Places,
+        (chunks, class): (&Chunks, Class),
         on_probation: impl FnOnce() -> usize,
     ) {
-        if !self.ring.push(at) {
+        let places = Probationers { chunks, class };
+        if !places.is_live(at) || !self.ring.push(at) {
             return;
         }
         if !self.ring.is_swept() && self.ring.len() > SPARSE * on_probation() + BLOCK {
             self.ring.begin_sweep();
         }
-        self.ring.sweep(SWEPT, places);
-    }
-}
-
-/// The chunks of a class whose lock the caller holds.
-pub(crate) struct Probationers<'s> {
-    pub(crate) slab: &'s Slab,
-    pub(crate) class: Class,
-}
-
-impl Places for Probationers<'_> {
-    fn prefetch(&self, at: Location) {
-        self.slab.chunks.prefetch(at);
+        self.ring.sweep(SWEPT, &places);
     }
 
-    fn is_live(&self, at: Location) -> bool {
-        self.slab.probationer(self.class, at).is_some()
-    }
-
-    fn split(&self, at: Location) -> (u32, u32) {
-        self.slab.chunks.split(at)
-    }
-}
-
-impl Slab {
-    /// [`Slab::victims`] under S3-CLOCK; returns how many items passed their probation.
-    pub(crate) fn s3_victims(
-        &self,
-        state: &mut ClassState,
-        class: Class,
-        wanted: usize,
-        (moment, shares): (Now, Shares),
-        victims: &mut Vec<Victim>,
+    /// Finds victims: the oldest on probation while there are more of those than their share, else the next from the hand
+    /// on that was not hit. Returns how many items passed their probation.
+    pub(crate) fn search(
+        &mut self,
+        hand: &mut Hand,
+        search: &mut Search<'_>,
+        shares: Shares,
     ) -> usize {
-        let target = usize::try_from(shares.tuning.target(state.used as u64)).unwrap_or(usize::MAX);
-        let round = state.pages.len() * self.chunks.slots(class) as usize;
+        let target =
+            usize::try_from(shares.tuning.target(search.used as u64)).unwrap_or(usize::MAX);
+        let probationers = Probationers { chunks: search.chunks, class: search.class };
         let mut on_probation = shares.on_probation;
         let (mut examined, mut promoted) = (0, 0);
-        while victims.len() < wanted && examined < 2 * round.min(PATIENCE) + wanted {
+        while search.is_short() && examined < search.examined_max() {
             examined += 1;
-            let is_due = on_probation >= target || on_probation >= state.used;
-            if is_due && let Some(item) = self.oldest_on_probation(state, class) {
+            let is_due = on_probation >= target || on_probation >= search.used;
+            if is_due && let Some(item) = self.oldest(&probationers) {
                 on_probation = on_probation.saturating_sub(1);
-                let is_past = item.is_past(moment);
+                let is_past = item.is_past(search.now);
                 let passes = item.header().hits() >= u32::from(shares.tuning.promote);
                 if is_past || !passes {
-                    state.note_victim(item.idle_s(moment.second), is_past);
-                    victims.push(Victim { at: item.location(), failed: !is_past });
+                    search.take(&item, !is_past);
                 } else if item.try_mark(item.header().with_probation(false).with_hits(0)) {
                     promoted += 1;
-                } else if let Order::S3Clock(probation) = &mut state.order {
+                } else {
                     // Hit or retired this instant: looked at once more.
-                    probation.ring.push_front(item.location());
+                    self.ring.push_front(item.location());
                 }
                 continue;
             }
-            let chunk = state.hand.advance(self, &state.pages);
-            let Some(item) = ItemRef::of_chunk(&self.chunks, chunk) else { continue };
+            let chunk = hand.advance(search.chunks, search.pages);
+            let Some(item) = ItemRef::of_chunk(search.chunks, chunk) else { continue };
             let header = item.header();
             // One whose chain has a link here, but whose ring is another class's, is judged by its hits.
-            if header.is_on_probation() && self.chunks.class_of(item.location()) == class {
+            let class = search.chunks.class_of(item.location());
+            if header.is_on_probation() && class == search.class {
                 continue;
             }
-            if header.hits() > 0 && !item.is_past(moment) && examined < PATIENCE {
+            if header.hits() > 0 && !item.is_past(search.now) && examined < PATIENCE {
                 item.mark(header.with_hits(header.hits() - 1));
                 continue;
             }
-            state.note_victim(item.idle_s(moment.second), item.is_past(moment));
-            victims.push(Victim { at: item.location(), failed: false });
+            search.take(&item, false);
         }
         promoted
     }
 
     /// The item that is on probation longest, taken from the ring. Drops dead entries before it (invariant 2).
-    fn oldest_on_probation(&self, state: &mut ClassState, class: Class) -> Option<ItemRef<'_>> {
-        let Order::S3Clock(probation) = &mut state.order else { return None };
+    fn oldest<'s>(&mut self, probationers: &Probationers<'s>) -> Option<ItemRef<'s>> {
         loop {
-            let at = probation.ring.pop()?;
-            if let Some(item) = self.probationer(class, at) {
+            let at = self.ring.pop()?;
+            if let Some(item) = probationers.at(at) {
                 return Some(item);
             }
         }
     }
+}
 
-    /// The item on probation at `at`, if there is one and it is of the class, whose lock the caller holds.
-    pub(crate) fn probationer(&self, class: Class, at: Location) -> Option<ItemRef<'_>> {
-        let item =
-            self.chunks.is_of(class, at).then(|| ItemRef::of_chunk(&self.chunks, at)).flatten()?;
+/// The chunks of a class whose lock the caller holds.
+struct Probationers<'s> {
+    chunks: &'s Chunks,
+    class: Class,
+}
+
+impl<'s> Probationers<'s> {
+    /// The item on probation at `at`, if there is one and it is of the class.
+    fn at(&self, at: Location) -> Option<ItemRef<'s>> {
+        let is_ours = self.chunks.is_of(self.class, at);
+        let item = is_ours.then(|| ItemRef::of_chunk(self.chunks, at)).flatten()?;
         item.header().is_on_probation().then_some(item)
+    }
+}
+
+impl Places for Probationers<'_> {
+    fn prefetch(&self, at: Location) {
+        self.chunks.prefetch(at);
+    }
+
+    fn is_live(&self, at: Location) -> bool {
+        self.at(at).is_some()
+    }
+
+    fn split(&self, at: Location) -> (u32, u32) {
+        self.chunks.split(at)
     }
 }
 

@@ -14,10 +14,8 @@
 //! Allocation: one uncontended lock and one line (the chunk's own). Bad at: many threads that
 //! allocate from one class at once, which share that lock.
 
-use crate::balance::Victims;
 use crate::locks::{CLASS, Guard, Lock, POOL};
 use crate::memory::{Chunks, Class, Plan, Pool};
-use crate::policy::{Eviction, Order};
 use guira_index::{Hash, Location};
 use std::fs::File;
 use std::io;
@@ -62,75 +60,51 @@ pub(crate) struct Allocated {
     pub(crate) is_known: bool,
 }
 
-/// Figures of one class that only its lock guards, for `stats slabs` and `stats items`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClassStats {
-    /// Bytes of a chunk.
-    pub chunk_bytes: usize,
-    /// Chunks of a page.
-    pub chunks_per_page: usize,
-    /// Pages that the class has.
-    pub pages: usize,
-    /// Chunks not free: published, unpublished or retired.
-    pub chunks_used: usize,
-    /// Seconds since the last access of the item that CLOCK evicted last.
-    pub evicted_idle_s: u32,
-}
-
-impl ClassStats {
-    /// Chunks of all pages.
-    pub fn chunks(&self) -> usize {
-        self.pages * self.chunks_per_page
-    }
+/// What a class's eviction order is told of its chunks, and asked. All of it under the class's lock.
+pub(crate) trait Ledger {
+    /// A chunk is taken for the key of a hash. Whether that key failed its probation lately.
+    fn taken(&mut self, hash: Hash) -> bool;
+    /// The chunk goes back to the free list; what it held is still there.
+    fn freed(&mut self, chunks: &Chunks, at: Location);
+    /// The page, none of whose chunks is in use, is no longer the class's.
+    fn page_left(&mut self, page: u32);
+    /// Of so many pages the one that was looked through longest ago, as its place in the class's list.
+    fn behind_hand(&self, pages: usize) -> Option<usize>;
 }
 
 /// What the lock of a class guards.
-pub(crate) struct ClassState {
+pub(crate) struct ClassState<O> {
     /// Every page of the class but those being drained.
     pub(crate) pages: Vec<u32>,
     /// Those of them with a chunk to give.
     partial: Vec<u32>,
     /// Pages on their way back to the pool: they take no new items.
     pub(crate) draining: Vec<u32>,
-    /// Where the eviction hand stands.
-    pub(crate) hand: crate::clock::Hand,
-    /// What the eviction policy keeps beside the items.
-    pub(crate) order: Order,
+    /// What says which item goes.
+    pub(crate) order: O,
+    /// Chunks not free.
     pub(crate) used: usize,
     /// Whether it ever had a page.
     had_page: bool,
-    pub(crate) evicted_idle_s: u32,
-    /// What was evicted so far, for the balance between classes.
-    pub(crate) victims: Victims,
 }
 
-impl ClassState {
-    /// Notes an item chosen to be evicted; of one that `is_past` its time the balance learns nothing.
-    pub(crate) fn note_victim(&mut self, idle_s: u32, is_past: bool) {
-        self.evicted_idle_s = idle_s;
-        self.victims.count += u64::from(!is_past);
-        self.victims.idle_s += if is_past { 0 } else { u64::from(idle_s) };
-    }
-
-    fn new(order: Order) -> ClassState {
+impl<O> ClassState<O> {
+    fn new(order: O) -> ClassState<O> {
         ClassState {
             pages: Vec::new(),
             partial: Vec::new(),
             draining: Vec::new(),
-            hand: crate::clock::Hand::default(),
             order,
             used: 0,
             had_page: false,
-            evicted_idle_s: 0,
-            victims: Victims::default(),
         }
     }
 }
 
-pub(crate) struct Slab {
+/// Every class, each with an order `O` of its items.
+pub(crate) struct Slab<O> {
     pub(crate) chunks: Chunks,
-    pub(crate) eviction: Eviction,
-    states: Box<[Lock<ClassState, CLASS>]>,
+    states: Box<[Lock<ClassState<O>, CLASS>]>,
     pool: Lock<Pool, POOL>,
     /// [`Pool::room`], for those who don't hold the pool: every store asks how much is left.
     pool_room: AtomicIsize,
@@ -139,17 +113,21 @@ pub(crate) struct Slab {
     backing: Backing,
 }
 
-impl Slab {
-    /// Item memory as planned: in `file`, which nobody else uses, or else in the process's own memory.
+impl<O: Ledger> Slab<O> {
+    /// Item memory as planned: in `file`, which nobody else uses, or else in the process's own memory. Each class
+    /// begins with an `order`.
     ///
     /// # Errors
     /// The system refuses the mapping, or to lock it.
-    pub(crate) fn new(plan: &Plan, file: Option<File>, eviction: Eviction) -> io::Result<Slab> {
+    pub(crate) fn new(
+        plan: &Plan,
+        file: Option<File>,
+        order: impl Fn() -> O,
+    ) -> io::Result<Slab<O>> {
         let (chunks, pages_max) = Chunks::new(plan, file)?;
         Ok(Slab {
-            eviction,
             states: (0..chunks.classes.len())
-                .map(|_| Lock::new(ClassState::new(eviction.order())))
+                .map(|_| Lock::new(ClassState::new(order())))
                 .collect(),
             chunks,
             pool: Lock::new(Pool::default()),
@@ -169,10 +147,7 @@ impl Slab {
         };
         let slots = self.chunks.slots(class);
         let chunk = self.pop(&mut state, page, slots);
-        let is_known = match (&mut state.order, hash) {
-            (Order::S3Clock(probation), Some(hash)) => probation.knows(hash),
-            _ => false,
-        };
+        let is_known = hash.is_some_and(|hash| state.order.taken(hash));
         let chunks = state.pages.len() * slots as usize;
         let free = chunks.saturating_sub(state.used) + self.pages_left() * slots as usize;
         Some(Allocated { chunk, free, chunks, is_known })
@@ -180,7 +155,7 @@ impl Slab {
 
     /// A free chunk of a page that has one, of a class with the lock held.
     #[inline]
-    fn pop(&self, state: &mut ClassState, page: u32, slots: u32) -> Owned {
+    fn pop(&self, state: &mut ClassState<O>, page: u32, slots: u32) -> Owned {
         let chunk = self.chunks.pop(page);
         if self.chunks.page(page).available(slots) == 0 {
             state.partial.pop();
@@ -196,7 +171,7 @@ impl Slab {
 
     /// As [`Slab::free`] for many, with one lock for each run of one class.
     pub(crate) fn free_all(&self, chunks: impl IntoIterator<Item = Location>) {
-        let mut held: Option<(Class, Guard<'_, ClassState, CLASS>)> = None;
+        let mut held: Option<(Class, Guard<'_, ClassState<O>, CLASS>)> = None;
         for chunk in chunks {
             let class = self.chunks.class_of(chunk);
             if held.as_ref().is_none_or(|(of, _)| *of != class) {
@@ -209,12 +184,10 @@ impl Slab {
         }
     }
 
-    fn free_locked(&self, state: &mut ClassState, class: Class, chunk: Location) {
+    fn free_locked(&self, state: &mut ClassState<O>, class: Class, chunk: Location) {
         let (page, _) = self.chunks.split(chunk);
         let held = self.chunks.page(page);
-        if let Order::List(list) = &mut state.order {
-            list.unlink(self, chunk);
-        }
+        state.order.freed(&self.chunks, chunk);
         let slots = self.chunks.slots(class);
         let had = held.available(slots);
         self.chunks.push(chunk);
@@ -229,7 +202,7 @@ impl Slab {
     }
 
     /// Moves a page from the pool to the class.
-    fn take_page(&self, state: &mut ClassState, class: Class) -> Option<u32> {
+    fn take_page(&self, state: &mut ClassState<O>, class: Class) -> Option<u32> {
         // As in memcached a class's first page comes on top of the limit.
         let has_right = self.chunks.classes.are_memcacheds() && !state.had_page;
         let page = self.change_pool(|pool| {
@@ -247,7 +220,7 @@ impl Slab {
     }
 
     /// Gives an empty page that no class holds to the class.
-    fn enter_page(&self, state: &mut ClassState, class: Class, page: u32) {
+    fn enter_page(&self, state: &mut ClassState<O>, class: Class, page: u32) {
         self.chunks.enter_page(page, class);
         state.pages.push(page);
         state.partial.push(page);
@@ -255,13 +228,11 @@ impl Slab {
     }
 
     /// Moves a page without a chunk in use to the pool (invariant 3).
-    fn give_page_back(&self, state: &mut ClassState, page: u32) {
+    fn give_page_back(&self, state: &mut ClassState<O>, page: u32) {
         state.pages.retain(|&p| p != page);
         state.partial.retain(|&p| p != page);
         state.draining.retain(|&p| p != page);
-        if let Order::List(list) = &mut state.order {
-            list.forget(page);
-        }
+        state.order.page_left(page);
         self.chunks.leave_page(page);
         self.change_pool(|pool| {
             let pages_max = self.pages_max.load(Relaxed);
@@ -290,7 +261,7 @@ impl Slab {
     pub(crate) fn drain(&self, class: Class) -> Option<u32> {
         let mut state = self.lock(class);
         let pages = state.pages.len();
-        let at = state.hand.next_page(pages)?;
+        let at = state.order.behind_hand(pages)?;
         let page = state.pages.swap_remove(at);
         state.partial.retain(|&p| p != page);
         state.draining.push(page);
@@ -310,20 +281,8 @@ impl Slab {
     }
 
     /// Locks a class. Callers hold no other class, pool or bucket.
-    pub(crate) fn lock(&self, class: Class) -> Guard<'_, ClassState, CLASS> {
+    pub(crate) fn lock(&self, class: Class) -> Guard<'_, ClassState<O>, CLASS> {
         self.states[usize::from(class)].lock()
-    }
-
-    /// Figures of a class, for statistics.
-    pub(crate) fn class_stats(&self, class: Class) -> ClassStats {
-        let state = self.lock(class);
-        ClassStats {
-            chunk_bytes: self.chunks.classes.bytes(class),
-            chunks_per_page: self.chunks.slots(class) as usize,
-            pages: state.pages.len() + state.draining.len(),
-            chunks_used: state.used,
-            evicted_idle_s: state.evicted_idle_s,
-        }
     }
 
     /// Every page of every class, for a sweep.

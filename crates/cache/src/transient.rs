@@ -23,7 +23,7 @@ use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{LEAF, Lock};
-use crate::slab::Slab;
+use crate::policy::ItemSlab;
 use crate::time::Now;
 use guira_index::{Index, Location};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -154,7 +154,7 @@ impl<I: Index> Sweeper<'_, I> {
         let has_more = transient.take_due(now, STEP, &mut due);
         let moment = self.handle.moment(now);
         for at in due {
-            let Some(item) = self.handle.cache.slab.past_item(at, moment) else { continue };
+            let Some(item) = past_item(&self.handle.cache.slab, at, moment) else { continue };
             let key = self.handle.key(item.key());
             if self.handle.unlink(&item, key.hash) {
                 transient.reclaimed.fetch_add(1, Relaxed);
@@ -168,15 +168,13 @@ impl<I: Index> Sweeper<'_, I> {
     }
 }
 
-impl Slab {
-    /// The item published at a location that was an item's once, if it is past its time. The caller is online.
-    fn past_item(&self, at: Location, moment: Now) -> Option<ItemRef<'_>> {
-        let class = self.chunks.class_of(at);
-        let _state = self.lock(class);
-        let item =
-            self.chunks.is_of(class, at).then(|| ItemRef::of_chunk(&self.chunks, at)).flatten()?;
-        item.is_past(moment).then_some(item)
-    }
+/// The item published at a location that was an item's once, if it is past its time. The caller is online.
+fn past_item(slab: &ItemSlab, at: Location, moment: Now) -> Option<ItemRef<'_>> {
+    let chunks = &slab.chunks;
+    let class = chunks.class_of(at);
+    let _state = slab.lock(class);
+    let item = chunks.is_of(class, at).then(|| ItemRef::of_chunk(chunks, at)).flatten()?;
+    item.is_past(moment).then_some(item)
 }
 
 /// Buckets beyond those that are needed: for how long the sweeper may be late, in seconds.

@@ -307,7 +307,6 @@ impl<I: Index> Handle<'_, I> {
         let evicts = self.cache.tune.is_wanted();
         let header = self
             .cache
-            .slab
             .eviction
             .admitted(new.shape.header(), new.on_probation, replaced, evicts)
             .accessed(now)

@@ -7,7 +7,7 @@
 //! 3  each chunk without an item, or a link without its item: onto the free list of its page
 //! ```
 //! Step 3 begins when step 2 has ended everywhere, since an item may have links on another page, and leaves out pages
-//! that are full of items. Steps 1 and 3 are the slab's (slab/resume.rs).
+//! that are full of items. Steps 1 and 3 are the slab's (slab/resume.rs), which asks here what is in use.
 //!
 //! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
 //! items have one key, and each goes where there is room.
@@ -17,8 +17,7 @@ use crate::cache::Cache;
 use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
-use crate::memory::{Class, Head};
-use crate::slab::Slab;
+use crate::memory::{Chunks, Class, Head};
 use crate::time::Now;
 use guira_index::{Entry, Hash, Index, Location};
 use std::sync::atomic::AtomicUsize;
@@ -51,7 +50,7 @@ impl<I: Index> Cache<I> {
         let (kept, gaps): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
         share_out(&gaps.concat(), threads, |pages| {
             while let Some(page) = pages() {
-                self.slab.list_free_chunks(page);
+                self.slab.list_free_chunks(page, |chunk| is_in_use(&self.slab.chunks, chunk));
             }
         });
         self.slab.count_chunks(&held);
@@ -124,7 +123,7 @@ impl<I: Index> Taking<'_, '_, I> {
             return None;
         }
         let moment = Now { second: start.now, generation: cache.flush.generation() };
-        let item = whole_item(slab, at, header);
+        let item = whole_item(&slab.chunks, at, header);
         let Some(item) = item.filter(|item| !item.is_past(moment)) else {
             word.store(0, Relaxed);
             *if item.is_some() { &mut self.kept.dead } else { &mut self.kept.dropped } += 1;
@@ -141,7 +140,7 @@ impl<I: Index> Taking<'_, '_, I> {
         } else {
             cache.index.prefetch(hash);
         }
-        let arrives = slab.eviction.orders(header) || cache.transient.takes(item.exptime());
+        let arrives = cache.eviction.orders(header) || cache.transient.takes(item.exptime());
         Some(Entering { at, hash, header, bytes: item.charged_bytes() as u64, arrives })
     }
 
@@ -208,27 +207,50 @@ impl<I: Index> Taking<'_, '_, I> {
 }
 
 /// The item at `at`, if all its parts are where they may be and its links are its own.
-fn whole_item(slab: &Slab, at: Location, header: Header) -> Option<ItemRef<'_>> {
-    let (word, chunk_bytes) =
-        (slab.chunks.word_of(at), slab.chunks.classes.bytes(slab.chunks.class_of(at)));
+fn whole_item(chunks: &Chunks, at: Location, header: Header) -> Option<ItemRef<'_>> {
+    let (word, chunk_bytes) = (chunks.word_of(at), chunks.classes.bytes(chunks.class_of(at)));
     let in_chunk = |index: usize| {
-        if index < chunk_bytes / 4 { slab.chunks.arena.word(word + index).load(Relaxed) } else { 0 }
+        if index < chunk_bytes / 4 { chunks.arena.word(word + index).load(Relaxed) } else { 0 }
     };
     let shape = Shape::read(header, in_chunk);
     if shape.key_bytes > KEY_BYTES_MAX || shape.bytes_of_head() > chunk_bytes {
         return None;
     }
     let linked_bytes = shape.value_bytes.checked_sub(shape.inline_bytes)?;
-    let link_bytes = slab.chunks.classes.bytes(slab.chunks.classes.largest()) - LINK_WORDS * 4;
+    let link_bytes = chunks.classes.bytes(chunks.classes.largest()) - LINK_WORDS * 4;
     if linked_bytes.div_ceil(link_bytes) != shape.links {
         return None;
     }
-    let item = ItemRef::new(&slab.chunks, at);
+    let item = ItemRef::new(chunks, at);
     let mut links: Vec<_> = item.links().collect();
-    let are_its_own = links.iter().all(|&link| slab.is_link_of(link, at));
+    let are_its_own = links.iter().all(|&link| is_link_of(chunks, link, at));
     // A chunk that is linked twice would be freed twice, and be two items' one day.
     links.sort_unstable();
     (are_its_own && links.is_sorted_by(|a, b| a < b)).then_some(item)
+}
+
+/// Whether a chunk that was handed out holds an item that was taken over, or a link of one.
+fn is_in_use(chunks: &Chunks, chunk: Location) -> bool {
+    let word = chunks.word_of(chunk);
+    let header = Header(chunks.arena.word(word).load(Relaxed));
+    if !header.is_link() {
+        return header.is_published();
+    }
+    let head = Location(chunks.arena.word(word + 1).load(Relaxed));
+    let is_head = chunks.is_handed_out(head)
+        && Header(chunks.arena.word(chunks.word_of(head)).load(Relaxed)).is_published();
+    // Whoever is published by now was found whole.
+    is_head && ItemRef::new(chunks, head).links().any(|link| link == chunk)
+}
+
+/// Whether `chunk` is marked as a link of the item at `head`. May be any location.
+fn is_link_of(chunks: &Chunks, chunk: Location, head: Location) -> bool {
+    if !chunks.is_handed_out(chunk) || chunks.class_of(chunk) != chunks.classes.largest() {
+        return false;
+    }
+    let word = chunks.word_of(chunk);
+    Header(chunks.arena.word(word).load(Relaxed)).is_link()
+        && chunks.arena.word(word + 1).load(Relaxed) == head.0
 }
 
 /// Lets several threads `work`, each of which takes the next page until there is none.

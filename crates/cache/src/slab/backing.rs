@@ -7,7 +7,7 @@
 //! # Costs
 //! Stores: nothing, they go by the limit as it is. The sweeper: a load, and in need a system call a second.
 
-use super::Slab;
+use super::{Ledger, Slab};
 use crate::memory::Pool;
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -31,7 +31,7 @@ impl Backing {
     }
 }
 
-impl Slab {
+impl<O: Ledger> Slab<O> {
     /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
     /// a lower limit come back one by one ([`Slab::is_over`]).
     pub(crate) fn set_limit(&self, bytes: usize) -> bool {

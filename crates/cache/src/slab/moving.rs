@@ -1,10 +1,10 @@
 //! What the page mover (mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
 
-use super::{Owned, Slab};
+use super::{Ledger, Owned, Slab};
 use crate::memory::Class;
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Slab {
+impl<O: Ledger> Slab<O> {
     /// Takes the page with the most free chunks out of the class's service, to be emptied and moved; `None` if the
     /// class has no two pages. One page at a time is moved.
     pub(crate) fn set_out(&self, class: Class) -> Option<u32> {
@@ -14,7 +14,7 @@ impl Slab {
         }
         let slots = self.chunks.slots(class);
         // Of several the one behind the hand: its items were examined longest ago.
-        let behind = state.hand.next_page(state.pages.len())?;
+        let behind = state.order.behind_hand(state.pages.len())?;
         let available = |at: usize| self.chunks.page(state.pages[at]).available(slots);
         let at = (0..state.pages.len()).max_by_key(|&at| (available(at), at == behind))?;
         let page = state.pages.swap_remove(at);

@@ -1,13 +1,11 @@
-//! A slab over a memory file that a former process left: which chunks are in use follows from the pages' words and the
-//! chunks' headers.
+//! A slab over a memory file that a former process left: which pages the classes have follows from the pages' words;
+//! which chunks are in use, the caller says.
 
-use super::Slab;
-use crate::item::{Header, ItemRef};
+use super::{Ledger, Slab};
 use crate::memory::{Head, PageState, Pool};
 use guira_index::Location;
-use std::sync::atomic::Ordering::Relaxed;
 
-impl Slab {
+impl<O: Ledger> Slab<O> {
     /// Gives each page to its class again; which pages those are. Chunks that were handed out count as in use.
     pub(crate) fn take_pages_over(&self, head: Head<'_>) -> Vec<u32> {
         let pages = u32::try_from(self.chunks.pages_reserved()).expect("locations have 32 bits");
@@ -35,13 +33,13 @@ impl Slab {
         true
     }
 
-    /// Lists the chunks of a page that are handed out, and hold neither an item nor a link of one.
-    pub(crate) fn list_free_chunks(&self, page: u32) {
+    /// Lists the chunks of a page that are handed out and not in use.
+    pub(crate) fn list_free_chunks(&self, page: u32, is_in_use: impl Fn(Location) -> bool) {
         let handed_out = self.chunks.slots_used(page);
         self.chunks.page(page).resume(handed_out);
         for slot in (0..handed_out).rev() {
             let chunk = self.chunks.location(page, slot);
-            if !self.is_in_use(chunk) {
+            if !is_in_use(chunk) {
                 self.chunks.push(chunk);
             }
         }
@@ -61,31 +59,5 @@ impl Slab {
                 state.partial.push(page);
             }
         }
-    }
-
-    fn is_in_use(&self, chunk: Location) -> bool {
-        let word = self.chunks.word_of(chunk);
-        let header = Header(self.chunks.arena.word(word).load(Relaxed));
-        if !header.is_link() {
-            return header.is_published();
-        }
-        let head = Location(self.chunks.arena.word(word + 1).load(Relaxed));
-        let is_head = self.chunks.is_handed_out(head)
-            && Header(self.chunks.arena.word(self.chunks.word_of(head)).load(Relaxed))
-                .is_published();
-        // Whoever is published by now was found whole.
-        is_head && ItemRef::new(&self.chunks, head).links().any(|link| link == chunk)
-    }
-
-    /// Whether `chunk` is marked as a link of the item at `head`. May be any location.
-    pub(crate) fn is_link_of(&self, chunk: Location, head: Location) -> bool {
-        if !self.chunks.is_handed_out(chunk)
-            || self.chunks.class_of(chunk) != self.chunks.classes.largest()
-        {
-            return false;
-        }
-        let word = self.chunks.word_of(chunk);
-        Header(self.chunks.arena.word(word).load(Relaxed)).is_link()
-            && self.chunks.arena.word(word + 1).load(Relaxed) == head.0
     }
 }

@@ -1,0 +1,65 @@
+//! The search for victims in one class: what every policy is given, and what it finds.
+
+use crate::item::ItemRef;
+use crate::memory::{Chunks, Class};
+use crate::time::Now;
+use guira_index::Location;
+
+/// Chunks that a hand examines at most before it takes items whose bit is set: what bounds the
+/// time under the class's lock when everything was hit since the last round.
+pub(crate) const PATIENCE: usize = 16 << 10;
+
+/// An item to evict.
+#[derive(Clone, Copy)]
+pub(crate) struct Victim {
+    pub(crate) at: Location,
+    /// It failed its probation, so the ghost must remember it.
+    pub(crate) failed: bool,
+}
+
+/// What a class has evicted so far, for statistics and for the balance between classes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tally {
+    /// How long the last victim had not been used.
+    pub(crate) last_idle_s: u32,
+    /// Live items chosen.
+    pub(crate) count: u64,
+    /// For how long those had not been used, in seconds, in sum.
+    pub(crate) idle_s: u64,
+}
+
+/// A class that must give up items. Its lock is held, and it has pages.
+pub(crate) struct Search<'s> {
+    pub(crate) chunks: &'s Chunks,
+    pub(crate) class: Class,
+    pub(crate) pages: &'s [u32],
+    /// Chunks of the class that are not free.
+    pub(crate) used: usize,
+    pub(crate) now: Now,
+    /// How many victims `found` is to have.
+    pub(crate) wanted: usize,
+    pub(crate) found: &'s mut Vec<Victim>,
+    pub(crate) tally: &'s mut Tally,
+}
+
+impl Search<'_> {
+    /// Whether victims are missing.
+    pub(crate) fn is_short(&self) -> bool {
+        self.found.len() < self.wanted
+    }
+
+    /// Chunks that a hand examines at most: two rounds of the class, or twice its [`PATIENCE`].
+    pub(crate) fn examined_max(&self) -> usize {
+        let round = self.pages.len() * self.chunks.slots(self.class) as usize;
+        2 * round.min(PATIENCE) + self.wanted
+    }
+
+    /// Takes an item that is to go. Of one past its time the balance learns nothing.
+    pub(crate) fn take(&mut self, item: &ItemRef<'_>, failed: bool) {
+        let (idle_s, is_past) = (item.idle_s(self.now.second), item.is_past(self.now));
+        self.tally.last_idle_s = idle_s;
+        self.tally.count += u64::from(!is_past);
+        self.tally.idle_s += if is_past { 0 } else { u64::from(idle_s) };
+        self.found.push(Victim { at: item.location(), failed });
+    }
+}
