@@ -196,12 +196,12 @@ impl<I: Index> Cache<I> {
 
     /// The memory for items, in bytes: as configured or set since, rounded up to whole pages.
     pub fn memory_limit(&self) -> usize {
-        self.slab.limit()
+        self.slab.limit_bytes()
     }
 
     /// Why the cache can't use all of the memory for items, if so: the file system of its memory file has no more.
     pub fn shortage(&self) -> Option<io::Error> {
-        self.slab.shortage()
+        self.slab.limit().shortage()
     }
 
     /// Bytes of a slab page: 64 KiB to 2 MiB, by the size of the cache.

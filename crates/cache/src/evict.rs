@@ -206,7 +206,7 @@ impl<I: Index> Handle<'_, I> {
             }
         }
         let Some(donor) = donor else { return false };
-        if self.waiting(donor) > 0 || draining > slab.pages_limit() / DRAINING_SHARE {
+        if self.waiting(donor) > 0 || draining > slab.limit().pages() / DRAINING_SHARE {
             return false;
         }
         let page = slab.drain(donor);

@@ -11,7 +11,7 @@
 //!
 //! The same thread lets the eviction policy's tuner see what was sampled (tune.rs), moves pages
 //! between slab classes (mover.rs), grows the index and touches its next pages before an insert has to, gives memory back after the limit was
-//! lowered, and looks whether a full file system has room again (slab/backing.rs). And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
+//! lowered, and looks whether a full file system has room again (memory/limit.rs). And the same sweep, every [`AGING_S`] seconds, forgets last accesses older than the
 //! header's field can tell.
 
 use crate::balance::Balance;

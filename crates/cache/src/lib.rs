@@ -56,6 +56,7 @@ mod list;
 mod clock;
 mod victims;
 mod slab;
+mod limit;
 mod counters;
 mod histogram;
 mod item;

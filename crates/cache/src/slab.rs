@@ -14,17 +14,16 @@
 //! Allocation: one uncontended lock and one line (the chunk's own). Bad at: many threads that
 //! allocate from one class at once, which share that lock.
 
+use crate::limit::Limit;
 use crate::locks::{CLASS, Guard, Lock, POOL};
 use crate::memory::{Chunks, Class, Plan, Pool};
 use guira_index::{Hash, Location};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-mod backing;
 mod moving;
 mod resume;
-use backing::Backing;
 
 /// The most free chunks that a class which evicts keeps ahead: what a worker stores while another,
 /// descheduled in the middle of its turn, holds up reclamation.
@@ -108,9 +107,7 @@ pub(crate) struct Slab<O> {
     pool: Lock<Pool, POOL>,
     /// [`Pool::room`], for those who don't hold the pool: every store asks how much is left.
     pool_room: AtomicIsize,
-    /// What classes may hold now: what is asked for, or less where the memory file has no room for it.
-    pages_max: AtomicUsize,
-    backing: Backing,
+    limit: Limit,
 }
 
 impl<O: Ledger> Slab<O> {
@@ -132,8 +129,7 @@ impl<O: Ledger> Slab<O> {
             chunks,
             pool: Lock::new(Pool::default()),
             pool_room: AtomicIsize::new(0),
-            pages_max: AtomicUsize::new(pages_max),
-            backing: Backing::new(pages_max),
+            limit: Limit::new(pages_max),
         })
     }
 
@@ -206,13 +202,18 @@ impl<O: Ledger> Slab<O> {
         // As in memcached a class's first page comes on top of the limit.
         let has_right = self.chunks.classes.are_memcacheds() && !state.had_page;
         let page = self.change_pool(|pool| {
-            let page = pool.take(self.pages_max.load(Relaxed));
+            let page = pool.take(self.limit.pages());
             page.or_else(|| {
                 has_right.then(|| pool.take_extra(self.chunks.pages_reserved())).flatten()
             })
         })?;
         if let Err(error) = self.chunks.back(page) {
-            self.make_do(page, &error);
+            // The page goes back.
+            let held = self.change_pool(|pool| {
+                pool.give(page, usize::MAX);
+                pool.held()
+            });
+            self.limit.make_do(held, &error);
             return None;
         }
         self.enter_page(state, class, page);
@@ -235,7 +236,7 @@ impl<O: Ledger> Slab<O> {
         state.order.page_left(page);
         self.chunks.leave_page(page);
         self.change_pool(|pool| {
-            let pages_max = self.pages_max.load(Relaxed);
+            let pages_max = self.limit.pages();
             if pool.is_over(pages_max) {
                 self.chunks.release(page);
             }
@@ -251,9 +252,47 @@ impl<O: Ledger> Slab<O> {
         changed
     }
 
+    /// Lets classes hold at most `bytes`; `false` if that is more than was reserved. Pages beyond
+    /// a lower limit come back one by one ([`Slab::is_over`]).
+    pub(crate) fn set_limit(&self, bytes: usize) -> bool {
+        let pages = bytes.div_ceil(self.chunks.page_bytes()).max(1);
+        let is_possible = pages <= self.chunks.pages_reserved();
+        if is_possible {
+            self.limit.ask(pages);
+        }
+        is_possible
+    }
+
+    /// What classes may hold, in bytes, as far as the file system has it.
+    pub(crate) fn limit_bytes(&self) -> usize {
+        self.limit.asked() * self.chunks.page_bytes()
+    }
+
+    /// How many pages classes may hold now.
+    pub(crate) fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// Whether the file system refuses, and there is no page that a class could give to another.
+    pub(crate) fn has_nothing_to_give(&self) -> bool {
+        self.limit.is_short() && self.pool.lock().held() == 0
+    }
+
+    /// In a shortage, asks the file system for a page, once in each second `now`.
+    pub(crate) fn seek_room(&self, now: u32) {
+        if !self.limit.is_due(now) {
+            return;
+        }
+        // Whoever takes the page meanwhile finds it backed.
+        let page = self.change_pool(Pool::next_to_give);
+        if (page as usize) < self.chunks.pages_reserved() && self.chunks.back(page).is_ok() {
+            self.limit.allow_all();
+        }
+    }
+
     /// Whether classes hold more than the limit allows.
     pub(crate) fn is_over(&self) -> bool {
-        self.pool.lock().is_over(self.pages_max.load(Relaxed))
+        self.pool.lock().is_over(self.limit.pages())
     }
 
     /// Takes the page after the hand out of the class's service, to empty it for another class.
@@ -293,7 +332,7 @@ impl<O: Ledger> Slab<O> {
 
     /// Pages the pool can still give, within the limit. May be an instant old.
     pub(crate) fn pages_left(&self) -> usize {
-        let room = self.pool_room.load(Relaxed).saturating_add_unsigned(self.pages_limit());
+        let room = self.pool_room.load(Relaxed).saturating_add_unsigned(self.limit.pages());
         usize::try_from(room).unwrap_or(0)
     }
 

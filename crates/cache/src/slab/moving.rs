@@ -2,7 +2,6 @@
 
 use super::{Ledger, Owned, Slab};
 use crate::memory::Class;
-use std::sync::atomic::Ordering::Relaxed;
 
 impl<O: Ledger> Slab<O> {
     /// Takes the page with the most free chunks out of the class's service, to be emptied and moved; `None` if the
@@ -49,7 +48,7 @@ impl<O: Ledger> Slab<O> {
             return self.change_pool(|pool| {
                 let has_moved = pool.take_moved();
                 if has_moved {
-                    pool.give(page, self.pages_max.load(Relaxed));
+                    pool.give(page, self.limit.pages());
                 }
                 has_moved
             });

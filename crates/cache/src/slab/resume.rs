@@ -13,7 +13,7 @@ impl<O: Ledger> Slab<O> {
         let pool = Pool::beside(self.chunks.pages().map(PageState::is_held));
         // The first pages of memcached's classes come on top of the limit.
         let most = if self.chunks.classes.are_memcacheds() { self.chunks.classes.len() } else { 0 };
-        self.change_pool(|empty| *empty = pool.with_extra(self.pages_limit(), most));
+        self.change_pool(|empty| *empty = pool.with_extra(self.limit.pages(), most));
         held
     }
 
