@@ -22,10 +22,8 @@
 
 use crate::cache::Cache;
 use crate::item::{IDLE_MAX_S, ItemRef};
-use crate::memory::{Chunks, Class};
-use crate::policy::{ClassOrder, ItemSlab};
-use crate::slab::ClassState;
-use crate::victims::Tally;
+use crate::memory::{Chunks, Class, ClassState};
+use crate::orders::{ClassOrder, ItemSlab, Tally};
 use guira_index::Index;
 
 #[cfg(test)]

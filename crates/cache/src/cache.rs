@@ -10,11 +10,10 @@ use crate::holdoff::HoldOff;
 use crate::item::ItemRef;
 use crate::lease::Leases;
 use crate::locks::{Lock, SLOTS};
-use crate::memory::{Class, Epochs};
+use crate::memory::{Class, Epochs, Slab};
 use crate::mover::Mover;
+use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab};
 use crate::persist::{self, Start};
-use crate::policy::{self, ClassOrder, ClassStats, Eviction, ItemSlab};
-use crate::slab::Slab;
 use crate::transient::{Transient, Transients};
 use crate::tune::{Tune, Tuned};
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
@@ -217,7 +216,7 @@ impl<I: Index> Cache<I> {
     /// Figures of slab class `class`, 0 being the smallest.
     pub fn class_stats(&self, class: usize) -> ClassStats {
         let class = Class::try_from(class).expect("there are fewer than 256 classes");
-        policy::class_stats(&self.slab, class)
+        orders::class_stats(&self.slab, class)
     }
 
     /// What short-lived items came to.

@@ -2,8 +2,8 @@
 
 use crate::lease::LeaseTerms;
 use crate::memory::{MEMORY_MAX, Plan, Slabs};
+use crate::orders::Eviction;
 use crate::persist::MemoryFile;
-use crate::policy::Eviction;
 use guira_index::Kind;
 use std::fmt;
 

@@ -17,7 +17,7 @@ use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::memory::Class;
 use crate::mover::Still;
-use crate::policy::ItemSlab;
+use crate::orders::ItemSlab;
 use crate::walk;
 use guira_index::{AnyIndex, Index};
 

@@ -11,11 +11,8 @@ use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{CLASS, Guard};
-use crate::memory::Class;
-use crate::policy::{self, ClassOrder, Eviction};
-use crate::s3clock::Shares;
-use crate::slab::{Allocated, ClassState, Owned};
-use crate::victims::Victim;
+use crate::memory::{Allocated, Class, ClassState, Owned};
+use crate::orders::{self, ClassOrder, Eviction, Shares, Victim};
 use crate::walk;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
@@ -76,7 +73,7 @@ impl<I: Index> Handle<'_, I> {
         let shares = Shares { tuning: self.cache.tune.tuning(), on_probation };
         let mut victims = Vec::with_capacity(BATCH);
         let passed =
-            policy::victims(&self.cache.slab, class, BATCH, (moment, shares), &mut victims);
+            orders::victims(&self.cache.slab, class, BATCH, (moment, shares), &mut victims);
         self.counts.add_class(ClassCounter::Promoted, class, passed as u64);
         self.counts.add_class(ClassCounter::OnProbation, class, (passed as u64).wrapping_neg());
         let items =

@@ -4,11 +4,11 @@
 //!
 //! ```text
 //!  Cache ── Index    key hash → location                    (guira-index; readers take no lock)
-//!        ├─ Slab     location → chunk                       (slab.rs: classes, pages, free chunks)
+//!        ├─ Slab     location → chunk                       (memory/slab.rs: classes, pages, free chunks)
 //!        │   └ Arena one reserved mapping, huge pages       (memory/arena.rs: the only unsafe code)
 //!        │   └ Head  what a memory file says of its pages   (persist.rs: items that outlive the process)
 //!        ├─ Epochs   when a chunk may be used again         (memory/epochs.rs)
-//!        ├─ Order    which item a full class gives up       (policy.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
+//!        ├─ Order    which item a full class gives up       (orders.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (cas.rs)
 //!        ├─ HoldOff  keys that a delete holds off             (holdoff.rs)
 //!        ├─ Transient items that are about to expire          (transient.rs)
@@ -49,14 +49,7 @@ mod tune;
 mod unpublished;
 mod handle;
 mod walk;
-mod policy;
-mod s3clock;
-mod ring;
-mod list;
-mod clock;
-mod victims;
-mod slab;
-mod limit;
+mod orders;
 mod counters;
 mod histogram;
 mod item;
@@ -79,8 +72,8 @@ pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
 pub use memory::{Slabs, release_code};
 pub use mover::{Moves, Unmoved};
 pub use notes::Evicted;
+pub use orders::{ClassStats, Eviction, UnknownEviction};
 pub use persist::{Found, Kept, MemoryFile};
-pub use policy::{ClassStats, Eviction, UnknownEviction};
 pub use reader::Miss;
 pub use time::{EXPIRED, START_S};
 pub use transient::Transients;

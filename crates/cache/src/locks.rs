@@ -6,8 +6,8 @@
 //! | [`MOVER`] | page moves that are asked for | `mover.rs` |
 //! | [`FLUSH`] | how far the sweep is behind the flushes | `flush.rs` |
 //! | [`LEASE`] | the lease records of a set of keys | `lease/table.rs` |
-//! | [`CLASS`] | a slab class | `slab.rs`, and the eviction policies |
-//! | [`POOL`] | pages without a class | `slab.rs` |
+//! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
+//! | [`POOL`] | pages without a class | `memory/slab.rs` |
 //! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
 //! | [`PLACE`] | a key's place in the index: a bucket, or two | `writer.rs`, `evict.rs`, `mover.rs` |
 //!

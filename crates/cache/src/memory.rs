@@ -1,5 +1,7 @@
 //! Item memory: chunks of it, and when one may be used again. It knows no item.
 
+mod slab;
+mod limit;
 mod chunks;
 mod page;
 mod head;
@@ -15,4 +17,4 @@ pub use classes::Slabs;
 pub(crate) use classes::{CHUNK_MIN, Class};
 pub(crate) use epochs::Epochs;
 pub(crate) use head::{Head, LAYOUT, MAGIC, Purpose};
-pub(crate) use page::{PageState, Pool};
+pub(crate) use slab::{Allocated, ClassState, Ledger, Owned, Slab};

@@ -20,11 +20,9 @@ use crate::flush::Sweeper;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
 use crate::locks::{Lock, MOVER};
-use crate::memory::Class;
-use crate::policy;
-use crate::slab::Owned;
+use crate::memory::{Class, Owned};
 use crate::unpublished::Unpublished;
-use crate::walk;
+use crate::{orders, walk};
 use guira_index::{Entry, Index};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -335,9 +333,9 @@ impl<I: Index> Handle<'_, I> {
         self.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
         drop(entry);
         if self.cache.eviction.keeps_list() {
-            policy::inherit(slab, at, copy.location());
+            orders::inherit(slab, at, copy.location());
             if let (Some(old), Some(new)) = (item.links().next(), copy.links().next()) {
-                policy::inherit(slab, old, new);
+                orders::inherit(slab, old, new);
             }
         } else {
             self.arrive(copy.location(), copy.links().next(), header);

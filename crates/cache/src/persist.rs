@@ -35,7 +35,7 @@
 use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
 use crate::memory::{HEAD_BYTES, Head, LAYOUT, Purpose};
-use crate::policy::{Eviction, ItemSlab};
+use crate::orders::{Eviction, ItemSlab};
 use guira_index::Index;
 use mark::{Draft, Mark};
 use std::fs::File;

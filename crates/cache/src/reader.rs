@@ -6,7 +6,7 @@
 use crate::cas::Stripes;
 use crate::handle::{Handle, Key};
 use crate::item::ItemRef;
-use crate::policy::{self, Eviction};
+use crate::orders::{self, Eviction};
 use crate::tune::Sampled;
 use guira_index::Index;
 
@@ -100,7 +100,7 @@ impl<I: Index> Handle<'_, I> {
         let eviction = self.cache.eviction;
         item.mark(item.header().hit(eviction.hits_max()).fetched().accessed(now));
         if eviction == Eviction::Lru {
-            policy::renew(&self.cache.slab, item);
+            orders::renew(&self.cache.slab, item);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{LEAF, Lock};
-use crate::policy::ItemSlab;
+use crate::orders::ItemSlab;
 use crate::time::Now;
 use guira_index::{Index, Location};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

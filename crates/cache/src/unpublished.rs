@@ -5,8 +5,7 @@
 
 use crate::handle::{Handle, Key};
 use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
-use crate::memory::{Chunks, Class};
-use crate::slab::Owned;
+use crate::memory::{Chunks, Class, Owned};
 use crate::writer::NoRoom;
 use guira_index::{Index, Location};
 use std::sync::atomic::Ordering::{Relaxed, Release};

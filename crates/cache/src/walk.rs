@@ -6,7 +6,7 @@
 
 use crate::item::{Header, ItemRef};
 use crate::memory::Class;
-use crate::policy::ItemSlab;
+use crate::orders::ItemSlab;
 use guira_index::Location;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Acquire;

@@ -7,7 +7,7 @@
 //! 3  each chunk without an item, or a link without its item: onto the free list of its page
 //! ```
 //! Step 3 begins when step 2 has ended everywhere, since an item may have links on another page, and leaves out pages
-//! that are full of items. Steps 1 and 3 are the slab's (slab/resume.rs), which asks here what is in use.
+//! that are full of items. Steps 1 and 3 are the slab's (memory/slab/resume.rs), which asks here what is in use.
 //!
 //! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
 //! items have one key, and each goes where there is room.

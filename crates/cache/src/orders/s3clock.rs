@@ -16,11 +16,11 @@
 //! 1 to 4 bytes an item on probation, 1.07 per item for the ghost. An eviction examines one or two items on average. Bad
 //! at: nothing that its parameters, which `tune.rs` chooses, could not mend.
 
-use crate::clock::Hand;
+use super::clock::Hand;
+use super::ring::{BLOCK, Places, Ring};
+use super::victims::{PATIENCE, Search};
 use crate::item::ItemRef;
 use crate::memory::{Chunks, Class};
-use crate::ring::{BLOCK, Places, Ring};
-use crate::victims::{PATIENCE, Search};
 use guira_index::{Hash, Location};
 use guira_policy::{Ghost, Tuning};
 

@@ -2,7 +2,8 @@
 //! which chunks are in use, the caller says.
 
 use super::{Ledger, Slab};
-use crate::memory::{Head, PageState, Pool};
+use crate::memory::head::Head;
+use crate::memory::page::{PageState, Pool};
 use guira_index::Location;
 
 impl<O: Ledger> Slab<O> {

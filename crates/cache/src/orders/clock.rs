@@ -11,9 +11,9 @@
 //! A hit: at most one compare-and-swap, none when the bit is set. An eviction: one or two headers
 //! examined on the average. Bad at: scans, which push out everything not hit since the last round.
 
+use super::victims::{PATIENCE, Search};
 use crate::item::ItemRef;
 use crate::memory::Chunks;
-use crate::victims::{PATIENCE, Search};
 use guira_index::Location;
 
 /// Where the hand of a class stands: the index of a page in the class's list, and a slot of it.

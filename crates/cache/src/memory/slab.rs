@@ -14,9 +14,11 @@
 //! Allocation: one uncontended lock and one line (the chunk's own). Bad at: many threads that
 //! allocate from one class at once, which share that lock.
 
-use crate::limit::Limit;
+use super::chunks::{Chunks, Plan};
+use super::classes::Class;
+use super::limit::Limit;
+use super::page::Pool;
 use crate::locks::{CLASS, Guard, Lock, POOL};
-use crate::memory::{Chunks, Class, Plan, Pool};
 use guira_index::{Hash, Location};
 use std::fs::File;
 use std::io;
@@ -27,7 +29,7 @@ mod resume;
 
 /// The most free chunks that a class which evicts keeps ahead: what a worker stores while another,
 /// descheduled in the middle of its turn, holds up reclamation.
-pub(crate) const RESERVE_MAX: usize = 1024;
+const RESERVE_MAX: usize = 1024;
 /// Of so many chunks one is kept free: a class of a few large chunks evicts one item for one that comes.
 const MEMCACHED_RESERVE_SHARE: usize = 128;
 

@@ -1,7 +1,7 @@
 //! What the page mover (mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
 
 use super::{Ledger, Owned, Slab};
-use crate::memory::Class;
+use crate::memory::classes::Class;
 
 impl<O: Ledger> Slab<O> {
     /// Takes the page with the most free chunks out of the class's service, to be emptied and moved; `None` if the

@@ -8,9 +8,9 @@
 //!    that leaves the class has no links.
 //! 2. The hand, if it stands anywhere, stands at a linked chunk.
 
+use super::victims::{PATIENCE, Search};
 use crate::item::ItemRef;
 use crate::memory::Chunks;
-use crate::victims::{PATIENCE, Search};
 use guira_index::Location;
 use std::collections::HashMap;
 

@@ -12,17 +12,24 @@
 //! Orders are kept by class, under the class's lock. An item comes into its class's order when its turn ends
 //! ([`Handle::settle`](crate::Handle)), so that a batch of stores takes the lock once.
 
-use crate::clock::{self, Hand};
+mod s3clock;
+mod ring;
+mod list;
+mod clock;
+mod victims;
+
 use crate::item::{Header, ItemRef};
-use crate::list::List;
-use crate::memory::{Chunks, Class};
-use crate::s3clock::{Probation, Shares};
-use crate::slab::{ClassState, Ledger, Slab};
+use crate::memory::{Chunks, Class, ClassState, Ledger, Slab};
 use crate::time::Now;
-use crate::victims::{Search, Tally, Victim};
+use clock::Hand;
 use guira_index::{Hash, Location};
+use list::List;
+use s3clock::Probation;
+pub(crate) use s3clock::Shares;
 use std::fmt;
 use std::str::FromStr;
+use victims::Search;
+pub(crate) use victims::{Tally, Victim};
 
 /// Which item a full class gives up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
