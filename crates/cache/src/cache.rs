@@ -12,10 +12,10 @@ use crate::lease::Leases;
 use crate::locks::{Lock, SLOTS};
 use crate::memory::{Class, Epochs, Slab};
 use crate::mover::Mover;
-use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab};
+use crate::orders::{self, ClassOrder, ClassStats, Dial, Eviction, ItemSlab, Tuned};
 use crate::persist::{self, Start};
 use crate::transient::{Transient, Transients};
-use crate::tune::{Tune, Tuned};
+use crate::tune::Tune;
 use guira_index::{AnyIndex, Hash, Index, Items, Location};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 use rustix::io::Errno;
@@ -36,6 +36,7 @@ pub struct Cache<I: Index = AnyIndex> {
     pub(crate) holdoff: HoldOff,
     pub(crate) transient: Transient,
     pub(crate) tune: Tune,
+    pub(crate) dial: Dial,
     pub(crate) mover: Mover,
     pub(crate) stats: Registry,
     pub(crate) orphans: Orphans,
@@ -89,6 +90,7 @@ impl<I: Index> Cache<I> {
             holdoff: HoldOff::new(config.holdoff_keys),
             transient: Transient::new(config.transient_s, config.memory_bytes),
             tune: Tune::default(),
+            dial: Dial::default(),
             mover: Mover::default(),
             stats: Registry::new(config.handles_max, slab.chunks.classes.len()),
             orphans: Orphans::default(),
@@ -168,7 +170,7 @@ impl<I: Index> Cache<I> {
 
     /// S3-CLOCK's parameters as they are now.
     pub fn tuned(&self) -> Tuned {
-        self.tune.told()
+        self.dial.read()
     }
 
     /// Slots that the index has now.

@@ -61,16 +61,16 @@ impl<I: Index> Handle<'_, I> {
     /// there are some to judge when the class is full.
     fn goes_early(&self, hash: Hash) -> bool {
         let share = (hash.0 >> EARLY_SHIFT & 0xff) as f32 / 256.0;
-        share < self.cache.tune.tuning().small
+        share < self.cache.dial.tuning().small
     }
 
     /// Evicts up to a batch of the class's items; `false` if there was none to evict.
     pub(crate) fn evict(&self, class: Class, now: u32) -> bool {
         self.settle();
-        self.cache.tune.want();
+        self.cache.dial.want();
         let moment = self.moment(now);
         let on_probation = self.cache.stats.gauge(ClassCounter::OnProbation, class);
-        let shares = Shares { tuning: self.cache.tune.tuning(), on_probation };
+        let shares = Shares { tuning: self.cache.dial.tuning(), on_probation };
         let mut victims = Vec::with_capacity(BATCH);
         let passed =
             orders::victims(&self.cache.slab, class, BATCH, (moment, shares), &mut victims);

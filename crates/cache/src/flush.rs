@@ -206,7 +206,7 @@ impl<I: Index> Sweeper<'_, I> {
 
     /// Whether the cache has been full, so that a class had to evict.
     pub fn evicts(&self) -> bool {
-        self.handle.cache.tune.is_wanted()
+        self.handle.cache.dial.is_wanted()
     }
 
     /// Its handle, for what that notes.

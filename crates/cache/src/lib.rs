@@ -72,12 +72,11 @@ pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
 pub use memory::{Slabs, release_code};
 pub use mover::{Moves, Unmoved};
 pub use notes::Evicted;
-pub use orders::{ClassStats, Eviction, UnknownEviction};
+pub use orders::{ClassStats, Eviction, Tuned, UnknownEviction};
 pub use persist::{Found, Kept, MemoryFile};
 pub use reader::Miss;
 pub use time::{EXPIRED, START_S};
 pub use transient::Transients;
-pub use tune::Tuned;
 pub use unpublished::Unpublished;
 pub use writer::{
     Arithmetic, Compare, Counted, Deleted, Invalidate, Mode, NoRoom, Store, Stored, Touched,

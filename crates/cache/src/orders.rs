@@ -17,11 +17,14 @@ mod ring;
 mod list;
 mod clock;
 mod victims;
+mod dial;
 
 use crate::item::{Header, ItemRef};
 use crate::memory::{Chunks, Class, ClassState, Ledger, Slab};
 use crate::time::Now;
 use clock::Hand;
+pub(crate) use dial::Dial;
+pub use dial::Tuned;
 use guira_index::{Hash, Location};
 use list::List;
 use s3clock::Probation;

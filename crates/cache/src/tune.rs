@@ -13,46 +13,15 @@ use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::locks::{LEAF, Lock};
 use guira_index::{Hash, Index};
-use guira_policy::{Request, Tuner, Tuning};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use guira_policy::{Request, Tuner};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// What handles and the sweeper share.
 #[derive(Default)]
 pub(crate) struct Tune {
     /// The share of the keys that is sampled, in the tuner's unit; 0 while nobody is to.
     threshold: AtomicU32,
-    /// Whether a class has evicted, so that there is something to choose.
-    is_wanted: AtomicBool,
-    tuning: Packed,
-    switches: AtomicU64,
     samples: Lock<Vec<Sample>, LEAF>,
-}
-
-/// The parameters in one word: hits to pass, and the share of probation in millionths.
-struct Packed(AtomicU64);
-
-impl Default for Packed {
-    fn default() -> Self {
-        let packed = Packed(AtomicU64::new(0));
-        packed.store(Tuning::START);
-        packed
-    }
-}
-
-impl Packed {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "millionths")]
-    fn store(&self, tuning: Tuning) {
-        let small = (f64::from(tuning.small) * MILLION).round() as u64;
-        self.0.store(u64::from(tuning.promote) << 32 | small, Relaxed);
-    }
-
-    fn load(&self) -> Tuning {
-        let word = self.0.load(Relaxed);
-        let small = (word & u64::from(u32::MAX)) as f64 / MILLION;
-        #[expect(clippy::cast_possible_truncation, reason = "a share, and a small number of hits")]
-        let tuning = Tuning { small: small as f32, promote: (word >> 32) as u8 };
-        tuning
-    }
 }
 
 /// A request for a sampled key.
@@ -72,42 +41,7 @@ pub(crate) enum Sampled {
     Deleted,
 }
 
-/// S3-CLOCK's parameters as they are, for statistics.
-#[derive(Clone, Copy, Debug)]
-pub struct Tuned {
-    /// The share of a class's items that is to be on probation.
-    pub small: f32,
-    /// Hits that it takes to pass.
-    pub promote: u8,
-    /// How often the choice changed.
-    pub switches: u64,
-}
-
 impl Tune {
-    /// The parameters to evict by.
-    pub(crate) fn tuning(&self) -> Tuning {
-        self.tuning.load()
-    }
-
-    /// For statistics.
-    pub(crate) fn told(&self) -> Tuned {
-        let Tuning { small, promote } = self.tuning();
-        Tuned { small, promote, switches: self.switches.load(Relaxed) }
-    }
-
-    /// Whether any class evicted so far.
-    #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Relaxed)
-    }
-
-    /// A class evicts: from here on there is something to choose.
-    pub(crate) fn want(&self) {
-        if !self.is_wanted.load(Relaxed) {
-            self.is_wanted.store(true, Relaxed);
-        }
-    }
-
     /// Takes over what a handle has noted in its turn.
     pub(crate) fn take(&self, noted: &mut Vec<Sample>) {
         if let Some(mut samples) = self.samples.try_lock() {
@@ -142,8 +76,8 @@ impl<I: Index> Sweeper<'_, I> {
     /// Replays what was noted, and publishes the choice.
     pub(crate) fn tune(&mut self) {
         let cache = self.handle.cache;
-        let tune = &cache.tune;
-        if !tune.is_wanted.load(Relaxed) {
+        let (tune, dial) = (&cache.tune, &cache.dial);
+        if !dial.is_wanted() {
             return;
         }
         let objects = cache.len().max(1);
@@ -164,9 +98,8 @@ impl<I: Index> Sweeper<'_, I> {
                 Sampled::Deleted => tuner.delete(hash.0),
             }
         }
-        if tuner.tuning() != tune.tuning() {
-            tune.tuning.store(tuner.tuning());
-            tune.switches.store(tuner.switches(), Relaxed);
+        if tuner.tuning() != dial.tuning() {
+            dial.set(tuner.tuning(), tuner.switches());
         }
     }
 }
@@ -175,20 +108,3 @@ impl<I: Index> Sweeper<'_, I> {
 const SAMPLES_MAX: usize = 1 << 16;
 /// The tuner samples another share of the keys when the number of items has changed by so much.
 const RESIZE_SHARE: usize = 8;
-const MILLION: f64 = 1e6;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_come_out_of_their_word_as_they_went_in() {
-        let packed = Packed::default();
-        for small in [0.01, 0.03, 0.1, 0.25, 0.5] {
-            for promote in 0..3 {
-                packed.store(Tuning { small, promote });
-                assert_eq!(packed.load(), Tuning { small, promote });
-            }
-        }
-    }
-}

@@ -304,7 +304,7 @@ impl<I: Index> Handle<'_, I> {
         };
         self.write_fields(&new, life, swap.explicit_cas);
         let replaced = live.as_ref().map(|item| item.current_header());
-        let evicts = self.cache.tune.is_wanted();
+        let evicts = self.cache.dial.is_wanted();
         let header = self
             .cache
             .eviction
