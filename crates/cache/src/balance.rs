@@ -97,13 +97,13 @@ impl Balance {
         now: u32,
     ) -> Option<(Class, Class)> {
         let is_due = now != self.looked_at;
-        if how.level == 0 || (how.level == 1 && !is_due) || cache.slab.pages_left() > 0 {
+        if how.level == 0 || (how.level == 1 && !is_due) || cache.engine.slab.pages_left() > 0 {
             return None;
         }
         if self.began_at == 0 {
             self.began_at = now;
         }
-        let standings = self.look(&cache.slab, how, now, is_due);
+        let standings = self.look(&cache.engine.slab, how, now, is_due);
         if is_due {
             self.looked_at = now;
         }

@@ -1,23 +1,20 @@
 //! The cache itself: what all threads share, and how a thread gets its handle.
 
-use crate::cas::Stripes;
 use crate::config::{Config, ConfigError};
-use crate::counters::{Registry, Totals};
+use crate::counters::Totals;
+use crate::engine::{Engine, Terms};
 use crate::flush::Flush;
-use crate::handle::{Handle, Orphans};
+use crate::handle::Handle;
 use crate::histogram::Distribution;
 use crate::holdoff::HoldOff;
-use crate::item::ItemRef;
 use crate::lease::Leases;
-use crate::locks::{Lock, SLOTS};
-use crate::memory::{Class, Epochs, Slab};
+use crate::memory::{Class, Slab};
 use crate::mover::Mover;
-use crate::orders::{self, ClassOrder, ClassStats, Dial, Eviction, ItemSlab, Tuned};
+use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab, Tuned};
 use crate::persist::{self, Start};
 use crate::transient::{Transient, Transients};
 use crate::tune::Tune;
-use guira_index::{AnyIndex, Hash, Index, Items, Location};
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use guira_index::{AnyIndex, Index};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
@@ -27,29 +24,17 @@ use std::path::PathBuf;
 ///
 /// `I` is the index: the one that [`Config::index`] names, unless a benchmark or the lab names a type.
 pub struct Cache<I: Index = AnyIndex> {
-    pub(crate) index: I,
-    pub(crate) slab: ItemSlab,
-    pub(crate) epochs: Epochs,
-    pub(crate) stripes: Stripes,
+    pub(crate) engine: Engine<I>,
     pub(crate) flush: Flush,
     pub(crate) leases: Leases,
     pub(crate) holdoff: HoldOff,
     pub(crate) transient: Transient,
     pub(crate) tune: Tune,
-    pub(crate) dial: Dial,
     pub(crate) mover: Mover,
-    pub(crate) stats: Registry,
-    pub(crate) orphans: Orphans,
-    pub(crate) eviction: Eviction,
-    pub(crate) evictions: bool,
     pub(crate) item_bytes_max: usize,
     hash_seed: u64,
     pub(crate) start: Start,
     pub(crate) memory_path: Option<PathBuf>,
-    /// What the seed comes to; all of the hash's key.
-    secrets: RapidSecrets,
-    /// Handle slots not in use.
-    slots: Lock<Vec<usize>, SLOTS>,
 }
 
 impl Cache {
@@ -81,28 +66,26 @@ impl<I: Index> Cache<I> {
             Some(seed) => seed,
             None => random_seed().map_err(ConfigError::Random)?,
         };
+        let terms = Terms {
+            handles_max: config.handles_max,
+            memory_bytes: config.memory_bytes,
+            cas_floor: start.cas_floor,
+            eviction: config.eviction,
+            evictions: config.evictions,
+            hash_seed,
+        };
         let mut cache = Cache {
-            index,
-            epochs: Epochs::new(config.handles_max),
-            stripes: Stripes::new(config.memory_bytes, start.cas_floor),
+            engine: Engine::new(index, slab, &terms),
             flush: Flush::default(),
             leases: Leases::new(config.leases),
             holdoff: HoldOff::new(config.holdoff_keys),
             transient: Transient::new(config.transient_s, config.memory_bytes),
             tune: Tune::default(),
-            dial: Dial::default(),
             mover: Mover::default(),
-            stats: Registry::new(config.handles_max, slab.chunks.classes.len()),
-            orphans: Orphans::default(),
-            eviction: config.eviction,
-            evictions: config.evictions,
             item_bytes_max: config.item_bytes_max,
             start,
             memory_path: config.memory_file.as_ref().map(|file| file.path.clone()),
             hash_seed,
-            secrets: RapidSecrets::seed(hash_seed),
-            slots: Lock::new((0..config.handles_max).rev().collect()),
-            slab,
         };
         cache.take_over();
         Ok(cache)
@@ -113,22 +96,7 @@ impl<I: Index> Cache<I> {
     /// # Panics
     /// When more than [`Config::handles_max`] handles live at a time.
     pub fn handle(&self) -> Handle<'_, I> {
-        let slot = self.slots.lock().pop().expect("more handles than Config::handles_max");
-        Handle::new(self, slot)
-    }
-
-    /// Lets no handle come to be from here on: who asks for one waits for ever. `false` if one lives.
-    pub(crate) fn withhold_handles(&self) -> bool {
-        let slots = self.slots.lock();
-        let has_none = slots.len() == self.stats.handles_max();
-        if has_none {
-            slots.keep();
-        }
-        has_none
-    }
-
-    pub(crate) fn release_slot(&self, slot: usize) {
-        self.slots.lock().push(slot);
+        Handle::new(self, self.engine.take_slot())
     }
 
     /// The seed of the hash's secrets: as configured, or drawn from the system. Whoever knows it can make
@@ -137,15 +105,9 @@ impl<I: Index> Cache<I> {
         self.hash_seed
     }
 
-    /// The keyed hash of a key: rapidhash with secrets of this cache.
-    #[inline]
-    pub(crate) fn hash(&self, key: &[u8]) -> Hash {
-        Hash(rapidhash_v3_micro_inline::<true, false>(key, &self.secrets))
-    }
-
     /// Items in the cache now, dead ones that nobody has looked at included.
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.engine.index.len()
     }
 
     /// Whether the cache holds no item.
@@ -155,70 +117,70 @@ impl<I: Index> Cache<I> {
 
     /// The index, for its figures and its kind.
     pub fn index(&self) -> &I {
-        &self.index
+        &self.engine.index
     }
 
     /// Memory that the index uses now, in bytes.
     pub fn index_bytes(&self) -> usize {
-        self.index.bytes()
+        self.engine.index.bytes()
     }
 
     /// The eviction policy.
     pub fn eviction(&self) -> Eviction {
-        self.eviction
+        self.engine.eviction
     }
 
     /// S3-CLOCK's parameters as they are now.
     pub fn tuned(&self) -> Tuned {
-        self.dial.read()
+        self.engine.dial.read()
     }
 
     /// Slots that the index has now.
     pub fn index_slots(&self) -> usize {
-        self.index.capacity()
+        self.engine.index.capacity()
     }
 
     /// Pages that a class held and none holds now.
     pub fn pages_returned(&self) -> usize {
-        self.slab.pages_returned()
+        self.engine.slab.pages_returned()
     }
 
     /// Item memory that slab classes hold, in bytes.
     pub fn page_bytes_held(&self) -> usize {
-        self.slab.bytes_held()
+        self.engine.slab.bytes_held()
     }
 
     /// Changes the memory for items (memcached's `cache_memlimit`), at most eightfold; `false` if
     /// that is more than the address space set aside. The [`Sweeper`](crate::Sweeper) gives memory
     /// beyond a lower limit back, page by page.
     pub fn set_memory_limit(&self, bytes: usize) -> bool {
-        self.slab.set_limit(bytes)
+        self.engine.slab.set_limit(bytes)
     }
 
     /// The memory for items, in bytes: as configured or set since, rounded up to whole pages.
     pub fn memory_limit(&self) -> usize {
-        self.slab.limit_bytes()
+        self.engine.slab.limit_bytes()
     }
 
     /// Why the cache can't use all of the memory for items, if so: the file system of its memory file has no more.
     pub fn shortage(&self) -> Option<io::Error> {
-        self.slab.limit().shortage()
+        self.engine.slab.limit().shortage()
     }
 
     /// Bytes of a slab page: 64 KiB to 2 MiB, by the size of the cache.
     pub fn page_bytes(&self) -> usize {
-        self.slab.chunks.page_bytes()
+        self.engine.slab.chunks.page_bytes()
     }
 
     /// How many slab classes there are.
     pub fn classes(&self) -> usize {
-        self.slab.chunks.classes.len()
+        self.engine.slab.chunks.classes.len()
     }
 
     /// Figures of slab class `class`, 0 being the smallest.
     pub fn class_stats(&self, class: usize) -> ClassStats {
         let class = Class::try_from(class).expect("there are fewer than 256 classes");
-        orders::class_stats(&self.slab, class)
+        orders::class_stats(&self.engine.slab, class)
     }
 
     /// What short-lived items came to.
@@ -243,18 +205,18 @@ impl<I: Index> Cache<I> {
 
     /// Counters, summed over all handles since the last [`Cache::reset_stats`].
     pub fn totals(&self) -> Totals {
-        self.stats.totals()
+        self.engine.counters.totals()
     }
 
     /// How many seconds evicted items had not been used, to 2 seconds, up to [`IDLE_MAX_S`](crate::IDLE_MAX_S); since
     /// the start. `None` before the first handle.
     pub fn evicted_idle_s(&self) -> Option<Distribution> {
-        self.stats.evicted_idle_s()
+        self.engine.counters.evicted_idle_s()
     }
 
     /// Lets every counter start at 0 again; gauges stay.
     pub fn reset_stats(&self) {
-        self.stats.reset();
+        self.engine.counters.reset();
         self.mover.reset();
     }
 }
@@ -269,19 +231,6 @@ fn item_memory(config: &Config) -> Result<ItemSlab, ConfigError> {
     let opened = persist::open(&file.path)?;
     Slab::new(&config.plan(), Some(opened), order)
         .map_err(|error| persist::refuse_mapping(&file.path, error))
-}
-
-/// What the index asks: the owner of item memory.
-pub(crate) struct Shared<'c, I: Index>(pub(crate) &'c Cache<I>);
-
-impl<I: Index> Items for Shared<'_, I> {
-    fn hash(&self, at: Location) -> Hash {
-        self.0.hash(ItemRef::new(&self.0.slab.chunks, at).key())
-    }
-
-    fn prefetch(&self, at: Location) {
-        self.0.slab.chunks.prefetch(at);
-    }
 }
 
 /// 64 bits from the system's random numbers. The hash's own way to a seed is the address space's layout,
@@ -313,7 +262,7 @@ mod tests {
         // Miri takes minutes for as many.
         let (count, mask) = if cfg!(miri) { (4_000, 0x7f) } else { (100_000, 0xfff) };
         let keys = (0..count).map(|n| format!("key-{n}"));
-        let low = |cache: &Cache, key: &str| cache.hash(key.as_bytes()).0 & mask;
+        let low = |cache: &Cache, key: &str| cache.engine.hash(key.as_bytes()).0 & mask;
         let colliding: Vec<_> = keys.filter(|key| low(&known, key) == 0).collect();
         assert!(colliding.len() > 10);
         let still = colliding.iter().filter(|key| low(&other, key) == 0).count();
@@ -325,6 +274,6 @@ mod tests {
         assert_eq!(cache(Some(7)).hash_seed(), 7);
         let drawn = cache(None);
         assert_ne!(drawn.hash_seed(), cache(None).hash_seed());
-        assert_eq!(cache(Some(drawn.hash_seed())).hash(b"k"), drawn.hash(b"k"));
+        assert_eq!(cache(Some(drawn.hash_seed())).engine.hash(b"k"), drawn.engine.hash(b"k"));
     }
 }

@@ -13,12 +13,12 @@
 
 use crate::cache::Cache;
 use crate::counters::ClassCounter;
+use crate::engine;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::memory::Class;
 use crate::mover::Still;
 use crate::orders::ItemSlab;
-use crate::walk;
 use guira_index::{AnyIndex, Index};
 
 /// A walk, for one thread to do in small steps; see [`Cache::crawl`].
@@ -81,7 +81,7 @@ impl<I: Index> Handle<'_, I> {
     /// Goes a step on, over some hundred chunks, and calls `see` with each live item; whether there may be more.
     pub fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
         let moment = self.moment(now);
-        let items = walk.0.next(&self.cache.slab);
+        let items = walk.0.next(&self.cache.engine.slab);
         let is_over = items.is_none();
         items.iter().flatten().filter(|item| !item.is_past(moment)).for_each(see);
         !is_over
@@ -93,7 +93,7 @@ impl<I: Index> Crawl<'_, I> {
     pub fn list(&mut self, now: u32, mut see: impl FnMut(&ItemRef<'_>, u64)) -> Crawled {
         self.handle.quiesce();
         let moment = self.handle.moment(now);
-        let slab = &self.handle.cache.slab;
+        let slab = &self.handle.cache.engine.slab;
         let Some(items) = self.place.next(slab) else { return Crawled::END };
         for item in &items {
             if !item.is_past(moment) {
@@ -110,7 +110,7 @@ impl<I: Index> Crawl<'_, I> {
         self.handle.quiesce();
         let moment = self.handle.moment(now);
         let before = self.place.class;
-        let slab = &self.handle.cache.slab;
+        let slab = &self.handle.cache.engine.slab;
         let Some(items) = self.place.next(slab) else { return Crawled::END };
         let class = self.place.class;
         if class != before {
@@ -169,7 +169,7 @@ impl Place {
             self.pages.pop();
             self.slot = 0;
         }
-        Some(walk::heads_in(slab, self.class, page, start..end))
+        Some(engine::heads_in(slab, self.class, page, start..end))
     }
 }
 

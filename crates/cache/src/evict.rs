@@ -8,12 +8,12 @@
 //! the class that has the most.
 
 use crate::counters::ClassCounter;
+use crate::engine;
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{CLASS, Guard};
 use crate::memory::{Allocated, Class, ClassState, Owned};
 use crate::orders::{self, ClassOrder, Eviction, Shares, Victim};
-use crate::walk;
 use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
 
@@ -33,10 +33,10 @@ impl<I: Index> Handle<'_, I> {
         hash: Option<Hash>,
         now: u32,
     ) -> Result<(Owned, bool), NoRoom> {
-        let allocated = self.cache.slab.alloc(class, hash);
+        let allocated = self.cache.engine.slab.alloc(class, hash);
         let Some(Allocated { chunk, free, chunks, is_known }) = allocated else {
             // Where nobody has anything, waiting brings nothing either.
-            if !self.cache.evictions || self.cache.slab.has_nothing_to_give() {
+            if !self.cache.engine.evictions || self.cache.engine.slab.has_nothing_to_give() {
                 self.counts.add_class(ClassCounter::OutOfMemory, class, 1);
                 return Err(NoRoom::OutOfMemory);
             }
@@ -46,12 +46,12 @@ impl<I: Index> Handle<'_, I> {
             return Err(NoRoom::Later);
         };
         // A class with no page to hope for keeps a reserve: free, or in its grace period.
-        let reserve = self.cache.slab.reserve(chunks);
+        let reserve = self.cache.engine.slab.reserve(chunks);
         let kept = reserve + self.notes.ahead();
-        if self.cache.evictions && free < kept && free + self.waiting(class) < kept {
+        if self.cache.engine.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);
         }
-        let probes = hash.filter(|_| self.cache.eviction == Eviction::S3Clock);
+        let probes = hash.filter(|_| self.cache.engine.eviction == Eviction::S3Clock);
         let on_probation =
             probes.is_some_and(|hash| !is_known && (free < 2 * reserve || self.goes_early(hash)));
         Ok((chunk, on_probation))
@@ -61,23 +61,24 @@ impl<I: Index> Handle<'_, I> {
     /// there are some to judge when the class is full.
     fn goes_early(&self, hash: Hash) -> bool {
         let share = (hash.0 >> EARLY_SHIFT & 0xff) as f32 / 256.0;
-        share < self.cache.dial.tuning().small
+        share < self.cache.engine.dial.tuning().small
     }
 
     /// Evicts up to a batch of the class's items; `false` if there was none to evict.
     pub(crate) fn evict(&self, class: Class, now: u32) -> bool {
         self.settle();
-        self.cache.dial.want();
+        self.cache.engine.dial.want();
         let moment = self.moment(now);
-        let on_probation = self.cache.stats.gauge(ClassCounter::OnProbation, class);
-        let shares = Shares { tuning: self.cache.dial.tuning(), on_probation };
+        let on_probation = self.cache.engine.counters.gauge(ClassCounter::OnProbation, class);
+        let shares = Shares { tuning: self.cache.engine.dial.tuning(), on_probation };
         let mut victims = Vec::with_capacity(BATCH);
         let passed =
-            orders::victims(&self.cache.slab, class, BATCH, (moment, shares), &mut victims);
+            orders::victims(&self.cache.engine.slab, class, BATCH, (moment, shares), &mut victims);
         self.counts.add_class(ClassCounter::Promoted, class, passed as u64);
         self.counts.add_class(ClassCounter::OnProbation, class, (passed as u64).wrapping_neg());
-        let items =
-            victims.iter().map(|victim| (victim, ItemRef::new(&self.cache.slab.chunks, victim.at)));
+        let items = victims
+            .iter()
+            .map(|victim| (victim, ItemRef::new(&self.cache.engine.slab.chunks, victim.at)));
         let items: Vec<_> = items.map(|(v, item)| (v, item, self.key(item.key()))).collect();
         for (_, _, key) in &items {
             self.prefetch(key);
@@ -103,29 +104,29 @@ impl<I: Index> Handle<'_, I> {
         if failed.is_empty() {
             return;
         }
-        let mut state = self.cache.slab.lock(class);
+        let mut state = self.cache.engine.slab.lock(class);
         let ClassState { order, used, .. } = &mut *state;
         order.remember(failed.iter().copied(), *used);
     }
 
     /// Gives the items that this turn published their place in the order of their class.
     pub(crate) fn settle(&self) {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         self.settle_by(|order, class, at| {
-            let gauge = || self.cache.stats.gauge(ClassCounter::OnProbation, class);
+            let gauge = || self.cache.engine.counters.gauge(ClassCounter::OnProbation, class);
             order.enter(at, (chunks, class), gauge);
         });
     }
 
     /// As [`Handle::settle`], for items that came from a memory file: none of them has a place yet.
     pub(crate) fn settle_anew(&self) {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         self.settle_by(|order, _, at| order.resume(at, chunks));
     }
 
     /// Shows each arrival to `place`, with one lock for each run of one class.
     fn settle_by(&self, place: impl Fn(&mut ClassOrder, Class, Location)) {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         let mut held: Option<(Class, Guard<'_, ClassState<ClassOrder>, CLASS>)> = None;
         for at in self.arrivals.borrow_mut().drain(..) {
             let class = slab.chunks.class_of(at);
@@ -140,7 +141,7 @@ impl<I: Index> Handle<'_, I> {
     }
 
     fn count_eviction(&self, item: &ItemRef<'_>, dead: bool, now: u32) {
-        let class = self.cache.slab.chunks.class_of(item.location());
+        let class = self.cache.engine.slab.chunks.class_of(item.location());
         let count = |counter| self.counts.add_class(counter, class, 1);
         match (dead, item.was_fetched()) {
             (true, fetched) => {
@@ -167,12 +168,12 @@ impl<I: Index> Handle<'_, I> {
     /// online and saw it published.
     pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
         let at = item.location();
-        let Some(mut entry) = self.cache.find_place(hash, |found| found == at) else {
+        let Some(mut entry) = self.cache.engine.find_place(hash, |found| found == at) else {
             return false;
         };
         let header = item.mark_retired();
         entry.remove();
-        self.cache.stripes.advance(hash);
+        self.cache.engine.stripes.advance(hash);
         drop(entry);
         self.retire(item, header);
         true
@@ -180,19 +181,19 @@ impl<I: Index> Handle<'_, I> {
 
     /// Empties a page of the richest other class, so that it comes to the pool when its readers are done.
     fn steal(&self, class: Class) {
-        self.give_up(self.cache.slab.richest(Some(class)));
+        self.give_up(self.cache.engine.slab.richest(Some(class)));
     }
 
     /// Empties a page if classes hold more than the limit allows; whether it found one to empty.
     pub(crate) fn shed(&self) -> bool {
-        self.cache.slab.is_over() && self.give_up(self.cache.slab.richest(None))
+        self.cache.engine.slab.is_over() && self.give_up(self.cache.engine.slab.richest(None))
     }
 
     /// Empties the pages that classes are giving up already: an item that was in the making may
     /// have been published there since. Then, unless many are held up by such, the page behind
     /// the donor's hand; whether it came to that.
     fn give_up(&self, donor: Option<Class>) -> bool {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         let mut draining = 0;
         for class in 0..=slab.chunks.classes.largest() {
             let pages = slab.lock(class).draining.clone();
@@ -216,7 +217,7 @@ impl<I: Index> Handle<'_, I> {
     /// Evicts whatever of the page is published; how many items.
     pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
         let mut evicted = 0;
-        for item in walk::items_in(&self.cache.slab, class, page, 0..u32::MAX, true) {
+        for item in engine::items_in(&self.cache.engine.slab, class, page, 0..u32::MAX, true) {
             if self.unlink(&item, self.key(item.key()).hash) {
                 self.counts.add_class(ClassCounter::Evicted, class, 1);
                 evicted += 1;

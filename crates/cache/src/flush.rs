@@ -16,12 +16,12 @@
 
 use crate::balance::Balance;
 use crate::cache::Cache;
+use crate::engine;
 use crate::handle::Handle;
 use crate::item::IDLE_MAX_S;
 use crate::locks::{FLUSH, Lock};
 use crate::memory::{Class, Head};
 use crate::mover::Moving;
-use crate::walk;
 use guira_index::{AnyIndex, Index};
 use guira_policy::Tuner;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,6 @@ const KEYS_AHEAD: usize = 1 << 13;
 
 #[derive(Default)]
 pub(crate) struct Flush {
-    generation: AtomicU32,
     /// The second at which a flush is due; 0 for none.
     due: AtomicU32,
     behind: Lock<Behind, FLUSH>,
@@ -59,14 +58,8 @@ struct Behind {
 pub struct FlushAsked(u64);
 
 impl Flush {
-    #[inline]
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// Goes on from the generation, and the flush to come, of a former process that was swept up behind.
-    pub(crate) fn resume(&self, generation: u32, due: u32) {
-        self.generation.store(generation, Ordering::Release);
+    /// Goes on with the flush to come of a former process that was swept up behind.
+    pub(crate) fn resume(&self, due: u32) {
         self.due.store(due, Ordering::Relaxed);
     }
 }
@@ -86,20 +79,21 @@ impl<I: Index> Handle<'_, I> {
             return false;
         }
         self.cache.leases.void_all();
-        let before = flush.generation.fetch_xor(1, Ordering::AcqRel);
-        if let Some(head) = Head::of(&self.cache.slab.chunks.arena) {
-            head.set_generation(before ^ 1);
+        let generation = self.cache.engine.flush();
+        if let Some(head) = Head::of(&self.cache.engine.slab.chunks.arena) {
+            head.set_generation(generation);
             head.set_flush_due(0);
         }
         *asked = None;
-        *behind = Behind { flushes: behind.flushes + 1, unswept: Some(self.cache.epochs.stamp()) };
+        *behind =
+            Behind { flushes: behind.flushes + 1, unswept: Some(self.cache.engine.epochs.stamp()) };
         true
     }
 
     /// Lets a flush take place at second `at`, instead of any planned before.
     pub fn flush_at(&self, at: u32) {
         self.cache.flush.due.store(at, Ordering::Relaxed);
-        if let Some(head) = Head::of(&self.cache.slab.chunks.arena) {
+        if let Some(head) = Head::of(&self.cache.engine.slab.chunks.arena) {
             head.set_flush_due(at);
         }
     }
@@ -156,11 +150,16 @@ impl<I: Index> Sweeper<'_, I> {
     /// Does a little; whether there is more to do at once. Takes well under a millisecond.
     pub fn step(&mut self, now: u32) -> bool {
         self.handle.quiesce();
-        self.handle.cache.index.touch_ahead(KEYS_AHEAD);
+        self.handle.cache.engine.index.touch_ahead(KEYS_AHEAD);
         self.tune();
         self.handle.cache.leases.sweep(now);
-        self.handle.cache.slab.seek_room(now);
-        let is_growing = self.handle.cache.index.maintain(&self.handle.owner(), GROWTH_STEPS);
+        self.handle.cache.engine.slab.seek_room(now);
+        let is_growing = self
+            .handle
+            .cache
+            .engine
+            .index
+            .maintain(&self.handle.cache.engine.items(), GROWTH_STEPS);
         let is_moving = self.move_pages(now);
         let has_dead = self.reclaim_transients(now);
         self.clean(now) || is_growing || is_moving || has_dead
@@ -175,7 +174,7 @@ impl<I: Index> Sweeper<'_, I> {
             return false;
         }
         let Some(pass) = &mut self.pass else { return false };
-        let slab = &self.handle.cache.slab;
+        let slab = &self.handle.cache.engine.slab;
         let Some(&page) = pass.pages.last() else {
             if pass.class == slab.chunks.classes.largest() {
                 self.finish();
@@ -193,8 +192,8 @@ impl<I: Index> Sweeper<'_, I> {
             pass.slot = 0;
         }
         let class = pass.class;
-        let generation = self.handle.cache.flush.generation();
-        for item in walk::items_in(slab, class, page, start..end, false) {
+        let generation = self.handle.cache.engine.generation();
+        for item in engine::items_in(slab, class, page, start..end, false) {
             if flushing && item.header().generation() != generation {
                 self.handle.unlink(&item, self.handle.key(item.key()).hash);
             } else if !flushing && item.idle_s(now) > AGING_S {
@@ -206,7 +205,7 @@ impl<I: Index> Sweeper<'_, I> {
 
     /// Whether the cache has been full, so that a class had to evict.
     pub fn evicts(&self) -> bool {
-        self.handle.cache.dial.is_wanted()
+        self.handle.cache.engine.dial.is_wanted()
     }
 
     /// Its handle, for what that notes.
@@ -223,14 +222,15 @@ impl<I: Index> Sweeper<'_, I> {
     fn start(&mut self, now: u32) -> bool {
         let cache = self.handle.cache;
         let unswept = cache.flush.behind.lock().unswept;
-        let flushing = unswept.is_some_and(|stamp| stamp < cache.epochs.horizon());
+        let flushing = unswept.is_some_and(|stamp| stamp < cache.engine.epochs.horizon());
         if !flushing && now < self.aged_at + AGING_S {
             return false;
         }
         if !flushing {
             self.aged_at = now;
         }
-        self.pass = Some(Pass { flushing, class: 0, pages: cache.slab.pages_of(0), slot: 0 });
+        self.pass =
+            Some(Pass { flushing, class: 0, pages: cache.engine.slab.pages_of(0), slot: 0 });
         true
     }
 

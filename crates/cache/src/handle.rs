@@ -3,12 +3,10 @@
 //! # Invariants
 //! 1. A handle is online from its making to its drop, but inside [`Handle::asleep`]. What it gives
 //!    out borrows it, and [`Handle::quiesce`] and `asleep` need it whole: no item outlives its turn.
-//! 2. A retired chunk is in exactly one limbo (this handle's or the orphans') until it is freed.
 
-use crate::cache::Shared;
 use crate::counters::{ClassCounter, Counter, Counts};
+use crate::engine::Limbo;
 use crate::item::{Header, ItemRef};
-use crate::locks::{LEAF, Lock};
 use crate::memory::Class;
 use crate::notes::Notes;
 use crate::time::Now;
@@ -16,8 +14,7 @@ use crate::tune::Sample;
 use crate::{Cache, Totals};
 use guira_index::{AnyIndex, Hash, Index, Location};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Words of a cache line.
 const LINE_WORDS: usize = 16;
@@ -53,37 +50,13 @@ pub struct Handle<'c, I: Index = AnyIndex> {
     moved: Cell<usize>,
 }
 
-/// Retired chunks that wait for their grace period, oldest first.
-#[derive(Default)]
-pub(crate) struct Limbo {
-    /// Retired in this turn: no stamp yet.
-    open: Vec<Location>,
-    closed: VecDeque<(u64, Location)>,
-    /// How many of a class wait here.
-    waiting: Vec<u32>,
-}
-
-/// Retired chunks whose handle went to sleep or away: any handle frees them.
-#[derive(Default)]
-pub(crate) struct Orphans {
-    chunks: Lock<Vec<(u64, Location)>, LEAF>,
-    count: AtomicUsize,
-}
-
-impl Limbo {
-    /// Whether every chunk retired is free.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.closed.is_empty()
-    }
-}
-
 impl<'c, I: Index> Handle<'c, I> {
     pub(crate) fn new(cache: &'c Cache<I>, slot: usize) -> Handle<'c, I> {
-        cache.epochs.online(slot);
-        let waiting = vec![0; cache.slab.chunks.classes.len()];
+        cache.engine.epochs.online(slot);
+        let waiting = vec![0; cache.engine.slab.chunks.classes.len()];
         Handle {
             cache,
-            counts: cache.stats.counts(slot),
+            counts: cache.engine.counters.counts(slot),
             slot,
             limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
             arrivals: RefCell::default(),
@@ -121,30 +94,30 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Hashes a key of 1 to 250 bytes.
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key { bytes, hash: self.cache.hash(bytes) }
+        Key { bytes, hash: self.cache.engine.hash(bytes) }
     }
 
     /// First stage of a batch: asks the processor for the key's index lines. A hint only.
     #[inline]
     pub fn prefetch(&self, key: &Key<'_>) {
-        self.cache.index.prefetch(key.hash);
+        self.cache.engine.index.prefetch(key.hash);
     }
 
     /// As [`Handle::prefetch`], for a key that will be changed or whose unique will be asked for.
     #[inline]
     pub fn prefetch_change(&self, key: &Key<'_>) {
-        self.cache.index.prefetch(key.hash);
-        self.cache.stripes.prefetch(key.hash);
+        self.cache.engine.index.prefetch(key.hash);
+        self.cache.engine.stripes.prefetch(key.hash);
     }
 
     /// Second stage, once the index lines may have arrived: asks for the item's first two lines,
     /// which hold all of a small item wherever it starts.
     #[inline]
     pub fn prefetch_item(&self, key: &Key<'_>) {
-        if let Some(at) = self.cache.index.candidate(key.hash) {
-            let word = self.cache.slab.chunks.word_of(at);
-            self.cache.slab.chunks.arena.prefetch(word);
-            self.cache.slab.chunks.arena.prefetch(word + LINE_WORDS);
+        if let Some(at) = self.cache.engine.index.candidate(key.hash) {
+            let word = self.cache.engine.slab.chunks.word_of(at);
+            self.cache.engine.slab.chunks.arena.prefetch(word);
+            self.cache.engine.slab.chunks.arena.prefetch(word + LINE_WORDS);
         }
     }
 
@@ -153,11 +126,11 @@ impl<'c, I: Index> Handle<'c, I> {
     #[inline(always)]
     pub fn quiesce(&mut self) {
         self.close_turn();
-        self.cache.epochs.quiesce(self.slot);
+        self.cache.engine.epochs.quiesce(self.slot);
         if !self.limbo.get_mut().closed.is_empty() {
             self.reclaim();
         }
-        if self.cache.orphans.count.load(Relaxed) > 0 {
+        if self.cache.engine.orphans.count.load(Relaxed) > 0 {
             self.reclaim_orphans();
         }
     }
@@ -168,9 +141,9 @@ impl<'c, I: Index> Handle<'c, I> {
         if !self.limbo.get_mut().closed.is_empty() {
             self.orphan();
         }
-        self.cache.epochs.offline(self.slot);
+        self.cache.engine.epochs.offline(self.slot);
         let woken = wait();
-        self.cache.epochs.online(self.slot);
+        self.cache.engine.epochs.online(self.slot);
         woken
     }
 
@@ -204,14 +177,14 @@ impl<'c, I: Index> Handle<'c, I> {
     }
 
     pub(crate) fn moment(&self, now: u32) -> Now {
-        Now { second: now, generation: self.cache.flush.generation() }
+        self.cache.engine.now(now)
     }
 
     /// Hands an item that the caller has just unlinked to reclamation. `header` is its header from before it was marked
     /// as retired, which was before the key was unlocked: after a crash it is not taken for the key's item
     /// (persist.rs).
     pub(crate) fn retire(&self, item: &ItemRef<'_>, header: Header) {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         let class = slab.chunks.class_of(item.location());
         self.account(class, item.charged_bytes(), header, u64::MAX); // minus one
         let mut limbo = self.limbo.borrow_mut();
@@ -226,7 +199,7 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Notes an item just published for the order of its class; a chained one for that of its links too.
     #[inline]
     pub(crate) fn arrive(&self, at: Location, first_link: Option<Location>, header: Header) {
-        if self.cache.eviction.orders(header) {
+        if self.cache.engine.eviction.orders(header) {
             let mut arrivals = self.arrivals.borrow_mut();
             arrivals.push(at);
             arrivals.extend(first_link);
@@ -274,14 +247,14 @@ impl<'c, I: Index> Handle<'c, I> {
         }
         let Limbo { open, closed, .. } = self.limbo.get_mut();
         if !open.is_empty() {
-            let stamp = self.cache.epochs.stamp();
+            let stamp = self.cache.engine.epochs.stamp();
             closed.extend(open.drain(..).map(|chunk| (stamp, chunk)));
         }
     }
 
     fn reclaim(&mut self) {
-        let horizon = self.cache.epochs.horizon();
-        let slab = &self.cache.slab;
+        let horizon = self.cache.engine.epochs.horizon();
+        let slab = &self.cache.engine.slab;
         let Limbo { closed, waiting, .. } = self.limbo.get_mut();
         let safe = closed.partition_point(|(stamp, _)| *stamp < horizon);
         slab.free_all(closed.drain(..safe).map(|(_, chunk)| {
@@ -297,22 +270,18 @@ impl<'c, I: Index> Handle<'c, I> {
             return;
         }
         waiting.fill(0);
-        let mut orphans = self.cache.orphans.chunks.lock();
+        let mut orphans = self.cache.engine.orphans.chunks.lock();
         orphans.extend(closed.drain(..));
-        self.cache.orphans.count.store(orphans.len(), Relaxed);
+        self.cache.engine.orphans.count.store(orphans.len(), Relaxed);
     }
 
     fn reclaim_orphans(&self) {
-        let Some(mut orphans) = self.cache.orphans.chunks.try_lock() else { return };
-        let horizon = self.cache.epochs.horizon();
+        let Some(mut orphans) = self.cache.engine.orphans.chunks.try_lock() else { return };
+        let horizon = self.cache.engine.epochs.horizon();
         let free: Vec<_> = orphans.extract_if(.., |(stamp, _)| *stamp < horizon).collect();
-        self.cache.orphans.count.store(orphans.len(), Relaxed);
+        self.cache.engine.orphans.count.store(orphans.len(), Relaxed);
         drop(orphans);
-        self.cache.slab.free_all(free.into_iter().map(|(_, chunk)| chunk));
-    }
-
-    pub(crate) fn owner(&self) -> Shared<'c, I> {
-        Shared(self.cache)
+        self.cache.engine.slab.free_all(free.into_iter().map(|(_, chunk)| chunk));
     }
 }
 
@@ -320,7 +289,7 @@ impl<I: Index> Drop for Handle<'_, I> {
     fn drop(&mut self) {
         self.close_turn();
         self.orphan();
-        self.cache.epochs.offline(self.slot);
-        self.cache.release_slot(self.slot);
+        self.cache.engine.epochs.offline(self.slot);
+        self.cache.engine.release_slot(self.slot);
     }
 }

@@ -141,7 +141,7 @@ impl<I: Index> Handle<'_, I> {
                 return Ok(Stored::Stored { cas, value_bytes, class });
             }
             _ => set.as_mut().is_some_and(|set| {
-                let parts = new.parts(&self.cache.slab.chunks);
+                let parts = new.parts(&self.cache.engine.slab.chunks);
                 let (client_flags, bytes) = (how.client_flags, new.value_bytes());
                 let value = table::Value { client_flags, bytes, parts };
                 set.find(key.hash.0).is_some()

@@ -9,7 +9,7 @@
 //!        │   └ Head  what a memory file says of its pages   (persist.rs: items that outlive the process)
 //!        ├─ Epochs   when a chunk may be used again         (memory/epochs.rs)
 //!        ├─ Order    which item a full class gives up       (orders.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
-//!        ├─ Stripes  cas uniques by key hash                (cas.rs)
+//!        ├─ Stripes  cas uniques by key hash                (engine/cas.rs)
 //!        ├─ HoldOff  keys that a delete holds off             (holdoff.rs)
 //!        ├─ Transient items that are about to expire          (transient.rs)
 //!        ├─ Leases   who fetches a missing value             (lease.rs)
@@ -44,11 +44,10 @@ mod lease;
 mod transient;
 mod writer;
 mod reader;
-mod cas;
 mod tune;
 mod unpublished;
 mod handle;
-mod walk;
+mod engine;
 mod orders;
 mod counters;
 mod histogram;

@@ -20,8 +20,7 @@
 //! None in a release build: a lock is `parking_lot`'s, and [`Held`] is nothing. A debug build has a word a thread.
 //! The index orders its buckets among themselves by address; that is its own matter, and is not checked here.
 
-use crate::cache::{Cache, Shared};
-use guira_index::{Entry, Full, Hash, Index, Location};
+use guira_index::{Entry, Location};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
@@ -114,32 +113,19 @@ impl<E: Entry> Entry for Place<E> {
     }
 }
 
-impl<I: Index> Cache<I> {
-    /// Locks a key's place in the index, be the key there or not.
-    ///
-    /// # Errors
-    /// The index is [`Full`].
+impl<E> Place<E> {
+    /// A key's place, for which `lock` waits; or why there is none.
     #[inline]
-    pub(crate) fn place(
-        &self,
-        hash: Hash,
-        is_key: impl FnMut(Location) -> bool,
-    ) -> Result<Place<I::Entry<'_>>, Full> {
+    pub(crate) fn lock<X>(lock: impl FnOnce() -> Result<E, X>) -> Result<Place<E>, X> {
         let held = Held::take();
-        let entry = self.index.entry(hash, &Shared(self), is_key)?;
-        Ok(Place { entry, _held: held })
+        Ok(Place { entry: lock()?, _held: held })
     }
 
-    /// Locks a key's place in the index, if the key is there.
+    /// A key's place, for which `lock` waits, if the key has one.
     #[inline]
-    pub(crate) fn find_place(
-        &self,
-        hash: Hash,
-        is_key: impl FnMut(Location) -> bool,
-    ) -> Option<Place<I::Entry<'_>>> {
+    pub(crate) fn lock_if(lock: impl FnOnce() -> Option<E>) -> Option<Place<E>> {
         let held = Held::take();
-        let entry = self.index.find_entry(hash, is_key)?;
-        Some(Place { entry, _held: held })
+        Some(Place { entry: lock()?, _held: held })
     }
 }
 

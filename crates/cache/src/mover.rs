@@ -22,7 +22,7 @@ use crate::item::ItemRef;
 use crate::locks::{Lock, MOVER};
 use crate::memory::{Class, Owned};
 use crate::unpublished::Unpublished;
-use crate::{orders, walk};
+use crate::{engine, orders};
 use guira_index::{Entry, Index};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -125,7 +125,7 @@ impl<I: Index> Cache<I> {
         let to = to.map(class).transpose()?;
         let from = match from {
             Some(from) => class(from)?,
-            None => self.slab.richest(to).ok_or(Unmoved::NoSpare)?,
+            None => self.engine.slab.richest(to).ok_or(Unmoved::NoSpare)?,
         };
         if to == Some(from) {
             return Err(Unmoved::Same);
@@ -134,7 +134,7 @@ impl<I: Index> Cache<I> {
         if state.asked.len() + usize::from(state.is_running) >= ASKED_MAX {
             return Err(Unmoved::Busy);
         }
-        if self.slab.lock(from).pages.len() < 2 {
+        if self.engine.slab.lock(from).pages.len() < 2 {
             return Err(Unmoved::NoSpare);
         }
         state.asked.push_back(Route { from, to });
@@ -216,26 +216,26 @@ impl<I: Index> Sweeper<'_, I> {
                 Some(Route { from, to: Some(to) })
             };
             let Some(route) = cache.mover.next(choose) else { return false };
-            let page = cache.slab.set_out(route.from);
+            let page = cache.engine.slab.set_out(route.from);
             self.moving = page.map(|page| Moving { route, page, slot: 0, waits: 0 });
             return true;
         };
         let Route { from, to } = moving.route;
-        if cache.slab.arrive(moving.page, to) {
+        if cache.engine.slab.arrive(moving.page, to) {
             add(&cache.mover.moved.pages, 1);
             self.moving = None;
             return true;
         }
         // Gone to the pool, as the limit was lowered meanwhile.
-        if !cache.slab.is_moving(moving.page) {
+        if !cache.engine.slab.is_moving(moving.page) {
             self.moving = None;
             return true;
         }
         let goes_on = self.handle.empty_slots(moving, now);
         moving.waits += u32::from(!goes_on);
-        if moving.waits == WAITS_EVICTING && cache.evictions {
+        if moving.waits == WAITS_EVICTING && cache.engine.evictions {
             add(&cache.mover.moved.evicted, self.handle.empty_page(from, moving.page));
-        } else if moving.waits > WAITS_MAX && cache.slab.call_off(from, moving.page) {
+        } else if moving.waits > WAITS_MAX && cache.engine.slab.call_off(from, moving.page) {
             self.moving = None;
         }
         goes_on
@@ -245,14 +245,14 @@ impl<I: Index> Sweeper<'_, I> {
 impl<I: Index> Handle<'_, I> {
     /// Empties the next few slots of the page; `false` if it must wait before it goes on.
     fn empty_slots(&self, moving: &mut Moving, now: u32) -> bool {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         let moved = &self.cache.mover.moved;
         let class = moving.route.from;
         let slots = (STEP_BYTES / slab.chunks.classes.bytes(class)).max(1);
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
         let moment = self.moment(now);
-        for item in walk::items_in(slab, class, moving.page, moving.slot..end, true) {
+        for item in engine::items_in(slab, class, moving.page, moving.slot..end, true) {
             let key = self.key(item.key());
             if item.is_past(moment) {
                 self.unlink(&item, key.hash);
@@ -280,8 +280,8 @@ impl<I: Index> Handle<'_, I> {
 
     /// Evicts of the item's classes, so that about `slots` chunks are free when their grace period is over.
     fn make_room(&self, item: &ItemRef<'_>, slots: u32, now: u32) {
-        let slab = &self.cache.slab;
-        if !self.cache.evictions {
+        let slab = &self.cache.engine.slab;
+        if !self.cache.engine.evictions {
             return;
         }
         let wanted = (slots as usize).max(item.shape().links);
@@ -294,14 +294,14 @@ impl<I: Index> Handle<'_, I> {
     /// Copies the item into free chunks and puts the copy in its place.
     fn carry(&self, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
         let Some(chunks) = self.spare_chunks(item) else { return Carried::NoRoom };
-        let new = Unpublished::new(&self.cache.slab.chunks, key.bytes, item.shape(), chunks);
+        let new = Unpublished::new(&self.cache.engine.slab.chunks, key.bytes, item.shape(), chunks);
         let Ok(new) = self.filled(new, item.value_parts(), now) else { return Carried::NoRoom };
         self.put_in_place(item, key, new)
     }
 
     /// Free chunks for a copy of the item.
     fn spare_chunks(&self, item: &ItemRef<'_>) -> Option<(Owned, Vec<Owned>)> {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         let head = slab.alloc_spare(slab.chunks.class_of(item.location()))?;
         let largest = slab.chunks.classes.largest();
         let mut links = Vec::with_capacity(item.shape().links);
@@ -319,9 +319,9 @@ impl<I: Index> Handle<'_, I> {
 
     /// Publishes the copy in the item's place, unless that is gone.
     fn put_in_place(&self, item: &ItemRef<'_>, key: &Key<'_>, new: Unpublished) -> Carried {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         let at = item.location();
-        let Some(mut entry) = self.cache.find_place(key.hash, |found| found == at) else {
+        let Some(mut entry) = self.cache.engine.find_place(key.hash, |found| found == at) else {
             self.discard(new);
             return Carried::Gone;
         };
@@ -332,7 +332,7 @@ impl<I: Index> Handle<'_, I> {
         entry.put(copy.location());
         self.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
         drop(entry);
-        if self.cache.eviction.keeps_list() {
+        if self.cache.engine.eviction.keeps_list() {
             orders::inherit(slab, at, copy.location());
             if let (Some(old), Some(new)) = (item.links().next(), copy.links().next()) {
                 orders::inherit(slab, old, new);

@@ -241,7 +241,7 @@ impl<I: Index> Cache<I> {
     /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
     /// system doesn't say.
     pub fn file_room_bytes(&self) -> Option<u64> {
-        let room = file::room(self.slab.chunks.arena.file()?).ok()?;
+        let room = file::room(self.engine.slab.chunks.arena.file()?).ok()?;
         Some(room.saturating_sub(HEAD_BYTES as u64))
     }
 
@@ -254,10 +254,10 @@ impl<I: Index> Cache<I> {
     /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
     /// is: a crash then loses little of them. For a background thread, a few times a second.
     pub fn keep_time(&self, now: u32, unix_s: i64) {
-        if let Some(head) = Head::of(&self.slab.chunks.arena) {
+        if let Some(head) = Head::of(&self.engine.slab.chunks.arena) {
             set_time(head, now, unix_s);
-            head.set_keys(self.index.len());
-            head.set_index_slots(self.index.capacity());
+            head.set_keys(self.engine.index.len());
+            head.set_index_slots(self.engine.index.capacity());
         }
     }
 
@@ -268,20 +268,21 @@ impl<I: Index> Cache<I> {
     /// A handle is alive, whose thread may still change something; or the mark can't be written. The next start then
     /// treats the file as after a crash.
     pub fn stop(&self, now: u32, unix_s: i64) -> io::Result<()> {
-        let (Some(head), Some(path)) = (Head::of(&self.slab.chunks.arena), &self.memory_path)
+        let (Some(head), Some(path)) =
+            (Head::of(&self.engine.slab.chunks.arena), &self.memory_path)
         else {
             return Ok(());
         };
-        if !self.withhold_handles() {
+        if !self.engine.withhold_slots() {
             return Err(io::Error::other("threads are still at work"));
         }
         self.keep_time(now, unix_s);
-        if let Some(file) = self.slab.chunks.arena.file() {
+        if let Some(file) = self.engine.slab.chunks.arena.file() {
             file.sync_data()?;
         }
         Mark {
             starts: head.starts(),
-            cas: self.stripes.most() + 1,
+            cas: self.engine.stripes.most() + 1,
             head_sum: head.sum(head.pages_noted()),
         }
         .write(path, self.start.draft.as_ref())

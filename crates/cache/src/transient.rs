@@ -154,12 +154,14 @@ impl<I: Index> Sweeper<'_, I> {
         let has_more = transient.take_due(now, STEP, &mut due);
         let moment = self.handle.moment(now);
         for at in due {
-            let Some(item) = past_item(&self.handle.cache.slab, at, moment) else { continue };
+            let Some(item) = past_item(&self.handle.cache.engine.slab, at, moment) else {
+                continue;
+            };
             let key = self.handle.key(item.key());
             if self.handle.unlink(&item, key.hash) {
                 transient.reclaimed.fetch_add(1, Relaxed);
                 let unfetched = u64::from(!item.was_fetched());
-                let class = self.handle.cache.slab.chunks.class_of(at);
+                let class = self.handle.cache.engine.slab.chunks.class_of(at);
                 self.handle.counts.add_class(ClassCounter::Reclaimed, class, 1);
                 self.handle.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
             }

@@ -76,7 +76,7 @@ impl<I: Index> Sweeper<'_, I> {
     /// Replays what was noted, and publishes the choice.
     pub(crate) fn tune(&mut self) {
         let cache = self.handle.cache;
-        let (tune, dial) = (&cache.tune, &cache.dial);
+        let (tune, dial) = (&cache.tune, &cache.engine.dial);
         if !dial.is_wanted() {
             return;
         }

@@ -143,7 +143,7 @@ impl<I: Index> Handle<'_, I> {
         fields: Fields,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let Fields { cas, key_binary, unfilled, .. } = fields;
         let extras = Extras { chained: false, cas, key_binary, unfilled };
         let (shape, class): (Shape, Class) = Shape::plan(
@@ -165,7 +165,7 @@ impl<I: Index> Handle<'_, I> {
     /// Takes the next chunk of a chained value when the last one is full.
     pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
         if self.wants_chunk(new) {
-            let largest = self.cache.slab.chunks.classes.largest();
+            let largest = self.cache.engine.slab.chunks.classes.largest();
             new.links.push(self.allocate(largest, None, now)?.0);
         }
         Ok(self.room_at_hand(new))
@@ -173,7 +173,7 @@ impl<I: Index> Handle<'_, I> {
 
     /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
     pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let shape = new.shape;
         if new.filled < shape.inline_bytes {
             let at = new.word(chunks) * 4 + shape.value_at() + new.filled;
@@ -190,19 +190,19 @@ impl<I: Index> Handle<'_, I> {
     pub fn wants_chunk(&self, new: &Unpublished) -> bool {
         let is_in_links =
             new.filled >= new.shape.inline_bytes && new.filled < new.shape.value_bytes;
-        is_in_links && new.next_link(&self.cache.slab.chunks).0 == new.links.len()
+        is_in_links && new.next_link(&self.cache.engine.slab.chunks).0 == new.links.len()
     }
 
     /// Bytes of the chunks that the item has taken.
     pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let head = chunks.class_of(new.head.location());
         chunks.classes.bytes(head) + new.links.len() * self.chunk_bytes_max()
     }
 
     /// Bytes of the largest chunk.
     pub fn chunk_bytes_max(&self) -> usize {
-        let classes = &self.cache.slab.chunks.classes;
+        let classes = &self.cache.engine.slab.chunks.classes;
         classes.bytes(classes.largest())
     }
 
@@ -229,7 +229,7 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<(), NoRoom> {
         if bytes.len() == new.shape.inline_bytes && new.filled == 0 {
             // The usual case: all of it fits into the first chunk.
-            let chunks = &self.cache.slab.chunks;
+            let chunks = &self.cache.engine.slab.chunks;
             let at = new.word(chunks) * 4 + new.shape.value_at();
             chunks.arena.bytes_mut(&mut new.head, at, bytes.len()).copy_from_slice(bytes);
             new.filled = bytes.len();
@@ -253,9 +253,9 @@ impl<I: Index> Handle<'_, I> {
 
     /// Gives the item's memory back: nobody ever saw it, so it is free at once.
     pub fn discard(&self, new: Unpublished) {
-        self.cache.slab.free(new.head);
+        self.cache.engine.slab.free(new.head);
         for link in new.links {
-            self.cache.slab.free(link);
+            self.cache.engine.slab.free(link);
         }
     }
 }

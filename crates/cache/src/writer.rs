@@ -215,7 +215,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         let value_bytes = new.value_bytes();
-        let class = new.class(&self.cache.slab.chunks);
+        let class = new.class(&self.cache.engine.slab.chunks);
         let inserts = how.compare.is_none() && how.mode != Mode::Replace;
         let mark = |is: bool, bit: u32| if is { bit } else { 0 };
         let marks = mark(how.won, ItemRef::WON) | mark(how.stale, ItemRef::STALE);
@@ -237,7 +237,7 @@ impl<I: Index> Handle<'_, I> {
         })?;
         if let Some(at) = used {
             // With the key's place free again: strict LRU takes the class's lock (locks.rs).
-            self.mark_used(&ItemRef::new(&self.cache.slab.chunks, at), now);
+            self.mark_used(&ItemRef::new(&self.cache.engine.slab.chunks, at), now);
         }
         Ok(match published {
             Published::Put(cas) => Stored::Stored { cas, value_bytes, class },
@@ -280,16 +280,16 @@ impl<I: Index> Handle<'_, I> {
             swap.explicit_cas.is_some(),
             "a unique has its field"
         );
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let moment = self.moment(now);
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
         let mut entry = if swap.inserts {
-            match self.cache.place(key.hash, is_key) {
+            match self.cache.engine.place(key.hash, is_key) {
                 Ok(entry) => Some(entry),
                 Err(_full) => return Err((NoRoom::OutOfMemory, new)),
             }
         } else {
-            self.cache.find_place(key.hash, is_key)
+            self.cache.engine.find_place(key.hash, is_key)
         };
         let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
         let live = old.filter(|item| !item.is_past(moment));
@@ -304,9 +304,10 @@ impl<I: Index> Handle<'_, I> {
         };
         self.write_fields(&new, life, swap.explicit_cas);
         let replaced = live.as_ref().map(|item| item.current_header());
-        let evicts = self.cache.dial.is_wanted();
+        let evicts = self.cache.engine.dial.is_wanted();
         let header = self
             .cache
+            .engine
             .eviction
             .admitted(new.shape.header(), new.on_probation, replaced, evicts)
             .accessed(now)
@@ -317,7 +318,11 @@ impl<I: Index> Handle<'_, I> {
         let at = new.into_published();
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
-            if swap.advances { self.cache.stripes.advance(key.hash) } else { self.cas_unique(key) }
+            if swap.advances {
+                self.cache.engine.stripes.advance(key.hash)
+            } else {
+                self.cas_unique(key)
+            }
         });
         self.account(chunks.class_of(at), charged_bytes, header, 1);
         drop(entry);
@@ -350,7 +355,7 @@ impl<I: Index> Handle<'_, I> {
 
     /// Writes the fields that are known only with the key's place locked.
     pub(crate) fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let word = new.word(chunks);
         if let Some(at) = new.shape.life_at() {
             chunks.arena.word(word + at).store(life, Relaxed);
@@ -430,9 +435,9 @@ impl<I: Index> Handle<'_, I> {
         compare: Option<u64>,
         now: u32,
     ) -> Result<(ItemRef<'_>, Header, bool), Deleted> {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let Some(mut entry) = self.cache.find_place(key.hash, is_key) else {
+        let Some(mut entry) = self.cache.engine.find_place(key.hash, is_key) else {
             return Err(Deleted::NotFound);
         };
         let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
@@ -442,7 +447,7 @@ impl<I: Index> Handle<'_, I> {
         }
         let header = item.mark_retired();
         entry.remove();
-        self.cache.stripes.advance(key.hash);
+        self.cache.engine.stripes.advance(key.hash);
         Ok((item, header, live))
     }
 }

@@ -18,7 +18,6 @@ use crate::counters::ClassCounter;
 use crate::handle::Handle;
 use crate::item::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
 use crate::memory::{Chunks, Class, Head};
-use crate::time::Now;
 use guira_index::{Entry, Hash, Index, Location};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,14 +26,15 @@ use std::thread;
 impl<I: Index> Cache<I> {
     /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
     pub(crate) fn take_over(&mut self) {
-        let Some(head) = Head::of(&self.slab.chunks.arena) else { return };
+        let Some(head) = Head::of(&self.engine.slab.chunks.arena) else { return };
         if matches!(self.start.found, Found::New | Found::Nothing(_)) {
             return;
         }
-        self.flush.resume(head.generation(), head.flush_due());
-        let held = self.slab.take_pages_over(head);
+        self.engine.resume_generation(head.generation());
+        self.flush.resume(head.flush_due());
+        let held = self.engine.slab.take_pages_over(head);
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let threads = threads.min(self.stats.handles_max());
+        let threads = threads.min(self.engine.counters.handles_max());
         let kept = share_out(&held, threads, |pages| {
             let mut handle = self.handle();
             let (mut kept, mut gaps) = (Kept::default(), Vec::new());
@@ -50,11 +50,13 @@ impl<I: Index> Cache<I> {
         let (kept, gaps): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
         share_out(&gaps.concat(), threads, |pages| {
             while let Some(page) = pages() {
-                self.slab.list_free_chunks(page, |chunk| is_in_use(&self.slab.chunks, chunk));
+                self.engine
+                    .slab
+                    .list_free_chunks(page, |chunk| is_in_use(&self.engine.slab.chunks, chunk));
             }
         });
-        self.slab.count_chunks(&held);
-        let items = self.index.len();
+        self.engine.slab.count_chunks(&held);
+        let items = self.engine.index.len();
         let kept = kept.into_iter().fold(Kept { items, ..Kept::default() }, |all, some| Kept {
             dead: all.dead + some.dead,
             dropped: all.dropped + some.dropped,
@@ -69,7 +71,7 @@ impl<I: Index> Cache<I> {
 impl<I: Index> Handle<'_, I> {
     /// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
     fn take_items_over(&self, page: u32, kept: &mut Kept) -> bool {
-        let slab = &self.cache.slab;
+        let slab = &self.cache.engine.slab;
         slab.chunks.fetch(page);
         let is_clean = matches!(self.cache.start.found, Found::Stopped(_));
         let mut taking =
@@ -116,13 +118,13 @@ impl<I: Index> Taking<'_, '_, I> {
     #[inline]
     fn look_at(&mut self, at: Location) -> Option<Entering> {
         let cache = self.handle.cache;
-        let (slab, start) = (&cache.slab, &cache.start);
+        let (slab, start) = (&cache.engine.slab, &cache.start);
         let word = slab.chunks.arena.word(slab.chunks.word_of(at));
         let header = Header(word.load(Relaxed));
         if !header.is_published() {
             return None;
         }
-        let moment = Now { second: start.now, generation: cache.flush.generation() };
+        let moment = cache.engine.now(start.now);
         let item = whole_item(&slab.chunks, at, header);
         let Some(item) = item.filter(|item| !item.is_past(moment)) else {
             word.store(0, Relaxed);
@@ -136,11 +138,11 @@ impl<I: Index> Taking<'_, '_, I> {
         }
         let hash = self.handle.key(item.key()).hash;
         if self.is_clean {
-            cache.index.prefetch_absent(hash);
+            cache.engine.index.prefetch_absent(hash);
         } else {
-            cache.index.prefetch(hash);
+            cache.engine.index.prefetch(hash);
         }
-        let arrives = cache.eviction.orders(header) || cache.transient.takes(item.exptime());
+        let arrives = cache.engine.eviction.orders(header) || cache.transient.takes(item.exptime());
         Some(Entering { at, hash, header, bytes: item.charged_bytes() as u64, arrives })
     }
 
@@ -148,7 +150,7 @@ impl<I: Index> Taking<'_, '_, I> {
         let cache = self.handle.cache;
         for item in batch.drain(..) {
             let is_in = if self.is_clean {
-                cache.index.enter_absent(item.hash, item.at, &self.handle.owner()).is_ok()
+                cache.engine.index.enter_absent(item.hash, item.at, &cache.engine.items()).is_ok()
             } else {
                 self.enter_alone(&item)
             };
@@ -157,7 +159,7 @@ impl<I: Index> Taking<'_, '_, I> {
                 self.bytes += item.bytes;
                 self.on_probation += u64::from(item.header.is_on_probation());
                 if item.arrives {
-                    let item = ItemRef::new(&cache.slab.chunks, item.at);
+                    let item = ItemRef::new(&cache.engine.slab.chunks, item.at);
                     self.handle.arrive(item.location(), item.links().next(), item.header());
                     self.handle.expect_end(item.exptime(), item.location());
                 }
@@ -171,24 +173,24 @@ impl<I: Index> Taking<'_, '_, I> {
     /// is kept.
     fn enter_alone(&mut self, item: &Entering) -> bool {
         let Handle { cache, .. } = self.handle;
-        let key = ItemRef::new(&cache.slab.chunks, item.at).key();
-        let is_key = |other| ItemRef::is_key(&cache.slab.chunks, other, key);
-        let Ok(mut entry) = cache.place(item.hash, is_key) else {
+        let key = ItemRef::new(&cache.engine.slab.chunks, item.at).key();
+        let is_key = |other| ItemRef::is_key(&cache.engine.slab.chunks, other, key);
+        let Ok(mut entry) = cache.engine.place(item.hash, is_key) else {
             return false;
         };
         let Some(twin) = entry.remove() else {
             entry.put(item.at);
             return true;
         };
-        let twin = ItemRef::new(&cache.slab.chunks, twin);
-        let class = cache.slab.chunks.class_of(twin.location());
+        let twin = ItemRef::new(&cache.engine.slab.chunks, twin);
+        let class = cache.engine.slab.chunks.class_of(twin.location());
         self.handle.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
         self.forget(twin.location());
         false
     }
 
     fn forget(&mut self, at: Location) {
-        let slab = &self.handle.cache.slab;
+        let slab = &self.handle.cache.engine.slab;
         slab.chunks.arena.word(slab.chunks.word_of(at)).store(0, Relaxed);
         self.kept.dropped += 1;
     }

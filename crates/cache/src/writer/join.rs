@@ -45,7 +45,7 @@ impl<I: Index> Handle<'_, I> {
         };
         let add = Store { mode: Mode::Add, exptime, vivify: None, ..*how };
         let copy = self.begin(key, new.value_bytes(), &add, now)?;
-        let copy = self.filled(copy, new.parts(&self.cache.slab.chunks), now)?;
+        let copy = self.filled(copy, new.parts(&self.cache.engine.slab.chunks), now)?;
         let published = self.void_lease_if(
             key,
             |stored| matches!(stored, Ok(Stored::Stored { .. })),
@@ -73,7 +73,7 @@ impl<I: Index> Handle<'_, I> {
         let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };
         self.note_moved(value_bytes);
         let joined = self.begin_with(key, value_bytes, fields, now)?;
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let joined = match how.mode {
             Mode::Prepend => {
                 self.filled(joined, new.parts(chunks).chain(old.value_parts()), now)?

@@ -137,9 +137,9 @@ impl<I: Index> Handle<'_, I> {
     }
 
     fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Deleted {
-        let chunks = &self.cache.slab.chunks;
+        let chunks = &self.cache.engine.slab.chunks;
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let Some(entry) = self.cache.find_place(key.hash, is_key) else {
+        let Some(entry) = self.cache.engine.find_place(key.hash, is_key) else {
             return Deleted::NotFound;
         };
         let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
@@ -150,7 +150,7 @@ impl<I: Index> Handle<'_, I> {
             return Deleted::Exists;
         }
         item.mark_stale(what.exptime.map(|e| e.min(EXPTIME_MAX)));
-        self.cache.stripes.advance(key.hash);
+        self.cache.engine.stripes.advance(key.hash);
         drop(entry);
         Deleted::Deleted { class: item.class() }
     }
