@@ -8,13 +8,12 @@
 //! the class that has the most.
 
 use crate::counters::ClassCounter;
-use crate::engine;
+use crate::engine::{self, NoRoom};
 use crate::handle::Handle;
 use crate::item::ItemRef;
 use crate::locks::{CLASS, Guard};
 use crate::memory::{Allocated, Class, ClassState, Owned};
 use crate::orders::{self, ClassOrder, Eviction, Shares, Victim};
-use crate::writer::NoRoom;
 use guira_index::{Entry, Hash, Index, Location};
 
 /// Of so many pages one may be on its way from class to class, and one more.

@@ -7,31 +7,18 @@
 use crate::counters::{ClassCounter, Counter, Counts};
 use crate::engine::Limbo;
 use crate::item::{Header, ItemRef};
+use crate::key::Key;
 use crate::memory::Class;
 use crate::notes::Notes;
 use crate::time::Now;
 use crate::tune::Sample;
 use crate::{Cache, Totals};
-use guira_index::{AnyIndex, Hash, Index, Location};
+use guira_index::{AnyIndex, Index, Location};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Words of a cache line.
 const LINE_WORDS: usize = 16;
-
-/// A key with its hash: hashed once a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Key<'k> {
-    pub(crate) bytes: &'k [u8],
-    pub(crate) hash: Hash,
-}
-
-impl<'k> Key<'k> {
-    /// The key's bytes.
-    pub fn bytes(&self) -> &'k [u8] {
-        self.bytes
-    }
-}
 
 /// One thread's handle; see [`Cache::handle`]. Not `Sync`: it stays with its thread.
 pub struct Handle<'c, I: Index = AnyIndex> {

@@ -25,7 +25,6 @@
 
 use crate::memory::Chunks;
 use crate::time::Now;
-use crate::unpublished::Fields;
 use guira_index::Location;
 use std::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -34,13 +33,10 @@ mod shape;
 mod header;
 pub use header::IDLE_MAX_S;
 pub(crate) use header::{Header, LINK, LINK_FIRST};
-pub(crate) use shape::{Extras, Shape, link_value_bytes};
+pub(crate) use shape::{Extras, Fields, LINK_WORDS, Shape, link_value_bytes};
 
 /// The largest expiry second that a life word holds: 34 years after the start.
 pub(crate) const EXPTIME_MAX: u32 = ItemRef::STALE - 1;
-
-/// Words of a link before its value bytes.
-pub(crate) const LINK_WORDS: usize = 2;
 
 /// A published item, readable until its reader ends the turn.
 ///

@@ -21,11 +21,13 @@
 //! wait, then go to the database; that is the paper's choice against deletes that come faster than values.
 
 use crate::counters::Counter;
-use crate::handle::{Handle, Key};
+use crate::engine::NoRoom;
+use crate::handle::Handle;
 use crate::item::ItemRef;
+use crate::key::Key;
 use crate::reader::Miss;
 use crate::unpublished::Unpublished;
-use crate::writer::{Mode, NoRoom, Store, Stored};
+use crate::writer::{Mode, Store, Stored};
 use guira_index::Index;
 use std::sync::Arc;
 

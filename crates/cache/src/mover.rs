@@ -17,8 +17,9 @@
 use crate::balance::Automove;
 use crate::cache::Cache;
 use crate::flush::Sweeper;
-use crate::handle::{Handle, Key};
+use crate::handle::Handle;
 use crate::item::ItemRef;
+use crate::key::Key;
 use crate::locks::{Lock, MOVER};
 use crate::memory::{Class, Owned};
 use crate::unpublished::Unpublished;
@@ -326,7 +327,7 @@ impl<I: Index> Handle<'_, I> {
             return Carried::Gone;
         };
         let header = item.mark_retired();
-        self.write_fields(&new, item.hand_over_life(), item.explicit_cas());
+        new.write_fields(&slab.chunks, item.hand_over_life(), item.explicit_cas());
         new.seal(&slab.chunks, header.0);
         let copy = ItemRef::new(&slab.chunks, new.into_published());
         entry.put(copy.location());

@@ -3,8 +3,9 @@
 //! The path of a get is inlined whole: an [`ItemRef`] is ten words, and passing it through three
 //! calls in memory cost a tenth of a pipelined get.
 
-use crate::handle::{Handle, Key};
+use crate::handle::Handle;
 use crate::item::ItemRef;
+use crate::key::Key;
 use crate::orders::{self, Eviction};
 use crate::tune::Sampled;
 use guira_index::Index;

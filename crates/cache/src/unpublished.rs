@@ -3,11 +3,9 @@
 //! A value beyond the largest chunk takes its links one by one as its bytes arrive, so that a
 //! client which announces much and sends little holds little.
 
-use crate::handle::{Handle, Key};
-use crate::item::{Extras, LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
-use crate::memory::{Chunks, Class, Owned};
-use crate::writer::NoRoom;
-use guira_index::{Index, Location};
+use crate::item::{LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
+use crate::memory::{Chunks, Owned};
+use guira_index::Location;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// An item with room for its value. Fill it, then publish it or discard it with the handle:
@@ -21,17 +19,6 @@ pub struct Unpublished {
     filled: usize,
     /// Whether the item begins on probation, if it takes nobody's place.
     pub(crate) on_probation: bool,
-}
-
-/// What an item is besides key and value.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Fields {
-    pub(crate) client_flags: u32,
-    /// Whether the item needs its life word even if it never expires.
-    pub(crate) life: bool,
-    pub(crate) cas: bool,
-    pub(crate) key_binary: bool,
-    pub(crate) unfilled: bool,
 }
 
 impl Unpublished {
@@ -80,6 +67,51 @@ impl Unpublished {
         (behind_head / whole, behind_head % whole)
     }
 
+    /// Where the next bytes of the value go, of the chunks that are taken: empty where one would have to be taken.
+    pub(crate) fn room<'u>(&'u mut self, chunks: &Chunks) -> &'u mut [u8] {
+        let shape = self.shape;
+        if self.filled < shape.inline_bytes {
+            let at = self.word(chunks) * 4 + shape.value_at() + self.filled;
+            return chunks.arena.bytes_mut(&mut self.head, at, shape.inline_bytes - self.filled);
+        }
+        let (link, offset) = self.next_link(chunks);
+        let Some(chunk) = self.links.get_mut(link) else { return &mut [] };
+        let at = (chunks.word_of(chunk.location()) + LINK_WORDS) * 4 + offset;
+        let len = (link_value_bytes(chunks) - offset).min(shape.value_bytes - self.filled);
+        chunks.arena.bytes_mut(chunk, at, len)
+    }
+
+    /// Fills the item at once, if all of its value goes into the first chunk, and is at hand.
+    #[inline(always)]
+    pub(crate) fn fill_whole(&mut self, chunks: &Chunks, bytes: &[u8]) -> bool {
+        let is_whole = bytes.len() == self.shape.inline_bytes && self.filled == 0;
+        if is_whole {
+            let at = self.word(chunks) * 4 + self.shape.value_at();
+            chunks.arena.bytes_mut(&mut self.head, at, bytes.len()).copy_from_slice(bytes);
+            self.filled = bytes.len();
+        }
+        is_whole
+    }
+
+    /// Whether the next byte of the value needs a chunk that isn't taken yet.
+    pub(crate) fn wants_chunk(&self, chunks: &Chunks) -> bool {
+        let is_in_links =
+            self.filled >= self.shape.inline_bytes && self.filled < self.shape.value_bytes;
+        is_in_links && self.next_link(chunks).0 == self.links.len()
+    }
+
+    /// Takes a chunk of the largest class for the bytes to come.
+    pub(crate) fn add_link(&mut self, chunk: Owned) {
+        self.links.push(chunk);
+    }
+
+    /// Bytes of the chunks that the item has taken.
+    pub(crate) fn chunk_bytes(&self, chunks: &Chunks) -> usize {
+        let bytes = |class| chunks.classes.bytes(class);
+        bytes(chunks.class_of(self.head.location()))
+            + self.links.len() * bytes(chunks.classes.largest())
+    }
+
     pub(crate) fn class(&self, chunks: &Chunks) -> usize {
         usize::from(chunks.class_of(self.head.location()))
     }
@@ -100,6 +132,21 @@ impl Unpublished {
                 chunks.arena.bytes((chunks.word_of(link.location()) + LINK_WORDS) * 4, len)
             }),
         )
+    }
+
+    /// Writes the fields that are known only with the key's place locked.
+    pub(crate) fn write_fields(&self, chunks: &Chunks, life: u32, explicit_cas: Option<u64>) {
+        let word = self.word(chunks);
+        if let Some(at) = self.shape.life_at() {
+            chunks.arena.word(word + at).store(life, Relaxed);
+        }
+        if let (Some(at), Some(cas)) = (self.shape.cas_at(), explicit_cas) {
+            let halves = [cas & u64::from(u32::MAX), cas >> 32];
+            for (n, half) in halves.into_iter().enumerate() {
+                let half = u32::try_from(half).expect("half of 64 bits");
+                chunks.arena.word(word + at + n).store(half, Relaxed);
+            }
+        }
     }
 
     /// Writes the list of links and their marks, then the header: from here on a hand sees the item.
@@ -131,131 +178,9 @@ impl Unpublished {
         }
         self.head.into_location()
     }
-}
 
-impl<I: Index> Handle<'_, I> {
-    /// An item to be filled: its first chunk is taken, and the key written.
-    #[inline]
-    pub(crate) fn begin_with(
-        &self,
-        key: &Key<'_>,
-        value_bytes: usize,
-        fields: Fields,
-        now: u32,
-    ) -> Result<Unpublished, NoRoom> {
-        let chunks = &self.cache.engine.slab.chunks;
-        let Fields { cas, key_binary, unfilled, .. } = fields;
-        let extras = Extras { chained: false, cas, key_binary, unfilled };
-        let (shape, class): (Shape, Class) = Shape::plan(
-            chunks,
-            key.bytes.len(),
-            value_bytes,
-            fields.client_flags,
-            fields.life,
-            extras,
-        )
-        .map_err(|()| NoRoom::TooLarge)?;
-        let (head, on_probation) = self.allocate(class, Some(key.hash), now)?;
-        let mut new = Unpublished::new(chunks, key.bytes, shape, (head, Vec::new()));
-        new.on_probation = on_probation;
-        Ok(new)
-    }
-
-    /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
-    /// Takes the next chunk of a chained value when the last one is full.
-    pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
-        if self.wants_chunk(new) {
-            let largest = self.cache.engine.slab.chunks.classes.largest();
-            new.links.push(self.allocate(largest, None, now)?.0);
-        }
-        Ok(self.room_at_hand(new))
-    }
-
-    /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
-    pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
-        let chunks = &self.cache.engine.slab.chunks;
-        let shape = new.shape;
-        if new.filled < shape.inline_bytes {
-            let at = new.word(chunks) * 4 + shape.value_at() + new.filled;
-            return chunks.arena.bytes_mut(&mut new.head, at, shape.inline_bytes - new.filled);
-        }
-        let (link, offset) = new.next_link(chunks);
-        let Some(chunk) = new.links.get_mut(link) else { return &mut [] };
-        let at = (chunks.word_of(chunk.location()) + LINK_WORDS) * 4 + offset;
-        let len = (link_value_bytes(chunks) - offset).min(shape.value_bytes - new.filled);
-        chunks.arena.bytes_mut(chunk, at, len)
-    }
-
-    /// Whether the next byte of the value needs a chunk that isn't taken yet.
-    pub fn wants_chunk(&self, new: &Unpublished) -> bool {
-        let is_in_links =
-            new.filled >= new.shape.inline_bytes && new.filled < new.shape.value_bytes;
-        is_in_links && new.next_link(&self.cache.engine.slab.chunks).0 == new.links.len()
-    }
-
-    /// Bytes of the chunks that the item has taken.
-    pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
-        let chunks = &self.cache.engine.slab.chunks;
-        let head = chunks.class_of(new.head.location());
-        chunks.classes.bytes(head) + new.links.len() * self.chunk_bytes_max()
-    }
-
-    /// Bytes of the largest chunk.
-    pub fn chunk_bytes_max(&self) -> usize {
-        let classes = &self.cache.engine.slab.chunks.classes;
-        classes.bytes(classes.largest())
-    }
-
-    /// The item with all of `parts` as its value; without room for them it is discarded.
-    pub(crate) fn filled<'p>(
-        &self,
-        mut new: Unpublished,
-        mut parts: impl Iterator<Item = &'p [u8]>,
-        now: u32,
-    ) -> Result<Unpublished, NoRoom> {
-        match parts.try_for_each(|part| self.fill(&mut new, part, now)) {
-            Ok(()) => Ok(new),
-            Err(no_room) => Err(self.discarded((no_room, new))),
-        }
-    }
-
-    /// Copies all of `bytes` into the item; on [`NoRoom::Later`] some may have been copied.
-    #[inline]
-    pub(crate) fn fill(
-        &self,
-        new: &mut Unpublished,
-        mut bytes: &[u8],
-        now: u32,
-    ) -> Result<(), NoRoom> {
-        if bytes.len() == new.shape.inline_bytes && new.filled == 0 {
-            // The usual case: all of it fits into the first chunk.
-            let chunks = &self.cache.engine.slab.chunks;
-            let at = new.word(chunks) * 4 + new.shape.value_at();
-            chunks.arena.bytes_mut(&mut new.head, at, bytes.len()).copy_from_slice(bytes);
-            new.filled = bytes.len();
-            return Ok(());
-        }
-        while !bytes.is_empty() {
-            let room = self.room(new, now)?;
-            let n = room.len().min(bytes.len());
-            room[..n].copy_from_slice(&bytes[..n]);
-            new.advance(n);
-            bytes = &bytes[n..];
-        }
-        Ok(())
-    }
-
-    /// Why an item found no room, once its memory is given back.
-    pub(crate) fn discarded(&self, (no_room, new): (NoRoom, Unpublished)) -> NoRoom {
-        self.discard(new);
-        no_room
-    }
-
-    /// Gives the item's memory back: nobody ever saw it, so it is free at once.
-    pub fn discard(&self, new: Unpublished) {
-        self.cache.engine.slab.free(new.head);
-        for link in new.links {
-            self.cache.engine.slab.free(link);
-        }
+    /// Gives the chunks back: nobody ever saw them.
+    pub(crate) fn into_chunks(self) -> impl Iterator<Item = Owned> {
+        std::iter::once(self.head).chain(self.links)
     }
 }

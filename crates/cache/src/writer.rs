@@ -6,12 +6,13 @@
 //! was replaced before the swap.
 
 use crate::counters::{ClassCounter, Counter};
-use crate::handle::{Handle, Key};
-use crate::item::{EXPTIME_MAX, Header, ItemRef};
+use crate::engine::NoRoom;
+use crate::handle::Handle;
+use crate::item::{EXPTIME_MAX, Fields, Header, ItemRef};
+use crate::key::Key;
 use crate::tune::Sampled;
-use crate::unpublished::{Fields, Unpublished};
+use crate::unpublished::Unpublished;
 use guira_index::{Entry, Index};
-use std::sync::atomic::Ordering::Relaxed;
 
 mod arithmetic;
 mod join;
@@ -93,17 +94,6 @@ pub enum Stored {
     NotFound,
     /// Kept as a stale value only: the lease token was not the key's ([`Handle::lease_set`]).
     StaleStored,
-}
-
-/// Why there is no memory for an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
-    /// Memory is on its way: end the turn ([`Handle::quiesce`]) and try again.
-    Later,
-    /// The cache is full and may not evict, or the index has no place for the key.
-    OutOfMemory,
-    /// No chunk, and no chain of chunks, can hold the item.
-    TooLarge,
 }
 
 /// What a delete came to.
@@ -302,7 +292,7 @@ impl<I: Index> Handle<'_, I> {
             }
             (Decision::Put(_), None) => unreachable!("nobody decides to put without a place"),
         };
-        self.write_fields(&new, life, swap.explicit_cas);
+        new.write_fields(chunks, life, swap.explicit_cas);
         let replaced = live.as_ref().map(|item| item.current_header());
         let evicts = self.cache.engine.dial.is_wanted();
         let header = self
@@ -351,22 +341,6 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<Published<R>, (NoRoom, Unpublished)> {
         let is_made = |swapped: &Result<_, _>| matches!(swapped, Ok(Published::Put(_)));
         self.void_lease_if(key, is_made, || self.swap(key, new, swap, now, decide))
-    }
-
-    /// Writes the fields that are known only with the key's place locked.
-    pub(crate) fn write_fields(&self, new: &Unpublished, life: u32, explicit_cas: Option<u64>) {
-        let chunks = &self.cache.engine.slab.chunks;
-        let word = new.word(chunks);
-        if let Some(at) = new.shape.life_at() {
-            chunks.arena.word(word + at).store(life, Relaxed);
-        }
-        if let (Some(at), Some(cas)) = (new.shape.cas_at(), explicit_cas) {
-            let halves = [cas & u64::from(u32::MAX), cas >> 32];
-            for (n, half) in halves.into_iter().enumerate() {
-                let half = u32::try_from(half).expect("half of 64 bits");
-                chunks.arena.word(word + at + n).store(half, Relaxed);
-            }
-        }
     }
 
     /// Deletes an item, and lets nobody add one for `hold_off_s` seconds, be it there or not.

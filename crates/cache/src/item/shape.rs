@@ -1,6 +1,5 @@
 //! Which fields an item has and where: the one place that knows the layout of item.rs.
 
-use super::LINK_WORDS;
 use super::header::{Header, VALUE_EXTENDED};
 use crate::memory::{Chunks, Class};
 
@@ -8,6 +7,9 @@ const CHAINED: u32 = 1;
 const CAS: u32 = 2;
 const KEY_BINARY: u32 = 4;
 const UNFILLED: u32 = 8;
+
+/// Words of a link before its value bytes.
+pub(crate) const LINK_WORDS: usize = 2;
 
 /// The rare properties of an item, which cost it a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,17 @@ impl Extras {
             unfilled: word & UNFILLED != 0,
         }
     }
+}
+
+/// What an item is besides key and value.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Fields {
+    pub(crate) client_flags: u32,
+    /// Whether the item needs its life word even if it never expires.
+    pub(crate) life: bool,
+    pub(crate) cas: bool,
+    pub(crate) key_binary: bool,
+    pub(crate) unfilled: bool,
 }
 
 /// Lengths and places of an item's parts. Places are words or bytes from the item's start.

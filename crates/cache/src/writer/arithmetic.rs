@@ -1,9 +1,10 @@
 //! `incr` and `decr`: numbers kept as text, as memcached keeps them.
 
-use super::{Decision, NoRoom, Published, Swap};
-use crate::handle::{Handle, Key};
-use crate::item::{EXPTIME_MAX, ItemRef};
-use crate::unpublished::Fields;
+use super::{Decision, Published, Swap};
+use crate::engine::NoRoom;
+use crate::handle::Handle;
+use crate::item::{EXPTIME_MAX, Fields, ItemRef};
+use crate::key::Key;
 use crate::{Mode, Store, Stored};
 use guira_index::Index;
 

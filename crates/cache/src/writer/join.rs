@@ -1,9 +1,11 @@
 //! Append and prepend: the old value and the new become a third item.
 
-use super::{Decision, Mode, NoRoom, Published, Store, Stored, Swap};
-use crate::handle::{Handle, Key};
-use crate::item::ItemRef;
-use crate::unpublished::{Fields, Unpublished};
+use super::{Decision, Mode, Published, Store, Stored, Swap};
+use crate::engine::NoRoom;
+use crate::handle::Handle;
+use crate::item::{Fields, ItemRef};
+use crate::key::Key;
+use crate::unpublished::Unpublished;
 use guira_index::Index;
 
 impl<I: Index> Handle<'_, I> {

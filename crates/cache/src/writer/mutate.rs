@@ -1,10 +1,11 @@
 //! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
 
-use super::{Decision, Deleted, NoRoom, Published, Swap};
-use crate::handle::{Handle, Key};
-use crate::item::{EXPTIME_MAX, ItemRef};
+use super::{Decision, Deleted, Published, Swap};
+use crate::engine::NoRoom;
+use crate::handle::Handle;
+use crate::item::{EXPTIME_MAX, Fields, ItemRef};
+use crate::key::Key;
 use crate::reader::Miss;
-use crate::unpublished::Fields;
 use guira_index::{Entry, Index};
 
 /// What a touch came to.

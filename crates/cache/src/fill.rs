@@ -1,0 +1,116 @@
+//! Filling an item: its chunks are taken as the bytes of its value come.
+
+use crate::engine::NoRoom;
+use crate::handle::Handle;
+use crate::item::{Extras, Fields, Shape};
+use crate::key::Key;
+use crate::memory::Class;
+use crate::unpublished::Unpublished;
+use guira_index::Index;
+
+impl<I: Index> Handle<'_, I> {
+    /// An item to be filled: its first chunk is taken, and the key written.
+    #[inline]
+    pub(crate) fn begin_with(
+        &self,
+        key: &Key<'_>,
+        value_bytes: usize,
+        fields: Fields,
+        now: u32,
+    ) -> Result<Unpublished, NoRoom> {
+        let chunks = &self.cache.engine.slab.chunks;
+        let Fields { cas, key_binary, unfilled, .. } = fields;
+        let extras = Extras { chained: false, cas, key_binary, unfilled };
+        let (shape, class): (Shape, Class) = Shape::plan(
+            chunks,
+            key.bytes.len(),
+            value_bytes,
+            fields.client_flags,
+            fields.life,
+            extras,
+        )
+        .map_err(|()| NoRoom::TooLarge)?;
+        let (head, on_probation) = self.allocate(class, Some(key.hash), now)?;
+        let mut new = Unpublished::new(chunks, key.bytes, shape, (head, Vec::new()));
+        new.on_probation = on_probation;
+        Ok(new)
+    }
+
+    /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
+    /// Takes the next chunk of a chained value when the last one is full.
+    pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
+        let chunks = &self.cache.engine.slab.chunks;
+        if new.wants_chunk(chunks) {
+            new.add_link(self.allocate(chunks.classes.largest(), None, now)?.0);
+        }
+        Ok(new.room(chunks))
+    }
+
+    /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
+    pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
+        new.room(&self.cache.engine.slab.chunks)
+    }
+
+    /// Whether the next byte of the value needs a chunk that isn't taken yet.
+    pub fn wants_chunk(&self, new: &Unpublished) -> bool {
+        new.wants_chunk(&self.cache.engine.slab.chunks)
+    }
+
+    /// Bytes of the chunks that the item has taken.
+    pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
+        new.chunk_bytes(&self.cache.engine.slab.chunks)
+    }
+
+    /// Bytes of the largest chunk.
+    pub fn chunk_bytes_max(&self) -> usize {
+        let classes = &self.cache.engine.slab.chunks.classes;
+        classes.bytes(classes.largest())
+    }
+
+    /// The item with all of `parts` as its value; without room for them it is discarded.
+    pub(crate) fn filled<'p>(
+        &self,
+        mut new: Unpublished,
+        mut parts: impl Iterator<Item = &'p [u8]>,
+        now: u32,
+    ) -> Result<Unpublished, NoRoom> {
+        match parts.try_for_each(|part| self.fill(&mut new, part, now)) {
+            Ok(()) => Ok(new),
+            Err(no_room) => Err(self.discarded((no_room, new))),
+        }
+    }
+
+    /// Copies all of `bytes` into the item; on [`NoRoom::Later`] some may have been copied.
+    #[inline]
+    pub(crate) fn fill(
+        &self,
+        new: &mut Unpublished,
+        mut bytes: &[u8],
+        now: u32,
+    ) -> Result<(), NoRoom> {
+        if new.fill_whole(&self.cache.engine.slab.chunks, bytes) {
+            return Ok(());
+        }
+        while !bytes.is_empty() {
+            let room = self.room(new, now)?;
+            let n = room.len().min(bytes.len());
+            room[..n].copy_from_slice(&bytes[..n]);
+            new.advance(n);
+            bytes = &bytes[n..];
+        }
+        Ok(())
+    }
+
+    /// Why an item found no room, once its memory is given back.
+    pub(crate) fn discarded(&self, (no_room, new): (NoRoom, Unpublished)) -> NoRoom {
+        self.discard(new);
+        no_room
+    }
+
+    /// Gives the item's memory back: nobody ever saw it, so it is free at once.
+    pub fn discard(&self, new: Unpublished) {
+        for chunk in new.into_chunks() {
+            self.cache.engine.slab.free(chunk);
+        }
+    }
+}

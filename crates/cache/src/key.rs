@@ -1,0 +1,17 @@
+//! A key and its hash.
+
+use guira_index::Hash;
+
+/// A key with its hash: hashed once a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    pub(crate) bytes: &'k [u8],
+    pub(crate) hash: Hash,
+}
+
+impl<'k> Key<'k> {
+    /// The key's bytes.
+    pub fn bytes(&self) -> &'k [u8] {
+        self.bytes
+    }
+}
