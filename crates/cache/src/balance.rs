@@ -21,7 +21,7 @@
 //! is too little for a fair sample.
 
 use crate::cache::Cache;
-use crate::item::{IDLE_MAX_S, ItemRef};
+use crate::items::{IDLE_MAX_S, ItemRef};
 use crate::memory::{Chunks, Class, ClassState};
 use crate::orders::{ClassOrder, ItemSlab, Tally};
 use guira_index::Index;

@@ -4,7 +4,7 @@
 //! moment and subtracts them from then on, so that it races with nobody.
 
 use crate::histogram::{Distribution, Histogram};
-use crate::item::IDLE_MAX_S;
+use crate::items::IDLE_MAX_S;
 use crate::locks::{LEAF, Lock};
 use crate::memory::Class;
 use std::sync::OnceLock;

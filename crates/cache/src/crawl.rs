@@ -15,7 +15,7 @@ use crate::cache::Cache;
 use crate::counters::ClassCounter;
 use crate::engine;
 use crate::handle::Handle;
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::memory::Class;
 use crate::mover::Still;
 use crate::orders::ItemSlab;

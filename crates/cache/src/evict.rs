@@ -10,7 +10,7 @@
 use crate::counters::ClassCounter;
 use crate::engine::{self, NoRoom};
 use crate::handle::Handle;
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::locks::{CLASS, Guard};
 use crate::memory::{Allocated, Class, ClassState, Owned};
 use crate::orders::{self, ClassOrder, Eviction, Shares, Victim};

@@ -2,10 +2,8 @@
 
 use crate::engine::NoRoom;
 use crate::handle::Handle;
-use crate::item::{Extras, Fields, Shape};
-use crate::key::Key;
+use crate::items::{Extras, Fields, Key, Shape, Unpublished};
 use crate::memory::Class;
-use crate::unpublished::Unpublished;
 use guira_index::Index;
 
 impl<I: Index> Handle<'_, I> {

@@ -18,7 +18,7 @@ use crate::balance::Balance;
 use crate::cache::Cache;
 use crate::engine;
 use crate::handle::Handle;
-use crate::item::IDLE_MAX_S;
+use crate::items::IDLE_MAX_S;
 use crate::locks::{FLUSH, Lock};
 use crate::memory::{Class, Head};
 use crate::mover::Moving;

@@ -6,8 +6,7 @@
 
 use crate::counters::{ClassCounter, Counter, Counts};
 use crate::engine::Limbo;
-use crate::item::{Header, ItemRef};
-use crate::key::Key;
+use crate::items::{Header, ItemRef, Key};
 use crate::memory::Class;
 use crate::notes::Notes;
 use crate::time::Now;

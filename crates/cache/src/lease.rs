@@ -23,10 +23,8 @@
 use crate::counters::Counter;
 use crate::engine::NoRoom;
 use crate::handle::Handle;
-use crate::item::ItemRef;
-use crate::key::Key;
+use crate::items::{ItemRef, Key, Unpublished};
 use crate::reader::Miss;
-use crate::unpublished::Unpublished;
 use crate::writer::{Mode, Store, Stored};
 use guira_index::Index;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 
 use crate::evict::BATCH;
 use crate::handle::Handle;
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use guira_index::Index;
 use std::cell::{Cell, RefCell};
 

@@ -19,7 +19,7 @@ mod clock;
 mod victims;
 mod dial;
 
-use crate::item::{Header, ItemRef};
+use crate::items::{Header, ItemRef};
 use crate::memory::{Chunks, Class, ClassState, Ledger, Slab};
 use crate::time::Now;
 use clock::Hand;

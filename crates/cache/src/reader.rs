@@ -4,8 +4,7 @@
 //! calls in memory cost a tenth of a pipelined get.
 
 use crate::handle::Handle;
-use crate::item::ItemRef;
-use crate::key::Key;
+use crate::items::{ItemRef, Key};
 use crate::orders::{self, Eviction};
 use crate::tune::Sampled;
 use guira_index::Index;

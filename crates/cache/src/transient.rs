@@ -21,7 +21,7 @@
 use crate::counters::ClassCounter;
 use crate::flush::Sweeper;
 use crate::handle::Handle;
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::locks::{LEAF, Lock};
 use crate::orders::ItemSlab;
 use crate::time::Now;

@@ -8,10 +8,8 @@
 use crate::counters::{ClassCounter, Counter};
 use crate::engine::NoRoom;
 use crate::handle::Handle;
-use crate::item::{EXPTIME_MAX, Fields, Header, ItemRef};
-use crate::key::Key;
+use crate::items::{EXPTIME_MAX, Fields, Header, ItemRef, Key, Unpublished};
 use crate::tune::Sampled;
-use crate::unpublished::Unpublished;
 use guira_index::{Entry, Index};
 
 mod arithmetic;

@@ -3,7 +3,7 @@
 use super::cas::Stripes;
 use super::limbo::Orphans;
 use crate::counters::Registry;
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::locks::{Lock, Place, SLOTS};
 use crate::memory::Epochs;
 use crate::orders::{Dial, Eviction, ItemSlab};

@@ -4,7 +4,7 @@
 //! 1. Chunks are looked at with the class locked: a page may leave its class, and what stands in its chunks then is no
 //!    header. The caller is online, so what was found stays readable when the lock is given back.
 
-use crate::item::{Header, ItemRef};
+use crate::items::{Header, ItemRef};
 use crate::memory::Class;
 use crate::orders::ItemSlab;
 use guira_index::Location;

@@ -13,7 +13,7 @@
 //! 3. A range given out by [`Arena::bytes_mut`] belongs to an unpublished chunk, which has one owner
 //!    and is in nobody's index (`slab::Owned` is that ownership as a value).
 //! 4. A word is reached by [`Arena::word`] only or by bytes only, from publication to reclamation:
-//!    the layout in item.rs decides which.
+//!    the layout in items/item.rs decides which.
 //!
 //! 5. A file's pages are backed before they are touched ([`Arena::back`]), so a full file system is an answer, not a
 //!    signal; and one process at a time has the file (persist/file.rs), so invariants 2 to 4 hold for it as well.

@@ -8,7 +8,7 @@
 //! [`Classes::memcacheds`] are memcached's, for who counts on its figures: chunks from 96 bytes on, each a quarter
 //! larger than the one below, and an item is charged what it would weigh there.
 //!
-//! The largest chunk is an eighth of a page, or as memcached's. Larger items are chained from several (item.rs).
+//! The largest chunk is an eighth of a page, or as memcached's. Larger items are chained from several (items/item.rs).
 
 /// How memory is cut into pages and chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

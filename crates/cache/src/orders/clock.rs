@@ -12,7 +12,7 @@
 //! examined on the average. Bad at: scans, which push out everything not hit since the last round.
 
 use super::victims::{PATIENCE, Search};
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::memory::Chunks;
 use guira_index::Location;
 

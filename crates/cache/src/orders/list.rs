@@ -9,7 +9,7 @@
 //! 2. The hand, if it stands anywhere, stands at a linked chunk.
 
 use super::victims::{PATIENCE, Search};
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::memory::Chunks;
 use guira_index::Location;
 use std::collections::HashMap;

@@ -19,7 +19,7 @@
 use super::clock::Hand;
 use super::ring::{BLOCK, Places, Ring};
 use super::victims::{PATIENCE, Search};
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::memory::{Chunks, Class};
 use guira_index::{Hash, Location};
 use guira_policy::{Ghost, Tuning};

@@ -1,6 +1,6 @@
 //! The search for victims in one class: what every policy is given, and what it finds.
 
-use crate::item::ItemRef;
+use crate::items::ItemRef;
 use crate::memory::{Chunks, Class};
 use crate::time::Now;
 use guira_index::Location;

@@ -16,7 +16,7 @@ use super::{Found, Kept};
 use crate::cache::Cache;
 use crate::counters::ClassCounter;
 use crate::handle::Handle;
-use crate::item::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
+use crate::items::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
 use crate::memory::{Chunks, Class, Head};
 use guira_index::{Entry, Hash, Index, Location};
 use std::sync::atomic::AtomicUsize;

@@ -3,8 +3,7 @@
 use super::{Decision, Published, Swap};
 use crate::engine::NoRoom;
 use crate::handle::Handle;
-use crate::item::{EXPTIME_MAX, Fields, ItemRef};
-use crate::key::Key;
+use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use crate::{Mode, Store, Stored};
 use guira_index::Index;
 

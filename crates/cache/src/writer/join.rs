@@ -3,9 +3,7 @@
 use super::{Decision, Mode, Published, Store, Stored, Swap};
 use crate::engine::NoRoom;
 use crate::handle::Handle;
-use crate::item::{Fields, ItemRef};
-use crate::key::Key;
-use crate::unpublished::Unpublished;
+use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
 impl<I: Index> Handle<'_, I> {

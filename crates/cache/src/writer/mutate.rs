@@ -3,8 +3,7 @@
 use super::{Decision, Deleted, Published, Swap};
 use crate::engine::NoRoom;
 use crate::handle::Handle;
-use crate::item::{EXPTIME_MAX, Fields, ItemRef};
-use crate::key::Key;
+use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use crate::reader::Miss;
 use guira_index::{Entry, Index};
 

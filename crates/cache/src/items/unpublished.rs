@@ -3,7 +3,8 @@
 //! A value beyond the largest chunk takes its links one by one as its bytes arrive, so that a
 //! client which announces much and sends little holds little.
 
-use crate::item::{LINK, LINK_FIRST, LINK_WORDS, Shape, link_value_bytes};
+use super::header::{LINK, LINK_FIRST};
+use super::layout::{LINK_WORDS, Shape, link_value_bytes};
 use crate::memory::{Chunks, Owned};
 use guira_index::Location;
 use std::sync::atomic::Ordering::{Relaxed, Release};

@@ -23,17 +23,13 @@
 //! 3. The retired bit is set before the item's stamp is taken (memory/epochs.rs): who is online and sees
 //!    it clear may look at the item until its turn ends.
 
+use super::header::{Header, RETIRED};
+use super::layout::{Fields, LINK_WORDS, Shape, link_value_bytes};
 use crate::memory::Chunks;
 use crate::time::Now;
 use guira_index::Location;
 use std::fmt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-
-mod shape;
-mod header;
-pub use header::IDLE_MAX_S;
-pub(crate) use header::{Header, LINK, LINK_FIRST};
-pub(crate) use shape::{Extras, Fields, LINK_WORDS, Shape, link_value_bytes};
 
 /// The largest expiry second that a life word holds: 34 years after the start.
 pub(crate) const EXPTIME_MAX: u32 = ItemRef::STALE - 1;
@@ -343,9 +339,9 @@ impl<'h> ItemRef<'h> {
     /// Sets the retired bit of the head and of the links (invariant 3); the header from before.
     #[inline]
     pub(crate) fn mark_retired(&self) -> Header {
-        let before = self.chunks.arena.word(self.word).fetch_or(header::RETIRED, Relaxed);
+        let before = self.chunks.arena.word(self.word).fetch_or(RETIRED, Relaxed);
         for link in self.links() {
-            self.chunks.arena.word(self.chunks.word_of(link)).fetch_or(header::RETIRED, Relaxed);
+            self.chunks.arena.word(self.chunks.word_of(link)).fetch_or(RETIRED, Relaxed);
         }
         Header(before)
     }

@@ -1,0 +1,15 @@
+//! Items: what stands in a chunk, published or in the making.
+
+mod unpublished;
+mod item;
+mod layout;
+mod header;
+mod key;
+
+pub(crate) use header::Header;
+pub use header::IDLE_MAX_S;
+pub(crate) use item::EXPTIME_MAX;
+pub use item::{Claim, ItemRef};
+pub use key::Key;
+pub(crate) use layout::{Extras, Fields, LINK_WORDS, Shape};
+pub use unpublished::Unpublished;
