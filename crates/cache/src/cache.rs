@@ -96,7 +96,7 @@ impl<I: Index> Cache<I> {
     /// # Panics
     /// When more than [`Config::handles_max`] handles live at a time.
     pub fn handle(&self) -> Handle<'_, I> {
-        Handle::new(self, self.engine.take_slot())
+        Handle::new(self)
     }
 
     /// The seed of the hash's secrets: as configured, or drawn from the system. Whoever knows it can make

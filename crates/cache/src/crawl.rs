@@ -80,7 +80,7 @@ impl<I: Index> Handle<'_, I> {
 
     /// Goes a step on, over some hundred chunks, and calls `see` with each live item; whether there may be more.
     pub fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
-        let moment = self.moment(now);
+        let moment = self.local.now(now);
         let items = walk.0.next(&self.cache.engine.slab);
         let is_over = items.is_none();
         items.iter().flatten().filter(|item| !item.is_past(moment)).for_each(see);
@@ -92,8 +92,8 @@ impl<I: Index> Crawl<'_, I> {
     /// Goes a step on and calls `see` with each live item and its unique.
     pub fn list(&mut self, now: u32, mut see: impl FnMut(&ItemRef<'_>, u64)) -> Crawled {
         self.handle.quiesce();
-        let moment = self.handle.moment(now);
-        let slab = &self.handle.cache.engine.slab;
+        let moment = self.handle.local.now(now);
+        let slab = &self.handle.local.engine.slab;
         let Some(items) = self.place.next(slab) else { return Crawled::END };
         for item in &items {
             if !item.is_past(moment) {
@@ -108,17 +108,18 @@ impl<I: Index> Crawl<'_, I> {
     /// once it has looked at `most` of its items or a few more.
     pub fn reap(&mut self, now: u32, most: usize) -> Crawled {
         self.handle.quiesce();
-        let moment = self.handle.moment(now);
+        let moment = self.handle.local.now(now);
         let before = self.place.class;
-        let slab = &self.handle.cache.engine.slab;
+        let slab = &self.handle.local.engine.slab;
         let Some(items) = self.place.next(slab) else { return Crawled::END };
         let class = self.place.class;
         if class != before {
             self.seen = 0;
         }
-        let count = |counter, n: usize| self.handle.counts.add_class(counter, class, n as u64);
+        let count =
+            |counter, n: usize| self.handle.local.counts.add_class(counter, class, n as u64);
         for item in items.iter().filter(|item| item.is_past(moment)) {
-            if self.handle.unlink(item, self.handle.key(item.key()).hash) {
+            if self.handle.local.unlink(item, self.handle.key(item.key()).hash) {
                 count(ClassCounter::CrawlerReclaimed, 1);
                 if item.is_expired(now) && !item.was_fetched() {
                     count(ClassCounter::ExpiredUnfetched, 1);
@@ -136,7 +137,7 @@ impl<I: Index> Crawl<'_, I> {
     /// Ends the turn; whether all that was taken out is free for other items. If not, other threads are still in a turn.
     pub fn is_settled(&mut self) -> bool {
         self.handle.quiesce();
-        self.handle.limbo.borrow().is_empty()
+        self.handle.local.is_settled()
     }
 
     /// Lets items move, or no longer: while the walk rests for long. Those that move may be seen twice or not at all.

@@ -2,22 +2,17 @@
 //!
 //! It alone owns the index, the slab and the epochs. It knows no command, no lease and no sweep.
 
-mod walk;
+mod fill;
+mod room;
+mod local;
 mod shared;
+mod walk;
 mod limbo;
+mod notes;
 mod cas;
 
-pub(crate) use limbo::Limbo;
+pub(crate) use local::Local;
+pub use notes::Evicted;
+pub use room::NoRoom;
 pub(crate) use shared::{Engine, Terms};
 pub(crate) use walk::{heads_in, items_in};
-
-/// Why there is no memory for an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
-    /// Memory is on its way: end the turn ([`Handle::quiesce`](crate::Handle::quiesce)) and try again.
-    Later,
-    /// The cache is full and may not evict, or the index has no place for the key.
-    OutOfMemory,
-    /// No chunk, and no chain of chunks, can hold the item.
-    TooLarge,
-}

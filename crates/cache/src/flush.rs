@@ -150,16 +150,16 @@ impl<I: Index> Sweeper<'_, I> {
     /// Does a little; whether there is more to do at once. Takes well under a millisecond.
     pub fn step(&mut self, now: u32) -> bool {
         self.handle.quiesce();
-        self.handle.cache.engine.index.touch_ahead(KEYS_AHEAD);
+        self.handle.local.engine.index.touch_ahead(KEYS_AHEAD);
         self.tune();
         self.handle.cache.leases.sweep(now);
-        self.handle.cache.engine.slab.seek_room(now);
+        self.handle.local.engine.slab.seek_room(now);
         let is_growing = self
             .handle
             .cache
             .engine
             .index
-            .maintain(&self.handle.cache.engine.items(), GROWTH_STEPS);
+            .maintain(&self.handle.local.engine.items(), GROWTH_STEPS);
         let is_moving = self.move_pages(now);
         let has_dead = self.reclaim_transients(now);
         self.clean(now) || is_growing || is_moving || has_dead
@@ -167,14 +167,14 @@ impl<I: Index> Sweeper<'_, I> {
 
     /// Gives memory back, or looks at a few chunks; whether there is more to do.
     fn clean(&mut self, now: u32) -> bool {
-        if self.handle.shed() {
+        if self.handle.local.shed() {
             return true;
         }
         if self.pass.is_none() && !self.start(now) {
             return false;
         }
         let Some(pass) = &mut self.pass else { return false };
-        let slab = &self.handle.cache.engine.slab;
+        let slab = &self.handle.local.engine.slab;
         let Some(&page) = pass.pages.last() else {
             if pass.class == slab.chunks.classes.largest() {
                 self.finish();
@@ -192,10 +192,10 @@ impl<I: Index> Sweeper<'_, I> {
             pass.slot = 0;
         }
         let class = pass.class;
-        let generation = self.handle.cache.engine.generation();
+        let generation = self.handle.local.engine.generation();
         for item in engine::items_in(slab, class, page, start..end, false) {
             if flushing && item.header().generation() != generation {
-                self.handle.unlink(&item, self.handle.key(item.key()).hash);
+                self.handle.local.unlink(&item, self.handle.key(item.key()).hash);
             } else if !flushing && item.idle_s(now) > AGING_S {
                 item.mark(item.header().idle_for_long());
             }
@@ -205,7 +205,7 @@ impl<I: Index> Sweeper<'_, I> {
 
     /// Whether the cache has been full, so that a class had to evict.
     pub fn evicts(&self) -> bool {
-        self.handle.cache.engine.dial.is_wanted()
+        self.handle.local.engine.dial.is_wanted()
     }
 
     /// Its handle, for what that notes.

@@ -95,14 +95,14 @@ impl<I: Index> Handle<'_, I> {
         };
         let answer = self.cache.leases.ask(key.hash.0, key.bytes, is_fetching, now);
         let stale = stale.or(answer.stale.map(Stale::Kept));
-        self.counts.add(Counter::LeaseStaleHits, stale.is_some().into());
+        self.local.counts.add(Counter::LeaseStaleHits, stale.is_some().into());
         match answer.token {
             Some(token) => {
-                self.counts.add(Counter::LeaseTokens, 1);
+                self.local.counts.add(Counter::LeaseTokens, 1);
                 Leased::Granted { token, stale, miss }
             }
             None => {
-                self.counts.add(Counter::LeaseWaits, 1);
+                self.local.counts.add(Counter::LeaseWaits, 1);
                 Leased::Wait { stale, miss }
             }
         }
@@ -129,19 +129,19 @@ impl<I: Index> Handle<'_, I> {
             let stored = self.publish_as(key, new, how, now)?;
             record.spend();
             leases.forget(record);
-            self.counts.add(Counter::LeaseSets, 1);
+            self.local.counts.add(Counter::LeaseSets, 1);
             return Ok(stored);
         }
         let is_kept = match self.peek(key, now) {
             Ok(item) if !item.is_withheld() => {
                 let (value_bytes, class) = (new.value_bytes(), item.class());
                 drop(set);
-                self.discard(new);
+                self.local.discard(new);
                 let cas = self.cas_unique(key);
                 return Ok(Stored::Stored { cas, value_bytes, class });
             }
             _ => set.as_mut().is_some_and(|set| {
-                let parts = new.parts(&self.cache.engine.slab.chunks);
+                let parts = new.parts(&self.local.engine.slab.chunks);
                 let (client_flags, bytes) = (how.client_flags, new.value_bytes());
                 let value = table::Value { client_flags, bytes, parts };
                 set.find(key.hash.0).is_some()
@@ -149,8 +149,8 @@ impl<I: Index> Handle<'_, I> {
             }),
         };
         drop(set);
-        self.discard(new);
-        self.counts.add(Counter::LeaseRefusals, 1);
+        self.local.discard(new);
+        self.local.counts.add(Counter::LeaseRefusals, 1);
         Ok(if is_kept { Stored::StaleStored } else { Stored::NotStored })
     }
 
@@ -166,8 +166,8 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, NoRoom> {
         let new = self.begin(key, value.len(), how, now)?;
-        let new = self.filled(new, std::iter::once(value), now)?;
-        self.lease_set(key, new, (how, token), now).map_err(|refused| self.discarded(refused))
+        let new = self.local.filled(new, std::iter::once(value), now)?;
+        self.lease_set(key, new, (how, token), now).map_err(|refused| self.local.discarded(refused))
     }
 
     /// Makes an item that says that its value is being fetched; with a stale value, if there is one of a deleted item.
@@ -191,10 +191,11 @@ impl<I: Index> Handle<'_, I> {
             ..*how
         };
         let new = self.begin(key, value.len(), &how, now)?;
-        let new = self.filled(new, std::iter::once(value), now)?;
+        let new = self.local.filled(new, std::iter::once(value), now)?;
         let is_ours = leases.begin_elsewhere(key.hash.0, now);
-        let stored =
-            self.publish_as(key, new, &how, now).map_err(|refused| self.discarded(refused))?;
+        let stored = self
+            .publish_as(key, new, &how, now)
+            .map_err(|refused| self.local.discarded(refused))?;
         Ok(match stored {
             Stored::Stored { cas, .. } if is_ours => Vivified::Won(cas),
             Stored::Stored { cas, .. } => Vivified::Taken(cas),
@@ -253,7 +254,7 @@ impl<I: Index> Handle<'_, I> {
         let (client_flags, bytes) = (item.client_flags(), item.value_bytes());
         let value = table::Value { client_flags, bytes, parts: item.value_parts() };
         if !leases.keep(&mut set, (key.hash.0, key.bytes), value, now) {
-            self.counts.add(Counter::LeaseStaleDropped, 1);
+            self.local.counts.add(Counter::LeaseStaleDropped, 1);
         }
     }
 }

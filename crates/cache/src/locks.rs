@@ -9,7 +9,7 @@
 //! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
 //! | [`POOL`] | pages without a class | `memory/slab.rs` |
 //! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
-//! | [`PLACE`] | a key's place in the index: a bucket, or two | `writer.rs`, `evict.rs`, `mover.rs` |
+//! | [`PLACE`] | a key's place in the index: a bucket, or two | `writer.rs`, `engine/room.rs`, `mover.rs` |
 //!
 //! # Invariants
 //! 1. A thread waits for a lock only while every lock that it holds has a lower rank. So no circle of threads waits for

@@ -233,7 +233,7 @@ impl<I: Index> Sweeper<'_, I> {
         let goes_on = self.handle.empty_slots(moving, now);
         moving.waits += u32::from(!goes_on);
         if moving.waits == WAITS_EVICTING && cache.engine.evictions {
-            add(&cache.mover.moved.evicted, self.handle.empty_page(from, moving.page));
+            add(&cache.mover.moved.evicted, self.handle.local.empty_page(from, moving.page));
         } else if moving.waits > WAITS_MAX && cache.engine.slab.call_off(from, moving.page) {
             self.moving = None;
         }
@@ -244,17 +244,17 @@ impl<I: Index> Sweeper<'_, I> {
 impl<I: Index> Handle<'_, I> {
     /// Empties the next few slots of the page; `false` if it must wait before it goes on.
     fn empty_slots(&self, moving: &mut Moving, now: u32) -> bool {
-        let slab = &self.cache.engine.slab;
+        let slab = &self.local.engine.slab;
         let moved = &self.cache.mover.moved;
         let class = moving.route.from;
         let slots = (STEP_BYTES / slab.chunks.classes.bytes(class)).max(1);
         let slots = u32::try_from(slots).unwrap_or(u32::MAX);
         let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
-        let moment = self.moment(now);
+        let moment = self.local.now(now);
         for item in engine::items_in(slab, class, moving.page, moving.slot..end, true) {
             let key = self.key(item.key());
             if item.is_past(moment) {
-                self.unlink(&item, key.hash);
+                self.local.unlink(&item, key.hash);
                 continue;
             }
             match self.carry(&item, &key, now) {
@@ -279,28 +279,30 @@ impl<I: Index> Handle<'_, I> {
 
     /// Evicts of the item's classes, so that about `slots` chunks are free when their grace period is over.
     fn make_room(&self, item: &ItemRef<'_>, slots: u32, now: u32) {
-        let slab = &self.cache.engine.slab;
-        if !self.cache.engine.evictions {
+        let slab = &self.local.engine.slab;
+        if !self.local.engine.evictions {
             return;
         }
         let wanted = (slots as usize).max(item.shape().links);
         for chunk in std::iter::once(item.location()).chain(item.links().next()) {
             let class = slab.chunks.class_of(chunk);
-            while self.waiting(class) < wanted && self.evict(class, now) {}
+            while self.local.waiting(class) < wanted && self.local.evict(class, now) {}
         }
     }
 
     /// Copies the item into free chunks and puts the copy in its place.
     fn carry(&self, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
         let Some(chunks) = self.spare_chunks(item) else { return Carried::NoRoom };
-        let new = Unpublished::new(&self.cache.engine.slab.chunks, key.bytes, item.shape(), chunks);
-        let Ok(new) = self.filled(new, item.value_parts(), now) else { return Carried::NoRoom };
+        let new = Unpublished::new(&self.local.engine.slab.chunks, key.bytes, item.shape(), chunks);
+        let Ok(new) = self.local.filled(new, item.value_parts(), now) else {
+            return Carried::NoRoom;
+        };
         self.put_in_place(item, key, new)
     }
 
     /// Free chunks for a copy of the item.
     fn spare_chunks(&self, item: &ItemRef<'_>) -> Option<(Owned, Vec<Owned>)> {
-        let slab = &self.cache.engine.slab;
+        let slab = &self.local.engine.slab;
         let head = slab.alloc_spare(slab.chunks.class_of(item.location()))?;
         let largest = slab.chunks.classes.largest();
         let mut links = Vec::with_capacity(item.shape().links);
@@ -318,10 +320,10 @@ impl<I: Index> Handle<'_, I> {
 
     /// Publishes the copy in the item's place, unless that is gone.
     fn put_in_place(&self, item: &ItemRef<'_>, key: &Key<'_>, new: Unpublished) -> Carried {
-        let slab = &self.cache.engine.slab;
+        let slab = &self.local.engine.slab;
         let at = item.location();
-        let Some(mut entry) = self.cache.engine.find_place(key.hash, |found| found == at) else {
-            self.discard(new);
+        let Some(mut entry) = self.local.engine.find_place(key.hash, |found| found == at) else {
+            self.local.discard(new);
             return Carried::Gone;
         };
         let header = item.mark_retired();
@@ -329,18 +331,18 @@ impl<I: Index> Handle<'_, I> {
         new.seal(&slab.chunks, header.0);
         let copy = ItemRef::new(&slab.chunks, new.into_published());
         entry.put(copy.location());
-        self.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
+        self.local.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
         drop(entry);
-        if self.cache.engine.eviction.keeps_list() {
+        if self.local.engine.eviction.keeps_list() {
             orders::inherit(slab, at, copy.location());
             if let (Some(old), Some(new)) = (item.links().next(), copy.links().next()) {
                 orders::inherit(slab, old, new);
             }
         } else {
-            self.arrive(copy.location(), copy.links().next(), header);
+            self.local.arrive(copy.location(), copy.links().next(), header);
         }
         self.expect_end(copy.exptime(), copy.location());
-        self.retire(item, header);
+        self.local.retire(item, header);
         Carried::Moved
     }
 }

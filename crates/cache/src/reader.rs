@@ -42,10 +42,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
         is_shown: impl FnOnce(&ItemRef<'_>) -> bool,
     ) -> Result<ItemRef<'_>, Miss> {
-        let chunks = &self.cache.engine.slab.chunks;
-        let at = self.cache.engine.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes));
-        let miss = if let Some(at) = at {
-            let item = ItemRef::new(chunks, at);
+        let miss = if let Some(item) = self.local.find(key) {
             match self.death(&item, now) {
                 None if is_shown(&item) => {
                     self.sample(key.hash, now, || Sampled::Hit);
@@ -71,7 +68,7 @@ impl<I: Index> Handle<'_, I> {
     /// Why an item counts as absent, if it does.
     #[inline(always)]
     fn death(&self, item: &ItemRef<'_>, now: u32) -> Option<Miss> {
-        if item.header().generation() != self.cache.engine.generation() {
+        if item.header().generation() != self.local.engine.generation() {
             return Some(Miss::Flushed);
         }
         item.is_expired(now).then_some(Miss::Expired)
@@ -84,7 +81,7 @@ impl<I: Index> Handle<'_, I> {
     /// ```
     #[inline]
     pub fn cas_unique(&self, key: &Key<'_>) -> u64 {
-        self.cache.engine.stripes.get(key.hash)
+        self.local.engine.stripes.get(key.hash)
     }
 
     /// The item's cas unique, given the key's as loaded before the item was looked up.
@@ -96,10 +93,10 @@ impl<I: Index> Handle<'_, I> {
     /// Marks an item as used, as [`Handle::get`] does.
     #[inline(always)]
     pub fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
-        let eviction = self.cache.engine.eviction;
+        let eviction = self.local.engine.eviction;
         item.mark(item.header().hit(eviction.hits_max()).fetched().accessed(now));
         if eviction == Eviction::Lru {
-            orders::renew(&self.cache.engine.slab, item);
+            orders::renew(&self.local.engine.slab, item);
         }
     }
 
@@ -107,16 +104,16 @@ impl<I: Index> Handle<'_, I> {
     pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
         self.note_moved(item.value_bytes());
         item.value_parts().fold(item.value_bytes() as u64, |digest, part| {
-            (digest ^ self.cache.engine.hash(part).0).wrapping_mul(DIGEST_FACTOR)
+            (digest ^ self.local.engine.hash(part).0).wrapping_mul(DIGEST_FACTOR)
         })
     }
 
     /// Whatever the index has for the key, dead or alive.
     #[inline(always)]
     pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
-        let chunks = &self.cache.engine.slab.chunks;
+        let chunks = &self.local.engine.slab.chunks;
         let at =
-            self.cache.engine.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes))?;
+            self.local.engine.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes))?;
         Some(ItemRef::new(chunks, at))
     }
 }

@@ -152,18 +152,22 @@ impl<I: Index> Sweeper<'_, I> {
         }
         let mut due = Vec::new();
         let has_more = transient.take_due(now, STEP, &mut due);
-        let moment = self.handle.moment(now);
+        let moment = self.handle.local.now(now);
         for at in due {
-            let Some(item) = past_item(&self.handle.cache.engine.slab, at, moment) else {
+            let Some(item) = past_item(&self.handle.local.engine.slab, at, moment) else {
                 continue;
             };
             let key = self.handle.key(item.key());
-            if self.handle.unlink(&item, key.hash) {
+            if self.handle.local.unlink(&item, key.hash) {
                 transient.reclaimed.fetch_add(1, Relaxed);
                 let unfetched = u64::from(!item.was_fetched());
-                let class = self.handle.cache.engine.slab.chunks.class_of(at);
-                self.handle.counts.add_class(ClassCounter::Reclaimed, class, 1);
-                self.handle.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
+                let class = self.handle.local.engine.slab.chunks.class_of(at);
+                self.handle.local.counts.add_class(ClassCounter::Reclaimed, class, 1);
+                self.handle.local.counts.add_class(
+                    ClassCounter::ExpiredUnfetched,
+                    class,
+                    unfetched,
+                );
             }
         }
         has_more

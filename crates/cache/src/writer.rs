@@ -135,10 +135,10 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, NoRoom> {
         let mut new = self.begin(key, value.len(), how, now)?;
-        if let Err(no_room) = self.fill(&mut new, value, now) {
-            return Err(self.discarded((no_room, new)));
+        if let Err(no_room) = self.local.fill(&mut new, value, now) {
+            return Err(self.local.discarded((no_room, new)));
         }
-        self.publish(key, new, how, now).map_err(|refused| self.discarded(refused))
+        self.publish(key, new, how, now).map_err(|refused| self.local.discarded(refused))
     }
 
     /// An item to be filled as its bytes arrive, then published.
@@ -161,7 +161,7 @@ impl<I: Index> Handle<'_, I> {
             key_binary: how.key_binary,
             unfilled: how.won && !how.stale,
         };
-        self.begin_with(key, value_bytes, fields, now)
+        self.local.begin(key, value_bytes, fields, now)
     }
 
     /// Publishes a filled item under the conditions of `how`, the same that it was begun with.
@@ -203,7 +203,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         let value_bytes = new.value_bytes();
-        let class = new.class(&self.cache.engine.slab.chunks);
+        let class = new.class(&self.local.engine.slab.chunks);
         let inserts = how.compare.is_none() && how.mode != Mode::Replace;
         let mark = |is: bool, bit: u32| if is { bit } else { 0 };
         let marks = mark(how.won, ItemRef::WON) | mark(how.stale, ItemRef::STALE);
@@ -225,7 +225,7 @@ impl<I: Index> Handle<'_, I> {
         })?;
         if let Some(at) = used {
             // With the key's place free again: strict LRU takes the class's lock (locks.rs).
-            self.mark_used(&ItemRef::new(&self.cache.engine.slab.chunks, at), now);
+            self.mark_used(&ItemRef::new(&self.local.engine.slab.chunks, at), now);
         }
         Ok(match published {
             Published::Put(cas) => Stored::Stored { cas, value_bytes, class },
@@ -268,16 +268,16 @@ impl<I: Index> Handle<'_, I> {
             swap.explicit_cas.is_some(),
             "a unique has its field"
         );
-        let chunks = &self.cache.engine.slab.chunks;
-        let moment = self.moment(now);
+        let chunks = &self.local.engine.slab.chunks;
+        let moment = self.local.now(now);
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
         let mut entry = if swap.inserts {
-            match self.cache.engine.place(key.hash, is_key) {
+            match self.local.engine.place(key.hash, is_key) {
                 Ok(entry) => Some(entry),
                 Err(_full) => return Err((NoRoom::OutOfMemory, new)),
             }
         } else {
-            self.cache.engine.find_place(key.hash, is_key)
+            self.local.engine.find_place(key.hash, is_key)
         };
         let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
         let live = old.filter(|item| !item.is_past(moment));
@@ -285,14 +285,14 @@ impl<I: Index> Handle<'_, I> {
             (Decision::Put(life), Some(_)) => life,
             (Decision::Refuse(refusal), _) => {
                 drop(entry);
-                self.discard(new);
+                self.local.discard(new);
                 return Ok(Published::Refused(refusal));
             }
             (Decision::Put(_), None) => unreachable!("nobody decides to put without a place"),
         };
         new.write_fields(chunks, life, swap.explicit_cas);
         let replaced = live.as_ref().map(|item| item.current_header());
-        let evicts = self.cache.engine.dial.is_wanted();
+        let evicts = self.local.engine.dial.is_wanted();
         let header = self
             .cache
             .engine
@@ -307,23 +307,23 @@ impl<I: Index> Handle<'_, I> {
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
             if swap.advances {
-                self.cache.engine.stripes.advance(key.hash)
+                self.local.engine.stripes.advance(key.hash)
             } else {
                 self.cas_unique(key)
             }
         });
-        self.account(chunks.class_of(at), charged_bytes, header, 1);
+        self.local.account(chunks.class_of(at), charged_bytes, header, 1);
         drop(entry);
-        self.arrive(at, first_link, header);
+        self.local.arrive(at, first_link, header);
         self.expect_end(life & EXPTIME_MAX, at);
         self.sample(key.hash, now, || Sampled::Stored { expires: life & EXPTIME_MAX });
-        self.counts.add(Counter::TotalItems, 1);
+        self.local.counts.add(Counter::TotalItems, 1);
         if let Some((old, header)) = old {
             if live.is_none() {
                 let class = chunks.class_of(old.location());
-                self.counts.add_class(ClassCounter::Reclaimed, class, 1);
+                self.local.counts.add_class(ClassCounter::Reclaimed, class, 1);
             }
-            self.retire(&old, header);
+            self.local.retire(&old, header);
         }
         Ok(Published::Put(swap.explicit_cas.or(cas).unwrap_or_default()))
     }
@@ -345,7 +345,7 @@ impl<I: Index> Handle<'_, I> {
     ///
     /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
     pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
-        self.counts.add(Counter::HoldoffDeletes, 1);
+        self.local.counts.add(Counter::HoldoffDeletes, 1);
         let end = now.saturating_add(hold_off_s);
         self.cache.holdoff.lay(key.hash, end, now);
         let deleted = self.delete(key, None, now);
@@ -369,7 +369,7 @@ impl<I: Index> Handle<'_, I> {
 
     fn is_held_off(&self, key: &Key<'_>, now: u32) -> bool {
         let holds = self.cache.holdoff.holds(key.hash, now);
-        self.counts.add(Counter::HoldoffRefusals, holds.into());
+        self.local.counts.add(Counter::HoldoffRefusals, holds.into());
         holds
     }
 
@@ -396,7 +396,7 @@ impl<I: Index> Handle<'_, I> {
         if live {
             self.keep_stale(key, &item, now);
         }
-        self.retire(&item, header);
+        self.local.retire(&item, header);
         if live { Deleted::Deleted { class } } else { Deleted::NotFound }
     }
 
@@ -407,19 +407,19 @@ impl<I: Index> Handle<'_, I> {
         compare: Option<u64>,
         now: u32,
     ) -> Result<(ItemRef<'_>, Header, bool), Deleted> {
-        let chunks = &self.cache.engine.slab.chunks;
+        let chunks = &self.local.engine.slab.chunks;
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let Some(mut entry) = self.cache.engine.find_place(key.hash, is_key) else {
+        let Some(mut entry) = self.local.engine.find_place(key.hash, is_key) else {
             return Err(Deleted::NotFound);
         };
         let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
-        let live = !item.is_past(self.moment(now));
+        let live = !item.is_past(self.local.now(now));
         if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
             return Err(Deleted::Exists);
         }
         let header = item.mark_retired();
         entry.remove();
-        self.cache.engine.stripes.advance(key.hash);
+        self.local.engine.stripes.advance(key.hash);
         Ok((item, header, live))
     }
 }

@@ -24,10 +24,3 @@ pub(crate) struct Orphans {
     pub(crate) chunks: Lock<Vec<(u64, Location)>, LEAF>,
     pub(crate) count: AtomicUsize,
 }
-
-impl Limbo {
-    /// Whether every chunk retired is free.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.closed.is_empty()
-    }
-}

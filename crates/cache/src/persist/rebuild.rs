@@ -42,7 +42,7 @@ impl<I: Index> Cache<I> {
                 if !handle.take_items_over(page, &mut kept) {
                     gaps.push(page);
                 }
-                handle.settle_anew();
+                handle.local.settle_anew();
                 handle.quiesce();
             }
             (kept, gaps)
@@ -160,7 +160,7 @@ impl<I: Index> Taking<'_, '_, I> {
                 self.on_probation += u64::from(item.header.is_on_probation());
                 if item.arrives {
                     let item = ItemRef::new(&cache.engine.slab.chunks, item.at);
-                    self.handle.arrive(item.location(), item.links().next(), item.header());
+                    self.handle.local.arrive(item.location(), item.links().next(), item.header());
                     self.handle.expect_end(item.exptime(), item.location());
                 }
             } else {
@@ -184,13 +184,13 @@ impl<I: Index> Taking<'_, '_, I> {
         };
         let twin = ItemRef::new(&cache.engine.slab.chunks, twin);
         let class = cache.engine.slab.chunks.class_of(twin.location());
-        self.handle.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
+        self.handle.local.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
         self.forget(twin.location());
         false
     }
 
     fn forget(&mut self, at: Location) {
-        let slab = &self.handle.cache.engine.slab;
+        let slab = &self.handle.local.engine.slab;
         slab.chunks.arena.word(slab.chunks.word_of(at)).store(0, Relaxed);
         self.kept.dropped += 1;
     }
@@ -203,7 +203,7 @@ impl<I: Index> Taking<'_, '_, I> {
             (ClassCounter::OnProbation, self.on_probation),
         ];
         for (counter, n) in gains {
-            self.handle.counts.add_class(counter, class, n);
+            self.handle.local.counts.add_class(counter, class, n);
         }
     }
 }

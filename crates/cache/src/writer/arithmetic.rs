@@ -122,8 +122,8 @@ impl<I: Index> Handle<'_, I> {
             life: item.can_be_claimed() || what.exptime.is_some_and(|e| e != 0),
             ..item.fields()
         };
-        let new = self.begin_with(key, text.len() + padding, fields, now)?;
-        let new = self.filled(new, std::iter::once(text).chain(spaces), now)?;
+        let new = self.local.begin(key, text.len() + padding, fields, now)?;
+        let new = self.local.filled(new, std::iter::once(text).chain(spaces), now)?;
         let mut life = 0;
         let swap = Swap { inserts: false, explicit_cas: what.explicit_cas, advances: true };
         let swapped = self.swap_voiding(key, new, &swap, now, |live| match live {
@@ -140,7 +140,7 @@ impl<I: Index> Handle<'_, I> {
             }
             _ => Decision::Refuse(None),
         });
-        match swapped.map_err(|refused| self.discarded(refused))? {
+        match swapped.map_err(|refused| self.local.discarded(refused))? {
             Published::Put(cas) => Ok(Some(Counted::Number {
                 number,
                 cas,

@@ -22,7 +22,7 @@ impl<I: Index> Handle<'_, I> {
             };
             match attempt {
                 Ok(Some(stored)) => {
-                    self.discard(new);
+                    self.local.discard(new);
                     return Ok(stored);
                 }
                 Ok(None) => {}
@@ -45,13 +45,13 @@ impl<I: Index> Handle<'_, I> {
         };
         let add = Store { mode: Mode::Add, exptime, vivify: None, ..*how };
         let copy = self.begin(key, new.value_bytes(), &add, now)?;
-        let copy = self.filled(copy, new.parts(&self.cache.engine.slab.chunks), now)?;
+        let copy = self.local.filled(copy, new.parts(&self.local.engine.slab.chunks), now)?;
         let published = self.void_lease_if(
             key,
             |stored| matches!(stored, Ok(Stored::Stored { .. })),
             || self.publish_as(key, copy, &add, now),
         );
-        match published.map_err(|refused| self.discarded(refused))? {
+        match published.map_err(|refused| self.local.discarded(refused))? {
             Stored::NotStored => Ok(None),
             stored => Ok(Some(stored)),
         }
@@ -72,13 +72,13 @@ impl<I: Index> Handle<'_, I> {
         }
         let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };
         self.note_moved(value_bytes);
-        let joined = self.begin_with(key, value_bytes, fields, now)?;
-        let chunks = &self.cache.engine.slab.chunks;
+        let joined = self.local.begin(key, value_bytes, fields, now)?;
+        let chunks = &self.local.engine.slab.chunks;
         let joined = match how.mode {
             Mode::Prepend => {
-                self.filled(joined, new.parts(chunks).chain(old.value_parts()), now)?
+                self.local.filled(joined, new.parts(chunks).chain(old.value_parts()), now)?
             }
-            _ => self.filled(joined, old.value_parts().chain(new.parts(chunks)), now)?,
+            _ => self.local.filled(joined, old.value_parts().chain(new.parts(chunks)), now)?,
         };
         let class = joined.class(chunks);
         let swap = Swap { inserts: false, explicit_cas: how.explicit_cas, advances: true };
@@ -92,7 +92,7 @@ impl<I: Index> Handle<'_, I> {
             _ => Decision::Refuse(None),
         };
         let swapped = self.swap_voiding(key, joined, &swap, now, decide);
-        match swapped.map_err(|refused| self.discarded(refused))? {
+        match swapped.map_err(|refused| self.local.discarded(refused))? {
             Published::Put(cas) => Ok(Some(Stored::Stored { cas, value_bytes, class })),
             Published::Refused(stored) => Ok(stored),
         }

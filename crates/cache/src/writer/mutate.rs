@@ -137,20 +137,20 @@ impl<I: Index> Handle<'_, I> {
     }
 
     fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Deleted {
-        let chunks = &self.cache.engine.slab.chunks;
+        let chunks = &self.local.engine.slab.chunks;
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let Some(entry) = self.cache.engine.find_place(key.hash, is_key) else {
+        let Some(entry) = self.local.engine.find_place(key.hash, is_key) else {
             return Deleted::NotFound;
         };
         let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
-        if item.is_past(self.moment(now)) {
+        if item.is_past(self.local.now(now)) {
             return Deleted::NotFound;
         }
         if what.compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
             return Deleted::Exists;
         }
         item.mark_stale(what.exptime.map(|e| e.min(EXPTIME_MAX)));
-        self.cache.engine.stripes.advance(key.hash);
+        self.local.engine.stripes.advance(key.hash);
         drop(entry);
         Deleted::Deleted { class: item.class() }
     }
@@ -166,9 +166,9 @@ impl<I: Index> Handle<'_, I> {
     ) -> Result<Option<Deleted>, NoRoom> {
         let value_bytes = if rewrite.keeps_value { item.value_bytes() } else { 0 };
         self.note_moved(value_bytes);
-        let new = self.begin_with(key, value_bytes, rewrite.fields, now)?;
+        let new = self.local.begin(key, value_bytes, rewrite.fields, now)?;
         let kept = item.value_parts().take(if rewrite.keeps_value { usize::MAX } else { 0 });
-        let new = self.filled(new, kept, now)?;
+        let new = self.local.filled(new, kept, now)?;
         let swap = Swap {
             inserts: false,
             explicit_cas: rewrite.explicit_cas,
@@ -191,7 +191,7 @@ impl<I: Index> Handle<'_, I> {
             // A touch changes no value.
             None => self.swap(key, new, &swap, now, decide),
         };
-        match swapped.map_err(|refused| self.discarded(refused))? {
+        match swapped.map_err(|refused| self.local.discarded(refused))? {
             Published::Put(_) => Ok(Some(Deleted::Deleted { class: item.class() })),
             Published::Refused(deleted) => Ok(deleted),
         }

@@ -7,23 +7,33 @@
 //! A class that can't evict (it has no page, or nothing in its pages is published) empties a page of
 //! the class that has the most.
 
+use super::local::Local;
+use super::walk::items_in;
 use crate::counters::ClassCounter;
-use crate::engine::{self, NoRoom};
-use crate::handle::Handle;
 use crate::items::ItemRef;
-use crate::locks::{CLASS, Guard};
 use crate::memory::{Allocated, Class, ClassState, Owned};
-use crate::orders::{self, ClassOrder, Eviction, Shares, Victim};
-use guira_index::{Entry, Hash, Index, Location};
+use crate::orders::{self, Eviction, Shares, Victim};
+use guira_index::{Entry, Hash, Index};
+
+/// Why there is no memory for an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// Memory is on its way: end the turn ([`Handle::quiesce`](crate::Handle::quiesce)) and try again.
+    Later,
+    /// The cache is full and may not evict, or the index has no place for the key.
+    OutOfMemory,
+    /// No chunk, and no chain of chunks, can hold the item.
+    TooLarge,
+}
 
 /// Of so many pages one may be on its way from class to class, and one more.
 const DRAINING_SHARE: usize = 8;
 /// The bits of a hash that say who goes on probation while there is room: none that the tuner or the ghost goes by.
 const EARLY_SHIFT: u32 = 44;
 /// Victims at a time: enough for their index lines to be fetched side by side.
-pub(crate) const BATCH: usize = 16;
+const BATCH: usize = 16;
 
-impl<I: Index> Handle<'_, I> {
+impl<I: Index> Local<'_, I> {
     /// A chunk of `class`, for the key of a hash or for a link, or why there is none now. With it, whether what is
     /// stored there for the first time is on probation.
     pub(crate) fn allocate(
@@ -32,10 +42,10 @@ impl<I: Index> Handle<'_, I> {
         hash: Option<Hash>,
         now: u32,
     ) -> Result<(Owned, bool), NoRoom> {
-        let allocated = self.cache.engine.slab.alloc(class, hash);
+        let allocated = self.engine.slab.alloc(class, hash);
         let Some(Allocated { chunk, free, chunks, is_known }) = allocated else {
             // Where nobody has anything, waiting brings nothing either.
-            if !self.cache.engine.evictions || self.cache.engine.slab.has_nothing_to_give() {
+            if !self.engine.evictions || self.engine.slab.has_nothing_to_give() {
                 self.counts.add_class(ClassCounter::OutOfMemory, class, 1);
                 return Err(NoRoom::OutOfMemory);
             }
@@ -45,12 +55,13 @@ impl<I: Index> Handle<'_, I> {
             return Err(NoRoom::Later);
         };
         // A class with no page to hope for keeps a reserve: free, or in its grace period.
-        let reserve = self.cache.engine.slab.reserve(chunks);
-        let kept = reserve + self.notes.ahead();
-        if self.cache.engine.evictions && free < kept && free + self.waiting(class) < kept {
+        let reserve = self.engine.slab.reserve(chunks);
+        // While evictions are noted a batch more: who waits for one sees it with the next store into a full class.
+        let kept = reserve + if self.notes.is_open() { BATCH } else { 0 };
+        if self.engine.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);
         }
-        let probes = hash.filter(|_| self.cache.engine.eviction == Eviction::S3Clock);
+        let probes = hash.filter(|_| self.engine.eviction == Eviction::S3Clock);
         let on_probation =
             probes.is_some_and(|hash| !is_known && (free < 2 * reserve || self.goes_early(hash)));
         Ok((chunk, on_probation))
@@ -60,27 +71,27 @@ impl<I: Index> Handle<'_, I> {
     /// there are some to judge when the class is full.
     fn goes_early(&self, hash: Hash) -> bool {
         let share = (hash.0 >> EARLY_SHIFT & 0xff) as f32 / 256.0;
-        share < self.cache.engine.dial.tuning().small
+        share < self.engine.dial.tuning().small
     }
 
     /// Evicts up to a batch of the class's items; `false` if there was none to evict.
     pub(crate) fn evict(&self, class: Class, now: u32) -> bool {
         self.settle();
-        self.cache.engine.dial.want();
-        let moment = self.moment(now);
-        let on_probation = self.cache.engine.counters.gauge(ClassCounter::OnProbation, class);
-        let shares = Shares { tuning: self.cache.engine.dial.tuning(), on_probation };
+        self.engine.dial.want();
+        let moment = self.now(now);
+        let on_probation = self.engine.counters.gauge(ClassCounter::OnProbation, class);
+        let shares = Shares { tuning: self.engine.dial.tuning(), on_probation };
         let mut victims = Vec::with_capacity(BATCH);
         let passed =
-            orders::victims(&self.cache.engine.slab, class, BATCH, (moment, shares), &mut victims);
+            orders::victims(&self.engine.slab, class, BATCH, (moment, shares), &mut victims);
         self.counts.add_class(ClassCounter::Promoted, class, passed as u64);
         self.counts.add_class(ClassCounter::OnProbation, class, (passed as u64).wrapping_neg());
         let items = victims
             .iter()
-            .map(|victim| (victim, ItemRef::new(&self.cache.engine.slab.chunks, victim.at)));
+            .map(|victim| (victim, ItemRef::new(&self.engine.slab.chunks, victim.at)));
         let items: Vec<_> = items.map(|(v, item)| (v, item, self.key(item.key()))).collect();
         for (_, _, key) in &items {
-            self.prefetch(key);
+            self.engine.index.prefetch(key.hash);
         }
         let mut evicted = false;
         let mut failed = [Hash(0); BATCH];
@@ -103,44 +114,13 @@ impl<I: Index> Handle<'_, I> {
         if failed.is_empty() {
             return;
         }
-        let mut state = self.cache.engine.slab.lock(class);
+        let mut state = self.engine.slab.lock(class);
         let ClassState { order, used, .. } = &mut *state;
         order.remember(failed.iter().copied(), *used);
     }
 
-    /// Gives the items that this turn published their place in the order of their class.
-    pub(crate) fn settle(&self) {
-        let chunks = &self.cache.engine.slab.chunks;
-        self.settle_by(|order, class, at| {
-            let gauge = || self.cache.engine.counters.gauge(ClassCounter::OnProbation, class);
-            order.enter(at, (chunks, class), gauge);
-        });
-    }
-
-    /// As [`Handle::settle`], for items that came from a memory file: none of them has a place yet.
-    pub(crate) fn settle_anew(&self) {
-        let chunks = &self.cache.engine.slab.chunks;
-        self.settle_by(|order, _, at| order.resume(at, chunks));
-    }
-
-    /// Shows each arrival to `place`, with one lock for each run of one class.
-    fn settle_by(&self, place: impl Fn(&mut ClassOrder, Class, Location)) {
-        let slab = &self.cache.engine.slab;
-        let mut held: Option<(Class, Guard<'_, ClassState<ClassOrder>, CLASS>)> = None;
-        for at in self.arrivals.borrow_mut().drain(..) {
-            let class = slab.chunks.class_of(at);
-            if held.as_ref().is_none_or(|(of, _)| *of != class) {
-                drop(held.take()); // unlock before the next lock: no two classes at once
-                held = Some((class, slab.lock(class)));
-            }
-            if let Some((_, state)) = &mut held {
-                place(&mut state.order, class, at);
-            }
-        }
-    }
-
     fn count_eviction(&self, item: &ItemRef<'_>, dead: bool, now: u32) {
-        let class = self.cache.engine.slab.chunks.class_of(item.location());
+        let class = self.engine.slab.chunks.class_of(item.location());
         let count = |counter| self.counts.add_class(counter, class, 1);
         match (dead, item.was_fetched()) {
             (true, fetched) => {
@@ -150,7 +130,7 @@ impl<I: Index> Handle<'_, I> {
                 }
             }
             (false, fetched) => {
-                self.note_eviction(item);
+                self.notes.add(item);
                 count(ClassCounter::Evicted);
                 self.counts.evicted_idle_s.add(item.idle_s(now).into());
                 if !fetched {
@@ -167,12 +147,12 @@ impl<I: Index> Handle<'_, I> {
     /// online and saw it published.
     pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
         let at = item.location();
-        let Some(mut entry) = self.cache.engine.find_place(hash, |found| found == at) else {
+        let Some(mut entry) = self.engine.find_place(hash, |found| found == at) else {
             return false;
         };
         let header = item.mark_retired();
         entry.remove();
-        self.cache.engine.stripes.advance(hash);
+        self.engine.stripes.advance(hash);
         drop(entry);
         self.retire(item, header);
         true
@@ -180,19 +160,19 @@ impl<I: Index> Handle<'_, I> {
 
     /// Empties a page of the richest other class, so that it comes to the pool when its readers are done.
     fn steal(&self, class: Class) {
-        self.give_up(self.cache.engine.slab.richest(Some(class)));
+        self.give_up(self.engine.slab.richest(Some(class)));
     }
 
     /// Empties a page if classes hold more than the limit allows; whether it found one to empty.
     pub(crate) fn shed(&self) -> bool {
-        self.cache.engine.slab.is_over() && self.give_up(self.cache.engine.slab.richest(None))
+        self.engine.slab.is_over() && self.give_up(self.engine.slab.richest(None))
     }
 
     /// Empties the pages that classes are giving up already: an item that was in the making may
     /// have been published there since. Then, unless many are held up by such, the page behind
     /// the donor's hand; whether it came to that.
     fn give_up(&self, donor: Option<Class>) -> bool {
-        let slab = &self.cache.engine.slab;
+        let slab = &self.engine.slab;
         let mut draining = 0;
         for class in 0..=slab.chunks.classes.largest() {
             let pages = slab.lock(class).draining.clone();
@@ -216,11 +196,11 @@ impl<I: Index> Handle<'_, I> {
     /// Evicts whatever of the page is published; how many items.
     pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
         let mut evicted = 0;
-        for item in engine::items_in(&self.cache.engine.slab, class, page, 0..u32::MAX, true) {
+        for item in items_in(&self.engine.slab, class, page, 0..u32::MAX, true) {
             if self.unlink(&item, self.key(item.key()).hash) {
                 self.counts.add_class(ClassCounter::Evicted, class, 1);
                 evicted += 1;
-                self.note_eviction(&item);
+                self.notes.add(&item);
             }
         }
         evicted

@@ -1,22 +1,22 @@
 //! Filling an item: its chunks are taken as the bytes of its value come.
 
-use crate::engine::NoRoom;
-use crate::handle::Handle;
+use super::local::Local;
+use super::room::NoRoom;
 use crate::items::{Extras, Fields, Key, Shape, Unpublished};
 use crate::memory::Class;
 use guira_index::Index;
 
-impl<I: Index> Handle<'_, I> {
+impl<I: Index> Local<'_, I> {
     /// An item to be filled: its first chunk is taken, and the key written.
     #[inline]
-    pub(crate) fn begin_with(
+    pub(crate) fn begin(
         &self,
         key: &Key<'_>,
         value_bytes: usize,
         fields: Fields,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
-        let chunks = &self.cache.engine.slab.chunks;
+        let chunks = &self.engine.slab.chunks;
         let Fields { cas, key_binary, unfilled, .. } = fields;
         let extras = Extras { chained: false, cas, key_binary, unfilled };
         let (shape, class): (Shape, Class) = Shape::plan(
@@ -36,33 +36,16 @@ impl<I: Index> Handle<'_, I> {
 
     /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
     /// Takes the next chunk of a chained value when the last one is full.
-    pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
-        let chunks = &self.cache.engine.slab.chunks;
+    pub(crate) fn room<'u>(
+        &self,
+        new: &'u mut Unpublished,
+        now: u32,
+    ) -> Result<&'u mut [u8], NoRoom> {
+        let chunks = &self.engine.slab.chunks;
         if new.wants_chunk(chunks) {
             new.add_link(self.allocate(chunks.classes.largest(), None, now)?.0);
         }
         Ok(new.room(chunks))
-    }
-
-    /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
-    pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
-        new.room(&self.cache.engine.slab.chunks)
-    }
-
-    /// Whether the next byte of the value needs a chunk that isn't taken yet.
-    pub fn wants_chunk(&self, new: &Unpublished) -> bool {
-        new.wants_chunk(&self.cache.engine.slab.chunks)
-    }
-
-    /// Bytes of the chunks that the item has taken.
-    pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
-        new.chunk_bytes(&self.cache.engine.slab.chunks)
-    }
-
-    /// Bytes of the largest chunk.
-    pub fn chunk_bytes_max(&self) -> usize {
-        let classes = &self.cache.engine.slab.chunks.classes;
-        classes.bytes(classes.largest())
     }
 
     /// The item with all of `parts` as its value; without room for them it is discarded.
@@ -86,7 +69,7 @@ impl<I: Index> Handle<'_, I> {
         mut bytes: &[u8],
         now: u32,
     ) -> Result<(), NoRoom> {
-        if new.fill_whole(&self.cache.engine.slab.chunks, bytes) {
+        if new.fill_whole(&self.engine.slab.chunks, bytes) {
             return Ok(());
         }
         while !bytes.is_empty() {
@@ -106,9 +89,9 @@ impl<I: Index> Handle<'_, I> {
     }
 
     /// Gives the item's memory back: nobody ever saw it, so it is free at once.
-    pub fn discard(&self, new: Unpublished) {
+    pub(crate) fn discard(&self, new: Unpublished) {
         for chunk in new.into_chunks() {
-            self.cache.engine.slab.free(chunk);
+            self.engine.slab.free(chunk);
         }
     }
 }

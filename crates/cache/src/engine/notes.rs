@@ -1,12 +1,9 @@
-//! Evictions, for whoever wants to be told of them.
+//! Evictions, noted for a thread that asked for it.
 //!
-//! A thread that wants to know asks its handle to note them, does its work, and takes the notes. The others pay a look
-//! at a flag in each eviction.
+//! The thread asks its handle to note them, does its work, and takes the notes. The others pay a look at a flag in each
+//! eviction.
 
-use crate::evict::BATCH;
-use crate::handle::Handle;
 use crate::items::ItemRef;
-use guira_index::Index;
 use std::cell::{Cell, RefCell};
 
 /// An item that had to go.
@@ -26,7 +23,7 @@ pub struct Evicted {
     pub value_bytes: usize,
 }
 
-/// A handle's notes.
+/// One thread's notes.
 #[derive(Default)]
 pub(crate) struct Notes {
     /// The second it is, while evictions are noted; else 0.
@@ -35,32 +32,29 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// How many chunks more than else a class keeps free: while evictions are noted a batch, so that whoever waits
-    /// for one sees it with the next store into a full class.
-    pub(crate) fn ahead(&self) -> usize {
-        if self.since.get() == 0 { 0 } else { BATCH }
-    }
-}
-
-impl<I: Index> Handle<'_, I> {
-    /// Notes this handle's evictions from now on, 4096 at most.
-    pub fn note_evictions(&self, now: u32) {
-        self.notes.since.set(now);
+    /// Notes evictions from the second `now` on.
+    pub(crate) fn begin(&self, now: u32) {
+        self.since.set(now);
     }
 
-    /// The evictions noted; no more are.
-    pub fn take_evictions(&self) -> Vec<Evicted> {
-        self.notes.since.set(0);
-        self.notes.evicted.take()
+    /// Whether evictions are noted.
+    pub(crate) fn is_open(&self) -> bool {
+        self.since.get() != 0
+    }
+
+    /// What was noted; no more is.
+    pub(crate) fn take(&self) -> Vec<Evicted> {
+        self.since.set(0);
+        self.evicted.take()
     }
 
     /// Notes an eviction if that is wanted.
-    pub(crate) fn note_eviction(&self, item: &ItemRef<'_>) {
-        let now = self.notes.since.get();
+    pub(crate) fn add(&self, item: &ItemRef<'_>) {
+        let now = self.since.get();
         if now == 0 {
             return;
         }
-        let mut evicted = self.notes.evicted.borrow_mut();
+        let mut evicted = self.evicted.borrow_mut();
         if evicted.len() < NOTES_MAX {
             evicted.push(Evicted {
                 key: item.key().into(),

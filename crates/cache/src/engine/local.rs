@@ -1,0 +1,251 @@
+//! One thread's part of the engine: its epoch, its counters, and the chunks that it retired or published in this turn.
+//!
+//! # Invariants
+//! 1. A thread is online from the making of its part to its drop, but inside [`Local::asleep`]. What the part gives
+//!    out borrows it, and [`Local::end_turn`] and `asleep` need it whole: no item outlives its turn.
+
+use super::limbo::Limbo;
+use super::notes::Notes;
+use super::shared::Engine;
+use crate::counters::{ClassCounter, Counts};
+use crate::items::{Header, ItemRef, Key};
+use crate::locks::{CLASS, Guard};
+use crate::memory::{Class, ClassState};
+use crate::orders::ClassOrder;
+use crate::time::Now;
+use guira_index::{Index, Location};
+use std::cell::RefCell;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Words of a cache line.
+const LINE_WORDS: usize = 16;
+
+/// See the module's head. Not `Sync`: it stays with its thread.
+pub(crate) struct Local<'c, I: Index> {
+    pub(crate) engine: &'c Engine<I>,
+    pub(crate) counts: &'c Counts,
+    slot: usize,
+    limbo: RefCell<Limbo>,
+    /// Chunks of items published in this turn that are to have a place in the order of their class.
+    arrivals: RefCell<Vec<Location>>,
+    pub(crate) notes: Notes,
+}
+
+impl<'c, I: Index> Local<'c, I> {
+    /// A part for the calling thread, which is online from here on.
+    ///
+    /// # Panics
+    /// When there are more parts at a time than slots.
+    pub(crate) fn new(engine: &'c Engine<I>) -> Local<'c, I> {
+        let slot = engine.take_slot();
+        engine.epochs.online(slot);
+        let waiting = vec![0; engine.slab.chunks.classes.len()];
+        Local {
+            engine,
+            counts: engine.counters.counts(slot),
+            slot,
+            limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
+            arrivals: RefCell::default(),
+            notes: Notes::default(),
+        }
+    }
+
+    /// Hashes a key of 1 to 250 bytes.
+    #[inline]
+    pub(crate) fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.engine.hash(bytes) }
+    }
+
+    /// By what an item counts as dead at this second.
+    pub(crate) fn now(&self, second: u32) -> Now {
+        self.engine.now(second)
+    }
+
+    /// Whatever the index has for the key, dead or alive. No lock; valid until the turn ends.
+    #[inline(always)]
+    pub(crate) fn find(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
+        let chunks = &self.engine.slab.chunks;
+        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
+        let at = self.engine.index.get(key.hash, is_key)?;
+        Some(ItemRef::new(chunks, at))
+    }
+
+    /// Asks the processor for the first two lines of what the index, whose lines may have arrived, has for the key: they
+    /// hold all of a small item wherever it starts.
+    #[inline]
+    pub(crate) fn prefetch_item(&self, key: &Key<'_>) {
+        if let Some(at) = self.engine.index.candidate(key.hash) {
+            let chunks = &self.engine.slab.chunks;
+            let word = chunks.word_of(at);
+            chunks.arena.prefetch(word);
+            chunks.arena.prefetch(word + LINE_WORDS);
+        }
+    }
+
+    /// Ends the turn: whatever was retired before may be reused once the other threads did the same.
+    /// Cost: a load and a store, if nothing was retired.
+    #[inline(always)]
+    pub(crate) fn end_turn(&mut self) {
+        if !self.has_changed_nothing() {
+            self.close_changes();
+        }
+        self.engine.epochs.quiesce(self.slot);
+        if !self.limbo.get_mut().closed.is_empty() {
+            self.reclaim();
+        }
+        if self.engine.orphans.count.load(Relaxed) > 0 {
+            self.reclaim_orphans();
+        }
+    }
+
+    /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
+    pub(crate) fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.end_turn();
+        if !self.limbo.get_mut().closed.is_empty() {
+            self.orphan();
+        }
+        self.engine.epochs.offline(self.slot);
+        let woken = wait();
+        self.engine.epochs.online(self.slot);
+        woken
+    }
+
+    /// Whether every chunk retired is free.
+    pub(crate) fn is_settled(&self) -> bool {
+        let limbo = self.limbo.borrow();
+        limbo.open.is_empty() && limbo.closed.is_empty()
+    }
+
+    /// Hands an item that the caller has just unlinked to reclamation. `header` is its header from before it was marked
+    /// as retired, which was before the key was unlocked: after a crash it is not taken for the key's item
+    /// (persist.rs).
+    pub(crate) fn retire(&self, item: &ItemRef<'_>, header: Header) {
+        let chunks = &self.engine.slab.chunks;
+        let class = chunks.class_of(item.location());
+        self.account(class, item.charged_bytes(), header, u64::MAX); // minus one
+        let mut limbo = self.limbo.borrow_mut();
+        limbo.waiting[usize::from(class)] += 1;
+        limbo.open.push(item.location());
+        for link in item.links() {
+            limbo.waiting[usize::from(chunks.class_of(link))] += 1;
+            limbo.open.push(link);
+        }
+    }
+
+    /// Notes an item just published for the order of its class; a chained one for that of its links too.
+    #[inline]
+    pub(crate) fn arrive(&self, at: Location, first_link: Option<Location>, header: Header) {
+        if self.engine.eviction.orders(header) {
+            let mut arrivals = self.arrivals.borrow_mut();
+            arrivals.push(at);
+            arrivals.extend(first_link);
+        }
+    }
+
+    /// Adds an item with this header to the gauges of its class, `sign` times (1 or wrapped -1).
+    #[inline]
+    pub(crate) fn account(&self, class: Class, charged_bytes: usize, header: Header, sign: u64) {
+        self.counts.add_class(ClassCounter::Items, class, sign);
+        let bytes = (charged_bytes as u64).wrapping_mul(sign);
+        self.counts.add_class(ClassCounter::Bytes, class, bytes);
+        if header.is_on_probation() {
+            self.counts.add_class(ClassCounter::OnProbation, class, sign);
+        }
+    }
+
+    /// Chunks of `class` that this thread retired and that are not free yet.
+    pub(crate) fn waiting(&self, class: Class) -> usize {
+        self.limbo.borrow().waiting[usize::from(class)] as usize
+    }
+
+    /// Gives the items that this turn published their place in the order of their class.
+    pub(crate) fn settle(&self) {
+        let chunks = &self.engine.slab.chunks;
+        self.settle_by(|order, class, at| {
+            let gauge = || self.engine.counters.gauge(ClassCounter::OnProbation, class);
+            order.enter(at, (chunks, class), gauge);
+        });
+    }
+
+    /// As [`Local::settle`], for items that came from a memory file: none of them has a place yet.
+    pub(crate) fn settle_anew(&self) {
+        let chunks = &self.engine.slab.chunks;
+        self.settle_by(|order, _, at| order.resume(at, chunks));
+    }
+
+    /// Shows each arrival to `place`, with one lock for each run of one class.
+    fn settle_by(&self, place: impl Fn(&mut ClassOrder, Class, Location)) {
+        let slab = &self.engine.slab;
+        let mut held: Option<(Class, Guard<'_, ClassState<ClassOrder>, CLASS>)> = None;
+        for at in self.arrivals.borrow_mut().drain(..) {
+            let class = slab.chunks.class_of(at);
+            if held.as_ref().is_none_or(|(of, _)| *of != class) {
+                drop(held.take()); // unlock before the next lock: no two classes at once
+                held = Some((class, slab.lock(class)));
+            }
+            if let Some((_, state)) = &mut held {
+                place(&mut state.order, class, at);
+            }
+        }
+    }
+
+    /// Whether this turn has published nothing that has a place in an order, and retired nothing.
+    #[inline]
+    pub(crate) fn has_changed_nothing(&mut self) -> bool {
+        self.arrivals.get_mut().is_empty() && self.limbo.get_mut().open.is_empty()
+    }
+
+    /// Settles what the turn has stored and retired.
+    #[inline(never)]
+    fn close_changes(&mut self) {
+        if !self.arrivals.get_mut().is_empty() {
+            self.settle();
+        }
+        let Limbo { open, closed, .. } = self.limbo.get_mut();
+        if !open.is_empty() {
+            let stamp = self.engine.epochs.stamp();
+            closed.extend(open.drain(..).map(|chunk| (stamp, chunk)));
+        }
+    }
+
+    fn reclaim(&mut self) {
+        let horizon = self.engine.epochs.horizon();
+        let slab = &self.engine.slab;
+        let Limbo { closed, waiting, .. } = self.limbo.get_mut();
+        let safe = closed.partition_point(|(stamp, _)| *stamp < horizon);
+        slab.free_all(closed.drain(..safe).map(|(_, chunk)| {
+            waiting[usize::from(slab.chunks.class_of(chunk))] -= 1;
+            chunk
+        }));
+    }
+
+    /// Leaves what still waits, once the turn is closed, to the thread that ends a turn next.
+    fn orphan(&mut self) {
+        let Limbo { closed, waiting, .. } = self.limbo.get_mut();
+        if closed.is_empty() {
+            return;
+        }
+        waiting.fill(0);
+        let mut orphans = self.engine.orphans.chunks.lock();
+        orphans.extend(closed.drain(..));
+        self.engine.orphans.count.store(orphans.len(), Relaxed);
+    }
+
+    fn reclaim_orphans(&self) {
+        let Some(mut orphans) = self.engine.orphans.chunks.try_lock() else { return };
+        let horizon = self.engine.epochs.horizon();
+        let free: Vec<_> = orphans.extract_if(.., |(stamp, _)| *stamp < horizon).collect();
+        self.engine.orphans.count.store(orphans.len(), Relaxed);
+        drop(orphans);
+        self.engine.slab.free_all(free.into_iter().map(|(_, chunk)| chunk));
+    }
+}
+
+impl<I: Index> Drop for Local<'_, I> {
+    fn drop(&mut self) {
+        self.close_changes();
+        self.orphan();
+        self.engine.epochs.offline(self.slot);
+        self.engine.release_slot(self.slot);
+    }
+}
