@@ -2,6 +2,7 @@
 //!
 //! It alone owns the index, the slab and the epochs. It knows no command, no lease and no sweep.
 
+mod swap;
 mod fill;
 mod room;
 mod local;
@@ -15,4 +16,5 @@ pub(crate) use local::Local;
 pub use notes::Evicted;
 pub use room::NoRoom;
 pub(crate) use shared::{Engine, Terms};
+pub(crate) use swap::{Change, Decision, Swap, Swapped};
 pub(crate) use walk::{heads_in, items_in};

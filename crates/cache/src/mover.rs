@@ -16,13 +16,13 @@
 
 use crate::balance::Automove;
 use crate::cache::Cache;
+use crate::engine;
 use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::items::{ItemRef, Key, Unpublished};
 use crate::locks::{Lock, MOVER};
 use crate::memory::{Class, Owned};
-use crate::{engine, orders};
-use guira_index::{Entry, Index};
+use guira_index::Index;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -297,7 +297,16 @@ impl<I: Index> Handle<'_, I> {
         let Ok(new) = self.local.filled(new, item.value_parts(), now) else {
             return Carried::NoRoom;
         };
-        self.put_in_place(item, key, new)
+        match self.local.relocate(item, key, new) {
+            Ok(copy) => {
+                self.expect_end(copy.exptime(), copy.location());
+                Carried::Moved
+            }
+            Err(new) => {
+                self.local.discard(new);
+                Carried::Gone
+            }
+        }
     }
 
     /// Free chunks for a copy of the item.
@@ -316,34 +325,6 @@ impl<I: Index> Handle<'_, I> {
             }
         }
         Some((head, links))
-    }
-
-    /// Publishes the copy in the item's place, unless that is gone.
-    fn put_in_place(&self, item: &ItemRef<'_>, key: &Key<'_>, new: Unpublished) -> Carried {
-        let slab = &self.local.engine.slab;
-        let at = item.location();
-        let Some(mut entry) = self.local.engine.find_place(key.hash, |found| found == at) else {
-            self.local.discard(new);
-            return Carried::Gone;
-        };
-        let header = item.mark_retired();
-        new.write_fields(&slab.chunks, item.hand_over_life(), item.explicit_cas());
-        new.seal(&slab.chunks, header.0);
-        let copy = ItemRef::new(&slab.chunks, new.into_published());
-        entry.put(copy.location());
-        self.local.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
-        drop(entry);
-        if self.local.engine.eviction.keeps_list() {
-            orders::inherit(slab, at, copy.location());
-            if let (Some(old), Some(new)) = (item.links().next(), copy.links().next()) {
-                orders::inherit(slab, old, new);
-            }
-        } else {
-            self.local.arrive(copy.location(), copy.links().next(), header);
-        }
-        self.expect_end(copy.exptime(), copy.location());
-        self.local.retire(item, header);
-        Carried::Moved
     }
 }
 

@@ -1,16 +1,15 @@
 //! Storing and deleting. A published item never changes: every store writes a new one and swaps it in.
 //!
-//! The new item is complete before its key's place is locked; under the lock there is only the
-//! decision (is the old one there, does its unique match), the swap, and the advance of the unique.
-//! Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
+//! What is decided with the key's place locked (is the old one there, does its unique match) is a closure of the command's
+//! (engine/swap.rs). Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
 //! was replaced before the swap.
 
-use crate::counters::{ClassCounter, Counter};
-use crate::engine::NoRoom;
+use crate::counters::Counter;
+use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
-use crate::items::{EXPTIME_MAX, Fields, Header, ItemRef, Key, Unpublished};
+use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key, Unpublished};
 use crate::tune::Sampled;
-use guira_index::{Entry, Index};
+use guira_index::Index;
 
 mod arithmetic;
 mod join;
@@ -108,20 +107,6 @@ pub enum Deleted {
     Exists,
 }
 
-/// What is decided under the lock of the key's place.
-pub(crate) enum Decision<R> {
-    /// Publish the new item with this life word.
-    Put(u32),
-    /// Leave things as they are.
-    Refuse(R),
-}
-
-/// What a publication leaves behind.
-pub(crate) enum Published<R> {
-    Put(u64),
-    Refused(R),
-}
-
 impl<I: Index> Handle<'_, I> {
     /// Stores a value that is at hand in one piece.
     ///
@@ -212,7 +197,7 @@ impl<I: Index> Handle<'_, I> {
         let seen =
             |live: Option<&ItemRef<'_>>| live.is_some_and(|item| how.won || !item.is_withheld());
         let mut used = None;
-        let published = self.swap(key, new, &swap, now, |live| match (how.mode, live) {
+        let swapped = self.swap(key, new, &swap, now, |live| match (how.mode, live) {
             (Mode::Add, _) if how.may_be_held_off && self.is_held_off(key, now) => {
                 Decision::Refuse(Stored::NotStored)
             }
@@ -227,9 +212,9 @@ impl<I: Index> Handle<'_, I> {
             // With the key's place free again: strict LRU takes the class's lock (locks.rs).
             self.mark_used(&ItemRef::new(&self.local.engine.slab.chunks, at), now);
         }
-        Ok(match published {
-            Published::Put(cas) => Stored::Stored { cas, value_bytes, class },
-            Published::Refused(stored) => stored,
+        Ok(match swapped {
+            Swapped::Put { cas, .. } => Stored::Stored { cas, value_bytes, class },
+            Swapped::Refused(stored) => stored,
         })
     }
 
@@ -253,8 +238,8 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
-    /// Locks the key's place, lets `decide` look at the live item there, and puts the new one in if
-    /// it says so. A refused item is discarded.
+    /// [`Local::swap`], and what the features learn of it.
+    #[inline]
     pub(crate) fn swap<R>(
         &self,
         key: &Key<'_>,
@@ -262,70 +247,13 @@ impl<I: Index> Handle<'_, I> {
         swap: &Swap,
         now: u32,
         decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
-    ) -> Result<Published<R>, (NoRoom, Unpublished)> {
-        debug_assert_eq!(
-            new.shape.extras.cas,
-            swap.explicit_cas.is_some(),
-            "a unique has its field"
-        );
-        let chunks = &self.local.engine.slab.chunks;
-        let moment = self.local.now(now);
-        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let mut entry = if swap.inserts {
-            match self.local.engine.place(key.hash, is_key) {
-                Ok(entry) => Some(entry),
-                Err(_full) => return Err((NoRoom::OutOfMemory, new)),
-            }
-        } else {
-            self.local.engine.find_place(key.hash, is_key)
-        };
-        let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
-        let live = old.filter(|item| !item.is_past(moment));
-        let life = match (decide(live.as_ref()), &entry) {
-            (Decision::Put(life), Some(_)) => life,
-            (Decision::Refuse(refusal), _) => {
-                drop(entry);
-                self.local.discard(new);
-                return Ok(Published::Refused(refusal));
-            }
-            (Decision::Put(_), None) => unreachable!("nobody decides to put without a place"),
-        };
-        new.write_fields(chunks, life, swap.explicit_cas);
-        let replaced = live.as_ref().map(|item| item.current_header());
-        let evicts = self.local.engine.dial.is_wanted();
-        let header = self
-            .cache
-            .engine
-            .eviction
-            .admitted(new.shape.header(), new.on_probation, replaced, evicts)
-            .accessed(now)
-            .of_generation(moment.generation);
-        new.seal(chunks, header.0);
-        let old = old.map(|item| (item, item.mark_retired()));
-        let (charged_bytes, first_link) = (new.shape.charged(chunks), new.first_link());
-        let at = new.into_published();
-        let cas = entry.as_mut().map(|entry| {
-            entry.put(at);
-            if swap.advances {
-                self.local.engine.stripes.advance(key.hash)
-            } else {
-                self.cas_unique(key)
-            }
-        });
-        self.local.account(chunks.class_of(at), charged_bytes, header, 1);
-        drop(entry);
-        self.local.arrive(at, first_link, header);
-        self.expect_end(life & EXPTIME_MAX, at);
-        self.sample(key.hash, now, || Sampled::Stored { expires: life & EXPTIME_MAX });
-        self.local.counts.add(Counter::TotalItems, 1);
-        if let Some((old, header)) = old {
-            if live.is_none() {
-                let class = chunks.class_of(old.location());
-                self.local.counts.add_class(ClassCounter::Reclaimed, class, 1);
-            }
-            self.local.retire(&old, header);
+    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
+        let swapped = self.local.swap(key, new, swap, now, decide)?;
+        if let Swapped::Put { at, exptime, .. } = swapped {
+            self.expect_end(exptime, at);
+            self.sample(key.hash, now, || Sampled::Stored { expires: exptime });
         }
-        Ok(Published::Put(swap.explicit_cas.or(cas).unwrap_or_default()))
+        Ok(swapped)
     }
 
     /// [`swap`](Self::swap), which voids the key's lease token unless it is refused.
@@ -336,8 +264,8 @@ impl<I: Index> Handle<'_, I> {
         swap: &Swap,
         now: u32,
         decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
-    ) -> Result<Published<R>, (NoRoom, Unpublished)> {
-        let is_made = |swapped: &Result<_, _>| matches!(swapped, Ok(Published::Put(_)));
+    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
+        let is_made = |swapped: &Result<_, _>| matches!(swapped, Ok(Swapped::Put { .. }));
         self.void_lease_if(key, is_made, || self.swap(key, new, swap, now, decide))
     }
 
@@ -387,48 +315,34 @@ impl<I: Index> Handle<'_, I> {
                 || self.take_out(key, compare, now),
             ),
         };
-        let (item, header, live) = match taken {
+        let (item, live) = match taken {
             Ok(taken) => taken,
             Err(deleted) => return deleted,
         };
         self.sample(key.hash, now, || Sampled::Deleted);
-        let class = item.class();
-        if live {
-            self.keep_stale(key, &item, now);
+        if !live {
+            return Deleted::NotFound;
         }
-        self.local.retire(&item, header);
-        if live { Deleted::Deleted { class } } else { Deleted::NotFound }
+        self.keep_stale(key, &item, now);
+        Deleted::Deleted { class: item.class() }
     }
 
-    /// Takes an item out of the index: it, its last header, and whether it was live.
+    /// Takes an item out of the index: it, and whether it was live.
     fn take_out(
         &self,
         key: &Key<'_>,
         compare: Option<u64>,
         now: u32,
-    ) -> Result<(ItemRef<'_>, Header, bool), Deleted> {
-        let chunks = &self.local.engine.slab.chunks;
-        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let Some(mut entry) = self.local.engine.find_place(key.hash, is_key) else {
-            return Err(Deleted::NotFound);
-        };
-        let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
-        let live = !item.is_past(self.local.now(now));
-        if live && compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
-            return Err(Deleted::Exists);
-        }
-        let header = item.mark_retired();
-        entry.remove();
-        self.local.engine.stripes.advance(key.hash);
-        Ok((item, header, live))
+    ) -> Result<(ItemRef<'_>, bool), Deleted> {
+        let taken = self.local.change(key, now, |item, is_live| {
+            let differs = |given| given != self.cas_of(item, self.cas_unique(key));
+            if is_live && compare.is_some_and(differs) {
+                Change::Leave(Err(Deleted::Exists))
+            } else {
+                Change::Remove(Ok(is_live))
+            }
+        });
+        let (item, taken) = taken.ok_or(Deleted::NotFound)?;
+        Ok((item, taken?))
     }
-}
-
-/// How an item takes its place.
-pub(crate) struct Swap {
-    /// Whether it may be put where none was.
-    pub(crate) inserts: bool,
-    pub(crate) explicit_cas: Option<u64>,
-    /// Whether the key's unique changes.
-    pub(crate) advances: bool,
 }

@@ -13,7 +13,7 @@ use crate::locks::{CLASS, Guard};
 use crate::memory::{Class, ClassState};
 use crate::orders::ClassOrder;
 use crate::time::Now;
-use guira_index::{Index, Location};
+use guira_index::{Entry, Hash, Index, Location};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -116,10 +116,25 @@ impl<'c, I: Index> Local<'c, I> {
         limbo.open.is_empty() && limbo.closed.is_empty()
     }
 
+    /// Takes the item out of the index and retires it, unless somebody else did. The caller is
+    /// online and saw it published.
+    pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
+        let at = item.location();
+        let Some(mut entry) = self.engine.find_place(hash, |found| found == at) else {
+            return false;
+        };
+        let header = item.mark_retired();
+        entry.remove();
+        self.engine.stripes.advance(hash);
+        drop(entry);
+        self.retire(item, header);
+        true
+    }
+
     /// Hands an item that the caller has just unlinked to reclamation. `header` is its header from before it was marked
     /// as retired, which was before the key was unlocked: after a crash it is not taken for the key's item
     /// (persist.rs).
-    pub(crate) fn retire(&self, item: &ItemRef<'_>, header: Header) {
+    pub(super) fn retire(&self, item: &ItemRef<'_>, header: Header) {
         let chunks = &self.engine.slab.chunks;
         let class = chunks.class_of(item.location());
         self.account(class, item.charged_bytes(), header, u64::MAX); // minus one

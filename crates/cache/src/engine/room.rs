@@ -13,7 +13,7 @@ use crate::counters::ClassCounter;
 use crate::items::ItemRef;
 use crate::memory::{Allocated, Class, ClassState, Owned};
 use crate::orders::{self, Eviction, Shares, Victim};
-use guira_index::{Entry, Hash, Index};
+use guira_index::{Hash, Index};
 
 /// Why there is no memory for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,21 +141,6 @@ impl<I: Index> Local<'_, I> {
                 }
             }
         }
-    }
-
-    /// Takes the item out of the index and retires it, unless somebody else did. The caller is
-    /// online and saw it published.
-    pub(crate) fn unlink(&self, item: &ItemRef<'_>, hash: Hash) -> bool {
-        let at = item.location();
-        let Some(mut entry) = self.engine.find_place(hash, |found| found == at) else {
-            return false;
-        };
-        let header = item.mark_retired();
-        entry.remove();
-        self.engine.stripes.advance(hash);
-        drop(entry);
-        self.retire(item, header);
-        true
     }
 
     /// Empties a page of the richest other class, so that it comes to the pool when its readers are done.

@@ -1,7 +1,6 @@
 //! `incr` and `decr`: numbers kept as text, as memcached keeps them.
 
-use super::{Decision, Published, Swap};
-use crate::engine::NoRoom;
+use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use crate::{Mode, Store, Stored};
@@ -141,14 +140,14 @@ impl<I: Index> Handle<'_, I> {
             _ => Decision::Refuse(None),
         });
         match swapped.map_err(|refused| self.local.discarded(refused))? {
-            Published::Put(cas) => Ok(Some(Counted::Number {
+            Swapped::Put { cas, .. } => Ok(Some(Counted::Number {
                 number,
                 cas,
                 exptime: life & EXPTIME_MAX,
                 class: item.class(),
                 created: false,
             })),
-            Published::Refused(counted) => Ok(counted),
+            Swapped::Refused(counted) => Ok(counted),
         }
     }
 }

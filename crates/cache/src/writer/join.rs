@@ -1,7 +1,7 @@
 //! Append and prepend: the old value and the new become a third item.
 
-use super::{Decision, Mode, Published, Store, Stored, Swap};
-use crate::engine::NoRoom;
+use super::{Mode, Store, Stored};
+use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
 use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
@@ -93,8 +93,8 @@ impl<I: Index> Handle<'_, I> {
         };
         let swapped = self.swap_voiding(key, joined, &swap, now, decide);
         match swapped.map_err(|refused| self.local.discarded(refused))? {
-            Published::Put(cas) => Ok(Some(Stored::Stored { cas, value_bytes, class })),
-            Published::Refused(stored) => Ok(stored),
+            Swapped::Put { cas, .. } => Ok(Some(Stored::Stored { cas, value_bytes, class })),
+            Swapped::Refused(stored) => Ok(stored),
         }
     }
 }

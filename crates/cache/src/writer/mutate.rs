@@ -1,11 +1,11 @@
 //! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
 
-use super::{Decision, Deleted, Published, Swap};
-use crate::engine::NoRoom;
+use super::Deleted;
+use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use crate::reader::Miss;
-use guira_index::{Entry, Index};
+use guira_index::Index;
 
 /// What a touch came to.
 #[derive(Debug)]
@@ -137,22 +137,18 @@ impl<I: Index> Handle<'_, I> {
     }
 
     fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Deleted {
-        let chunks = &self.local.engine.slab.chunks;
-        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
-        let Some(entry) = self.local.engine.find_place(key.hash, is_key) else {
-            return Deleted::NotFound;
-        };
-        let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
-        if item.is_past(self.local.now(now)) {
-            return Deleted::NotFound;
-        }
-        if what.compare.is_some_and(|c| c != self.cas_of(&item, self.cas_unique(key))) {
-            return Deleted::Exists;
-        }
-        item.mark_stale(what.exptime.map(|e| e.min(EXPTIME_MAX)));
-        self.local.engine.stripes.advance(key.hash);
-        drop(entry);
-        Deleted::Deleted { class: item.class() }
+        let marked = self.local.change(key, now, |item, is_live| {
+            let differs = |given| given != self.cas_of(item, self.cas_unique(key));
+            if !is_live {
+                return Change::Leave(Deleted::NotFound);
+            }
+            if what.compare.is_some_and(differs) {
+                return Change::Leave(Deleted::Exists);
+            }
+            item.mark_stale(what.exptime.map(|e| e.min(EXPTIME_MAX)));
+            Change::Mark(Deleted::Deleted { class: item.class() })
+        });
+        marked.map_or(Deleted::NotFound, |(_, deleted)| deleted)
     }
 
     /// Swaps in a copy with other fields; `None` if the item was replaced meanwhile.
@@ -192,8 +188,8 @@ impl<I: Index> Handle<'_, I> {
             None => self.swap(key, new, &swap, now, decide),
         };
         match swapped.map_err(|refused| self.local.discarded(refused))? {
-            Published::Put(_) => Ok(Some(Deleted::Deleted { class: item.class() })),
-            Published::Refused(deleted) => Ok(deleted),
+            Swapped::Put { .. } => Ok(Some(Deleted::Deleted { class: item.class() })),
+            Swapped::Refused(deleted) => Ok(deleted),
         }
     }
 }

@@ -1,0 +1,186 @@
+//! Changes of a key's item: its place locked, a decision, and what follows from it.
+//!
+//! A new item is complete before its key's place is locked; under the lock there is only the
+//! decision (is the old one there, does its unique match), the swap, and the advance of the unique.
+//! `decide` takes no lock, and sees the key's unique stand still.
+
+use super::local::Local;
+use super::room::NoRoom;
+use crate::counters::{ClassCounter, Counter};
+use crate::items::{EXPTIME_MAX, ItemRef, Key, Unpublished};
+use crate::orders;
+use guira_index::{Entry, Index, Location};
+
+/// How an item takes its place.
+pub(crate) struct Swap {
+    /// Whether it may be put where none was.
+    pub(crate) inserts: bool,
+    pub(crate) explicit_cas: Option<u64>,
+    /// Whether the key's unique changes.
+    pub(crate) advances: bool,
+}
+
+/// What is decided of a new item.
+pub(crate) enum Decision<R> {
+    /// Publish it with this life word.
+    Put(u32),
+    /// Leave things as they are.
+    Refuse(R),
+}
+
+/// What a swap came to.
+pub(crate) enum Swapped<R> {
+    /// The new item is there, with this unique and expiry.
+    Put { cas: u64, at: Location, exptime: u32 },
+    /// The new item is discarded.
+    Refused(R),
+}
+
+/// What is decided of a present item.
+pub(crate) enum Change<R> {
+    /// Leave it as it is.
+    Leave(R),
+    /// It was changed in place: the key has another unique.
+    Mark(R),
+    /// Take it out.
+    Remove(R),
+}
+
+impl<I: Index> Local<'_, I> {
+    /// Locks the key's place, lets `decide` look at the live item there, and puts the new one in if
+    /// it says so. A refused item is discarded.
+    ///
+    /// # Errors
+    /// The index is full, and the new item is the caller's again.
+    pub(crate) fn swap<R>(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        swap: &Swap,
+        now: u32,
+        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
+    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
+        debug_assert_eq!(
+            new.shape.extras.cas,
+            swap.explicit_cas.is_some(),
+            "a unique has its field"
+        );
+        let engine = self.engine;
+        let chunks = &engine.slab.chunks;
+        let moment = self.now(now);
+        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
+        let mut entry = if swap.inserts {
+            match engine.place(key.hash, is_key) {
+                Ok(entry) => Some(entry),
+                Err(_full) => return Err((NoRoom::OutOfMemory, new)),
+            }
+        } else {
+            engine.find_place(key.hash, is_key)
+        };
+        let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
+        let live = old.filter(|item| !item.is_past(moment));
+        let life = match (decide(live.as_ref()), &entry) {
+            (Decision::Put(life), Some(_)) => life,
+            (Decision::Refuse(refusal), _) => {
+                drop(entry);
+                self.discard(new);
+                return Ok(Swapped::Refused(refusal));
+            }
+            (Decision::Put(_), None) => unreachable!("nobody decides to put without a place"),
+        };
+        new.write_fields(chunks, life, swap.explicit_cas);
+        let replaced = live.as_ref().map(|item| item.current_header());
+        let evicts = engine.dial.is_wanted();
+        let header = engine
+            .eviction
+            .admitted(new.shape.header(), new.on_probation, replaced, evicts)
+            .accessed(now)
+            .of_generation(moment.generation);
+        new.seal(chunks, header.0);
+        let old = old.map(|item| (item, item.mark_retired()));
+        let (charged_bytes, first_link) = (new.shape.charged(chunks), new.first_link());
+        let at = new.into_published();
+        let cas = entry.as_mut().map(|entry| {
+            entry.put(at);
+            if swap.advances {
+                engine.stripes.advance(key.hash)
+            } else {
+                engine.stripes.get(key.hash)
+            }
+        });
+        self.account(chunks.class_of(at), charged_bytes, header, 1);
+        drop(entry);
+        self.arrive(at, first_link, header);
+        self.counts.add(Counter::TotalItems, 1);
+        if let Some((old, header)) = old {
+            if live.is_none() {
+                let class = chunks.class_of(old.location());
+                self.counts.add_class(ClassCounter::Reclaimed, class, 1);
+            }
+            self.retire(&old, header);
+        }
+        let cas = swap.explicit_cas.or(cas).unwrap_or_default();
+        Ok(Swapped::Put { cas, at, exptime: life & EXPTIME_MAX })
+    }
+
+    /// Locks the place of a key that is there, and lets `decide` look at its item, which is live or not; the item and
+    /// what was answered. A mark and a removal advance the unique.
+    pub(crate) fn change<R>(
+        &self,
+        key: &Key<'_>,
+        now: u32,
+        decide: impl FnOnce(&ItemRef<'_>, bool) -> Change<R>,
+    ) -> Option<(ItemRef<'_>, R)> {
+        let chunks = &self.engine.slab.chunks;
+        let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
+        let mut entry = self.engine.find_place(key.hash, is_key)?;
+        let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
+        match decide(&item, !item.is_past(self.now(now))) {
+            Change::Leave(answer) => Some((item, answer)),
+            Change::Mark(answer) => {
+                self.engine.stripes.advance(key.hash);
+                Some((item, answer))
+            }
+            Change::Remove(answer) => {
+                let header = item.mark_retired();
+                entry.remove();
+                self.engine.stripes.advance(key.hash);
+                drop(entry);
+                self.retire(&item, header);
+                Some((item, answer))
+            }
+        }
+    }
+
+    /// Publishes a copy of the item in its place, unless that is gone: then the copy is the caller's again. The unique
+    /// stays as it is, since nothing changed that a client could see. For the mover.
+    pub(crate) fn relocate(
+        &self,
+        item: &ItemRef<'_>,
+        key: &Key<'_>,
+        copy: Unpublished,
+    ) -> Result<ItemRef<'_>, Unpublished> {
+        let slab = &self.engine.slab;
+        let at = item.location();
+        let Some(mut entry) = self.engine.find_place(key.hash, |found| found == at) else {
+            return Err(copy);
+        };
+        let header = item.mark_retired();
+        copy.write_fields(&slab.chunks, item.hand_over_life(), item.explicit_cas());
+        copy.seal(&slab.chunks, header.0);
+        let copy = ItemRef::new(&slab.chunks, copy.into_published());
+        entry.put(copy.location());
+        self.account(slab.chunks.class_of(copy.location()), copy.charged_bytes(), header, 1);
+        drop(entry);
+        if self.engine.eviction.keeps_list() {
+            orders::inherit(slab, at, copy.location());
+            if let (Some(old), Some(new)) = (item.links().next(), copy.links().next()) {
+                orders::inherit(slab, old, new);
+            }
+        } else {
+            self.arrive(copy.location(), copy.links().next(), header);
+        }
+        self.retire(item, header);
+        Ok(copy)
+    }
+}
