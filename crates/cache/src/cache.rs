@@ -3,11 +3,10 @@
 use crate::config::{Config, ConfigError};
 use crate::counters::Totals;
 use crate::engine::{Engine, Terms};
+use crate::features::{HoldOff, Leases};
 use crate::flush::Flush;
 use crate::handle::Handle;
 use crate::histogram::Distribution;
-use crate::holdoff::HoldOff;
-use crate::lease::Leases;
 use crate::memory::{Class, Slab};
 use crate::mover::Mover;
 use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab, Tuned};

@@ -1,6 +1,6 @@
 //! What a cache is made from, checked before any memory is taken.
 
-use crate::lease::LeaseTerms;
+use crate::features::LeaseTerms;
 use crate::memory::{MEMORY_MAX, Plan, Slabs};
 use crate::orders::Eviction;
 use crate::persist::MemoryFile;

@@ -10,10 +10,10 @@
 //!        ├─ Epochs   when a chunk may be used again         (memory/epochs.rs)
 //!        ├─ Order    which item a full class gives up       (orders.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
 //!        ├─ Stripes  cas uniques by key hash                (engine/cas.rs)
-//!        ├─ HoldOff  keys that a delete holds off             (holdoff.rs)
+//!        ├─ HoldOff  keys that a delete holds off             (features/holdoff.rs)
 //!        ├─ Transient items that are about to expire          (transient.rs)
-//!        ├─ Leases   who fetches a missing value             (lease.rs)
-//!        └─ Handle   one a thread: get, store, delete, turn (reader.rs, writer.rs)
+//!        ├─ Leases   who fetches a missing value             (features/lease.rs)
+//!        └─ Handle   one a thread: get, store, delete, turn (handle.rs, commands.rs)
 //! ```
 //!
 //! # Life of a chunk
@@ -37,11 +37,9 @@ mod balance;
 mod persist;
 mod cache;
 mod config;
-mod holdoff;
-mod lease;
+mod commands;
+mod features;
 mod transient;
-mod writer;
-mod reader;
 mod tune;
 mod handle;
 mod engine;
@@ -56,21 +54,23 @@ mod sync;
 
 pub use balance::Automove;
 pub use cache::Cache;
+pub use commands::{
+    Arithmetic, Compare, Counted, Deleted, Invalidate, Leased, Miss, Mode, Stale, Store, Stored,
+    Touched, Vivified,
+};
 pub use config::{Config, ConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
 pub use crawl::{Crawl, Crawled, Walk};
 pub use engine::{Evicted, NoRoom};
+pub use features::{LeaseTerms, StaleValue};
 pub use flush::{FlushAsked, Sweeper};
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::Handle;
 pub use histogram::{Distribution, Histogram};
 pub use items::{Claim, IDLE_MAX_S, ItemRef, Key, Unpublished};
-pub use lease::{LeaseTerms, Leased, Stale, StaleValue, Vivified};
 pub use memory::{Slabs, release_code};
 pub use mover::{Moves, Unmoved};
 pub use orders::{ClassStats, Eviction, Tuned, UnknownEviction};
 pub use persist::{Found, Kept, MemoryFile};
-pub use reader::Miss;
 pub use time::{EXPIRED, START_S};
 pub use transient::Transients;
-pub use writer::{Arithmetic, Compare, Counted, Deleted, Invalidate, Mode, Store, Stored, Touched};

@@ -5,11 +5,11 @@
 //! | [`SLOTS`] | free handle slots | whoever makes or drops a handle; the end of a server keeps it |
 //! | [`MOVER`] | page moves that are asked for | `mover.rs` |
 //! | [`FLUSH`] | how far the sweep is behind the flushes | `flush.rs` |
-//! | [`LEASE`] | the lease records of a set of keys | `lease/table.rs` |
+//! | [`LEASE`] | the lease records of a set of keys | `features/lease.rs` |
 //! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
 //! | [`POOL`] | pages without a class | `memory/slab.rs` |
 //! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
-//! | [`PLACE`] | a key's place in the index: a bucket, or two | `writer.rs`, `engine/room.rs`, `mover.rs` |
+//! | [`PLACE`] | a key's place in the index: a bucket, or two | `engine/swap.rs`, `engine/local.rs`, `persist/rebuild.rs` |
 //!
 //! # Invariants
 //! 1. A thread waits for a lock only while every lock that it holds has a lower rank. So no circle of threads waits for

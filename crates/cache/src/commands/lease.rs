@@ -13,29 +13,27 @@
 //! replaces or removes it. A change that is refused changes nothing, so the token stays good. A change that sees no lease in use began before the token was given: the read came later.
 //!
 //! # Two faces
-//! `lease-get` and `lease-set` have their records in `table.rs`. A meta get with `N` has its promise in an item without
+//! `lease-get` and `lease-set` have their records in features/lease.rs. A meta get with `N` has its promise in an item without
 //! a value, and a meta delete with `I` leaves a stale item: such items are withheld from whoever knows no leases. Each
 //! face respects the other's promises.
 //!
 //! Bad at: a key whose token is voided before it was used has no new one until the interval is over. Its readers
 //! wait, then go to the database; that is the paper's choice against deletes that come faster than values.
 
+use super::get::Miss;
+use super::store::{Mode, Store, Stored};
 use crate::counters::Counter;
 use crate::engine::NoRoom;
+use crate::features::{StaleValue, Value};
 use crate::handle::Handle;
 use crate::items::{ItemRef, Key, Unpublished};
-use crate::reader::Miss;
-use crate::writer::{Mode, Store, Stored};
 use guira_index::Index;
 use std::sync::Arc;
 
 #[cfg(test)]
 mod refused;
-mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) use table::Leases;
-pub use table::{LeaseTerms, StaleValue};
 
 /// What a lease-get finds.
 #[derive(Debug)]
@@ -143,7 +141,7 @@ impl<I: Index> Handle<'_, I> {
             _ => set.as_mut().is_some_and(|set| {
                 let parts = new.parts(&self.local.engine.slab.chunks);
                 let (client_flags, bytes) = (how.client_flags, new.value_bytes());
-                let value = table::Value { client_flags, bytes, parts };
+                let value = Value { client_flags, bytes, parts };
                 set.find(key.hash.0).is_some()
                     && leases.keep(set, (key.hash.0, key.bytes), value, now)
             }),
@@ -252,7 +250,7 @@ impl<I: Index> Handle<'_, I> {
         let leases = &self.cache.leases;
         let Some(mut set) = leases.lock(key.hash.0) else { return };
         let (client_flags, bytes) = (item.client_flags(), item.value_bytes());
-        let value = table::Value { client_flags, bytes, parts: item.value_parts() };
+        let value = Value { client_flags, bytes, parts: item.value_parts() };
         if !leases.keep(&mut set, (key.hash.0, key.bytes), value, now) {
             self.local.counts.add(Counter::LeaseStaleDropped, 1);
         }

@@ -1,6 +1,6 @@
 //! Append and prepend: the old value and the new become a third item.
 
-use super::{Mode, Store, Stored};
+use super::store::{Mode, Store, Stored};
 use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
 use crate::items::{Fields, ItemRef, Key, Unpublished};

@@ -1,6 +1,7 @@
 //! The leases of a cache against a reference of a page, under random interleavings; and faults that it must see.
 
-use super::{LeaseTerms, Leased, Stale};
+use super::{Leased, Stale};
+use crate::LeaseTerms;
 use crate::{Cache, Config, Deleted, Handle, Key, Mode, Store, Stored, Vivified};
 use proptest::prelude::*;
 use std::cell::Cell;

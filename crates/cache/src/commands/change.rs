@@ -1,10 +1,10 @@
 //! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
 
-use super::Deleted;
+use super::get::Miss;
+use super::store::Deleted;
 use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
-use crate::reader::Miss;
 use guira_index::Index;
 
 /// What a touch came to.

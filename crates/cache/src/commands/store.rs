@@ -11,13 +11,8 @@ use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key, Unpublished};
 use crate::tune::Sampled;
 use guira_index::Index;
 
-mod arithmetic;
-mod join;
-mod mutate;
 #[cfg(test)]
 mod tests;
-pub use arithmetic::{Arithmetic, Counted};
-pub use mutate::{Invalidate, Touched};
 
 /// Under which condition a store takes place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -219,7 +214,7 @@ impl<I: Index> Handle<'_, I> {
     }
 
     /// The decision of a compare-and-swap: with the key's place locked, the stripe stands still.
-    fn compare(
+    pub(super) fn compare(
         &self,
         key: &Key<'_>,
         compare: Option<Compare>,

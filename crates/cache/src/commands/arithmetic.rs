@@ -1,9 +1,9 @@
 //! `incr` and `decr`: numbers kept as text, as memcached keeps them.
 
+use super::store::{Mode, Store, Stored};
 use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::handle::Handle;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
-use crate::{Mode, Store, Stored};
 use guira_index::Index;
 
 /// The most digits of a 64-bit number.
