@@ -20,11 +20,9 @@
 //! Once a second, if memory is full: a lock a class, 64 headers for each that doesn't. Bad at: a class whose one page
 //! is too little for a fair sample.
 
-use crate::cache::Cache;
 use crate::items::{IDLE_MAX_S, ItemRef};
 use crate::memory::{Chunks, Class, ClassState};
 use crate::orders::{ClassOrder, ItemSlab, Tally};
-use guira_index::Index;
 
 #[cfg(test)]
 mod tests;
@@ -90,20 +88,20 @@ struct Standing {
 
 impl Balance {
     /// From which class a page is to go to which, if any.
-    pub(crate) fn choose<I: Index>(
+    pub(crate) fn choose(
         &mut self,
-        cache: &Cache<I>,
+        slab: &ItemSlab,
         how: &Automove,
         now: u32,
     ) -> Option<(Class, Class)> {
         let is_due = now != self.looked_at;
-        if how.level == 0 || (how.level == 1 && !is_due) || cache.engine.slab.pages_left() > 0 {
+        if how.level == 0 || (how.level == 1 && !is_due) || slab.pages_left() > 0 {
             return None;
         }
         if self.began_at == 0 {
             self.began_at = now;
         }
-        let standings = self.look(&cache.engine.slab, how, now, is_due);
+        let standings = self.look(slab, how, now, is_due);
         if is_due {
             self.looked_at = now;
         }

@@ -1,39 +1,33 @@
 //! The cache itself: what all threads share, and how a thread gets its handle.
 
+use crate::balance::Automove;
 use crate::config::{Config, ConfigError};
 use crate::counters::Totals;
+use crate::crawl::Crawl;
 use crate::engine::{Engine, Terms};
-use crate::features::{HoldOff, Leases};
-use crate::flush::Flush;
+use crate::features::{Features, Flush, HoldOff, Leases, Samples, Transient, Transients};
+use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::histogram::Distribution;
 use crate::memory::{Class, Slab};
-use crate::mover::Mover;
+use crate::mover::{Mover, Moves, Unmoved};
 use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab, Tuned};
-use crate::persist::{self, Start};
-use crate::transient::{Transient, Transients};
-use crate::tune::Tune;
+use crate::persist::{self, Found, Start};
 use guira_index::{AnyIndex, Index};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
-use std::path::PathBuf;
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
 ///
 /// `I` is the index: the one that [`Config::index`] names, unless a benchmark or the lab names a type.
 pub struct Cache<I: Index = AnyIndex> {
-    pub(crate) engine: Engine<I>,
-    pub(crate) flush: Flush,
-    pub(crate) leases: Leases,
-    pub(crate) holdoff: HoldOff,
-    pub(crate) transient: Transient,
-    pub(crate) tune: Tune,
-    pub(crate) mover: Mover,
-    pub(crate) item_bytes_max: usize,
+    engine: Engine<I>,
+    features: Features,
+    mover: Mover,
+    item_bytes_max: usize,
     hash_seed: u64,
-    pub(crate) start: Start,
-    pub(crate) memory_path: Option<PathBuf>,
+    start: Start,
 }
 
 impl Cache {
@@ -73,20 +67,22 @@ impl<I: Index> Cache<I> {
             evictions: config.evictions,
             hash_seed,
         };
-        let mut cache = Cache {
-            engine: Engine::new(index, slab, &terms),
-            flush: Flush::default(),
+        let features = Features {
             leases: Leases::new(config.leases),
             holdoff: HoldOff::new(config.holdoff_keys),
             transient: Transient::new(config.transient_s, config.memory_bytes),
-            tune: Tune::default(),
+            flush: Flush::default(),
+            samples: Samples::default(),
+        };
+        let mut cache = Cache {
+            engine: Engine::new(index, slab, &terms),
+            features,
             mover: Mover::default(),
             item_bytes_max: config.item_bytes_max,
             start,
-            memory_path: config.memory_file.as_ref().map(|file| file.path.clone()),
             hash_seed,
         };
-        cache.take_over();
+        persist::take_over(&cache.engine, &cache.features, &mut cache.start);
         Ok(cache)
     }
 
@@ -95,7 +91,74 @@ impl<I: Index> Cache<I> {
     /// # Panics
     /// When more than [`Config::handles_max`] handles live at a time.
     pub fn handle(&self) -> Handle<'_, I> {
-        Handle::new(self)
+        Handle::new(&self.engine, &self.features, self.item_bytes_max)
+    }
+
+    /// The cache's sweep. One thread runs it; it takes a handle.
+    pub fn sweeper(&self) -> Sweeper<'_, I> {
+        Sweeper::new(self.handle(), &self.mover)
+    }
+
+    /// A walk over `classes`, of which those that don't exist are left out. It takes a handle.
+    pub fn crawl(&self, classes: impl IntoIterator<Item = usize>) -> Crawl<'_, I> {
+        Crawl::new(self.handle(), &self.mover, classes)
+    }
+
+    /// Asks for a page of class `from` (`None`: of the class with the most) for class `to`, or for the pool. The
+    /// [`Sweeper`] moves it.
+    ///
+    /// # Errors
+    /// [`Unmoved`].
+    pub fn reassign(&self, from: Option<usize>, to: Option<usize>) -> Result<(), Unmoved> {
+        self.mover.ask(&self.engine.slab, from, to)
+    }
+
+    /// How pages move by themselves; not at all until it is set.
+    pub fn automove(&self) -> Automove {
+        self.mover.automove()
+    }
+
+    /// Lets pages move by themselves from here on, by this rule; needs a [`Sweeper`] that steps.
+    pub fn set_automove(&self, automove: Automove) {
+        self.mover.set_automove(automove);
+    }
+
+    /// What the page mover did.
+    pub fn moves(&self) -> Moves {
+        self.mover.read()
+    }
+
+    /// What the start found in its memory file.
+    pub fn found(&self) -> &Found {
+        &self.start.found
+    }
+
+    /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
+    /// system doesn't say.
+    pub fn file_room_bytes(&self) -> Option<u64> {
+        persist::room_bytes(&self.engine.slab.chunks.arena)
+    }
+
+    /// The second at which the cache's clock began in this process: later than [`START_S`](crate::START_S) if it goes
+    /// on from where a former process had it.
+    pub fn began_at_s(&self) -> u32 {
+        self.start.now
+    }
+
+    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
+    /// is: a crash then loses little of them. For a background thread, a few times a second.
+    pub fn keep_time(&self, now: u32, unix_s: i64) {
+        persist::keep_time(&self.engine, now, unix_s);
+    }
+
+    /// Marks the memory file, if there is one, as that of a clean stop. From here on nothing may change: end the
+    /// process, or drop the cache.
+    ///
+    /// # Errors
+    /// A handle is alive, whose thread may still change something; or the mark can't be written. The next start then
+    /// treats the file as after a crash.
+    pub fn stop(&self, now: u32, unix_s: i64) -> io::Result<()> {
+        self.start.stop(&self.engine, now, unix_s)
     }
 
     /// The seed of the hash's secrets: as configured, or drawn from the system. Whoever knows it can make
@@ -184,22 +247,22 @@ impl<I: Index> Cache<I> {
 
     /// What short-lived items came to.
     pub fn transients(&self) -> Transients {
-        self.transient.read()
+        self.features.transient.read()
     }
 
     /// Keys that were held off and could be added before their time, for want of tombstones, since the start.
     pub fn holdoff_dropped(&self) -> u64 {
-        self.holdoff.dropped()
+        self.features.holdoff.dropped()
     }
 
     /// Bytes of values that were deleted and may still be read as stale, with their keys.
     pub fn stale_bytes(&self) -> usize {
-        self.leases.stale_bytes()
+        self.features.leases.stale_bytes()
     }
 
     /// Lease tokens that went before their time, for want of records, since the start.
     pub fn leases_evicted(&self) -> u64 {
-        self.leases.evicted()
+        self.features.leases.evicted()
     }
 
     /// Counters, summed over all handles since the last [`Cache::reset_stats`].

@@ -3,7 +3,7 @@
 //! It goes over the chunks of each class in memory order, page by page, a few at a time, and so needs no list of items.
 //!
 //! # Invariants
-//! 1. A step holds the lock of one class while it looks at [`STEP`] headers at most, and no lock while its caller looks
+//! 1. A step holds the lock of one class while it looks at some hundred headers at most, and no lock while its caller looks
 //!    at what it found.
 //! 2. An item that stays in its chunk from the walk's beginning to its end is seen exactly once. One that is stored
 //!    anew meanwhile may be seen twice or not at all. No page moves during a [`Crawl`].
@@ -11,39 +11,24 @@
 //! # Costs
 //! A header a chunk, read in memory order; for a listing the item's own lines, and its unique's.
 
-use crate::cache::Cache;
 use crate::counters::ClassCounter;
-use crate::engine;
+use crate::engine::WalkPosition;
 use crate::handle::Handle;
 use crate::items::ItemRef;
 use crate::memory::Class;
-use crate::mover::Still;
-use crate::orders::ItemSlab;
+use crate::mover::{Mover, Still};
 use guira_index::{AnyIndex, Index};
 
-/// A walk, for one thread to do in small steps; see [`Cache::crawl`].
+/// A walk, for one thread to do in small steps; see [`Cache::crawl`](crate::Cache::crawl).
 pub struct Crawl<'c, I: Index = AnyIndex> {
     handle: Handle<'c, I>,
+    mover: &'c Mover,
     /// Keeps items where they are.
     still: Option<Still<'c>>,
-    place: Place,
+    position: WalkPosition,
     /// Items of the class looked at so far.
     seen: usize,
 }
-
-/// Where a walk is.
-#[derive(Default)]
-struct Place {
-    /// The classes to come, the next one last.
-    classes: Vec<Class>,
-    class: Class,
-    /// Pages of `class` to come, the one at hand last.
-    pages: Vec<u32>,
-    slot: u32,
-}
-
-/// A walk over one class that goes on from turn to turn; see [`Handle::walk`].
-pub struct Walk(Place);
 
 /// What a step came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,47 +39,25 @@ pub struct Crawled {
     pub is_done: bool,
 }
 
-impl<I: Index> Cache<I> {
-    /// A walk over `classes`, of which those that don't exist are left out. It takes a handle.
-    pub fn crawl(&self, classes: impl IntoIterator<Item = usize>) -> Crawl<'_, I> {
-        let exist = |class: usize| Class::try_from(class).ok().filter(|_| class < self.classes());
-        let mut classes: Vec<Class> = classes.into_iter().filter_map(exist).collect();
-        classes.reverse();
-        let still = Some(self.mover.hold());
-        Crawl {
-            handle: self.handle(),
-            still,
-            place: Place { classes, ..Place::default() },
-            seen: 0,
-        }
-    }
-}
-
-impl<I: Index> Handle<'_, I> {
-    /// A walk over the items of a class, for [`Handle::list`]. It holds nothing: items that move meanwhile may be seen
-    /// twice or not at all.
-    pub fn walk(&self, class: usize) -> Walk {
-        let classes = Class::try_from(class).ok().filter(|_| class < self.cache.classes());
-        Walk(Place { classes: classes.into_iter().collect(), ..Place::default() })
+impl<'c, I: Index> Crawl<'c, I> {
+    /// A walk over `classes`, of which those that don't exist are left out.
+    pub(crate) fn new(
+        handle: Handle<'c, I>,
+        mover: &'c Mover,
+        classes: impl IntoIterator<Item = usize>,
+    ) -> Crawl<'c, I> {
+        let count = handle.actor.local.engine.slab.chunks.classes.len();
+        let exist = |class: usize| Class::try_from(class).ok().filter(|_| class < count);
+        let position = WalkPosition::new(classes.into_iter().filter_map(exist).collect());
+        Crawl { handle, mover, still: Some(mover.hold()), position, seen: 0 }
     }
 
-    /// Goes a step on, over some hundred chunks, and calls `see` with each live item; whether there may be more.
-    pub fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
-        let moment = self.local.now(now);
-        let items = walk.0.next(&self.cache.engine.slab);
-        let is_over = items.is_none();
-        items.iter().flatten().filter(|item| !item.is_past(moment)).for_each(see);
-        !is_over
-    }
-}
-
-impl<I: Index> Crawl<'_, I> {
     /// Goes a step on and calls `see` with each live item and its unique.
     pub fn list(&mut self, now: u32, mut see: impl FnMut(&ItemRef<'_>, u64)) -> Crawled {
         self.handle.quiesce();
-        let moment = self.handle.local.now(now);
-        let slab = &self.handle.local.engine.slab;
-        let Some(items) = self.place.next(slab) else { return Crawled::END };
+        let moment = self.handle.actor.local.now(now);
+        let slab = &self.handle.actor.local.engine.slab;
+        let Some(items) = self.position.next(slab) else { return Crawled::END };
         for item in &items {
             if !item.is_past(moment) {
                 let unique = self.handle.cas_unique(&self.handle.key(item.key()));
@@ -108,18 +71,18 @@ impl<I: Index> Crawl<'_, I> {
     /// once it has looked at `most` of its items or a few more.
     pub fn reap(&mut self, now: u32, most: usize) -> Crawled {
         self.handle.quiesce();
-        let moment = self.handle.local.now(now);
-        let before = self.place.class;
-        let slab = &self.handle.local.engine.slab;
-        let Some(items) = self.place.next(slab) else { return Crawled::END };
-        let class = self.place.class;
+        let moment = self.handle.actor.local.now(now);
+        let before = self.position.class();
+        let slab = &self.handle.actor.local.engine.slab;
+        let Some(items) = self.position.next(slab) else { return Crawled::END };
+        let class = self.position.class();
         if class != before {
             self.seen = 0;
         }
         let count =
-            |counter, n: usize| self.handle.local.counts.add_class(counter, class, n as u64);
+            |counter, n: usize| self.handle.actor.local.counts.add_class(counter, class, n as u64);
         for item in items.iter().filter(|item| item.is_past(moment)) {
-            if self.handle.local.unlink(item, self.handle.key(item.key()).hash) {
+            if self.handle.actor.local.unlink(item, self.handle.key(item.key()).hash) {
                 count(ClassCounter::CrawlerReclaimed, 1);
                 if item.is_expired(now) && !item.was_fetched() {
                     count(ClassCounter::ExpiredUnfetched, 1);
@@ -129,7 +92,7 @@ impl<I: Index> Crawl<'_, I> {
         count(ClassCounter::CrawlerItemsChecked, items.len());
         self.seen += items.len();
         if self.seen >= most {
-            self.place.pages.clear();
+            self.position.leave_class();
         }
         Crawled { items: items.len(), is_done: false }
     }
@@ -137,12 +100,12 @@ impl<I: Index> Crawl<'_, I> {
     /// Ends the turn; whether all that was taken out is free for other items. If not, other threads are still in a turn.
     pub fn is_settled(&mut self) -> bool {
         self.handle.quiesce();
-        self.handle.local.is_settled()
+        self.handle.actor.local.is_settled()
     }
 
     /// Lets items move, or no longer: while the walk rests for long. Those that move may be seen twice or not at all.
     pub fn let_move(&mut self, may: bool) {
-        self.still = (!may).then(|| self.handle.cache.mover.hold());
+        self.still = (!may).then(|| self.mover.hold());
     }
 
     /// Runs `wait` offline: what the walk waits for holds up nobody's memory.
@@ -155,31 +118,9 @@ impl Crawled {
     const END: Crawled = Crawled { items: 0, is_done: true };
 }
 
-impl Place {
-    /// The items of the next few chunks, perhaps none; `None` at the end of the walk.
-    fn next<'s>(&mut self, slab: &'s ItemSlab) -> Option<Vec<ItemRef<'s>>> {
-        while self.pages.is_empty() {
-            self.class = self.classes.pop()?;
-            self.pages = slab.pages_of(self.class);
-            self.slot = 0;
-        }
-        let page = *self.pages.last()?;
-        let (start, end) = (self.slot, self.slot + STEP);
-        self.slot = end;
-        if end >= slab.chunks.slots_used(page) {
-            self.pages.pop();
-            self.slot = 0;
-        }
-        Some(engine::heads_in(slab, self.class, page, start..end))
-    }
-}
-
-/// Chunks looked at in one step: some ten microseconds under the class's lock.
-const STEP: u32 = 256;
-
 #[cfg(test)]
 mod tests {
-    use super::STEP;
+    use crate::engine::WALK_STEP as STEP;
     use crate::{Cache, Config, START_S, Store};
     use std::collections::BTreeMap;
 

@@ -17,4 +17,6 @@ pub use notes::Evicted;
 pub use room::NoRoom;
 pub(crate) use shared::{Engine, Terms};
 pub(crate) use swap::{Change, Decision, Swap, Swapped};
-pub(crate) use walk::{heads_in, items_in};
+#[cfg(test)]
+pub(crate) use walk::WALK_STEP;
+pub(crate) use walk::{WalkPosition, items_in};

@@ -1,8 +1,143 @@
 //! What the cache does beyond storing and finding: each feature is a type with its own state and rules.
+//!
+//! A feature knows items, and no command. What happens to a key it learns from the hooks of [`Features`], which only
+//! commands/commit.rs calls.
 
 mod lease;
 mod holdoff;
+mod transient;
+mod flush;
+mod sample;
 
+pub(crate) use flush::Flush;
+pub use flush::FlushAsked;
 pub(crate) use holdoff::HoldOff;
 pub use lease::{LeaseTerms, StaleValue};
 pub(crate) use lease::{Leases, Value};
+pub(crate) use sample::{Sample, Sampled, Samples};
+pub(crate) use transient::Transient;
+pub use transient::Transients;
+
+use crate::items::{ItemRef, Key};
+use guira_index::{Hash, Location};
+use sample::SAMPLES_MAX;
+use std::cell::RefCell;
+
+/// What all threads share of the features.
+pub(crate) struct Features {
+    pub(crate) leases: Leases,
+    pub(crate) holdoff: HoldOff,
+    pub(crate) transient: Transient,
+    pub(crate) flush: Flush,
+    pub(crate) samples: Samples,
+}
+
+/// What a turn has noted for the features.
+#[derive(Default)]
+pub(crate) struct Pending {
+    /// Items that expire soon: when, and where they are.
+    ending: RefCell<Vec<(u32, Location)>>,
+    /// Sampled requests.
+    noted: RefCell<Vec<Sample>>,
+}
+
+impl Features {
+    /// Before a change of the key that cannot be refused: voids its lease token.
+    #[inline]
+    pub(crate) fn before_change(&self, key: &Key<'_>) {
+        if self.leases.in_use() {
+            self.leases.void(key.hash.0);
+        }
+    }
+
+    /// Makes a change that may be refused, and voids the key's lease token if `is_made`. The key's records are locked all
+    /// the while: no store under the token comes between the change and that.
+    #[inline]
+    pub(crate) fn around_change<T>(
+        &self,
+        key: &Key<'_>,
+        is_made: impl FnOnce(&T) -> bool,
+        change: impl FnOnce() -> T,
+    ) -> T {
+        let mut set = self.leases.lock(key.hash.0);
+        let done = change();
+        if let Some(set) = &mut set
+            && is_made(&done)
+            && let Some(record) = set.find(key.hash.0)
+        {
+            record.spend();
+        }
+        done
+    }
+
+    /// The key has a value again: forgets its stale one.
+    #[inline]
+    pub(crate) fn has_value(&self, key: &Key<'_>) {
+        if self.leases.in_use() {
+            self.leases.forget_key(key.hash.0);
+        }
+    }
+
+    /// An item was just deleted: keeps its value as stale, where leases are in use; `false` if there is no memory for it.
+    #[inline]
+    pub(crate) fn deleted(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) -> bool {
+        !self.leases.in_use() || item.is_withheld() || self.keep_stale(key, item, now)
+    }
+
+    #[cold]
+    fn keep_stale(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) -> bool {
+        let Some(mut set) = self.leases.lock(key.hash.0) else { return true };
+        let (client_flags, bytes) = (item.client_flags(), item.value_bytes());
+        let value = Value { client_flags, bytes, parts: item.value_parts() };
+        self.leases.keep(&mut set, (key.hash.0, key.bytes), value, now)
+    }
+
+    /// An item is at `at` that expires at this second (0: never): notes it if that is soon.
+    #[inline]
+    pub(crate) fn expect_end(&self, pending: &Pending, exptime: u32, at: Location) {
+        if self.transient.takes(exptime) {
+            pending.ending.borrow_mut().push((exptime, at));
+        }
+    }
+
+    /// Notes a request, if its key is one of those sampled.
+    #[inline(always)]
+    pub(crate) fn sample(
+        &self,
+        pending: &Pending,
+        (hash, now): (Hash, u32),
+        what: impl FnOnce() -> Sampled,
+    ) {
+        if self.samples.has(hash) {
+            pending.note(Sample { hash, what: what(), now });
+        }
+    }
+
+    /// Hands on what the turn has noted.
+    #[inline]
+    pub(crate) fn turn_ended(&self, pending: &mut Pending) {
+        if !pending.ending.get_mut().is_empty() || !pending.noted.get_mut().is_empty() {
+            self.hand_on(pending);
+        }
+    }
+
+    #[inline(never)]
+    fn hand_on(&self, Pending { ending, noted }: &mut Pending) {
+        if !ending.get_mut().is_empty() {
+            self.transient.enter(ending.get_mut());
+        }
+        if !noted.get_mut().is_empty() {
+            self.samples.hand_on(noted.get_mut());
+        }
+    }
+}
+
+impl Pending {
+    #[cold]
+    fn note(&self, sample: Sample) {
+        let mut noted = self.noted.borrow_mut();
+        if noted.len() < SAMPLES_MAX {
+            noted.push(sample);
+        }
+    }
+}

@@ -1,128 +1,117 @@
-//! A thread's way into the cache.
+//! A thread's way into the cache: each method is one line, and what it does is in commands/.
 
-use crate::counters::{ClassCounter, Counter};
-use crate::engine::{Evicted, Local, NoRoom};
-use crate::items::{Key, Unpublished};
+use crate::commands::{
+    Actor, Arithmetic, Counted, Deleted, Invalidate, Leased, Miss, Store, Stored, Touched,
+    Vivified, Walk,
+};
+use crate::counters::{ClassCounter, Counter, Totals};
+use crate::engine::{Engine, Evicted, NoRoom};
+use crate::features::{Features, FlushAsked};
+use crate::items::{ItemRef, Key, Unpublished};
 use crate::memory::{Chunks, Class};
-use crate::tune::Sample;
-use crate::{Cache, Totals};
-use guira_index::{AnyIndex, Index, Location};
-use std::cell::{Cell, RefCell};
+use guira_index::{AnyIndex, Index};
 
-/// One thread's handle; see [`Cache::handle`]. Not `Sync`: it stays with its thread.
+/// One thread's handle; see [`Cache::handle`](crate::Cache::handle). Not `Sync`: it stays with its thread.
 pub struct Handle<'c, I: Index = AnyIndex> {
-    pub(crate) cache: &'c Cache<I>,
-    pub(crate) local: Local<'c, I>,
-    /// Items of this turn that expire soon: when, and where they are.
-    pub(crate) ending: RefCell<Vec<(u32, Location)>>,
-    /// Sampled requests of this turn, for the tuner.
-    pub(crate) noted: RefCell<Vec<Sample>>,
-    /// See [`Handle::moved`].
-    moved: Cell<usize>,
+    pub(crate) actor: Actor<'c, I>,
 }
 
 impl<'c, I: Index> Handle<'c, I> {
-    pub(crate) fn new(cache: &'c Cache<I>) -> Handle<'c, I> {
-        Handle {
-            cache,
-            local: Local::new(&cache.engine),
-            ending: RefCell::default(),
-            noted: RefCell::default(),
-            moved: Cell::new(0),
-        }
+    pub(crate) fn new(
+        engine: &'c Engine<I>,
+        features: &'c Features,
+        value_bytes_max: usize,
+    ) -> Handle<'c, I> {
+        Handle { actor: Actor::new(engine, features, value_bytes_max) }
     }
 
     /// Bytes of values that requests had read or copied here, though no client sent or got them, since
     /// [`Handle::take_moved`]: whoever serves many clients sees by it who asks for much work in few bytes.
     #[inline]
     pub fn moved(&self) -> usize {
-        self.moved.get()
+        self.actor.moved()
     }
 
     /// As [`Handle::moved`], which counts from 0 again.
     #[inline]
     pub fn take_moved(&self) -> usize {
-        self.moved.take()
+        self.actor.take_moved()
     }
 
     /// Counts so many bytes more, or what costs as much.
     #[inline]
     pub fn note_moved(&self, bytes: usize) {
-        self.moved.set(self.moved.get() + bytes);
-    }
-
-    /// The cache.
-    pub fn cache(&self) -> &'c Cache<I> {
-        self.cache
+        self.actor.note_moved(bytes);
     }
 
     /// Hashes a key of 1 to 250 bytes.
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        self.local.key(bytes)
+        self.actor.local.key(bytes)
     }
 
     /// First stage of a batch: asks the processor for the key's index lines. A hint only.
     #[inline]
     pub fn prefetch(&self, key: &Key<'_>) {
-        self.local.engine.index.prefetch(key.hash);
+        self.actor.local.engine.index.prefetch(key.hash);
     }
 
     /// As [`Handle::prefetch`], for a key that will be changed or whose unique will be asked for.
     #[inline]
     pub fn prefetch_change(&self, key: &Key<'_>) {
-        self.local.engine.index.prefetch(key.hash);
-        self.local.engine.stripes.prefetch(key.hash);
+        self.actor.local.engine.index.prefetch(key.hash);
+        self.actor.local.engine.stripes.prefetch(key.hash);
     }
 
     /// Second stage, once the index lines may have arrived: asks for the item's first two lines,
     /// which hold all of a small item wherever it starts.
     #[inline]
     pub fn prefetch_item(&self, key: &Key<'_>) {
-        self.local.prefetch_item(key);
+        self.actor.local.prefetch_item(key);
     }
 
     /// Ends the turn: whatever was retired before may be reused once the other threads did the same.
     /// Cost: a load and a store, if nothing was retired.
     #[inline(always)]
     pub fn quiesce(&mut self) {
-        self.hand_on();
-        self.local.end_turn();
+        self.actor.quiesce();
     }
 
     /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
+    #[inline]
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
-        self.hand_on();
-        self.local.asleep(wait)
+        self.actor.asleep(wait)
     }
 
     /// Counts an event of the whole cache.
     #[inline]
     pub fn count(&self, counter: Counter) {
-        self.local.counts.add(counter, 1);
+        self.actor.local.counts.add(counter, 1);
     }
 
     /// What this handle's thread has counted, resets or not.
+    #[inline]
     pub fn counted(&self, counter: Counter) -> u64 {
-        self.local.counts.get(counter)
+        self.actor.local.counts.get(counter)
     }
 
     /// Adds `n` to a counter of the whole cache.
     #[inline]
     pub fn count_many(&self, counter: Counter, n: u64) {
-        self.local.counts.add(counter, n);
+        self.actor.local.counts.add(counter, n);
     }
 
     /// Counts an event of a class, as told by [`ItemRef::class`].
     #[inline]
     pub fn count_class(&self, counter: ClassCounter, class: usize) {
         let class = Class::try_from(class).expect("a class told by an item");
-        self.local.counts.add_class(counter, class, 1);
+        self.actor.local.counts.add_class(counter, class, 1);
     }
 
     /// Sums over all handles.
+    #[inline]
     pub fn totals(&self) -> Totals {
-        self.cache.totals()
+        self.actor.local.engine.counters.totals()
     }
 
     /// Where the next bytes of the value go: not empty while [`Unpublished::missing_bytes`] > 0.
@@ -130,71 +119,296 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`].
+    #[inline]
     pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
-        self.local.room(new, now)
+        self.actor.local.room(new, now)
     }
 
     /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
+    #[inline]
     pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
         new.room(self.chunks())
     }
 
     /// Whether the next byte of the value needs a chunk that isn't taken yet.
+    #[inline]
     pub fn wants_chunk(&self, new: &Unpublished) -> bool {
         new.wants_chunk(self.chunks())
     }
 
     /// Bytes of the chunks that the item has taken.
+    #[inline]
     pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
         new.chunk_bytes(self.chunks())
     }
 
     /// Bytes of the largest chunk.
+    #[inline]
     pub fn chunk_bytes_max(&self) -> usize {
         let classes = &self.chunks().classes;
         classes.bytes(classes.largest())
     }
 
     /// Gives the item's memory back: nobody ever saw it, so it is free at once.
+    #[inline]
     pub fn discard(&self, new: Unpublished) {
-        self.local.discard(new);
+        self.actor.local.discard(new);
     }
 
     fn chunks(&self) -> &'c Chunks {
-        &self.local.engine.slab.chunks
+        &self.actor.local.engine.slab.chunks
     }
 
     /// Notes this handle's evictions from now on, 4096 at most.
+    #[inline]
     pub fn note_evictions(&self, now: u32) {
-        self.local.notes.begin(now);
+        self.actor.local.notes.begin(now);
     }
 
     /// The evictions noted; no more are.
-    pub fn take_evictions(&self) -> Vec<Evicted> {
-        self.local.notes.take()
-    }
-
-    /// Hands on what the turn has noted for the tuner and of items that expire soon.
     #[inline]
-    fn hand_on(&mut self) {
-        if !self.ending.get_mut().is_empty() || !self.noted.get_mut().is_empty() {
-            self.hand_on_noted();
-        }
+    pub fn take_evictions(&self) -> Vec<Evicted> {
+        self.actor.local.notes.take()
     }
 
-    #[inline(never)]
-    fn hand_on_noted(&mut self) {
-        if !self.ending.get_mut().is_empty() {
-            self.cache.transient.enter(self.ending.get_mut());
-        }
-        if !self.noted.get_mut().is_empty() {
-            self.cache.tune.take(self.noted.get_mut());
-        }
+    /// The item of a key, marked as used; one that is [withheld](ItemRef::is_withheld) is a miss.
+    /// Cost: two index lines, one or two item lines, no lock.
+    #[inline(always)]
+    pub fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+        self.actor.get(key, now)
     }
-}
 
-impl<I: Index> Drop for Handle<'_, I> {
-    fn drop(&mut self) {
-        self.hand_on();
+    /// As [`Handle::get`], for who knows of leases: also an item that is stale, or has no value yet.
+    #[inline(always)]
+    pub fn get_withheld(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+        self.actor.get_withheld(key, now)
+    }
+
+    /// The item of a key, left as it is.
+    #[inline(always)]
+    pub fn peek(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+        self.actor.peek(key, now)
+    }
+
+    /// The key's cas unique. Load it *before* the item: see `engine/cas.rs`.
+    ///
+    /// ```text
+    /// let unique = handle.cas_unique(&key);  let item = handle.get(&key, now);  … handle.cas_of(&item, unique)
+    /// ```
+    #[inline]
+    pub fn cas_unique(&self, key: &Key<'_>) -> u64 {
+        self.actor.cas_unique(key)
+    }
+
+    /// The item's cas unique, given the key's as loaded before the item was looked up.
+    #[inline]
+    pub fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
+        self.actor.cas_of(item, unique)
+    }
+
+    /// Marks an item as used, as [`Handle::get`] does.
+    #[inline(always)]
+    pub fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
+        self.actor.mark_used(item, now);
+    }
+
+    /// A keyed hash of an item's value, by which a later turn knows it again.
+    #[inline]
+    pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
+        self.actor.digest(item)
+    }
+
+    /// Whatever the index has for the key, dead or alive.
+    #[inline(always)]
+    pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
+        self.actor.lookup(key)
+    }
+
+    /// Stores a value that is at hand in one piece.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; nothing is stored then, and the present item is still there.
+    #[inline]
+    pub fn store(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        how: &Store,
+        now: u32,
+    ) -> Result<Stored, NoRoom> {
+        self.actor.store(key, value, how, now)
+    }
+
+    /// An item to be filled as its bytes arrive, then published.
+    ///
+    /// # Errors
+    /// [`NoRoom`].
+    #[inline]
+    pub fn begin(
+        &self,
+        key: &Key<'_>,
+        value_bytes: usize,
+        how: &Store,
+        now: u32,
+    ) -> Result<Unpublished, NoRoom> {
+        self.actor.begin(key, value_bytes, how, now)
+    }
+
+    /// Publishes a filled item under the conditions of `how`, the same that it was begun with.
+    ///
+    /// # Errors
+    /// [`NoRoom`] and the item: publish it again next turn, or discard it.
+    #[inline]
+    pub fn publish(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        how: &Store,
+        now: u32,
+    ) -> Result<Stored, (NoRoom, Unpublished)> {
+        self.actor.publish(key, new, how, now)
+    }
+
+    /// Deletes an item, and lets nobody add one for `hold_off_s` seconds, be it there or not.
+    ///
+    /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
+    #[inline]
+    pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
+        self.actor.delete_holding_off(key, hold_off_s, now)
+    }
+
+    /// Holds a key off no longer: for whoever is about to store a value that is no copy of an older one.
+    /// Cost: a load, and a line where any delete held off.
+    #[inline]
+    pub fn end_hold_off(&self, key: &Key<'_>) {
+        self.actor.end_hold_off(key);
+    }
+
+    /// Deletes an item, if its unique matches `compare`.
+    #[inline]
+    pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
+        self.actor.delete(key, compare, now)
+    }
+
+    /// Adds to or takes from a number. The stored text keeps at least its old length, padded with
+    /// spaces on the right, as memcached's does.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: the new text needs a chunk of its own.
+    #[inline]
+    pub fn arithmetic(
+        &self,
+        key: &Key<'_>,
+        what: &Arithmetic,
+        now: u32,
+    ) -> Result<Counted, NoRoom> {
+        self.actor.arithmetic(key, what, now)
+    }
+
+    /// Gives an item a new expiry (0: never), and marks it as used; one that is
+    /// [withheld](ItemRef::is_withheld) is a miss.
+    #[inline]
+    pub fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+        self.actor.touch(key, exptime, now)
+    }
+
+    /// As [`Handle::touch`], for who knows of leases: also an item that is stale, or has no value yet.
+    #[inline]
+    pub fn touch_withheld(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+        self.actor.touch_withheld(key, exptime, now)
+    }
+
+    /// Marks an item stale, empties it, or both.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: an item that has no field for the mark is copied.
+    #[inline]
+    pub fn invalidate(
+        &self,
+        key: &Key<'_>,
+        what: &Invalidate,
+        now: u32,
+    ) -> Result<Deleted, NoRoom> {
+        self.actor.invalidate(key, what, now)
+    }
+
+    /// The value of a key, or the right to fetch it. Cost: a get; a miss locks the key's records on top.
+    #[inline]
+    pub fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
+        self.actor.lease_get(key, now)
+    }
+
+    /// Stores a filled item if `token` is its key's; else keeps its value as stale, if the key had a lease lately. A
+    /// key that has a value keeps it, and the caller is told `Stored`: a value that came later is as good.
+    ///
+    /// # Errors
+    /// [`NoRoom`] and the item: try again next turn, or discard it. The token stays good.
+    #[inline]
+    pub fn lease_set(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        (how, token): (&Store, u64),
+        now: u32,
+    ) -> Result<Stored, (NoRoom, Unpublished)> {
+        self.actor.lease_set(key, new, (how, token), now)
+    }
+
+    /// [`Handle::lease_set`] of a value that is at hand in one piece.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; nothing is stored then, and the token stays good.
+    #[inline]
+    pub fn lease_store(
+        &self,
+        key: &Key<'_>,
+        value: &[u8],
+        (how, token): (&Store, u64),
+        now: u32,
+    ) -> Result<Stored, NoRoom> {
+        self.actor.lease_store(key, value, (how, token), now)
+    }
+
+    /// Makes an item that says that its value is being fetched; with a stale value, if there is one of a deleted item.
+    /// Nobody sees it but who knows of leases.
+    ///
+    /// # Errors
+    /// [`NoRoom`].
+    #[inline]
+    pub fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
+        self.actor.vivify(key, how, now)
+    }
+
+    /// Makes every item stored so far a miss, in constant time; `false` if the sweep behind the
+    /// last flush is still under way: end the turn, and try again with the same `asked`, which is
+    /// `None` at first.
+    #[inline]
+    pub fn flush(&self, asked: &mut Option<FlushAsked>) -> bool {
+        self.actor.flush(asked)
+    }
+
+    /// Lets a flush take place at second `at`, instead of any planned before.
+    #[inline]
+    pub fn flush_at(&self, at: u32) {
+        self.actor.flush_at(at);
+    }
+
+    /// Carries out what is planned for `now`; call it once a turn. Cost: one load.
+    #[inline]
+    pub fn tick(&self, now: u32) {
+        self.actor.tick(now);
+    }
+
+    /// A walk over the items of a class, for [`Handle::list`]. It holds nothing: items that move meanwhile may be seen
+    /// twice or not at all.
+    #[inline]
+    pub fn walk(&self, class: usize) -> Walk {
+        self.actor.walk(class)
+    }
+
+    /// Goes a step on, over some hundred chunks, and calls `see` with each live item; whether there may be more.
+    #[inline]
+    pub fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
+        self.actor.list(walk, now, see)
     }
 }

@@ -30,18 +30,18 @@
 //! [`START_S`]. An expiry time is such a second too; 0 means never.
 #![deny(unsafe_code)]
 
+mod cache;
 mod crawl;
 mod flush;
+mod tune;
+mod expire;
 mod mover;
 mod balance;
 mod persist;
-mod cache;
 mod config;
+mod handle;
 mod commands;
 mod features;
-mod transient;
-mod tune;
-mod handle;
 mod engine;
 mod orders;
 mod counters;
@@ -56,14 +56,14 @@ pub use balance::Automove;
 pub use cache::Cache;
 pub use commands::{
     Arithmetic, Compare, Counted, Deleted, Invalidate, Leased, Miss, Mode, Stale, Store, Stored,
-    Touched, Vivified,
+    Touched, Vivified, Walk,
 };
 pub use config::{Config, ConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
-pub use crawl::{Crawl, Crawled, Walk};
+pub use crawl::{Crawl, Crawled};
 pub use engine::{Evicted, NoRoom};
-pub use features::{LeaseTerms, StaleValue};
-pub use flush::{FlushAsked, Sweeper};
+pub use features::{FlushAsked, LeaseTerms, StaleValue, Transients};
+pub use flush::Sweeper;
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::Handle;
 pub use histogram::{Distribution, Histogram};
@@ -73,4 +73,3 @@ pub use mover::{Moves, Unmoved};
 pub use orders::{ClassStats, Eviction, Tuned, UnknownEviction};
 pub use persist::{Found, Kept, MemoryFile};
 pub use time::{EXPIRED, START_S};
-pub use transient::Transients;

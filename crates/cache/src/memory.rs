@@ -10,8 +10,8 @@ mod arena;
 mod classes;
 mod epochs;
 
-pub(crate) use arena::HEAD_BYTES;
 pub use arena::release_code;
+pub(crate) use arena::{Arena, HEAD_BYTES};
 pub(crate) use chunks::{Chunks, MEMORY_MAX, Plan};
 pub use classes::Slabs;
 pub(crate) use classes::{CHUNK_MIN, Class};

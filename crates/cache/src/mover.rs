@@ -15,13 +15,13 @@
 //! of less than a millisecond. Bad at: a page in which a client fills an item for seconds; the move is called off.
 
 use crate::balance::Automove;
-use crate::cache::Cache;
-use crate::engine;
+use crate::commands::Actor;
+use crate::engine::{self, Local};
 use crate::flush::Sweeper;
-use crate::handle::Handle;
 use crate::items::{ItemRef, Key, Unpublished};
 use crate::locks::{Lock, MOVER};
 use crate::memory::{Class, Owned};
+use crate::orders::ItemSlab;
 use guira_index::Index;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -111,60 +111,6 @@ enum Carried {
     NoRoom,
 }
 
-impl<I: Index> Cache<I> {
-    /// Asks for a page of class `from` (`None`: of the class with the most) for class `to`, or for the pool. The
-    /// [`Sweeper`] moves it.
-    ///
-    /// # Errors
-    /// [`Unmoved`].
-    pub fn reassign(&self, from: Option<usize>, to: Option<usize>) -> Result<(), Unmoved> {
-        let class = |class: usize| {
-            Class::try_from(class).ok().filter(|_| class < self.classes()).ok_or(Unmoved::BadClass)
-        };
-        let to = to.map(class).transpose()?;
-        let from = match from {
-            Some(from) => class(from)?,
-            None => self.engine.slab.richest(to).ok_or(Unmoved::NoSpare)?,
-        };
-        if to == Some(from) {
-            return Err(Unmoved::Same);
-        }
-        let mut state = self.mover.state.lock();
-        if state.asked.len() + usize::from(state.is_running) >= ASKED_MAX {
-            return Err(Unmoved::Busy);
-        }
-        if self.engine.slab.lock(from).pages.len() < 2 {
-            return Err(Unmoved::NoSpare);
-        }
-        state.asked.push_back(Route { from, to });
-        Ok(())
-    }
-
-    /// How pages move by themselves; not at all until it is set.
-    pub fn automove(&self) -> Automove {
-        self.mover.state.lock().automove
-    }
-
-    /// Lets pages move by themselves from here on, by this rule; needs a [`Sweeper`] that steps.
-    pub fn set_automove(&self, automove: Automove) {
-        self.mover.state.lock().automove = automove;
-    }
-
-    /// What the page mover did.
-    pub fn moves(&self) -> Moves {
-        let Counts { pages, items, chained, busy, evicted, no_room } = &self.mover.moved;
-        Moves {
-            pages: pages.load(Relaxed),
-            items: items.load(Relaxed),
-            chained: chained.load(Relaxed),
-            busy: busy.load(Relaxed),
-            evicted: evicted.load(Relaxed),
-            no_room: no_room.load(Relaxed),
-            is_running: self.mover.state.lock().is_running,
-        }
-    }
-}
-
 /// While it lives no item moves: for a walk over memory, which would miss it or see it twice.
 pub(crate) struct Still<'c>(&'c Mover);
 
@@ -175,6 +121,60 @@ impl Drop for Still<'_> {
 }
 
 impl Mover {
+    /// Asks for a page of class `from` (`None`: of the class with the most) for class `to`, or for the pool.
+    pub(crate) fn ask(
+        &self,
+        slab: &ItemSlab,
+        from: Option<usize>,
+        to: Option<usize>,
+    ) -> Result<(), Unmoved> {
+        let classes = slab.chunks.classes.len();
+        let class = |class: usize| {
+            Class::try_from(class).ok().filter(|_| class < classes).ok_or(Unmoved::BadClass)
+        };
+        let to = to.map(class).transpose()?;
+        let from = match from {
+            Some(from) => class(from)?,
+            None => slab.richest(to).ok_or(Unmoved::NoSpare)?,
+        };
+        if to == Some(from) {
+            return Err(Unmoved::Same);
+        }
+        let mut state = self.state.lock();
+        if state.asked.len() + usize::from(state.is_running) >= ASKED_MAX {
+            return Err(Unmoved::Busy);
+        }
+        if slab.lock(from).pages.len() < 2 {
+            return Err(Unmoved::NoSpare);
+        }
+        state.asked.push_back(Route { from, to });
+        Ok(())
+    }
+
+    /// How pages move by themselves.
+    pub(crate) fn automove(&self) -> Automove {
+        self.state.lock().automove
+    }
+
+    /// Lets pages move by themselves by this rule.
+    pub(crate) fn set_automove(&self, automove: Automove) {
+        self.state.lock().automove = automove;
+    }
+
+    /// What was moved.
+    pub(crate) fn read(&self) -> Moves {
+        let Counts { pages, items, chained, busy, evicted, no_room } = &self.moved;
+        Moves {
+            pages: pages.load(Relaxed),
+            items: items.load(Relaxed),
+            chained: chained.load(Relaxed),
+            busy: busy.load(Relaxed),
+            evicted: evicted.load(Relaxed),
+            no_room: no_room.load(Relaxed),
+            is_running: self.state.lock().is_running,
+        }
+    }
+
     /// Lets no item move while the returned value lives, but one that is just moving.
     pub(crate) fn hold(&self) -> Still<'_> {
         self.holds.fetch_add(1, AcqRel);
@@ -204,128 +204,130 @@ impl Mover {
 impl<I: Index> Sweeper<'_, I> {
     /// Moves a page a little; whether there is more to do at once.
     pub(crate) fn move_pages(&mut self, now: u32) -> bool {
-        let cache = self.handle.cache;
-        if cache.mover.holds.load(Acquire) > 0 {
+        let (engine, mover) = (self.engine(), self.mover);
+        if mover.holds.load(Acquire) > 0 {
             return false;
         }
         let Some(moving) = &mut self.moving else {
             let balance = &mut self.balance;
             let choose = |how: &Automove| {
-                let (from, to) = balance.choose(cache, how, now)?;
+                let (from, to) = balance.choose(&engine.slab, how, now)?;
                 Some(Route { from, to: Some(to) })
             };
-            let Some(route) = cache.mover.next(choose) else { return false };
-            let page = cache.engine.slab.set_out(route.from);
+            let Some(route) = mover.next(choose) else { return false };
+            let page = engine.slab.set_out(route.from);
             self.moving = page.map(|page| Moving { route, page, slot: 0, waits: 0 });
             return true;
         };
         let Route { from, to } = moving.route;
-        if cache.engine.slab.arrive(moving.page, to) {
-            add(&cache.mover.moved.pages, 1);
+        if engine.slab.arrive(moving.page, to) {
+            add(&mover.moved.pages, 1);
             self.moving = None;
             return true;
         }
         // Gone to the pool, as the limit was lowered meanwhile.
-        if !cache.engine.slab.is_moving(moving.page) {
+        if !engine.slab.is_moving(moving.page) {
             self.moving = None;
             return true;
         }
-        let goes_on = self.handle.empty_slots(moving, now);
+        let goes_on = empty_slots(&self.handle.actor, &mover.moved, moving, now);
         moving.waits += u32::from(!goes_on);
-        if moving.waits == WAITS_EVICTING && cache.engine.evictions {
-            add(&cache.mover.moved.evicted, self.handle.local.empty_page(from, moving.page));
-        } else if moving.waits > WAITS_MAX && cache.engine.slab.call_off(from, moving.page) {
+        if moving.waits == WAITS_EVICTING && engine.evictions {
+            add(&mover.moved.evicted, self.handle.actor.local.empty_page(from, moving.page));
+        } else if moving.waits > WAITS_MAX && engine.slab.call_off(from, moving.page) {
             self.moving = None;
         }
         goes_on
     }
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// Empties the next few slots of the page; `false` if it must wait before it goes on.
-    fn empty_slots(&self, moving: &mut Moving, now: u32) -> bool {
-        let slab = &self.local.engine.slab;
-        let moved = &self.cache.mover.moved;
-        let class = moving.route.from;
-        let slots = (STEP_BYTES / slab.chunks.classes.bytes(class)).max(1);
-        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-        let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
-        let moment = self.local.now(now);
-        for item in engine::items_in(slab, class, moving.page, moving.slot..end, true) {
-            let key = self.key(item.key());
-            if item.is_past(moment) {
-                self.local.unlink(&item, key.hash);
-                continue;
-            }
-            match self.carry(&item, &key, now) {
-                Carried::Moved if item.shape().extras.chained => add(&moved.chained, 1),
-                Carried::Moved => add(&moved.items, 1),
-                Carried::Gone => add(&moved.busy, 1),
-                Carried::NoRoom => {
-                    add(&moved.no_room, 1);
-                    self.make_room(&item, slots, now);
-                    return false;
-                }
+/// Empties the next few slots of the page; `false` if it must wait before it goes on.
+fn empty_slots<I: Index>(
+    actor: &Actor<'_, I>,
+    moved: &Counts,
+    moving: &mut Moving,
+    now: u32,
+) -> bool {
+    let slab = &actor.local.engine.slab;
+    let class = moving.route.from;
+    let slots = (STEP_BYTES / slab.chunks.classes.bytes(class)).max(1);
+    let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+    let end = moving.slot.saturating_add(slots).min(slab.chunks.slots_used(moving.page));
+    let moment = actor.local.now(now);
+    for item in engine::items_in(slab, class, moving.page, moving.slot..end, true) {
+        let key = actor.local.key(item.key());
+        if item.is_past(moment) {
+            actor.local.unlink(&item, key.hash);
+            continue;
+        }
+        match carry(actor, &item, &key, now) {
+            Carried::Moved if item.shape().extras.chained => add(&moved.chained, 1),
+            Carried::Moved => add(&moved.items, 1),
+            Carried::Gone => add(&moved.busy, 1),
+            Carried::NoRoom => {
+                add(&moved.no_room, 1);
+                make_room(&actor.local, &item, slots, now);
+                return false;
             }
         }
-        moving.slot = end;
-        if end < slab.chunks.slots_used(moving.page) {
-            return true;
-        }
-        // What is still there is in its grace period, or in the making.
-        moving.slot = 0;
-        false
     }
+    moving.slot = end;
+    if end < slab.chunks.slots_used(moving.page) {
+        return true;
+    }
+    // What is still there is in its grace period, or in the making.
+    moving.slot = 0;
+    false
+}
 
-    /// Evicts of the item's classes, so that about `slots` chunks are free when their grace period is over.
-    fn make_room(&self, item: &ItemRef<'_>, slots: u32, now: u32) {
-        let slab = &self.local.engine.slab;
-        if !self.local.engine.evictions {
-            return;
-        }
-        let wanted = (slots as usize).max(item.shape().links);
-        for chunk in std::iter::once(item.location()).chain(item.links().next()) {
-            let class = slab.chunks.class_of(chunk);
-            while self.local.waiting(class) < wanted && self.local.evict(class, now) {}
-        }
+/// Evicts of the item's classes, so that about `slots` chunks are free when their grace period is over.
+fn make_room<I: Index>(local: &Local<'_, I>, item: &ItemRef<'_>, slots: u32, now: u32) {
+    let slab = &local.engine.slab;
+    if !local.engine.evictions {
+        return;
     }
+    let wanted = (slots as usize).max(item.shape().links);
+    for chunk in std::iter::once(item.location()).chain(item.links().next()) {
+        let class = slab.chunks.class_of(chunk);
+        while local.waiting(class) < wanted && local.evict(class, now) {}
+    }
+}
 
-    /// Copies the item into free chunks and puts the copy in its place.
-    fn carry(&self, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
-        let Some(chunks) = self.spare_chunks(item) else { return Carried::NoRoom };
-        let new = Unpublished::new(&self.local.engine.slab.chunks, key.bytes, item.shape(), chunks);
-        let Ok(new) = self.local.filled(new, item.value_parts(), now) else {
-            return Carried::NoRoom;
-        };
-        match self.local.relocate(item, key, new) {
-            Ok(copy) => {
-                self.expect_end(copy.exptime(), copy.location());
-                Carried::Moved
-            }
-            Err(new) => {
-                self.local.discard(new);
-                Carried::Gone
-            }
+/// Copies the item into free chunks and puts the copy in its place.
+fn carry<I: Index>(actor: &Actor<'_, I>, item: &ItemRef<'_>, key: &Key<'_>, now: u32) -> Carried {
+    let local = &actor.local;
+    let Some(chunks) = spare_chunks(&local.engine.slab, item) else { return Carried::NoRoom };
+    let new = Unpublished::new(&local.engine.slab.chunks, key.bytes, item.shape(), chunks);
+    let Ok(new) = local.filled(new, item.value_parts(), now) else {
+        return Carried::NoRoom;
+    };
+    match local.relocate(item, key, new) {
+        Ok(copy) => {
+            actor.expect_end(copy.exptime(), copy.location());
+            Carried::Moved
+        }
+        Err(new) => {
+            local.discard(new);
+            Carried::Gone
         }
     }
+}
 
-    /// Free chunks for a copy of the item.
-    fn spare_chunks(&self, item: &ItemRef<'_>) -> Option<(Owned, Vec<Owned>)> {
-        let slab = &self.local.engine.slab;
-        let head = slab.alloc_spare(slab.chunks.class_of(item.location()))?;
-        let largest = slab.chunks.classes.largest();
-        let mut links = Vec::with_capacity(item.shape().links);
-        while links.len() < item.shape().links {
-            match slab.alloc_spare(largest) {
-                Some(link) => links.push(link),
-                None => {
-                    slab.free_all(links.into_iter().chain([head]).map(Owned::into_location));
-                    return None;
-                }
+/// Free chunks for a copy of the item.
+fn spare_chunks(slab: &ItemSlab, item: &ItemRef<'_>) -> Option<(Owned, Vec<Owned>)> {
+    let head = slab.alloc_spare(slab.chunks.class_of(item.location()))?;
+    let largest = slab.chunks.classes.largest();
+    let mut links = Vec::with_capacity(item.shape().links);
+    while links.len() < item.shape().links {
+        match slab.alloc_spare(largest) {
+            Some(link) => links.push(link),
+            None => {
+                slab.free_all(links.into_iter().chain([head]).map(Owned::into_location));
+                return None;
             }
         }
-        Some((head, links))
     }
+    Some((head, links))
 }
 
 fn add(count: &AtomicU64, n: u64) {

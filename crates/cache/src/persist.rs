@@ -32,9 +32,9 @@
 //! docs/how-to/keep-items.md says among other programs; after a crash, when each key is looked for, 0.21 µs.
 //! The index has a fifth of its slots free then, until it fills up again: 1 byte an item.
 
-use crate::cache::Cache;
 use crate::config::{Config, ConfigError};
-use crate::memory::{HEAD_BYTES, Head, LAYOUT, Purpose};
+use crate::engine::Engine;
+use crate::memory::{Arena, HEAD_BYTES, Head, LAYOUT, Purpose};
 use crate::orders::{Eviction, ItemSlab};
 use guira_index::Index;
 use mark::{Draft, Mark};
@@ -45,6 +45,7 @@ use std::path::{Path, PathBuf};
 pub(crate) mod file;
 mod mark;
 mod rebuild;
+pub(crate) use rebuild::take_over;
 
 /// Where a cache's items are to be kept.
 #[derive(Clone, Debug)]
@@ -88,6 +89,8 @@ pub(crate) struct Start {
     stopped: u32,
     pub(crate) cas_floor: u64,
     pub(crate) index_slots: usize,
+    /// Where the memory file is, if there is one.
+    path: Option<PathBuf>,
     /// The room of the mark that a clean stop will write. Without it the stop looks for room itself.
     draft: Option<Draft>,
 }
@@ -100,6 +103,7 @@ impl Default for Start {
             stopped: crate::START_S,
             cas_floor: 1,
             index_slots: 0,
+            path: None,
             draft: None,
         }
     }
@@ -165,6 +169,7 @@ pub(crate) fn begin(slab: &ItemSlab, config: &Config) -> Result<Start, ConfigErr
                 cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
                 index_slots: (head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1).max(head.index_slots()),
                 found,
+                path: None,
                 draft: None,
             }
         }
@@ -173,6 +178,7 @@ pub(crate) fn begin(slab: &ItemSlab, config: &Config) -> Result<Start, ConfigErr
             Start { found, ..Start::default() }
         }
     };
+    start.path = Some(file.path.clone());
     start.draft = Draft::reserve(&file.path).ok();
     head.begin(purpose, head.starts().wrapping_add(1), start.cas_floor, boot);
     set_time(head, start.now, file.unix_s);
@@ -232,60 +238,50 @@ fn judge(
     }
 }
 
-impl<I: Index> Cache<I> {
-    /// What the start found in its memory file.
-    pub fn found(&self) -> &Found {
-        &self.start.found
-    }
+/// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
+/// system doesn't say.
+pub(crate) fn room_bytes(arena: &Arena) -> Option<u64> {
+    let room = file::room(arena.file()?).ok()?;
+    Some(room.saturating_sub(HEAD_BYTES as u64))
+}
 
-    /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
-    /// system doesn't say.
-    pub fn file_room_bytes(&self) -> Option<u64> {
-        let room = file::room(self.engine.slab.chunks.arena.file()?).ok()?;
-        Some(room.saturating_sub(HEAD_BYTES as u64))
+/// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index is.
+pub(crate) fn keep_time<I: Index>(engine: &Engine<I>, now: u32, unix_s: i64) {
+    if let Some(head) = Head::of(&engine.slab.chunks.arena) {
+        set_time(head, now, unix_s);
+        head.set_keys(engine.index.len());
+        head.set_index_slots(engine.index.capacity());
     }
+}
 
-    /// The second at which the cache's clock began in this process: later than [`START_S`](crate::START_S) if it goes
-    /// on from where a former process had it.
-    pub fn began_at_s(&self) -> u32 {
-        self.start.now
-    }
-
-    /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
-    /// is: a crash then loses little of them. For a background thread, a few times a second.
-    pub fn keep_time(&self, now: u32, unix_s: i64) {
-        if let Some(head) = Head::of(&self.engine.slab.chunks.arena) {
-            set_time(head, now, unix_s);
-            head.set_keys(self.engine.index.len());
-            head.set_index_slots(self.engine.index.capacity());
-        }
-    }
-
-    /// Marks the memory file, if there is one, as that of a clean stop. From here on nothing may change: end the
-    /// process, or drop the cache.
+impl Start {
+    /// Marks the memory file, if there is one, as that of a clean stop. No handle comes to be from here on.
     ///
     /// # Errors
-    /// A handle is alive, whose thread may still change something; or the mark can't be written. The next start then
-    /// treats the file as after a crash.
-    pub fn stop(&self, now: u32, unix_s: i64) -> io::Result<()> {
-        let (Some(head), Some(path)) =
-            (Head::of(&self.engine.slab.chunks.arena), &self.memory_path)
-        else {
+    /// A handle is alive, whose thread may still change something; or the mark can't be written.
+    pub(crate) fn stop<I: Index>(
+        &self,
+        engine: &Engine<I>,
+        now: u32,
+        unix_s: i64,
+    ) -> io::Result<()> {
+        let arena = &engine.slab.chunks.arena;
+        let (Some(head), Some(path)) = (Head::of(arena), &self.path) else {
             return Ok(());
         };
-        if !self.engine.withhold_slots() {
+        if !engine.withhold_slots() {
             return Err(io::Error::other("threads are still at work"));
         }
-        self.keep_time(now, unix_s);
-        if let Some(file) = self.engine.slab.chunks.arena.file() {
+        keep_time(engine, now, unix_s);
+        if let Some(file) = arena.file() {
             file.sync_data()?;
         }
         Mark {
             starts: head.starts(),
-            cas: self.engine.stripes.most() + 1,
+            cas: engine.stripes.most() + 1,
             head_sum: head.sum(head.pages_noted()),
         }
-        .write(path, self.start.draft.as_ref())
+        .write(path, self.draft.as_ref())
     }
 }
 
@@ -345,6 +341,7 @@ mod steps {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::Cache;
 
     #[test]
     fn the_mark_is_gone_and_the_head_there_for_good_before_the_first_item_is_served() {

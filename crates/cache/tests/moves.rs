@@ -42,16 +42,16 @@ fn read(handle: &Handle<'_>, n: usize) -> Option<Vec<u8>> {
 }
 
 /// Steps until the page that was asked for has moved, or the move was called off.
-fn finish(handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
+fn finish(cache: &Cache, handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
     sweeper.step(NOW);
     for _ in 0..10_000 {
         handle.quiesce();
         sweeper.step(NOW);
-        if !handle.cache().moves().is_running {
+        if !cache.moves().is_running {
             return;
         }
     }
-    panic!("the move doesn't end: {:?}", handle.cache().moves());
+    panic!("the move doesn't end: {:?}", cache.moves());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn an_item_that_moves_keeps_its_value_its_unique_and_its_expiry() {
     let unique = |n| handle.cas_unique(&handle.key(name(n).as_bytes()));
     let uniques: Vec<u64> = (0..count).map(unique).collect();
     cache.reassign(Some(class), Some(to)).unwrap();
-    finish(&mut handle, &mut sweeper);
+    finish(&cache, &mut handle, &mut sweeper);
     let moves = cache.moves();
     assert_eq!((moves.pages, moves.evicted, moves.no_room), (1, 0, 0), "{moves:?}");
     assert!(moves.items > 0, "{moves:?}");
@@ -104,7 +104,7 @@ fn a_full_class_loses_a_pages_worth_of_items_to_a_move_and_not_more() {
         let before = (0..4000).filter(|&n| read(&handle, n).is_some()).count();
         let stats = cache.class_stats(class);
         cache.reassign(Some(class), None).unwrap();
-        finish(&mut handle, &mut sweeper);
+        finish(&cache, &mut handle, &mut sweeper);
         let kept = (0..4000).filter(|&n| {
             let found = read(&handle, n);
             assert!(found.as_ref().is_none_or(|v| *v == value(n, VALUE_BYTES)), "{n}");
@@ -133,7 +133,7 @@ fn a_moved_item_keeps_its_place_in_the_lru_order() {
     }
     handle.quiesce();
     cache.reassign(Some(class), None).unwrap();
-    finish(&mut handle, &mut sweeper);
+    finish(&cache, &mut handle, &mut sweeper);
     assert_eq!(cache.totals().all(ClassCounter::Evicted), 0);
     drop(sweeper); // A handle that ends no turns holds up everybody's memory.
     for n in 10_000..20_000 {
@@ -161,7 +161,7 @@ fn a_chained_item_moves_as_a_whole() {
     }
     handle.quiesce();
     cache.reassign(Some(cache.classes() - 1), None).unwrap();
-    finish(&mut handle, &mut sweeper);
+    finish(&cache, &mut handle, &mut sweeper);
     assert!(cache.moves().chained > 0 && cache.moves().pages == 1, "{:?}", cache.moves());
     for n in (1..40).step_by(2) {
         assert_eq!(read(&handle, n), Some(value(n, len)), "{n}");
@@ -184,7 +184,7 @@ fn what_cannot_be_moved_is_refused() {
     assert_eq!(cache.reassign(Some(class), None), Ok(()));
     assert_eq!(cache.reassign(Some(class), None), Ok(()));
     assert_eq!(cache.reassign(Some(class), None), Err(Unmoved::Busy));
-    finish(&mut handle, &mut sweeper);
+    finish(&cache, &mut handle, &mut sweeper);
     assert_eq!(cache.reassign(Some(class), None), Ok(()));
 }
 
@@ -202,7 +202,7 @@ fn a_move_that_an_item_in_the_making_holds_up_is_called_off() {
     let class = (0..cache.classes()).find(|&c| cache.class_stats(c).pages > 0).unwrap();
     let before = cache.class_stats(class);
     cache.reassign(Some(class), Some(class + 1)).unwrap();
-    finish(&mut handle, &mut sweeper);
+    finish(&cache, &mut handle, &mut sweeper);
     assert_eq!((cache.moves().pages, cache.class_stats(class).pages), (0, before.pages));
     news.into_iter().for_each(|new| handle.discard(new));
     assert_eq!(cache.class_stats(class).chunks_used, 0);

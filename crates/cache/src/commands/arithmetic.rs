@@ -1,8 +1,8 @@
 //! `incr` and `decr`: numbers kept as text, as memcached keeps them.
 
+use super::commit::Actor;
 use super::store::{Mode, Store, Stored};
 use crate::engine::{Decision, NoRoom, Swap, Swapped};
-use crate::handle::Handle;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;
 
@@ -52,13 +52,8 @@ pub enum Counted {
     Exists,
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// Adds to or takes from a number. The stored text keeps at least its old length, padded with
-    /// spaces on the right, as memcached's does.
-    ///
-    /// # Errors
-    /// [`NoRoom`]: the new text needs a chunk of its own.
-    pub fn arithmetic(
+impl<I: Index> Actor<'_, I> {
+    pub(crate) fn arithmetic(
         &self,
         key: &Key<'_>,
         what: &Arithmetic,

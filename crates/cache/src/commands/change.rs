@@ -1,9 +1,9 @@
 //! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
 
+use super::commit::Actor;
 use super::get::Miss;
 use super::store::Deleted;
 use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
-use crate::handle::Handle;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;
 
@@ -33,15 +33,12 @@ pub struct Invalidate {
     pub explicit_cas: Option<u64>,
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// Gives an item a new expiry (0: never), and marks it as used; one that is
-    /// [withheld](ItemRef::is_withheld) is a miss.
-    pub fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+impl<I: Index> Actor<'_, I> {
+    pub(crate) fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.touch_found(key, exptime, now, |item| !item.is_withheld())
     }
 
-    /// As [`Handle::touch`], for who knows of leases: also an item that is stale, or has no value yet.
-    pub fn touch_withheld(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
+    pub(crate) fn touch_withheld(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.touch_found(key, exptime, now, |_| true)
     }
 
@@ -87,26 +84,22 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
-    /// Marks an item stale, empties it, or both.
-    ///
-    /// # Errors
-    /// [`NoRoom`]: an item that has no field for the mark is copied.
-    pub fn invalidate(
+    pub(crate) fn invalidate(
         &self,
         key: &Key<'_>,
         what: &Invalidate,
         now: u32,
     ) -> Result<Deleted, NoRoom> {
         if what.compare.is_none() {
-            self.void_lease(key);
+            self.features.before_change(key);
         }
         loop {
             let Ok(item) = self.peek(key, now) else {
-                self.void_lease(key);
+                self.features.before_change(key);
                 return Ok(Deleted::NotFound);
             };
             if what.stale && !what.empty && what.explicit_cas.is_none() && item.can_be_claimed() {
-                return Ok(self.void_lease_if(
+                return Ok(self.features.around_change(
                     key,
                     |marked| *marked != Deleted::Exists,
                     || self.mark_stale(key, what, now),

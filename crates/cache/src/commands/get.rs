@@ -3,10 +3,10 @@
 //! The path of a get is inlined whole: an [`ItemRef`] is ten words, and passing it through three
 //! calls in memory cost a tenth of a pipelined get.
 
-use crate::handle::Handle;
+use super::commit::Actor;
+use crate::features::Sampled;
 use crate::items::{ItemRef, Key};
 use crate::orders::{self, Eviction};
-use crate::tune::Sampled;
 use guira_index::Index;
 
 /// Why a look-up found nothing. An expected outcome, told apart for the statistics.
@@ -20,17 +20,14 @@ pub enum Miss {
     Flushed,
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// The item of a key, marked as used; one that is [withheld](ItemRef::is_withheld) is a miss.
-    /// Cost: two index lines, one or two item lines, no lock.
+impl<I: Index> Actor<'_, I> {
     #[inline(always)]
-    pub fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+    pub(crate) fn get(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         self.get_if(key, now, |item| !item.is_withheld())
     }
 
-    /// As [`Handle::get`], for who knows of leases: also an item that is stale, or has no value yet.
     #[inline(always)]
-    pub fn get_withheld(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+    pub(crate) fn get_withheld(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         self.get_if(key, now, |_| true)
     }
 
@@ -58,9 +55,8 @@ impl<I: Index> Handle<'_, I> {
         Err(miss)
     }
 
-    /// The item of a key, left as it is.
     #[inline(always)]
-    pub fn peek(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
+    pub(crate) fn peek(&self, key: &Key<'_>, now: u32) -> Result<ItemRef<'_>, Miss> {
         let item = self.lookup(key).ok_or(Miss::Absent)?;
         self.death(&item, now).map_or(Ok(item), Err)
     }
@@ -74,25 +70,18 @@ impl<I: Index> Handle<'_, I> {
         item.is_expired(now).then_some(Miss::Expired)
     }
 
-    /// The key's cas unique. Load it *before* the item: see `cas.rs`.
-    ///
-    /// ```text
-    /// let unique = handle.cas_unique(&key);  let item = handle.get(&key, now);  … handle.cas_of(&item, unique)
-    /// ```
     #[inline]
-    pub fn cas_unique(&self, key: &Key<'_>) -> u64 {
+    pub(crate) fn cas_unique(&self, key: &Key<'_>) -> u64 {
         self.local.engine.stripes.get(key.hash)
     }
 
-    /// The item's cas unique, given the key's as loaded before the item was looked up.
     #[inline]
-    pub fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
+    pub(crate) fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
         item.explicit_cas().unwrap_or(unique)
     }
 
-    /// Marks an item as used, as [`Handle::get`] does.
     #[inline(always)]
-    pub fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
+    pub(crate) fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
         let eviction = self.local.engine.eviction;
         item.mark(item.header().hit(eviction.hits_max()).fetched().accessed(now));
         if eviction == Eviction::Lru {
@@ -100,17 +89,15 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
-    /// A keyed hash of an item's value, by which a later turn knows it again.
-    pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
+    pub(crate) fn digest(&self, item: &ItemRef<'_>) -> u64 {
         self.note_moved(item.value_bytes());
         item.value_parts().fold(item.value_bytes() as u64, |digest, part| {
             (digest ^ self.local.engine.hash(part).0).wrapping_mul(DIGEST_FACTOR)
         })
     }
 
-    /// Whatever the index has for the key, dead or alive.
     #[inline(always)]
-    pub fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
+    pub(crate) fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
         let chunks = &self.local.engine.slab.chunks;
         let at =
             self.local.engine.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes))?;

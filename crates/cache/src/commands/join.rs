@@ -1,12 +1,12 @@
 //! Append and prepend: the old value and the new become a third item.
 
+use super::commit::Actor;
 use super::store::{Mode, Store, Stored};
 use crate::engine::{Decision, NoRoom, Swap, Swapped};
-use crate::handle::Handle;
 use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
-impl<I: Index> Handle<'_, I> {
+impl<I: Index> Actor<'_, I> {
     /// Append and prepend: a third item, of the old value and the new.
     pub(super) fn join(
         &self,
@@ -46,7 +46,7 @@ impl<I: Index> Handle<'_, I> {
         let add = Store { mode: Mode::Add, exptime, vivify: None, ..*how };
         let copy = self.begin(key, new.value_bytes(), &add, now)?;
         let copy = self.local.filled(copy, new.parts(&self.local.engine.slab.chunks), now)?;
-        let published = self.void_lease_if(
+        let published = self.features.around_change(
             key,
             |stored| matches!(stored, Ok(Stored::Stored { .. })),
             || self.publish_as(key, copy, &add, now),
@@ -67,7 +67,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Option<Stored>, NoRoom> {
         let value_bytes = old.value_bytes() + new.value_bytes();
-        if value_bytes > self.cache.item_bytes_max {
+        if value_bytes > self.value_bytes_max {
             return Err(NoRoom::TooLarge);
         }
         let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };

@@ -20,12 +20,12 @@
 //! Bad at: a key whose token is voided before it was used has no new one until the interval is over. Its readers
 //! wait, then go to the database; that is the paper's choice against deletes that come faster than values.
 
+use super::commit::Actor;
 use super::get::Miss;
 use super::store::{Mode, Store, Stored};
 use crate::counters::Counter;
 use crate::engine::NoRoom;
 use crate::features::{StaleValue, Value};
-use crate::handle::Handle;
 use crate::items::{ItemRef, Key, Unpublished};
 use guira_index::Index;
 use std::sync::Arc;
@@ -78,9 +78,8 @@ pub enum Vivified {
     Overtaken,
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// The value of a key, or the right to fetch it. Cost: a get; a miss locks the key's records on top.
-    pub fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
+impl<I: Index> Actor<'_, I> {
+    pub(crate) fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
         let found = self.get_withheld(key, now);
         let (is_fetching, stale, miss) = match found {
             Ok(item) if !item.is_withheld() => return Leased::Hit(item),
@@ -91,7 +90,7 @@ impl<I: Index> Handle<'_, I> {
             }
             Err(miss) => (false, None, miss),
         };
-        let answer = self.cache.leases.ask(key.hash.0, key.bytes, is_fetching, now);
+        let answer = self.features.leases.ask(key.hash.0, key.bytes, is_fetching, now);
         let stale = stale.or(answer.stale.map(Stale::Kept));
         self.local.counts.add(Counter::LeaseStaleHits, stale.is_some().into());
         match answer.token {
@@ -106,12 +105,7 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
-    /// Stores a filled item if `token` is its key's; else keeps its value as stale, if the key had a lease lately. A
-    /// key that has a value keeps it, and the caller is told `Stored`: a value that came later is as good.
-    ///
-    /// # Errors
-    /// [`NoRoom`] and the item: try again next turn, or discard it. The token stays good.
-    pub fn lease_set(
+    pub(crate) fn lease_set(
         &self,
         key: &Key<'_>,
         new: Unpublished,
@@ -119,7 +113,7 @@ impl<I: Index> Handle<'_, I> {
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         debug_assert_eq!(how.mode, Mode::Set, "a lease-set has no condition but its token");
-        let leases = &self.cache.leases;
+        let leases = &self.features.leases;
         let mut set = leases.lock(key.hash.0);
         if let Some(record) = set.as_mut().and_then(|set| set.find(key.hash.0))
             && record.has(token)
@@ -152,11 +146,7 @@ impl<I: Index> Handle<'_, I> {
         Ok(if is_kept { Stored::StaleStored } else { Stored::NotStored })
     }
 
-    /// [`Handle::lease_set`] of a value that is at hand in one piece.
-    ///
-    /// # Errors
-    /// [`NoRoom`]; nothing is stored then, and the token stays good.
-    pub fn lease_store(
+    pub(crate) fn lease_store(
         &self,
         key: &Key<'_>,
         value: &[u8],
@@ -168,13 +158,8 @@ impl<I: Index> Handle<'_, I> {
         self.lease_set(key, new, (how, token), now).map_err(|refused| self.local.discarded(refused))
     }
 
-    /// Makes an item that says that its value is being fetched; with a stale value, if there is one of a deleted item.
-    /// Nobody sees it but who knows of leases.
-    ///
-    /// # Errors
-    /// [`NoRoom`].
-    pub fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
-        let leases = &self.cache.leases;
+    pub(crate) fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
+        let leases = &self.features.leases;
         let stale = leases.stale(key.hash.0, key.bytes, now);
         let value = stale.as_ref().map_or(&[][..], |stale| stale.value());
         let how = Store {
@@ -199,60 +184,5 @@ impl<I: Index> Handle<'_, I> {
             Stored::Stored { cas, .. } => Vivified::Taken(cas),
             _ => Vivified::Overtaken,
         })
-    }
-
-    /// Voids the key's lease token: call it before the key changes.
-    #[inline]
-    pub(crate) fn void_lease(&self, key: &Key<'_>) {
-        if self.cache.leases.in_use() {
-            self.cache.leases.void(key.hash.0);
-        }
-    }
-
-    /// Makes a change that may be refused, and voids the key's lease token if `is_made`. The key's records are locked all
-    /// the while: no store under the token comes between the change and that.
-    #[inline]
-    pub(crate) fn void_lease_if<T>(
-        &self,
-        key: &Key<'_>,
-        is_made: impl FnOnce(&T) -> bool,
-        change: impl FnOnce() -> T,
-    ) -> T {
-        let mut set = self.cache.leases.lock(key.hash.0);
-        let done = change();
-        if let Some(set) = &mut set
-            && is_made(&done)
-            && let Some(record) = set.find(key.hash.0)
-        {
-            record.spend();
-        }
-        done
-    }
-
-    /// Forgets the stale value of a key that has a value again.
-    #[inline]
-    pub(crate) fn forget_stale(&self, key: &Key<'_>) {
-        if self.cache.leases.in_use() {
-            self.cache.leases.forget_key(key.hash.0);
-        }
-    }
-
-    /// Keeps the value of an item that was just deleted as stale, where leases are in use.
-    #[inline]
-    pub(crate) fn keep_stale(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) {
-        if self.cache.leases.in_use() && !item.is_withheld() {
-            self.keep_stale_value(key, item, now);
-        }
-    }
-
-    #[cold]
-    fn keep_stale_value(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) {
-        let leases = &self.cache.leases;
-        let Some(mut set) = leases.lock(key.hash.0) else { return };
-        let (client_flags, bytes) = (item.client_flags(), item.value_bytes());
-        let value = Value { client_flags, bytes, parts: item.value_parts() };
-        if !leases.keep(&mut set, (key.hash.0, key.bytes), value, now) {
-            self.local.counts.add(Counter::LeaseStaleDropped, 1);
-        }
     }
 }

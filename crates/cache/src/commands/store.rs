@@ -4,11 +4,11 @@
 //! (engine/swap.rs). Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
 //! was replaced before the swap.
 
+use super::commit::Actor;
 use crate::counters::Counter;
 use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
-use crate::handle::Handle;
+use crate::features::Sampled;
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key, Unpublished};
-use crate::tune::Sampled;
 use guira_index::Index;
 
 #[cfg(test)]
@@ -102,12 +102,8 @@ pub enum Deleted {
     Exists,
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// Stores a value that is at hand in one piece.
-    ///
-    /// # Errors
-    /// [`NoRoom`]; nothing is stored then, and the present item is still there.
-    pub fn store(
+impl<I: Index> Actor<'_, I> {
+    pub(crate) fn store(
         &self,
         key: &Key<'_>,
         value: &[u8],
@@ -121,12 +117,8 @@ impl<I: Index> Handle<'_, I> {
         self.publish(key, new, how, now).map_err(|refused| self.local.discarded(refused))
     }
 
-    /// An item to be filled as its bytes arrive, then published.
-    ///
-    /// # Errors
-    /// [`NoRoom`].
     #[inline]
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         key: &Key<'_>,
         value_bytes: usize,
@@ -144,12 +136,8 @@ impl<I: Index> Handle<'_, I> {
         self.local.begin(key, value_bytes, fields, now)
     }
 
-    /// Publishes a filled item under the conditions of `how`, the same that it was begun with.
-    ///
-    /// # Errors
-    /// [`NoRoom`] and the item: publish it again next turn, or discard it.
     #[inline]
-    pub fn publish(
+    pub(crate) fn publish(
         &self,
         key: &Key<'_>,
         new: Unpublished,
@@ -160,17 +148,17 @@ impl<I: Index> Handle<'_, I> {
         let stored = match (how.mode, how.compare) {
             (Mode::Append | Mode::Prepend, _) => self.join(key, new, how, now)?,
             (Mode::Set, None) => {
-                self.void_lease(key);
+                self.features.before_change(key);
                 self.publish_as(key, new, how, now)?
             }
-            _ => self.void_lease_if(
+            _ => self.features.around_change(
                 key,
                 |stored| matches!(stored, Ok(Stored::Stored { .. })),
                 || self.publish_as(key, new, how, now),
             )?,
         };
         if matches!(stored, Stored::Stored { .. }) {
-            self.forget_stale(key);
+            self.features.has_value(key);
         }
         Ok(stored)
     }
@@ -233,78 +221,41 @@ impl<I: Index> Handle<'_, I> {
         }
     }
 
-    /// [`Local::swap`], and what the features learn of it.
-    #[inline]
-    pub(crate) fn swap<R>(
-        &self,
-        key: &Key<'_>,
-        new: Unpublished,
-        swap: &Swap,
-        now: u32,
-        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
-    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
-        let swapped = self.local.swap(key, new, swap, now, decide)?;
-        if let Swapped::Put { at, exptime, .. } = swapped {
-            self.expect_end(exptime, at);
-            self.sample(key.hash, now, || Sampled::Stored { expires: exptime });
-        }
-        Ok(swapped)
-    }
-
-    /// [`swap`](Self::swap), which voids the key's lease token unless it is refused.
-    pub(crate) fn swap_voiding<R>(
-        &self,
-        key: &Key<'_>,
-        new: Unpublished,
-        swap: &Swap,
-        now: u32,
-        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
-    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
-        let is_made = |swapped: &Result<_, _>| matches!(swapped, Ok(Swapped::Put { .. }));
-        self.void_lease_if(key, is_made, || self.swap(key, new, swap, now, decide))
-    }
-
-    /// Deletes an item, and lets nobody add one for `hold_off_s` seconds, be it there or not.
-    ///
-    /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
-    pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
+    pub(crate) fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
         self.local.counts.add(Counter::HoldoffDeletes, 1);
         let end = now.saturating_add(hold_off_s);
-        self.cache.holdoff.lay(key.hash, end, now);
+        self.features.holdoff.lay(key.hash, end, now);
         let deleted = self.delete(key, None, now);
-        if self.cache.holdoff.holds(key.hash, now) {
+        if self.features.holdoff.holds(key.hash, now) {
             return deleted;
         }
         // A set that came in between has lifted it, and its item is gone with the delete: the delete was the later.
-        self.cache.holdoff.lay(key.hash, end, now);
+        self.features.holdoff.lay(key.hash, end, now);
         match self.delete(key, None, now) {
             Deleted::NotFound => deleted,
             again => again,
         }
     }
 
-    /// Holds a key off no longer: for whoever is about to store a value that is no copy of an older one.
-    /// Cost: a load, and a line where any delete held off.
     #[inline]
-    pub fn end_hold_off(&self, key: &Key<'_>) {
-        self.cache.holdoff.lift(key.hash);
+    pub(crate) fn end_hold_off(&self, key: &Key<'_>) {
+        self.features.holdoff.lift(key.hash);
     }
 
     fn is_held_off(&self, key: &Key<'_>, now: u32) -> bool {
-        let holds = self.cache.holdoff.holds(key.hash, now);
+        let holds = self.features.holdoff.holds(key.hash, now);
         self.local.counts.add(Counter::HoldoffRefusals, holds.into());
         holds
     }
 
-    /// Deletes an item, if its unique matches `compare`.
-    pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
+    pub(crate) fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
         let taken = match compare {
             None => {
                 // Also where there is nothing: who deletes knows that older values are wrong.
-                self.void_lease(key);
+                self.features.before_change(key);
                 self.take_out(key, None, now)
             }
-            _ => self.void_lease_if(
+            _ => self.features.around_change(
                 key,
                 |taken| !matches!(taken, Err(Deleted::Exists)),
                 || self.take_out(key, compare, now),
@@ -318,7 +269,7 @@ impl<I: Index> Handle<'_, I> {
         if !live {
             return Deleted::NotFound;
         }
-        self.keep_stale(key, &item, now);
+        self.deleted(key, &item, now);
         Deleted::Deleted { class: item.class() }
     }
 

@@ -32,12 +32,7 @@ pub(crate) fn items_in(
 }
 
 /// The items whose first chunk is one of some slots of a page, if the page is the class's.
-pub(crate) fn heads_in(
-    slab: &ItemSlab,
-    class: Class,
-    page: u32,
-    slots: Range<u32>,
-) -> Vec<ItemRef<'_>> {
+fn heads_in(slab: &ItemSlab, class: Class, page: u32, slots: Range<u32>) -> Vec<ItemRef<'_>> {
     let chunks = &slab.chunks;
     in_page(slab, class, page, slots, |chunk| {
         let header = Header(chunks.arena.word(chunks.word_of(chunk)).load(Acquire));
@@ -45,6 +40,55 @@ pub(crate) fn heads_in(
         item.filter(|item| item.header().is_published())
     })
 }
+
+/// Where a walk over the items of some classes is.
+#[derive(Default)]
+pub(crate) struct WalkPosition {
+    /// The classes to come, the next one last.
+    classes: Vec<Class>,
+    class: Class,
+    /// Pages of `class` to come, the one at hand last.
+    pages: Vec<u32>,
+    slot: u32,
+}
+
+impl WalkPosition {
+    /// Before the first item of these classes.
+    pub(crate) fn new(mut classes: Vec<Class>) -> WalkPosition {
+        classes.reverse();
+        WalkPosition { classes, ..WalkPosition::default() }
+    }
+
+    /// The class that the last step was in.
+    pub(crate) fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Goes on with the next class.
+    pub(crate) fn leave_class(&mut self) {
+        self.pages.clear();
+    }
+
+    /// The items of the next few chunks, perhaps none; `None` at the end of the walk.
+    pub(crate) fn next<'s>(&mut self, slab: &'s ItemSlab) -> Option<Vec<ItemRef<'s>>> {
+        while self.pages.is_empty() {
+            self.class = self.classes.pop()?;
+            self.pages = slab.pages_of(self.class);
+            self.slot = 0;
+        }
+        let page = *self.pages.last()?;
+        let (start, end) = (self.slot, self.slot + WALK_STEP);
+        self.slot = end;
+        if end >= slab.chunks.slots_used(page) {
+            self.pages.pop();
+            self.slot = 0;
+        }
+        Some(heads_in(slab, self.class, page, start..end))
+    }
+}
+
+/// Chunks looked at in one step of a walk: some ten microseconds under the class's lock.
+pub(crate) const WALK_STEP: u32 = 256;
 
 /// What `find` makes of the chunks in some slots of a page that were handed out, if the page is the class's.
 fn in_page<'s>(

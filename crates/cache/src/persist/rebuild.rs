@@ -12,10 +12,11 @@
 //! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
 //! items have one key, and each goes where there is room.
 
-use super::{Found, Kept};
-use crate::cache::Cache;
+use super::{Found, Kept, Start};
+use crate::commands::Actor;
 use crate::counters::ClassCounter;
-use crate::handle::Handle;
+use crate::engine::Engine;
+use crate::features::Features;
 use crate::items::{Header, IDLE_MAX_S, ItemRef, LINK_WORDS, Shape};
 use crate::memory::{Chunks, Class, Head};
 use guira_index::{Entry, Hash, Index, Location};
@@ -23,74 +24,72 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-impl<I: Index> Cache<I> {
-    /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
-    pub(crate) fn take_over(&mut self) {
-        let Some(head) = Head::of(&self.engine.slab.chunks.arena) else { return };
-        if matches!(self.start.found, Found::New | Found::Nothing(_)) {
-            return;
-        }
-        self.engine.resume_generation(head.generation());
-        self.flush.resume(head.flush_due());
-        let held = self.engine.slab.take_pages_over(head);
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let threads = threads.min(self.engine.counters.handles_max());
-        let kept = share_out(&held, threads, |pages| {
-            let mut handle = self.handle();
-            let (mut kept, mut gaps) = (Kept::default(), Vec::new());
-            while let Some(page) = pages() {
-                if !handle.take_items_over(page, &mut kept) {
-                    gaps.push(page);
-                }
-                handle.local.settle_anew();
-                handle.quiesce();
+/// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
+pub(crate) fn take_over<I: Index>(engine: &Engine<I>, features: &Features, start: &mut Start) {
+    let Some(head) = Head::of(&engine.slab.chunks.arena) else { return };
+    if matches!(start.found, Found::New | Found::Nothing(_)) {
+        return;
+    }
+    engine.resume_generation(head.generation());
+    features.flush.plan(head.flush_due());
+    let held = engine.slab.take_pages_over(head);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(engine.counters.handles_max());
+    let kept = share_out(&held, threads, |pages| {
+        let mut actor = Actor::new(engine, features, 0);
+        let (mut kept, mut gaps) = (Kept::default(), Vec::new());
+        while let Some(page) = pages() {
+            if !take_items_over(&actor, start, page, &mut kept) {
+                gaps.push(page);
             }
-            (kept, gaps)
-        });
-        let (kept, gaps): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
-        share_out(&gaps.concat(), threads, |pages| {
-            while let Some(page) = pages() {
-                self.engine
-                    .slab
-                    .list_free_chunks(page, |chunk| is_in_use(&self.engine.slab.chunks, chunk));
-            }
-        });
-        self.engine.slab.count_chunks(&held);
-        let items = self.engine.index.len();
-        let kept = kept.into_iter().fold(Kept { items, ..Kept::default() }, |all, some| Kept {
-            dead: all.dead + some.dead,
-            dropped: all.dropped + some.dropped,
-            ..all
-        });
-        if let Found::Stopped(what) | Found::Crashed(what) = &mut self.start.found {
-            *what = kept;
+            actor.local.settle_anew();
+            actor.quiesce();
         }
+        (kept, gaps)
+    });
+    let (kept, gaps): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+    share_out(&gaps.concat(), threads, |pages| {
+        while let Some(page) = pages() {
+            engine.slab.list_free_chunks(page, |chunk| is_in_use(&engine.slab.chunks, chunk));
+        }
+    });
+    engine.slab.count_chunks(&held);
+    let items = engine.index.len();
+    let kept = kept.into_iter().fold(Kept { items, ..Kept::default() }, |all, some| Kept {
+        dead: all.dead + some.dead,
+        dropped: all.dropped + some.dropped,
+        ..all
+    });
+    if let Found::Stopped(what) | Found::Crashed(what) = &mut start.found {
+        *what = kept;
     }
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
-    fn take_items_over(&self, page: u32, kept: &mut Kept) -> bool {
-        let slab = &self.cache.engine.slab;
-        slab.chunks.fetch(page);
-        let is_clean = matches!(self.cache.start.found, Found::Stopped(_));
-        let mut taking =
-            Taking { handle: self, is_clean, items: 0, bytes: 0, on_probation: 0, kept };
-        let mut batch = Vec::with_capacity(BATCH);
-        let slots = slab.chunks.slots_used(page);
-        for slot in 0..slots {
-            if let Some(entering) = taking.look_at(slab.chunks.location(page, slot)) {
-                batch.push(entering);
-            }
-            if batch.len() == BATCH {
-                taking.enter(&mut batch);
-            }
+/// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
+fn take_items_over<I: Index>(
+    actor: &Actor<'_, I>,
+    start: &Start,
+    page: u32,
+    kept: &mut Kept,
+) -> bool {
+    let chunks = &actor.local.engine.slab.chunks;
+    chunks.fetch(page);
+    let is_clean = matches!(start.found, Found::Stopped(_));
+    let mut taking = Taking { actor, start, is_clean, items: 0, bytes: 0, on_probation: 0, kept };
+    let mut batch = Vec::with_capacity(BATCH);
+    let slots = chunks.slots_used(page);
+    for slot in 0..slots {
+        if let Some(entering) = taking.look_at(chunks.location(page, slot)) {
+            batch.push(entering);
         }
-        taking.enter(&mut batch);
-        taking.count(slab.chunks.class_of(slab.chunks.location(page, 0)));
-        // Another thread may forget an item of this page yet, for its twin, after a crash.
-        is_clean && taking.items == u64::from(slots)
+        if batch.len() == BATCH {
+            taking.enter(&mut batch);
+        }
     }
+    taking.enter(&mut batch);
+    taking.count(chunks.class_of_page(page));
+    // Another thread may forget an item of this page yet, for its twin, after a crash.
+    is_clean && taking.items == u64::from(slots)
 }
 
 /// An item on its way into the index.
@@ -105,7 +104,8 @@ struct Entering {
 
 /// Items of one page being taken over, and what the class's gauges gain by them.
 struct Taking<'t, 'c, I: Index> {
-    handle: &'t Handle<'c, I>,
+    actor: &'t Actor<'c, I>,
+    start: &'t Start,
     is_clean: bool,
     items: u64,
     bytes: u64,
@@ -117,15 +117,15 @@ impl<I: Index> Taking<'_, '_, I> {
     /// What is at `at`, if it is an item to be kept; its index lines are on their way.
     #[inline]
     fn look_at(&mut self, at: Location) -> Option<Entering> {
-        let cache = self.handle.cache;
-        let (slab, start) = (&cache.engine.slab, &cache.start);
-        let word = slab.chunks.arena.word(slab.chunks.word_of(at));
+        let (engine, start) = (self.actor.local.engine, self.start);
+        let chunks = &engine.slab.chunks;
+        let word = chunks.arena.word(chunks.word_of(at));
         let header = Header(word.load(Relaxed));
         if !header.is_published() {
             return None;
         }
-        let moment = cache.engine.now(start.now);
-        let item = whole_item(&slab.chunks, at, header);
+        let moment = engine.now(start.now);
+        let item = whole_item(chunks, at, header);
         let Some(item) = item.filter(|item| !item.is_past(moment)) else {
             word.store(0, Relaxed);
             *if item.is_some() { &mut self.kept.dead } else { &mut self.kept.dropped } += 1;
@@ -136,21 +136,22 @@ impl<I: Index> Taking<'_, '_, I> {
         if idle_s >= IDLE_MAX_S {
             item.mark(header.idle_for_long());
         }
-        let hash = self.handle.key(item.key()).hash;
+        let hash = engine.hash(item.key());
         if self.is_clean {
-            cache.engine.index.prefetch_absent(hash);
+            engine.index.prefetch_absent(hash);
         } else {
-            cache.engine.index.prefetch(hash);
+            engine.index.prefetch(hash);
         }
-        let arrives = cache.engine.eviction.orders(header) || cache.transient.takes(item.exptime());
+        let arrives =
+            engine.eviction.orders(header) || self.actor.features.transient.takes(item.exptime());
         Some(Entering { at, hash, header, bytes: item.charged_bytes() as u64, arrives })
     }
 
     fn enter(&mut self, batch: &mut Vec<Entering>) {
-        let cache = self.handle.cache;
+        let engine = self.actor.local.engine;
         for item in batch.drain(..) {
             let is_in = if self.is_clean {
-                cache.engine.index.enter_absent(item.hash, item.at, &cache.engine.items()).is_ok()
+                engine.index.enter_absent(item.hash, item.at, &engine.items()).is_ok()
             } else {
                 self.enter_alone(&item)
             };
@@ -159,9 +160,9 @@ impl<I: Index> Taking<'_, '_, I> {
                 self.bytes += item.bytes;
                 self.on_probation += u64::from(item.header.is_on_probation());
                 if item.arrives {
-                    let item = ItemRef::new(&cache.engine.slab.chunks, item.at);
-                    self.handle.local.arrive(item.location(), item.links().next(), item.header());
-                    self.handle.expect_end(item.exptime(), item.location());
+                    let item = ItemRef::new(&engine.slab.chunks, item.at);
+                    self.actor.local.arrive(item.location(), item.links().next(), item.header());
+                    self.actor.expect_end(item.exptime(), item.location());
                 }
             } else {
                 self.forget(item.at);
@@ -172,25 +173,25 @@ impl<I: Index> Taking<'_, '_, I> {
     /// Enters an item into the index unless its key is there: which of the two is the latter can't be told, and neither
     /// is kept.
     fn enter_alone(&mut self, item: &Entering) -> bool {
-        let Handle { cache, .. } = self.handle;
-        let key = ItemRef::new(&cache.engine.slab.chunks, item.at).key();
-        let is_key = |other| ItemRef::is_key(&cache.engine.slab.chunks, other, key);
-        let Ok(mut entry) = cache.engine.place(item.hash, is_key) else {
+        let engine = self.actor.local.engine;
+        let key = ItemRef::new(&engine.slab.chunks, item.at).key();
+        let is_key = |other| ItemRef::is_key(&engine.slab.chunks, other, key);
+        let Ok(mut entry) = engine.place(item.hash, is_key) else {
             return false;
         };
         let Some(twin) = entry.remove() else {
             entry.put(item.at);
             return true;
         };
-        let twin = ItemRef::new(&cache.engine.slab.chunks, twin);
-        let class = cache.engine.slab.chunks.class_of(twin.location());
-        self.handle.local.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
+        let twin = ItemRef::new(&engine.slab.chunks, twin);
+        let class = engine.slab.chunks.class_of(twin.location());
+        self.actor.local.account(class, twin.charged_bytes(), twin.header(), u64::MAX); // minus one
         self.forget(twin.location());
         false
     }
 
     fn forget(&mut self, at: Location) {
-        let slab = &self.handle.local.engine.slab;
+        let slab = &self.actor.local.engine.slab;
         slab.chunks.arena.word(slab.chunks.word_of(at)).store(0, Relaxed);
         self.kept.dropped += 1;
     }
@@ -203,7 +204,7 @@ impl<I: Index> Taking<'_, '_, I> {
             (ClassCounter::OnProbation, self.on_probation),
         ];
         for (counter, n) in gains {
-            self.handle.local.counts.add_class(counter, class, n);
+            self.actor.local.counts.add_class(counter, class, n);
         }
     }
 }

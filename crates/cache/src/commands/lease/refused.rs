@@ -39,7 +39,7 @@ const REFUSED: &[Command] = &[
         assert_eq!(counted, Ok(crate::Counted::NotFound));
     }),
     ("add of a key that is held off", |handle, key| {
-        handle.cache().holdoff.lay(key.hash, 200, 100);
+        handle.actor.features.holdoff.lay(key.hash, 200, 100);
         let how = Store { may_be_held_off: true, ..storing(Mode::Add, None) };
         assert_eq!(handle.store(key, b"1", &how, 100), Ok(Stored::NotStored));
     }),

@@ -1,8 +1,7 @@
 //! The leases of a cache against a reference of a page, under random interleavings; and faults that it must see.
 
 use super::{Leased, Stale};
-use crate::LeaseTerms;
-use crate::{Cache, Config, Deleted, Handle, Key, Mode, Store, Stored, Vivified};
+use crate::{Cache, Config, Deleted, Handle, Key, LeaseTerms, Mode, Store, Stored, Vivified};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -212,6 +211,7 @@ impl Reference {
 
 /// A client of the real thing, which lies if there is a fault.
 struct Client<'c> {
+    cache: &'c Cache,
     handle: Handle<'c>,
     fault: Fault,
     tokens: Vec<u64>,
@@ -277,7 +277,7 @@ impl Client<'_> {
     /// Undoes, after the fact, what the fault leaves out.
     fn repair(&self, step: Step, token: Option<u64>) {
         let hash = self.handle.key(KEY).hash.0;
-        let Some(mut set) = self.handle.cache().leases.lock(hash) else { return };
+        let Some(mut set) = self.handle.actor.features.leases.lock(hash) else { return };
         let Some(record) = set.find(hash) else { return };
         match (self.fault, step) {
             (Fault::DeleteKeepsToken, Step::Delete)
@@ -285,21 +285,21 @@ impl Client<'_> {
             | (Fault::FlushKeepsToken, Step::Flush)
             | (Fault::StaleMarkKeepsToken, Step::MetaStale) => record.plant(token, None),
             (Fault::DeleteResetsClock, Step::Delete) => record.plant(None, Some(1)),
-            (Fault::StaleNotKept, Step::Delete) => self.handle.cache().leases.forget(record),
+            (Fault::StaleNotKept, Step::Delete) => self.handle.actor.features.leases.forget(record),
             _ => {}
         }
     }
 
     fn current_token(&self) -> Option<u64> {
         let hash = self.handle.key(KEY).hash.0;
-        let mut set = self.handle.cache().leases.lock(hash)?;
+        let mut set = self.handle.actor.features.leases.lock(hash)?;
         let record = set.find(hash)?;
         self.tokens.iter().copied().find(|&token| record.has(token))
     }
 
     fn flush(&mut self) {
         let mut asked = None;
-        let mut sweeper = self.handle.cache().sweeper();
+        let mut sweeper = self.cache.sweeper();
         while !self.handle.flush(&mut asked) {
             self.handle.quiesce();
             sweeper.step(2);
@@ -366,7 +366,7 @@ fn cache() -> Cache {
 /// Plays `steps` to both; the first step whose answers differ.
 fn play(steps: &[Step], fault: Fault) -> Result<(), (usize, Told, Told)> {
     let cache = cache();
-    let mut client = Client { handle: cache.handle(), fault, tokens: Vec::new() };
+    let mut client = Client { cache: &cache, handle: cache.handle(), fault, tokens: Vec::new() };
     let mut reference = Reference::default();
     let mut now = 100;
     for (at, &step) in steps.iter().enumerate() {

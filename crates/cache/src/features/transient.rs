@@ -18,14 +18,8 @@
 //! A store of a short-lived item: 4 bytes, and a lock at the end of the turn. Other stores: one comparison. Bad at: a
 //! key that is overwritten again and again before it expires, which leaves an entry each time.
 
-use crate::counters::ClassCounter;
-use crate::flush::Sweeper;
-use crate::handle::Handle;
-use crate::items::ItemRef;
 use crate::locks::{LEAF, Lock};
-use crate::orders::ItemSlab;
-use crate::time::Now;
-use guira_index::{Index, Location};
+use guira_index::Location;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The ring that all handles fill and the sweeper empties.
@@ -79,6 +73,16 @@ impl Transient {
         exptime != 0 && exptime <= self.last_s.load(Relaxed)
     }
 
+    /// Whether any item is transient.
+    pub(crate) fn is_on(&self) -> bool {
+        self.lives_s != 0
+    }
+
+    /// Counts an item reclaimed.
+    pub(crate) fn count_reclaimed(&self) {
+        self.reclaimed.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn read(&self) -> Transients {
         Transients {
             entries: self.entries.load(Relaxed),
@@ -103,7 +107,7 @@ impl Transient {
     }
 
     /// Up to `most` entries whose second has come, into `due`; whether there are more.
-    fn take_due(&self, now: u32, most: usize, due: &mut Vec<Location>) -> bool {
+    pub(crate) fn take_due(&self, now: u32, most: usize, due: &mut Vec<Location>) -> bool {
         let mut ring = self.ring.lock();
         self.last_s.store(now.saturating_add(self.lives_s), Relaxed);
         ring.done_s = ring.done_s.max(now.saturating_sub(ring.seconds()));
@@ -133,62 +137,10 @@ impl Ring {
     }
 }
 
-impl<I: Index> Handle<'_, I> {
-    /// Notes an item, if it will expire soon.
-    #[inline]
-    pub(crate) fn expect_end(&self, exptime: u32, at: Location) {
-        if self.cache.transient.takes(exptime) {
-            self.ending.borrow_mut().push((exptime, at));
-        }
-    }
-}
-
-impl<I: Index> Sweeper<'_, I> {
-    /// Reclaims some of the items whose second has come; whether there are more.
-    pub(crate) fn reclaim_transients(&mut self, now: u32) -> bool {
-        let transient = &self.handle.cache.transient;
-        if transient.lives_s == 0 {
-            return false;
-        }
-        let mut due = Vec::new();
-        let has_more = transient.take_due(now, STEP, &mut due);
-        let moment = self.handle.local.now(now);
-        for at in due {
-            let Some(item) = past_item(&self.handle.local.engine.slab, at, moment) else {
-                continue;
-            };
-            let key = self.handle.key(item.key());
-            if self.handle.local.unlink(&item, key.hash) {
-                transient.reclaimed.fetch_add(1, Relaxed);
-                let unfetched = u64::from(!item.was_fetched());
-                let class = self.handle.local.engine.slab.chunks.class_of(at);
-                self.handle.local.counts.add_class(ClassCounter::Reclaimed, class, 1);
-                self.handle.local.counts.add_class(
-                    ClassCounter::ExpiredUnfetched,
-                    class,
-                    unfetched,
-                );
-            }
-        }
-        has_more
-    }
-}
-
-/// The item published at a location that was an item's once, if it is past its time. The caller is online.
-fn past_item(slab: &ItemSlab, at: Location, moment: Now) -> Option<ItemRef<'_>> {
-    let chunks = &slab.chunks;
-    let class = chunks.class_of(at);
-    let _state = slab.lock(class);
-    let item = chunks.is_of(class, at).then(|| ItemRef::of_chunk(chunks, at)).flatten()?;
-    item.is_past(moment).then_some(item)
-}
-
 /// Buckets beyond those that are needed: for how long the sweeper may be late, in seconds.
 const SLACK_S: usize = 64;
 /// Of so many bytes for items, one more is for entries.
 const MEMORY_SHARE: usize = 16;
-/// Entries that the sweeper looks at in one step: well under a millisecond.
-const STEP: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,120 @@
+//! One thread's way to change and read the cache: the engine's part of it, and what the features learn of each change.
+//!
+//! Only here is the engine asked to put an item in a key's place, and only here are the features told.
+
+use crate::counters::Counter;
+use crate::engine::{Decision, Engine, Local, NoRoom, Swap, Swapped};
+use crate::features::{Features, Pending, Sampled};
+use crate::items::{ItemRef, Key, Unpublished};
+use guira_index::{Hash, Index, Location};
+use std::cell::Cell;
+
+/// See the module's head. What a command does is said at the method of [`Handle`](crate::Handle) of its name.
+pub(crate) struct Actor<'c, I: Index> {
+    pub(crate) local: Local<'c, I>,
+    pub(crate) features: &'c Features,
+    pending: Pending,
+    /// Bytes of values read or copied for requests.
+    moved: Cell<usize>,
+    /// The most bytes of a value that a command may make of two.
+    pub(super) value_bytes_max: usize,
+}
+
+impl<'c, I: Index> Actor<'c, I> {
+    /// An actor for the calling thread, which is online from here on.
+    pub(crate) fn new(
+        engine: &'c Engine<I>,
+        features: &'c Features,
+        value_bytes_max: usize,
+    ) -> Actor<'c, I> {
+        Actor {
+            local: Local::new(engine),
+            features,
+            pending: Pending::default(),
+            moved: Cell::new(0),
+            value_bytes_max,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn quiesce(&mut self) {
+        self.features.turn_ended(&mut self.pending);
+        self.local.end_turn();
+    }
+
+    pub(crate) fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.features.turn_ended(&mut self.pending);
+        self.local.asleep(wait)
+    }
+
+    #[inline]
+    pub(crate) fn moved(&self) -> usize {
+        self.moved.get()
+    }
+
+    #[inline]
+    pub(crate) fn take_moved(&self) -> usize {
+        self.moved.take()
+    }
+
+    #[inline]
+    pub(crate) fn note_moved(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes);
+    }
+
+    /// Notes a request, if its key is one of those sampled.
+    #[inline(always)]
+    pub(super) fn sample(&self, hash: Hash, now: u32, what: impl FnOnce() -> Sampled) {
+        self.features.sample(&self.pending, (hash, now), what);
+    }
+
+    /// Notes an item, if it will expire soon.
+    #[inline]
+    pub(crate) fn expect_end(&self, exptime: u32, at: Location) {
+        self.features.expect_end(&self.pending, exptime, at);
+    }
+
+    /// [`Local::swap`], and what the features learn of it.
+    #[inline]
+    pub(super) fn swap<R>(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        swap: &Swap,
+        now: u32,
+        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
+    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
+        let swapped = self.local.swap(key, new, swap, now, decide)?;
+        if let Swapped::Put { at, exptime, .. } = swapped {
+            self.expect_end(exptime, at);
+            self.sample(key.hash, now, || Sampled::Stored { expires: exptime });
+        }
+        Ok(swapped)
+    }
+
+    /// [`swap`](Self::swap), which voids the key's lease token unless it is refused.
+    pub(super) fn swap_voiding<R>(
+        &self,
+        key: &Key<'_>,
+        new: Unpublished,
+        swap: &Swap,
+        now: u32,
+        decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
+    ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
+        let is_made = |swapped: &Result<_, _>| matches!(swapped, Ok(Swapped::Put { .. }));
+        self.features.around_change(key, is_made, || self.swap(key, new, swap, now, decide))
+    }
+
+    /// An item was just taken out by a delete.
+    pub(super) fn deleted(&self, key: &Key<'_>, item: &ItemRef<'_>, now: u32) {
+        if !self.features.deleted(key, item, now) {
+            self.local.counts.add(Counter::LeaseStaleDropped, 1);
+        }
+    }
+}
+
+impl<I: Index> Drop for Actor<'_, I> {
+    fn drop(&mut self) {
+        self.features.turn_ended(&mut self.pending);
+    }
+}

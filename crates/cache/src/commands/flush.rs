@@ -1,0 +1,38 @@
+//! Flushes: at once, or at a second to come.
+
+use super::commit::Actor;
+use crate::features::FlushAsked;
+use crate::memory::Head;
+use guira_index::Index;
+
+impl<I: Index> Actor<'_, I> {
+    pub(crate) fn flush(&self, asked: &mut Option<FlushAsked>) -> bool {
+        let engine = self.local.engine;
+        self.features.flush.ask(asked, || {
+            self.features.leases.void_all();
+            let generation = engine.flush();
+            if let Some(head) = Head::of(&engine.slab.chunks.arena) {
+                head.set_generation(generation);
+                head.set_flush_due(0);
+            }
+            engine.epochs.stamp()
+        })
+    }
+
+    pub(crate) fn flush_at(&self, at: u32) {
+        self.features.flush.plan(at);
+        if let Some(head) = Head::of(&self.local.engine.slab.chunks.arena) {
+            head.set_flush_due(at);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tick(&self, now: u32) {
+        if let Some(at) = self.features.flush.take_due(now)
+            && !self.flush(&mut None)
+        {
+            // Next turn, then, unless somebody planned another one meanwhile.
+            self.features.flush.put_back(at);
+        }
+    }
+}
