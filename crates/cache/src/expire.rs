@@ -1,34 +1,32 @@
 //! Short-lived items are reclaimed in the second in which they expire; see features/transient.rs.
 
+use crate::commands::Actor;
 use crate::counters::ClassCounter;
-use crate::flush::Sweeper;
 use crate::items::ItemRef;
 use crate::orders::ItemSlab;
 use crate::time::Now;
 use guira_index::{Index, Location};
 
-impl<I: Index> Sweeper<'_, I> {
-    /// Reclaims some of the items whose second has come; whether there are more.
-    pub(crate) fn reclaim_transients(&mut self, now: u32) -> bool {
-        let (local, transient) = (&self.handle.actor.local, &self.handle.actor.features.transient);
-        if !transient.is_on() {
-            return false;
-        }
-        let mut due = Vec::new();
-        let has_more = transient.take_due(now, STEP, &mut due);
-        let moment = local.now(now);
-        for at in due {
-            let Some(item) = past_item(&local.engine.slab, at, moment) else { continue };
-            if local.unlink(&item, local.key(item.key()).hash) {
-                transient.count_reclaimed();
-                let unfetched = u64::from(!item.was_fetched());
-                let class = local.engine.slab.chunks.class_of(at);
-                local.counts.add_class(ClassCounter::Reclaimed, class, 1);
-                local.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
-            }
-        }
-        has_more
+/// Reclaims some of the items whose second has come; whether there are more.
+pub(crate) fn reclaim_transients<I: Index>(actor: &Actor<'_, I>, now: u32) -> bool {
+    let (local, transient) = (&actor.local, &actor.features.transient);
+    if !transient.is_on() {
+        return false;
     }
+    let mut due = Vec::new();
+    let has_more = transient.take_due(now, STEP, &mut due);
+    let moment = local.now(now);
+    for at in due {
+        let Some(item) = past_item(&local.engine.slab, at, moment) else { continue };
+        if local.unlink(&item, local.key(item.key()).hash) {
+            transient.count_reclaimed();
+            let unfetched = u64::from(!item.was_fetched());
+            let class = local.engine.slab.chunks.class_of(at);
+            local.counts.add_class(ClassCounter::Reclaimed, class, 1);
+            local.counts.add_class(ClassCounter::ExpiredUnfetched, class, unfetched);
+        }
+    }
+    has_more
 }
 
 /// The item published at a location that was an item's once, if it is past its time. The caller is online.

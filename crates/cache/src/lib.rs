@@ -33,6 +33,7 @@
 mod cache;
 mod crawl;
 mod flush;
+mod sweep;
 mod tune;
 mod expire;
 mod mover;

@@ -14,10 +14,9 @@
 //! Readers and writers: nothing. A move of a 2 MiB page of small items: some 20 ms of the sweeper's time, in steps
 //! of less than a millisecond. Bad at: a page in which a client fills an item for seconds; the move is called off.
 
-use crate::balance::Automove;
+use crate::balance::{Automove, Balance};
 use crate::commands::Actor;
 use crate::engine::{self, Local};
-use crate::flush::Sweeper;
 use crate::items::{ItemRef, Key, Unpublished};
 use crate::locks::{Lock, MOVER};
 use crate::memory::{Class, Owned};
@@ -92,8 +91,15 @@ struct Counts {
     no_room: AtomicU64,
 }
 
+/// The page that the sweeper moves, and how it chooses one.
+#[derive(Default)]
+pub(crate) struct MoverTask {
+    moving: Option<Moving>,
+    balance: Balance,
+}
+
 /// A page on its way.
-pub(crate) struct Moving {
+struct Moving {
     route: Route,
     page: u32,
     /// The slot to look at next.
@@ -201,10 +207,10 @@ impl Mover {
     }
 }
 
-impl<I: Index> Sweeper<'_, I> {
+impl MoverTask {
     /// Moves a page a little; whether there is more to do at once.
-    pub(crate) fn move_pages(&mut self, now: u32) -> bool {
-        let (engine, mover) = (self.engine(), self.mover);
+    pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>, mover: &Mover, now: u32) -> bool {
+        let engine = actor.local.engine;
         if mover.holds.load(Acquire) > 0 {
             return false;
         }
@@ -230,10 +236,10 @@ impl<I: Index> Sweeper<'_, I> {
             self.moving = None;
             return true;
         }
-        let goes_on = empty_slots(&self.handle.actor, &mover.moved, moving, now);
+        let goes_on = empty_slots(actor, &mover.moved, moving, now);
         moving.waits += u32::from(!goes_on);
         if moving.waits == WAITS_EVICTING && engine.evictions {
-            add(&mover.moved.evicted, self.handle.actor.local.empty_page(from, moving.page));
+            add(&mover.moved.evicted, actor.local.empty_page(from, moving.page));
         } else if moving.waits > WAITS_MAX && engine.slab.call_off(from, moving.page) {
             self.moving = None;
         }

@@ -1,23 +1,28 @@
 //! S3-CLOCK's parameters, chosen while the cache runs: a sample of the requests is replayed in miniature caches.
 //!
-//! Requests for a share of the keys, always the same ones, are noted by the handles and handed on when a turn ends;
-//! the sweeper's thread replays them through `guira-policy`'s [`Tuner`] and publishes what it chose. One choice for all
-//! classes: a request that misses has no class yet, and what differs is the workload.
+//! What threads have sampled (features/sample.rs) the sweeper's thread replays through `guira-policy`'s [`Tuner`], and
+//! publishes what it chose. One choice for all classes: a request that misses has no class yet, and what differs is the
+//! workload.
 //!
 //! # Costs
-//! A request: one load and one comparison. Three requests in ten thousand of a cache of a million items are noted, and
-//! cost that thread 150 ns each. 140 KB, from the first eviction on. Samples are lost when they come faster than they
-//! are replayed: then some requests fewer are counted.
+//! 150 ns of that thread for each sample. 140 KB, from the first eviction on.
 
+use crate::commands::Actor;
 use crate::features::{Sample, Sampled};
-use crate::flush::Sweeper;
 use guira_index::Index;
 use guira_policy::{Request, Tuner};
 
-impl<I: Index> Sweeper<'_, I> {
+/// The tuner, once anybody evicts.
+#[derive(Default)]
+pub(crate) struct TuneTask {
+    /// With it, for how many items it samples.
+    tuner: Option<(Tuner, usize)>,
+}
+
+impl TuneTask {
     /// Replays what was noted, and publishes the choice.
-    pub(crate) fn tune(&mut self) {
-        let (engine, samples) = (self.engine(), &self.handle.actor.features.samples);
+    pub(crate) fn step<I: Index>(&mut self, actor: &Actor<'_, I>) {
+        let (engine, samples) = (actor.local.engine, &actor.features.samples);
         let dial = &engine.dial;
         if !dial.is_wanted() {
             return;
