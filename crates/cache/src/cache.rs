@@ -1,18 +1,15 @@
 //! The cache itself: what all threads share, and how a thread gets its handle.
 
-use crate::balance::Automove;
 use crate::config::{Config, ConfigError};
 use crate::counters::Totals;
-use crate::crawl::Crawl;
 use crate::engine::{Engine, Terms};
 use crate::features::{Features, Flush, HoldOff, Leases, Samples, Transient, Transients};
-use crate::flush::Sweeper;
 use crate::handle::Handle;
 use crate::histogram::Distribution;
 use crate::memory::{Class, Slab};
-use crate::mover::{Mover, Moves, Unmoved};
 use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab, Tuned};
 use crate::persist::{self, Found, Start};
+use crate::upkeep::{Automove, Crawl, Mover, Moves, Sweeper, Unmoved};
 use guira_index::{AnyIndex, Index};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

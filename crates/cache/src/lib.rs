@@ -31,13 +31,7 @@
 #![deny(unsafe_code)]
 
 mod cache;
-mod crawl;
-mod flush;
-mod sweep;
-mod tune;
-mod expire;
-mod mover;
-mod balance;
+mod upkeep;
 mod persist;
 mod config;
 mod handle;
@@ -53,7 +47,6 @@ mod locks;
 mod time;
 mod sync;
 
-pub use balance::Automove;
 pub use cache::Cache;
 pub use commands::{
     Arithmetic, Compare, Counted, Deleted, Invalidate, Leased, Miss, Mode, Stale, Store, Stored,
@@ -61,16 +54,14 @@ pub use commands::{
 };
 pub use config::{Config, ConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
-pub use crawl::{Crawl, Crawled};
 pub use engine::{Evicted, NoRoom};
 pub use features::{FlushAsked, LeaseTerms, StaleValue, Transients};
-pub use flush::Sweeper;
 pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
 pub use handle::Handle;
 pub use histogram::{Distribution, Histogram};
 pub use items::{Claim, IDLE_MAX_S, ItemRef, Key, Unpublished};
 pub use memory::{Slabs, release_code};
-pub use mover::{Moves, Unmoved};
 pub use orders::{ClassStats, Eviction, Tuned, UnknownEviction};
 pub use persist::{Found, Kept, MemoryFile};
 pub use time::{EXPIRED, START_S};
+pub use upkeep::{Automove, Crawl, Crawled, Moves, Sweeper, Unmoved};

@@ -3,8 +3,8 @@
 //! | rank | lock | who holds it |
 //! |---|---|---|
 //! | [`SLOTS`] | free handle slots | whoever makes or drops a handle; the end of a server keeps it |
-//! | [`MOVER`] | page moves that are asked for | `mover.rs` |
-//! | [`FLUSH`] | how far the sweep is behind the flushes | `flush.rs` |
+//! | [`MOVER`] | page moves that are asked for | `upkeep/mover.rs` |
+//! | [`FLUSH`] | how far the sweep is behind the flushes | `features/flush.rs` |
 //! | [`LEASE`] | the lease records of a set of keys | `features/lease.rs` |
 //! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
 //! | [`POOL`] | pages without a class | `memory/slab.rs` |

@@ -1,4 +1,4 @@
-//! What the page mover (mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
+//! What the page mover (upkeep/mover.rs) asks of the slab: a page out of a class, into another, or left where it is.
 
 use super::{Ledger, Owned, Slab};
 use crate::memory::classes::Class;

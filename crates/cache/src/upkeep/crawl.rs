@@ -11,12 +11,12 @@
 //! # Costs
 //! A header a chunk, read in memory order; for a listing the item's own lines, and its unique's.
 
+use super::mover::{Mover, Still};
 use crate::counters::ClassCounter;
 use crate::engine::WalkPosition;
 use crate::handle::Handle;
 use crate::items::ItemRef;
 use crate::memory::Class;
-use crate::mover::{Mover, Still};
 use guira_index::{AnyIndex, Index};
 
 /// A walk, for one thread to do in small steps; see [`Cache::crawl`](crate::Cache::crawl).

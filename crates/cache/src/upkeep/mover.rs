@@ -14,7 +14,7 @@
 //! Readers and writers: nothing. A move of a 2 MiB page of small items: some 20 ms of the sweeper's time, in steps
 //! of less than a millisecond. Bad at: a page in which a client fills an item for seconds; the move is called off.
 
-use crate::balance::{Automove, Balance};
+use super::balance::{Automove, Balance};
 use crate::commands::Actor;
 use crate::engine::{self, Local};
 use crate::items::{ItemRef, Key, Unpublished};

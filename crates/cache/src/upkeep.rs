@@ -6,12 +6,24 @@
 //! next pages before an insert has to, gives memory back after the limit was lowered, and looks whether a full file system has
 //! room again (memory/limit.rs).
 
-use crate::expire::reclaim_transients;
+mod crawl;
+mod sweep;
+mod tune;
+mod expire;
+mod mover;
+mod balance;
+
+pub use balance::Automove;
+pub use crawl::{Crawl, Crawled};
+pub(crate) use mover::Mover;
+pub use mover::{Moves, Unmoved};
+
 use crate::handle::Handle;
-use crate::mover::{Mover, MoverTask};
-use crate::sweep::SweepTask;
-use crate::tune::TuneTask;
+use expire::reclaim_transients;
 use guira_index::{AnyIndex, Index};
+use mover::MoverTask;
+use sweep::SweepTask;
+use tune::TuneTask;
 
 /// Buckets that the index may split in one step: a quarter of a millisecond at most.
 const GROWTH_STEPS: usize = 1024;
