@@ -31,8 +31,7 @@ impl Cache {
     /// A cache over the index that `config` names, sized so that it can refer to every chunk.
     pub fn new(config: &Config) -> Result<Cache, ConfigError> {
         let items_max = config.memory_bytes_reserved().div_ceil(crate::memory::CHUNK_MIN);
-        let slab = item_memory(config)?;
-        let start = persist::begin(&slab, config)?;
+        let (slab, start) = item_memory(config)?;
         let index = config.index.with_room(items_max, start.index_slots);
         Cache::assemble(config, slab, start, index)
     }
@@ -41,8 +40,7 @@ impl Cache {
 impl<I: Index> Cache<I> {
     /// A cache over an index of the caller's making; [`Config::index`] doesn't count.
     pub fn with_index(config: &Config, index: I) -> Result<Cache<I>, ConfigError> {
-        let slab = item_memory(config)?;
-        let start = persist::begin(&slab, config)?;
+        let (slab, start) = item_memory(config)?;
         Cache::assemble(config, slab, start, index)
     }
 
@@ -79,7 +77,7 @@ impl<I: Index> Cache<I> {
             start,
             hash_seed,
         };
-        persist::take_over(&cache.engine, &cache.features, &mut cache.start);
+        cache.start.take_over(&cache.engine, &cache.features);
         Ok(cache)
     }
 
@@ -139,7 +137,7 @@ impl<I: Index> Cache<I> {
     /// The second at which the cache's clock began in this process: later than [`START_S`](crate::START_S) if it goes
     /// on from where a former process had it.
     pub fn began_at_s(&self) -> u32 {
-        self.start.now
+        self.start.clock.now
     }
 
     /// Notes in the memory file, if there is one, that it is second `now` at a Unix time, and how large the index
@@ -280,16 +278,24 @@ impl<I: Index> Cache<I> {
     }
 }
 
-/// The memory that `config` asks for, in its memory file if it names one.
-fn item_memory(config: &Config) -> Result<ItemSlab, ConfigError> {
+/// The memory that `config` asks for, in its memory file if it names one, and with what the cache starts.
+fn item_memory(config: &Config) -> Result<(ItemSlab, Start), ConfigError> {
     config.check()?;
     let order = || ClassOrder::new(config.eviction);
     let Some(file) = &config.memory_file else {
-        return Slab::new(&config.plan(), None, order).map_err(ConfigError::Map);
+        let slab = Slab::new(&config.plan(), None, order).map_err(ConfigError::Map)?;
+        return Ok((slab, Start::default()));
     };
-    let opened = persist::open(&file.path)?;
-    Slab::new(&config.plan(), Some(opened), order)
-        .map_err(|error| persist::refuse_mapping(&file.path, error))
+    let refuse = |error: io::Error| ConfigError::MemoryFile {
+        path: file.path.clone(),
+        why: persist::explained(error).to_string(),
+    };
+    let opened = persist::open(&file.path).map_err(refuse)?;
+    let slab = Slab::new(&config.plan(), Some(opened), order).map_err(|error| {
+        if persist::is_full(&error) { refuse(error) } else { ConfigError::Map(error) }
+    })?;
+    let start = persist::begin(&slab, config.eviction, file).map_err(refuse)?;
+    Ok((slab, start))
 }
 
 /// 64 bits from the system's random numbers. The hash's own way to a seed is the address space's layout,

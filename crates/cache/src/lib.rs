@@ -31,9 +31,9 @@
 #![deny(unsafe_code)]
 
 mod cache;
+mod config;
 mod upkeep;
 mod persist;
-mod config;
 mod handle;
 mod commands;
 mod features;

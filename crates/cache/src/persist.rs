@@ -32,20 +32,24 @@
 //! docs/how-to/keep-items.md says among other programs; after a crash, when each key is looked for, 0.21 µs.
 //! The index has a fifth of its slots free then, until it fills up again: 1 byte an item.
 
-use crate::config::{Config, ConfigError};
 use crate::engine::Engine;
+use crate::features::Features;
 use crate::memory::{Arena, HEAD_BYTES, Head, LAYOUT, Purpose};
 use crate::orders::{Eviction, ItemSlab};
+use crate::time::START_S;
 use guira_index::Index;
 use mark::{Draft, Mark};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) mod file;
-mod mark;
 mod rebuild;
-pub(crate) use rebuild::take_over;
+mod mark;
+mod file;
+mod steps;
+mod found;
+pub(crate) use found::Clock;
+pub use found::{Found, Kept};
 
 /// Where a cache's items are to be kept.
 #[derive(Clone, Debug)]
@@ -56,37 +60,10 @@ pub struct MemoryFile {
     pub unix_s: i64,
 }
 
-/// What a start found in its memory file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Nothing: the file is new.
-    New,
-    /// Nothing to keep, and why.
-    Nothing(String),
-    /// The items of a server that stopped cleanly.
-    Stopped(Kept),
-    /// The items of a server that crashed.
-    Crashed(Kept),
-}
-
-/// What was kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Items that are in the cache again.
-    pub items: usize,
-    /// Items that were there, and whole, but expired or flushed.
-    pub dead: usize,
-    /// Items that were dropped because a part was missing, or because the key was being replaced.
-    pub dropped: usize,
-}
-
 /// With what a cache starts.
 pub(crate) struct Start {
     pub(crate) found: Found,
-    /// The second at which its clock goes on.
-    pub(crate) now: u32,
-    /// The second at which the clock stopped.
-    stopped: u32,
+    pub(crate) clock: Clock,
     pub(crate) cas_floor: u64,
     pub(crate) index_slots: usize,
     /// Where the memory file is, if there is one.
@@ -99,8 +76,7 @@ impl Default for Start {
     fn default() -> Start {
         Start {
             found: Found::Nothing("there is no memory file".to_owned()),
-            now: crate::START_S,
-            stopped: crate::START_S,
+            clock: Clock { stopped: START_S, now: START_S },
             cas_floor: 1,
             index_slots: 0,
             path: None,
@@ -113,59 +89,53 @@ impl Default for Start {
 ///
 /// # Errors
 /// It can't be opened, another process has it, or it is something else's.
-pub(crate) fn open(path: &Path) -> Result<File, ConfigError> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     // A mark that nobody wrote says that something is wrong here: it is left for a human to look at.
     Mark::read(path).map_err(|error| {
         let todo = match error.kind() {
             io::ErrorKind::PermissionDenied => "start as the user that owns it",
             _ => "remove both files",
         };
-        let why = format!("cannot read {}: {error}; {todo}", mark::path(path).display());
-        ConfigError::MemoryFile { path: path.to_owned(), why }
+        io::Error::other(format!("cannot read {}: {error}; {todo}", mark::path(path).display()))
     })?;
-    file::open(path).map_err(|error| refuse(path, &error))
+    file::open(path)
 }
 
-/// Why the file can't be mapped, and what to do.
-pub(crate) fn refuse_mapping(path: &Path, error: io::Error) -> ConfigError {
-    if is_full(&error) { refuse(path, &error) } else { ConfigError::Map(error) }
-}
-
-fn refuse(path: &Path, error: &io::Error) -> ConfigError {
-    let todo = "; make room there, or name a file elsewhere";
-    let todo = if is_full(error) { todo } else { "" };
-    ConfigError::MemoryFile { path: path.to_owned(), why: format!("{error}{todo}") }
-}
-
-fn is_full(error: &io::Error) -> bool {
+/// Whether the file system has no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The error, and what to do about a file system that has no room.
+pub(crate) fn explained(error: io::Error) -> io::Error {
+    if is_full(&error) {
+        io::Error::other(format!("{error}; make room there, or name a file elsewhere"))
+    } else {
+        error
+    }
 }
 
 /// Judges what is in the slab's file, and marks it as in use. What is not to be kept is gone afterwards.
 ///
 /// # Errors
 /// The file system refuses to change the files.
-pub(crate) fn begin(slab: &ItemSlab, config: &Config) -> Result<Start, ConfigError> {
-    let (Some(head), Some(file)) = (Head::of(&slab.chunks.arena), &config.memory_file) else {
-        return Ok(Start::default());
-    };
-    let refuse = |error: io::Error| refuse(&file.path, &error);
-    let mark = Mark::read(&file.path).map_err(refuse)?;
+pub(crate) fn begin(slab: &ItemSlab, eviction: Eviction, file: &MemoryFile) -> io::Result<Start> {
+    let Some(head) = Head::of(&slab.chunks.arena) else { return Ok(Start::default()) };
+    let mark = Mark::read(&file.path)?;
     let boot = boot();
-    let purpose = purpose(slab, config.eviction);
+    let purpose = purpose(slab, eviction);
     let judged = match head.layout() {
         0 => Err(Found::New),
         _ => judge(head, mark, purpose, boot, slab.chunks.pages_reserved()).map_err(Found::Nothing),
     };
     // The mark is gone from the medium before anything of what it vouches for changes there.
-    Mark::remove(&file.path).map_err(refuse)?;
+    Mark::remove(&file.path)?;
     let mut start = match judged {
         Ok(found) => {
             let (origin, stopped) = head.time();
             let elapsed = u32::try_from(file.unix_s - i64::from(origin)).unwrap_or(0);
             Start {
-                now: elapsed.max(stopped).max(crate::START_S),
-                stopped,
+                clock: Clock { stopped, now: elapsed.max(stopped).max(START_S) },
                 cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
                 index_slots: (head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1).max(head.index_slots()),
                 found,
@@ -174,19 +144,19 @@ pub(crate) fn begin(slab: &ItemSlab, config: &Config) -> Result<Start, ConfigErr
             }
         }
         Err(found) => {
-            slab.chunks.arena.clear(file::begin).map_err(refuse)?;
+            slab.chunks.arena.clear(file::begin)?;
             Start { found, ..Start::default() }
         }
     };
     start.path = Some(file.path.clone());
     start.draft = Draft::reserve(&file.path).ok();
     head.begin(purpose, head.starts().wrapping_add(1), start.cas_floor, boot);
-    set_time(head, start.now, file.unix_s);
+    set_time(head, start.clock.now, file.unix_s);
     steps::note("head written");
     if let Some(file) = slab.chunks.arena.file() {
         // A crash of the machine then finds a start that no mark is of.
         steps::note("file synced");
-        file.sync_data().map_err(refuse)?;
+        file.sync_data()?;
     }
     Ok(start)
 }
@@ -255,6 +225,11 @@ pub(crate) fn keep_time<I: Index>(engine: &Engine<I>, now: u32, unix_s: i64) {
 }
 
 impl Start {
+    /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
+    pub(crate) fn take_over<I: Index>(&mut self, engine: &Engine<I>, features: &Features) {
+        rebuild::take_over(engine, features, &mut self.found, self.clock);
+    }
+
     /// Marks the memory file, if there is one, as that of a clean stop. No handle comes to be from here on.
     ///
     /// # Errors
@@ -316,32 +291,10 @@ const CAS_OF_A_CRASH: u64 = 1 << 32;
 /// may get would have to move keys about, which took half of the time.
 const KEYS_SHARE: (usize, usize) = (4, 5);
 
-/// What a start did to its files, in order, for the test that a crash of the machine finds nothing to believe.
-mod steps {
-    #[cfg(not(test))]
-    pub(super) fn note(_: &'static str) {}
-
-    #[cfg(test)]
-    pub(super) use taken::note;
-
-    #[cfg(test)]
-    pub(super) mod taken {
-        use std::cell::RefCell;
-
-        std::thread_local! {
-            pub(in super::super) static STEPS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
-        }
-
-        pub(in super::super) fn note(step: &'static str) {
-            STEPS.with_borrow_mut(|steps| steps.push(step));
-        }
-    }
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::Cache;
+    use crate::{Cache, Config};
 
     #[test]
     fn the_mark_is_gone_and_the_head_there_for_good_before_the_first_item_is_served() {
@@ -351,7 +304,7 @@ mod tests {
         let taken = || steps::taken::STEPS.take();
         let cache = Cache::new(&config).unwrap();
         taken();
-        cache.stop(crate::START_S, 1_700_000_000).unwrap();
+        cache.stop(START_S, 1_700_000_000).unwrap();
         assert_eq!(taken(), ["mark renamed", "directory synced"]);
         drop(cache);
         let cache = Cache::new(&config).unwrap();

@@ -12,7 +12,7 @@
 //! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
 //! items have one key, and each goes where there is room.
 
-use super::{Found, Kept, Start};
+use super::found::{Clock, Found, Kept};
 use crate::commands::Actor;
 use crate::counters::ClassCounter;
 use crate::engine::Engine;
@@ -25,9 +25,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 /// Takes over what the memory file holds, if it is to be kept. Nobody else has the cache yet.
-pub(crate) fn take_over<I: Index>(engine: &Engine<I>, features: &Features, start: &mut Start) {
+pub(crate) fn take_over<I: Index>(
+    engine: &Engine<I>,
+    features: &Features,
+    found: &mut Found,
+    clock: Clock,
+) {
     let Some(head) = Head::of(&engine.slab.chunks.arena) else { return };
-    if matches!(start.found, Found::New | Found::Nothing(_)) {
+    if matches!(found, Found::New | Found::Nothing(_)) {
         return;
     }
     engine.resume_generation(head.generation());
@@ -35,11 +40,12 @@ pub(crate) fn take_over<I: Index>(engine: &Engine<I>, features: &Features, start
     let held = engine.slab.take_pages_over(head);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(engine.counters.handles_max());
+    let is_clean = matches!(found, Found::Stopped(_));
     let kept = share_out(&held, threads, |pages| {
         let mut actor = Actor::new(engine, features, 0);
         let (mut kept, mut gaps) = (Kept::default(), Vec::new());
         while let Some(page) = pages() {
-            if !take_items_over(&actor, start, page, &mut kept) {
+            if !take_items_over(&actor, (is_clean, clock), page, &mut kept) {
                 gaps.push(page);
             }
             actor.local.settle_anew();
@@ -60,7 +66,7 @@ pub(crate) fn take_over<I: Index>(engine: &Engine<I>, features: &Features, start
         dropped: all.dropped + some.dropped,
         ..all
     });
-    if let Found::Stopped(what) | Found::Crashed(what) = &mut start.found {
+    if let Found::Stopped(what) | Found::Crashed(what) = found {
         *what = kept;
     }
 }
@@ -68,14 +74,13 @@ pub(crate) fn take_over<I: Index>(engine: &Engine<I>, features: &Features, start
 /// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
 fn take_items_over<I: Index>(
     actor: &Actor<'_, I>,
-    start: &Start,
+    (is_clean, clock): (bool, Clock),
     page: u32,
     kept: &mut Kept,
 ) -> bool {
     let chunks = &actor.local.engine.slab.chunks;
     chunks.fetch(page);
-    let is_clean = matches!(start.found, Found::Stopped(_));
-    let mut taking = Taking { actor, start, is_clean, items: 0, bytes: 0, on_probation: 0, kept };
+    let mut taking = Taking { actor, clock, is_clean, items: 0, bytes: 0, on_probation: 0, kept };
     let mut batch = Vec::with_capacity(BATCH);
     let slots = chunks.slots_used(page);
     for slot in 0..slots {
@@ -105,7 +110,7 @@ struct Entering {
 /// Items of one page being taken over, and what the class's gauges gain by them.
 struct Taking<'t, 'c, I: Index> {
     actor: &'t Actor<'c, I>,
-    start: &'t Start,
+    clock: Clock,
     is_clean: bool,
     items: u64,
     bytes: u64,
@@ -117,14 +122,14 @@ impl<I: Index> Taking<'_, '_, I> {
     /// What is at `at`, if it is an item to be kept; its index lines are on their way.
     #[inline]
     fn look_at(&mut self, at: Location) -> Option<Entering> {
-        let (engine, start) = (self.actor.local.engine, self.start);
+        let (engine, clock) = (self.actor.local.engine, self.clock);
         let chunks = &engine.slab.chunks;
         let word = chunks.arena.word(chunks.word_of(at));
         let header = Header(word.load(Relaxed));
         if !header.is_published() {
             return None;
         }
-        let moment = engine.now(start.now);
+        let moment = engine.now(clock.now);
         let item = whole_item(chunks, at, header);
         let Some(item) = item.filter(|item| !item.is_past(moment)) else {
             word.store(0, Relaxed);
@@ -132,7 +137,7 @@ impl<I: Index> Taking<'_, '_, I> {
             return None;
         };
         // The field goes round: by now it would tell another time.
-        let idle_s = header.idle_s(start.stopped).saturating_add(start.now - start.stopped);
+        let idle_s = header.idle_s(clock.stopped).saturating_add(clock.now - clock.stopped);
         if idle_s >= IDLE_MAX_S {
             item.mark(header.idle_for_long());
         }
