@@ -208,7 +208,7 @@ impl<I: Index> Cache<I> {
     }
 
     /// Changes the memory for items (memcached's `cache_memlimit`), at most eightfold; `false` if
-    /// that is more than the address space set aside. The [`Sweeper`](crate::Sweeper) gives memory
+    /// that is more than the address space set aside. The [`Sweeper`] gives memory
     /// beyond a lower limit back, page by page.
     pub fn set_memory_limit(&self, bytes: usize) -> bool {
         self.engine.slab.set_limit(bytes)

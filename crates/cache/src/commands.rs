@@ -1,4 +1,6 @@
 //! What clients ask of the cache, command by command.
+//!
+//! A command is a method of [`Actor`]. What it does is said at the method of [`Handle`](crate::Handle) of its name.
 
 mod list;
 mod flush;
@@ -7,13 +9,15 @@ mod lease;
 mod change;
 mod join;
 mod store;
+mod delete;
 mod get;
 mod commit;
 
 pub use arithmetic::{Arithmetic, Counted};
 pub use change::{Invalidate, Touched};
 pub(crate) use commit::Actor;
+pub use delete::Deleted;
 pub use get::Miss;
 pub use lease::{Leased, Stale, Vivified};
 pub use list::Walk;
-pub use store::{Compare, Deleted, Mode, Store, Stored};
+pub use store::{Compare, Mode, Store, Stored};

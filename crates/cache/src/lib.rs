@@ -2,19 +2,24 @@
 //!
 //! MemC3 (Fan, Andersen, Kaminsky, NSDI 2013) sections 3 and 4, with denser items and several writers.
 //!
+//! # Floors
+//! Top first, in the order of the `mod` lines below. A module uses only what is declared after it, and a test checks that.
+//!
 //! ```text
-//!  Cache ── Index    key hash → location                    (guira-index; readers take no lock)
-//!        ├─ Slab     location → chunk                       (memory/slab.rs: classes, pages, free chunks)
-//!        │   └ Arena one reserved mapping, huge pages       (memory/arena.rs: the only unsafe code)
-//!        │   └ Head  what a memory file says of its pages   (persist.rs: items that outlive the process)
-//!        ├─ Epochs   when a chunk may be used again         (memory/epochs.rs)
-//!        ├─ Order    which item a full class gives up       (orders.rs: S3-CLOCK, CLOCK, SIEVE, LRU)
-//!        ├─ Stripes  cas uniques by key hash                (engine/cas.rs)
-//!        ├─ HoldOff  keys that a delete holds off             (features/holdoff.rs)
-//!        ├─ Transient items that are about to expire          (transient.rs)
-//!        ├─ Leases   who fetches a missing value             (features/lease.rs)
-//!        └─ Handle   one a thread: get, store, delete, turn (handle.rs, commands.rs)
+//! cache, config   what a cache is made from; each of its methods is one line
+//! upkeep          what one background thread does a little at a time; a walk over the items
+//! persist         items that outlive the process
+//! handle          one per thread; each of its methods is one line
+//! commands        get, store, delete, …: what clients ask, and which features learn of it
+//! features        leases, keys held off, short-lived items, flushes, samples: state and rules
+//! engine          index, slab and epochs together: find, swap, make room, retire
+//! orders          which item a full class gives up: S3-CLOCK, CLOCK, SIEVE, LRU
+//! counters        by thread, summed when somebody asks
+//! items           what stands in a chunk: an item, published or in the making, and its layout
+//! memory          classes, pages and chunks of one arena; when a chunk may be used again
+//! locks, time     the order of locks; the seconds that mean something
 //! ```
+//! The index is another crate, `guira-index`: from a key's hash to the location of its item, without a lock for readers.
 //!
 //! # Life of a chunk
 //! `free` → `unpublished` (one owner writes it) → `published` (in the index; key and value never

@@ -10,7 +10,7 @@
 //! Hits take no lock but under LRU, and write nothing once the count is at its most.
 //!
 //! Orders are kept by class, under the class's lock. An item comes into its class's order when its turn ends
-//! ([`Handle::settle`](crate::Handle)), so that a batch of stores takes the lock once.
+//! (engine/local.rs), so that a batch of stores takes the lock once.
 
 mod s3clock;
 mod ring;

@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //! ```text
-//! FILE       | head 2 MiB (head.rs) | page | page | page | …        sparse; as the arena has it
+//! FILE       | head 2 MiB (memory/head.rs) | page | page | page | …        sparse; as the arena has it
 //! FILE.meta  the mark of a clean stop (mark.rs); FILE.meta.tmp while it serves: the mark's room
 //! ```
 //! The index is not in the file. Nothing in it is needed that the items don't tell: a start reads the header and key of
@@ -19,7 +19,7 @@
 //! 3. After a crash of the process: the memory is as the threads left it when they stopped, since nothing of it was in
 //!    a buffer. So an item is whole if its header is there: the header is written when all else is
 //!    ([`Unpublished::seal`](crate::Unpublished)), and becomes retired or 0 before anything else of the chunk changes
-//!    (items/item.rs, invariant 1; head.rs, invariant 2). What is replaced is retired while its key is locked, before the new
+//!    (items/item.rs, invariant 1; memory/head.rs, invariant 2). What is replaced is retired while its key is locked, before the new
 //!    item can be found, and what is deleted before its key can be missed: so no item comes back that a later answer
 //!    denied. Of a key whose replacement was cut short two items are there, and neither is kept.
 //! 4. After a crash of the machine, which its boot id tells, nothing: the file is emptied.

@@ -1,8 +1,8 @@
 //! Changes that leave the value alone, or empty it: a new expiry, a stale mark.
 
 use super::commit::Actor;
+use super::delete::Deleted;
 use super::get::Miss;
-use super::store::Deleted;
 use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;

@@ -1,6 +1,6 @@
-//! One thread's way to change and read the cache: the engine's part of it, and what the features learn of each change.
+//! One thread's part of the cache: the engine's, and what the turn has noted for the features.
 //!
-//! Only here is the engine asked to put an item in a key's place, and only here are the features told.
+//! Commands are written on it. Here is what they share: an item takes a key's place, and the features learn of it.
 
 use crate::counters::Counter;
 use crate::engine::{Decision, Engine, Local, NoRoom, Swap, Swapped};

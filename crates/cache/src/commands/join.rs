@@ -31,7 +31,7 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    /// One attempt of [`Handle::join`] where there is no item: creates it, if that was asked for.
+    /// One attempt of [`Actor::join`] where there is no item: creates it, if that was asked for.
     /// `None` if somebody else did meanwhile.
     fn join_with_none(
         &self,
@@ -57,7 +57,7 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    /// One attempt of [`Handle::join`]; `None` if `old` was replaced meanwhile.
+    /// One attempt of [`Actor::join`]; `None` if `old` was replaced meanwhile.
     fn join_with(
         &self,
         key: &Key<'_>,

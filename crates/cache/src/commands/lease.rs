@@ -1,7 +1,7 @@
 //! Leases: of all who miss a key one is to fetch its value, and nobody stores what a delete overtook.
 //!
 //! Scaling Memcache at Facebook (Nishtala et al., NSDI 2013), section 3.2.1. Who misses gets a token, at most one a key
-//! in [`LeaseTerms::interval_s`]; the others are told to wait. A value is stored only under the key's youngest token,
+//! in [`LeaseTerms::interval_s`](crate::LeaseTerms); the others are told to wait. A value is stored only under the key's youngest token,
 //! and every change of the key voids that. What a delete removes may be read as stale for a while, by those who ask
 //! for leases; everybody else never sees it.
 //!

@@ -1,4 +1,4 @@
-//! Storing and deleting. A published item never changes: every store writes a new one and swaps it in.
+//! Storing. A published item never changes: every store writes a new one and swaps it in.
 //!
 //! What is decided with the key's place locked (is the old one there, does its unique match) is a closure of the command's
 //! (engine/swap.rs). Whatever needs the old value (append, incr) reads it without a lock, and starts over if the item
@@ -6,8 +6,7 @@
 
 use super::commit::Actor;
 use crate::counters::Counter;
-use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
-use crate::features::Sampled;
+use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
@@ -57,7 +56,7 @@ pub struct Store {
     pub key_binary: bool,
     /// With append and prepend: create the item if it is absent, with this expiry.
     pub vivify: Option<u32>,
-    /// An add that a delete may hold off ([`Handle::delete_holding_off`]).
+    /// An add that a delete may hold off ([`Handle::delete_holding_off`](crate::Handle::delete_holding_off)).
     pub may_be_held_off: bool,
     /// The item is born with the right to refresh it taken, and without a value unless it is stale
     /// (`mg` with `N`).
@@ -84,22 +83,8 @@ pub enum Stored {
     Exists,
     /// There is no item to compare with.
     NotFound,
-    /// Kept as a stale value only: the lease token was not the key's ([`Handle::lease_set`]).
+    /// Kept as a stale value only: the lease token was not the key's ([`Handle::lease_set`](crate::Handle::lease_set)).
     StaleStored,
-}
-
-/// What a delete came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deleted {
-    /// Deleted (or marked), an item of this class.
-    Deleted {
-        /// The item's slab class.
-        class: usize,
-    },
-    /// No such item.
-    NotFound,
-    /// The unique differs.
-    Exists,
 }
 
 impl<I: Index> Actor<'_, I> {
@@ -221,74 +206,9 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    pub(crate) fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
-        self.local.counts.add(Counter::HoldoffDeletes, 1);
-        let end = now.saturating_add(hold_off_s);
-        self.features.holdoff.lay(key.hash, end, now);
-        let deleted = self.delete(key, None, now);
-        if self.features.holdoff.holds(key.hash, now) {
-            return deleted;
-        }
-        // A set that came in between has lifted it, and its item is gone with the delete: the delete was the later.
-        self.features.holdoff.lay(key.hash, end, now);
-        match self.delete(key, None, now) {
-            Deleted::NotFound => deleted,
-            again => again,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn end_hold_off(&self, key: &Key<'_>) {
-        self.features.holdoff.lift(key.hash);
-    }
-
     fn is_held_off(&self, key: &Key<'_>, now: u32) -> bool {
         let holds = self.features.holdoff.holds(key.hash, now);
         self.local.counts.add(Counter::HoldoffRefusals, holds.into());
         holds
-    }
-
-    pub(crate) fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
-        let taken = match compare {
-            None => {
-                // Also where there is nothing: who deletes knows that older values are wrong.
-                self.features.before_change(key);
-                self.take_out(key, None, now)
-            }
-            _ => self.features.around_change(
-                key,
-                |taken| !matches!(taken, Err(Deleted::Exists)),
-                || self.take_out(key, compare, now),
-            ),
-        };
-        let (item, live) = match taken {
-            Ok(taken) => taken,
-            Err(deleted) => return deleted,
-        };
-        self.sample(key.hash, now, || Sampled::Deleted);
-        if !live {
-            return Deleted::NotFound;
-        }
-        self.deleted(key, &item, now);
-        Deleted::Deleted { class: item.class() }
-    }
-
-    /// Takes an item out of the index: it, and whether it was live.
-    fn take_out(
-        &self,
-        key: &Key<'_>,
-        compare: Option<u64>,
-        now: u32,
-    ) -> Result<(ItemRef<'_>, bool), Deleted> {
-        let taken = self.local.change(key, now, |item, is_live| {
-            let differs = |given| given != self.cas_of(item, self.cas_unique(key));
-            if is_live && compare.is_some_and(differs) {
-                Change::Leave(Err(Deleted::Exists))
-            } else {
-                Change::Remove(Ok(is_live))
-            }
-        });
-        let (item, taken) = taken.ok_or(Deleted::NotFound)?;
-        Ok((item, taken?))
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! # Costs
 //! 1 to 4 bytes an item on probation, 1.07 per item for the ghost. An eviction examines one or two items on average. Bad
-//! at: nothing that its parameters, which `tune.rs` chooses, could not mend.
+//! at: nothing that its parameters, which upkeep/tune.rs chooses, could not mend.
 
 use super::clock::Hand;
 use super::ring::{BLOCK, Places, Ring};
