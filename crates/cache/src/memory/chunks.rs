@@ -72,7 +72,8 @@ impl Plan {
     }
 }
 
-/// All chunks, whoever has them.
+/// All chunks, whoever has them. On lines of its own: every access reads it, and no field changes.
+#[repr(align(64))]
 pub(crate) struct Chunks {
     pub(crate) arena: Arena,
     pub(crate) classes: Classes,

@@ -31,6 +31,8 @@ struct Slot(AtomicU64);
 /// A slot without a thread, or with one that holds no items.
 const OFFLINE: u64 = 0;
 
+/// On a line of its own: every turn that unlinked writes `now`, and the lines around are read by every access.
+#[repr(align(64))]
 pub(crate) struct Epochs {
     now: AtomicU64,
     slots: Box<[Slot]>,
