@@ -1,6 +1,6 @@
 //! Looking items up: no lock, no write but to the item's own header, and that only when it changes.
 //!
-//! The path of a get is inlined whole: an [`ItemRef`] is ten words, and passing it through three
+//! The path of a get is inlined whole: passing an [`ItemRef`] in memory through three
 //! calls in memory cost a tenth of a pipelined get.
 
 use super::commit::Actor;
