@@ -15,20 +15,18 @@
 //! 4. All zeroes is an empty bucket: fresh memory needs no constructor.
 
 use crate::Location;
-use crate::memory::zeroable;
 use crate::sync::{Acquire, AtomicU32, Relaxed, Release};
 use crate::version::{Stamp, Version};
 
 /// See the module's head.
 #[repr(C, align(64))]
 #[derive(Default)]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub(crate) struct Bucket {
     version: Version,
     tags: [AtomicU32; TAG_WORDS],
     locations: [AtomicU32; SLOTS],
 }
-
-zeroable!(Bucket { version, tags, locations });
 
 impl Bucket {
     /// The tags as they are now, and the version from before.

@@ -46,8 +46,8 @@
 //! 3. A thread that holds an [`Entry`] asks nothing else of the index until it drops it.
 //!
 //! # Where unsafe lives
-//! In `memory.rs` alone: one mapping that starts as zeroes, the macro that says what may lie in it, advice on pages,
-//! prefetch, and the comparison of twelve tags at once.
+//! In `memory.rs` alone: one mapping that starts as zeroes, advice on pages, prefetch, and the
+//! comparison of twelve tags at once.
 
 #![deny(unsafe_code)]
 

@@ -13,12 +13,12 @@
 //! ```
 //! # Invariants
 //! 1. `first` points to `len` elements, zeroed when mapped, that live until drop and are reached only by shared
-//!    references. Their type is [`Zeroable`]: `zeroable!` makes it so where it is defined, which is above this file.
+//!    references. Zeroes are a valid value of their type ([`Zeroable`], which each type derives where it is defined),
+//!    threads may share it, and it has nothing to drop.
 //! 2. `mapping` is all that was mapped for them, and nobody else's.
 
 #[cfg(not(loom))]
-use crate::sync::{AtomicU16, AtomicU32, AtomicU64};
-
+pub(crate) use bytemuck::Zeroable;
 #[cfg(loom)]
 pub(crate) use modelled::Zeroed;
 #[cfg(not(loom))]
@@ -109,59 +109,11 @@ pub fn collapse_pages<T>(filled: &[T]) -> bool {
     }
 }
 
-/// What a table may consist of.
-///
-/// # Safety
-/// All zeroes are a valid value, every word is an atomic (so it may be shared between threads and changed
-/// through shared references), and there is nothing to drop.
-#[cfg(not(loom))]
-pub unsafe trait Zeroable {
-    /// Never called: compiles only if the type is made of [`Zeroable`] parts.
-    fn check_parts(&self) {}
-}
-
-// SAFETY: an atomic; it is valid whatever its bits are.
-#[cfg(not(loom))]
-unsafe impl Zeroable for AtomicU16 {}
-// SAFETY: as above.
-#[cfg(not(loom))]
-unsafe impl Zeroable for AtomicU32 {}
-// SAFETY: as above.
-#[cfg(not(loom))]
-unsafe impl Zeroable for AtomicU64 {}
-// SAFETY: elements that are so, and nothing else.
-#[cfg(not(loom))]
-unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {
-    fn check_parts(&self) {
-        self.iter().for_each(T::check_parts);
-    }
-}
-
 /// Loom's atomics are not plain words: the models make each element by itself.
 #[cfg(loom)]
 pub trait Zeroable {}
 #[cfg(loom)]
 impl<T> Zeroable for T {}
-
-/// Makes a struct [`Zeroable`] whose fields all are, after a list of its generic parameters if it has any. A field that is
-/// left out, or is not so, doesn't compile. So the types themselves stand above this file, in safe code.
-macro_rules! zeroable {
-    ($name:ident { $($field:tt),+ }) => {
-        $crate::memory::zeroable!([] $name { $($field),+ });
-    };
-    ([$($generics:tt)*] $name:ty { $($field:tt),+ }) => {
-        #[cfg(not(loom))]
-        #[expect(unsafe_code, reason = "stands in memory.rs, and the compiler checks each field")]
-        // SAFETY: the pattern names every field, each of which is `Zeroable`; zeroes between fields are nothing.
-        unsafe impl<$($generics)*> $crate::memory::Zeroable for $name {
-            fn check_parts(&self) {
-                let Self { $($field: _),+ } = self;
-                $($crate::memory::Zeroable::check_parts(&self.$field);)+
-            }
-        }
-    };
-}
-pub(crate) use zeroable;
 
 #[cfg(loom)]
 mod modelled {
@@ -219,12 +171,12 @@ mod zeroed {
         collapses: bool,
     }
 
-    // SAFETY: invariant 1: what is `Zeroable` consists of atomics and may be used from any thread.
-    unsafe impl<T: Zeroable> Send for Zeroed<T> {}
+    // SAFETY: invariant 1: it owns its elements and gives out shared references to them.
+    unsafe impl<T: Send + Sync> Send for Zeroed<T> {}
     // SAFETY: as above.
-    unsafe impl<T: Zeroable> Sync for Zeroed<T> {}
+    unsafe impl<T: Send + Sync> Sync for Zeroed<T> {}
 
-    impl<T: Zeroable> Zeroed<T> {
+    impl<T: Zeroable + Send + Sync> Zeroed<T> {
         /// Reserves `len` elements of zeroes; memory is taken as they are touched.
         ///
         /// # Panics

@@ -19,14 +19,12 @@
 //! The counter wraps after 2^19 moves and removals in one bucket. To be fooled, a reader that misses would have to
 //! sleep through an exact multiple of that, at the instant in which its key moved.
 
-use crate::memory::zeroable;
 use crate::sync::{Acquire, AtomicU32, Backoff, Mutation, Relaxed, Release};
 
 /// See the module's head. All zeroes is a valid, unlocked version.
 #[derive(Default)]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub(crate) struct Version(AtomicU32);
-
-zeroable!(Version { 0 });
 
 /// What a version was at an instant.
 #[derive(Clone, Copy, Debug)]

@@ -18,19 +18,17 @@
 //! 3. All zeroes is an empty bucket: fresh memory needs no constructor.
 
 use super::lock::BucketLock;
-use crate::memory::zeroable;
 use crate::sync::{Acquire, AtomicU32, AtomicU64, Backoff, Mutation, Relaxed, Release};
 use crate::{Hash, Location};
 
 /// See the module's head.
 #[repr(C, align(16))]
 #[derive(Default)]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub(crate) struct Link {
     word: AtomicU64,
     locations: [AtomicU32; SLOTS],
 }
-
-zeroable!(Link { word, locations });
 
 impl Link {
     #[inline]

@@ -17,20 +17,19 @@
 //! 4. All zeroes is an empty line: fresh memory needs no constructor.
 
 use crate::Location;
-use crate::memory::{Zeroable, zeroable};
+use crate::memory::Zeroable;
 use crate::sync::{Acquire, AtomicU16, AtomicU32, AtomicU64, Mutation, Relaxed, Release};
 use crate::version::{Stamp, Version};
 
 /// See the module's head.
 #[repr(C, align(64))]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub(crate) struct Line<W, const SLOTS: usize> {
     version: Version,
     hops: [W; SLOTS],
     locations: [AtomicU32; SLOTS],
     tags: [AtomicU16; SLOTS],
 }
-
-zeroable!([W: Zeroable, const SLOTS: usize] Line<W, SLOTS> { version, hops, locations, tags });
 
 /// A hop word: bit d says that slot (home + d) holds a key of this home.
 pub trait Hop: Zeroable + Default + Send + Sync {
@@ -46,15 +45,13 @@ pub trait Hop: Zeroable + Default + Send + Sync {
 
 /// A neighbourhood of 32 slots.
 #[derive(Default)]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Hop32(AtomicU32);
-
-zeroable!(Hop32 { 0 });
 
 /// A neighbourhood of 64 slots.
 #[derive(Default)]
+#[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
 pub struct Hop64(AtomicU64);
-
-zeroable!(Hop64 { 0 });
 
 impl Hop for Hop32 {
     const REACH: usize = 32;
