@@ -223,3 +223,63 @@ fn while_there_is_room_only_a_share_of_what_comes_goes_on_probation() {
     let share = on_probation as f64 / count as f64;
     assert!((0.23..0.27).contains(&share), "{share} of the items, of a share of 0.25");
 }
+
+/// Which items go is the policy's choice alone: the same requests, the same victims in the same order, whatever becomes of
+/// the code.
+#[test]
+fn the_same_requests_have_the_same_victims_in_the_same_order() {
+    let found = Eviction::ALL.map(victims);
+    let recorded = [
+        (49_686, 0xc21a_de2c_e891_579d),
+        (53_985, 0x0175_fce6_da3f_10e5),
+        (49_837, 0xb3f5_ffb5_e1e5_f573),
+        (54_424, 0x87ac_6985_d5ba_b0cb),
+    ];
+    assert_eq!(found, recorded, "victims, and a digest of their keys in order");
+}
+
+/// How many victims 100,000 requests have, and a digest of their keys in order. Items of three classes, of which some expire
+/// and some are deleted.
+fn victims(eviction: Eviction) -> (u64, u64) {
+    let config = Config {
+        memory_bytes: 1 << 20,
+        eviction,
+        hash_seed: Some(7),
+        handles_max: 2,
+        ..Config::default()
+    };
+    let cache = Cache::new(&config).expect("memory for it");
+    let mut handle = cache.handle();
+    let mut sweeper = cache.sweeper();
+    sweeper.asleep(|| ());
+    let (mut count, mut digest) = (0, 0);
+    for (n, key) in with_scans(100_000).enumerate() {
+        let (random, now) = (mix(mix(n as u64)), 10 + u32::try_from(n / 1_000).expect("few"));
+        let value_bytes = match key % 3 {
+            0 => 32,
+            1 => 100,
+            _ => 600,
+        };
+        let (bytes, value) = (key.to_be_bytes(), &[b'v'; 600][..value_bytes]);
+        let exptime = if random & 15 == 0 { now + (random >> 32) as u32 % 200 } else { 0 };
+        let how = Store { exptime, ..Store::default() };
+        handle.note_evictions(now);
+        if random >> 8 & 63 == 0 {
+            handle.delete(&handle.key(&bytes), None, now);
+        } else if handle.get(&handle.key(&bytes), now).is_err() {
+            while let Err(no_room) = handle.store(&handle.key(&bytes), value, &how, now) {
+                assert_eq!(no_room, NoRoom::Later);
+                handle.quiesce();
+            }
+        }
+        for victim in handle.take_evictions() {
+            let key = u64::from_be_bytes(victim.key[..].try_into().expect("eight bytes"));
+            (count, digest) = (count + 1, mix(digest ^ key));
+        }
+        handle.quiesce();
+        if n % 64 == 0 {
+            handle.asleep(|| sweeper.step(now));
+        }
+    }
+    (count, digest)
+}

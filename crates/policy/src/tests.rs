@@ -278,3 +278,58 @@ fn names_are_read_back() {
     let complaint = "mru".parse::<Kind>().unwrap_err().to_string();
     assert!(complaint.contains("\"mru\"") && complaint.contains("s3-clock"));
 }
+
+/// S3-CLOCK's rule is one: the same requests, the same hits, whatever holds the objects.
+#[test]
+fn s3_clock_hits_what_it_hit_when_this_was_recorded() {
+    let recorded = [
+        (
+            Kind::S3ClockFixed,
+            [
+                (107_069, 0x9d40_ceed_8b3f_bc29),
+                (143_047, 0x9fcc_17e7_0562_96f7),
+                (130_359, 0x59b5_5b80_4b0f_c47c),
+            ],
+        ),
+        (
+            Kind::S3Clock,
+            [
+                (107_610, 0x8e5f_f2bb_765f_a27f),
+                (143_299, 0x3008_6798_e139_42f2),
+                (130_800, 0xe01b_6c2c_ecc2_e34c),
+            ],
+        ),
+    ];
+    for (kind, recorded) in recorded {
+        let found = [(300, false), (2_000, false), (20_000, true)]
+            .map(|(capacity, is_sized)| digest(&mut *kind.cache(capacity), is_sized));
+        assert_eq!(found, recorded, "{kind}: hits, and a digest of which");
+    }
+}
+
+/// How many of 300,000 requests hit, and a digest of which, and of what is held now and then. Popular keys, bursts of keys
+/// asked for once, deletes, and objects that expire.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers")]
+fn digest(cache: &mut dyn Policy, is_sized: bool) -> (u64, u64) {
+    let (mut hits, mut digest) = (0, 0);
+    for n in 0..300_000u64 {
+        let random = mix(n);
+        let popular = 20_000_f64.powf((random >> 11) as f64 / (1u64 << 53) as f64) as u64;
+        let key = if n / 5_000 % 3 == 2 { 1 << 40 | n } else { popular };
+        let now = (n / 1_000) as u32;
+        let expires = if random & 15 == 0 { now + (random >> 8) as u32 % 100 } else { 0 };
+        let weight = if is_sized { 1 + (mix(key) % 30) as u32 } else { 1 };
+        let hit = if random >> 4 & 63 == 0 {
+            cache.remove(key)
+        } else {
+            cache.access(&Request { key, weight, now, expires })
+        };
+        hits += u64::from(hit);
+        digest = mix(digest ^ u64::from(hit));
+        if n % 10_000 == 0 {
+            digest =
+                (0..20_000).filter(|&key| cache.contains(key)).fold(digest, |d, key| mix(d ^ key));
+        }
+    }
+    (hits, digest)
+}
