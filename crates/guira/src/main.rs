@@ -11,7 +11,7 @@ mod reference;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, FromArgMatches};
-use guira_serve::{Flags, Settings};
+use guira_serve::{Flags, ServerSettings};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
@@ -163,7 +163,7 @@ fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
         );
         return ExitCode::SUCCESS;
     }
-    let served = Settings::new(&flags).and_then(|settings| guira_serve::run(settings, name));
+    let served = ServerSettings::new(&flags).and_then(|settings| guira_serve::run(settings, name));
     match served {
         Ok(code) => ExitCode::from(code),
         Err(refusal) => {

@@ -23,7 +23,7 @@ mod sasldb;
 pub(crate) use failures::WAIT_MS;
 pub(crate) use sasl::{Exchange, Verdict};
 
-use crate::settings::{EXIT_VALUE, Protocol, Refusal, Settings};
+use crate::settings::{EXIT_VALUE, Protocol, Refusal, ServerSettings};
 use config::Config;
 use failures::Failures;
 use parking_lot::Mutex;
@@ -51,7 +51,7 @@ impl Auth {
     ///
     /// # Errors
     /// `-Y`'s file can't be read, or is none; `-S` has no passwords to check against.
-    pub(crate) fn open(settings: &Settings) -> Result<Auth, Refusal> {
+    pub(crate) fn open(settings: &ServerSettings) -> Result<Auth, Refusal> {
         let file = match &settings.auth_file {
             None => None,
             Some(path) => {

@@ -3,7 +3,7 @@
 //! The port itself, and what a client of it may do, is `guira-http`.
 
 use crate::metrics;
-use crate::shared::Shared;
+use crate::process::Process;
 use crate::sockets::Listening;
 use guira_http::Page;
 use rustix::fd::AsFd;
@@ -13,25 +13,25 @@ use std::io;
 ///
 /// # Errors
 /// Waiting for events fails.
-pub(crate) fn serve(listening: &[Listening], shared: &Shared) -> io::Result<()> {
+pub(crate) fn serve(listening: &[Listening], process: &Process) -> io::Result<()> {
     let sockets: Vec<_> = listening.iter().map(|listening| listening.socket.as_fd()).collect();
-    guira_http::serve(&sockets, |path| page(path, shared))
+    guira_http::serve(&sockets, |path| page(path, process))
 }
 
-fn page(path: &str, shared: &Shared) -> Option<Page> {
+fn page(path: &str, process: &Process) -> Option<Page> {
     match path {
-        "/metrics" => Some(Page::metrics(metrics::expose(shared))),
+        "/metrics" => Some(Page::metrics(metrics::expose(process))),
         "/livez" => Some(Page::probe(None)),
-        "/readyz" => Some(Page::probe(unready(shared))),
+        "/readyz" => Some(Page::probe(unready(process))),
         "/" => Some(Page::text("200 OK", "/metrics\n/livez\n/readyz\n")),
         _ => None,
     }
 }
 
 /// Why no more clients should be sent here, if so.
-fn unready(shared: &Shared) -> Option<&'static str> {
-    if shared.stop.has_rung() {
+fn unready(process: &Process) -> Option<&'static str> {
+    if process.stop.has_rung() {
         return Some("stopping");
     }
-    (!shared.gauges.read().is_accepting).then_some("out of descriptors")
+    (!process.gauges.read().is_accepting).then_some("out of descriptors")
 }

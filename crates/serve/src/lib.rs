@@ -17,55 +17,46 @@
 //! the two system calls a request are nearly all of its cost, as with any server over sockets.
 #![forbid(unsafe_code)]
 
-mod flags;
 mod server;
-mod daemon;
 mod http;
 mod metrics;
 mod privileges;
-mod ready;
-mod standby;
-mod udp;
-mod connection;
-mod execute;
-mod admin;
-mod batch;
-mod crawler;
-mod listing;
-mod stats;
-mod tls;
-mod backlog;
-mod output;
-mod replies;
-mod unfinished;
-mod version;
-mod warm;
-mod worker;
-mod listener;
-mod watch;
-mod feed;
-mod shared;
-mod allowance;
-mod auth;
-mod budget;
-mod detail;
-mod dump;
-mod clock;
-mod handover;
-mod measure;
-mod memory;
-mod queues;
-mod roster;
-mod sockets;
-mod settings;
+mod transport;
+mod execute {
+    mod binary;
+    mod stat;
+    mod operator;
+    mod meta;
+    mod lease;
+    mod store;
+    mod watched;
+    mod executor;
+    mod listing;
 
-pub use flags::{AbsentFlags, Flags};
+    pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES};
+    pub(crate) use listing::Listing;
+    pub(crate) use meta::asks_unique;
+    pub(crate) use store::{Asked, Begun, earns_chunk};
+}
+mod batch;
+mod output;
+mod stats;
+mod turn;
+mod process;
+mod queues;
+mod sockets;
+mod auth;
+mod tls;
+mod settings;
+mod time;
+mod version;
+
 pub use metrics::metric_meanings;
 pub use server::{SIGNALS, run};
 pub use settings::suboptions_markdown;
 pub use settings::{
-    Address, ClientCerts, EXIT_CODES, Extended, Host, KeyFormat, Listen, Protocol, Refusal,
-    Settings, TlsSettings, Verify,
+    AbsentFlags, Address, ClientCerts, EXIT_CODES, Extended, Flags, Host, KeyFormat, Listen,
+    Protocol, Refusal, ServerSettings, TlsSettings, Verify,
 };
 pub use stats::{Meaning, stat_meanings, stat_tables};
 pub use version::MEMCACHED_VERSION;

@@ -10,8 +10,8 @@
 
 mod exposition;
 
-use crate::measure::Measures;
-use crate::shared::Shared;
+use crate::process::Process;
+use crate::process::measure::Measures;
 use crate::stats::row::{Row, Value, View, number, rows};
 use crate::stats::{ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
 use crate::version::{GUIRA_VERSION, VERSION};
@@ -21,8 +21,8 @@ use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 
 /// The body of a scrape.
-pub(crate) fn expose(shared: &Shared) -> String {
-    let mut view = View::new(shared, shared.clock.now());
+pub(crate) fn expose(process: &Process) -> String {
+    let mut view = View::new(process, process.time.now());
     let mut all = Exposition::default();
     let settings = SETTINGS.iter().map(|(rows, _)| *rows);
     for table in [STATS, OWN].into_iter().chain(settings).chain([SLABS_ALL, ALONE]) {
@@ -38,7 +38,7 @@ pub(crate) fn expose(shared: &Shared) -> String {
             all.table(SLABS_ALONE, view, slab);
         }
     });
-    histograms(shared, &mut all);
+    histograms(process, &mut all);
     all.into_text()
 }
 
@@ -57,17 +57,17 @@ pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)>
     families
 }
 
-fn histograms(shared: &Shared, all: &mut Exposition) {
-    Measures::latencies(&shared.measures, |command, status, took_ns| {
+fn histograms(process: &Process, all: &mut Exposition) {
+    Measures::latencies(&process.measures, |command, status, took_ns| {
         // A kind of request that nobody sends has no series, but the gets that dashboards begin with.
         if took_ns.count > 0 || command == "get" {
             all.histogram(LATENCY, &[("command", command), ("status", status)], 1e9, &took_ns);
         }
     });
-    if let Some(bytes) = Measures::values(&shared.measures) {
+    if let Some(bytes) = Measures::values(&process.measures) {
         all.histogram(VALUES, &[], 1.0, &bytes);
     }
-    if let Some(idle_s) = shared.cache.evicted_idle_s() {
+    if let Some(idle_s) = process.cache.evicted_idle_s() {
         all.histogram(EVICTED, &[], 1.0, &idle_s);
     }
 }
@@ -91,7 +91,7 @@ const ALONE: &[Row] = rows! {
     descriptors, "descriptors in use", |_| number(descriptors()) => gauge process_open_fds;
     descriptors_max, "the limit of open files", |_| number(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)) => gauge process_max_fds;
     cpu, "CPU seconds", |v| Value::Seconds(v.cpu_us[0] + v.cpu_us[1]) => counter process_cpu_seconds_total;
-    start, "Unix time of the start", |v| number(v.shared.clock.unix(v.shared.cache.began_at_s())) => gauge process_start_time_seconds;
+    start, "Unix time of the start", |v| number(v.process.time.unix(v.process.cache.began_at_s())) => gauge process_start_time_seconds;
 };
 
 /// The same for a slab class.

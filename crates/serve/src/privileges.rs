@@ -4,7 +4,7 @@
 //! before any other thread is started, so all inherit them. User names are looked up in
 //! `/etc/passwd`; a number is taken as it is.
 
-use crate::settings::{EXIT_SYSTEM, EXIT_USAGE, Refusal, Settings};
+use crate::settings::{EXIT_SYSTEM, EXIT_USAGE, Refusal, ServerSettings};
 use rustix::process::{Resource, Rlimit};
 use std::fs;
 
@@ -14,7 +14,7 @@ use std::fs;
 ///
 /// # Errors
 /// The system refuses, or root is to be kept without being told so and nobody else is there.
-pub(crate) fn apply(settings: &Settings, notes: &mut Vec<String>) -> Result<bool, Refusal> {
+pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<bool, Refusal> {
     if settings.core_dumps {
         raise(Resource::Core, None).map_err(|_| system("failed to ensure corefile creation"))?;
     }
@@ -44,7 +44,7 @@ fn raise(resource: Resource, to: Option<u64>) -> rustix::io::Result<()> {
     rustix::process::setrlimit(resource, Rlimit { current: soft, maximum })
 }
 
-fn become_user(settings: &Settings, notes: &mut Vec<String>) -> Result<(), Refusal> {
+fn become_user(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<(), Refusal> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }

@@ -1,28 +1,36 @@
 //! Starting, waiting for signals, stopping. [`SIGNALS`] says what each signal does; SIGPIPE is ignored, and a graceful end
 //! waits for requests under way for [`GRACE`] at most.
 
-use crate::allowance::Allowance;
+mod daemon;
+mod standby;
+pub(crate) mod handover;
+mod warm;
+mod ready;
+
 use crate::auth::Auth;
-use crate::clock::{Clock, monotonic_ms};
-use crate::crawler::{self, Crawler};
-use crate::detail::Detail;
-use crate::handover::{self, Heir, Inherited, Successor};
-use crate::listener;
-use crate::measure::Measures;
-use crate::memory::Memory;
+use crate::process::allowance::Allowance;
+use crate::process::crawler::{self, Crawler};
+use crate::process::detail::Detail;
+use crate::process::measure::Measures;
+use crate::process::memory_limit::Memory;
+use crate::process::roster::{Doing, Peer, Roster};
+use crate::process::source_budget::Budget;
+use crate::process::watch::Watch;
+use crate::process::{Bell, Gauges, Mailbox, Process};
+use crate::process::{backlog, replies, unfinished};
 use crate::queues::QueueSettings;
-use crate::roster::{Doing, Peer, Roster};
-use crate::settings::{EXIT_SYSTEM, Refusal, Settings};
-use crate::shared::{Bell, Gauges, Mailbox, Shared};
+use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use crate::sockets::{self, Sockets};
+use crate::time::{ServerTime, monotonic_ms};
 use crate::tls::Tls;
-use crate::udp::{Budget, Datagrams};
-use crate::watch::Watch;
-use crate::worker::Worker;
-use crate::{backlog, daemon, http, privileges, ready, replies, standby, unfinished, warm};
+use crate::transport::datagrams::Datagrams;
+use crate::transport::listener;
+use crate::transport::worker::Worker;
+use crate::{http, privileges};
 use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
 use guira_proto::WatchKinds;
+use handover::{Heir, Inherited, Successor};
 use rustix::fd::AsRawFd;
 use rustix::io::Errno;
 use sd_notify::NotifyState;
@@ -55,7 +63,7 @@ pub const SIGNALS: [(&str, &str); 4] = [
 ///
 /// # Errors
 /// The server can't be started; the message says why, the code is memcached's for it.
-pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
+pub fn run(settings: ServerSettings, name: &str) -> Result<u8, Refusal> {
     if settings.daemon && !daemon::is_child() {
         return daemon::spawn();
     }
@@ -90,7 +98,7 @@ pub fn run(settings: Settings, name: &str) -> Result<u8, Refusal> {
 /// Serves with what could be opened; `home` is where a standby would begin, `resumed` are the sockets of one.
 fn serve(
     name: &str,
-    settings: Settings,
+    settings: ServerSettings,
     opened: Opened,
     lock_memory: bool,
     (home, resumed): (Option<PathBuf>, Option<Inherited>),
@@ -116,18 +124,18 @@ fn serve(
     }
     drop(inherited);
     let began_ms = monotonic_ms();
-    let shared = Arc::new(share(settings, auth, opened, lock_memory)?);
-    warm::tell(&shared, monotonic_ms() - began_ms);
-    if let Some(tls) = &shared.tls {
-        tls.begin(shared.clock.now());
+    let process = Arc::new(share(settings, auth, opened, lock_memory)?);
+    warm::tell(&process, monotonic_ms() - began_ms);
+    if let Some(tls) = &process.tls {
+        tls.begin(process.time.now());
     }
-    enter_own_sockets(&shared, &sockets);
-    say_what_is_open(&shared, &sockets);
-    let ready = ready::lines(name, &shared.settings, &sockets);
-    let threads_left = start_threads(&shared, sockets)?;
-    let pidfile = Pidfile::write(shared.settings.pidfile.as_deref())?;
-    if shared.settings.daemon {
-        let keep_stderr = shared.settings.verbosity > 0;
+    enter_own_sockets(&process, &sockets);
+    say_what_is_open(&process, &sockets);
+    let ready = ready::lines(name, &process.settings, &sockets);
+    let threads_left = start_threads(&process, sockets)?;
+    let pidfile = Pidfile::write(process.settings.pidfile.as_deref())?;
+    if process.settings.daemon {
+        let keep_stderr = process.settings.verbosity > 0;
         daemon::ready(keep_stderr).map_err(|e| system("detaching", &e))?;
     }
     if let Some(predecessor) = predecessor {
@@ -135,26 +143,26 @@ fn serve(
     }
     tell_systemd(NotifyState::Ready);
     ready.iter().flatten().for_each(|line| tracing::info!("{line}"));
-    let signal = wait_for_the_end(&shared, &mut signals);
-    stop(&shared, signal, &threads_left);
-    if let Some((successor, sockets)) = shared.heir.take() {
+    let signal = wait_for_the_end(&process, &mut signals);
+    stop(&process, signal, &threads_left);
+    if let Some((successor, sockets)) = process.heir.take() {
         drop(pidfile);
-        shared.log.flush();
+        process.log.flush();
         let error = standby::become_one(successor, sockets, home.as_deref());
         tracing::warn!("no standby while the successor starts: {error}");
         return Ok(0);
     }
-    handover::close_door(&shared.settings);
+    handover::close_door(&process.settings);
     drop(pidfile);
     // The threads end with the process: nothing of theirs outlives it.
     Ok(0)
 }
 
 /// Serves until a signal says that it's enough: which one.
-fn wait_for_the_end(shared: &Shared, signals: &mut Signals) -> i32 {
+fn wait_for_the_end(process: &Process, signals: &mut Signals) -> i32 {
     for signal in signals.forever() {
         match signal {
-            SIGHUP => reload(shared),
+            SIGHUP => reload(process),
             SIGUSR2 => tracing::info!("SIGUSR2 is ignored"),
             end => return end,
         }
@@ -163,14 +171,14 @@ fn wait_for_the_end(shared: &Shared, signals: &mut Signals) -> i32 {
 }
 
 /// Ends what a signal told to end, and says what becomes of the items.
-fn stop(shared: &Shared, signal: i32, threads_left: &AtomicUsize) {
+fn stop(process: &Process, signal: i32, threads_left: &AtomicUsize) {
     let began_ms = monotonic_ms();
-    if signal == SIGUSR1 || shared.settings.memory_file.is_some() {
+    if signal == SIGUSR1 || process.settings.memory_file.is_some() {
         tracing::info!("Gracefully stopping");
-        stop_gracefully(shared, threads_left);
+        stop_gracefully(process, threads_left);
     }
     tell_systemd(NotifyState::Stopping);
-    let items = warm::end(shared);
+    let items = warm::end(process);
     let signal = signal_name(signal).unwrap_or("a signal");
     tracing::info!("stopped by {signal}, in {} ms: {items}", monotonic_ms() - began_ms);
 }
@@ -190,11 +198,11 @@ pub(crate) struct Opened {
 
 /// What all threads share.
 pub(crate) fn share(
-    settings: Settings,
+    settings: ServerSettings,
     auth: Auth,
     opened: Opened,
     lock_memory: bool,
-) -> Result<Shared, Refusal> {
+) -> Result<Process, Refusal> {
     let memory = Memory::new(&settings);
     let config = Config {
         memory_bytes: memory.for_cache(),
@@ -224,10 +232,10 @@ pub(crate) fn share(
         window_s: extended.slab_automove_window,
     });
     let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
-    Ok(Shared {
+    Ok(Process {
         auth,
         tls: opened.tls,
-        clock: Clock::start(cache.began_at_s()),
+        time: ServerTime::start(cache.began_at_s()),
         cache,
         log: opened.log,
         roster: Roster::default(),
@@ -256,38 +264,38 @@ pub(crate) fn share(
 }
 
 /// Starts workers, sweeper, crawler and listener. The counter of workers and sweeper still running.
-fn start_threads(shared: &Arc<Shared>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
-    let left = Arc::new(AtomicUsize::new(shared.settings.threads + 1));
-    let log = shared.log.clone();
-    let successor = Successor::expect(&shared.settings, &sockets);
+fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
+    let left = Arc::new(AtomicUsize::new(process.settings.threads + 1));
+    let log = process.log.clone();
+    let successor = Successor::expect(&process.settings, &sockets);
     let Sockets { listening: sockets, datagram: mut datagrams, http } = sockets;
-    for number in 0..shared.settings.threads {
-        let (shared, left) = (Arc::clone(shared), Arc::clone(&left));
+    for number in 0..process.settings.threads {
+        let (process, left) = (Arc::clone(process), Arc::clone(&left));
         let own = datagrams.iter_mut().filter_map(|d| d.sockets.pop()).map(Datagrams::new);
         let own: Vec<_> = own.collect();
         start(&log, &format!("worker-{number}"), move || {
-            Worker::new(&shared, number, own)?.run()?;
+            Worker::new(&process, number, own)?.run()?;
             left.fetch_sub(1, Ordering::Release);
             Ok(())
         })?;
     }
-    let (sweeping, sweeping_left) = (Arc::clone(shared), Arc::clone(&left));
+    let (sweeping, sweeping_left) = (Arc::clone(process), Arc::clone(&left));
     start(&log, "sweeper", move || {
         sweep(&sweeping);
         sweeping_left.fetch_sub(1, Ordering::Release);
         Ok(())
     })?;
-    let crawling = Arc::clone(shared);
+    let crawling = Arc::clone(process);
     start(&log, "crawler", move || crawler::crawl(&crawling))?;
     if !http.is_empty() {
-        let telling = Arc::clone(shared);
+        let telling = Arc::clone(process);
         start(&log, "http", move || http::serve(&http, &telling))?;
     }
     if let Some(successor) = successor {
-        let handing = Arc::clone(shared);
+        let handing = Arc::clone(process);
         start(&log, "handover", move || successor.serve(&handing))?;
     }
-    let listening = Arc::clone(shared);
+    let listening = Arc::clone(process);
     start(&log, "listener", move || {
         listener::listen(&sockets, &listening)?;
         listening.is_listener_gone.store(true, Ordering::Release);
@@ -328,21 +336,21 @@ impl Drop for EndsWithThread {
 }
 
 /// Cleans up behind flushes, and forgets accesses older than an item can tell.
-fn sweep(shared: &Shared) {
-    let mut sweeper = shared.cache.sweeper();
+fn sweep(process: &Process) {
+    let mut sweeper = process.cache.sweeper();
     let (mut to_start, mut fills) = (SWEEPS_OF_START, true);
     let mut shortage = warm::Shortage::default();
-    while !shared.is_stopping.load(Ordering::Relaxed) {
-        warm::keep_time(shared);
-        shortage.tell(shared);
-        let now = shared.clock.now();
-        let is_watched = shared.watch.kinds().meets(WatchKinds::EVICTIONS);
+    while !process.is_stopping.load(Ordering::Relaxed) {
+        warm::keep_time(process);
+        shortage.tell(process);
+        let now = process.time.now();
+        let is_watched = process.watch.kinds().meets(WatchKinds::EVICTIONS);
         if is_watched {
             sweeper.handle().note_evictions(now);
         }
         let has_more = sweeper.step(now);
         if is_watched {
-            shared.watch.tell_evictions(sweeper.handle(), now, &shared.mailboxes);
+            process.watch.tell_evictions(sweeper.handle(), now, &process.mailboxes);
         }
         if has_more {
             thread::yield_now();
@@ -362,12 +370,12 @@ fn sweep(shared: &Shared) {
 }
 
 /// Reads again what can be while it serves, and says what that was; what can't be read stays as it was.
-fn reload(shared: &Shared) {
-    let auth = shared.auth.reload().map(|result| match result {
+fn reload(process: &Process) {
+    let auth = process.auth.reload().map(|result| match result {
         Ok(path) => Ok(format!("the users of {} were read again", path.display())),
         Err(error) => Err(format!("users stay as they were: {error}")),
     });
-    let tls = shared.tls.as_ref().map(|tls| match tls.refresh(shared.clock.now()) {
+    let tls = process.tls.as_ref().map(|tls| match tls.refresh(process.time.now()) {
         Ok(()) => Ok("certificate and key were read again".to_owned()),
         Err(error) => Err(format!("certificates stay as they were: {error}")),
     });
@@ -382,9 +390,9 @@ fn reload(shared: &Shared) {
     }
 }
 
-fn stop_gracefully(shared: &Shared, threads_left: &AtomicUsize) {
-    shared.is_stopping.store(true, Ordering::Relaxed);
-    shared.stop.ring();
+fn stop_gracefully(process: &Process, threads_left: &AtomicUsize) {
+    process.is_stopping.store(true, Ordering::Relaxed);
+    process.stop.ring();
     let mut waited = Duration::ZERO;
     while threads_left.load(Ordering::Acquire) > 0 && waited < GRACE {
         thread::sleep(GRACE_STEP);
@@ -400,7 +408,7 @@ fn rename_process(name: &str) {
     }
 }
 
-fn say_what_is_missing(settings: &Settings) {
+fn say_what_is_missing(settings: &ServerSettings) {
     if settings.threads > THREADS_SENSIBLE {
         tracing::warn!(
             "Setting a high number of worker threads is not recommended: more than the \
@@ -411,15 +419,15 @@ fn say_what_is_missing(settings: &Settings) {
 }
 
 /// Says which sockets strangers can use: those beyond this machine that demand no login. Or that there are none at all.
-fn say_what_is_open(shared: &Shared, sockets: &Sockets) {
+fn say_what_is_open(process: &Process, sockets: &Sockets) {
     if sockets.listening.is_empty() && sockets.datagram.is_empty() {
         tracing::warn!("no client can reach this server: -p 0 turns TCP off, and -U gives no port");
     }
-    if shared.auth.is_on() {
+    if process.auth.is_on() {
         return;
     }
     let wants_certificate =
-        |asked| shared.tls.as_ref().is_some_and(|t| t.demands_certificate(asked));
+        |asked| process.tls.as_ref().is_some_and(|t| t.demands_certificate(asked));
     let tcp = sockets.listening.iter().filter(|l| !l.tls.is_some_and(wants_certificate));
     let tcp = tcp.filter_map(|l| Some((&l.name, l.address?)));
     let udp = sockets.datagram.iter().map(|d| (&d.name, d.address));
@@ -431,10 +439,10 @@ fn say_what_is_open(shared: &Shared, sockets: &Sockets) {
     }
 }
 
-fn enter_own_sockets(shared: &Shared, sockets: &Sockets) {
-    let now = shared.clock.now();
+fn enter_own_sockets(process: &Process, sockets: &Sockets) {
+    let now = process.time.now();
     let enter = |fd, name: &str, doing| {
-        shared.roster.enter(fd, Peer::Own(name.into()), doing, now);
+        process.roster.enter(fd, Peer::Own(name.into()), doing, now);
     };
     for listening in &sockets.listening {
         tracing::debug!("server listening ({})", listening.name);
@@ -483,8 +491,8 @@ impl Drop for Pidfile {
     }
 }
 
-fn out_of_descriptors(settings: &Settings, error: &io::Error) -> Refusal {
-    let Settings { threads, connections_max, .. } = settings;
+fn out_of_descriptors(settings: &ServerSettings, error: &io::Error) -> Refusal {
+    let ServerSettings { threads, connections_max, .. } = settings;
     let hint = format!(
         "; {threads} threads (-t) need more descriptors than -c {connections_max} allows: raise -c, or lower -t"
     );

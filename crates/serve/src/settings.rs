@@ -8,6 +8,7 @@
 //! `settings/extended.rs` what the sub-options of `-o` come to, `settings/suboption.rs` their declarations ·
 //! `settings/size.rs` sizes with units.
 
+mod flags;
 mod listen;
 mod suboption;
 mod extended;
@@ -22,8 +23,8 @@ pub use suboption::markdown as suboptions_markdown;
 pub(crate) use suboption::{Shown, all as suboptions, help as suboptions_help};
 pub use tls::{KeyFormat, TlsSettings, Verify};
 
-use crate::flags::Flags;
 use crate::privileges::EXIT_NO_USER;
+pub use flags::{AbsentFlags, Flags};
 use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
 use guira_log::Format;
 use size::{GB, MB};
@@ -32,7 +33,7 @@ use std::path::PathBuf;
 
 /// Everything that is decided before the server starts.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ServerSettings {
     /// Where to listen.
     pub listen: Listen,
     /// Where to serve metrics over HTTP.
@@ -205,12 +206,12 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-impl Settings {
+impl ServerSettings {
     /// Judges `flags`.
     ///
     /// # Errors
     /// The first thing wrong, with memcached's exit code for it.
-    pub fn new(flags: &Flags) -> Result<Settings, Refusal> {
+    pub fn new(flags: &Flags) -> Result<ServerSettings, Refusal> {
         refuse_absent_parts(flags)?;
         let mut extended = Extended::new(&flags.extended)?;
         refuse_tls_settings_without_tls(flags, &extended)?;
@@ -219,7 +220,7 @@ impl Settings {
         extended.settle_chunk_max(item_bytes_max)?;
         extended.settle_stale_size(memory_bytes);
         let inter = (!flags.listen.is_empty()).then(|| flags.listen.join(","));
-        Ok(Settings {
+        Ok(ServerSettings {
             listen: listen(flags, inter.as_deref())?,
             http: flags.http.as_deref().map(listen::parse_http).transpose()?,
             inter,

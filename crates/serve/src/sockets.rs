@@ -6,9 +6,9 @@
 //! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
 //! accepted connection, which saves two system calls a connection.
 
-use crate::handover::Inherited;
+use crate::server::handover::Inherited;
 use crate::settings::{
-    Address, ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, Settings,
+    Address, ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, ServerSettings,
 };
 use rustix::fs::Mode;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -48,7 +48,10 @@ pub(crate) struct Sockets {
 ///
 /// # Errors
 /// A name that doesn't resolve, or an entry of the list of which no address can be bound.
-pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Sockets, Refusal> {
+pub(crate) fn open(
+    settings: &ServerSettings,
+    inherited: &mut Inherited,
+) -> Result<Sockets, Refusal> {
     let mut sockets = Sockets { listening: Vec::new(), datagram: Vec::new(), http: Vec::new() };
     if let Some(address) = &settings.http {
         sockets.http = open_tcp("--http", address, settings, inherited, &sockets)?;
@@ -84,7 +87,7 @@ pub(crate) fn open(settings: &Settings, inherited: &mut Inherited) -> Result<Soc
 fn open_tcp(
     flag: &str,
     address: &Address,
-    settings: &Settings,
+    settings: &ServerSettings,
     inherited: &mut Inherited,
     there: &Sockets,
 ) -> Result<Vec<Listening>, Refusal> {
@@ -126,7 +129,7 @@ fn open_tcp(
 
 fn open_udp(
     address: &Address,
-    settings: &Settings,
+    settings: &ServerSettings,
     inherited: &mut Inherited,
     sockets: &mut Sockets,
 ) -> Result<(), Refusal> {

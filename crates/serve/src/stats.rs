@@ -15,8 +15,8 @@ pub(crate) use classes::{ITEMS, SLABS, SLABS_ALL, items, sizes, slabs};
 pub(crate) use general::{OWN, STATS};
 pub(crate) use settings::{SETTINGS, settings};
 
-use crate::roster::Seat;
-use crate::shared::Shared;
+use crate::process::Process;
+use crate::process::roster::Seat;
 use guira_proto::reply;
 use row::{Row, View};
 use std::fmt::Display;
@@ -60,24 +60,24 @@ fn meaning(row: &Row) -> Meaning {
 }
 
 /// Answers `stats`.
-pub(crate) fn general(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    lines(STATS, &View::new(shared, now), "", out);
+pub(crate) fn general(process: &Process, now: u32, out: &mut Vec<u8>) {
+    lines(STATS, &View::new(process, now), "", out);
 }
 
 /// Answers `stats guira`.
-pub(crate) fn own(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    lines(OWN, &View::new(shared, now), "", out);
+pub(crate) fn own(process: &Process, now: u32, out: &mut Vec<u8>) {
+    lines(OWN, &View::new(process, now), "", out);
 }
 
 /// Answers `stats` and the kinds of it that are short; `false`: there is no such kind.
-pub(crate) fn answer(kind: Option<&[u8]>, shared: &Shared, now: u32, out: &mut Vec<u8>) -> bool {
+pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut Vec<u8>) -> bool {
     match kind {
-        None => general(shared, now, out),
-        Some(b"settings") => settings(shared, now, out),
-        Some(b"items") => items(shared, now, out),
-        Some(b"slabs") => slabs(shared, now, out),
-        Some(b"sizes") => sizes(shared, now, out),
-        Some(b"guira") => own(shared, now, out),
+        None => general(process, now, out),
+        Some(b"settings") => settings(process, now, out),
+        Some(b"items") => items(process, now, out),
+        Some(b"slabs") => slabs(process, now, out),
+        Some(b"sizes") => sizes(process, now, out),
+        Some(b"guira") => own(process, now, out),
         Some(_) => return false,
     }
     true

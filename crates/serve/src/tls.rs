@@ -1,7 +1,7 @@
 //! TLS: certificates and what is asked of clients, shared by all workers, and exchanged while they serve.
 //!
 //! ```text
-//! listener ─ socket, ClientCerts ─▶ worker ─ accept ─▶ Channel (tls/channel.rs)
+//! listener ─ socket, ClientCerts ─▶ worker ─ accept ─▶ Channel (transport/stream/channel.rs)
 //!                                                        └ an Arc of the configuration of its time
 //! ```
 //! # Invariants
@@ -13,12 +13,9 @@
 //! A handshake is about a millisecond of a worker (an RSA signature) in which its other connections wait.
 //! `refresh_certs` reads three small files on the worker that is asked.
 
-mod channel;
 mod files;
 
-pub(crate) use channel::Channel;
-
-use crate::settings::{ClientCerts, EXIT_USAGE, Refusal, Settings, TlsSettings, Verify};
+use crate::settings::{ClientCerts, EXIT_USAGE, Refusal, ServerSettings, TlsSettings, Verify};
 use files::{Material, TlsError, Wanted};
 use parking_lot::RwLock;
 use rustls::ServerConfig;
@@ -58,7 +55,7 @@ impl Tls {
     ///
     /// # Errors
     /// They can't be read, or don't belong together.
-    pub(crate) fn open(settings: &Settings) -> Result<Option<Tls>, Refusal> {
+    pub(crate) fn open(settings: &ServerSettings) -> Result<Option<Tls>, Refusal> {
         if !settings.tls_enabled {
             return Ok(None);
         }
@@ -116,13 +113,18 @@ impl Tls {
     }
 
     /// The configuration of a new connection.
-    fn config(&self, asked: ClientCerts) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self, asked: ClientCerts) -> Arc<ServerConfig> {
         let configs = self.configs.read();
         Arc::clone(match asked {
             ClientCerts::AsSet => &configs.as_set,
             ClientCerts::Never => &configs.never,
             ClientCerts::Always => &configs.always,
         })
+    }
+
+    /// Bytes of a reply that are encrypted before they are sent.
+    pub(crate) fn wbuf_bytes(&self) -> usize {
+        self.settings.wbuf_bytes
     }
 
     /// Whether a client needs a certificate.

@@ -4,13 +4,11 @@
 //! Each hit and each store tells the item's unique, which costs the key's stripe a look; text pays
 //! that for `gets` only.
 
-mod stat;
-
+use super::operator::{self, Flushed};
+use super::store::Command as Storing;
 use super::{Executor, Flow};
-use crate::admin::{self, Flushed};
 use crate::batch::Packet;
-use crate::detail::Event;
-use crate::execute::store::Command as Storing;
+use crate::process::detail::Event;
 use crate::version::VERSION;
 use guira_cache::{
     Arithmetic, ClassCounter, Counted, Counter, Deleted, ItemRef, Key, Miss, NoRoom, Stored,
@@ -86,7 +84,7 @@ impl<'t> Executor<'t> {
         match found {
             Ok(item) => {
                 self.handle().count_class(hit, item.class());
-                self.turn.shared.detail.count(key.bytes(), Event::Hit);
+                self.turn.process.detail.count(key.bytes(), Event::Hit);
                 let cas = self.cas_of(&item, unique);
                 let key = with_key.then_some(key.bytes());
                 let (flags, bytes) = (item.client_flags(), item.value_bytes());
@@ -98,7 +96,7 @@ impl<'t> Executor<'t> {
                     if touch.is_some() { Counter::TouchMisses } else { Counter::GetMisses };
                 self.handle().count(missed);
                 self.count_miss(miss);
-                self.turn.shared.detail.count(key.bytes(), Event::Miss);
+                self.turn.process.detail.count(key.bytes(), Event::Miss);
                 if with_key && !request.quiet {
                     reply::miss_with_key(&mut self.output.bytes, request.echo, key.bytes());
                 } else if !request.quiet {
@@ -112,7 +110,7 @@ impl<'t> Executor<'t> {
     /// A touch: the answer has the item's flags.
     fn touch_packet(&mut self, request: &Request<'_>, key: &Key<'_>, exptime: u32) -> Flow {
         let unique = self.cas_unique(key);
-        let expiry = self.turn.shared.clock.expiry(exptime.into(), self.now());
+        let expiry = self.turn.process.time.expiry(exptime.into(), self.now());
         let found: Result<ItemRef<'_>, Miss> = match self.handle().touch(key, expiry, self.now()) {
             Touched::NoRoom(NoRoom::Later) if self.can_wait => return Flow::Later,
             Touched::NoRoom(_) => {
@@ -126,14 +124,14 @@ impl<'t> Executor<'t> {
         match found {
             Ok(item) => {
                 self.handle().count_class(ClassCounter::TouchHits, item.class());
-                self.turn.shared.detail.count(key.bytes(), Event::Hit);
+                self.turn.process.detail.count(key.bytes(), Event::Hit);
                 let (cas, flags) = (self.cas_of(&item, unique), item.client_flags());
                 reply::hit(&mut self.output.bytes, request.echo, cas, flags, None, 0);
             }
             Err(miss) => {
                 self.handle().count(Counter::TouchMisses);
                 self.count_miss(miss);
-                self.turn.shared.detail.count(key.bytes(), Event::Miss);
+                self.turn.process.detail.count(key.bytes(), Event::Miss);
                 self.fail(request, Status::NotFound);
             }
         }
@@ -141,7 +139,7 @@ impl<'t> Executor<'t> {
     }
 
     fn delete_packet(&mut self, request: &Request<'_>, key: &Key<'_>) {
-        self.turn.shared.detail.count(key.bytes(), Event::Delete);
+        self.turn.process.detail.count(key.bytes(), Event::Delete);
         let compare = (request.cas != 0).then_some(request.cas);
         let doomed = self.doomed(key);
         match self.handle().delete(key, compare, self.now()) {
@@ -164,7 +162,7 @@ impl<'t> Executor<'t> {
         what: &binary::Arithmetic<'_>,
         key: &Key<'_>,
     ) -> Flow {
-        let expiry = |t: u32| self.turn.shared.clock.expiry(t.into(), self.now());
+        let expiry = |t: u32| self.turn.process.time.expiry(t.into(), self.now());
         let arithmetic = Arithmetic {
             delta: what.delta,
             down: what.decrement,
@@ -197,7 +195,7 @@ impl<'t> Executor<'t> {
     }
 
     fn flush_packet(&mut self, request: &Request<'_>, exptime: u32) -> Flow {
-        match admin::flush(self, exptime.into()) {
+        match operator::flush(self, exptime.into()) {
             Flushed::Done => self.done_unless_quiet(request, 0),
             Flushed::Later => return Flow::Later,
             Flushed::NotAllowed => self.fail(request, Status::Auth),
@@ -226,7 +224,7 @@ impl<'t> Executor<'t> {
 
     /// A unique as clients see it: with `-C` there are none.
     fn shown(&self, cas: u64) -> u64 {
-        if self.turn.shared.settings.cas_enabled { cas } else { 0 }
+        if self.turn.process.settings.cas_enabled { cas } else { 0 }
     }
 
     fn done_unless_quiet(&mut self, request: &Request<'_>, cas: u64) {
@@ -235,7 +233,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    fn fail(&mut self, request: &Request<'_>, status: Status) {
+    pub(super) fn fail(&mut self, request: &Request<'_>, status: Status) {
         reply::error(&mut self.output.bytes, request.echo, status);
     }
 }

@@ -7,7 +7,7 @@
 //! `lease-set` is a storage command like the others (`store.rs`).
 
 use super::Executor;
-use crate::detail::Event;
+use crate::process::detail::Event;
 use guira_cache::{ClassCounter, Counter, Key, Leased, Stale};
 use guira_proto::reply;
 
@@ -20,7 +20,7 @@ impl<'t> Executor<'t> {
             Leased::Hit(item) => {
                 handle.count_class(ClassCounter::GetHits, item.class());
                 self.watch_get(key, Ok(&item));
-                self.turn.shared.detail.count(key.bytes(), Event::Hit);
+                self.turn.process.detail.count(key.bytes(), Event::Hit);
                 let (flags, bytes) = (item.client_flags(), item.value_bytes());
                 reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, None);
                 return self.value(&item);
@@ -31,7 +31,7 @@ impl<'t> Executor<'t> {
         handle.count(Counter::GetMisses);
         self.count_miss(miss);
         self.watch_get(key, Err(miss));
-        self.turn.shared.detail.count(key.bytes(), Event::Miss);
+        self.turn.process.detail.count(key.bytes(), Event::Miss);
         let out = &mut self.output.bytes;
         match stale {
             None => {

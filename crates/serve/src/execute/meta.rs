@@ -86,7 +86,7 @@ impl<'t> Executor<'t> {
             let (is_won_already, has_won) = self.try_to_win(meta, &item);
             let mut exptime = [before; 2];
             if let Some(ttl) = meta.ttl() {
-                exptime[1] = self.turn.shared.clock.expiry(ttl.into(), now);
+                exptime[1] = self.turn.process.time.expiry(ttl.into(), now);
                 if let Touched::NoRoom(no_room) = handle.touch_withheld(key, exptime[1], now) {
                     return Err(no_room);
                 }
@@ -100,7 +100,7 @@ impl<'t> Executor<'t> {
     fn vivify(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Option<Vivified>, NoRoom> {
         let Some(ttl) = meta.vivify() else { return Ok(None) };
         let how = Store {
-            exptime: self.turn.shared.clock.expiry(ttl.into(), self.now()),
+            exptime: self.turn.process.time.expiry(ttl.into(), self.now()),
             explicit_cas: meta.new_cas(),
             key_binary: meta.is_base64(),
             ..Store::default()
@@ -115,7 +115,7 @@ impl<'t> Executor<'t> {
         }
         let exptime = item.exptime();
         let is_due = meta.recache().is_some_and(|ttl| {
-            exptime != 0 && exptime < self.turn.shared.clock.expiry(ttl.into(), self.now())
+            exptime != 0 && exptime < self.turn.process.time.expiry(ttl.into(), self.now())
         });
         if !(is_due || item.is_stale()) {
             return (false, false);
@@ -210,7 +210,7 @@ impl<'t> Executor<'t> {
             let what = Invalidate {
                 compare,
                 stale,
-                exptime: meta.ttl().map(|t| self.turn.shared.clock.expiry(t.into(), self.now())),
+                exptime: meta.ttl().map(|t| self.turn.process.time.expiry(t.into(), self.now())),
                 empty,
                 explicit_cas: meta.new_cas(),
             };
@@ -248,7 +248,7 @@ impl<'t> Executor<'t> {
     }
 
     fn meta_arithmetic_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
-        let expiry = |t: i32| self.turn.shared.clock.expiry(t.into(), self.now());
+        let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
         let arithmetic = Arithmetic {
             delta: meta.delta(),
             down: meta.is_decrement(),

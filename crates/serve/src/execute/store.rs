@@ -4,7 +4,7 @@
 //! client believes to have replaced.
 
 use super::{Executor, Flow};
-use crate::detail::Event;
+use crate::process::detail::Event;
 use guira_cache::{
     ClassCounter, Compare, Counter, Key, Mode, NoRoom, Store as How, Stored, Unpublished,
 };
@@ -287,16 +287,16 @@ impl Executor<'_> {
 
     /// What the cache is to do.
     pub(super) fn how(&self, command: Command<'_>) -> How {
-        let expiry = |t: i32| self.turn.shared.clock.expiry(t.into(), self.now());
+        let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
         match command {
             Command::Binary(request, store) => {
                 let (mode, _) = mode_of(command.verb());
-                let compares = request.cas != 0 && self.turn.shared.settings.cas_enabled;
+                let compares = request.cas != 0 && self.turn.process.settings.cas_enabled;
                 let mode = if compares { mode } else { mode_of(store.verb).0 };
                 How {
                     mode,
                     client_flags: store.flags,
-                    exptime: self.turn.shared.clock.expiry(store.exptime.into(), self.now()),
+                    exptime: self.turn.process.time.expiry(store.exptime.into(), self.now()),
                     compare: compares.then_some(Compare::Equal(request.cas)),
                     may_be_held_off: mode == Mode::Add,
                     ..How::default()
@@ -337,7 +337,7 @@ impl Executor<'_> {
 
     /// With `-C` every unique is 0: a cas stores if there is an item, whatever it compares.
     fn without_cas(&self, how: How) -> How {
-        if self.turn.shared.settings.cas_enabled || how.compare.is_none() {
+        if self.turn.process.settings.cas_enabled || how.compare.is_none() {
             return how;
         }
         let mode = if how.mode == Mode::Set { Mode::Replace } else { how.mode };
@@ -346,10 +346,10 @@ impl Executor<'_> {
 
     /// Whether the item is within `-I`, by memcached's account of it: operators set the limit by that.
     fn fits(&self, command: Command<'_>, key: &Key<'_>) -> bool {
-        let cas = if self.turn.shared.settings.cas_enabled { 8 } else { 0 };
+        let cas = if self.turn.process.settings.cas_enabled { 8 } else { 0 };
         let flags = if command.client_flags() == 0 { 0 } else { 4 };
         let item = 48 + cas + key.bytes().len() + 1 + flags + command.value_bytes() as usize + 2;
-        item <= self.turn.shared.settings.item_bytes_max
+        item <= self.turn.process.settings.item_bytes_max
     }
 
     fn answer(&mut self, command: Command<'_>, key: &Key<'_>, stored: Stored) {
@@ -395,7 +395,7 @@ impl Executor<'_> {
     #[inline]
     fn count_set(&self, command: Command<'_>, key: &Key<'_>) {
         if !matches!(command, Command::Meta(_)) {
-            self.turn.shared.detail.count(key.bytes(), Event::Set);
+            self.turn.process.detail.count(key.bytes(), Event::Set);
         }
     }
 

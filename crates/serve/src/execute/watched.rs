@@ -3,7 +3,7 @@
 use super::Executor;
 use super::store::Command;
 use crate::batch::{Line, Packet};
-use crate::watch::{Event, Look, Stored as Told};
+use crate::process::watch::{Event, Look, Stored as Told};
 use guira_cache::{ItemRef, Key, Miss, Stored};
 use guira_proto::{KEY_BYTES_MAX, Request, Verb, WatchKinds, binary};
 
@@ -146,6 +146,6 @@ impl Executor<'_> {
     }
 
     fn tell(&self, event: &Event<'_>) {
-        self.turn.shared.watch.tell(event, &self.turn.shared.mailboxes);
+        self.turn.process.watch.tell(event, &self.turn.process.mailboxes);
     }
 }

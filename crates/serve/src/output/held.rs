@@ -12,8 +12,8 @@
 //! A hash of the value for each time that its client takes a part of it: less than sending it.
 
 use super::{BORROW_FROM_BYTES, Output, Unsent};
-use crate::replies::{FREE_BYTES, is_scarce};
-use crate::worker::Turn;
+use crate::process::replies::{FREE_BYTES, is_scarce};
+use crate::turn::Turn;
 use guira_cache::ItemRef;
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl<'h> Output<'h> {
         if at < place.start
             || at + BORROW_FROM_BYTES > place.end
             || left <= FREE_BYTES
-            || !is_scarce(&turn.shared.unsent, left)
+            || !is_scarce(&turn.process.unsent, left)
         {
             return false;
         }

@@ -1,21 +1,21 @@
 //! Command lines as users and memcached's own tests give them, and what comes of them.
 
-use super::{Address, EXIT_VALUE, Host, Listen, Protocol, Refusal, Settings};
+use super::{Address, EXIT_VALUE, Host, Listen, Protocol, Refusal, ServerSettings};
 use super::{ClientCerts, Verify};
-use crate::flags::Flags;
+use crate::settings::Flags;
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Eviction, IndexKind, Slabs};
 use std::path::PathBuf;
 
-fn parse(line: &str) -> Result<Settings, Refusal> {
+fn parse(line: &str) -> Result<ServerSettings, Refusal> {
     let command = Flags::augment_args(Command::new("memcached")).args_override_self(true);
     let matches = command
         .try_get_matches_from(std::iter::once("memcached").chain(line.split_whitespace()))
         .map_err(|error| Refusal::new(EXIT_VALUE, error.to_string()))?;
-    Settings::new(&Flags::from_arg_matches(&matches).unwrap())
+    ServerSettings::new(&Flags::from_arg_matches(&matches).unwrap())
 }
 
-fn accepted(line: &str) -> Settings {
+fn accepted(line: &str) -> ServerSettings {
     parse(line).unwrap_or_else(|refusal| panic!("{line}: {refusal}"))
 }
 

@@ -4,12 +4,12 @@
 
 use super::row::{Row, View, number, rows, zero};
 use super::{line, lines};
-use crate::shared::Shared;
+use crate::process::Process;
 use guira_cache::ClassCounter;
 
 /// Answers `stats items`: the classes that hold items.
-pub(crate) fn items(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    View::new(shared, now).each_class(|class, view| {
+pub(crate) fn items(process: &Process, now: u32, out: &mut Vec<u8>) {
+    View::new(process, now).each_class(|class, view| {
         if view.class_count(ClassCounter::Items) > 0 {
             lines(ITEMS, view, &format!("items:{}:", class + 1), out);
         }
@@ -17,9 +17,9 @@ pub(crate) fn items(shared: &Shared, now: u32, out: &mut Vec<u8>) {
 }
 
 /// Answers `stats slabs`: the classes that have or had pages.
-pub(crate) fn slabs(shared: &Shared, now: u32, out: &mut Vec<u8>) {
+pub(crate) fn slabs(process: &Process, now: u32, out: &mut Vec<u8>) {
     let mut active: u32 = 0;
-    let mut view = View::new(shared, now);
+    let mut view = View::new(process, now);
     view.each_class(|class, view| {
         active += u32::from(view.of_class().pages > 0);
         if view.shows_slab() {
@@ -32,14 +32,14 @@ pub(crate) fn slabs(shared: &Shared, now: u32, out: &mut Vec<u8>) {
 
 /// Answers `stats sizes`: items by size in steps of 32 bytes. The size is that of an item's chunk,
 /// a few per cent above its own, which costs nothing to know.
-pub(crate) fn sizes(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    if !shared.settings.extended.track_sizes {
+pub(crate) fn sizes(process: &Process, now: u32, out: &mut Vec<u8>) {
+    if !process.settings.extended.track_sizes {
         line(out, "sizes_status", "disabled");
         return;
     }
     let mut at = 0;
     let mut count = 0;
-    View::new(shared, now).each_class(|_, view| {
+    View::new(process, now).each_class(|_, view| {
         let size = view.of_class().chunk_bytes.next_multiple_of(STEP_BYTES);
         if size != at && count > 0 {
             line(out, &at.to_string(), count);
@@ -112,7 +112,7 @@ pub(crate) const SLABS: &[Row] = rows! {
 
 /// The end of `stats slabs`.
 pub(crate) const SLABS_ALL: &[Row] = rows! {
-    total_malloced, "bytes of the pages in use", |v| number(v.shared.memory.held_bytes(&v.shared.cache)) => gauge memcached_malloced_bytes;
+    total_malloced, "bytes of the pages in use", |v| number(v.process.memory.held_bytes(&v.process.cache)) => gauge memcached_malloced_bytes;
 };
 
 const STEP_BYTES: usize = 32;

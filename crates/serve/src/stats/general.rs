@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 /// memcached's statistics in its order.
 pub(crate) const STATS: &[Row] = rows! {
     pid, "process id", |_| number(std::process::id());
-    uptime, "seconds since the start", |v| number(v.now.saturating_sub(v.shared.cache.began_at_s())) => counter memcached_uptime_seconds;
-    time, "Unix time by the server's clock", |v| number(v.shared.clock.unix(v.now).unsigned_abs()) => gauge memcached_time_seconds;
+    uptime, "seconds since the start", |v| number(v.now.saturating_sub(v.process.cache.began_at_s())) => counter memcached_uptime_seconds;
+    time, "Unix time by the server's clock", |v| number(v.process.time.unix(v.now).unsigned_abs()) => gauge memcached_time_seconds;
     version, "the memcached spoken, and Guira's own version", |_| text(VERSION);
     libevent, "none: Guira has its own event loop", |_| text("none");
     pointer_size, "bits of a pointer", |_| number(usize::BITS);
@@ -55,14 +55,14 @@ pub(crate) const STATS: &[Row] = rows! {
     #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", |v| number(v.gauges.kicked) => counter guira_connections_idle_closed_total;
     bytes_read, "bytes received", counter!(BytesRead) => counter memcached_read_bytes_total;
     bytes_written, "bytes sent", counter!(BytesWritten) => counter memcached_written_bytes_total;
-    limit_maxbytes, "bytes for items, -m at the start", |v| number(v.shared.memory.limit_bytes()) => gauge memcached_limit_bytes;
+    limit_maxbytes, "bytes for items, -m at the start", |v| number(v.process.memory.limit_bytes()) => gauge memcached_limit_bytes;
     accepting_conns, "whether connections are accepted", |v| number(u8::from(v.gauges.is_accepting)) => gauge memcached_accepting_connections;
     listen_disabled_num, "pauses of accepting because no descriptor was free", |v| number(v.gauges.pauses) => counter memcached_connections_listener_disabled_total;
     time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us);
     threads, "-t", |v| number(v.settings().threads) => gauge guira_threads;
     conn_yields, "connections that had their share of a turn", counter!(ConnYields) => counter memcached_connections_yielded_total;
     hash_power_level, "log2 of the index's slots, or what memcached's table begins with", |v| number(hash_power(v));
-    hash_bytes, "bytes of the index", |v| number(v.shared.cache.index_bytes());
+    hash_bytes, "bytes of the index", |v| number(v.process.cache.index_bytes());
     hash_is_expanding, "0: it grows while it serves", zero;
     #[Reassign] slab_reassign_rescues, "items in one piece that moved with their page", |v| number(v.moves.items);
     #[Reassign] slab_reassign_chunk_rescues, "chained items that moved", |v| number(v.moves.chained);
@@ -73,15 +73,15 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Reassign] slab_reassign_last_busy_status, "none", |_| text("none");
     #[Reassign] slab_reassign_running, "whether a page is moving", |v| number(u64::from(v.moves.is_running));
     #[Reassign] slabs_moved, "pages moved from class to class", |v| number(v.moves.pages) => counter guira_slab_pages_moved_total;
-    #[Crawler] lru_crawler_running, "whether the crawler walks now", |v| number(v.shared.crawler.is_running());
-    #[Crawler] lru_crawler_starts, "walks of the crawler", |v| number(v.shared.crawler.starts()) => counter memcached_lru_crawler_starts_total;
+    #[Crawler] lru_crawler_running, "whether the crawler walks now", |v| number(v.process.crawler.is_running());
+    #[Crawler] lru_crawler_starts, "walks of the crawler", |v| number(v.process.crawler.starts()) => counter memcached_lru_crawler_starts_total;
     #[Maintainer] lru_maintainer_juggles, "0: there are no queues to maintain", zero;
     malloc_fails, "0", zero;
     log_worker_dropped, "0: no buffer lies between workers and watchers", zero => counter guira_watcher_lines_dropped_total;
-    log_worker_written, "lines written for watchers", |v| number(v.shared.watch.written());
-    log_watcher_skipped, "lines that a watcher had no room for", |v| number(v.shared.watch.skipped());
-    log_watcher_sent, "lines left for watchers", |v| number(v.shared.watch.sent());
-    log_watchers, "watchers", |v| number(v.shared.watch.watchers() as u64) => gauge guira_watchers;
+    log_worker_written, "lines written for watchers", |v| number(v.process.watch.written());
+    log_watcher_skipped, "lines that a watcher had no room for", |v| number(v.process.watch.skipped());
+    log_watcher_sent, "lines left for watchers", |v| number(v.process.watch.sent());
+    log_watchers, "watchers", |v| number(v.process.watch.watchers() as u64) => gauge guira_watchers;
     #[TlsSessions] ssl_new_sessions, "sessions that clients can resume", |v| tls(v, |t| t.counts.sessions.load(Ordering::Relaxed)) => counter guira_tls_sessions_total;
     #[Tls] ssl_handshake_errors, "TLS handshakes that failed or took too long", |v| tls(v, |t| t.counts.handshake_errors.load(Ordering::Relaxed)) => counter guira_tls_handshake_errors_total;
     #[Tls] ssl_proto_errors, "TLS connections that failed later", |v| tls(v, |t| t.counts.proto_errors.load(Ordering::Relaxed)) => counter guira_tls_protocol_errors_total;
@@ -91,7 +91,7 @@ pub(crate) const STATS: &[Row] = rows! {
     bytes, "bytes of items", class_counter!(Bytes) => gauge memcached_current_bytes;
     curr_items, "items", class_counter!(Items) => gauge memcached_current_items;
     total_items, "items stored since the start", counter!(TotalItems) => counter memcached_items_total;
-    slab_global_page_pool, "pages that no class holds, of those that one held", |v| number(v.shared.cache.pages_returned()) => gauge guira_free_pages;
+    slab_global_page_pool, "pages that no class holds, of those that one held", |v| number(v.process.cache.pages_returned()) => gauge guira_free_pages;
     expired_unfetched, "items expired and never read", class_counter!(ExpiredUnfetched) => counter guira_items_expired_unfetched_total;
     evicted_unfetched, "items evicted and never read", class_counter!(EvictedUnfetched) => counter guira_items_evicted_unfetched_total;
     #[Segmented] evicted_active, "0", zero;
@@ -109,61 +109,61 @@ pub(crate) const STATS: &[Row] = rows! {
 
 /// Guira's own statistics.
 pub(crate) const OWN: &[Row] = rows! {
-    index_slots, "slots of the index", |v| number(v.shared.cache.index_slots()) => gauge guira_index_slots;
-    index_bytes, "bytes of the index", |v| number(v.shared.cache.index_bytes()) => gauge guira_index_bytes;
+    index_slots, "slots of the index", |v| number(v.process.cache.index_slots()) => gauge guira_index_slots;
+    index_bytes, "bytes of the index", |v| number(v.process.cache.index_bytes()) => gauge guira_index_bytes;
     index_load_percent, "slots in use of a hundred", |v| {
-        let slots = v.shared.cache.index_slots().max(1);
-        number(v.shared.cache.len() * 100 / slots)
+        let slots = v.process.cache.index_slots().max(1);
+        number(v.process.cache.len() * 100 / slots)
     } => gauge guira_index_load_percent;
     items_on_probation, "items that are new to S3-CLOCK", class_counter!(OnProbation) => gauge guira_items_on_probation;
     items_promoted, "items that passed their probation", class_counter!(Promoted) => counter guira_items_promoted_total;
     probation_percent, "share of items that are to be on probation, chosen by the tuner", |v| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a percentage")]
-        let percent = (v.shared.cache.tuned().small * 100.0).round() as u64;
+        let percent = (v.process.cache.tuned().small * 100.0).round() as u64;
         number(percent)
     } => gauge guira_probation_percent;
-    probation_hits, "hits that it takes to pass, chosen by the tuner", |v| number(v.shared.cache.tuned().promote) => gauge guira_probation_hits;
-    tuner_switches, "how often the tuner chose anew", |v| number(v.shared.cache.tuned().switches) => counter guira_tuner_switches_total;
-    page_bytes, "bytes of a slab page", |v| number(v.shared.cache.page_bytes()) => gauge guira_page_bytes;
-    pages_held_bytes, "bytes of the pages in use", |v| number(v.shared.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
-    slab_classes, "slab classes", |v| number(v.shared.cache.classes()) => gauge guira_slab_classes;
+    probation_hits, "hits that it takes to pass, chosen by the tuner", |v| number(v.process.cache.tuned().promote) => gauge guira_probation_hits;
+    tuner_switches, "how often the tuner chose anew", |v| number(v.process.cache.tuned().switches) => counter guira_tuner_switches_total;
+    page_bytes, "bytes of a slab page", |v| number(v.process.cache.page_bytes()) => gauge guira_page_bytes;
+    pages_held_bytes, "bytes of the pages in use", |v| number(v.process.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
+    slab_classes, "slab classes", |v| number(v.process.cache.classes()) => gauge guira_slab_classes;
     tls_handshakes_put_off, "TLS handshakes that waited for a later turn, because another went on in it", |v| number(v.gauges.handshakes_put_off) => counter guira_tls_handshakes_put_off_total;
     auth_waits, "attempts to log in that waited a second, because one from there had just failed", |v| number(v.gauges.logins_paused) => counter guira_auth_waits_total;
     udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", |v| number(v.gauges.datagrams_dropped) => counter guira_udp_replies_dropped_total;
-    unfinished_bytes, "bytes that requests hold which aren't whole", |v| number(v.shared.unfinished.bytes()) => gauge guira_unfinished_bytes;
-    unfinished_limit_bytes, "what they may hold, -o unfinished_limit", |v| number(v.shared.unfinished.bytes_max()) => gauge guira_unfinished_limit_bytes;
-    unfinished_refused, "requests refused for that limit", |v| number(v.shared.unfinished.refused()) => counter guira_unfinished_refused_total;
-    backlog_bytes, "bytes of requests that were received and wait for their turns, beyond what each connection has free", |v| number(v.shared.backlog.bytes()) => gauge guira_backlog_bytes;
-    backlog_limit_bytes, "from this on each connection receives little at a time", |v| number(v.shared.backlog.bytes_max()) => gauge guira_backlog_limit_bytes;
-    unsent_bytes, "bytes of replies that clients have yet to take, beyond what each connection has free", |v| number(v.shared.unsent.bytes()) => gauge guira_unsent_bytes;
-    unsent_limit_bytes, "what they may come to, -o unsent_limit", |v| number(v.shared.unsent.bytes_max()) => gauge guira_unsent_limit_bytes;
-    unsent_refused, "connections closed for that limit", |v| number(v.shared.unsent.refused()) => counter guira_unsent_refused_total;
+    unfinished_bytes, "bytes that requests hold which aren't whole", |v| number(v.process.unfinished.bytes()) => gauge guira_unfinished_bytes;
+    unfinished_limit_bytes, "what they may hold, -o unfinished_limit", |v| number(v.process.unfinished.bytes_max()) => gauge guira_unfinished_limit_bytes;
+    unfinished_refused, "requests refused for that limit", |v| number(v.process.unfinished.refused()) => counter guira_unfinished_refused_total;
+    backlog_bytes, "bytes of requests that were received and wait for their turns, beyond what each connection has free", |v| number(v.process.backlog.bytes()) => gauge guira_backlog_bytes;
+    backlog_limit_bytes, "from this on each connection receives little at a time", |v| number(v.process.backlog.bytes_max()) => gauge guira_backlog_limit_bytes;
+    unsent_bytes, "bytes of replies that clients have yet to take, beyond what each connection has free", |v| number(v.process.unsent.bytes()) => gauge guira_unsent_bytes;
+    unsent_limit_bytes, "what they may come to, -o unsent_limit", |v| number(v.process.unsent.bytes_max()) => gauge guira_unsent_limit_bytes;
+    unsent_refused, "connections closed for that limit", |v| number(v.process.unsent.refused()) => counter guira_unsent_refused_total;
     connections_lost, "connections closed because the system failed to accept or to watch them", |v| number(v.gauges.connections_lost) => counter guira_connections_lost_total;
     handovers_failed, "successors that could not be let in, for instance because no descriptor was free", |v| number(v.gauges.handovers_failed) => counter guira_handovers_failed_total;
-    log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| number(v.shared.log.dropped()) => counter guira_log_lines_dropped_total;
-    log_suppressed, "log lines not made because their event had 100 in the second", |v| number(v.shared.log.suppressed()) => counter guira_log_lines_suppressed_total;
+    log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| number(v.process.log.dropped()) => counter guira_log_lines_dropped_total;
+    log_suppressed, "log lines not made because their event had 100 in the second", |v| number(v.process.log.suppressed()) => counter guira_log_lines_suppressed_total;
     lease_tokens, "lease tokens given", counter!(LeaseTokens) => counter guira_lease_tokens_total;
     lease_waits, "lease-gets told to wait", counter!(LeaseWaits) => counter guira_lease_waits_total;
     lease_sets, "lease-sets that stored", counter!(LeaseSets) => counter guira_lease_sets_total;
     lease_refusals, "lease-sets whose token was void", counter!(LeaseRefusals) => counter guira_lease_refusals_total;
-    lease_tokens_evicted, "tokens gone early because lease_keys was used up", |v| number(v.shared.cache.leases_evicted()) => counter guira_lease_tokens_evicted_total;
+    lease_tokens_evicted, "tokens gone early because lease_keys was used up", |v| number(v.process.cache.leases_evicted()) => counter guira_lease_tokens_evicted_total;
     lease_stale_hits, "stale values given to lease-gets", counter!(LeaseStaleHits) => counter guira_lease_stale_hits_total;
     lease_stale_dropped, "deleted values not kept because lease_stale_size was used up", counter!(LeaseStaleDropped) => counter guira_lease_stale_dropped_total;
-    lease_stale_bytes, "bytes of stale values kept", |v| number(v.shared.cache.stale_bytes()) => gauge guira_lease_stale_bytes;
+    lease_stale_bytes, "bytes of stale values kept", |v| number(v.process.cache.stale_bytes()) => gauge guira_lease_stale_bytes;
     holdoff_deletes, "deletes that hold off adds", counter!(HoldoffDeletes) => counter guira_holdoff_deletes_total;
     holdoff_refusals, "adds refused for a delete before", counter!(HoldoffRefusals) => counter guira_holdoff_refusals_total;
-    holdoff_dropped, "keys held off no longer because holdoff_keys was used up", |v| number(v.shared.cache.holdoff_dropped()) => counter guira_holdoff_dropped_total;
-    transient_entries, "entries of short-lived items, with -o transient", |v| number(v.shared.cache.transients().entries) => gauge guira_transient_entries;
-    transient_reclaimed, "short-lived items reclaimed when they expired", |v| number(v.shared.cache.transients().reclaimed) => counter guira_transient_reclaimed_total;
-    transient_dropped, "short-lived items for which there was no entry", |v| number(v.shared.cache.transients().dropped) => counter guira_transient_dropped_total;
-    detail_prefixes, "prefixes that stats detail counts", |v| number(v.shared.detail.len()) => gauge guira_detail_prefixes;
+    holdoff_dropped, "keys held off no longer because holdoff_keys was used up", |v| number(v.process.cache.holdoff_dropped()) => counter guira_holdoff_dropped_total;
+    transient_entries, "entries of short-lived items, with -o transient", |v| number(v.process.cache.transients().entries) => gauge guira_transient_entries;
+    transient_reclaimed, "short-lived items reclaimed when they expired", |v| number(v.process.cache.transients().reclaimed) => counter guira_transient_reclaimed_total;
+    transient_dropped, "short-lived items for which there was no entry", |v| number(v.process.cache.transients().dropped) => counter guira_transient_dropped_total;
+    detail_prefixes, "prefixes that stats detail counts", |v| number(v.process.detail.len()) => gauge guira_detail_prefixes;
 };
 
 /// log2 of the index's slots, from memcached's first table (`-o hashpower`, 16 unless given) on.
 fn hash_power(view: &View<'_>) -> u32 {
     let given = view.settings().extended.hashpower;
     let first = if given == 0 { HASH_POWER } else { given };
-    view.shared.cache.index_slots().max(1).ilog2().max(first)
+    view.process.cache.index_slots().max(1).ilog2().max(first)
 }
 
 /// log2 of the slots that memcached's table begins with.
@@ -171,7 +171,7 @@ const HASH_POWER: u32 = 16;
 
 /// A figure of TLS; 0 without.
 fn tls(view: &View<'_>, figure: impl FnOnce(&Tls) -> u64) -> Value {
-    number(view.shared.tls.as_ref().map_or(0, figure))
+    number(view.process.tls.as_ref().map_or(0, figure))
 }
 
 #[cfg(test)]

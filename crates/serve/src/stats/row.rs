@@ -8,7 +8,7 @@
 //! The condition and everything from `=>` on may be left out: then the line is always there, or it
 //! has no metric. Rows with the same metric name are one family, told apart by their labels.
 
-use crate::shared::{GaugeReading, Shared};
+use crate::process::{GaugeReading, Process};
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
@@ -65,7 +65,7 @@ pub(crate) enum When {
 
 /// What values are computed from: one reading of everything that is counted.
 pub(crate) struct View<'s> {
-    pub(crate) shared: &'s Shared,
+    pub(crate) process: &'s Process,
     pub(crate) totals: Totals,
     pub(super) moves: Moves,
     pub(crate) gauges: GaugeReading,
@@ -127,12 +127,12 @@ impl Value {
 }
 
 impl<'s> View<'s> {
-    pub(crate) fn new(shared: &'s Shared, now: u32) -> View<'s> {
+    pub(crate) fn new(process: &'s Process, now: u32) -> View<'s> {
         View {
-            shared,
-            totals: shared.cache.totals(),
-            moves: shared.cache.moves(),
-            gauges: shared.gauges.read(),
+            process,
+            totals: process.cache.totals(),
+            moves: process.cache.moves(),
+            gauges: process.gauges.read(),
             now,
             cpu_us: cpu_us(),
             class: None,
@@ -141,8 +141,8 @@ impl<'s> View<'s> {
 
     /// Runs `tell` once for each slab class, by rising number from 0, with the view on that class.
     pub(crate) fn each_class(&mut self, mut tell: impl FnMut(usize, &View<'s>)) {
-        for class in 0..self.shared.cache.classes() {
-            self.class = Some((class, self.shared.cache.class_stats(class)));
+        for class in 0..self.process.cache.classes() {
+            self.class = Some((class, self.process.cache.class_stats(class)));
             tell(class, self);
         }
         self.class = None;
@@ -156,16 +156,16 @@ impl<'s> View<'s> {
             When::MaxconnsFast => extended.maxconns_fast,
             When::IdleTimeout => extended.idle_timeout_s > 0,
             When::Reassign => extended.slab_reassign,
-            When::Crawler => self.shared.crawler.is_enabled(),
+            When::Crawler => self.process.crawler.is_enabled(),
             When::Maintainer => extended.lru_maintainer,
-            When::Segmented => self.shared.queues.read().is_segmented,
+            When::Segmented => self.process.queues.read().is_segmented,
             When::Tls => self.settings().tls_enabled,
             When::TlsSessions => self.settings().tls_enabled && extended.tls.session_cache,
         }
     }
 
-    pub(crate) fn settings(&self) -> &'s crate::Settings {
-        &self.shared.settings
+    pub(crate) fn settings(&self) -> &'s crate::ServerSettings {
+        &self.process.settings
     }
 
     /// Figures of the class that is told of.

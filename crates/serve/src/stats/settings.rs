@@ -5,13 +5,13 @@
 
 use super::row::{Row, Value, View, number, rows, text, zero};
 use super::{line, lines};
+use crate::process::Process;
 use crate::settings::{Listen, Shown, suboptions};
-use crate::shared::Shared;
 use std::path::Path;
 
 /// Answers `stats settings`: memcached's lines in its order, then Guira's own.
-pub(crate) fn settings(shared: &Shared, now: u32, out: &mut Vec<u8>) {
-    let view = View::new(shared, now);
+pub(crate) fn settings(process: &Process, now: u32, out: &mut Vec<u8>) {
+    let view = View::new(process, now);
     for (rows, suboptions) in SETTINGS {
         lines(rows, &view, "", out);
         for name in suboptions.split_whitespace() {
@@ -71,12 +71,12 @@ pub(crate) const SETTINGS: &[Lines] = &[
 ];
 
 const FLAGS: &[Row] = rows! {
-    maxbytes, "-m in bytes, as changed since", |v| number(v.shared.memory.limit_bytes());
+    maxbytes, "-m in bytes, as changed since", |v| number(v.process.memory.limit_bytes());
     maxconns, "-c", |v| number(v.settings().connections_max) => gauge memcached_max_connections;
     tcpport, "-p", |v| text(v.settings().tcp_port());
     udpport, "-U", |v| text(v.settings().udp_port);
     inter, "-l", |v| text(v.settings().inter.as_deref().unwrap_or("NULL"));
-    verbosity, "-v, as changed since", |v| number(v.shared.log.verbosity());
+    verbosity, "-v, as changed since", |v| number(v.process.log.verbosity());
     oldest, "0", zero;
     evictions, "off with -M", |v| text(if v.settings().evictions { "on" } else { "off" });
     domain_socket, "-s", |v| text(unix_socket(v).0);
@@ -87,7 +87,7 @@ const FLAGS: &[Row] = rows! {
     num_threads, "-t", |v| number(v.settings().threads);
     num_threads_per_udp, "-t", |v| number(v.settings().threads);
     stat_key_prefix, "-D", |v| text(char::from(v.settings().prefix_delimiter));
-    detail_enabled, "whether stats detail counts", |v| Value::Flag(v.shared.detail.is_on());
+    detail_enabled, "whether stats detail counts", |v| Value::Flag(v.process.detail.is_on());
     reqs_per_event, "-R", |v| number(v.settings().requests_per_turn);
     cas_enabled, "no with -C", |v| Value::Flag(v.settings().cas_enabled);
     tcp_backlog, "-b", |v| text(v.settings().backlog);
@@ -98,15 +98,15 @@ const FLAGS: &[Row] = rows! {
 };
 
 const AUTOMOVE: &[Row] = rows! {
-    slab_automove, "-o slab_automove", |v| number(v.shared.cache.automove().level);
-    slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.shared.cache.automove().ratio, 2);
-    slab_automove_window, "-o slab_automove_window", |v| number(v.shared.cache.automove().window_s);
+    slab_automove, "-o slab_automove", |v| number(v.process.cache.automove().level);
+    slab_automove_ratio, "-o slab_automove_ratio", |v| Value::Fraction(v.process.cache.automove().ratio, 2);
+    slab_automove_window, "-o slab_automove_window", |v| number(v.process.cache.automove().window_s);
 };
 
 const CRAWLER: &[Row] = rows! {
-    lru_crawler, "-o lru_crawler", |v| Value::Flag(v.shared.crawler.is_enabled()) => gauge memcached_lru_crawler_enabled;
-    lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.shared.crawler.sleep_us()) => gauge memcached_lru_crawler_sleep;
-    lru_crawler_tocrawl, "-o lru_crawler_tocrawl", |v| number(v.shared.crawler.to_crawl()) => gauge memcached_lru_crawler_to_crawl;
+    lru_crawler, "-o lru_crawler", |v| Value::Flag(v.process.crawler.is_enabled()) => gauge memcached_lru_crawler_enabled;
+    lru_crawler_sleep, "-o lru_crawler_sleep, microseconds", |v| number(v.process.crawler.sleep_us()) => gauge memcached_lru_crawler_sleep;
+    lru_crawler_tocrawl, "-o lru_crawler_tocrawl", |v| number(v.process.crawler.to_crawl()) => gauge memcached_lru_crawler_to_crawl;
 };
 
 const REFUSALS: &[Row] = rows! {
@@ -116,13 +116,13 @@ const REFUSALS: &[Row] = rows! {
 
 const QUEUES: &[Row] = rows! {
     lru_maintainer_thread, "-o lru_maintainer", |v| Value::Flag(v.settings().extended.lru_maintainer) => gauge memcached_lru_crawler_maintainer_thread;
-    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.shared.queues.read().is_segmented);
-    hot_lru_pct, "-o hot_lru_pct", |v| number(v.shared.queues.read().hot_percent) => gauge memcached_lru_crawler_hot_percent;
-    warm_lru_pct, "-o warm_lru_pct", |v| number(v.shared.queues.read().warm_percent) => gauge memcached_lru_crawler_warm_percent;
-    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.shared.queues.read().hot_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
-    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.shared.queues.read().warm_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
-    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.shared.queues.read().has_temporary);
-    temporary_ttl, "-o temporary_ttl", |v| number(v.shared.queues.read().temporary_ttl_s);
+    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.process.queues.read().is_segmented);
+    hot_lru_pct, "-o hot_lru_pct", |v| number(v.process.queues.read().hot_percent) => gauge memcached_lru_crawler_hot_percent;
+    warm_lru_pct, "-o warm_lru_pct", |v| number(v.process.queues.read().warm_percent) => gauge memcached_lru_crawler_warm_percent;
+    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.process.queues.read().hot_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
+    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.process.queues.read().warm_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
+    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.process.queues.read().has_temporary);
+    temporary_ttl, "-o temporary_ttl", |v| number(v.process.queues.read().temporary_ttl_s);
 };
 
 const TLS: &[Row] = rows! {
@@ -131,8 +131,8 @@ const TLS: &[Row] = rows! {
 
 const LAST: &[Row] = rows! {
     num_napi_ids, "-N", zero;
-    unfinished_limit, "-o unfinished_limit, in bytes", |v| number(v.shared.unfinished.bytes_max());
-    unsent_limit, "-o unsent_limit, in bytes", |v| number(v.shared.unsent.bytes_max());
+    unfinished_limit, "-o unfinished_limit, in bytes", |v| number(v.process.unfinished.bytes_max());
+    unsent_limit, "-o unsent_limit, in bytes", |v| number(v.process.unsent.bytes_max());
     memory_file, "-e", |v| path(v.settings().memory_file.as_deref(), "(null)");
     client_flags_size, "bytes of a client's flags", |_| number(size_of::<u32>());
     transient, "-o transient, in seconds", |v| number(v.settings().transient_s());

@@ -1,0 +1,370 @@
+//! What operators send: `stats`, `flush_all`, `shutdown`, `debugtime`, and the levers of parts that
+//! Guira doesn't have.
+//!
+//! memcached's segmented LRU has commands of its own. Where the
+//! part is missing the answer is the one that memcached gives when it is switched off, so that
+//! scripts take the path they already have for that.
+
+use super::Listing;
+use super::{Executor, Fed, Flow};
+use crate::process::Process;
+use crate::process::crawler::{self, Order, Work};
+use crate::process::dump::Format;
+use crate::process::feed::Feed;
+use crate::queues::Queues;
+use crate::stats;
+use guira_cache::{Counter, EXPIRED, Unmoved};
+use guira_proto::{
+    Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed,
+};
+use rustix::process::{Signal, getpid, kill_process};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `flush_all`: now, or at a second to come.
+pub(crate) fn flush_all(executor: &mut Executor<'_>, exptime: i32, quiet: bool) -> Flow {
+    let line = match flush(executor, exptime.into()) {
+        Flushed::Done => fixed::OK,
+        Flushed::NotAllowed => fixed::FLUSH_NOT_ALLOWED,
+        Flushed::Later => return Flow::Later,
+    };
+    executor.say_unless(quiet, line);
+    Flow::Done
+}
+
+/// What a flush came to.
+pub(crate) enum Flushed {
+    Done,
+    /// The sweep behind another one is still under way.
+    Later,
+    /// `-F`.
+    NotAllowed,
+}
+
+/// Flushes in either protocol.
+pub(crate) fn flush(executor: &mut Executor<'_>, exptime: i64) -> Flushed {
+    let handle = executor.handle();
+    let process = executor.turn.process;
+    if !process.settings.flush_enabled {
+        handle.count(Counter::CmdFlush);
+        return Flushed::NotAllowed;
+    }
+    match process.time.expiry(exptime, executor.now()) {
+        // Two flushes close together: the second waits for the sweep behind the first.
+        0 | EXPIRED if !handle.flush(&mut executor.flush_asked) => return Flushed::Later,
+        // A flush planned before is void: this one is what the client wants now.
+        0 | EXPIRED => handle.flush_at(0),
+        at => handle.flush_at(at),
+    }
+    handle.count(Counter::CmdFlush);
+    Flushed::Done
+}
+
+/// `stats` and what follows it.
+pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) -> Flow {
+    let process = executor.turn.process;
+    let now = executor.now();
+    let out = &mut executor.output.bytes;
+    let mut words = words;
+    let end = match words.next() {
+        Some(b"conns") => return list(executor, Listing::Sockets { from: 0 }),
+        Some(b"detail") => return detail(executor, words),
+        Some(b"cachedump") => return cachedump(executor, words),
+        Some(b"reset") => {
+            process.cache.reset_stats();
+            process.gauges.reset();
+            process.unfinished.reset();
+            process.unsent.reset();
+            process.detail.clear();
+            process.crawler.reset();
+            process.watch.reset();
+            fixed::RESET
+        }
+        kind => match stats::answer(kind, process, now, out) {
+            true => fixed::END,
+            false => fixed::ERROR,
+        },
+    };
+    executor.say(end);
+    Flow::Done
+}
+
+/// Answers with the first piece of a listing, and leaves the others to the connection. Where requests aren't answered in
+/// pieces the listing ends after so many as are no danger.
+fn list(executor: &mut Executor<'_>, mut listing: Listing) -> Flow {
+    let pieces = if executor.can_be_fed { 1 } else { PIECES_AT_ONCE };
+    for _ in 0..pieces {
+        if !executor.list(&mut listing) {
+            return Flow::Done;
+        }
+    }
+    if executor.can_be_fed {
+        executor.listing = Some(Box::new(listing));
+        return Flow::Listing;
+    }
+    executor.say(fixed::END);
+    Flow::Done
+}
+
+fn detail(executor: &mut Executor<'_>, mut words: Words<'_>) -> Flow {
+    let process = executor.turn.process;
+    let line = match words.next() {
+        _ if !process.settings.dump_enabled => fixed::STATS_DETAIL_NOT_ALLOWED,
+        Some(b"dump") => return list(executor, Listing::Prefixes { after: None }),
+        Some(switch @ (b"on" | b"off")) => {
+            process.detail.switch(switch == b"on");
+            fixed::OK
+        }
+        _ => fixed::STATS_DETAIL_USAGE,
+    };
+    executor.say(line);
+    Flow::Done
+}
+
+fn cachedump(executor: &mut Executor<'_>, mut words: Words<'_>) -> Flow {
+    match items_asked(executor.turn.process, &mut words) {
+        Ok((class, limit)) => {
+            let listing = Listing::items(executor.turn, class, limit);
+            list(executor, listing)
+        }
+        Err(line) => {
+            executor.say(line);
+            Flow::Done
+        }
+    }
+}
+
+/// Which class a cachedump is to list, and how many items of it; or why it can't.
+fn items_asked(process: &Process, words: &mut Words<'_>) -> Result<(usize, u32), &'static [u8]> {
+    let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u32>().ok();
+    if !process.settings.dump_enabled {
+        return Err(fixed::STATS_CACHEDUMP_NOT_ALLOWED);
+    }
+    let (Some(class), Some(limit)) = (words.next(), words.next()) else {
+        return Err(fixed::BAD_COMMAND_LINE);
+    };
+    let (Some(class), Some(limit)) = (number(class), number(limit)) else {
+        return Err(fixed::BAD_FORMAT);
+    };
+    if class as usize >= process.cache.classes().max(SLAB_CLASSES_MAX) {
+        return Err(fixed::ILLEGAL_SLAB_ID);
+    }
+    Ok((class as usize, limit))
+}
+
+/// An administrative command; proto checked its own words.
+pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> Flow {
+    let settings = &executor.turn.process.settings;
+    let line = match command {
+        Admin::Shutdown(_) if !settings.shutdown_enabled => fixed::SHUTDOWN_NOT_ENABLED,
+        Admin::Shutdown(ShutdownMode::Unknown) => fixed::SHUTDOWN_MODE,
+        Admin::Shutdown(mode) => return shut_down(*mode),
+        Admin::DebugTime(_) if !settings.extended.debug_commands => fixed::ERROR,
+        Admin::DebugTime(shift) => debug_time(executor, *shift),
+        Admin::CacheMemlimit { megabytes } => {
+            let process = executor.turn.process;
+            let can = process.memory.limit((*megabytes as usize) << 20, &process.cache);
+            if can { fixed::OK } else { fixed::MEMLIMIT_OUT_OF_BOUNDS }
+        }
+        Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
+        Admin::SlabsReassign { .. } if executor.puts_off() => return Flow::Later,
+        Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
+        Admin::SlabsAutomove(what) => automove(executor, what),
+        Admin::RefreshCerts if executor.puts_off() => return Flow::Later,
+        Admin::RefreshCerts => return refresh_certs(executor),
+        Admin::LruTune { .. } | Admin::LruMode { .. } | Admin::LruTempTtl { .. } => {
+            set_queues(executor.turn.process, command)
+        }
+        Admin::CrawlerEnable
+        | Admin::CrawlerDisable
+        | Admin::CrawlerSleep { .. }
+        | Admin::CrawlerToCrawl { .. }
+        | Admin::Crawl(_)
+        | Admin::Metadump(_)
+        | Admin::Mgdump(_) => match crawler(executor, command) {
+            Some(line) => line,
+            None => return Flow::Fed,
+        },
+        Admin::Watch(_) if !settings.watch_enabled => fixed::WATCH_NOT_ALLOWED,
+        Admin::Watch(kinds) => match watch(executor, *kinds) {
+            Some(line) => line,
+            None => return Flow::Fed,
+        },
+    };
+    executor.say_unless(quiet, line);
+    Flow::Done
+}
+
+/// `lru`: kept and shown, and nothing else.
+fn set_queues(process: &Process, command: &Admin) -> &'static [u8] {
+    let is_tune = matches!(command, Admin::LruTune { .. });
+    if !(is_tune || process.settings.extended.lru_maintainer) {
+        return fixed::ERROR;
+    }
+    process.queues.change(|queues| match *command {
+        Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
+            *queues = Queues { hot_percent, warm_percent, hot_factor, warm_factor, ..*queues };
+        }
+        Admin::LruMode { segmented } => queues.is_segmented = segmented,
+        Admin::LruTempTtl { seconds } => {
+            let ttl_s = u32::try_from(seconds).ok();
+            queues.has_temporary = ttl_s.is_some();
+            queues.temporary_ttl_s = ttl_s.unwrap_or(queues.temporary_ttl_s);
+        }
+        _ => {}
+    });
+    fixed::OK
+}
+
+/// Certificates and key for the connections to come.
+fn refresh_certs(executor: &mut Executor<'_>) -> Flow {
+    let now = executor.now();
+    match executor.turn.process.tls.as_ref().map(|tls| tls.refresh(now)) {
+        None => executor.say(fixed::ERROR),
+        Some(Ok(())) => executor.say(fixed::OK),
+        Some(Err(error)) => {
+            let reply = format!("SERVER_ERROR certificates stay as they were: {error}\r\n");
+            executor.say(reply.as_bytes());
+        }
+    }
+    Flow::Done
+}
+
+/// A command for the crawler: the answer, or `None` if the crawler gives it.
+fn crawler(executor: &mut Executor<'_>, command: &Admin) -> Option<&'static [u8]> {
+    let crawler = &executor.turn.process.crawler;
+    let (target, format) = match command {
+        Admin::CrawlerEnable if !crawler.enable(true) => return Some(fixed::CRAWLER_START_FAILED),
+        Admin::CrawlerDisable => {
+            crawler.enable(false);
+            return Some(fixed::OK);
+        }
+        Admin::CrawlerSleep { microseconds } => {
+            crawler.set_sleep(*microseconds);
+            return Some(fixed::OK);
+        }
+        Admin::CrawlerToCrawl { items } => {
+            crawler.set_to_crawl(*items);
+            return Some(fixed::OK);
+        }
+        Admin::Crawl(target) => (*target, None),
+        Admin::Metadump(target) => (*target, Some(Format::Meta)),
+        Admin::Mgdump(target) => (*target, Some(Format::Mg)),
+        _ => return Some(fixed::OK),
+    };
+    if !crawler.is_enabled() {
+        return Some(fixed::CRAWLER_DISABLED);
+    }
+    let Some(format) = format else {
+        // memcached reaps by class only.
+        if target == CrawlTarget::Hash {
+            return Some(fixed::CRAWLER_UNKNOWN);
+        }
+        let started = crawler.start(Order { target, work: Work::Reap });
+        return Some(if started.is_ok() { fixed::OK } else { fixed::CRAWLER_BUSY });
+    };
+    dump(executor, target, format)
+}
+
+/// Lets the crawler list items to the connection.
+fn dump(executor: &mut Executor<'_>, target: CrawlTarget, format: Format) -> Option<&'static [u8]> {
+    let process = executor.turn.process;
+    let (not_allowed, pipelined) = match format {
+        Format::Meta => (fixed::METADUMP_NOT_ALLOWED, fixed::METADUMP_PIPELINED),
+        Format::Mg => (fixed::MGDUMP_NOT_ALLOWED, fixed::MGDUMP_PIPELINED),
+    };
+    if !process.settings.dump_enabled {
+        return Some(not_allowed);
+    }
+    if !executor.can_be_fed {
+        return Some(fixed::ERROR);
+    }
+    if executor.output.len() > 0 {
+        return Some(pipelined);
+    }
+    let feed = Arc::new(Feed::new(crawler::FEED_BYTES));
+    let order = Order { target, work: Work::Dump(format, Arc::clone(&feed)) };
+    if process.crawler.start(order).is_err() {
+        return Some(fixed::CRAWLER_BUSY);
+    }
+    executor.fed = Some(Fed { feed, is_for_ever: false });
+    None
+}
+
+/// Makes the connection a watcher, for good.
+fn watch(executor: &mut Executor<'_>, kinds: WatchKinds) -> Option<&'static [u8]> {
+    let process = executor.turn.process;
+    if !executor.can_be_fed {
+        return Some(fixed::WATCHER_FAILED);
+    }
+    if executor.output.len() > 0 {
+        return Some(fixed::WATCH_PIPELINED);
+    }
+    let feed = Arc::new(Feed::new(process.settings.extended.watcher_logbuf_bytes));
+    feed.put(&mut fixed::OK.to_vec(), Duration::ZERO, &process.mailboxes);
+    if process.watch.add(kinds, Arc::clone(&feed)).is_err() {
+        return Some(fixed::WATCHER_TOO_MANY);
+    }
+    executor.fed = Some(Fed { feed, is_for_ever: true });
+    None
+}
+
+/// Asks for a page of a class for another; 0 is the pool, -1 the class with the most.
+fn reassign(executor: &Executor<'_>, source: i32, target: i32) -> &'static [u8] {
+    let class = |id: i32| usize::try_from(id - 1).ok();
+    let moved = match (source, target) {
+        (..=-2, _) | (_, ..=-1) => Err(Unmoved::BadClass),
+        (0, 0) => Err(Unmoved::Same),
+        // A class takes what it needs from the pool by itself.
+        (0, _) => Err(Unmoved::NoSpare),
+        _ => executor.turn.process.cache.reassign(class(source), class(target)),
+    };
+    match moved {
+        Ok(()) => fixed::OK,
+        Err(Unmoved::Busy) => fixed::SLABS_BUSY,
+        Err(Unmoved::BadClass) => fixed::SLABS_BAD_CLASS,
+        Err(Unmoved::NoSpare) => fixed::SLABS_NO_SPARE,
+        Err(Unmoved::Same) => fixed::SLABS_SAME,
+    }
+}
+
+/// Changes how pages move by themselves.
+fn automove(executor: &Executor<'_>, what: &Automove) -> &'static [u8] {
+    let cache = &executor.turn.process.cache;
+    let mut how = cache.automove();
+    match *what {
+        Automove::Level(level) => how.level = level,
+        Automove::Ratio(ratio) => how.ratio = ratio,
+        Automove::Window(seconds) => how.window_s = seconds,
+        // memcached uses it only with storage beside memory.
+        Automove::FreeRatio(_) => {}
+    }
+    if executor.turn.process.settings.extended.slab_reassign {
+        cache.set_automove(how);
+    }
+    fixed::OK
+}
+
+/// The way of a signal, so that there is one way out.
+fn shut_down(mode: ShutdownMode) -> Flow {
+    let signal = if mode == ShutdownMode::Graceful { Signal::USR1 } else { Signal::INT };
+    tracing::info!("a client sent shutdown");
+    // A process may always signal itself.
+    let _ = kill_process(getpid(), signal);
+    Flow::Close
+}
+
+fn debug_time(executor: &Executor<'_>, shift: ClockShift) -> &'static [u8] {
+    let clock = &executor.turn.process.time;
+    match shift {
+        ClockShift::Pause => clock.stop(),
+        ClockShift::Resume => clock.resume(),
+        ClockShift::By(seconds) => clock.shift(seconds),
+    }
+    fixed::OK
+}
+
+/// Class numbers that memcached takes; Guira may have more classes.
+const SLAB_CLASSES_MAX: usize = 64;
+/// Pieces of a listing that are answered at once: a MiB.
+const PIECES_AT_ONCE: usize = 64;

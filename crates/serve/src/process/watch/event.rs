@@ -1,0 +1,217 @@
+//! What can be watched, and the line of each in memcached's format.
+//!
+//! One difference: microseconds have six digits here, so that a time can be read as a number too.
+
+use crate::process::roster::Seat;
+use guira_cache::{Evicted, ItemRef, Miss};
+use guira_proto::{WatchKinds, append_uri};
+use std::io::Write;
+use std::os::fd::RawFd;
+
+/// Something that happened.
+pub(crate) enum Event<'e> {
+    /// A key was looked up, by whatever command.
+    Get { key: &'e [u8], look: Look, fd: RawFd },
+    /// A storage command came to its end.
+    Store(Stored<'e>),
+    /// An item had to go.
+    Eviction { evicted: &'e Evicted, now: u32 },
+    /// A client took an item out; `command` is `delete` or `md`.
+    Delete { key: &'e [u8], command: &'static str, class: usize, size: usize },
+    /// A connection was accepted.
+    Open { seat: &'e Seat, fd: RawFd },
+    /// A connection was closed.
+    Close { seat: &'e Seat, reason: CloseReason, fd: RawFd },
+}
+
+/// A storage command that came to its end.
+pub(crate) struct Stored<'e> {
+    pub(crate) key: &'e [u8],
+    pub(crate) status: &'static str,
+    pub(crate) command: &'static str,
+    /// Seconds; 0 for ever.
+    pub(crate) ttl: u32,
+    /// The class from 1; 0 when nothing was stored.
+    pub(crate) class: usize,
+    pub(crate) fd: RawFd,
+    pub(crate) size: u32,
+}
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Absent,
+    Found { class: usize, size: usize },
+    Flushed,
+    Expired,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// What came was no request, or the connection broke.
+    Error,
+    /// The client wanted it.
+    Normal,
+    IdleTimeout,
+    /// The server stops.
+    Shutdown,
+}
+
+impl Look {
+    pub(crate) fn of(found: Result<&ItemRef<'_>, Miss>) -> Look {
+        match found {
+            Ok(item) => Look::Found { class: item.class() + 1, size: item.value_bytes() },
+            Err(Miss::Absent) => Look::Absent,
+            Err(Miss::Expired) => Look::Expired,
+            Err(Miss::Flushed) => Look::Flushed,
+        }
+    }
+
+    fn status(self) -> &'static str {
+        match self {
+            Look::Absent => "not_found",
+            Look::Found { .. } => "found",
+            Look::Flushed => "flushed",
+            Look::Expired => "expired",
+        }
+    }
+}
+
+impl Event<'_> {
+    /// The kind that it is watched under.
+    pub(crate) fn kind(&self) -> WatchKinds {
+        match self {
+            Event::Get { .. } => WatchKinds::FETCHERS,
+            Event::Store(_) => WatchKinds::MUTATIONS,
+            Event::Eviction { .. } => WatchKinds::EVICTIONS,
+            Event::Delete { .. } => WatchKinds::DELETIONS,
+            Event::Open { .. } | Event::Close { .. } => WatchKinds::CONNEVENTS,
+        }
+    }
+
+    /// Appends the line's words from its type on.
+    pub(crate) fn append(&self, out: &mut Vec<u8>) {
+        // Writing to memory doesn't fail.
+        let _ = match self {
+            Event::Get { key, look, fd } => {
+                append_key(out, "item_get", key);
+                let (class, size) = match *look {
+                    Look::Found { class, size } => (class, size),
+                    _ => (0, 0),
+                };
+                let status = look.status();
+                write!(out, " status={status} clsid={class} cfd={fd} size={size}")
+            }
+            Event::Store(Stored { key, status, command, ttl, class, fd, size }) => {
+                append_key(out, "item_store", key);
+                write!(
+                    out,
+                    " status={status} cmd={command} ttl={ttl} clsid={class} cfd={fd} size={size}"
+                )
+            }
+            Event::Eviction { evicted, now } => {
+                append_key(out, "eviction", &evicted.key);
+                let fetch = if evicted.was_fetched { "yes" } else { "no" };
+                let ttl = match evicted.exptime {
+                    0 => -1,
+                    at => i64::from(at) - i64::from(*now),
+                };
+                let (la, class, size) = (evicted.idle_s, evicted.class + 1, evicted.value_bytes);
+                write!(out, " fetch={fetch} ttl={ttl} la={la} clsid={class} size={size}")
+            }
+            Event::Delete { key, command, class, size } => {
+                append_key(out, "deleted", key);
+                write!(out, " cmd={command} clsid={class} size={size}")
+            }
+            Event::Open { seat, fd } => {
+                append_peer(out, "conn_new", seat);
+                write!(out, " cfd={fd}")
+            }
+            Event::Close { seat, reason, fd } => {
+                append_peer(out, "conn_close", seat);
+                write!(out, " reason={} cfd={fd}", reason.name())
+            }
+        };
+    }
+}
+
+impl CloseReason {
+    fn name(self) -> &'static str {
+        match self {
+            CloseReason::Error => "error",
+            CloseReason::Normal => "normal",
+            CloseReason::IdleTimeout => "idle_timeout",
+            CloseReason::Shutdown => "shutdown",
+        }
+    }
+}
+
+fn append_key(out: &mut Vec<u8>, kind: &str, key: &[u8]) {
+    let _ = write!(out, "type={kind} key=");
+    append_uri(out, key);
+}
+
+fn append_peer(out: &mut Vec<u8>, kind: &str, seat: &Seat) {
+    let _ = match seat.remote() {
+        Some(from) => {
+            write!(out, "type={kind} rip={} rport={} transport=tcp", from.ip(), from.port())
+        }
+        None => write!(out, "type={kind} rip=unix rport=0 transport=local"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::roster::{Doing, Peer, Roster};
+
+    fn line(event: &Event<'_>) -> String {
+        let mut out = Vec::new();
+        event.append(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lines_have_memcacheds_words_in_its_order() {
+        let look = Look::Found { class: 3, size: 12 };
+        let get = Event::Get { key: b"a b", look, fd: 9 };
+        assert_eq!(line(&get), "type=item_get key=a%20b status=found clsid=3 cfd=9 size=12");
+        let store = Stored {
+            key: b"k",
+            status: "stored",
+            command: "cas",
+            ttl: 60,
+            class: 2,
+            fd: 9,
+            size: 5,
+        };
+        let want = "type=item_store key=k status=stored cmd=cas ttl=60 clsid=2 cfd=9 size=5";
+        assert_eq!(line(&Event::Store(store)), want);
+        let evicted = Evicted {
+            key: b"k".to_vec().into(),
+            was_fetched: true,
+            exptime: 110,
+            idle_s: 4,
+            class: 0,
+            value_bytes: 7,
+        };
+        let want = "type=eviction key=k fetch=yes ttl=10 la=4 clsid=1 size=7";
+        assert_eq!(line(&Event::Eviction { evicted: &evicted, now: 100 }), want);
+        let delete = Event::Delete { key: b"k", command: "md", class: 1, size: 4 };
+        assert_eq!(line(&delete), "type=deleted key=k cmd=md clsid=1 size=4");
+    }
+
+    #[test]
+    fn connections_are_told_by_their_other_end() {
+        let roster = Roster::default();
+        let from = "192.0.2.1:4000".parse().unwrap();
+        let tcp = roster.enter(9, Peer::Tcp { from, to: "tcp:x".into() }, Doing::Reading, 2);
+        let unix = roster.enter(8, Peer::Unix { to: "unix:x".into() }, Doing::Reading, 2);
+        let want = "type=conn_new rip=192.0.2.1 rport=4000 transport=tcp cfd=9";
+        assert_eq!(line(&Event::Open { seat: &tcp, fd: 9 }), want);
+        let reason = CloseReason::IdleTimeout;
+        let want = "type=conn_close rip=unix rport=0 transport=local reason=idle_timeout cfd=8";
+        assert_eq!(line(&Event::Close { seat: &unix, reason, fd: 8 }), want);
+    }
+}

@@ -1,0 +1,286 @@
+//! Handing the listening sockets over to the next server, so that no client is refused in between.
+//!
+//! ```text
+//! old: listens at FILE.handover              new (--take-over): connects there
+//!      "sockets", its sockets          ──▶   opens those that its flags name besides; checks all that it can
+//!                                      ◀──   "ready"; otherwise it closes, and the old one has not even paused
+//!      stops gracefully, becomes a standby:
+//!      "at rest": FILE is nobody's     ──▶   maps FILE, starts its threads
+//!      ends                            ◀──   "serving"; otherwise it closes, and the standby starts anew
+//! ```
+//! The standby (standby.rs) is the old process after `exec`: the same program and command line, with the sockets and the
+//! connection to the successor, and without the mapping, its lock and its threads. Clients that connect meanwhile wait in
+//! the backlogs of the sockets, which are never closed.
+//!
+//! # Invariants
+//! 1. At each moment a process holds the listening sockets that will serve them, or is about to; whichever of the two dies.
+//! 2. The old server stops for nobody who doesn't say "ready": connecting to FILE.handover changes nothing.
+//! 3. A successor whose flags name other addresses is refused: no address is dropped unasked.
+//!
+//! The socket FILE.handover can be connected to by the server's user only.
+
+use crate::process::Process;
+use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
+use crate::sockets::{Sockets, listen_unix};
+use parking_lot::Mutex;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use rustix::process::{Signal, getpid, kill_process};
+use socket2::{Socket, Type};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// Sockets of the server before.
+#[derive(Default)]
+pub(crate) struct Inherited(Vec<Socket>);
+
+impl Inherited {
+    pub(crate) fn new(sockets: Vec<OwnedFd>) -> Self {
+        Self(sockets.into_iter().map(Socket::from).collect())
+    }
+
+    /// The one that listens at `place`.
+    pub(crate) fn tcp(&mut self, place: SocketAddr) -> Option<Socket> {
+        self.take(|socket| is_at(socket, Type::STREAM, place))
+    }
+
+    /// One for datagrams at `place`.
+    pub(crate) fn udp(&mut self, place: SocketAddr) -> Option<Socket> {
+        self.take(|socket| is_at(socket, Type::DGRAM, place))
+    }
+
+    /// The one that listens at `path`.
+    pub(crate) fn unix(&mut self, path: &Path) -> Option<Socket> {
+        self.take(|socket| socket.local_addr().is_ok_and(|a| a.as_pathname() == Some(path)))
+    }
+
+    fn take(&mut self, is_it: impl Fn(&Socket) -> bool) -> Option<Socket> {
+        let at = self.0.iter().position(is_it)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// Where those listen that nobody took.
+    fn left(&self) -> Vec<String> {
+        let listening = self.0.iter().filter(|socket| socket.is_listener().unwrap_or(false));
+        listening.filter_map(|socket| Some(shown(&socket.local_addr().ok()?))).collect()
+    }
+}
+
+fn shown(address: &socket2::SockAddr) -> String {
+    let path = address.as_pathname().map(|path| path.display().to_string());
+    let socket = address.as_socket().map(|socket| socket.to_string());
+    path.or(socket).unwrap_or_default()
+}
+
+/// Port 0 is any port.
+fn is_at(socket: &Socket, kind: Type, place: SocketAddr) -> bool {
+    let address = socket.local_addr().ok().and_then(|address| address.as_socket());
+    let is_there = |a: SocketAddr| a == place || place.port() == 0 && a.ip() == place.ip();
+    address.is_some_and(is_there) && socket.r#type().is_ok_and(|k| k == kind)
+}
+
+/// The server that this one takes over from; it serves until [`wait`](Self::wait).
+pub(crate) struct Predecessor {
+    at: PathBuf,
+    connection: UnixStream,
+    /// How many sockets it gave.
+    sockets: usize,
+}
+
+/// Asks the server that has the memory file for its sockets. Without `--take-over`, or where no server is, there are none.
+///
+/// # Errors
+/// The two can't talk.
+pub(crate) fn take_over(
+    settings: &ServerSettings,
+) -> Result<(Inherited, Option<Predecessor>), Refusal> {
+    let (true, Some(at)) = (settings.take_over, place(settings)) else {
+        return Ok((Inherited::default(), None));
+    };
+    let Ok(connection) = UnixStream::connect(&at) else { return Ok((Inherited::default(), None)) };
+    let mut predecessor = Predecessor { at, connection, sockets: 0 };
+    let refuse = |error: io::Error| predecessor.refusal(&error);
+    predecessor.connection.set_read_timeout(Some(PATIENCE)).map_err(refuse)?;
+    let sockets = receive(predecessor.connection.as_fd()).map_err(refuse)?;
+    predecessor.sockets = sockets.len();
+    Ok((Inherited::new(sockets), Some(predecessor)))
+}
+
+impl Predecessor {
+    /// Has the other server stop and waits until it has, its memory at rest. `left` is what of its sockets was not taken.
+    ///
+    /// # Errors
+    /// It listens where this one wouldn't; or it doesn't stop in time.
+    pub(crate) fn wait(&mut self, left: &Inherited) -> Result<(), Refusal> {
+        let left = left.left();
+        if !left.is_empty() {
+            return Err(Refusal::new(
+                EXIT_SYSTEM,
+                format!(
+                    "failed to take over: the other server listens at {} too, which these flags do not name. It goes on. Start this one with the other's -p, -l, -s and --http.",
+                    left.join(", ")
+                ),
+            ));
+        }
+        let mut told = Vec::new();
+        let connection = &mut self.connection;
+        let said = connection.write_all(READY);
+        // A server that ends instead of becoming a standby is at rest as well.
+        let heard = said.and_then(|()| connection.take(REST.len() as u64).read_to_end(&mut told));
+        heard.map(drop).map_err(|error| self.refusal(&error))
+    }
+
+    /// Lets the other server end: this one serves.
+    pub(crate) fn release(mut self) {
+        // One that has gone already needs no word.
+        let _ = self.connection.write_all(SERVING);
+        tracing::info!("took {} sockets over", self.sockets);
+    }
+
+    fn refusal(&self, error: &io::Error) -> Refusal {
+        let at = self.at.display();
+        Refusal::new(EXIT_SYSTEM, format!("failed to take over by {at}: {error}"))
+    }
+}
+
+/// Who is to have the sockets once this server has stopped.
+#[derive(Default)]
+pub(crate) struct Heir(Mutex<Option<(UnixStream, Vec<OwnedFd>)>>);
+
+impl Heir {
+    /// The connection to a successor that is ready, and all sockets.
+    pub(crate) fn take(&self) -> Option<(UnixStream, Vec<OwnedFd>)> {
+        self.0.lock().take()
+    }
+}
+
+/// Where a server with a memory file waits for its successor.
+pub(crate) struct Successor {
+    door: UnixListener,
+    sockets: Vec<OwnedFd>,
+}
+
+impl Successor {
+    /// Opens the door, with `sockets` to give; `None` without a memory file, or where the door can't be made: then
+    /// the server serves, and can't hand over.
+    pub(crate) fn expect(settings: &ServerSettings, sockets: &Sockets) -> Option<Successor> {
+        let path = place(settings)?;
+        let open = || {
+            let door = UnixListener::from(listen_unix(&path, 0o600, 1)?);
+            door.set_nonblocking(false)?;
+            let listening = sockets.listening.iter().chain(&sockets.http).map(|l| &l.socket);
+            let datagram = sockets.datagram.iter().flat_map(|d| &d.sockets);
+            let all = listening.chain(datagram).map(|socket| socket.as_fd().try_clone_to_owned());
+            Ok((door, all.collect::<io::Result<_>>()?))
+        };
+        let opened = open().inspect_err(|error: &io::Error| {
+            tracing::warn!("this server can't hand over by {}: {error}", path.display());
+        });
+        let (door, sockets) = opened.ok()?;
+        Some(Successor { door, sockets })
+    }
+
+    /// Waits for a successor that is ready, and has this server stop. The thread's whole life.
+    ///
+    /// # Errors
+    /// The signal can't be sent.
+    pub(crate) fn serve(self, process: &Process) -> io::Result<()> {
+        loop {
+            let to = match self.door.accept() {
+                Ok((to, _)) => to,
+                Err(error) => {
+                    // Out of descriptors, most likely: the successor tries again, and clients are served meanwhile.
+                    process.gauges.handover_failed();
+                    tracing::warn!("handing over: {error}");
+                    thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                }
+            };
+            match prepare(&to, &self.sockets) {
+                Ok(()) => {
+                    tracing::info!("a successor is ready: this server stops for it");
+                    *process.heir.0.lock() = Some((to, self.sockets));
+                    kill_process(getpid(), Signal::USR1)?;
+                    return Ok(());
+                }
+                Err(error) => {
+                    tracing::warn!("a successor came and went ({error}): this server goes on");
+                }
+            }
+        }
+    }
+}
+
+/// Gives a successor the sockets and waits until it is ready to use them.
+fn prepare(to: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
+    send(to.as_fd(), sockets)?;
+    to.set_read_timeout(Some(PREPARATION))?;
+    let mut word = [0; READY.len()];
+    let mut from = to;
+    from.read_exact(&mut word)?;
+    if word == READY { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+/// Removes the door, before the process ends.
+pub(crate) fn close_door(settings: &ServerSettings) {
+    if let Some(path) = place(settings) {
+        // Where it can't be, the next server replaces it.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn place(settings: &ServerSettings) -> Option<PathBuf> {
+    let mut path = std::path::absolute(settings.memory_file.as_ref()?).ok()?.into_os_string();
+    path.push(".handover");
+    Some(path.into())
+}
+
+/// Sends sockets in one message.
+pub(crate) fn send(to: BorrowedFd<'_>, sockets: &[OwnedFd]) -> io::Result<()> {
+    if sockets.len() > SOCKETS_MAX {
+        let words = format!("{} sockets are more than fit a message", sockets.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+    }
+    let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&sockets));
+    sendmsg(to, &[IoSlice::new(WORD)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives what [`send`] sent.
+pub(crate) fn receive(from: BorrowedFd<'_>) -> io::Result<Vec<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut word = [0; WORD.len()];
+    let read = &mut [IoSliceMut::new(&mut word)];
+    recvmsg(from, read, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let messages = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
+        _ => None,
+    });
+    Ok(messages.flatten().collect())
+}
+
+/// What goes along with the sockets, since some byte must.
+const WORD: &[u8] = b"sockets";
+const READY: &[u8] = b"ready";
+pub(crate) const REST: &[u8] = b"at rest";
+pub(crate) const SERVING: &[u8] = b"serving";
+/// Sockets that one message carries, by the kernel's rule.
+const SOCKETS_MAX: usize = 253;
+/// How long the door rests when nobody can be let in.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long the other server may take to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a successor may take to be ready.
+const PREPARATION: Duration = Duration::from_secs(30);

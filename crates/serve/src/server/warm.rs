@@ -1,0 +1,125 @@
+//! A server that goes on where the one before it stopped: the memory file, seen from the server.
+//!
+//! What is in the file and what of it is trusted is the cache's (`guira-cache`, persist.rs). Here is when: the file is
+//! opened when the sockets listen, so that clients of a restart wait in the backlog; its time is noted as the sweeper
+//! comes by, which also says when the file system has no room for it; it is marked as clean when the last thread that
+//! could change it has ended.
+
+use crate::process::Process;
+use crate::settings::ServerSettings;
+use crate::time::unix_now;
+use guira_cache::{Found, Kept, MemoryFile};
+use std::io;
+use std::path::Path;
+
+/// Where the cache is to keep its items, if they are to outlive the process.
+pub(crate) fn memory_file(settings: &ServerSettings) -> io::Result<Option<MemoryFile>> {
+    let Some(path) = &settings.memory_file else { return Ok(None) };
+    // The server may change its directory later.
+    Ok(Some(MemoryFile { path: std::path::absolute(path)?, unix_s: unix_now() }))
+}
+
+/// Says what was found in the memory file, in so many milliseconds, and whether its file system is large enough.
+pub(crate) fn tell(process: &Process, took_ms: i64) {
+    let Some(path) = &process.settings.memory_file else { return };
+    let path = path.display();
+    let told = match process.cache.found() {
+        Found::New => {
+            tracing::info!("{path}: starting empty: it is new");
+            None
+        }
+        Found::Nothing(why) => {
+            tracing::warn!("{path}: starting empty: {why}");
+            None
+        }
+        Found::Stopped(kept) => Some((kept, "a clean stop")),
+        Found::Crashed(kept) => Some((kept, "a crash")),
+    };
+    if let Some((Kept { items, dead, dropped }, after)) = told {
+        tracing::info!(
+            "{path}: {items} items kept after {after} ({dead} expired or flushed, {dropped} not whole), in {took_ms} ms"
+        );
+    }
+    tell_of_size(process);
+}
+
+/// Warns of a file system that is too small for `-m`.
+fn tell_of_size(process: &Process) {
+    let (Some(path), Some(room)) = (&process.settings.memory_file, process.cache.file_room_bytes())
+    else {
+        return;
+    };
+    if room < process.cache.memory_limit() as u64 {
+        let (path, room) = (path.display(), room >> MB_SHIFT);
+        tracing::warn!(
+            "{path}: its file system has room for {room} MB of items, -m allows {} MB: once they are used, items are \
+             evicted for others. Enlarge the file system, or start with -m {}.",
+            memory_mb(process),
+            room.max(1)
+        );
+    }
+}
+
+fn memory_mb(process: &Process) -> usize {
+    process.memory.limit_bytes() >> MB_SHIFT
+}
+
+/// What was said of a file system that has no room, so that it's said once, and not each minute that it goes to and fro.
+#[derive(Default)]
+pub(crate) struct Shortage {
+    is_told: bool,
+    told_at_s: u32,
+}
+
+impl Shortage {
+    /// Says when the memory file's file system has no more room, and when it has again. Cost without news: a load.
+    pub(crate) fn tell(&mut self, process: &Process) {
+        let shortage = process.cache.shortage();
+        if shortage.is_some() == self.is_told {
+            return;
+        }
+        let now = process.time.now();
+        let path = process.settings.memory_file.as_deref().unwrap_or(Path::new("")).display();
+        match shortage {
+            Some(error) if self.told_at_s == 0 || now >= self.told_at_s + TOLD_EVERY_S => {
+                self.told_at_s = now;
+                self.is_told = true;
+                tracing::warn!(
+                    "{path}: no room for more items: {error}. The server has {} MB of -m {} and makes do with them: it \
+                     evicts, and a set fails that finds nothing to evict. Make room on the file system, or start with a \
+                     smaller -m.",
+                    process.cache.page_bytes_held() >> MB_SHIFT,
+                    memory_mb(process),
+                );
+            }
+            Some(_) => {}
+            None => {
+                self.is_told = false;
+                tracing::info!("{path}: there is room for items again");
+            }
+        }
+    }
+}
+
+/// Notes the time in the memory file. Cost: three stores, without a file nothing.
+pub(crate) fn keep_time(process: &Process) {
+    process.cache.keep_time(process.time.now(), unix_now());
+}
+
+/// Marks the memory file as that of a clean stop, once all threads have ended. What becomes of the items, in words.
+pub(crate) fn end(process: &Process) -> String {
+    let items = process.cache.len();
+    let Some(path) = &process.settings.memory_file else {
+        return format!("{items} items are gone with it");
+    };
+    if let Err(error) = process.cache.stop(process.time.now(), unix_now()) {
+        tracing::warn!(
+            "the memory file could not be marked as cleanly closed: {error}. The next start looks at it as after a crash."
+        );
+    }
+    format!("{items} items are kept in {}", path.display())
+}
+
+const MB_SHIFT: u32 = 20;
+/// A file system that others fill and empty all the time has a line a minute.
+const TOLD_EVERY_S: u32 = 60;

@@ -1,0 +1,7 @@
+//! What faces clients: the threads that accept and serve, the sockets, and where each connection stands.
+
+pub(crate) mod worker;
+pub(crate) mod listener;
+pub(crate) mod datagrams;
+pub(crate) mod connection;
+pub(crate) mod stream;

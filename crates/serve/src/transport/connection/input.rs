@@ -1,0 +1,126 @@
+//! Receiving: into the worker's buffer, into the connection's own while much is left over, or
+//! straight into the memory of a large item.
+
+use super::{Connection, Rooms, State, Stream};
+use crate::process::backlog::SPARING_BYTES;
+use crate::turn::Turn;
+use guira_cache::Counter;
+use rustix::buffer::spare_capacity;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+impl Connection {
+    /// The buffer to receive into, and where in it what was left over begins.
+    #[inline]
+    pub(super) fn lend_input(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> (Vec<u8>, usize) {
+        let mut own = std::mem::take(&mut self.input);
+        if turn.process.backlog.is_used_up() && !self.has_backlog {
+            own.reserve_exact(SPARING_BYTES);
+            return (own, std::mem::take(&mut self.done));
+        }
+        if own.len() > KEEP_BYTES {
+            if own.capacity() - own.len() < RECEIVE_BYTES / 4 {
+                // Far more than is needed next: room that nothing was written to takes no memory, copying takes time,
+                // and each copy leaves a hole where it was.
+                own.reserve_exact((7 * own.len()).clamp(RECEIVE_BYTES, ROOM_BYTES_MAX));
+            }
+            return (own, std::mem::take(&mut self.done));
+        }
+        let mut room = std::mem::take(&mut rooms.receive);
+        room.clear();
+        room.reserve_exact(ROOM_BYTES);
+        room.extend_from_slice(&own);
+        (room, 0)
+    }
+
+    /// Receives once; the bytes received, 0 at the end of the stream.
+    pub(super) fn receive(
+        &mut self,
+        turn: &Turn<'_>,
+        input: &mut Vec<u8>,
+        wire: &mut Vec<u8>,
+    ) -> Result<usize, Errno> {
+        let received = match (&mut self.stream, &mut self.state) {
+            (Stream::Tls(channel), _) => {
+                channel.receive(turn.process, input, wire, &mut self.unsent)?
+            }
+            (Stream::Plain(socket), State::Value(arriving))
+                if input.is_empty() && arriving.new.missing_bytes() > 0 =>
+            {
+                match turn.handle.room_at_hand(&mut arriving.new) {
+                    // Whoever takes the value off the input takes the next chunk.
+                    [] => receive_into(socket, input)?,
+                    room => {
+                        let (_, received) = recv(socket, room, RecvFlags::DONTWAIT)?;
+                        arriving.new.advance(received);
+                        received
+                    }
+                }
+            }
+            (Stream::Plain(socket), _) => receive_into(socket, input)?,
+        };
+        turn.handle.count_many(Counter::BytesRead, received as u64);
+        Ok(received)
+    }
+
+    /// Keeps what was not consumed, and gives the buffer back to the worker if that is little.
+    pub(super) fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, rooms: &mut Rooms) {
+        let left = input.len() - consumed;
+        if left > KEEP_BYTES {
+            // Moved to the front once that is no more than what is done: a line of n bytes is so moved for n in the whole,
+            // however few of its keys are answered at a time.
+            if consumed < left {
+                self.done = consumed;
+                self.input = input;
+            } else {
+                self.input = Vec::with_capacity(left + RECEIVE_BYTES);
+                self.input.extend_from_slice(&input[consumed..]);
+            }
+            return;
+        }
+        if left > 0 {
+            let mut piece = Vec::with_capacity(piece_bytes(left));
+            piece.extend_from_slice(&input[consumed..]);
+            self.input = piece;
+        }
+        if rooms.receive.capacity() == 0
+            && (ROOM_BYTES..2 * RECEIVE_BYTES).contains(&input.capacity())
+        {
+            input.clear();
+            rooms.receive = input;
+        }
+    }
+
+    /// Bytes of memory that the input holds: of a large one what was written to.
+    pub(super) fn input_bytes(&self) -> usize {
+        self.input.capacity().min(self.input.len().max(ROOM_BYTES))
+    }
+}
+
+fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>) -> Result<usize, Errno> {
+    let (_, received) = recv(socket, spare_capacity(input), RecvFlags::DONTWAIT)?;
+    Ok(received)
+}
+
+/// Room for a piece of so many bytes. In few sizes, so that the next one fits where the last one was: memory that is
+/// asked for in all sizes falls to bits that nobody can use.
+fn piece_bytes(left: usize) -> usize {
+    if left < PIECE_STEP_BYTES {
+        return left.next_power_of_two().max(PIECE_BYTES_MIN);
+    }
+    left.next_multiple_of(PIECE_STEP_BYTES)
+}
+
+/// Bytes received at most in one go.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// Room for what one connection left over and what it then receives. Always the same, so that it is never given back and
+/// asked for again.
+const ROOM_BYTES: usize = KEEP_BYTES + RECEIVE_BYTES;
+/// Room that is asked for at a time: for a line of the greatest length.
+const ROOM_BYTES_MAX: usize = 8 << 20;
+/// Large pieces have room in steps of this.
+const PIECE_STEP_BYTES: usize = 2 << 10;
+const PIECE_BYTES_MIN: usize = 64;
+/// More than this left over stays where it is; less is copied, so that the worker keeps its buffer.
+const KEEP_BYTES: usize = 20 << 10;

@@ -1,0 +1,319 @@
+//! The steps of work on a connection's input, one function a state.
+
+use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
+use crate::batch::{After, BODY_IN_INPUT_MAX, Line, Piece, collect, prefetch, recycle};
+use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk};
+use crate::process::measure::kind_of;
+use crate::settings::Protocol;
+use guira_cache::NoRoom;
+use guira_proto::binary::REQUEST_MAGIC;
+use guira_proto::{Get, Request, Words};
+
+impl Connection {
+    /// Goes one step on in the input: a batch, some keys, a piece of a body.
+    pub(super) fn step(
+        &mut self,
+        executor: &mut Executor<'_>,
+        rooms: &mut Rooms,
+        input: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        if executor.is_full() {
+            return Step::Full;
+        }
+        let rest = &input[*consumed..];
+        match self.state {
+            State::New => self.begin(executor, rest),
+            State::Login(_) => self.log_in(executor, rest, consumed),
+            State::Requests if self.speaks_binary() => {
+                self.run_packets(executor, rooms, rest, consumed)
+            }
+            State::Requests => self.run_batch(executor, rooms, rest, consumed),
+            State::Keys(_) => self.run_keys(executor, rest, consumed),
+            State::Value(_) => self.take_value(executor, rest, consumed),
+            State::Swallow(_) => self.swallow(rest, consumed),
+            State::SwallowLine => self.swallow_line(rest, consumed),
+            State::Refused(_) => self.turn_away(executor, rest, consumed),
+            State::Fed(_) => Step::Fed,
+            State::Listing(_) => self.list_on(executor),
+            State::Closing => Step::Close,
+        }
+    }
+
+    /// Decides the protocol by the first byte.
+    fn begin(&mut self, executor: &Executor<'_>, rest: &[u8]) -> Step {
+        if self.protocol == Protocol::Auto {
+            self.protocol = match rest.first() {
+                None => return Step::Piece(Piece::Line(0)),
+                Some(&REQUEST_MAGIC) => Protocol::Binary,
+                Some(_) => Protocol::Ascii,
+            };
+        }
+        let must_log_in = executor.turn.process.auth.is_required(self.protocol);
+        self.state = if must_log_in { Self::logged_out() } else { State::Requests };
+        Step::More
+    }
+
+    pub(super) fn speaks_binary(&self) -> bool {
+        self.protocol == Protocol::Binary
+    }
+
+    fn run_batch(
+        &mut self,
+        executor: &mut Executor<'_>,
+        rooms: &mut Rooms,
+        input: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        if input.is_empty() {
+            return Step::Piece(Piece::Line(0));
+        }
+        if executor.is_spent() {
+            return if executor.turn.process.allowance.limits_requests() {
+                Step::Overrun
+            } else {
+                Step::Spent
+            };
+        }
+        let mut batch = std::mem::take(&mut rooms.batch);
+        let scanned = std::mem::take(&mut self.scanned);
+        let most = executor.requests_left();
+        let reach = (scanned, BODY_IN_INPUT_MAX);
+        let after = collect(input, reach, most, executor.handle(), &mut batch);
+        if batch.len() > 1 {
+            prefetch(executor.handle(), &batch);
+        }
+        let mut at = 0;
+        let mut step = None;
+        for at_hand in &batch {
+            let kind = || kind_of(&at_hand.request);
+            let flow = executor.observe(kind, |executor| executor.execute(at_hand));
+            if let Flow::Keys { rest_bytes } = flow {
+                let (used, more) = more_keys(at_hand, &input[at..], rest_bytes);
+                self.state = State::Keys(more);
+                at += used;
+                step = Some(paused(executor));
+                break;
+            }
+            if !matches!(flow, Flow::Later) {
+                at += at_hand.used;
+            }
+            match self.after(executor, &flow) {
+                Step::More if executor.is_full() => step = Some(Step::Full),
+                Step::More => continue,
+                other => step = Some(other),
+            }
+            break;
+        }
+        *consumed += at;
+        rooms.batch = recycle(batch);
+        if let Some(step) = step {
+            return step;
+        }
+        match after {
+            After::More => Step::More,
+            After::Piece(piece) => Step::Piece(piece),
+            After::Refused(error) => {
+                *consumed += error.used;
+                executor.spend();
+                executor.output.bytes.extend_from_slice(error.reply);
+                if error.swallow > 0 {
+                    self.state = State::Swallow(error.swallow);
+                }
+                self.is_broken |= error.close;
+                if error.close { Step::Close } else { Step::More }
+            }
+            After::Large { request, line_bytes } => {
+                let (line, body) = input[at..].split_at(line_bytes);
+                self.begin_value(executor, &Asked::Line(request), (line, body.len()), consumed)
+            }
+        }
+    }
+
+    /// Goes on with the keys of a multiget.
+    fn run_keys(&mut self, executor: &mut Executor<'_>, rest: &[u8], consumed: &mut usize) -> Step {
+        let State::Keys(more) = &mut self.state else { return Step::More };
+        if executor.is_spent() {
+            return Step::Spent;
+        }
+        let keys = Words::new(&rest[..more.keys_bytes]);
+        let MoreKeys { cas, touch, lease, .. } = *more;
+        let flow = executor.get_keys(&Get { keys, cas, touch, lease });
+        if let Flow::Keys { rest_bytes } = flow {
+            let taken = more.keys_bytes - rest_bytes;
+            more.keys_bytes = rest_bytes;
+            more.line_bytes -= taken;
+            *consumed += taken;
+            return paused(executor);
+        }
+        *consumed += more.line_bytes;
+        self.state = State::Requests;
+        self.after(executor, &flow)
+    }
+
+    /// Goes on with a listing, if this turn may still do something that is costly.
+    fn list_on(&mut self, executor: &mut Executor<'_>) -> Step {
+        let State::Listing(listing) = &mut self.state else { return Step::More };
+        if executor.puts_off() {
+            return Step::PutOff;
+        }
+        if executor.list(listing) {
+            return Step::PutOff;
+        }
+        self.state = State::Requests;
+        self.after(executor, &Flow::Done)
+    }
+
+    fn swallow(&mut self, rest: &[u8], consumed: &mut usize) -> Step {
+        let State::Swallow(left) = &mut self.state else { return Step::More };
+        let taken = usize::try_from(*left).map_or(rest.len(), |n| n.min(rest.len()));
+        *left -= taken as u64;
+        *consumed += taken;
+        if *left > 0 {
+            return Step::Piece(Piece::Body);
+        }
+        self.state = State::Requests;
+        Step::More
+    }
+
+    /// Begins a large item, of whose value so many bytes have come behind its line: its memory is taken as they arrive.
+    pub(super) fn begin_value(
+        &mut self,
+        executor: &mut Executor<'_>,
+        asked: &Asked<'_>,
+        (line, arrived_bytes): (&[u8], usize),
+        consumed: &mut usize,
+    ) -> Step {
+        match executor.begin(asked, arrived_bytes) {
+            Begun::Arriving { new, end_bytes } => {
+                let arriving = Arriving { line: line.into(), new, end_bytes };
+                self.state = State::Value(Box::new(arriving));
+            }
+            Begun::Refused { swallow } => self.state = State::Swallow(swallow),
+            Begun::Waiting => return Step::Piece(Piece::Body),
+            Begun::Later => return Step::Later,
+        }
+        *consumed += line.len();
+        self.after(executor, &Flow::Done)
+    }
+
+    /// Takes in the value of a large item, and stores the item once it is whole.
+    fn take_value(
+        &mut self,
+        executor: &mut Executor<'_>,
+        rest: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        let State::Value(arriving) = &mut self.state else { return Step::More };
+        let mut rest = rest;
+        while !rest.is_empty() && arriving.new.missing_bytes() > 0 {
+            if executor.handle().wants_chunk(&arriving.new) {
+                let arrived = arriving.new.value_bytes() - arriving.new.missing_bytes();
+                let chunk = executor.handle().chunk_bytes_max();
+                if !earns_chunk(arrived + rest.len(), chunk.min(arriving.new.missing_bytes())) {
+                    return Step::Piece(Piece::Body);
+                }
+            }
+            match executor.handle().room(&mut arriving.new, executor.now()) {
+                Ok(room) => {
+                    let taken = room.len().min(rest.len());
+                    room[..taken].copy_from_slice(&rest[..taken]);
+                    arriving.new.advance(taken);
+                    rest = &rest[taken..];
+                    *consumed += taken;
+                    // Memory does come: the wait for the next piece is another one.
+                    self.waits_since_ms = None;
+                    executor.can_wait = true;
+                }
+                Err(NoRoom::Later) if executor.can_wait => return Step::Later,
+                Err(_) => return self.abandon_value(executor),
+            }
+        }
+        let is_whole = arriving.new.missing_bytes() == 0;
+        let Some(end) = rest.get(..arriving.end_bytes).filter(|_| is_whole) else {
+            return Step::Piece(Piece::Body);
+        };
+        self.finish_value(executor, end, consumed)
+    }
+
+    /// There is no memory for the rest: says so, and throws the rest away.
+    pub(super) fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
+        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
+            return Step::More;
+        };
+        let missing = arriving.new.missing_bytes() + arriving.end_bytes;
+        executor.handle().discard(arriving.new);
+        if let Some(asked) = Asked::again(&arriving.line, self.speaks_binary()) {
+            executor.refuse_for_memory(&asked);
+        }
+        self.state = State::Swallow(missing as u64);
+        self.after(executor, &Flow::Done)
+    }
+
+    fn finish_value(
+        &mut self,
+        executor: &mut Executor<'_>,
+        end: &[u8],
+        consumed: &mut usize,
+    ) -> Step {
+        let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
+            return Step::More;
+        };
+        let Arriving { line, new, end_bytes } = *arriving;
+        let Some(asked) = Asked::again(&line, self.speaks_binary()) else { return Step::Close };
+        match executor.finish(&asked, new, end) {
+            Err(new) => {
+                self.state = State::Value(Box::new(Arriving { line, new, end_bytes }));
+                Step::Later
+            }
+            Ok(()) => {
+                *consumed += end.len();
+                self.after(executor, &Flow::Done)
+            }
+        }
+    }
+
+    /// What a request's outcome means for the connection.
+    pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: &Flow) -> Step {
+        match flow {
+            Flow::Later if executor.is_put_off() => return Step::PutOff,
+            Flow::Later => return Step::Later,
+            Flow::Close => return Step::Close,
+            Flow::Fed => {
+                let Some(fed) = executor.fed.take() else { return Step::Close };
+                self.state = State::Fed(fed);
+                return Step::Fed;
+            }
+            Flow::Listing => {
+                let Some(listing) = executor.listing.take() else { return Step::Close };
+                self.state = State::Listing(listing);
+                return Step::PutOff;
+            }
+            Flow::Done | Flow::Keys { .. } => {}
+        }
+        self.waits_since_ms = None;
+        executor.can_wait = true;
+        if executor.handle().moved() >= MOVED_MAX { Step::Full } else { Step::More }
+    }
+}
+
+/// Bytes of a multiget that are done, and what is left of it at the front of the rest.
+fn more_keys(at_hand: &Line<'_>, input: &[u8], rest_bytes: usize) -> (usize, MoreKeys) {
+    let Request::Get(get) = at_hand.request else { unreachable!("only a get has more keys") };
+    let line_end = match &input[..at_hand.used] {
+        [.., b'\r', b'\n'] => 2,
+        _ => 1,
+    };
+    let line_bytes = rest_bytes + line_end;
+    let Get { cas, touch, lease, .. } = get;
+    let more = MoreKeys { cas, touch, lease, keys_bytes: rest_bytes, line_bytes };
+    (at_hand.used - line_bytes, more)
+}
+
+/// Why a multiget stopped in between.
+fn paused(executor: &Executor<'_>) -> Step {
+    if executor.is_spent() { Step::Spent } else { Step::Full }
+}
+
+/// Bytes of values that a connection's requests may copy before the turn's work is looked at.
+const MOVED_MAX: usize = 256 << 10;

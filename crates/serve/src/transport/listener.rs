@@ -1,0 +1,196 @@
+//! The thread that accepts connections and deals them to the workers in turn.
+//!
+//! One accepting thread and a round robin spread connections exactly evenly, which
+//! `EPOLLEXCLUSIVE` on shared sockets doesn't: there the worker that is awake first takes all.
+//!
+//! # Out of descriptors
+//! With `maxconns_fast` (default) a connection whose descriptor reaches the limit is told so and
+//! closed. When the system itself has none left, accepting pauses for [`PAUSE`] at a time and the
+//! connections wait in the backlog: an epoll that is level-triggered would otherwise spin.
+
+use crate::process::Process;
+use crate::process::roster::{Doing, Peer, Seat};
+use crate::process::watch::Event;
+use crate::settings::ClientCerts;
+use crate::sockets::Listening;
+use guira_proto::WatchKinds;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A connection on its way to a worker.
+pub(crate) struct Arrival {
+    pub(crate) socket: OwnedFd,
+    pub(crate) seat: Arc<Seat>,
+    /// What TLS asks of the client; `None`: no TLS.
+    pub(crate) tls: Option<ClientCerts>,
+}
+
+/// Accepts until the server stops. The thread's whole life.
+///
+/// # Errors
+/// The event queue can't be made or read.
+pub(crate) fn listen(sockets: &[Listening], process: &Process) -> io::Result<()> {
+    let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let stop = epoll::EventData::new_u64(u64::MAX);
+    epoll::add(&queue, process.stop.as_fd(), stop, epoll::EventFlags::IN)?;
+    for (at, listening) in sockets.iter().enumerate() {
+        epoll::add(&queue, &listening.socket, data_of(at), epoll::EventFlags::IN)?;
+    }
+    let names: Vec<Arc<str>> = sockets.iter().map(|l| Arc::from(l.name.as_str())).collect();
+    let mut next_worker = 0;
+    let mut events = Vec::with_capacity(64);
+    loop {
+        events.clear();
+        match epoll::wait(&queue, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            let data = event.data;
+            let Some(at) = usize::try_from(data.u64()).ok().filter(|&at| at < sockets.len()) else {
+                return Ok(());
+            };
+            if !accept_some(&sockets[at], &names[at], &mut next_worker, process) {
+                pause(&queue, sockets, process)?;
+            }
+        }
+    }
+}
+
+/// Accepts what waits at one socket, up to a bound so that the others get their turn too.
+/// `false`: the system is out of descriptors or memory, or fails otherwise.
+fn accept_some(
+    listening: &Listening,
+    name: &Arc<str>,
+    next_worker: &mut usize,
+    process: &Process,
+) -> bool {
+    for _ in 0..ACCEPTS_PER_EVENT {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match rustix::net::acceptfrom_with(&listening.socket, flags) {
+            Ok((socket, from)) => {
+                admit(
+                    Newcomer { socket, from, to: name, tls: listening.tls },
+                    next_worker,
+                    process,
+                );
+            }
+            Err(Errno::AGAIN) => return true,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                tracing::warn!("Too many open connections: accepting pauses");
+                return false;
+            }
+            Err(Errno::INTR) => {}
+            // The client has gone, or the network has; neither concerns the next one.
+            Err(
+                Errno::CONNABORTED
+                | Errno::PROTO
+                | Errno::PERM
+                | Errno::NETDOWN
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH,
+            ) => process.gauges.connection_lost(),
+            // What the system has never said so far; as it may say it again at once, accepting rests.
+            Err(error) => {
+                process.gauges.connection_lost();
+                tracing::warn!("accepting at {name}: {error}");
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// A connection that was accepted.
+struct Newcomer<'l> {
+    socket: OwnedFd,
+    from: Option<SocketAddrAny>,
+    to: &'l Arc<str>,
+    tls: Option<ClientCerts>,
+}
+
+fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, process: &Process) {
+    let Newcomer { socket, from, to, tls } = newcomer;
+    let fd = socket.as_raw_fd();
+    let limit = process.settings.connections_max.saturating_sub(1);
+    if process.settings.extended.maxconns_fast && u32::try_from(fd).is_ok_and(|fd| fd >= limit) {
+        process.gauges.rejected();
+        // A client too slow to hear it is closed without a word.
+        let _ = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        tracing::debug!("Too many open connections (-c {})", limit + 1);
+        return;
+    }
+    let to = Arc::clone(to);
+    let peer = match from.and_then(|a| SocketAddr::try_from(a).ok()) {
+        Some(from) => Peer::Tcp { from, to },
+        None => Peer::Unix { to },
+    };
+    process.gauges.opened();
+    tracing::trace!("<{fd} new auto-negotiating client connection");
+    let seat = process.roster.enter(fd, peer, Doing::Reading, process.time.now());
+    if process.watch.kinds().meets(WatchKinds::CONNEVENTS) {
+        process.watch.tell(&Event::Open { seat: &seat, fd }, &process.mailboxes);
+    }
+    process.mailboxes[*next_worker].put(Arrival { socket, seat, tls });
+    *next_worker = (*next_worker + 1) % process.mailboxes.len();
+}
+
+/// Stops looking at the sockets for a moment; the connections wait in their backlogs.
+fn pause(queue: &OwnedFd, sockets: &[Listening], process: &Process) -> io::Result<()> {
+    process.gauges.listening_paused();
+    watch(queue, sockets, false)?;
+    let mut events = Vec::with_capacity(1);
+    // Only the stop event is left to wake it early; the loop above sees that event again.
+    match epoll::wait(queue, rustix::buffer::spare_capacity(&mut events), Some(&PAUSE)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    process.gauges.listening_resumed(PAUSE.tv_nsec.unsigned_abs() / 1000);
+    watch(queue, sockets, true)
+}
+
+fn watch(queue: &OwnedFd, sockets: &[Listening], on: bool) -> io::Result<()> {
+    for (at, listening) in sockets.iter().enumerate() {
+        // They stay registered: to register anew needs memory, which may be what there is none of.
+        let flags = if on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        epoll::modify(queue, &listening.socket, data_of(at), flags)?;
+    }
+    Ok(())
+}
+
+fn data_of(at: usize) -> epoll::EventData {
+    epoll::EventData::new_u64(at as u64)
+}
+
+const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+const ACCEPTS_PER_EVENT: usize = 64;
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::connection::tests::process;
+    use socket2::{Domain, Socket, Type};
+
+    #[test]
+    fn an_error_of_accept_that_nobody_has_heard_of_is_counted_and_accepting_rests() {
+        let process = process("-m 8");
+        // Neither listens: the system says EINVAL of one and ENOTSOCK of the other.
+        let deaf = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        for socket in [OwnedFd::from(deaf), file.into()] {
+            let (name, address, tls) = ("test".to_owned(), None, None);
+            let listening = Listening { socket, name, address, tls };
+            assert!(!accept_some(&listening, &"test".into(), &mut 0, &process));
+        }
+        assert_eq!(process.gauges.read().connections_lost, 2);
+    }
+}

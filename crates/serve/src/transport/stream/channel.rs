@@ -1,0 +1,241 @@
+//! One connection over TLS: records off the socket into requests, replies into records.
+//!
+//! ```text
+//! recv ─▶ wire (the worker's) ─▶ session ─▶ input             output ─▶ session ─▶ wire ─▶ send
+//!                                   └ a piece of a record, alerts, handshake ┘       └ the rest: unsent
+//! ```
+//! # Invariants
+//! 1. Everything received is taken in at once: between turns the session holds a piece of a record at most.
+//! 2. What the socket doesn't take is in `unsent` as records, in order; so back-pressure works as it does
+//!    without TLS, and nothing can be encrypted twice. What is held (`output/held.rs`) is encrypted when it is sent.
+//! 3. A handshake has an end ([`HANDSHAKE_S`]); rustls refuses to renegotiate.
+//!
+//! # Costs
+//! One `recv` and one `send` a batch, as without TLS, and a copy each way. A connection at rest holds about
+//! 10 KiB. A large value is received through the input, which copies it once more.
+
+use crate::output::{Output, Unsent, send_once};
+use crate::process::Process;
+use crate::process::backlog::SPARING_BYTES;
+use crate::settings::ClientCerts;
+use crate::tls::Tls;
+use crate::turn::Turn;
+use rustix::buffer::spare_capacity;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustls::ServerConnection;
+use std::io::{self, BufRead, IoSlice, Write};
+use std::sync::atomic::Ordering;
+
+/// A client's socket with the session over it.
+pub(crate) struct Channel {
+    socket: OwnedFd,
+    session: ServerConnection,
+    handshake_ends_s: u32,
+    /// Bytes encrypted before they are sent.
+    wbuf_bytes: usize,
+    /// The client said that nothing more comes. The socket may stay open, so nothing else tells.
+    has_ended: bool,
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Channel {
+    /// Begins the handshake, of which the client has the first word. `None`: rustls can't.
+    pub(crate) fn accept(
+        tls: &Tls,
+        socket: OwnedFd,
+        asked: ClientCerts,
+        now: u32,
+    ) -> Option<Channel> {
+        let mut session = ServerConnection::new(tls.config(asked)).ok()?;
+        // Records leave the session as soon as they are made.
+        session.set_buffer_limit(None);
+        let wbuf_bytes = tls.wbuf_bytes();
+        let handshake_ends_s = now + HANDSHAKE_S;
+        Some(Channel { socket, session, handshake_ends_s, wbuf_bytes, has_ended: false })
+    }
+
+    /// The second in which the handshake must be over, while it is not.
+    pub(crate) fn handshake_ends_s(&self) -> Option<u32> {
+        self.session.is_handshaking().then_some(self.handshake_ends_s)
+    }
+
+    /// Receives once and appends what was said to `input`; its bytes, 0 at the end of the connection.
+    ///
+    /// # Errors
+    /// [`Errno::AGAIN`]: nothing was said yet. Records that are to go out may be in `unsent`.
+    pub(crate) fn receive(
+        &mut self,
+        process: &Process,
+        input: &mut Vec<u8>,
+        wire: &mut Vec<u8>,
+        unsent: &mut Unsent,
+    ) -> Result<usize, Errno> {
+        let mut little = Vec::new();
+        let wire = if process.backlog.is_used_up() {
+            little.reserve_exact(SPARING_BYTES);
+            &mut little
+        } else {
+            wire.clear();
+            wire.reserve(RECEIVE_BYTES);
+            wire
+        };
+        let (_, received) = recv(&self.socket, spare_capacity(wire), RecvFlags::DONTWAIT)?;
+        if received == 0 {
+            return Ok(0);
+        }
+        let was_handshaking = self.session.is_handshaking();
+        let taken = self.take_in(wire, input);
+        wire.clear();
+        self.flush(wire, unsent).map_err(|_| Errno::CONNRESET)?;
+        match taken {
+            Err(error) => {
+                self.count(process, was_handshaking, &error);
+                Ok(0)
+            }
+            Ok(0) if !self.has_ended => Err(Errno::AGAIN),
+            Ok(said) => Ok(said),
+        }
+    }
+
+    /// Decrypts `wire` onto the end of `input`.
+    fn take_in(&mut self, wire: &[u8], input: &mut Vec<u8>) -> Result<usize, rustls::Error> {
+        let before = input.len();
+        let mut rest = wire;
+        while !rest.is_empty() {
+            let full = |error: io::Error| rustls::Error::General(error.to_string());
+            if self.session.read_tls(&mut rest).map_err(full)? == 0 {
+                break;
+            }
+            let state = self.session.process_new_packets()?;
+            self.has_ended |= state.peer_has_closed();
+            let mut plain = state.plaintext_bytes_to_read();
+            let mut reader = self.session.reader();
+            while plain > 0 {
+                let chunk = reader.fill_buf().map_err(full)?;
+                let bytes = chunk.len();
+                input.extend_from_slice(chunk);
+                reader.consume(bytes);
+                plain = plain.saturating_sub(bytes.max(1));
+            }
+        }
+        Ok(input.len() - before)
+    }
+
+    /// Whether the client said that it is done.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    fn count(&self, process: &Process, in_handshake: bool, error: &rustls::Error) {
+        let Some(tls) = &process.tls else { return };
+        let counts = &tls.counts;
+        let count = if in_handshake { &counts.handshake_errors } else { &counts.proto_errors };
+        count.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!("TLS: {error}");
+    }
+
+    /// Encrypts what is queued and sends it. What the socket doesn't take goes into `unsent`: records, and behind them
+    /// what is held in the cache, which isn't encrypted yet. The bytes sent.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn send(
+        &mut self,
+        output: &Output<'_>,
+        wire: &mut Vec<u8>,
+        unsent: &mut Unsent,
+        turn: &Turn<'_>,
+    ) -> io::Result<usize> {
+        wire.clear();
+        let (mut sent, mut encrypted) = (0, 0);
+        let mut together = Vec::new();
+        let (mut bytes, most) = (0, self.wbuf_bytes);
+        for piece in output.slices().flat_map(|slice| slice.chunks(most)) {
+            if bytes + piece.len() > most {
+                write(&mut self.session, &mut together)?;
+                sent += self.flush(wire, unsent)?;
+                encrypted += bytes;
+                bytes = 0;
+                if !unsent.is_empty() && output.hold_from(encrypted, unsent, turn) {
+                    break;
+                }
+            }
+            together.push(IoSlice::new(piece));
+            bytes += piece.len();
+        }
+        if bytes > 0 {
+            write(&mut self.session, &mut together)?;
+            sent += self.flush(wire, unsent)?;
+        }
+        Ok(sent)
+    }
+
+    /// Encrypts `bytes` onto the end of `unsent`.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn encrypt(
+        &mut self,
+        bytes: &[u8],
+        wire: &mut Vec<u8>,
+        unsent: &mut Unsent,
+    ) -> io::Result<()> {
+        for piece in bytes.chunks(self.wbuf_bytes) {
+            write(&mut self.session, &mut vec![IoSlice::new(piece)])?;
+            wire.clear();
+            self.drain(wire)?;
+            unsent.keep(wire);
+        }
+        wire.clear();
+        Ok(())
+    }
+
+    /// Sends the session's records; what the socket doesn't take goes behind what is unsent.
+    fn flush(&mut self, wire: &mut Vec<u8>, unsent: &mut Unsent) -> io::Result<usize> {
+        self.drain(wire)?;
+        let mut sent = 0;
+        if unsent.is_empty() && !wire.is_empty() {
+            sent = send_once(self.socket.as_fd(), &[IoSlice::new(wire)])?;
+        }
+        unsent.keep(&wire[sent..]);
+        wire.clear();
+        Ok(sent)
+    }
+
+    /// Takes all records out of the session.
+    fn drain(&mut self, wire: &mut Vec<u8>) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(wire)?;
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more will come, if the socket takes it and nothing is under way.
+    pub(crate) fn say_goodbye(&mut self, unsent: &mut Unsent) {
+        if unsent.is_empty() {
+            self.session.send_close_notify();
+            // A client that has gone doesn't hear it.
+            let _ = self.flush(&mut Vec::new(), unsent);
+        }
+    }
+}
+
+/// Makes records of `together`, and empties it.
+fn write(session: &mut ServerConnection, together: &mut Vec<IoSlice<'_>>) -> io::Result<()> {
+    let bytes: usize = together.iter().map(|slice| slice.len()).sum();
+    let taken = session.writer().write_vectored(together)?;
+    together.clear();
+    if taken == bytes { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Bytes received at most in one go.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// How long a handshake may take.
+const HANDSHAKE_S: u32 = 10;

@@ -1,0 +1,578 @@
+//! A worker: one thread, one event queue, its share of the connections. [`Worker::turn`] is the server.
+//!
+//! ```text
+//! turn:  wait for events ─ for each ready connection: receive, parse, execute, send ─ quiesce ─ timers
+//! ```
+//! # Invariants
+//! 1. A connection is registered for exactly one of readable and writable; which one changes only
+//!    when the client doesn't read its replies (connection.rs).
+//! 2. `again` holds the connections that have requests at hand that they didn't get to; their
+//!    events are left alone until they have.
+//! 3. At most [`HANDSHAKES_A_TURN`] connections go on with their TLS handshakes in a turn: each may cost a signature, a
+//!    millisecond in which all others wait. The rest is put off (`put_off.rs`), and its events are left alone meanwhile.
+//! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
+//!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
+//! 5. A turn has its work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent and of values copied, and what costs as much
+//!    as these. Once it is done, connections that have requests at hand, or were long to serve last, wait for the next
+//!    (worker/limits.rs), so that those who ask for little have theirs soon.
+//! 6. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
+//!
+//! # Costs
+//! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
+//! every sixteenth turn a finer one too (measure.rs).
+
+mod limits;
+
+use crate::process::Process;
+use crate::process::budget::Queue;
+use crate::process::measure::Sample;
+use crate::process::watch::{CloseReason, Event};
+use crate::transport::connection::{Connection, Interest, Next, Rooms, Stream, clock_ms};
+use crate::transport::datagrams::Datagrams;
+use crate::transport::listener::Arrival;
+use crate::turn::{PutOff, Turn};
+use guira_cache::Handle;
+use guira_proto::WatchKinds;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// One worker thread's state.
+pub(crate) struct Worker<'s> {
+    process: &'s Process,
+    handle: Handle<'s>,
+    number: usize,
+    queue: OwnedFd,
+    events: Vec<epoll::Event>,
+    /// Its UDP sockets; none once the server stops.
+    datagrams: Vec<Datagrams>,
+    connections: Vec<Option<Box<Connection>>>,
+    /// Places in `connections` that are free.
+    vacant: Vec<usize>,
+    again: Vec<usize>,
+    patience: Patience,
+    rooms: Rooms,
+    /// Connections that keep a piece of a request.
+    pieces: usize,
+    /// Connections that hold memory for a request that isn't whole.
+    unfinished: Queue,
+    /// Connections that hold memory for replies that their clients have yet to take.
+    unsent: Queue,
+    now: u32,
+    turns: u32,
+    sample: Option<Sample<'s>>,
+    is_stopping: bool,
+    /// Once it stops: when it closes more connections, and which.
+    closes: Option<(u64, Closes)>,
+    /// The second of the last search for idle connections.
+    searched_idle_s: u32,
+    /// Connections whose handshakes go on in a later turn.
+    shaking: PutOff,
+    /// Connections whose costly commands are executed in a later turn.
+    costly: PutOff,
+    /// Work that may still be done in this turn, in bytes.
+    work_left: Cell<usize>,
+    /// Connections that wait, and until which millisecond of the system's clock.
+    paused: VecDeque<(u64, usize)>,
+    /// When handshakes must be over, soonest first, and the places of their connections.
+    handshakes: VecDeque<(u32, usize)>,
+}
+
+impl<'s> Worker<'s> {
+    /// Worker `number`, with its UDP sockets and without connections yet.
+    ///
+    /// # Errors
+    /// The system has no event queue to give.
+    pub(crate) fn new(
+        process: &'s Process,
+        number: usize,
+        datagrams: Vec<Datagrams>,
+    ) -> io::Result<Worker<'s>> {
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        let bell = process.mailboxes[number].bell.as_fd();
+        epoll::add(&queue, bell, epoll::EventData::new_u64(MAILBOX), readable)?;
+        epoll::add(&queue, process.stop.as_fd(), epoll::EventData::new_u64(STOP), readable)?;
+        for (at, socket) in datagrams.iter().enumerate() {
+            let data = epoll::EventData::new_u64(DATAGRAMS + at as u64);
+            epoll::add(&queue, socket, data, readable)?;
+        }
+        Ok(Worker {
+            process,
+            handle: process.cache.handle(),
+            number,
+            queue,
+            events: Vec::with_capacity(EVENTS_MAX),
+            datagrams,
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            again: Vec::new(),
+            patience: Patience::Long,
+            rooms: Rooms::default(),
+            pieces: 0,
+            unfinished: Queue::default(),
+            unsent: Queue::default(),
+            now: process.time.now(),
+            turns: 0,
+            sample: None,
+            is_stopping: false,
+            closes: None,
+            searched_idle_s: 0,
+            shaking: PutOff::new(HANDSHAKES_A_TURN),
+            costly: PutOff::new(COSTLY_A_TURN),
+            work_left: Cell::new(0),
+            paused: VecDeque::new(),
+            handshakes: VecDeque::new(),
+        })
+    }
+
+    /// Serves until the server stops and the last connection has gone.
+    ///
+    /// # Errors
+    /// The event queue can't be read.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while !self.is_done()? {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the server stops and nobody is left, nor can come.
+    fn is_done(&mut self) -> io::Result<bool> {
+        let has_nobody = |this: &Self| this.connections.len() == this.vacant.len();
+        let has_ended = |this: &Self| this.process.is_listener_gone.load(Ordering::Acquire);
+        if !self.is_stopping || !has_nobody(self) || !has_ended(self) {
+            return Ok(false);
+        }
+        // Those that the listener dealt last.
+        self.welcome();
+        Ok(has_nobody(self))
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        let mut unfinished = std::mem::take(&mut self.again);
+        self.wait()?;
+        self.now = self.process.time.now();
+        self.handle.tick(self.now);
+        self.turns = self.turns.wrapping_add(1);
+        self.sample = self.process.measures[self.number].sample(self.turns);
+        let had_too_much = self.work_left.replace(WORK_BYTES_A_TURN) == 0;
+        let (handshakes, costly) = (self.shaking.begin_turn(), self.costly.begin_turn());
+        let mut events = std::mem::take(&mut self.events);
+        if had_too_much {
+            self.change_order(&mut unfinished, &mut events);
+        }
+        for event in events.drain(..) {
+            let (data, ready) = (event.data, event.flags);
+            match data.u64() {
+                MAILBOX => {
+                    self.welcome();
+                    for place in self.process.mailboxes[self.number].take_calls() {
+                        self.serve(place, None);
+                    }
+                }
+                STOP => self.stop()?,
+                at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
+                place => self.serve(place_of(place), Some(ready)),
+            }
+        }
+        self.events = events;
+        if !unfinished.is_empty() {
+            self.serve_at_hand(unfinished);
+        }
+        if handshakes + costly > 0 {
+            self.go_on(handshakes, costly);
+        }
+        if !self.paused.is_empty() {
+            self.end_pauses();
+        }
+        self.close_idle();
+        self.close_half_open();
+        self.close_more();
+        Ok(())
+    }
+
+    /// Goes on with so many handshakes and so many costly commands that were put off.
+    #[cold]
+    fn go_on(&mut self, handshakes: usize, costly: usize) {
+        self.go_on_with(handshakes, |worker| &mut worker.shaking);
+        self.go_on_with(costly, |worker| &mut worker.costly);
+        if !(self.shaking.is_empty() && self.costly.is_empty()) {
+            self.patience = Patience::None;
+        }
+    }
+
+    /// Goes on with those who have waited long enough.
+    #[cold]
+    fn end_pauses(&mut self) {
+        let now_ms = clock_ms();
+        while let Some((_, place)) = self.paused.pop_front_if(|paused| paused.0 <= now_ms) {
+            self.serve(place, None);
+        }
+    }
+
+    fn go_on_with(&mut self, due: usize, kind: impl Fn(&mut Self) -> &mut PutOff) {
+        for _ in 0..due {
+            let Some(place) = kind(self).next() else { break };
+            self.serve(place, None);
+        }
+    }
+
+    /// Ends the turn before and waits for events: not at all if a connection has requests at hand, a moment if all such
+    /// wait for memory, else as long as it takes.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout = match self.patience {
+            Patience::None => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
+            Patience::Moment => Some(Timespec { tv_sec: 0, tv_nsec: 1_000_000 }),
+            Patience::Long if self.is_stopping || !self.paused.is_empty() => {
+                Some(Timespec { tv_sec: 0, tv_nsec: 20_000_000 })
+            }
+            Patience::Long
+                if self.process.settings.extended.idle_timeout_s > 0
+                    || !self.handshakes.is_empty() =>
+            {
+                Some(Timespec { tv_sec: 1, tv_nsec: 0 })
+            }
+            Patience::Long => None,
+        };
+        let (queue, events) = (&self.queue, &mut self.events);
+        let mut wait =
+            || epoll::wait(queue, rustix::buffer::spare_capacity(events), timeout.as_ref());
+        let waited = match self.patience {
+            Patience::None => {
+                self.handle.quiesce();
+                wait()
+            }
+            _ => self.handle.asleep(wait),
+        };
+        self.patience = Patience::Long;
+        match waited {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
+    fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
+        if self.work_left.get() == 0 && self.waits_for_next_turn(place, ready.is_none()) {
+            return;
+        }
+        // Whoever shakes hands is among these, so the others needn't be looked at.
+        if !self.handshakes.is_empty() && self.puts_off(place) {
+            return self.register(place, Interest::Turn);
+        }
+        if self.work(place, |connection, turn, rooms| connection.serve(turn, rooms, ready)) {
+            self.keep_budgets();
+        }
+    }
+
+    /// Whether a connection's handshake has to go on in a later turn.
+    #[cold]
+    fn puts_off(&mut self, place: usize) -> bool {
+        let connection = self.connections[place].as_ref();
+        if connection.is_none_or(|connection| connection.handshake_ends_s().is_none()) {
+            return false;
+        }
+        if self.shaking.take() {
+            return false;
+        }
+        self.shaking.put_off(place);
+        self.patience = Patience::None;
+        self.process.gauges.handshake_put_off();
+        true
+    }
+
+    /// Has one connection do something, and sees to what it wants next. Whether it holds more of what budgets are for.
+    #[inline]
+    fn work(
+        &mut self,
+        place: usize,
+        what: impl FnOnce(&mut Connection, &Turn<'_>, &mut Rooms) -> Next,
+    ) -> bool {
+        // A connection may have closed since the event, or since it was put off.
+        let Some(connection) = &mut self.connections[place] else { return false };
+        let (process, sample) = (self.process, self.sample);
+        let (costly, work_left) = (&self.costly, &self.work_left);
+        let watched = process.watch.kinds();
+        let (handle, now) = (&self.handle, self.now);
+        let turn = Turn { process, handle, now, costly, work_left, watched, sample };
+        let kept_piece = connection.keeps_piece();
+        if watched.meets(WatchKinds::EVICTIONS) {
+            self.handle.note_evictions(self.now);
+        }
+        let mut next = what(connection, &turn, &mut self.rooms);
+        if watched.meets(WatchKinds::EVICTIONS) {
+            self.process.watch.tell_evictions(&self.handle, self.now, &self.process.mailboxes);
+        }
+        let keeps_piece = connection.keeps_piece();
+        self.pieces = self.pieces + usize::from(keeps_piece) - usize::from(kept_piece);
+        if keeps_piece && self.pieces > self.process.allowance.pieces {
+            self.process.gauges.pieces_refused();
+            next = Next::Close;
+        }
+        let (held, holds) = (connection.charge.bytes, connection.unfinished_bytes(&self.handle));
+        if holds != held {
+            let charge = (&mut connection.charge, place);
+            self.unfinished.charge(charge, holds, &self.process.unfinished);
+        }
+        let (kept, keeps) = (connection.unsent_charge.bytes, connection.unsent_bytes());
+        if keeps != kept {
+            let charge = (&mut connection.unsent_charge, place);
+            self.unsent.charge(charge, keeps, &self.process.unsent);
+        }
+        let waits = connection.backlog_bytes();
+        if waits != connection.backlog_charged {
+            self.process.backlog.recount(&mut connection.backlog_charged, waits);
+        }
+        self.settle(place, next);
+        holds > held || keeps > kept
+    }
+
+    /// Sees to what a connection wants next.
+    #[inline]
+    fn settle(&mut self, place: usize, next: Next) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        match next {
+            Next::Wait(interest) => {
+                let is_done =
+                    self.is_stopping && connection.is_idle() && !connection.may_ask_yet(self.now);
+                self.register(place, interest);
+                if is_done {
+                    self.close(place, CloseReason::Shutdown);
+                }
+            }
+            Next::Again => {
+                self.again.push(place);
+                self.patience = Patience::None;
+            }
+            Next::Later { first } => {
+                self.again.push(place);
+                let patience = if first { Patience::None } else { Patience::Moment };
+                self.patience = self.patience.min(patience);
+                if !first {
+                    self.register(place, Interest::Turn);
+                }
+            }
+            Next::PutOff => {
+                self.costly.put_off(place);
+                self.patience = Patience::None;
+                self.register(place, Interest::Turn);
+            }
+            Next::Pause { until_ms } => {
+                self.process.gauges.login_paused();
+                self.paused.push_back((until_ms, place));
+                self.register(place, Interest::Turn);
+            }
+            Next::Fed => {
+                connection.settle_feed(self.number, place);
+                // What came before it was settled has called nobody.
+                self.again.push(place);
+                self.patience = Patience::None;
+            }
+            Next::Nothing => {}
+            Next::Close => {
+                let reason = connection.close_reason();
+                self.close(place, reason);
+            }
+        }
+    }
+
+    /// Asks the system for what a connection waits for, unless it is what it waited for before.
+    #[inline]
+    fn register(&mut self, place: usize, interest: Interest) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        let Some(flags) = connection.change_interest(interest) else { return };
+        self.modify(place, flags);
+    }
+
+    #[cold]
+    fn modify(&mut self, place: usize, flags: epoll::EventFlags) {
+        let Some(connection) = &self.connections[place] else { return };
+        let data = epoll::EventData::new_u64(place as u64);
+        if let Err(error) = epoll::modify(&self.queue, &**connection, data, flags) {
+            self.process.gauges.connection_lost();
+            tracing::warn!("<{} can't be watched: {error}", connection.fd());
+            self.close(place, CloseReason::Error);
+        }
+    }
+
+    /// Answers what waits at one UDP socket.
+    fn serve_datagrams(&mut self, at: usize) {
+        // The server may have stopped since the event.
+        let Some(socket) = self.datagrams.get_mut(at) else { return };
+        let (process, sample) = (self.process, self.sample);
+        let (costly, work_left) = (&self.costly, &self.work_left);
+        let watched = process.watch.kinds();
+        let (handle, now) = (&self.handle, self.now);
+        let turn = Turn { process, handle, now, costly, work_left, watched, sample };
+        socket.serve(&turn, &mut self.rooms);
+    }
+
+    /// Takes the connections that the listener left.
+    fn welcome(&mut self) {
+        for Arrival { socket, seat, tls } in self.process.mailboxes[self.number].take() {
+            let fd = socket.as_raw_fd();
+            let stream = match (tls, &self.process.tls) {
+                (Some(asked), Some(tls)) => Stream::accept(tls, socket, asked, self.now),
+                _ => Some(Stream::Plain(socket)),
+            };
+            let Some(stream) = stream else {
+                self.process.roster.leave(fd);
+                self.process.gauges.closed();
+                continue;
+            };
+            let place = self.vacant.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            let data = epoll::EventData::new_u64(place as u64);
+            if let Err(error) = epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN) {
+                // The system watches so many descriptors for a user and no more.
+                self.process.gauges.connection_lost();
+                tracing::warn!("<{fd} can't be watched: {error}");
+                self.vacant.push(place);
+                self.process.roster.leave(fd);
+                self.process.gauges.closed();
+                continue;
+            }
+            let protocol = self.process.settings.protocol;
+            let connection = Connection::new(stream, seat, protocol, self.now);
+            if let Some(ends_s) = connection.handshake_ends_s() {
+                self.handshakes.push_back((ends_s, place));
+            }
+            self.connections[place] = Some(Box::new(connection));
+        }
+    }
+
+    fn close(&mut self, place: usize, reason: CloseReason) {
+        let Some(mut connection) = self.connections[place].take() else { return };
+        self.unfinished.charge((&mut connection.charge, place), 0, &self.process.unfinished);
+        self.unsent.charge((&mut connection.unsent_charge, place), 0, &self.process.unsent);
+        self.process.backlog.recount(&mut connection.backlog_charged, 0);
+        let fd = connection.fd();
+        self.pieces -= usize::from(connection.keeps_piece());
+        tracing::trace!("<{fd} connection closed.");
+        self.process.roster.leave(fd);
+        self.process.gauges.closed();
+        let watch = &self.process.watch;
+        if watch.kinds().meets(WatchKinds::CONNEVENTS) {
+            let event = Event::Close { seat: connection.seat(), reason, fd };
+            watch.tell(&event, &self.process.mailboxes);
+        }
+        let was_watching = connection.is_watching();
+        connection.close(&self.handle);
+        if was_watching {
+            watch.forget_gone();
+        }
+        self.vacant.push(place);
+    }
+
+    /// The server stops: whoever waits for nothing is let go now, the others when they are done. Who has just connected
+    /// gets an answer first: closed with its request unread, it would see a reset.
+    fn stop(&mut self) -> io::Result<()> {
+        epoll::delete(&self.queue, self.process.stop.as_fd())?;
+        self.is_stopping = true;
+        self.datagrams.clear();
+        self.welcome();
+        self.closes = Some((clock_ms() + FIRST_WORDS_MS, Closes::Silent));
+        let now = self.now;
+        self.close_if(|connection| connection.is_idle() && !connection.may_ask_yet(now));
+        Ok(())
+    }
+
+    /// Closes those that have connected before the stop and said nothing since; later all that are left: a client that
+    /// never ends its request, or never reads, must not keep the server from stopping cleanly.
+    fn close_more(&mut self) {
+        match self.closes.take_if(|(due_ms, _)| *due_ms <= clock_ms()) {
+            None => {}
+            Some((due_ms, Closes::Silent)) => {
+                self.close_if(Connection::is_idle);
+                self.closes = Some((due_ms + LAST_WORDS_MS, Closes::All));
+            }
+            Some((_, Closes::All)) => self.close_if(|_| true),
+        }
+    }
+
+    fn close_if(&mut self, is_it: impl Fn(&Connection) -> bool) {
+        for place in 0..self.connections.len() {
+            if self.connections[place].as_ref().is_some_and(|c| is_it(c)) {
+                self.close(place, CloseReason::Shutdown);
+            }
+        }
+    }
+
+    /// Closes the connections whose handshakes have taken too long.
+    fn close_half_open(&mut self) {
+        while let Some((ends_s, place)) = self.handshakes.pop_front_if(|h| h.0 <= self.now) {
+            let connection = self.connections[place].as_ref();
+            // Another connection may have the place by now.
+            if connection.and_then(|c| c.handshake_ends_s()) == Some(ends_s) {
+                if let Some(tls) = &self.process.tls {
+                    tls.counts.handshake_errors.fetch_add(1, Ordering::Relaxed);
+                }
+                self.close(place, CloseReason::Error);
+            }
+        }
+    }
+
+    /// Closes the TCP connections that have asked nothing for longer than `idle_timeout`.
+    fn close_idle(&mut self) {
+        let limit = self.process.settings.extended.idle_timeout_s;
+        if limit == 0 || self.searched_idle_s == self.now {
+            return;
+        }
+        self.searched_idle_s = self.now;
+        for place in 0..self.connections.len() {
+            let is_idle = self.connections[place]
+                .as_ref()
+                .is_some_and(|c| c.idle_timeout_applies() && self.now > c.last_request_s() + limit);
+            if is_idle {
+                self.process.gauges.kicked();
+                self.close(place, CloseReason::IdleTimeout);
+            }
+        }
+    }
+}
+
+/// Which connections a stop closes next.
+#[derive(Clone, Copy)]
+enum Closes {
+    Silent,
+    All,
+}
+
+/// How long a worker may wait for its next events.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Patience {
+    None,
+    Moment,
+    Long,
+}
+
+fn place_of(data: u64) -> usize {
+    usize::try_from(data).expect("the number of a place in a Vec")
+}
+
+/// How long a connection that is new when the server stops has for its first request.
+const FIRST_WORDS_MS: u64 = 500;
+/// How long after that a request under way has. Both together are less than the server waits for its workers.
+const LAST_WORDS_MS: u64 = 3000;
+/// Handshakes that go on in one turn.
+const HANDSHAKES_A_TURN: usize = 1;
+/// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
+const COSTLY_A_TURN: usize = 1;
+/// The work of a turn: as much as it is to send so many bytes, some milliseconds.
+const WORK_BYTES_A_TURN: usize = 4 << 20;
+const MAILBOX: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+/// The first of the UDP sockets' numbers; there are never as many connections.
+const DATAGRAMS: u64 = 1 << 62;
+/// Events taken at once. Each is a connection with a batch, so a turn stays short.
+const EVENTS_MAX: usize = 128;
+
+#[cfg(test)]
+mod tests;

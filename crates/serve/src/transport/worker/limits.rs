@@ -1,0 +1,78 @@
+//! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
+
+use super::{Patience, Worker};
+use crate::process::budget::{Queue, STALLED_S};
+use crate::process::watch::CloseReason;
+use rustix::event::epoll;
+
+impl Worker<'_> {
+    /// Has connections of this worker give way until the others are within the budgets.
+    #[cold]
+    pub(super) fn keep_budgets(&mut self) {
+        while self.process.unfinished.is_used_up() {
+            let Some(place) = self.who_gives_way(&self.unfinished) else { break };
+            self.process.unfinished.count_refused();
+            self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms));
+            if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
+                self.close(place, CloseReason::Error);
+            }
+        }
+        while self.process.unsent.is_used_up() {
+            let Some(place) = self.who_gives_way(&self.unsent) else { break };
+            self.process.unsent.count_refused();
+            self.close(place, CloseReason::Error);
+        }
+    }
+
+    /// Goes on with those who have requests at hand, in their order. Those whom this turn has no work left for come first
+    /// in the next.
+    pub(super) fn serve_at_hand(&mut self, mut at_hand: Vec<usize>) {
+        let mut served = 0;
+        while served < at_hand.len() && self.work_left.get() > 0 {
+            self.work_left.set(self.work_left.get().saturating_sub(SERVE_BYTES));
+            self.serve(at_hand[served], None);
+            served += 1;
+        }
+        if served < at_hand.len() {
+            at_hand.drain(..served);
+            at_hand.append(&mut self.again);
+            self.again = at_hand;
+            self.patience = Patience::None;
+        }
+    }
+
+    /// Whether the connection was long to serve last, and this turn's work is done: it waits for the next. Its socket
+    /// says again that it is ready; `is_called`: nothing else would.
+    #[cold]
+    pub(super) fn waits_for_next_turn(&mut self, place: usize, is_called: bool) -> bool {
+        let waits = self.connections[place].as_ref().is_some_and(|c| c.is_bulky());
+        if waits && is_called {
+            self.again.push(place);
+        }
+        if waits {
+            self.patience = Patience::None;
+        }
+        waits
+    }
+
+    /// After a turn that had work enough, others come first: who has requests at hand comes last otherwise, and the system
+    /// tells of events in the same order each time.
+    #[cold]
+    pub(super) fn change_order(&mut self, at_hand: &mut Vec<usize>, events: &mut [epoll::Event]) {
+        if self.turns.is_multiple_of(2) {
+            self.serve_at_hand(std::mem::take(at_hand));
+        }
+        events.rotate_left(self.turns as usize % events.len().max(1));
+    }
+
+    /// The newest of those who are charged, or the oldest if its request came long ago.
+    fn who_gives_way(&self, charged: &Queue) -> Option<usize> {
+        let (first, last) = charged.ends()?;
+        let first_connection = self.connections[first].as_deref()?;
+        let is_stalled = self.now.saturating_sub(first_connection.last_request_s()) > STALLED_S;
+        Some(if is_stalled { first } else { last })
+    }
+}
+
+/// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.
+const SERVE_BYTES: usize = 16 << 10;

@@ -1,0 +1,229 @@
+//! A worker's turns, by hand.
+
+use super::*;
+use crate::process::roster::{Doing, Peer};
+use crate::transport::connection::tests::process;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+/// Leaves a connection to worker 0.
+fn arrive(process: &Process, socket: OwnedFd) {
+    let peer = Peer::Unix { to: "unix:test".into() };
+    let seat = process.roster.enter(socket.as_raw_fd(), peer, Doing::Reading, 2);
+    process.gauges.opened();
+    process.mailboxes[0].put(Arrival { socket, seat, tls: None });
+}
+
+#[test]
+fn a_connection_that_the_system_does_not_watch_is_dropped_and_the_next_is_served() {
+    let process = process("-m 8 -t 1");
+    let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+    let (ours, mut client) = UnixStream::pair().unwrap();
+    client.set_nonblocking(true).unwrap();
+    // epoll refuses a file with EPERM, as it refuses one descriptor too many with ENOSPC.
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    for socket in [OwnedFd::from(file), ours.into()] {
+        arrive(&process, socket);
+    }
+    worker.turn().unwrap();
+    let gauges = process.gauges.read();
+    assert_eq!((gauges.connections, gauges.connections_lost), (1, 1));
+    client.write_all(b"mn\r\n").unwrap();
+    worker.turn().unwrap();
+    let mut reply = [0; 4];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"MN\r\n");
+}
+
+/// A client of worker 0.
+fn connect(process: &Process) -> UnixStream {
+    let (ours, client) = UnixStream::pair().unwrap();
+    client.set_nonblocking(true).unwrap();
+    arrive(process, ours.into());
+    client
+}
+
+/// What has arrived at a client.
+fn arrived(client: &mut UnixStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    let error = client.read_to_end(&mut all).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    all
+}
+
+/// How often `word` is in `text`.
+fn count(text: &[u8], word: &[u8]) -> usize {
+    text.windows(word.len()).filter(|window| *window == word).count()
+}
+
+/// A binary `stat settings`.
+fn stat_packet() -> Vec<u8> {
+    let mut packet = [0; 24];
+    (packet[0], packet[1], packet[3], packet[11]) = (0x80, 0x10, 8, 8);
+    [&packet[..], b"settings"].concat()
+}
+
+#[test]
+fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns() {
+    const EACH: usize = 7;
+    let process = process("-m 8 -t 1");
+    let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+    let connect = || connect(&process);
+    // What each sends, and what ends each reply.
+    let binary = stat_packet();
+    let end_of_binary = [&[0x81, 0x10][..], &[0; 22]].concat();
+    let kinds = [
+        (&b"stats\r\n"[..], &b"END\r\n"[..]),
+        (b"stats slabs\r\n", b"END\r\n"),
+        (b"stats cachedump 1 0\r\n", b"END\r\n"),
+        (b"slabs reassign -1 1\r\n", b"\r\n"),
+        (&binary, &end_of_binary),
+    ];
+    let mut costly: Vec<_> = kinds.iter().cycle().take(15).map(|kind| (connect(), kind)).collect();
+    let mut other = connect();
+    worker.turn().unwrap();
+    for (client, (request, _)) in &mut costly {
+        client.write_all(&request.repeat(EACH)).unwrap();
+    }
+    let mut executed = vec![0; costly.len()];
+    for turn in 1..=costly.len() * EACH {
+        other.write_all(b"mn\r\n").unwrap();
+        worker.turn().unwrap();
+        assert_eq!(arrived(&mut other), b"MN\r\n", "turn {turn}");
+        for ((client, (_, end)), executed) in costly.iter_mut().zip(&mut executed) {
+            *executed += count(&arrived(client), end);
+        }
+        assert_eq!(executed.iter().sum::<usize>(), turn, "{executed:?}");
+        let (least, most) = (executed.iter().min(), executed.iter().max());
+        assert!(most <= least.map(|least| least + 2).as_ref(), "turn {turn}: {executed:?}");
+    }
+    assert_eq!(executed, vec![EACH; costly.len()]);
+}
+
+/// Has `clients` of one worker send `request`, and takes turns until each got `lines` lines. In a turn all of them get `most`
+/// lines at most, but for the first `exempt` turns, and another client is answered as soon as the system tells of its request.
+fn share(
+    process: &Process,
+    clients: usize,
+    request: &[u8],
+    (lines, most, exempt): (usize, usize, usize),
+) {
+    let mut worker = Worker::new(process, 0, Vec::new()).unwrap();
+    let mut clients: Vec<_> = (0..clients).map(|_| (connect(process), 0)).collect();
+    let mut other = connect(process);
+    other.write_all(b"mn\r\n").unwrap();
+    while arrived(&mut other).is_empty() {
+        worker.turn().unwrap();
+    }
+    for (client, _) in &mut clients {
+        client.write_all(request).unwrap();
+    }
+    let turns_max = 20 + 4 * clients.len() * lines / most;
+    let mut waits = 0;
+    for turn in 1..=turns_max {
+        if waits == 0 {
+            other.write_all(b"mn\r\n").unwrap();
+        }
+        worker.turn().unwrap();
+        waits = if arrived(&mut other).is_empty() { waits + 1 } else { 0 };
+        assert!(
+            waits <= clients.len() / EVENTS_MAX,
+            "turn {turn}: {waits} turns without an answer"
+        );
+        let mut all = 0;
+        for (client, got) in &mut clients {
+            let now = count(&arrived(client), b"\r\n");
+            (all, *got) = (all + now, *got + now);
+        }
+        assert!(all <= most || turn <= exempt, "turn {turn}: {all} lines");
+        if clients.iter().all(|(_, got)| *got == lines) {
+            return;
+        }
+    }
+    let got: Vec<_> = clients.iter().map(|(_, got)| got).collect();
+    panic!("{turns_max} turns: {got:?}");
+}
+
+#[test]
+fn a_turn_executes_some_thousand_requests_whoever_sends_them() {
+    let requests = b"mn\r\n".repeat(3000);
+    share(&process("-m 8 -t 1"), 140, &requests, (3000, 5 * 1024, 0));
+    let no_requests = b"x\r\n".repeat(3000);
+    share(&process("-m 8 -t 1"), 140, &no_requests, (3000, 5 * 1024, 0));
+    // With few of each connection it goes on with 256 connections, once the system has told of all.
+    let requests = b"mn\r\n".repeat(50);
+    share(&process("-m 8 -t 1 -R 5"), 300, &requests, (50, 256 * 5, 3));
+}
+
+#[test]
+fn a_turn_copies_a_few_mib_of_values_whoever_asks() {
+    let process = process("-m 64 -t 1");
+    let mut handle = process.cache.handle();
+    let (value, now) = (vec![b'v'; 900_000], process.time.now());
+    handle.store(&handle.key(b"large"), &value, &guira_cache::Store::default(), now).unwrap();
+    handle.quiesce();
+    handle.asleep(|| {
+        // 4 MiB are reached with the fifth.
+        share(&process, 4, &b"append large 0 0 0\r\n\r\n".repeat(10), (10, 5, 0));
+        share(&process, 1, &b"prepend large 0 0 0\r\n\r\n".repeat(10), (10, 5, 0));
+    });
+}
+
+#[test]
+fn a_turn_looks_some_thousand_keys_of_multigets_up_whoever_asks() {
+    let process = process("-m 8 -t 1");
+    let line = [&b"get"[..], &b" nothing".repeat(1000), b"\r\n"].concat();
+    share(&process, 20, &line.repeat(2), (2, 5, 0));
+}
+
+#[test]
+fn long_listings_are_answered_a_piece_a_turn_and_whole() {
+    const LINES: usize = 5000;
+    let process = process("-m 64 -t 1");
+    let handle = process.cache.handle();
+    let (store, now) = (guira_cache::Store::default(), process.time.now());
+    process.detail.switch(true);
+    let to: std::sync::Arc<str> = "tcp:127.0.0.1:11211".into();
+    for n in 0..LINES {
+        let key = format!("prefix{n:030}:x");
+        handle.store(&handle.key(key.as_bytes()), b"v", &store, now).unwrap();
+        process.detail.count(key.as_bytes(), crate::process::detail::Event::Set);
+        let fd = 10_000 + i32::try_from(n).unwrap();
+        let peer = Peer::Tcp { from: "192.0.2.1:4000".parse().unwrap(), to: to.clone() };
+        process.roster.enter(fd, peer, Doing::Reading, 2);
+    }
+    let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+    let (mut client, mut other) = (connect(&process), connect(&process));
+    worker.turn().unwrap();
+    let class = (1..=process.cache.classes())
+        .max_by_key(|class| process.cache.class_stats(class - 1).chunks_used)
+        .unwrap();
+    drop(handle);
+    let listings = [
+        (format!("stats cachedump {class} 0\r\n"), "ITEM prefix"),
+        ("stats detail dump\r\n".to_owned(), "PREFIX prefix"),
+        ("stats conns\r\n".to_owned(), ":addr tcp:192.0.2.1:4000"),
+    ];
+    for (request, word) in listings {
+        client.write_all(request.as_bytes()).unwrap();
+        client.write_all(b"mn\r\n").unwrap();
+        let mut listed = Vec::new();
+        let mut turns = 0;
+        while !listed.ends_with(b"END\r\nMN\r\n") {
+            turns += 1;
+            assert!(turns < 1000, "{request}: {} bytes", listed.len());
+            other.write_all(b"mn\r\n").unwrap();
+            worker.turn().unwrap();
+            assert_eq!(arrived(&mut other), b"MN\r\n", "{request}: turn {turns}");
+            let piece = arrived(&mut client);
+            assert!(piece.len() < 80 << 10, "{request}: {} bytes in a turn", piece.len());
+            listed.extend(piece);
+        }
+        assert!(turns > listed.len() / (80 << 10), "{request}: {turns} turns");
+        let all = String::from_utf8(listed).unwrap();
+        let lines: std::collections::BTreeSet<_> =
+            all.lines().filter(|line| line.contains(word)).collect();
+        assert_eq!(lines.len(), LINES, "{request}");
+        assert_eq!(all.matches(word).count(), LINES, "{request}: none twice");
+    }
+}
