@@ -412,10 +412,14 @@ fn a_long_sentence_is_seen_and_what_stands_apart_is_none() {
 fn a_file_or_function_that_is_gone_is_seen() {
     let root = workspace();
     let check = |name: &str| check_references(&root, "x.md", &format!("see `{name}` there")).len();
-    for gone in ["serve/src/nowhere.rs", "serve/src/worker.rs::tur", "tests/tests/tidy.rs::none"] {
+    for gone in
+        ["serve/src/nowhere.rs", "serve/src/transport/worker.rs::tur", "tests/tests/tidy.rs::none"]
+    {
         assert_eq!(check(gone), 1, "{gone}");
     }
-    for there in ["serve/src/worker.rs::turn", "tests/src/tidy.rs", "x.rs", "a/*.rs", "std::fs"] {
+    for there in
+        ["serve/src/transport/worker.rs::turn", "tests/src/tidy.rs", "x.rs", "a/*.rs", "std::fs"]
+    {
         assert_eq!(check(there), 0, "{there}");
     }
 }

@@ -6,7 +6,7 @@
 //! SASL_CONF_PATH          names saslpasswd2's database, and the mechanisms to offer
 //! ```
 //! # Invariants
-//! 1. Where a login is required, a connection that has none executes nothing (connection/login.rs).
+//! 1. Where a login is required, a connection that has none executes nothing (transport/connection/login.rs).
 //! 2. How long a check takes depends on how many users there are, not on what is right or wrong.
 //!
 //! # Costs
@@ -14,158 +14,13 @@
 //! the database by the worker, where memcached opens and reads it each time, so it belongs on a local
 //! disk. `-Y`'s file is read at the start and on SIGHUP.
 
-mod config;
-mod failures;
 mod sasl;
+mod users;
 mod passwords;
 mod sasldb;
+mod config;
+mod failures;
 
 pub(crate) use failures::WAIT_MS;
 pub(crate) use sasl::{Exchange, Verdict};
-
-use crate::settings::{EXIT_VALUE, Protocol, Refusal, ServerSettings};
-use config::Config;
-use failures::Failures;
-use parking_lot::Mutex;
-use passwords::{Format, Passwords, PasswordsError, Watched};
-use std::path::{Path, PathBuf};
-
-/// What there is to check a login against.
-pub(crate) struct Auth {
-    /// `-Y`'s file; kept as it was when a reload fails.
-    file: Option<(PathBuf, Mutex<Passwords>)>,
-    sasl: Option<Sasl>,
-    /// Who failed lately: their attempts wait.
-    pub(crate) failures: Failures,
-}
-
-/// Binary logins.
-struct Sasl {
-    sources: Vec<Watched>,
-    /// The names of the mechanisms, by spaces.
-    mechanisms: String,
-}
-
-impl Auth {
-    /// Reads what `settings` name.
-    ///
-    /// # Errors
-    /// `-Y`'s file can't be read, or is none; `-S` has no passwords to check against.
-    pub(crate) fn open(settings: &ServerSettings) -> Result<Auth, Refusal> {
-        let file = match &settings.auth_file {
-            None => None,
-            Some(path) => {
-                // The server may change its directory later.
-                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                let read = Passwords::read(&path, Format::AuthFile);
-                let passwords = read.map_err(|error| {
-                    Refusal::new(EXIT_VALUE, format!("-Y {}: {error}", path.display()))
-                })?;
-                Some((path, Mutex::new(passwords)))
-            }
-        };
-        let sasl = match settings.sasl {
-            false => None,
-            true => Some(Sasl::open(file.is_some())?),
-        };
-        Ok(Auth { file, sasl, failures: Failures::default() })
-    }
-
-    /// Whether a connection of this protocol begins with a login.
-    pub(crate) fn is_required(&self, protocol: Protocol) -> bool {
-        match protocol {
-            Protocol::Binary => self.sasl.is_some(),
-            Protocol::Ascii | Protocol::Auto => self.file.is_some(),
-        }
-    }
-
-    /// Whether anybody must log in.
-    pub(crate) fn is_on(&self) -> bool {
-        self.file.is_some() || self.sasl.is_some()
-    }
-
-    /// Whether there are binary logins.
-    pub(crate) fn has_sasl(&self) -> bool {
-        self.sasl.is_some()
-    }
-
-    /// The names of the mechanisms of binary logins, by spaces.
-    pub(crate) fn mechanisms(&self) -> &str {
-        self.sasl.as_ref().map_or("", |sasl| &sasl.mechanisms)
-    }
-
-    /// Checks a text login.
-    pub(crate) fn admits(&self, user: &[u8], password: &[u8]) -> bool {
-        self.file.as_ref().is_some_and(|(_, passwords)| passwords.lock().admit(user, password))
-    }
-
-    /// Asks each source of binary logins by `ask`; all of them, so that the time tells nothing.
-    fn any_source(&self, ask: impl Fn(&Passwords) -> bool) -> bool {
-        let mut admitted = false;
-        if let Some((_, passwords)) = &self.file {
-            admitted |= ask(&passwords.lock());
-        }
-        for source in self.sasl.iter().flat_map(|sasl| &sasl.sources) {
-            admitted |= source.with(&ask);
-        }
-        admitted
-    }
-
-    /// Reads `-Y`'s file again, for SIGHUP, and tells which that is; `None` without one.
-    ///
-    /// # Errors
-    /// It can't be read or is no such file; those who could log in still can.
-    pub(crate) fn reload(&self) -> Option<Result<&Path, PasswordsError>> {
-        let (path, passwords) = self.file.as_ref()?;
-        Some(Passwords::read(path, Format::AuthFile).map(|read| {
-            *passwords.lock() = read;
-            path.as_path()
-        }))
-    }
-
-    /// What is to be said where nobody can log in.
-    pub(crate) fn warn_of_no_users(&self) -> Option<String> {
-        let sasl = self.sasl.as_ref()?;
-        if self.any_source(|passwords| !passwords.is_empty()) {
-            return None;
-        }
-        let places: Vec<_> = sasl.sources.iter().map(Watched::to_string).collect();
-        let places = places.join(" nor in ");
-        Some(format!(
-            "-S: nobody can log in: there are no users in {places}. Write lines of user:password to the file that \
-             MEMCACHED_SASL_PWDB names, or add users to the database of sasldb_path with saslpasswd2 -a memcached -c USER; \
-             a restart isn't needed."
-        ))
-    }
-}
-
-impl Sasl {
-    /// Finds the databases of users, beside `-Y`'s file.
-    fn open(has_file: bool) -> Result<Sasl, Refusal> {
-        let config = Config::read()?;
-        let pwdb = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
-        let named = [(pwdb, Format::Pwdb), (config.sasldb, Format::Sasldb)];
-        let sources = named.into_iter().filter_map(|(path, format)| {
-            // The server may change its directory later.
-            let path = path.map(|path| std::path::absolute(&path).unwrap_or(path))?;
-            Some(Watched::new(path, format))
-        });
-        let sources: Vec<Watched> = sources.collect();
-        if sources.is_empty() && !has_file {
-            let message = "-S has no passwords to check against: name a file of user:password \
-                           lines by MEMCACHED_SASL_PWDB in the environment or by -Y, or \
-                           saslpasswd2's database by sasldb_path in SASL_CONF_PATH/memcached.conf";
-            return Err(Refusal::new(EXIT_VALUE, message));
-        }
-        let is_wanted = |name: &&str| match &config.mechanisms {
-            None => true,
-            Some(wanted) => wanted.iter().any(|other| other.eq_ignore_ascii_case(name)),
-        };
-        let mechanisms: Vec<&str> = sasl::MECHANISMS.into_iter().filter(is_wanted).collect();
-        if mechanisms.is_empty() {
-            let message = "-S: mech_list has neither PLAIN nor CRAM-MD5, and there are no others";
-            return Err(Refusal::new(EXIT_VALUE, message));
-        }
-        Ok(Sasl { sources, mechanisms: mechanisms.join(" ") })
-    }
-}
+pub(crate) use users::Auth;

@@ -11,9 +11,8 @@
 //! The stages are hints to the processor: what a request finds is decided when it is executed, so
 //! their order changes no answer.
 
-use crate::execute::asks_unique;
 use guira_cache::{Handle, Key};
-use guira_proto::{Error, Limits, Parsed, Request, binary};
+use guira_proto::{Error, Limits, Meta, Parsed, Request, binary};
 
 /// One request, its key and its body. `R` is a text [`Request`] or a [`binary::Request`].
 pub(crate) struct AtHand<'b, R> {
@@ -190,6 +189,11 @@ fn single_key<'b>(request: &Request<'b>) -> Option<&'b [u8]> {
         | Request::MetaArithmetic(meta) => (!meta.is_base64()).then(|| meta.key()),
         _ => None,
     }
+}
+
+/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
+pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
+    meta.has(b'c') || meta.compare_cas().is_some()
 }
 
 /// Requests whose memory is asked for together. Beyond about 64 the first lines may be evicted

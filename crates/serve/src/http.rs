@@ -33,5 +33,5 @@ fn unready(process: &Process) -> Option<&'static str> {
     if process.stop.has_rung() {
         return Some("stopping");
     }
-    (!process.gauges.read().is_accepting).then_some("out of descriptors")
+    (!process.gauges.is_accepting()).then_some("out of descriptors")
 }

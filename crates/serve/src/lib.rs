@@ -1,20 +1,22 @@
-//! The server behind `guira serve`: memcached's flags and protocols over one event loop a worker.
+//! The server behind `guira serve`: memcached's flags and protocols over one event loop per worker.
 //!
 //! ```text
-//! main       settings → limits, user, sockets → threads → waits for signals
-//! listener   accepts, deals connections to the workers in turn           (listener.rs)
+//! main       settings → limits, user, sockets → threads → waits for signals          server.rs
+//! listener   accepts, deals connections to the workers in turn                       transport/listener.rs
 //! worker 0 ┐ epoll ─▶ recv ─▶ parse a batch ─▶ prefetch ─▶ execute ─▶ send ─▶ quiesce
-//! worker 1 ├  one turn; no lock, no allocation for a get                 (worker.rs, connection.rs,
-//! worker n ┘                                                              batch.rs, execute.rs, output.rs)
-//! sweeper    cleans up behind flush_all, forgets old accesses            (server.rs)
-//! crawler    lists items, takes out the dead, when told to               (crawler.rs, feed.rs)
-//! http       /metrics, /livez, /readyz: --http                          (http.rs, metrics.rs)
+//! worker 1 ├  one turn; no lock, no allocation for a get                             transport/worker.rs,
+//! worker n ┘                                                       transport/connection.rs, batch.rs, execute/, output.rs
+//! sweeper    cleans up after flush_all, forgets old accesses                         server/sweep.rs
+//! crawler    lists items, removes the dead, when told to                             server/crawl.rs
+//! http       /metrics, /livez, /readyz: --http                                       http.rs, metrics.rs
 //! ```
-//! The protocol is `guira-proto`'s, the items are `guira-cache`'s; here are sockets, time and the
-//! order of things. Start reading at `Worker::turn` in worker.rs.
+//! What the threads share is `Process` (process.rs); what was decided before the start is [`ServerSettings`].
+//!
+//! The protocol is `guira-proto`'s, the items are `guira-cache`'s; here are sockets, time and the order of things. Start
+//! reading at `Worker::turn`.
 //!
 //! Bad at: one connection that sends one small request at a time and waits for the answer. There
-//! the two system calls a request are nearly all of its cost, as with any server over sockets.
+//! the two system calls per request are nearly all of its cost, as with any server over sockets.
 #![forbid(unsafe_code)]
 
 mod server;
@@ -22,32 +24,18 @@ mod http;
 mod metrics;
 mod privileges;
 mod transport;
-mod execute {
-    mod binary;
-    mod stat;
-    mod operator;
-    mod meta;
-    mod lease;
-    mod store;
-    mod watched;
-    mod executor;
-    mod listing;
-
-    pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES};
-    pub(crate) use listing::Listing;
-    pub(crate) use meta::asks_unique;
-    pub(crate) use store::{Asked, Begun, earns_chunk};
-}
+mod sockets;
+mod execute;
 mod batch;
 mod output;
 mod stats;
 mod turn;
 mod process;
-mod queues;
-mod sockets;
 mod auth;
 mod tls;
 mod settings;
+mod compat;
+mod options;
 mod time;
 mod version;
 

@@ -14,9 +14,7 @@
 
 mod held;
 
-pub(crate) use held::Held;
-
-use held::Lent;
+use guira_cache::ItemRef;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
@@ -206,6 +204,30 @@ impl Unsent {
             (self.bytes, self.sent) = (Vec::new(), 0);
         }
         Ok(sent)
+    }
+}
+
+/// An item of which an output borrows the value, or the rest of it.
+struct Lent<'h> {
+    item: ItemRef<'h>,
+    /// Bytes of the value that went in former turns.
+    gone: usize,
+    /// Where in the queue the rest is.
+    place: Range<usize>,
+}
+
+/// The rest of a value, to be looked up again, and what follows it.
+pub(crate) struct Held {
+    key: Box<[u8]>,
+    digest: u64,
+    /// Bytes of the value that have gone, or go before.
+    gone: usize,
+    tail: Vec<u8>,
+}
+
+impl Held {
+    fn memory_bytes(&self) -> usize {
+        size_of::<Held>() + self.key.len() + self.tail.capacity()
     }
 }
 

@@ -4,7 +4,8 @@
 //! before any other thread is started, so all inherit them. User names are looked up in
 //! `/etc/passwd`; a number is taken as it is.
 
-use crate::settings::{EXIT_SYSTEM, EXIT_USAGE, Refusal, ServerSettings};
+use crate::options::{EXIT_NO_USER, EXIT_USAGE};
+use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use rustix::process::{Resource, Rlimit};
 use std::fs;
 
@@ -125,9 +126,6 @@ fn lock_memory(notes: &mut Vec<String>) -> bool {
 fn system(message: &str) -> Refusal {
     Refusal::new(EXIT_SYSTEM, message)
 }
-
-/// There is no such user (`EX_NOUSER`).
-pub(crate) const EXIT_NO_USER: u8 = 67;
 
 #[cfg(test)]
 mod tests {

@@ -3,36 +3,26 @@
 
 mod daemon;
 mod standby;
-pub(crate) mod handover;
+mod handover;
+mod sweep;
+mod crawl;
 mod warm;
 mod ready;
 
 use crate::auth::Auth;
-use crate::process::allowance::Allowance;
-use crate::process::crawler::{self, Crawler};
-use crate::process::detail::Detail;
-use crate::process::measure::Measures;
-use crate::process::memory_limit::Memory;
-use crate::process::roster::{Doing, Peer, Roster};
-use crate::process::source_budget::Budget;
-use crate::process::watch::Watch;
-use crate::process::{Bell, Gauges, Mailbox, Process};
-use crate::process::{backlog, replies, unfinished};
-use crate::queues::QueueSettings;
+use crate::process::roster::{Doing, Peer};
+use crate::process::{Opened, Process};
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
-use crate::sockets::{self, Sockets};
-use crate::time::{ServerTime, monotonic_ms};
+use crate::sockets::{self, Inherited, Sockets};
+use crate::time::monotonic_ms;
 use crate::tls::Tls;
 use crate::transport::datagrams::Datagrams;
 use crate::transport::listener;
 use crate::transport::worker::Worker;
 use crate::{http, privileges};
-use guira_cache::{Automove, Cache, Config};
 use guira_log::Log;
-use guira_proto::WatchKinds;
-use handover::{Heir, Inherited, Successor};
+use handover::Successor;
 use rustix::fd::AsRawFd;
-use rustix::io::Errno;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -41,7 +31,7 @@ use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -89,8 +79,8 @@ pub fn run(settings: ServerSettings, name: &str) -> Result<u8, Refusal> {
     let log = Log::to_stderr(settings.log_format, settings.verbosity);
     log.install();
     notes.iter().for_each(|note| tracing::warn!("{note}"));
-    let opened = Opened { tls, log: log.clone() };
-    let served = serve(name, settings, opened, lock_memory, (home, resumed));
+    let opened = Opened { tls, log: log.clone(), lock_memory };
+    let served = serve(name, settings, opened, (home, resumed));
     log.flush();
     served
 }
@@ -100,7 +90,6 @@ fn serve(
     name: &str,
     settings: ServerSettings,
     opened: Opened,
-    lock_memory: bool,
     (home, resumed): (Option<PathBuf>, Option<Inherited>),
 ) -> Result<u8, Refusal> {
     say_what_is_missing(&settings);
@@ -109,7 +98,7 @@ fn serve(
     }
     // Before the first thread, so that all of them leave the signals to this one's handler.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGUSR2])
-        .map_err(|e| system("signals", &e))?;
+        .map_err(|e| Refusal::system("signals", &e))?;
     let auth = Auth::open(&settings)?;
     if let Some(warning) = auth.warn_of_no_users() {
         tracing::warn!("{warning}");
@@ -124,7 +113,7 @@ fn serve(
     }
     drop(inherited);
     let began_ms = monotonic_ms();
-    let process = Arc::new(share(settings, auth, opened, lock_memory)?);
+    let process = Arc::new(Process::new(settings, auth, opened)?);
     warm::tell(&process, monotonic_ms() - began_ms);
     if let Some(tls) = &process.tls {
         tls.begin(process.time.now());
@@ -136,7 +125,7 @@ fn serve(
     let pidfile = Pidfile::write(process.settings.pidfile.as_deref())?;
     if process.settings.daemon {
         let keep_stderr = process.settings.verbosity > 0;
-        daemon::ready(keep_stderr).map_err(|e| system("detaching", &e))?;
+        daemon::ready(keep_stderr).map_err(|e| Refusal::system("detaching", &e))?;
     }
     if let Some(predecessor) = predecessor {
         predecessor.release();
@@ -145,7 +134,7 @@ fn serve(
     ready.iter().flatten().for_each(|line| tracing::info!("{line}"));
     let signal = wait_for_the_end(&process, &mut signals);
     stop(&process, signal, &threads_left);
-    if let Some((successor, sockets)) = process.heir.take() {
+    if let Some((successor, sockets)) = process.heir.lock().take() {
         drop(pidfile);
         process.log.flush();
         let error = standby::become_one(successor, sockets, home.as_deref());
@@ -190,79 +179,6 @@ fn tell_systemd(state: NotifyState<'_>) {
     }
 }
 
-/// What there is before there are sockets.
-pub(crate) struct Opened {
-    pub(crate) tls: Option<Tls>,
-    pub(crate) log: Log,
-}
-
-/// What all threads share.
-pub(crate) fn share(
-    settings: ServerSettings,
-    auth: Auth,
-    opened: Opened,
-    lock_memory: bool,
-) -> Result<Process, Refusal> {
-    let memory = Memory::new(&settings);
-    let config = Config {
-        memory_bytes: memory.for_cache(),
-        item_bytes_max: settings.item_bytes_max,
-        index: settings.index,
-        evictions: settings.evictions,
-        eviction: settings.eviction,
-        slabs: settings.slabs,
-        growth_factor: settings.growth_factor,
-        chunk_bytes_min: settings.chunk_bytes_min,
-        // The workers, the sweeper, the crawler.
-        handles_max: settings.threads + 2,
-        lock_memory,
-        transient_s: settings.transient_s(),
-        holdoff_keys: settings.extended.holdoff_keys,
-        leases: settings.extended.leases,
-        preallocate: settings.preallocate,
-        memory_file: warm::memory_file(&settings).map_err(|e| system("the memory file", &e))?,
-        hash_seed: None,
-    };
-    let cache =
-        Cache::new(&config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
-    let extended = &settings.extended;
-    cache.set_automove(Automove {
-        level: if extended.slab_reassign { extended.slab_automove } else { 0 },
-        ratio: extended.slab_automove_ratio,
-        window_s: extended.slab_automove_window,
-    });
-    let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
-    Ok(Process {
-        auth,
-        tls: opened.tls,
-        time: ServerTime::start(cache.began_at_s()),
-        cache,
-        log: opened.log,
-        roster: Roster::default(),
-        gauges: Gauges::default(),
-        allowance: Allowance::new(&settings),
-        memory,
-        crawler: Crawler::new(&settings.extended),
-        queues: QueueSettings::new(&settings.extended),
-        watch: Watch::default(),
-        detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
-        budget: Budget::new(
-            settings.extended.udp_budget_bytes,
-            settings.extended.udp_known_budget_bytes,
-        ),
-        unfinished: unfinished::budget(&settings),
-        unsent: replies::budget(&settings),
-        backlog: backlog::budget(&settings),
-        measures: (0..settings.threads).map(|_| Measures::default()).collect(),
-        mailboxes: mailboxes.map_err(|e| out_of_descriptors(&settings, &e))?,
-        is_stopping: AtomicBool::new(false),
-        stop: Bell::new().map_err(|e| system("an event descriptor", &e))?,
-        is_listener_gone: AtomicBool::new(false),
-        heir: Heir::default(),
-        settings,
-    })
-}
-
 /// Starts workers, sweeper, crawler and listener. The counter of workers and sweeper still running.
 fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
     let left = Arc::new(AtomicUsize::new(process.settings.threads + 1));
@@ -281,12 +197,12 @@ fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicU
     }
     let (sweeping, sweeping_left) = (Arc::clone(process), Arc::clone(&left));
     start(&log, "sweeper", move || {
-        sweep(&sweeping);
+        sweep::sweep(&sweeping);
         sweeping_left.fetch_sub(1, Ordering::Release);
         Ok(())
     })?;
     let crawling = Arc::clone(process);
-    start(&log, "crawler", move || crawler::crawl(&crawling))?;
+    start(&log, "crawler", move || crawl::crawl(&crawling))?;
     if !http.is_empty() {
         let telling = Arc::clone(process);
         start(&log, "http", move || http::serve(&http, &telling))?;
@@ -321,7 +237,7 @@ fn start(
         }
     };
     let started = thread::Builder::new().name(name.to_owned()).spawn(body);
-    started.map(drop).map_err(|error| system("a thread", &error))
+    started.map(drop).map_err(|error| Refusal::system("a thread", &error))
 }
 
 /// Ends the process if its thread panics: whoever waits for that thread would wait for ever.
@@ -331,40 +247,6 @@ impl Drop for EndsWithThread {
     fn drop(&mut self) {
         if thread::panicking() {
             std::process::abort();
-        }
-    }
-}
-
-/// Cleans up behind flushes, and forgets accesses older than an item can tell.
-fn sweep(process: &Process) {
-    let mut sweeper = process.cache.sweeper();
-    let (mut to_start, mut fills) = (SWEEPS_OF_START, true);
-    let mut shortage = warm::Shortage::default();
-    while !process.is_stopping.load(Ordering::Relaxed) {
-        warm::keep_time(process);
-        shortage.tell(process);
-        let now = process.time.now();
-        let is_watched = process.watch.kinds().meets(WatchKinds::EVICTIONS);
-        if is_watched {
-            sweeper.handle().note_evictions(now);
-        }
-        let has_more = sweeper.step(now);
-        if is_watched {
-            process.watch.tell_evictions(sweeper.handle(), now, &process.mailboxes);
-        }
-        if has_more {
-            thread::yield_now();
-        } else {
-            to_start = to_start.saturating_sub(1);
-            let has_filled = std::mem::replace(&mut fills, !sweeper.evicts()) && !fills;
-            sweeper.asleep(|| {
-                thread::sleep(SWEEP_EVERY);
-                if to_start == 1 || has_filled {
-                    // The other threads have come up, or the cache is full for the first time. Where the system doesn't
-                    // say what is mapped it stays: a few megabytes, which whoever else runs the program shares.
-                    let _ = guira_cache::release_code();
-                }
-            });
         }
     }
 }
@@ -470,8 +352,9 @@ struct Pidfile(Option<PathBuf>);
 impl Pidfile {
     fn write(path: Option<&Path>) -> Result<Pidfile, Refusal> {
         let Some(path) = path else { return Ok(Pidfile(None)) };
-        let failed =
-            |error: io::Error| system(&format!("the pid file {} (-P)", path.display()), &error);
+        let failed = |error: io::Error| {
+            Refusal::system(&format!("the pid file {} (-P)", path.display()), &error)
+        };
         // The server may change its directory later.
         let path = std::path::absolute(path).map_err(failed)?;
         let mut draft = path.clone().into_os_string();
@@ -491,25 +374,7 @@ impl Drop for Pidfile {
     }
 }
 
-fn out_of_descriptors(settings: &ServerSettings, error: &io::Error) -> Refusal {
-    let ServerSettings { threads, connections_max, .. } = settings;
-    let hint = format!(
-        "; {threads} threads (-t) need more descriptors than -c {connections_max} allows: raise -c, or lower -t"
-    );
-    let is_out = error.raw_os_error() == Some(Errno::MFILE.raw_os_error());
-    let hint = if is_out { &hint } else { "" };
-    Refusal::new(EXIT_SYSTEM, format!("failed to set up the workers' mailboxes: {error}{hint}"))
-}
-
-fn system(what: &str, error: &io::Error) -> Refusal {
-    Refusal::new(EXIT_SYSTEM, format!("failed to set up {what}: {error}"))
-}
-
 /// How long a graceful stop waits for clients.
 const GRACE: Duration = Duration::from_millis(4500);
 const GRACE_STEP: Duration = Duration::from_millis(10);
-/// How often the sweeper looks for work; a flush is in force before it has swept.
-const SWEEP_EVERY: Duration = Duration::from_millis(20);
-/// After so many sleeps of the sweeper, half a second, the server has started.
-const SWEEPS_OF_START: u32 = 25;
 const THREADS_SENSIBLE: usize = 64;

@@ -1,34 +1,24 @@
 //! What the flags mean: checked values, from which the server is made.
 //!
-//! The sentences and exit codes of refusals are memcached's where memcached has one (scripts match
-//! them): 64 for combinations that make no sense, 1 for bad values, 71 for what the system refuses.
-//!
 //! # Layout
-//! `flags.rs` what was typed → here what it means · `settings/listen.rs` addresses ·
-//! `settings/extended.rs` what the sub-options of `-o` come to, `settings/suboption.rs` their declarations ·
-//! `settings/size.rs` sizes with units.
+//! `flags.rs` what was typed → here what it means · `listen.rs` addresses · `suboption.rs` the settings of `-o`.
 
 mod flags;
 mod listen;
 mod suboption;
-mod extended;
-mod size;
 #[cfg(test)]
 mod tests;
-mod tls;
 
-pub use extended::Extended;
-pub use listen::{Address, ClientCerts, Host};
-pub use suboption::markdown as suboptions_markdown;
-pub(crate) use suboption::{Shown, all as suboptions, help as suboptions_help};
-pub use tls::{KeyFormat, TlsSettings, Verify};
-
-use crate::privileges::EXIT_NO_USER;
+pub use crate::options::{EXIT_CODES, Extended, KeyFormat, Refusal, TlsSettings, Verify};
+pub(crate) use crate::options::{EXIT_SYSTEM, EXIT_VALUE, Shown};
 pub use flags::{AbsentFlags, Flags};
+pub use listen::{Address, ClientCerts, Host};
+pub(crate) use suboption::all as suboptions;
+pub use suboption::markdown as suboptions_markdown;
+
+use crate::options::{GB, MB, parse_size};
 use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
 use guira_log::Format;
-use size::{GB, MB};
-use std::fmt;
 use std::path::PathBuf;
 
 /// Everything that is decided before the server starts.
@@ -150,62 +140,6 @@ impl Protocol {
     }
 }
 
-/// A refusal of the command line: the sentence and the exit code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// What is wrong and what to do about it.
-    pub message: String,
-    /// The exit code of the process.
-    pub code: u8,
-}
-
-/// A flag combination or value out of range after parsing (`EX_USAGE`).
-pub(crate) const EXIT_USAGE: u8 = 64;
-/// A flag's value that can't be.
-pub(crate) const EXIT_VALUE: u8 = 1;
-/// The operating system refused (`EX_OSERR`).
-pub(crate) const EXIT_SYSTEM: u8 = 71;
-
-/// Each exit code of a server, and when, for the documentation.
-pub const EXIT_CODES: [(u8, &str); 5] = [
-    (
-        0,
-        "ended by a signal or by `shutdown`; the successor serves; nothing more was asked than to print",
-    ),
-    (EXIT_VALUE, "an unknown flag, or a value that can't be read, such as the file of `-Y`"),
-    (
-        EXIT_USAGE,
-        "flags that don't go together, a port or a size of items that can't be, a certificate or a key that can't be used",
-    ),
-    (EXIT_NO_USER, "there is no user of the name that `-u` gives"),
-    (
-        EXIT_SYSTEM,
-        "the system refuses: a port that another program has, an address or a name that isn't there, memory, a memory \
-         file, a pid file",
-    ),
-];
-
-impl Refusal {
-    pub(crate) fn new(code: u8, message: impl Into<String>) -> Refusal {
-        Refusal { message: message.into(), code }
-    }
-}
-
-impl Refusal {
-    /// Says so on standard error, as the log's lines look.
-    pub fn say(&self, format: Format) {
-        guira_log::refuse(format, &self.message);
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
 impl ServerSettings {
     /// Judges `flags`.
     ///
@@ -213,7 +147,7 @@ impl ServerSettings {
     /// The first thing wrong, with memcached's exit code for it.
     pub fn new(flags: &Flags) -> Result<ServerSettings, Refusal> {
         refuse_absent_parts(flags)?;
-        let mut extended = Extended::new(&flags.extended)?;
+        let mut extended = suboption::extended(&flags.extended)?;
         refuse_tls_settings_without_tls(flags, &extended)?;
         let memory_bytes = memory_bytes(flags.memory_limit.as_deref().unwrap_or("64"))?;
         let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
@@ -240,18 +174,18 @@ impl ServerSettings {
                 "Number of requests per event must be greater than 0 (-R)",
             )?,
             backlog: i32::try_from(flags.listen_backlog)
-                .map_err(|_| value("The listen backlog (-b) must be a 32-bit number"))?,
+                .map_err(|_| Refusal::value("The listen backlog (-b) must be a 32-bit number"))?,
             protocol: protocol(flags)?,
             sasl: flags.enable_sasl,
             tls_enabled: flags.enable_ssl,
             auth_file: flags.auth_file.as_deref().map(|p| PathBuf::from(p.trim_start())),
             item_bytes_max,
             growth_factor: growth_factor(flags.slab_growth_factor)?,
-            chunk_bytes_min: size::parse(&flags.slab_min_size, 1)
+            chunk_bytes_min: parse_size(&flags.slab_min_size, 1)
                 .ok()
                 .filter(|bytes| (1..=GB).contains(bytes))
                 .ok_or_else(|| {
-                    value(&format!(
+                    Refusal::value(format!(
                         "Chunk size must be greater than 0: -n {} is no size such as 48 or 1k, up to 1g",
                         flags.slab_min_size
                     ))
@@ -294,15 +228,12 @@ impl ServerSettings {
     }
 }
 
-/// Who names certificates believes to be encrypted.
+/// Refuses certificates without `-Z`: their owner believes that clients are encrypted.
 fn refuse_tls_settings_without_tls(flags: &Flags, extended: &Extended) -> Result<(), Refusal> {
     match extended.tls_given {
-        Some(name) if !flags.enable_ssl => Err(Refusal::new(
-            EXIT_USAGE,
-            format!(
-                "-o {name} without -Z: clients would be served in plain text. Add -Z for TLS, or remove {name}."
-            ),
-        )),
+        Some(name) if !flags.enable_ssl => Err(Refusal::usage(format!(
+            "-o {name} without -Z: clients would be served in plain text. Add -Z for TLS, or remove {name}."
+        ))),
         _ => Ok(()),
     }
 }
@@ -315,10 +246,9 @@ fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(Refusal::new(
-        EXIT_USAGE,
-        format!("{part} is not in this build. Remove the flag to start without it."),
-    ))
+    Err(Refusal::usage(format!(
+        "{part} is not in this build. Remove the flag to start without it."
+    )))
 }
 
 fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
@@ -328,19 +258,17 @@ fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
     let port = match typed {
         // "Any free port" is what the system understands by 0.
         -1 => 0,
-        port => {
-            u16::try_from(port).map_err(|_| Refusal::new(EXIT_USAGE, invalid_port(flag, port)))?
-        }
+        port => u16::try_from(port).map_err(|_| Refusal::usage(invalid_port(flag, port)))?,
     };
     if let Some(path) = &flags.unix_socket {
         let mode = u32::from_str_radix(flags.unix_mask.trim(), 8).map_err(|_| {
-            value("The unix socket's mask (-a) must be an octal number such as 700")
+            Refusal::value("The unix socket's mask (-a) must be an octal number such as 700")
         })?;
         return Ok(Listen::Unix { path: PathBuf::from(path.trim_start()), mode });
     }
     if typed == 0 && flags.enable_ssl {
         let message = "ERROR: You cannot enable SSL without a TCP port.";
-        return Err(Refusal::new(EXIT_USAGE, message));
+        return Err(Refusal::usage(message));
     }
     let tls = flags.enable_ssl.then_some(ClientCerts::AsSet);
     let addresses = match inter {
@@ -354,7 +282,7 @@ fn udp_port(flags: &Flags) -> Result<i32, Refusal> {
     match flags.udp_port {
         _ if flags.unix_socket.is_some() => Ok(0),
         port @ -1..=65535 => Ok(i32::try_from(port).expect("the range is checked")),
-        port => Err(Refusal::new(EXIT_USAGE, invalid_port("-U", port))),
+        port => Err(Refusal::usage(invalid_port("-U", port))),
     }
 }
 
@@ -365,21 +293,21 @@ fn invalid_port(flag: &str, port: i64) -> String {
 }
 
 fn memory_bytes(text: &str) -> Result<usize, Refusal> {
-    let bytes = size::parse(text, MB).ok();
+    let bytes = parse_size(text, MB).ok();
     bytes.filter(|bytes| (MB..=isize::MAX as usize).contains(bytes)).ok_or_else(|| {
-        value(&format!(
+        Refusal::value(format!(
             "The memory limit (-m {text}) must be a number of megabytes or a size such as 512m or 4g, at least 1m"
         ))
     })
 }
 
 fn item_bytes_max(text: &str, memory_bytes: usize) -> Result<usize, Refusal> {
-    let bytes = size::parse(text, 1).map_err(|error| {
-        value(&format!(
+    let bytes = parse_size(text, 1).map_err(|error| {
+        Refusal::value(format!(
             "-I {text}: {error}: the largest item is a number of bytes or a size such as 512k or 2m"
         ))
     })?;
-    let usage = |message: &str| Err(Refusal::new(EXIT_USAGE, message));
+    let usage = |message: &str| Err(Refusal::usage(message));
     if bytes < 1024 {
         return usage("Item max size cannot be less than 1024 bytes. (-I)");
     }
@@ -394,7 +322,9 @@ fn item_bytes_max(text: &str, memory_bytes: usize) -> Result<usize, Refusal> {
 
 fn growth_factor(factor: Option<f64>) -> Result<Option<f64>, Refusal> {
     match factor {
-        Some(f) if f.is_nan() || f <= 1.0 => Err(value("Factor must be greater than 1 (-f)")),
+        Some(f) if f.is_nan() || f <= 1.0 => {
+            Err(Refusal::value("Factor must be greater than 1 (-f)"))
+        }
         other => Ok(other),
     }
 }
@@ -402,13 +332,13 @@ fn growth_factor(factor: Option<f64>) -> Result<Option<f64>, Refusal> {
 fn prefix_delimiter(text: Option<&str>) -> Result<u8, Refusal> {
     match text {
         None => Ok(b':'),
-        Some(t) => t.bytes().next().ok_or_else(|| value("No delimiter specified (-D)")),
+        Some(t) => t.bytes().next().ok_or_else(|| Refusal::value("No delimiter specified (-D)")),
     }
 }
 
 /// Where logins are demanded, only protocols that have them are spoken.
 fn protocol(flags: &Flags) -> Result<Protocol, Refusal> {
-    let usage = |message: String| Err(Refusal::new(EXIT_USAGE, message));
+    let usage = |message: String| Err(Refusal::usage(message));
     let (sasl, file) = (flags.enable_sasl, flags.auth_file.is_some());
     if (sasl || file) && flags.udp_port != 0 {
         return usage("ERROR: Cannot enable UDP while logins are demanded (-S, -Y)".to_owned());
@@ -440,7 +370,7 @@ fn protocol(flags: &Flags) -> Result<Protocol, Refusal> {
 }
 
 fn positive(number: i64, message: &str) -> Result<u32, Refusal> {
-    u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| value(message))
+    u32::try_from(number).ok().filter(|&n| n > 0).ok_or_else(|| Refusal::value(message))
 }
 
 fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Slabs {
@@ -459,15 +389,11 @@ fn eviction(name: Option<&str>, is_modern: bool) -> Result<Eviction, Refusal> {
     let Some(name) = name else {
         return Ok(if is_modern { Eviction::default() } else { Eviction::Lru });
     };
-    name.parse().map_err(|error: UnknownEviction| value(&format!("--eviction: {error}")))
+    name.parse().map_err(|error: UnknownEviction| Refusal::value(format!("--eviction: {error}")))
 }
 
 fn index(name: &str) -> Result<IndexKind, Refusal> {
-    name.parse().map_err(|error: UnknownIndex| value(&format!("--index: {error}")))
-}
-
-fn value(message: &str) -> Refusal {
-    Refusal::new(EXIT_VALUE, message)
+    name.parse().map_err(|error: UnknownIndex| Refusal::value(format!("--index: {error}")))
 }
 
 const TRANSIENT_S: u32 = 60;

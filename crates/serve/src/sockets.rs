@@ -6,7 +6,7 @@
 //! `TCP_NODELAY` and `SO_KEEPALIVE` are set once on the listening socket; Linux hands them down to each
 //! accepted connection, which saves two system calls a connection.
 
-use crate::server::handover::Inherited;
+use crate::process::roster::name_of;
 use crate::settings::{
     Address, ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, ServerSettings,
 };
@@ -42,6 +42,55 @@ pub(crate) struct Sockets {
     pub(crate) datagram: Vec<Datagram>,
     /// For HTTP.
     pub(crate) http: Vec<Listening>,
+}
+
+/// Sockets of the server before.
+#[derive(Default)]
+pub(crate) struct Inherited(Vec<Socket>);
+
+impl Inherited {
+    pub(crate) fn new(sockets: Vec<OwnedFd>) -> Self {
+        Self(sockets.into_iter().map(Socket::from).collect())
+    }
+
+    /// The one that listens at `place`.
+    pub(crate) fn tcp(&mut self, place: SocketAddr) -> Option<Socket> {
+        self.take(|socket| is_at(socket, Type::STREAM, place))
+    }
+
+    /// One for datagrams at `place`.
+    pub(crate) fn udp(&mut self, place: SocketAddr) -> Option<Socket> {
+        self.take(|socket| is_at(socket, Type::DGRAM, place))
+    }
+
+    /// The one that listens at `path`.
+    pub(crate) fn unix(&mut self, path: &Path) -> Option<Socket> {
+        self.take(|socket| socket.local_addr().is_ok_and(|a| a.as_pathname() == Some(path)))
+    }
+
+    fn take(&mut self, is_it: impl Fn(&Socket) -> bool) -> Option<Socket> {
+        let at = self.0.iter().position(is_it)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// Where those listen that nobody took.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let listening = self.0.iter().filter(|socket| socket.is_listener().unwrap_or(false));
+        listening.filter_map(|socket| Some(shown(&socket.local_addr().ok()?))).collect()
+    }
+}
+
+fn shown(address: &socket2::SockAddr) -> String {
+    let path = address.as_pathname().map(|path| path.display().to_string());
+    let socket = address.as_socket().map(|socket| socket.to_string());
+    path.or(socket).unwrap_or_default()
+}
+
+/// Port 0 is any port.
+fn is_at(socket: &Socket, kind: Type, place: SocketAddr) -> bool {
+    let address = socket.local_addr().ok().and_then(|address| address.as_socket());
+    let is_there = |a: SocketAddr| a == place || place.port() == 0 && a.ip() == place.ip();
+    address.is_some_and(is_there) && socket.r#type().is_ok_and(|k| k == kind)
 }
 
 /// Opens what `settings` ask for, but for what is `inherited`.
@@ -247,14 +296,6 @@ pub(crate) fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Ow
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
-}
-
-/// memcached's way to write an address.
-pub(crate) fn name_of(transport: &str, address: SocketAddr) -> String {
-    match address {
-        SocketAddr::V4(a) => format!("{transport}:{}:{}", a.ip(), a.port()),
-        SocketAddr::V6(a) => format!("{transport}6:[{}]:{}", a.ip(), a.port()),
-    }
 }
 
 /// Writes the ports for whoever asked by `MEMCACHED_PORT_FILENAME`, whole or not at all.

@@ -17,9 +17,7 @@ pub(crate) use settings::{SETTINGS, settings};
 
 use crate::process::Process;
 use crate::process::roster::Seat;
-use guira_proto::reply;
-use row::{Row, View};
-use std::fmt::Display;
+use row::{Row, View, line, lines};
 use std::os::fd::RawFd;
 
 /// What the documentation says of a statistic.
@@ -81,18 +79,6 @@ pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut
         Some(_) => return false,
     }
     true
-}
-
-/// Appends the lines of a table, `prefix` before each name.
-fn lines(table: &[Row], view: &View<'_>, prefix: &str, out: &mut Vec<u8>) {
-    for row in table.iter().filter(|row| view.shows(row)) {
-        line(out, &format!("{prefix}{}", row.name), (row.value)(view));
-    }
-}
-
-/// Appends one line.
-fn line(out: &mut Vec<u8>, name: &str, value: impl Display) {
-    reply::stat(out, name, value.to_string().as_bytes());
 }
 
 /// A socket's lines of `stats conns`; `is_asking`: the connection that wants to know.

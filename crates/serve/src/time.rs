@@ -83,6 +83,12 @@ pub(crate) fn unix_now() -> i64 {
     clock_gettime(ClockId::Realtime).tv_sec
 }
 
+/// The system's clock to a few milliseconds, which is one read of shared memory.
+pub(crate) fn clock_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
+}
+
 /// Milliseconds of the monotonic clock, to measure by.
 pub(crate) fn monotonic_ms() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);

@@ -15,7 +15,7 @@
 
 mod files;
 
-use crate::settings::{ClientCerts, EXIT_USAGE, Refusal, ServerSettings, TlsSettings, Verify};
+use crate::settings::{ClientCerts, Refusal, ServerSettings, TlsSettings, Verify};
 use files::{Material, TlsError, Wanted};
 use parking_lot::RwLock;
 use rustls::ServerConfig;
@@ -65,8 +65,8 @@ impl Tls {
             *path = path.take().map(|path: PathBuf| std::path::absolute(&path).unwrap_or(path));
         }
         let counts = Counts::default();
-        let configs = Configs::read(&settings, &counts)
-            .map_err(|error| Refusal::new(EXIT_USAGE, error.to_string()))?;
+        let configs =
+            Configs::read(&settings, &counts).map_err(|error| Refusal::usage(error.to_string()))?;
         let (configs, refreshed_s) = (RwLock::new(configs), AtomicU32::new(0));
         Ok(Some(Tls { settings, configs, counts, refreshed_s }))
     }

@@ -3,5 +3,6 @@
 pub(crate) mod worker;
 pub(crate) mod listener;
 pub(crate) mod datagrams;
-pub(crate) mod connection;
-pub(crate) mod stream;
+mod connection;
+mod state;
+mod stream;

@@ -7,15 +7,12 @@
 //! PLAIN shows the password to whoever reads the network: use it with TLS. CRAM-MD5 doesn't, but whoever
 //! reads it can try passwords at leisure.
 
-use super::Auth;
 use super::passwords::same;
+use super::users::Auth;
 use guira_proto::binary::login::Response;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use std::fmt::Write;
-
-/// The names of the mechanisms.
-pub(super) const MECHANISMS: [&str; 2] = ["CRAM-MD5", "PLAIN"];
 
 /// How far a connection is with its login.
 #[derive(Debug, Default)]

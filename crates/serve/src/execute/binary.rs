@@ -3,6 +3,10 @@
 //! A quiet request answers what is out of the ordinary: a get that hits, everything else that fails.
 //! Each hit and each store tells the item's unique, which costs the key's stripe a look; text pays
 //! that for `gets` only.
+//!
+//! `stat` answers with the text protocol's statistics, a packet each, and one without name or value at the end. The name
+//! takes the words that stand behind `stats` in text. A listing has to be made at once, as one of prefixes is one packet: it
+//! ends after a MiB.
 
 use super::operator::{self, Flushed};
 use super::store::Command as Storing;
@@ -14,8 +18,8 @@ use guira_cache::{
     Arithmetic, ClassCounter, Counted, Counter, Deleted, ItemRef, Key, Miss, NoRoom, Stored,
     Touched,
 };
-use guira_proto::Verb;
 use guira_proto::binary::{self, Command, Request, Status, Store, reply};
+use guira_proto::{Verb, Words};
 
 impl<'t> Executor<'t> {
     /// Executes one binary request and queues its reply.
@@ -235,5 +239,36 @@ impl<'t> Executor<'t> {
 
     pub(super) fn fail(&mut self, request: &Request<'_>, status: Status) {
         reply::error(&mut self.output.bytes, request.echo, status);
+    }
+}
+
+impl Executor<'_> {
+    fn stat_packets(&mut self, request: &Request<'_>, name: &[u8]) {
+        let mut words = Words::new(name);
+        if words.clone().next() == Some(b"cachedump") {
+            return self.fail(request, Status::NotFound);
+        }
+        let before = std::mem::take(&mut self.output.bytes);
+        let can_be_fed = std::mem::take(&mut self.can_be_fed);
+        operator::stats(self, words);
+        self.can_be_fed = can_be_fed;
+        let text = std::mem::replace(&mut self.output.bytes, before);
+        let (kind, detail) = (words.next(), words.next());
+        let is_refused = [&b"ERROR"[..], b"CLIENT_ERROR"].iter().any(|e| text.starts_with(e));
+        if is_refused {
+            return self.fail(request, Status::NotFound);
+        }
+        let out = &mut self.output.bytes;
+        if (kind, detail) == (Some(b"detail"), Some(b"dump")) {
+            reply::stat(out, request.echo, b"detailed", &text);
+        }
+        for line in text.split(|&b| b == b'\n') {
+            let Some(line) = line.strip_prefix(b"STAT ") else { continue };
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let name_bytes = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
+            let (name, value) = line.split_at(name_bytes);
+            reply::stat(out, request.echo, name, value.strip_prefix(b" ").unwrap_or(value));
+        }
+        reply::stat(out, request.echo, b"", b"");
     }
 }

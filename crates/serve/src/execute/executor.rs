@@ -1,30 +1,26 @@
 //! Executing requests: what each command does to the cache and answers, one arm a command.
 //!
-//! The text commands on keys are here, in `execute/store.rs` and in `execute/lease.rs`, the meta commands in
-//! `execute/meta.rs`, the binary ones in `execute/binary.rs`, what operators send in [`crate::execute::operator`].
-//!
 //! # Shares
 //! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
-//! most [`OUTPUT_MAX`] and one value before it sends, and less while unsent replies are many (`crate::replies`). A multiget of 500,000 keys is so answered in
+//! most [`OUTPUT_MAX`] and one value before it sends, and less while unsent replies are many (`crate::process::budget`). A multiget of 500,000 keys is so answered in
 //! pieces, and the other connections of the thread wait for one piece, not for all. `stats` and the like cost as much as
 //! hundreds of gets: of these all connections together have one in a turn ([`Executor::puts_off`]), or a piece of one
-//! that may be long (`crate::listing`).
+//! that may be long (`execute/listing.rs`).
 
 use super::listing::Listing;
-use super::operator;
-use crate::batch::{Line, prefetch_keys};
+use crate::batch::prefetch_keys;
 use crate::output::{BORROW_FROM_BYTES, Output};
+use crate::process::budget::QUEUED_SCARCE_MAX;
 use crate::process::detail::Event;
 use crate::process::feed::Feed;
+use crate::process::gauges::Gauge;
 use crate::process::measure::Observed;
-use crate::process::replies::QUEUED_SCARCE_MAX;
 use crate::turn::Turn;
-use crate::version::VERSION;
 use guira_cache::{
     Arithmetic, ClassCounter, Counted, Counter, Deleted, FlushAsked, Handle, ItemRef, Key, Miss,
     NoRoom, Touched,
 };
-use guira_proto::{Get, Request, fixed, reply};
+use guira_proto::{Get, fixed, reply};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -188,47 +184,8 @@ impl<'t> Executor<'t> {
         has_more
     }
 
-    /// Executes one request and queues its reply.
-    pub(crate) fn execute(&mut self, at_hand: &Line<'_>) -> Flow {
-        self.requests_left = self.requests_left.saturating_sub(1);
-        self.watch_request(at_hand);
-        let key = at_hand.key.as_ref();
-        match (&at_hand.request, key) {
-            (Request::Get(get), Some(key)) => return self.get(key, get),
-            (Request::Get(get), None) => return self.get_keys(get),
-            (Request::MetaGet(meta), _) => return self.meta_get(meta, key),
-            (Request::Store(store), Some(key)) => return self.store(store, key, at_hand.body),
-            (Request::MetaSet(meta), _) => return self.meta_set(meta, key, at_hand.body),
-            (Request::Delete { hold_off_s, quiet, .. }, Some(key)) => {
-                self.delete(key, *hold_off_s, *quiet);
-            }
-            (Request::MetaDelete(meta), _) => return self.meta_delete(meta, key),
-            (Request::Arithmetic(what), Some(key)) => return self.arithmetic(what, key),
-            (Request::MetaArithmetic(meta), _) => return self.meta_arithmetic(meta, key),
-            (Request::Touch { exptime, quiet, .. }, Some(key)) => {
-                return self.touch(key, *exptime, *quiet);
-            }
-            (Request::MetaNoop, _) => self.say(fixed::META_NOOP),
-            (Request::MetaDebug { key, base64 }, _) => self.meta_debug(key, *base64),
-            (Request::FlushAll { exptime, quiet }, _) => {
-                return operator::flush_all(self, *exptime, *quiet);
-            }
-            (Request::Version, _) => reply::version(&mut self.output.bytes, VERSION),
-            (Request::Verbosity { level, quiet }, _) => {
-                self.turn.process.log.set_verbosity(u8::try_from((*level).min(2)).unwrap_or(2));
-                self.say_unless(*quiet, fixed::OK);
-            }
-            (Request::Quit, _) => return Flow::Close,
-            (Request::Stats(_), _) if self.puts_off() => return Flow::Later,
-            (Request::Stats(words), _) => return operator::stats(self, *words),
-            (Request::Admin { command, quiet }, _) => return operator::run(self, command, *quiet),
-            (_, None) => unreachable!("a batch hashes the key of every request that has one"),
-        }
-        Flow::Done
-    }
-
     /// A get of one key.
-    fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
+    pub(super) fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
         if self.get_one(key, get, self.can_wait) == Flow::Later {
             return Flow::Later;
         }
@@ -280,7 +237,7 @@ impl<'t> Executor<'t> {
         let process = self.turn.process;
         let is_out = process.allowance.limits_keys();
         if is_out {
-            process.gauges.replies_refused();
+            process.gauges.count(Gauge::RepliesRefused);
         }
         is_out
     }
@@ -356,7 +313,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
+    pub(super) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
         self.turn.process.detail.count(key.bytes(), Event::Delete);
         let doomed = self.doomed(key);
         let deleted = match hold_off_s {
@@ -377,7 +334,7 @@ impl<'t> Executor<'t> {
         self.say_unless(quiet, answer);
     }
 
-    fn touch(&mut self, key: &Key<'_>, exptime: i32, quiet: bool) -> Flow {
+    pub(super) fn touch(&mut self, key: &Key<'_>, exptime: i32, quiet: bool) -> Flow {
         let expiry = self.turn.process.time.expiry(exptime.into(), self.now());
         let answer = match self.handle().touch(key, expiry, self.now()) {
             Touched::NoRoom(NoRoom::Later) if self.can_wait => return Flow::Later,
@@ -397,7 +354,7 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    fn arithmetic(&mut self, what: &guira_proto::Arithmetic<'_>, key: &Key<'_>) -> Flow {
+    pub(super) fn arithmetic(&mut self, what: &guira_proto::Arithmetic<'_>, key: &Key<'_>) -> Flow {
         let arithmetic =
             Arithmetic { delta: what.delta, down: what.decrement, ..Arithmetic::default() };
         let counted = match self.handle().arithmetic(key, &arithmetic, self.now()) {

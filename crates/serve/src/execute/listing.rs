@@ -1,7 +1,7 @@
 //! Listings that may be long (`stats cachedump`, `stats conns`, `stats detail dump`), in pieces.
 //!
 //! A piece is what one costly command may cost a worker's turn; the next one is put off as such commands are
-//! (`worker/put_off.rs`). So whoever asks for long listings waits, and others wait for a piece. What changes from piece to
+//! (`turn.rs`). So whoever asks for long listings waits, and others wait for a piece. What changes from piece to
 //! piece is listed as it is when its turn comes.
 
 use crate::process::dump;

@@ -3,6 +3,7 @@
 //! Flags are answered in the order in which they were asked, so each reply is one walk over them.
 
 use super::{Executor, Flow};
+use crate::batch::asks_unique;
 use guira_cache::{
     Arithmetic, Claim, ClassCounter, Counted, Counter, Deleted, Invalidate, ItemRef, Key, Miss,
     NoRoom, Store, Stored, Touched, Vivified,
@@ -351,9 +352,4 @@ fn echo(reply: &mut MetaReply<'_>, meta: &Meta<'_>, key: &Key<'_>) {
             _ => {}
         }
     }
-}
-
-/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
-pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
-    meta.has(b'c') || meta.compare_cas().is_some()
 }

@@ -7,11 +7,11 @@
 
 use super::Listing;
 use super::{Executor, Fed, Flow};
+use crate::compat::Queues;
 use crate::process::Process;
 use crate::process::crawler::{self, Order, Work};
 use crate::process::dump::Format;
 use crate::process::feed::Feed;
-use crate::queues::Queues;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
 use guira_proto::{

@@ -11,35 +11,10 @@
 //! # Costs
 //! A hash of the value for each time that its client takes a part of it: less than sending it.
 
-use super::{BORROW_FROM_BYTES, Output, Unsent};
-use crate::process::replies::{FREE_BYTES, is_scarce};
+use super::{BORROW_FROM_BYTES, Held, Lent, Output, Unsent};
+use crate::process::budget::UNSENT_FREE_BYTES;
 use crate::turn::Turn;
 use guira_cache::ItemRef;
-use std::ops::Range;
-
-/// An item of which an output borrows the value, or the rest of it.
-pub(super) struct Lent<'h> {
-    item: ItemRef<'h>,
-    /// Bytes of the value that went in former turns.
-    gone: usize,
-    /// Where in the queue the rest is.
-    place: Range<usize>,
-}
-
-/// The rest of a value, to be looked up again, and what follows it.
-pub(crate) struct Held {
-    key: Box<[u8]>,
-    digest: u64,
-    /// Bytes of the value that have gone, or go before.
-    gone: usize,
-    tail: Vec<u8>,
-}
-
-impl Held {
-    pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Held>() + self.key.len() + self.tail.capacity()
-    }
-}
 
 impl<'h> Output<'h> {
     /// Queues the value of an item, pieces of it borrowed where they are large.
@@ -85,8 +60,8 @@ impl<'h> Output<'h> {
         let left = self.len() - at;
         if at < place.start
             || at + BORROW_FROM_BYTES > place.end
-            || left <= FREE_BYTES
-            || !is_scarce(&turn.process.unsent, left)
+            || left <= UNSENT_FREE_BYTES
+            || !turn.process.unsent.is_scarce(left)
         {
             return false;
         }

@@ -1,15 +1,31 @@
-//! A budget of bytes that connections hold, over all workers, and who of a worker's connections gives way.
+//! Budgets of bytes that connections hold, over all workers, and which connection gives way when one is used up.
 //!
-//! There are three of the kind: for requests that aren't whole (`unfinished.rs`), for replies that clients have yet to
-//! take (`replies.rs`), and, where nobody has to give way, for requests that wait for their turns (`backlog.rs`). A connection
-//! is charged for what it holds, above what is free, whenever that changes.
+//! | budget | what is charged | when it is used up |
+//! |---|---|---|
+//! | unfinished, `-o unfinished_limit` | requests that aren't whole: a piece of a line or of a value, the chunks of an item in the making | a connection is told that there is no memory, and the rest of its request is read away |
+//! | unsent, `-o unsent_limit` | replies that clients have yet to take | a connection is closed |
+//! | backlog | requests that were received and wait for their turns | nobody gives way: each connection receives [`SPARING_BYTES`] at a time, and the rest waits in the system |
+//!
+//! A connection is charged for what it holds above what is free, whenever that changes. All that is free is bounded by
+//! the number of connections (`-c`). A request that comes whole in one receive is never charged as unfinished, and short
+//! requests work however they are cut into packets, whatever others hold.
+//!
+//! Of the connections of the worker that finds a budget used up, the one that began to be charged last gives way. The first
+//! one does instead where its request has not gone on for [`STALLED_S`]; else the client that came first could keep
+//! all others' large values out forever.
+//!
+//! While half of the unsent budget is used up, connections keep less: they queue [`QUEUED_SCARCE_MAX`] and one reply before
+//! they send, and of a large value the rest stays in the cache (`output/held.rs`). So a client that reads gets its
+//! replies at any time. The other half is for what can't be kept small: long `stats`, pieces of listings, stale values
+//! of leases, and what workers were about to send.
 //!
 //! # Costs
-//! A connection that holds no more than is free over a turn: a comparison. One that holds more: an atomic addition, and
-//! an entry of its worker's queue.
+//! A connection that holds no more than is free over a turn: a comparison for each budget. One that holds more: an atomic
+//! addition, and an entry of its worker's queue.
 //!
-//! Bad at: telling the newest of all workers; it is the newest of the worker that finds the budget used up.
+//! Bad at: finding the newest of all workers; it is the newest of the worker that finds the budget used up.
 
+use crate::settings::ServerSettings;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -21,7 +37,33 @@ pub(crate) struct ByteBudget {
 }
 
 impl ByteBudget {
-    pub(crate) fn new(bytes_max: usize) -> ByteBudget {
+    /// For requests that aren't whole.
+    pub(crate) fn of_unfinished(settings: &ServerSettings) -> ByteBudget {
+        let wanted = match settings.extended.unfinished_limit_bytes {
+            0 => settings.memory_bytes / MEMORY_SHARE,
+            given => given,
+        };
+        // The largest item must find its way in.
+        ByteBudget::new(wanted.max(2 * settings.item_bytes_max))
+    }
+
+    /// For replies that clients have yet to take.
+    pub(crate) fn of_unsent(settings: &ServerSettings) -> ByteBudget {
+        let wanted = match settings.extended.unsent_limit_bytes {
+            0 => settings.memory_bytes / MEMORY_SHARE,
+            given => given,
+        };
+        // Half of it holds some of the largest values, and what each worker may be about to send.
+        let least = (4 * settings.item_bytes_max).max(settings.threads * WORKER_BYTES);
+        ByteBudget::new(wanted.max(least))
+    }
+
+    /// For requests that wait for their turns: dozens of connections of each worker receive as much as they can.
+    pub(crate) fn of_backlog(settings: &ServerSettings) -> ByteBudget {
+        ByteBudget::new(settings.threads * WORKER_BYTES)
+    }
+
+    fn new(bytes_max: usize) -> ByteBudget {
         ByteBudget { bytes_max, bytes: AtomicUsize::new(0), refused: AtomicU64::new(0) }
     }
 
@@ -57,6 +99,12 @@ impl ByteBudget {
     #[inline]
     pub(crate) fn is_used_up(&self) -> bool {
         self.bytes() > self.bytes_max
+    }
+
+    /// Whether half of it is used up, once `more` bytes are charged.
+    #[inline]
+    pub(crate) fn is_scarce(&self, more: usize) -> bool {
+        self.bytes() + more > self.bytes_max / 2
     }
 }
 
@@ -107,6 +155,19 @@ impl Queue {
 
 /// The first in the queue gives way instead of the last once its request has not gone on for so long, in seconds.
 pub(crate) const STALLED_S: u32 = 10;
+/// What each connection may hold for a request that isn't whole, free of charge: room for every line but long gets.
+pub(crate) const UNFINISHED_FREE_BYTES: usize = 2 << 10;
+/// What each connection may keep of replies, free of charge: what it queues while memory is scarce, and a TLS record.
+pub(crate) const UNSENT_FREE_BYTES: usize = 36 << 10;
+/// Replies are sent from this size on while memory for them is scarce.
+pub(crate) const QUEUED_SCARCE_MAX: usize = 8 << 10;
+/// What each connection may hold of requests that wait, free of charge, and receives at a time while the backlog's
+/// budget is used up.
+pub(crate) const SPARING_BYTES: usize = 4 << 10;
+/// Of so many bytes for items, one more is in the budget.
+const MEMORY_SHARE: usize = 10;
+/// A budget has this for each worker: what one connection keeps at most, and as much for others.
+const WORKER_BYTES: usize = 2 << 20;
 
 #[cfg(test)]
 mod tests {

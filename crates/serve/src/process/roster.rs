@@ -10,8 +10,6 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::sockets::name_of;
-
 /// All sockets of the server by descriptor.
 #[derive(Default)]
 pub(crate) struct Roster {
@@ -165,6 +163,14 @@ impl Seat {
             "conn_watch",
         ];
         NAMES[usize::from(self.doing.load(Ordering::Relaxed))]
+    }
+}
+
+/// memcached's way to write an address.
+pub(crate) fn name_of(transport: &str, address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(a) => format!("{transport}:{}:{}", a.ip(), a.port()),
+        SocketAddr::V6(a) => format!("{transport}6:[{}]:{}", a.ip(), a.port()),
     }
 }
 

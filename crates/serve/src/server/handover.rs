@@ -20,72 +20,21 @@
 //! The socket FILE.handover can be connected to by the server's user only.
 
 use crate::process::Process;
+use crate::process::gauges::Gauge;
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
-use crate::sockets::{Sockets, listen_unix};
-use parking_lot::Mutex;
+use crate::sockets::{Inherited, Sockets, listen_unix};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{Signal, getpid, kill_process};
-use socket2::{Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
-
-/// Sockets of the server before.
-#[derive(Default)]
-pub(crate) struct Inherited(Vec<Socket>);
-
-impl Inherited {
-    pub(crate) fn new(sockets: Vec<OwnedFd>) -> Self {
-        Self(sockets.into_iter().map(Socket::from).collect())
-    }
-
-    /// The one that listens at `place`.
-    pub(crate) fn tcp(&mut self, place: SocketAddr) -> Option<Socket> {
-        self.take(|socket| is_at(socket, Type::STREAM, place))
-    }
-
-    /// One for datagrams at `place`.
-    pub(crate) fn udp(&mut self, place: SocketAddr) -> Option<Socket> {
-        self.take(|socket| is_at(socket, Type::DGRAM, place))
-    }
-
-    /// The one that listens at `path`.
-    pub(crate) fn unix(&mut self, path: &Path) -> Option<Socket> {
-        self.take(|socket| socket.local_addr().is_ok_and(|a| a.as_pathname() == Some(path)))
-    }
-
-    fn take(&mut self, is_it: impl Fn(&Socket) -> bool) -> Option<Socket> {
-        let at = self.0.iter().position(is_it)?;
-        Some(self.0.swap_remove(at))
-    }
-
-    /// Where those listen that nobody took.
-    fn left(&self) -> Vec<String> {
-        let listening = self.0.iter().filter(|socket| socket.is_listener().unwrap_or(false));
-        listening.filter_map(|socket| Some(shown(&socket.local_addr().ok()?))).collect()
-    }
-}
-
-fn shown(address: &socket2::SockAddr) -> String {
-    let path = address.as_pathname().map(|path| path.display().to_string());
-    let socket = address.as_socket().map(|socket| socket.to_string());
-    path.or(socket).unwrap_or_default()
-}
-
-/// Port 0 is any port.
-fn is_at(socket: &Socket, kind: Type, place: SocketAddr) -> bool {
-    let address = socket.local_addr().ok().and_then(|address| address.as_socket());
-    let is_there = |a: SocketAddr| a == place || place.port() == 0 && a.ip() == place.ip();
-    address.is_some_and(is_there) && socket.r#type().is_ok_and(|k| k == kind)
-}
 
 /// The server that this one takes over from; it serves until [`wait`](Self::wait).
 pub(crate) struct Predecessor {
@@ -151,17 +100,6 @@ impl Predecessor {
     }
 }
 
-/// Who is to have the sockets once this server has stopped.
-#[derive(Default)]
-pub(crate) struct Heir(Mutex<Option<(UnixStream, Vec<OwnedFd>)>>);
-
-impl Heir {
-    /// The connection to a successor that is ready, and all sockets.
-    pub(crate) fn take(&self) -> Option<(UnixStream, Vec<OwnedFd>)> {
-        self.0.lock().take()
-    }
-}
-
 /// Where a server with a memory file waits for its successor.
 pub(crate) struct Successor {
     door: UnixListener,
@@ -198,7 +136,7 @@ impl Successor {
                 Ok((to, _)) => to,
                 Err(error) => {
                     // Out of descriptors, most likely: the successor tries again, and clients are served meanwhile.
-                    process.gauges.handover_failed();
+                    process.gauges.count(Gauge::HandoversFailed);
                     tracing::warn!("handing over: {error}");
                     thread::sleep(ACCEPT_PAUSE);
                     continue;
@@ -207,7 +145,7 @@ impl Successor {
             match prepare(&to, &self.sockets) {
                 Ok(()) => {
                     tracing::info!("a successor is ready: this server stops for it");
-                    *process.heir.0.lock() = Some((to, self.sockets));
+                    *process.heir.lock() = Some((to, self.sockets));
                     kill_process(getpid(), Signal::USR1)?;
                     return Ok(());
                 }

@@ -7,8 +7,9 @@
 //! Bad at: files that only root can read. A server that was started by root and gave root up can't open them again, and
 //! its standby then ends with an error where it should serve.
 
-use super::handover::{self, Inherited, REST, SERVING};
+use super::handover::{self, REST, SERVING};
 use crate::settings::{EXIT_SYSTEM, Refusal};
+use crate::sockets::Inherited;
 use rustix::fd::{AsFd, OwnedFd};
 use std::fs::File;
 use std::io::{self, Read, Write};

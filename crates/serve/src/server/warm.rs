@@ -6,18 +6,9 @@
 //! could change it has ended.
 
 use crate::process::Process;
-use crate::settings::ServerSettings;
 use crate::time::unix_now;
-use guira_cache::{Found, Kept, MemoryFile};
-use std::io;
+use guira_cache::{Found, Kept};
 use std::path::Path;
-
-/// Where the cache is to keep its items, if they are to outlive the process.
-pub(crate) fn memory_file(settings: &ServerSettings) -> io::Result<Option<MemoryFile>> {
-    let Some(path) = &settings.memory_file else { return Ok(None) };
-    // The server may change its directory later.
-    Ok(Some(MemoryFile { path: std::path::absolute(path)?, unix_s: unix_now() }))
-}
 
 /// Says what was found in the memory file, in so many milliseconds, and whether its file system is large enough.
 pub(crate) fn tell(process: &Process, took_ms: i64) {

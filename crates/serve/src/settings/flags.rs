@@ -7,7 +7,7 @@
 //! Flags of parts that this build doesn't have are parsed, hidden from the help and refused by
 //! `Settings` with a sentence of their own: "unknown flag" would send the reader to the wrong place.
 
-use super::suboptions_help;
+use super::suboption;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, Args, Command};
 use guira_cache::{Eviction, IndexKind};
@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 
 /// The flags of `guira serve`, as typed.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_help = suboptions_help())]
+#[command(after_help = suboption::help())]
 pub struct Flags {
     /// TCP port; 0 turns TCP off, -1 takes any free port [default: the port of -U if given, else 11211]
     #[arg(short = 'p', long, value_name = "NUM")]

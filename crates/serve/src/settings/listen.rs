@@ -1,6 +1,6 @@
 //! Addresses of `-l`: a list of hosts with or without ports, in memcached's notation.
 
-use super::{EXIT_USAGE, EXIT_VALUE, Refusal};
+use crate::options::Refusal;
 
 /// One place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
     // A number is a port, and never the address that systems make of it: 99999 would be 0.1.134.159.
     if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) {
         let port = port.parse().map_err(|_| {
-            Refusal::new(EXIT_VALUE, format!("--http {text}: a port is a number from 1 to 65535"))
+            Refusal::value(format!("--http {text}: a port is a number from 1 to 65535"))
         })?;
         return Ok(Address { host: Host::Loopback, port, tls: None });
     }
@@ -100,12 +100,9 @@ fn without_tls(
         if let Some(rest) = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')) {
             return match tls {
                 Some(_) => Ok((rest, kind)),
-                None => Err(Refusal::new(
-                    EXIT_USAGE,
-                    format!(
-                        "-l {name}:{rest}: '{name}' option is valid only when SSL is enabled: add -Z"
-                    ),
-                )),
+                None => Err(Refusal::usage(format!(
+                    "-l {name}:{rest}: '{name}' option is valid only when SSL is enabled: add -Z"
+                ))),
             };
         }
     }
@@ -162,7 +159,7 @@ fn split_host<'e>(entry: &'e str, flag: &str) -> Result<(&'e str, Option<&'e str
 }
 
 fn refuse<T>(message: String) -> Result<T, Refusal> {
-    Err(Refusal::new(EXIT_VALUE, message))
+    Err(Refusal::value(message))
 }
 
 /// `memcached_exporter`'s port.

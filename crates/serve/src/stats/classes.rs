@@ -2,8 +2,7 @@
 //!
 //! A class is listed in full or not at all: exporters fail on one that lacks a line.
 
-use super::row::{Row, View, number, rows, zero};
-use super::{line, lines};
+use super::row::{Row, View, line, lines, number, rows, zero};
 use crate::process::Process;
 use guira_cache::ClassCounter;
 

@@ -1,6 +1,6 @@
 //! `stats` and `stats guira`: two tables of rows, from which the answers and the metrics derive.
 
-use super::row::{Row, Value, View, class_counter, counter, number, rows, text, zero};
+use super::row::{Row, Value, View, class_counter, counter, gauge, number, rows, text, zero};
 use crate::tls::Tls;
 use crate::version::VERSION;
 use std::sync::atomic::Ordering;
@@ -16,17 +16,17 @@ pub(crate) const STATS: &[Row] = rows! {
     rusage_user, "CPU seconds in user mode", |v| Value::Seconds(v.cpu_us[0]) => counter memcached_process_user_cpu_seconds_total;
     rusage_system, "CPU seconds in the kernel", |v| Value::Seconds(v.cpu_us[1]) => counter memcached_process_system_cpu_seconds_total;
     max_connections, "-c", |v| number(v.settings().connections_max);
-    curr_connections, "connections now", |v| number(v.gauges.connections) => gauge memcached_current_connections;
-    total_connections, "connections accepted", |v| number(v.gauges.connections_total) => counter memcached_connections_total;
-    #[MaxconnsFast] rejected_connections, "connections refused for -c", |v| number(v.gauges.rejected) => counter memcached_connections_rejected_total;
-    connection_structures, "connections now", |v| number(v.gauges.connections);
-    response_obj_oom, "replies refused for read_buf_mem_limit", |v| number(v.gauges.replies_refused);
+    curr_connections, "connections now", gauge!(Connections) => gauge memcached_current_connections;
+    total_connections, "connections accepted", gauge!(ConnectionsTotal) => counter memcached_connections_total;
+    #[MaxconnsFast] rejected_connections, "connections refused for -c", gauge!(Rejected) => counter memcached_connections_rejected_total;
+    connection_structures, "connections now", gauge!(Connections);
+    response_obj_oom, "replies refused for read_buf_mem_limit", gauge!(RepliesRefused);
     response_obj_count, "0: replies have no objects", zero;
     response_obj_bytes, "0: replies have no objects", zero;
     read_buf_count, "receive buffers, one per worker", |v| number(v.settings().threads);
     read_buf_bytes, "bytes of receive buffers", |v| number(v.settings().threads as u64 * 65_536);
     read_buf_bytes_free, "0", zero;
-    read_buf_oom, "connections closed for read_buf_mem_limit", |v| number(v.gauges.pieces_refused);
+    read_buf_oom, "connections closed for read_buf_mem_limit", gauge!(PiecesRefused);
     reserved_fds, "descriptors that are no client's", |v| number(v.settings().threads as u64 * 2 + 10);
     cmd_get, "keys asked for by get, gets, mg", counter!(CmdGet);
     cmd_set, "storage requests", class_counter!(CmdSet);
@@ -52,13 +52,13 @@ pub(crate) const STATS: &[Row] = rows! {
     store_no_memory, "items for which there was no memory", counter!(StoreNoMemory) => counter memcached_item_no_memory_total;
     auth_cmds, "attempts to log in", counter!(AuthCmds) => counter guira_auth_commands_total;
     auth_errors, "attempts that failed", counter!(AuthErrors) => counter guira_auth_errors_total;
-    #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", |v| number(v.gauges.kicked) => counter guira_connections_idle_closed_total;
+    #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", gauge!(Kicked) => counter guira_connections_idle_closed_total;
     bytes_read, "bytes received", counter!(BytesRead) => counter memcached_read_bytes_total;
     bytes_written, "bytes sent", counter!(BytesWritten) => counter memcached_written_bytes_total;
     limit_maxbytes, "bytes for items, -m at the start", |v| number(v.process.memory.limit_bytes()) => gauge memcached_limit_bytes;
-    accepting_conns, "whether connections are accepted", |v| number(u8::from(v.gauges.is_accepting)) => gauge memcached_accepting_connections;
-    listen_disabled_num, "pauses of accepting because no descriptor was free", |v| number(v.gauges.pauses) => counter memcached_connections_listener_disabled_total;
-    time_in_listen_disabled_us, "microseconds of such pauses", |v| number(v.gauges.paused_us);
+    accepting_conns, "whether connections are accepted", |v| number(u8::from(v.process.gauges.is_accepting())) => gauge memcached_accepting_connections;
+    listen_disabled_num, "pauses of accepting because no descriptor was free", gauge!(Pauses) => counter memcached_connections_listener_disabled_total;
+    time_in_listen_disabled_us, "microseconds of such pauses", gauge!(PausedUs);
     threads, "-t", |v| number(v.settings().threads) => gauge guira_threads;
     conn_yields, "connections that had their share of a turn", counter!(ConnYields) => counter memcached_connections_yielded_total;
     hash_power_level, "log2 of the index's slots, or what memcached's table begins with", |v| number(hash_power(v));
@@ -127,9 +127,9 @@ pub(crate) const OWN: &[Row] = rows! {
     page_bytes, "bytes of a slab page", |v| number(v.process.cache.page_bytes()) => gauge guira_page_bytes;
     pages_held_bytes, "bytes of the pages in use", |v| number(v.process.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
     slab_classes, "slab classes", |v| number(v.process.cache.classes()) => gauge guira_slab_classes;
-    tls_handshakes_put_off, "TLS handshakes that waited for a later turn, because another went on in it", |v| number(v.gauges.handshakes_put_off) => counter guira_tls_handshakes_put_off_total;
-    auth_waits, "attempts to log in that waited a second, because one from there had just failed", |v| number(v.gauges.logins_paused) => counter guira_auth_waits_total;
-    udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", |v| number(v.gauges.datagrams_dropped) => counter guira_udp_replies_dropped_total;
+    tls_handshakes_put_off, "TLS handshakes that waited for a later turn, because another went on in it", gauge!(HandshakesPutOff) => counter guira_tls_handshakes_put_off_total;
+    auth_waits, "attempts to log in that waited a second, because one from there had just failed", gauge!(LoginsPaused) => counter guira_auth_waits_total;
+    udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", gauge!(DatagramsDropped) => counter guira_udp_replies_dropped_total;
     unfinished_bytes, "bytes that requests hold which aren't whole", |v| number(v.process.unfinished.bytes()) => gauge guira_unfinished_bytes;
     unfinished_limit_bytes, "what they may hold, -o unfinished_limit", |v| number(v.process.unfinished.bytes_max()) => gauge guira_unfinished_limit_bytes;
     unfinished_refused, "requests refused for that limit", |v| number(v.process.unfinished.refused()) => counter guira_unfinished_refused_total;
@@ -138,8 +138,8 @@ pub(crate) const OWN: &[Row] = rows! {
     unsent_bytes, "bytes of replies that clients have yet to take, beyond what each connection has free", |v| number(v.process.unsent.bytes()) => gauge guira_unsent_bytes;
     unsent_limit_bytes, "what they may come to, -o unsent_limit", |v| number(v.process.unsent.bytes_max()) => gauge guira_unsent_limit_bytes;
     unsent_refused, "connections closed for that limit", |v| number(v.process.unsent.refused()) => counter guira_unsent_refused_total;
-    connections_lost, "connections closed because the system failed to accept or to watch them", |v| number(v.gauges.connections_lost) => counter guira_connections_lost_total;
-    handovers_failed, "successors that could not be let in, for instance because no descriptor was free", |v| number(v.gauges.handovers_failed) => counter guira_handovers_failed_total;
+    connections_lost, "connections closed because the system failed to accept or to watch them", gauge!(ConnectionsLost) => counter guira_connections_lost_total;
+    handovers_failed, "successors that could not be let in, for instance because no descriptor was free", gauge!(HandoversFailed) => counter guira_handovers_failed_total;
     log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| number(v.process.log.dropped()) => counter guira_log_lines_dropped_total;
     log_suppressed, "log lines not made because their event had 100 in the second", |v| number(v.process.log.suppressed()) => counter guira_log_lines_suppressed_total;
     lease_tokens, "lease tokens given", counter!(LeaseTokens) => counter guira_lease_tokens_total;

@@ -8,10 +8,11 @@
 //! The condition and everything from `=>` on may be left out: then the line is always there, or it
 //! has no metric. Rows with the same metric name are one family, told apart by their labels.
 
-use crate::process::{GaugeReading, Process};
+use crate::process::Process;
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
+use guira_proto::reply;
 use rustix::time::{ClockId, clock_gettime};
-use std::fmt;
+use std::fmt::{self, Display};
 
 /// One statistic.
 pub(crate) struct Row {
@@ -68,7 +69,6 @@ pub(crate) struct View<'s> {
     pub(crate) process: &'s Process,
     pub(crate) totals: Totals,
     pub(super) moves: Moves,
-    pub(crate) gauges: GaugeReading,
     pub(crate) now: u32,
     /// Microseconds in user and system mode.
     pub(crate) cpu_us: [u64; 2],
@@ -89,7 +89,7 @@ pub(crate) enum Value {
     Fraction(f64, usize),
 }
 
-impl fmt::Display for Value {
+impl Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(n) => write!(f, "{n}"),
@@ -132,7 +132,6 @@ impl<'s> View<'s> {
             process,
             totals: process.cache.totals(),
             moves: process.cache.moves(),
-            gauges: process.gauges.read(),
             now,
             cpu_us: cpu_us(),
             class: None,
@@ -185,6 +184,18 @@ impl<'s> View<'s> {
     }
 }
 
+/// Appends the lines of a table, `prefix` before each name.
+pub(super) fn lines(table: &[Row], view: &View<'_>, prefix: &str, out: &mut Vec<u8>) {
+    for row in table.iter().filter(|row| view.shows(row)) {
+        line(out, &format!("{prefix}{}", row.name), (row.value)(view));
+    }
+}
+
+/// Appends one line.
+pub(super) fn line(out: &mut Vec<u8>, name: &str, value: impl Display) {
+    reply::stat(out, name, value.to_string().as_bytes());
+}
+
 /// CPU time of the process in user and in system mode. The kernel counts both in ticks and their sum
 /// in nanoseconds; as getrusage does, the exact sum is divided by the ticks.
 fn cpu_us() -> [u64; 2] {
@@ -205,7 +216,7 @@ pub(crate) fn number(n: impl TryInto<u64>) -> Value {
 }
 
 /// What is shown as it prints.
-pub(super) fn text(what: impl fmt::Display) -> Value {
+pub(super) fn text(what: impl Display) -> Value {
     Value::Text(what.to_string())
 }
 
@@ -252,8 +263,15 @@ macro_rules! class_counter {
     };
 }
 
+/// The value of a figure that no worker owns.
+macro_rules! gauge {
+    ($gauge:ident) => {
+        |v| $crate::stats::row::number(v.process.gauges.get($crate::process::gauges::Gauge::$gauge))
+    };
+}
+
 pub(crate) use rows;
-pub(super) use {class_counter, counter};
+pub(super) use {class_counter, counter, gauge};
 
 #[cfg(test)]
 mod tests {

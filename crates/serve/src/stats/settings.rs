@@ -3,8 +3,7 @@
 //! Flags have a row here. A setting of `-o` declares its line itself (`settings/suboption.rs`), unless commands change
 //! it while the server runs: then its row is here too.
 
-use super::row::{Row, Value, View, number, rows, text, zero};
-use super::{line, lines};
+use super::row::{Row, Value, View, line, lines, number, rows, text, zero};
 use crate::process::Process;
 use crate::settings::{Listen, Shown, suboptions};
 use std::path::Path;

@@ -8,12 +8,12 @@
 //! # Invariants
 //! 1. While `unsent` holds bytes nothing is received and nothing executed: a client that doesn't
 //!    read is not read from (back-pressure), and holds at most half a MiB of replies and one value, or far less where
-//!    such clients are many (`crate::replies`).
+//!    such clients are many (`process/budget.rs`).
 //! 2. Input and output buffers belong to the worker; a connection keeps a piece of a request, or what
 //!    it didn't get to. An idle one holds neither.
 //! 3. A request is taken off the input only when it is answered, or its state says where it stands.
-//! 4. What it holds of requests that wait for their turns is charged (`crate::backlog`).
-//! 5. What it holds for a request that isn't whole is charged (`crate::unfinished`): the piece in `input`, and the
+//! 4. What it holds of requests that wait for their turns is charged (`process/budget.rs`).
+//! 5. What it holds for a request that isn't whole is charged too: the piece in `input`, and the
 //!    chunks of an item in the making, which are taken as its value arrives.
 //!
 //! # Costs
@@ -28,25 +28,22 @@ mod steps;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use super::stream::Stream;
-
-use crate::batch::{Line, Packet, Piece};
-use crate::execute::{Executor, Fed, Listing};
+use super::state::{Interest, Next, Refused, Rooms, State, Step};
+use super::stream::Stream;
+use crate::batch::Piece;
+use crate::execute::Executor;
 use crate::output::{Mark, Output, Unsent};
-use crate::process::backlog::SPARING_BYTES;
-use crate::process::budget::Charge;
-use crate::process::replies::{self, FREE_BYTES};
+use crate::process::budget::{Charge, SPARING_BYTES, UNSENT_FREE_BYTES};
+use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Seat};
 use crate::process::watch::CloseReason;
 use crate::settings::Protocol;
+use crate::time::clock_ms;
 use crate::turn::Turn;
-use guira_cache::{Counter, FlushAsked, Handle, Unpublished};
-use login::LoggedOut;
-use refuse::Refused;
+use guira_cache::{Counter, FlushAsked, Handle};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::sync::Arc;
 
@@ -82,118 +79,6 @@ pub(crate) struct Connection {
     pub(crate) unsent_charge: Charge,
     /// Bytes that it is charged for requests that wait for their turns.
     pub(crate) backlog_charged: usize,
-}
-
-/// Where in the stream of requests a connection stands.
-enum State {
-    /// Before its first byte, which decides the protocol.
-    New,
-    /// Before the login, where one is required.
-    Login(LoggedOut),
-    /// Between requests.
-    Requests,
-    /// Within the keys of a multiget.
-    Keys(MoreKeys),
-    /// Within the value of a large item.
-    Value(Box<Arriving>),
-    /// Within a body that nobody wants; so many bytes are to come.
-    Swallow(u64),
-    /// Within a line that nobody wants.
-    SwallowLine,
-    /// Within a request that is to be refused.
-    Refused(Refused),
-    /// Another thread answers.
-    Fed(Fed),
-    /// Within the answer to a request: this is still to be listed.
-    Listing(Box<Listing>),
-    /// Answered for the last time.
-    Closing,
-}
-
-/// The rest of a multiget at the front of the input.
-struct MoreKeys {
-    cas: bool,
-    touch: Option<i32>,
-    lease: bool,
-    /// Bytes of keys.
-    keys_bytes: usize,
-    /// Bytes to the end of the line.
-    line_bytes: usize,
-}
-
-/// A large item in the making, and the line (or header, extras and key) that asked for it.
-struct Arriving {
-    line: Box<[u8]>,
-    new: Unpublished,
-    /// Bytes that come behind the value.
-    end_bytes: usize,
-}
-
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interest {
-    Read,
-    Write,
-    /// Not its socket: it is fed, or has gone.
-    Feed,
-    /// Not its socket: it has its turn coming. What the socket has to tell would wake the worker again and again.
-    Turn,
-}
-
-/// What a connection wants next.
-#[derive(Clone, Copy)]
-pub(crate) enum Next {
-    /// To be woken by the socket.
-    Wait(Interest),
-    /// Another turn at once: there are requests at hand.
-    Again,
-    /// Another turn when memory may have come free. `first`: it has not waited yet.
-    Later { first: bool },
-    /// Another turn, when those before it have had theirs: a costly command is at hand.
-    PutOff,
-    /// Another turn at this millisecond of the system's clock.
-    Pause { until_ms: u64 },
-    /// To be called when its feed has something.
-    Fed,
-    /// What it wanted before.
-    Nothing,
-    /// The end.
-    Close,
-}
-
-/// Why work on the input pauses.
-enum Step {
-    /// It doesn't.
-    More,
-    /// The output is full.
-    Full,
-    /// The connection had its share of the turn.
-    Spent,
-    /// The rest of the input is not a whole request.
-    Piece(Piece),
-    /// Memory must come free first.
-    Later,
-    /// A costly command is at hand, and the worker's turn has had its share of these.
-    PutOff,
-    /// It has to wait until this millisecond.
-    Pause(u64),
-    /// Another thread answers.
-    Fed,
-    /// There is no memory for the replies: the connection ends without them.
-    Overrun,
-    /// The connection ends.
-    Close,
-}
-
-/// Buffers that all connections and datagrams of a worker use in turn.
-#[derive(Default)]
-pub(crate) struct Rooms {
-    receive: Vec<u8>,
-    /// Records of TLS on their way in or out.
-    wire: Vec<u8>,
-    pub(crate) replies: Vec<u8>,
-    pub(crate) batch: Vec<Line<'static>>,
-    pub(crate) packets: Vec<Packet<'static>>,
 }
 
 impl AsFd for Connection {
@@ -350,7 +235,7 @@ impl Connection {
         let mut executor = Executor::new(turn, output, self.fd());
         executor.flush_asked = self.flush_asked;
         executor.can_be_fed = true;
-        if replies::is_scarce(&turn.process.unsent, 0) || turn.work_left.get() == 0 {
+        if turn.process.unsent.is_scarce(0) || turn.work_left.get() == 0 {
             executor.queue_less();
         }
         executor.can_wait =
@@ -361,7 +246,7 @@ impl Connection {
                 step => step,
             };
             if matches!(step, Step::Overrun) {
-                turn.process.gauges.replies_refused();
+                turn.process.gauges.count(Gauge::RepliesRefused);
                 executor.output.rewind(Mark::default());
                 self.is_broken = true;
                 break Next::Close;
@@ -466,7 +351,7 @@ impl Connection {
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> usize {
         let bytes = self.unsent.memory_bytes();
-        if bytes > FREE_BYTES { bytes } else { 0 }
+        if bytes > UNSENT_FREE_BYTES { bytes } else { 0 }
     }
 
     /// Bytes that it is charged for requests that wait for their turns, or for their client to read.
@@ -522,12 +407,6 @@ impl Connection {
             _ => {}
         }
     }
-}
-
-/// The system's clock to a few milliseconds, which is one read of shared memory.
-pub(crate) fn clock_ms() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
 /// Bytes from which on what is sent at once is long, and what is done as much.

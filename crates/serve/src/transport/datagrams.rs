@@ -7,7 +7,7 @@
 //! frame (8) | get a b c\r\n      →  frame 0 of 2 | VALUE a …      frame 1 of 2 | … END\r\n
 //! ```
 //! Whoever sends a datagram can write any sender's address on it. So only gets are executed (unless `-o
-//! udp_writes`), and a source that nothing proves gets so many bytes a second, no more (`udp/budget.rs`).
+//! udp_writes`), and a source that nothing proves gets so many bytes a second, no more (`process/source_budget.rs`).
 //!
 //! # Invariants
 //! 1. A datagram is answered in its turn or not at all: nothing waits, for memory or for the socket.
@@ -21,7 +21,8 @@ mod run;
 
 use crate::execute::{Executor, KEY_BYTES};
 use crate::output::Output;
-use crate::transport::connection::Rooms;
+use crate::process::gauges::Gauge;
+use crate::transport::state::Rooms;
 use crate::turn::Turn;
 use guira_cache::Counter;
 use guira_proto::udp::{self, FRAME_BYTES};
@@ -108,12 +109,12 @@ impl Datagrams {
                     let frame = frame.to_bytes();
                     if !self.send(turn, &[IoSlice::new(&frame), IoSlice::new(&reply[bytes])], from)
                     {
-                        turn.process.gauges.datagrams_dropped();
+                        turn.process.gauges.count(Gauge::DatagramsDropped);
                         break;
                     }
                 }
             }
-            _ => turn.process.gauges.datagrams_dropped(),
+            _ => turn.process.gauges.count(Gauge::DatagramsDropped),
         }
         rooms.replies = Output::new(reply).into_bytes();
         cost
@@ -174,6 +175,6 @@ mod tests {
         }
         // Two are a turn's share; the last one is more than that, and not answered at all.
         assert_eq!(answered, [2, 2, 1, 0]);
-        assert_eq!(process.gauges.read().datagrams_dropped, 1);
+        assert_eq!(process.gauges.get(Gauge::DatagramsDropped), 1);
     }
 }

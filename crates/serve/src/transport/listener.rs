@@ -9,7 +9,9 @@
 //! connections wait in the backlog: an epoll that is level-triggered would otherwise spin.
 
 use crate::process::Process;
-use crate::process::roster::{Doing, Peer, Seat};
+use crate::process::gauges::Gauge;
+use crate::process::mailbox::Arrival;
+use crate::process::roster::{Doing, Peer};
 use crate::process::watch::Event;
 use crate::settings::ClientCerts;
 use crate::sockets::Listening;
@@ -21,14 +23,6 @@ use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// A connection on its way to a worker.
-pub(crate) struct Arrival {
-    pub(crate) socket: OwnedFd,
-    pub(crate) seat: Arc<Seat>,
-    /// What TLS asks of the client; `None`: no TLS.
-    pub(crate) tls: Option<ClientCerts>,
-}
 
 /// Accepts until the server stops. The thread's whole life.
 ///
@@ -97,10 +91,10 @@ fn accept_some(
                 | Errno::HOSTUNREACH
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH,
-            ) => process.gauges.connection_lost(),
+            ) => process.gauges.count(Gauge::ConnectionsLost),
             // What the system has never said so far; as it may say it again at once, accepting rests.
             Err(error) => {
-                process.gauges.connection_lost();
+                process.gauges.count(Gauge::ConnectionsLost);
                 tracing::warn!("accepting at {name}: {error}");
                 return false;
             }
@@ -122,7 +116,7 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, process: &Process) {
     let fd = socket.as_raw_fd();
     let limit = process.settings.connections_max.saturating_sub(1);
     if process.settings.extended.maxconns_fast && u32::try_from(fd).is_ok_and(|fd| fd >= limit) {
-        process.gauges.rejected();
+        process.gauges.count(Gauge::Rejected);
         // A client too slow to hear it is closed without a word.
         let _ = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         tracing::debug!("Too many open connections (-c {})", limit + 1);
@@ -191,6 +185,6 @@ mod tests {
             let listening = Listening { socket, name, address, tls };
             assert!(!accept_some(&listening, &"test".into(), &mut 0, &process));
         }
-        assert_eq!(process.gauges.read().connections_lost, 2);
+        assert_eq!(process.gauges.get(Gauge::ConnectionsLost), 2);
     }
 }

@@ -9,7 +9,7 @@
 //! 2. `again` holds the connections that have requests at hand that they didn't get to; their
 //!    events are left alone until they have.
 //! 3. At most [`HANDSHAKES_A_TURN`] connections go on with their TLS handshakes in a turn: each may cost a signature, a
-//!    millisecond in which all others wait. The rest is put off (`put_off.rs`), and its events are left alone meanwhile.
+//!    millisecond in which all others wait. The rest is put off (`turn.rs`), and its events are left alone meanwhile.
 //! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
 //!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
 //! 5. A turn has its work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent and of values copied, and what costs as much
@@ -19,17 +19,21 @@
 //!
 //! # Costs
 //! One `epoll_wait` a turn, one `recv` and one `send` a connection that is ready. The clock is read once;
-//! every sixteenth turn a finer one too (measure.rs).
+//! every sixteenth turn a finer one too (process/measure.rs).
 
 mod limits;
 
 use crate::process::Process;
 use crate::process::budget::Queue;
+use crate::process::gauges::Gauge;
+use crate::process::mailbox::Arrival;
 use crate::process::measure::Sample;
 use crate::process::watch::{CloseReason, Event};
-use crate::transport::connection::{Connection, Interest, Next, Rooms, Stream, clock_ms};
+use crate::time::clock_ms;
+use crate::transport::connection::Connection;
 use crate::transport::datagrams::Datagrams;
-use crate::transport::listener::Arrival;
+use crate::transport::state::{Interest, Next, Rooms};
+use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
@@ -282,7 +286,7 @@ impl<'s> Worker<'s> {
         }
         self.shaking.put_off(place);
         self.patience = Patience::None;
-        self.process.gauges.handshake_put_off();
+        self.process.gauges.count(Gauge::HandshakesPutOff);
         true
     }
 
@@ -311,7 +315,7 @@ impl<'s> Worker<'s> {
         let keeps_piece = connection.keeps_piece();
         self.pieces = self.pieces + usize::from(keeps_piece) - usize::from(kept_piece);
         if keeps_piece && self.pieces > self.process.allowance.pieces {
-            self.process.gauges.pieces_refused();
+            self.process.gauges.count(Gauge::PiecesRefused);
             next = Next::Close;
         }
         let (held, holds) = (connection.charge.bytes, connection.unfinished_bytes(&self.handle));
@@ -363,7 +367,7 @@ impl<'s> Worker<'s> {
                 self.register(place, Interest::Turn);
             }
             Next::Pause { until_ms } => {
-                self.process.gauges.login_paused();
+                self.process.gauges.count(Gauge::LoginsPaused);
                 self.paused.push_back((until_ms, place));
                 self.register(place, Interest::Turn);
             }
@@ -394,7 +398,7 @@ impl<'s> Worker<'s> {
         let Some(connection) = &self.connections[place] else { return };
         let data = epoll::EventData::new_u64(place as u64);
         if let Err(error) = epoll::modify(&self.queue, &**connection, data, flags) {
-            self.process.gauges.connection_lost();
+            self.process.gauges.count(Gauge::ConnectionsLost);
             tracing::warn!("<{} can't be watched: {error}", connection.fd());
             self.close(place, CloseReason::Error);
         }
@@ -432,7 +436,7 @@ impl<'s> Worker<'s> {
             let data = epoll::EventData::new_u64(place as u64);
             if let Err(error) = epoll::add(&self.queue, &stream, data, epoll::EventFlags::IN) {
                 // The system watches so many descriptors for a user and no more.
-                self.process.gauges.connection_lost();
+                self.process.gauges.count(Gauge::ConnectionsLost);
                 tracing::warn!("<{fd} can't be watched: {error}");
                 self.vacant.push(place);
                 self.process.roster.leave(fd);
@@ -531,7 +535,7 @@ impl<'s> Worker<'s> {
                 .as_ref()
                 .is_some_and(|c| c.idle_timeout_applies() && self.now > c.last_request_s() + limit);
             if is_idle {
-                self.process.gauges.kicked();
+                self.process.gauges.count(Gauge::Kicked);
                 self.close(place, CloseReason::IdleTimeout);
             }
         }

@@ -1,6 +1,7 @@
 //! The rows agree with the fields that they set, and with each other.
 
 use super::*;
+use crate::options::{Shown, Takes, Unset};
 
 /// As `-o` takes it, on top of the defaults.
 fn with(option: &str) -> Extended {

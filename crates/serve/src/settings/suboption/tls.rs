@@ -1,9 +1,10 @@
 //! The `ssl_*` settings of `-o`: memcached's names, as far as rustls can do what they say.
 
-use super::Takes::{Size, Switch, Text};
-use super::Unset::{Follows, Is};
-use super::{GB, KB, Refusal, Shown, Suboption, refusal, yes};
-use crate::settings::tls::{KeyFormat, Verify, is_only_tls13, suites, usage};
+use crate::options::Takes::{Size, Switch, Text};
+use crate::options::Unset::{Follows, Is};
+use crate::options::{
+    GB, KB, KeyFormat, Refusal, Shown, Suboption, Verify, is_only_tls13, suites, yes,
+};
 use std::path::PathBuf;
 
 /// The table.
@@ -31,7 +32,7 @@ pub(crate) const TLS: &[Suboption] = &[
                 "2" => Verify::Require,
                 "3" => Verify::Once,
                 _ => {
-                    return Err(refusal(
+                    return Err(Refusal::value(
                         "Invalid ssl_verify_mode. 0 (none), 1 (request), 2 (require) and 3 (once) are valid",
                     ));
                 }
@@ -48,7 +49,7 @@ pub(crate) const TLS: &[Suboption] = &[
             e.tls.key_format = match needed("ssl_keyformat", format)? {
                 "1" => KeyFormat::Pem,
                 "2" => KeyFormat::Der,
-                _ => return Err(refusal("ssl_keyformat must be 1 (PEM) or 2 (DER)")),
+                _ => return Err(Refusal::value("ssl_keyformat must be 1 (PEM) or 2 (DER)")),
             };
             Ok(())
         }),
@@ -91,10 +92,10 @@ pub(crate) const TLS: &[Suboption] = &[
     Suboption {
         name: "ssl_kernel_tls",
         takes: Text("", |_, _| {
-            usage(
+            Err(Refusal::usage(
                 "ssl_kernel_tls: records are encrypted in this process, by rustls; the kernel's TLS is not used. \
                  Remove it to start without",
-            )
+            ))
         }),
         unset: Follows(""),
         help: "refused: the server encrypts by itself, without the kernel",
@@ -113,7 +114,7 @@ pub(crate) const TLS: &[Suboption] = &[
 ];
 
 fn needed<'a>(name: &str, given: Option<&'a str>) -> Result<&'a str, Refusal> {
-    given.ok_or_else(|| refusal(&format!("Missing {name} argument")))
+    given.ok_or_else(|| Refusal::missing(name))
 }
 
 fn put_path(place: &mut Option<PathBuf>, name: &str, file: Option<&str>) -> Result<(), Refusal> {

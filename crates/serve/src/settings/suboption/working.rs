@@ -1,10 +1,15 @@
 //! Settings of `-o` that do something, by what they are about.
 
-use super::Takes::{Fraction, Nothing, Number, Size, Switch, Text};
-use super::Unset::{Follows, Is};
 use super::tls::TLS;
-use super::{GB, Group, KB, MB, Shown, Suboption};
-use crate::settings::extended::PAGE_BYTES;
+use crate::options::Takes::{Fraction, Nothing, Number, Size, Switch, Text};
+use crate::options::Unset::{Follows, Is};
+use crate::options::{GB, KB, MB, PAGE_BYTES, Refusal, Shown, Suboption, yes};
+
+/// What a group of settings belongs to.
+pub(crate) struct Group {
+    pub(crate) heading: &'static str,
+    pub(crate) suboptions: &'static [Suboption],
+}
 
 /// The tables, in the order of the help.
 pub(crate) const WORKING: &[Group] = &[
@@ -23,7 +28,7 @@ const CONNECTIONS: &[Suboption] = &[
         takes: Switch(|e, is_on| e.maxconns_fast = is_on),
         unset: Is("on"),
         help: "answer an error to connections beyond -c and close them; with no_maxconns_fast they wait until there is room",
-        shown: Shown::As("maxconns_fast", |e| super::yes(e.maxconns_fast)),
+        shown: Shown::As("maxconns_fast", |e| yes(e.maxconns_fast)),
     },
     Suboption {
         name: "idle_timeout",
@@ -67,7 +72,7 @@ const MEMORY: &[Suboption] = &[
         takes: Switch(|e, is_on| e.slab_reassign = is_on),
         unset: Is("on"),
         help: "let slab pages move from one class to another",
-        shown: Shown::As("slab_reassign", |e| super::yes(e.slab_reassign)),
+        shown: Shown::As("slab_reassign", |e| yes(e.slab_reassign)),
     },
     Suboption {
         name: "slab_automove",
@@ -76,7 +81,7 @@ const MEMORY: &[Suboption] = &[
                 None | Some("1") => 1,
                 Some("0") => 0,
                 Some("2") => 2,
-                Some(_) => return Err(super::refusal("slab_automove must be between 0 and 2")),
+                Some(_) => return Err(Refusal::value("slab_automove must be between 0 and 2")),
             };
             Ok(())
         }),
@@ -183,7 +188,7 @@ const UDP: &[Suboption] = &[
         takes: Nothing(|e| e.udp_writes = true),
         unset: Follows(""),
         help: "execute all commands over UDP, not only gets",
-        shown: Shown::As("udp_writes", |e| super::yes(e.udp_writes)),
+        shown: Shown::As("udp_writes", |e| yes(e.udp_writes)),
     },
     Suboption {
         name: "udp_budget",
@@ -237,7 +242,7 @@ const WATCHING: &[Suboption] = &[
         takes: Nothing(|e| e.track_sizes = true),
         unset: Follows(""),
         help: "count items by size for \"stats sizes\"",
-        shown: Shown::As("track_sizes", |e| super::yes(e.track_sizes)),
+        shown: Shown::As("track_sizes", |e| yes(e.track_sizes)),
     },
 ];
 

@@ -3,9 +3,10 @@
 //! The client of a listing has its next requests read when the listing is over, and its end noticed when something
 //! can't be sent. The client of a feed that never ends is read from for its end's sake, and what it says is dropped.
 
-use super::{Connection, Interest, Next, Rooms, State};
+use super::Connection;
 use crate::process::feed::Phase;
 use crate::process::roster::Doing;
+use crate::transport::state::{Interest, Next, Rooms, State};
 use crate::turn::Turn;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;

@@ -1,8 +1,10 @@
 //! Receiving: into the worker's buffer, into the connection's own while much is left over, or
 //! straight into the memory of a large item.
 
-use super::{Connection, Rooms, State, Stream};
-use crate::process::backlog::SPARING_BYTES;
+use super::Connection;
+use crate::process::budget::SPARING_BYTES;
+use crate::transport::state::{Rooms, State};
+use crate::transport::stream::Stream;
 use crate::turn::Turn;
 use guira_cache::Counter;
 use rustix::buffer::spare_capacity;

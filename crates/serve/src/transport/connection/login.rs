@@ -2,25 +2,17 @@
 //!
 //! Over binary, a connection that logs in again is not logged in until that succeeds, as in memcached.
 
-use super::{Connection, State, Step, clock_ms};
-use crate::auth::{Exchange, Verdict, WAIT_MS};
+use super::Connection;
+use crate::auth::{Verdict, WAIT_MS};
 use crate::batch::Piece;
 use crate::execute::Executor;
+use crate::time::clock_ms;
+use crate::transport::state::{LoggedOut, State, Step};
 use crate::version::VERSION;
 use guira_cache::Counter;
 use guira_proto::binary::login::{self, Whole};
 use guira_proto::binary::{Status, reply};
 use guira_proto::{Login, fixed, parse_login};
-
-/// Where a connection stands that has not logged in.
-#[derive(Default)]
-pub(super) struct LoggedOut {
-    exchange: Exchange,
-    /// Bytes to come of a body that nobody wants.
-    swallow: u64,
-    /// Until when the attempt at hand waits, in milliseconds of the system's clock.
-    waits_until_ms: Option<u64>,
-}
 
 impl Connection {
     /// Takes one attempt to log in.

@@ -1,9 +1,9 @@
 //! The step of work on binary requests: a batch.
 
-use super::{Connection, Rooms, State, Step};
+use super::Connection;
 use crate::batch::{After, BODY_IN_INPUT_MAX, Piece, collect_packets, prefetch_packets, recycle};
-use crate::execute::{Asked, Executor, Flow};
-use crate::process::measure::kind_of_packet;
+use crate::execute::{Asked, Executor, Flow, kind_of_packet};
+use crate::transport::state::{Rooms, State, Step};
 use guira_proto::binary::login::is_login;
 
 impl Connection {

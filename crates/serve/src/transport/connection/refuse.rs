@@ -10,23 +10,14 @@
 //! A piece of another line is at most what is free, so it is never refused.
 //! A client that lets its replies wait hears nothing, nor does one that hasn't logged in: the connection is closed.
 
-use super::{Arriving, Connection, MoreKeys, Next, Rooms, State, Step};
+use super::Connection;
 use crate::batch::Piece;
 use crate::execute::{Asked, Executor, Flow};
-use crate::process::unfinished::FREE_BYTES;
+use crate::process::budget::UNFINISHED_FREE_BYTES;
+use crate::transport::state::{Next, Refused, Rooms, State, Step};
 use crate::turn::Turn;
 use guira_cache::Handle;
 use guira_proto::{Limits, Parsed, binary, fixed, parse};
-
-/// What there is of a request that is to be refused.
-pub(super) enum Refused {
-    /// A piece of a line, of a packet's head, or of a value that has no memory yet.
-    Piece,
-    /// A get line that is answered but for these keys.
-    Keys(MoreKeys),
-    /// An item in the making.
-    Value(Box<Arriving>),
-}
 
 impl Connection {
     /// Bytes that it is charged: what it holds for a request that isn't whole, or not answered because its client lets
@@ -39,7 +30,7 @@ impl Connection {
             return 0;
         }
         let bytes = self.piece_bytes(handle);
-        if bytes > FREE_BYTES { bytes } else { 0 }
+        if bytes > UNFINISHED_FREE_BYTES { bytes } else { 0 }
     }
 
     fn piece_bytes(&self, handle: &Handle<'_>) -> usize {
@@ -117,7 +108,7 @@ impl Connection {
             }
             Ok(Parsed::Incomplete { .. }) => {
                 // Only a get line can be longer than what is free.
-                const { assert!(FREE_BYTES >= Limits::DEFAULT.line_bytes_max) };
+                const { assert!(UNFINISHED_FREE_BYTES >= Limits::DEFAULT.line_bytes_max) };
                 *consumed += rest.len();
                 executor.say(fixed::OUT_OF_MEMORY_READING);
                 self.state = State::SwallowLine;

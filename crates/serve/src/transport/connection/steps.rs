@@ -1,10 +1,10 @@
 //! The steps of work on a connection's input, one function a state.
 
-use super::{Arriving, Connection, MoreKeys, Rooms, State, Step};
+use super::Connection;
 use crate::batch::{After, BODY_IN_INPUT_MAX, Line, Piece, collect, prefetch, recycle};
-use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk};
-use crate::process::measure::kind_of;
+use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk, kind_of};
 use crate::settings::Protocol;
+use crate::transport::state::{Arriving, MoreKeys, Rooms, State, Step};
 use guira_cache::NoRoom;
 use guira_proto::binary::REQUEST_MAGIC;
 use guira_proto::{Get, Request, Words};

@@ -1,12 +1,13 @@
 //! A connection over a socket pair, served by hand: what is answered, and when it waits.
 
-use super::{Connection, Interest, Next, Rooms, Stream};
+use super::Connection;
 use crate::auth::Auth;
-use crate::process::Process;
 use crate::process::roster::{Doing, Peer};
-use crate::server::{Opened, share};
+use crate::process::{Opened, Process};
 use crate::settings::Flags;
 use crate::settings::ServerSettings;
+use crate::transport::state::{Interest, Next, Rooms};
+use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Counter, Handle};
@@ -26,8 +27,8 @@ pub(crate) fn process(flags: &str) -> Process {
     let flags = Flags::from_arg_matches(&matches).unwrap();
     let settings = ServerSettings::new(&flags).unwrap();
     let auth = Auth::open(&settings).unwrap();
-    let opened = Opened { tls: None, log: Log::silent(0) };
-    share(settings, auth, opened, false).unwrap()
+    let opened = Opened { tls: None, log: Log::silent(0), lock_memory: false };
+    Process::new(settings, auth, opened).unwrap()
 }
 
 /// A connection, its client's end, and what a worker would have.

@@ -3,7 +3,7 @@
 use crate::batch::{After, AtHand, collect, collect_packets, prefetch, prefetch_packets, recycle};
 use crate::execute::{Executor, Flow};
 use crate::settings::Protocol;
-use crate::transport::connection::Rooms;
+use crate::transport::state::Rooms;
 use guira_proto::binary::{self, Command, REQUEST_MAGIC, Status};
 use guira_proto::{Get, Request, Words};
 

@@ -16,7 +16,7 @@
 
 use crate::output::{Output, Unsent, send_once};
 use crate::process::Process;
-use crate::process::backlog::SPARING_BYTES;
+use crate::process::budget::SPARING_BYTES;
 use crate::settings::ClientCerts;
 use crate::tls::Tls;
 use crate::turn::Turn;

@@ -1,6 +1,7 @@
 //! A worker's turns, by hand.
 
 use super::*;
+use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Peer};
 use crate::transport::connection::tests::process;
 use std::io::{ErrorKind, Read, Write};
@@ -26,8 +27,8 @@ fn a_connection_that_the_system_does_not_watch_is_dropped_and_the_next_is_served
         arrive(&process, socket);
     }
     worker.turn().unwrap();
-    let gauges = process.gauges.read();
-    assert_eq!((gauges.connections, gauges.connections_lost), (1, 1));
+    let of = |gauge| process.gauges.get(gauge);
+    assert_eq!((of(Gauge::Connections), of(Gauge::ConnectionsLost)), (1, 1));
     client.write_all(b"mn\r\n").unwrap();
     worker.turn().unwrap();
     let mut reply = [0; 4];

@@ -1,9 +1,10 @@
 //! The sub-options of `-o`: a comma-joined list, given once or several times.
 //!
-//! Here is what they come to; what may be typed and what it means is declared in `suboption/`, a row a setting.
+//! Here is what they come to; what may be typed and what it means is declared in `settings/suboption/`, one row per
+//! setting.
 
-use super::suboption;
-use super::{EXIT_USAGE, Refusal, TlsSettings};
+use super::refusal::Refusal;
+use super::tls::TlsSettings;
 use guira_cache::LeaseTerms;
 
 /// Values of the sub-options, memcached's defaults where none was given.
@@ -32,7 +33,7 @@ pub struct Extended {
     /// How leases are given.
     pub leases: LeaseTerms,
     /// Whether the memory for stale values was given, rather than following from `-m`.
-    pub(super) stale_size_is_given: bool,
+    pub(crate) stale_size_is_given: bool,
     /// Shown only: log2 of memcached's first hash table.
     pub hashpower: u32,
     /// Whether pages of one slab class may become another one's.
@@ -86,8 +87,8 @@ pub struct Extended {
     /// The `ssl_*` sub-options, which `-Z` works with.
     pub tls: TlsSettings,
     /// One of them that was given, if any was.
-    pub(super) tls_given: Option<&'static str>,
-    pub(super) chunk_max_is_given: bool,
+    pub(crate) tls_given: Option<&'static str>,
+    pub(crate) chunk_max_is_given: bool,
 }
 
 impl Default for Extended {
@@ -138,21 +139,8 @@ impl Default for Extended {
 }
 
 impl Extended {
-    /// Judges the lists in the order in which they were given.
-    pub(super) fn new(lists: &[String]) -> Result<Extended, Refusal> {
-        let mut extended = Extended::default();
-        for option in lists.iter().flat_map(|l| l.split(',')).map(str::trim) {
-            if option.is_empty() {
-                continue;
-            }
-            suboption::take(option, &mut extended)?;
-        }
-        extended.check_together()?;
-        Ok(extended)
-    }
-
     /// memcached's defaults of version 1.4.
-    pub(super) fn unmake_modern(&mut self) {
+    pub(crate) fn unmake_modern(&mut self) {
         if !self.chunk_max_is_given {
             self.slab_chunk_bytes_max = PAGE_BYTES;
         }
@@ -168,20 +156,20 @@ impl Extended {
         self.transient_s = self.transient_s.or(Some(0));
     }
 
-    fn check_together(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_together(&self) -> Result<(), Refusal> {
         if self.hot_lru_pct + self.warm_lru_pct > 80 {
             let message = "hot_lru_pct + warm_lru_pct cannot be more than 80% combined";
-            return Err(Refusal::new(EXIT_USAGE, message));
+            return Err(Refusal::usage(message));
         }
         if self.temporary_ttl_s.is_some() && !self.lru_maintainer {
             let message = "temporary_ttl requires lru_maintainer to be enabled";
-            return Err(Refusal::new(EXIT_USAGE, message));
+            return Err(Refusal::usage(message));
         }
         Ok(())
     }
 
     /// Gives stale values their share of `-m`, unless it was given.
-    pub(super) fn settle_stale_size(&mut self, memory_bytes: usize) {
+    pub(crate) fn settle_stale_size(&mut self, memory_bytes: usize) {
         if !self.stale_size_is_given {
             self.leases.stale_bytes_max = memory_bytes / STALE_SHARE;
         }
@@ -189,13 +177,13 @@ impl Extended {
 
     /// Checks a given `slab_chunk_max` against `-I`, or fits the default to it. Where memcached
     /// refuses its own default (`-I 256k` alone), we don't: our chunks follow from the page.
-    pub(super) fn settle_chunk_max(&mut self, item_bytes_max: usize) -> Result<(), Refusal> {
+    pub(crate) fn settle_chunk_max(&mut self, item_bytes_max: usize) -> Result<(), Refusal> {
         let chunk = self.slab_chunk_bytes_max;
         if !self.chunk_max_is_given {
             self.slab_chunk_bytes_max = chunk.min(item_bytes_max);
             return Ok(());
         }
-        let usage = |message: String| Err(Refusal::new(EXIT_USAGE, message));
+        let usage = |message: String| Err(Refusal::usage(message));
         if chunk > item_bytes_max {
             return usage(format!(
                 "slab_chunk_max (bytes: {chunk}) cannot be larger than -I (item_size_max {item_bytes_max})"
@@ -218,4 +206,4 @@ impl Extended {
 /// Of so many bytes for items, one more is for stale values.
 const STALE_SHARE: usize = 64;
 /// memcached's slab page; ours is another size, but the flags speak of this one.
-pub(super) const PAGE_BYTES: usize = 1 << 20;
+pub(crate) const PAGE_BYTES: usize = 1 << 20;

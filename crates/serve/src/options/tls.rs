@@ -1,7 +1,6 @@
-//! What the `ssl_*` settings of `-o` come to; their rows are in `suboption/tls.rs`.
+//! What the `ssl_*` settings of `-o` come to; their rows are in `settings/suboption/tls.rs`.
 
-use super::suboption::refusal;
-use super::{EXIT_USAGE, Refusal};
+use super::refusal::Refusal;
 use rustls::CipherSuite;
 use std::path::PathBuf;
 
@@ -76,20 +75,20 @@ impl TlsSettings {
     }
 }
 
-pub(super) fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
+pub(crate) fn is_only_tls13(number: &str) -> Result<bool, Refusal> {
     match number {
         "2" => Ok(false),
         "3" => Ok(true),
-        "0" | "1" => usage(
+        "0" | "1" => Err(Refusal::usage(
             "ssl_min_version: TLS 1.0 and 1.1 are broken, and rustls does not speak them: 2 (TLS 1.2) \
              and 3 (TLS 1.3) are valid",
-        ),
-        _ => Err(refusal("Invalid ssl_min_version. 2 (tlsv1.2) and 3 (tlsv1.3) are valid")),
+        )),
+        _ => Err(Refusal::value("Invalid ssl_min_version. 2 (tlsv1.2) and 3 (tlsv1.3) are valid")),
     }
 }
 
 /// The suites of an OpenSSL cipher list. TLS 1.3's are always on, as with OpenSSL.
-pub(super) fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
+pub(crate) fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
     let mut chosen = Vec::new();
     let of_name = |name: &str| SUITES.iter().find(|(n, _)| *n == name).map(|&(_, suite)| suite);
     for name in list.split([':', ' ']).filter(|name| !name.is_empty()) {
@@ -106,20 +105,16 @@ pub(super) fn suites(list: &str) -> Result<Vec<CipherSuite>, Refusal> {
             }
             None => {
                 let all = SUITES.map(|(name, _)| name).join(":");
-                return usage(&format!(
+                return Err(Refusal::usage(format!(
                     "ssl_ciphers: rustls has no {name}; it has {all}, or HIGH for all"
-                ));
+                )));
             }
         }
     }
     if chosen.is_empty() {
-        return usage("ssl_ciphers: the list leaves no cipher suite");
+        return Err(Refusal::usage("ssl_ciphers: the list leaves no cipher suite"));
     }
     Ok(chosen)
-}
-
-pub(super) fn usage<T>(message: &str) -> Result<T, Refusal> {
-    Err(Refusal::new(EXIT_USAGE, message))
 }
 
 /// rustls's suites for TLS 1.2 under OpenSSL's names, its own order.
@@ -139,6 +134,7 @@ const NEVER_THERE: [&str; 17] = [
 
 #[cfg(test)]
 mod tests {
+    use super::super::refusal::EXIT_USAGE;
     use super::*;
 
     #[test]

@@ -3,7 +3,7 @@
 //! Guira's policies have no such queues (`--eviction` chooses one), so the settings are kept and shown, and change
 //! nothing else but which lines `stats` has: scripts that set them find what they set.
 
-use crate::settings::Extended;
+use crate::options::Extended;
 use parking_lot::Mutex;
 
 /// The settings, as they are now.

@@ -1,12 +1,12 @@
 //! Settings of memcached that do nothing here, because Guira has no such part: checked and shown in `stats settings`
 //! as memcached does, so that start scripts and exporters keep working.
 
-use super::Takes::{Choice, Fraction, Nothing, Number, Size, Switch, Text};
-use super::Unset::{Follows, Is};
-use super::{EXIT_USAGE, KB, MB, Refusal, Shown, Suboption};
+use crate::options::Takes::{Choice, Fraction, Nothing, Number, Size, Switch, Text};
+use crate::options::Unset::{Follows, Is};
+use crate::options::{KB, MB, Refusal, Shown, Suboption, yes};
 
 /// The table.
-pub(crate) const INERT: &[Suboption] = &[
+pub(crate) const SETTINGS: &[Suboption] = &[
     Suboption {
         name: "hashpower",
         takes: Number("N", 12..=32, |e, n| e.hashpower = n),
@@ -126,7 +126,7 @@ pub(crate) const INERT: &[Suboption] = &[
         takes: Switch(|e, is_on| e.drop_privileges = is_on),
         unset: Is("off"),
         help: "system calls are not restricted; the systemd units do that",
-        shown: Shown::As("drop_privileges", |e| super::yes(e.drop_privileges)),
+        shown: Shown::As("drop_privileges", |e| yes(e.drop_privileges)),
     },
     Suboption {
         name: "sock_cookie_id",
@@ -138,11 +138,10 @@ pub(crate) const INERT: &[Suboption] = &[
 ];
 
 fn rising_sizes(list: Option<&str>) -> Result<(), Refusal> {
-    let list = list.ok_or_else(|| super::refusal("Missing slab_sizes argument"))?;
+    let list = list.ok_or_else(|| Refusal::missing("slab_sizes"))?;
     let sizes: Option<Vec<u32>> = list.split('-').map(|s| s.parse().ok()).collect();
     if sizes.is_some_and(|s| s.is_sorted_by(|a, b| a < b)) {
         return Ok(());
     }
-    let message = "slab_sizes must be rising sizes in bytes, joined by -: 64-128-1024";
-    Err(Refusal::new(EXIT_USAGE, message))
+    Err(Refusal::usage("slab_sizes must be rising sizes in bytes, joined by -: 64-128-1024"))
 }
