@@ -243,12 +243,16 @@ impl<'s> Worker<'s> {
             }
             Patience::Long => None,
         };
+        let has_had_enough = self.has_had_enough();
         let (queue, events) = (&self.queue, &mut self.events);
         let mut wait =
             || epoll::wait(queue, rustix::buffer::spare_capacity(events), timeout.as_ref());
         let waited = match self.patience {
             Patience::None => {
                 self.handle.quiesce();
+                if has_had_enough {
+                    std::thread::yield_now();
+                }
                 wait()
             }
             _ => self.handle.asleep(wait),
@@ -258,6 +262,13 @@ impl<'s> Worker<'s> {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up. There may be more
+    /// workers than processors. Without a pause, those that others keep busy take the processor for as long as the system
+    /// lets them, some milliseconds each, from one whose clients ask for little.
+    fn has_had_enough(&self) -> bool {
+        self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
     }
 
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
