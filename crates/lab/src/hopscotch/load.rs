@@ -66,7 +66,7 @@ impl Filling for Linear {
 /// What was measured of one table: by load, in percent.
 struct Costs {
     hits: Vec<(f64, Vec<f64>)>,
-    inserts: Vec<(f64, f64)>,
+    inserts: Vec<(f64, Vec<f64>)>,
 }
 
 fn measure(run: &Run<'_>) -> Result<Data> {
@@ -78,7 +78,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
         (run.progress)(0.85 * table as f64 / TABLES.len() as f64, name);
         let (costs, share) = fill_one(name, slots, &items, run.seed);
         let hits = Line::new(&hit(name), costs.hits);
-        let inserts = Line::of_figures(&insert(name), costs.inserts);
+        let inserts = Line::new(&insert(name), costs.inserts);
         match name {
             H32 | H64 => {
                 huge = least([huge, share]);
@@ -122,8 +122,9 @@ fn fill_one(name: &str, slots: usize, items: &Arc<Items>, seed: u64) -> (Costs, 
     }
 }
 
-/// As [`fill`]; then the full table is compared with one at half load by turns, since the machine may be faster at one
-/// moment than at another.
+/// As [`fill`]; then more tables are filled, because the last inserts take some milliseconds, too few to be measured once;
+/// and lookups in the full table take turns with those in one at half load, because the machine may be faster at one moment
+/// than at another.
 fn in_turns_with_its_half<F: Filling>(
     new: impl Fn() -> F,
     items: &Items,
@@ -132,7 +133,12 @@ fn in_turns_with_its_half<F: Filling>(
     let half_load = items.count() / 2;
     let ((full, half, mut costs), share) = pages::mapped(|| {
         let (mut full, mut half) = (new(), new());
-        let costs = fill(&mut full, items, seed);
+        let mut costs = fill(&mut full, items, seed);
+        for _ in 1..FILLED {
+            for (place, (_, ns)) in inserts(&mut new(), items).into_iter().enumerate() {
+                costs.inserts[place].1.push(ns);
+            }
+        }
         for number in (0..half_load).map(|place| shuffled(place, items.count())) {
             let at = Location(number);
             half.enter(items.hash(at), items, at).expect("there is room at half load");
@@ -162,8 +168,26 @@ fn entered_at(load: f64, slots: u32) -> u32 {
 
 /// Fills the table, and measures at each load.
 fn fill(filling: &mut impl Filling, items: &Items, seed: u64) -> Costs {
+    let mut costs = Costs { hits: Vec::new(), inserts: Vec::new() };
+    step_by_step(filling, items, |filling, entered, load, insert_ns| {
+        costs.inserts.push((load, vec![insert_ns]));
+        let look = |round| hits_ns(filling, items, entered, seed + round);
+        costs.hits.push((load, vec![Spread::of(&[0, 1, 2].map(look)).median]));
+    });
+    costs
+}
+
+/// Fills the table, and measures inserts only: the load, and nanoseconds.
+fn inserts(filling: &mut impl Filling, items: &Items) -> Vec<(f64, f64)> {
+    let mut inserts = Vec::new();
+    step_by_step(filling, items, |_, _, load, ns| inserts.push((load, ns)));
+    inserts
+}
+
+/// Fills the table up to each load, and calls `at` there with the keys entered, the load in percent, and the nanoseconds of
+/// an insert since the load before. A table that is full earlier ends there. The keys are the same each time.
+fn step_by_step<F: Filling>(filling: &mut F, items: &Items, mut at: impl FnMut(&F, u32, f64, f64)) {
     let slots = items.count();
-    let mut line = Costs { hits: Vec::new(), inserts: Vec::new() };
     let mut entered = 0;
     for percent in LOADS {
         let until = u32::try_from(u64::from(slots) * percent / 100).expect("below the slots");
@@ -181,15 +205,12 @@ fn fill(filling: &mut impl Filling, items: &Items, seed: u64) -> Costs {
         let last = entered < until;
         let load = if last { f64::from(entered) / f64::from(slots) * 100.0 } else { load };
         if entered > from {
-            line.inserts.push((load, insert_ns));
-            let look = |round| hits_ns(&*filling, items, entered, seed + round);
-            line.hits.push((load, vec![Spread::of(&[0, 1, 2].map(look)).median]));
+            at(filling, entered, load, insert_ns);
         }
         if last {
             break;
         }
     }
-    line
 }
 
 /// Nanoseconds of a lookup that waits for the one before it, of keys that are present: as many of them at any load from one
@@ -438,6 +459,8 @@ const PAPERS_BITS: f64 = 20.0;
 const HALF: f64 = 50.0;
 /// Of lookups at half load and at the highest, by turns.
 const ROUNDS: u64 = 15;
+/// Tables of hopscotch that are filled, to measure inserts.
+const FILLED: usize = 9;
 /// Where it is measured, percent of the slots; a table that fails earlier is measured there.
 const LOADS: [u64; 11] = [10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90];
 const LOOKUPS: u64 = 1 << 18;

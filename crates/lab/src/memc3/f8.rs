@@ -277,8 +277,9 @@ fn versus_chain(gains: &Gains<'_>) -> Check {
         "fewer items are read, and no bucket's lock is written; loosened from 1: two threads seldom want the same of 8192 \
          locks, and most gets are of items that caches hold, where a second bucket to look at costs as much",
     )
-    // Within 5 % of each other two tables are level, which is a weaker effect: only one that is behind contradicts.
-    .paper_or("first (drawn, no figure)", Bound::AtLeast(1.05), 0.95)
+    // Runs of the same build differ by a fifth either way. Tables that are closer than that are level, which is a weaker
+    // effect: only one that is behind by more contradicts.
+    .paper_or("first (drawn, no figure)", Bound::AtLeast(1.3), 0.8)
 }
 
 fn name(kind: usize) -> &'static str {
