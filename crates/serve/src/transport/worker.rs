@@ -264,13 +264,6 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up. There may be more
-    /// workers than processors. Without a pause, those that others keep busy take the processor for as long as the system
-    /// lets them, some milliseconds each, from one whose clients ask for little.
-    fn has_had_enough(&self) -> bool {
-        self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
-    }
-
     /// Serves one connection. `ready` is what its event says, `None` that it has requests at hand.
     fn serve(&mut self, place: usize, ready: Option<epoll::EventFlags>) {
         if self.work_left.get() == 0 && self.waits_for_next_turn(place, ready.is_none()) {

@@ -6,6 +6,13 @@ use crate::process::watch::CloseReason;
 use rustix::event::epoll;
 
 impl Worker<'_> {
+    /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up. There may be more
+    /// workers than processors. Without a pause, those that others keep busy take the processor for as long as the system
+    /// lets them, some milliseconds each, from one whose clients ask for little.
+    pub(super) fn has_had_enough(&self) -> bool {
+        self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
+    }
+
     /// Has connections of this worker give way until the others are within the budgets.
     #[cold]
     pub(super) fn keep_budgets(&mut self) {
