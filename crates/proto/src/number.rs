@@ -101,47 +101,17 @@ fn digit(b: u8) -> Option<u64> {
 /// Appends `n` in decimal.
 #[inline]
 pub(crate) fn append_u64(out: &mut Vec<u8>, n: u64) {
-    let mut text = [0u8; 20];
-    let mut at = text.len();
-    let mut n = n;
-    while n >= 10 {
-        at -= 2;
-        text[at..at + 2].copy_from_slice(&pair(n % 100));
-        n /= 100;
+    match u8::try_from(n) {
+        // Most client flags are one digit; a push takes half the instructions of a buffer and a copy.
+        Ok(n @ 0..10) => out.push(b'0' + n),
+        _ => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
     }
-    // What is left is the first digit, or nothing of a number with an even count of digits.
-    if n > 0 || at == text.len() {
-        at -= 1;
-        text[at] = pair(n)[1];
-    }
-    out.extend_from_slice(&text[at..]);
-}
-
-/// Two digits of `n`, which is below 100.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "below 100")]
-fn pair(n: u64) -> [u8; 2] {
-    PAIRS[n as usize]
 }
 
 /// Appends `n` in decimal.
 pub(crate) fn append_i64(out: &mut Vec<u8>, n: i64) {
-    if n < 0 {
-        out.push(b'-');
-    }
-    append_u64(out, n.unsigned_abs());
+    out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
 }
-
-/// "00" to "99".
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0u8; 2]; 100];
-    let mut n = 0u8;
-    while n < 100 {
-        pairs[n as usize] = [b'0' + n / 10, b'0' + n % 10];
-        n += 1;
-    }
-    pairs
-};
 
 #[cfg(test)]
 mod tests {

@@ -1,18 +1,16 @@
 //! Keys in the lines that list them: URI-encoded, so that a line splits at its spaces whatever its keys hold.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
 /// Appends `bytes` with all but letters, digits and `-._~` as `%` and two hexadecimal digits: at most three times as long.
 pub fn append_uri(out: &mut Vec<u8>, bytes: &[u8]) {
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            let digit = |n: u8| HEX[usize::from(n)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 0xf)]);
-        }
+    for part in percent_encode(bytes, RESERVED) {
+        out.extend_from_slice(part.as_bytes());
     }
 }
 
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
+/// What RFC 3986 doesn't call unreserved.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]
 mod tests {
