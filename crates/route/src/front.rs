@@ -44,7 +44,6 @@ mod owner;
 mod pools;
 mod link;
 mod deletes;
-mod calendar;
 mod rates;
 mod refusals;
 mod stream;

@@ -23,6 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_chan
 use std::thread;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -30,7 +31,6 @@ use tokio::sync::oneshot;
 use super::debts::Account;
 use super::file::{FILE_SECONDS, Held, Listing, Survey, files, is_old, survey};
 use crate::Server;
-use crate::front::calendar::Moment;
 use crate::front::options::Options;
 
 /// Where failed deletes are written down.
@@ -192,11 +192,28 @@ fn left(dir: &Path, held: &Held) -> Vec<(PathBuf, Survey)> {
     left
 }
 
+/// Where files of an hour are, by mcrouter's names: `20240101T10-1704103200`.
+fn folder(now: Timestamp) -> String {
+    let seconds = now.as_second();
+    format!("{}-{}", now.strftime("%Y%m%dT%H"), seconds - seconds % 3600)
+}
+
 impl Names {
+    /// A file's name: `20240101T101500-1704104100-libmcrouter-11211-t77-0x0`.
+    fn file(&self, now: Timestamp, number: u64) -> String {
+        let Self { service, router, .. } = self;
+        let (date, seconds) = (now.strftime("%Y%m%dT%H%M%S"), now.as_second());
+        let process = std::process::id();
+        format!("{date}-{seconds}-{service}-{router}-t{process}-{number:#x}")
+    }
+
     fn line(&self, server: &Server, key: &str, pool: &str) -> Vec<u8> {
-        let now = Moment::now();
-        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970 fit a double forever")]
-        let time = now.seconds as f64 + f64::from(now.milliseconds) / 1e3;
+        let now = Timestamp::now();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a double has milliseconds for 285,000 years"
+        )]
+        let time = now.as_millisecond() as f64 / 1e3;
         let (host, port) = (&server.host, server.port);
         let line = if self.is_version_2 {
             let entry = json!({
@@ -232,7 +249,7 @@ struct Open {
     /// Locked as long as it is written to.
     file: Arc<File>,
     /// When the file was opened, in seconds since 1970.
-    since: u64,
+    since: i64,
     /// Whole lines.
     bytes: u64,
     /// Behind them stands part of a line that could not be cut off.
@@ -244,7 +261,7 @@ struct Trouble {
     /// Since the log last said so.
     lost: usize,
     /// When it did, in seconds since 1970.
-    said: u64,
+    said: i64,
 }
 
 impl Writer {
@@ -259,7 +276,7 @@ impl Writer {
                     self.obey(std::iter::once(first).chain(orders.try_iter()).take(BATCH_MAX));
                 }
                 // Nobody may replay a file that is written to: it is let go of in time.
-                Err(RecvTimeoutError::Timeout) => self.close_if_old(Moment::now().seconds),
+                Err(RecvTimeoutError::Timeout) => self.close_if_old(Timestamp::now().as_second()),
                 Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
         }
@@ -315,7 +332,7 @@ impl Writer {
 
     /// Tells people when writing begins to fail, once a minute while it does, and when it works again.
     fn say(&mut self, deletes: usize, error: Option<&io::Error>) {
-        let (dir, now) = (self.dir.display(), Moment::now().seconds);
+        let (dir, now) = (self.dir.display(), Timestamp::now().as_second());
         match (error, &mut self.trouble) {
             (None, None) => {}
             (None, Some(Trouble { lost, .. })) => {
@@ -341,8 +358,8 @@ impl Writer {
 
     /// The file to write to: a new one each quarter of an hour.
     fn open(&mut self) -> io::Result<&mut Open> {
-        let now = Moment::now();
-        self.close_if_old(now.seconds);
+        let now = Timestamp::now();
+        self.close_if_old(now.as_second());
         if self.open.is_none() {
             let open = self.create(now)?;
             self.own.lock().current = Some(open.path.clone());
@@ -351,24 +368,17 @@ impl Writer {
         self.open.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn create(&mut self, now: Moment) -> io::Result<Open> {
-        let Moment { year, month, day, hour, minute, second, seconds, .. } = now;
-        let day = format!("{year:04}{month:02}{day:02}T{hour:02}");
-        let folder = self.dir.join(format!("{day}-{}", seconds - seconds % 3600));
+    fn create(&mut self, now: Timestamp) -> io::Result<Open> {
+        let folder = self.dir.join(folder(now));
         fs::create_dir_all(&folder)?;
-        let Names { service, router, .. } = &self.names;
-        let process = std::process::id();
         loop {
-            let number = self.number;
-            let name = format!(
-                "{day}{minute:02}{second:02}-{seconds}-{service}-{router}-t{process}-{number:#x}"
-            );
-            let path = folder.join(name);
+            let path = folder.join(self.names.file(now, self.number));
             self.number += 1;
             match OpenOptions::new().create_new(true).append(true).open(&path) {
                 Ok(file) => match self.held.hold_new(&path, file) {
                     Some(file) => {
-                        return Ok(Open { path, file, since: seconds, bytes: 0, is_torn: false });
+                        let since = now.as_second();
+                        return Ok(Open { path, file, since, bytes: 0, is_torn: false });
                     }
                     // A replay that looks into it just now may remove it.
                     None => drop(fs::remove_file(&path)),
@@ -380,9 +390,10 @@ impl Writer {
         }
     }
 
-    fn close_if_old(&mut self, now: u64) {
-        let is_over =
-            |open: &Open| now.saturating_sub(open.since) > FILE_SECONDS || !open.path.exists();
+    fn close_if_old(&mut self, now: i64) {
+        let is_old =
+            |open: &Open| u64::try_from(now - open.since).is_ok_and(|age| age > FILE_SECONDS);
+        let is_over = |open: &Open| is_old(open) || !open.path.exists();
         if self.open.as_ref().is_some_and(is_over) {
             self.close();
         }
@@ -409,6 +420,27 @@ const BATCH_MAX: usize = 1024;
 /// How often the writer looks whether its file is old.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How often the log says at most that deletes can't be written down.
-const SAY_SECONDS: u64 = 60;
+const SAY_SECONDS: i64 = 60;
 /// How long a process that ends waits for its last deletes to be written down.
 const END_WAIT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_files_are_named_by_the_hour_and_second_in_utc() {
+        let [service, router, region] = ["libmcrouter", "11211", ""].map(str::to_owned);
+        let names = Names { service, router, region, is_version_2: false };
+        for (seconds, hour, date) in [
+            (951_782_400, "20000229T00-951782400", "20000229T000000-951782400"),
+            (1_704_104_100, "20240101T10-1704103200", "20240101T101500-1704104100"),
+            (4_107_542_399, "21000228T23-4107538800", "21000228T235959-4107542399"),
+        ] {
+            let now = Timestamp::from_second(seconds).unwrap();
+            assert_eq!(folder(now), hour);
+            let file = format!("{date}-libmcrouter-11211-t{}-0x1f", std::process::id());
+            assert_eq!(names.file(now, 31), file);
+        }
+    }
+}
