@@ -3,6 +3,9 @@
 //! `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014): one addition and two multiplications a number, any
 //! seed is a good seed. Bad at: secrets.
 
+use rand_core::TryRng;
+use std::convert::Infallible;
+
 /// A stream of 64-bit numbers fixed by its seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -28,6 +31,23 @@ impl Rng {
     /// A number in [0, 1) with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// For distributions of `rand_distr`.
+impl TryRng for Rng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.number() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.number())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        rand_core::utils::fill_bytes_via_next_word(bytes, || self.try_next_u64())
     }
 }
 

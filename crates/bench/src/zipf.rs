@@ -1,76 +1,40 @@
 //! Zipf ranks: rank k of n is drawn with a probability in proportion to 1 / k^theta.
 //!
-//! Rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
-//! monotone discrete distributions", 1996): the density is bounded by an integrable hat, the hat's
-//! integral is inverted, and the little that the hat holds too much is rejected. Exact for every
-//! theta >= 0, 1 included, where the approximation that YCSB uses (Gray et al., SIGMOD 1994) is only
-//! defined below 1 and needs the sum over all n beforehand.
+//! By `rand_distr`: exact for every theta >= 0, 1 included, where the approximation that YCSB uses (Gray et al., SIGMOD
+//! 1994) is only defined below 1 and needs the sum over all n beforehand.
 //!
 //! # Costs
-//! No table, nothing to precompute; about 1.1 rounds of one exponential and one logarithm a number
-//! (some 50 ns).
+//! No table, nothing to precompute; about 1.1 rounds of up to three powers a number.
 
 use crate::rng::Rng;
+use rand_distr::Distribution as _;
 
 /// The distribution over ranks 0 (most popular) to n - 1.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Zipf {
+    from_one: rand_distr::Zipf<f64>,
     ranks: u64,
-    theta: f64,
-    /// The hat's integral at the left end of rank 1 and the right end of rank n.
-    integral: (f64, f64),
-    /// Points nearer than this to their rank are under the density for sure.
-    sure: f64,
 }
 
 impl Zipf {
     /// Over `ranks` >= 1 ranks with the exponent `theta` >= 0 (0 is uniform; YCSB's is 0.99).
+    ///
+    /// # Panics
+    /// With no ranks, or a negative exponent.
     pub fn new(ranks: u64, theta: f64) -> Self {
-        debug_assert!(ranks >= 1 && theta >= 0.0);
-        let mut zipf = Self { ranks, theta, integral: (0.0, 0.0), sure: 0.0 };
-        zipf.integral = (zipf.area(1.5) - 1.0, zipf.area(ranks as f64 + 0.5));
-        zipf.sure = 2.0 - zipf.area_inverse(zipf.area(2.5) - zipf.density(2.0));
-        zipf
+        let from_one = rand_distr::Zipf::new(ranks as f64, theta);
+        Self { from_one: from_one.unwrap_or_else(|error| panic!("{error}")), ranks }
     }
 
     /// Draws a rank, 0 being the most popular.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number from 1; rounding may put it above the number of ranks"
+    )]
     pub fn rank(&self, rng: &mut Rng) -> u64 {
-        let (first, last) = self.integral;
-        loop {
-            let area = last + rng.unit() * (first - last);
-            let x = self.area_inverse(area);
-            let k = x.round().clamp(1.0, self.ranks as f64);
-            if k - x <= self.sure || area >= self.area(k + 0.5) - self.density(k) {
-                return rank_of(k).min(self.ranks - 1);
-            }
-        }
+        (self.from_one.sample(rng) as u64 - 1).min(self.ranks - 1)
     }
-
-    /// The hat: x^-theta.
-    fn density(&self, x: f64) -> f64 {
-        (-self.theta * x.ln()).exp()
-    }
-
-    /// The integral of the hat up to x, by a form that stays exact near theta = 1.
-    fn area(&self, x: f64) -> f64 {
-        let log = x.ln();
-        let y = (1.0 - self.theta) * log;
-        log * if y.abs() > 1e-8 { y.exp_m1() / y } else { 1.0 + y / 2.0 }
-    }
-
-    fn area_inverse(&self, area: f64) -> f64 {
-        let y = (area * (1.0 - self.theta)).max(-1.0);
-        (area * if y.abs() > 1e-8 { y.ln_1p() / y } else { 1.0 - y / 2.0 }).exp()
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "k is a whole number between 1 and the number of ranks"
-)]
-fn rank_of(k: f64) -> u64 {
-    k as u64 - 1
 }
 
 #[cfg(test)]
