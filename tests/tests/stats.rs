@@ -1,6 +1,7 @@
 //! What operators read: counters, settings, connections, prefixes.
 
 use guira_tests::server::{Program, Server};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn gets_are_counted_by_key_hit_and_miss() {
@@ -205,6 +206,55 @@ fn prefixes_are_counted_while_detail_is_on() {
     assert_eq!(client.ask("stats detail off"), "OK\r\n");
     client.ask("get foo:123");
     assert!(client.ask("stats detail dump").contains("PREFIX foo get 4 hit 3"));
+}
+
+/// Each prefix once, in order, with counts that only grow, while another client's gets are counted.
+#[test]
+fn a_dump_of_prefixes_is_whole_while_they_are_counted() {
+    const PREFIXES: usize = 10_000;
+    for flags in [&["-D", ":"][..], &["-D", ":", "-m", "1024"]] {
+        let server = Server::start(Program::Guira, flags);
+        let mut client = server.connect();
+        let sets: String =
+            (0..PREFIXES).map(|n| format!("set p{n:05}:x 0 0 1 noreply\r\nx\r\n")).collect();
+        client.exchange(sets.as_bytes());
+        let is_over = AtomicBool::new(false);
+        let dumps: Vec<Vec<u64>> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut counting = server.connect();
+                // Bounded, should the dumps never end.
+                for round in 0..100_000 {
+                    let from = round * 100 % PREFIXES;
+                    let gets: String =
+                        (from..from + 100).map(|n| format!("get p{n:05}:x\r\n")).collect();
+                    counting.exchange(gets.as_bytes());
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let dumps = (0..10).map(|_| gets_by_prefix(&client.ask("stats detail dump"))).collect();
+            is_over.store(true, Ordering::Relaxed);
+            dumps
+        });
+        for (before, after) in dumps.iter().zip(&dumps[1..]) {
+            assert_eq!(before.len(), PREFIXES);
+            assert!(before.iter().zip(after).all(|(before, after)| before <= after));
+        }
+        let sums = dumps.iter().map(|gets| gets.iter().sum()).collect::<Vec<u64>>();
+        assert!(sums[0] < sums[9], "nothing was counted meanwhile: {sums:?}");
+    }
+}
+
+/// The gets of a dump of prefixes `p00000`, `p00001` …, each of which was set once and never missed.
+fn gets_by_prefix(dump: &str) -> Vec<u64> {
+    let lines = dump.strip_suffix("END\r\n").expect("a dump").lines().enumerate();
+    let gets = lines.map(|(n, line)| {
+        let gets = line.split(' ').nth(3).and_then(|gets| gets.parse().ok()).expect("a number");
+        assert_eq!(line, format!("PREFIX p{n:05} get {gets} hit {gets} set 1 del 0"));
+        gets
+    });
+    gets.collect()
 }
 
 #[test]

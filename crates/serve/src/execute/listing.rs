@@ -9,6 +9,7 @@ use crate::stats;
 use crate::turn::Turn;
 use guira_cache::Walk;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 /// What is still to be listed.
 pub(crate) enum Listing {
@@ -19,7 +20,7 @@ pub(crate) enum Listing {
     },
     /// The prefixes behind this one.
     Prefixes {
-        after: Option<Box<[u8]>>,
+        after: Option<Arc<[u8]>>,
     },
     /// The sockets from this one on.
     Sockets {
