@@ -31,6 +31,11 @@ const SERVE: &[Mistake] = &[
     ),
     ("-s {dir}/noise", 71, &["{dir}/noise: a file is there that is no socket", "(-s)"]),
     ("-p -1 -Y {dir}/empty", 1, &["-Y {dir}/empty: the file is empty", "user:password"]),
+    (
+        "-p -1 -S",
+        1,
+        &["-S has no passwords", "MEMCACHED_SASL_PWDB", "saslpasswd2's database isn't read"],
+    ),
     ("-p -1 -c 10", 71, &["4 threads (-t) need more descriptors than -c 10 allows"]),
     ("-p -1 -t 100000", 71, &["100000 threads (-t) need more", "raise -c, or lower -t"]),
     ("--http 99999", 1, &["--http 99999: a port is a number from 1 to 65535"]),

@@ -3,7 +3,7 @@
 //! ```text
 //! -Y FILE                 text logins; with -S binary ones too
 //! MEMCACHED_SASL_PWDB     binary logins, memcached's own database of users (`user:password` lines)
-//! SASL_CONF_PATH          names saslpasswd2's database, and the mechanisms to offer
+//! SASL_CONF_PATH          names the mechanisms to offer
 //! ```
 //! # Invariants
 //! 1. Where a login is required, a connection that has none executes nothing (transport/connection/login.rs).
@@ -17,7 +17,6 @@
 mod sasl;
 mod users;
 mod passwords;
-mod sasldb;
 mod config;
 mod failures;
 

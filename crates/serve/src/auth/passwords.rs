@@ -7,7 +7,6 @@
 //! memcached takes at most eight users from `-Y`'s file and says nothing about the rest; here the file's
 //! size is the limit.
 
-use super::sasldb::{self, Record};
 use parking_lot::Mutex;
 use std::fmt;
 use std::io::{self, Read};
@@ -31,8 +30,6 @@ pub(super) enum Format {
     AuthFile,
     /// memcached's `MEMCACHED_SASL_PWDB`.
     Pwdb,
-    /// `saslpasswd2`'s.
-    Sasldb,
 }
 
 /// Why there are no passwords.
@@ -72,24 +69,7 @@ impl Passwords {
         if text.len() as u64 > FILE_BYTES_MAX {
             return Err(PasswordsError::TooLarge);
         }
-        match format {
-            Format::Sasldb => Ok(Self::of_records(sasldb::records(&text).unwrap_or_default())),
-            _ => Self::parse(&text, format),
-        }
-    }
-
-    /// Users are known by `user@realm`; those of this machine's realm without it too.
-    fn of_records(records: Vec<Record>) -> Passwords {
-        let own = rustix::system::uname();
-        let mut entries = Vec::new();
-        for Record { user, realm, password } in records {
-            let full = [&user[..], b"@", &realm].concat();
-            entries.push(Entry { user: full, password: password.clone() });
-            if realm == own.nodename().to_bytes() {
-                entries.push(Entry { user, password });
-            }
-        }
-        Passwords(entries)
+        Self::parse(&text, format)
     }
 
     fn parse(text: &[u8], format: Format) -> Result<Passwords, PasswordsError> {
@@ -104,7 +84,7 @@ impl Passwords {
             let (Some(colon), format) = (colon, format) else {
                 match format {
                     Format::AuthFile => return Err(PasswordsError::Malformed(at + 1)),
-                    Format::Pwdb | Format::Sasldb => continue,
+                    Format::Pwdb => continue,
                 }
             };
             let (user, rest) = (&line[..colon], &line[colon + 1..]);
@@ -151,10 +131,9 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> Choice {
     padded(a).ct_eq(&padded(b)) & (a.len() as u64).ct_eq(&(b.len() as u64))
 }
 
-/// A file that is read again when it has changed.
+/// A file of [`Format::Pwdb`] that is read again when it has changed.
 pub(super) struct Watched {
     path: PathBuf,
-    format: Format,
     seen: Mutex<Seen>,
 }
 
@@ -168,8 +147,8 @@ struct Seen {
 type Stamp = (u64, u64, i64, i64);
 
 impl Watched {
-    pub(super) fn new(path: PathBuf, format: Format) -> Watched {
-        Watched { path, format, seen: Mutex::default() }
+    pub(super) fn new(path: PathBuf) -> Watched {
+        Watched { path, seen: Mutex::default() }
     }
 
     /// `ask`s the file as it is now. A file that isn't there has no users.
@@ -179,7 +158,7 @@ impl Watched {
             .ok()
             .map(|m| (m.ino(), m.size(), m.ctime(), m.ctime_nsec()));
         if stamp.is_none() || seen.stamp != stamp {
-            let passwords = Passwords::read(&self.path, self.format).unwrap_or_default();
+            let passwords = Passwords::read(&self.path, Format::Pwdb).unwrap_or_default();
             *seen = Seen { stamp, passwords };
         }
         ask(&seen.passwords)

@@ -1,6 +1,6 @@
 //! Whom logins are checked against.
 
-use super::config::Config;
+use super::config;
 use super::failures::Failures;
 use super::passwords::{Format, Passwords, PasswordsError, Watched};
 use crate::settings::{EXIT_VALUE, Protocol, Refusal, ServerSettings};
@@ -18,7 +18,8 @@ pub(crate) struct Auth {
 
 /// Binary logins.
 struct Sasl {
-    sources: Vec<Watched>,
+    /// `MEMCACHED_SASL_PWDB`'s file.
+    pwdb: Option<Watched>,
     /// The names of the mechanisms, by spaces.
     mechanisms: String,
 }
@@ -82,8 +83,8 @@ impl Auth {
         if let Some((_, passwords)) = &self.file {
             admitted |= ask(&passwords.lock());
         }
-        for source in self.sasl.iter().flat_map(|sasl| &sasl.sources) {
-            admitted |= source.with(&ask);
+        if let Some(pwdb) = self.sasl.as_ref().and_then(|sasl| sasl.pwdb.as_ref()) {
+            admitted |= pwdb.with(&ask);
         }
         admitted
     }
@@ -102,39 +103,30 @@ impl Auth {
 
     /// What is to be said where nobody can log in.
     pub(crate) fn warn_of_no_users(&self) -> Option<String> {
-        let sasl = self.sasl.as_ref()?;
+        let pwdb = self.sasl.as_ref()?.pwdb.as_ref()?;
         if self.any_source(|passwords| !passwords.is_empty()) {
             return None;
         }
-        let places: Vec<_> = sasl.sources.iter().map(Watched::to_string).collect();
-        let places = places.join(" nor in ");
         Some(format!(
-            "-S: nobody can log in: there are no users in {places}. Write lines of user:password to the file that \
-             MEMCACHED_SASL_PWDB names, or add users to the database of sasldb_path with saslpasswd2 -a memcached -c USER; \
-             a restart isn't needed."
+            "-S: nobody can log in: there are no users in {pwdb}, which MEMCACHED_SASL_PWDB names. Write lines of \
+             user:password to it; a restart isn't needed."
         ))
     }
 }
 
 impl Sasl {
-    /// Finds the databases of users, beside `-Y`'s file.
+    /// Finds the file of users and the mechanisms. `has_file`: users of `-Y`'s file can log in too.
     fn open(has_file: bool) -> Result<Sasl, Refusal> {
-        let config = Config::read()?;
+        let named = config::mechanisms()?;
         let pwdb = std::env::var_os("MEMCACHED_SASL_PWDB").map(PathBuf::from);
-        let named = [(pwdb, Format::Pwdb), (config.sasldb, Format::Sasldb)];
-        let sources = named.into_iter().filter_map(|(path, format)| {
-            // The server may change its directory later.
-            let path = path.map(|path| std::path::absolute(&path).unwrap_or(path))?;
-            Some(Watched::new(path, format))
-        });
-        let sources: Vec<Watched> = sources.collect();
-        if sources.is_empty() && !has_file {
-            let message = "-S has no passwords to check against: name a file of user:password \
-                           lines by MEMCACHED_SASL_PWDB in the environment or by -Y, or \
-                           saslpasswd2's database by sasldb_path in SASL_CONF_PATH/memcached.conf";
+        // The server may change its directory later.
+        let pwdb = pwdb.map(|path| Watched::new(std::path::absolute(&path).unwrap_or(path)));
+        if pwdb.is_none() && !has_file {
+            let message = "-S has no passwords to check against: name a file of user:password lines by \
+                           MEMCACHED_SASL_PWDB in the environment or by -Y (saslpasswd2's database isn't read)";
             return Err(Refusal::new(EXIT_VALUE, message));
         }
-        let is_wanted = |name: &&str| match &config.mechanisms {
+        let is_wanted = |name: &&str| match &named {
             None => true,
             Some(wanted) => wanted.iter().any(|other| other.eq_ignore_ascii_case(name)),
         };
@@ -143,7 +135,7 @@ impl Sasl {
             let message = "-S: mech_list has neither PLAIN nor CRAM-MD5, and there are no others";
             return Err(Refusal::new(EXIT_VALUE, message));
         }
-        Ok(Sasl { sources, mechanisms: mechanisms.join(" ") })
+        Ok(Sasl { pwdb, mechanisms: mechanisms.join(" ") })
     }
 }
 
