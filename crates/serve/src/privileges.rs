@@ -1,13 +1,14 @@
 //! Giving up root, limits of the process, locked memory.
 //!
-//! Identities are set for the calling thread only (that is what the system call does); it runs
-//! before any other thread is started, so all inherit them. User names are looked up in
-//! `/etc/passwd`; a number is taken as it is.
+//! Users are found as the system finds them (NSS): in `/etc/passwd`, LDAP, or wherever `/etc/nsswitch.conf` says. A number
+//! that no user has is taken as it is. The server keeps the user's supplementary groups, and none of root's.
 
 use crate::options::{EXIT_NO_USER, EXIT_USAGE};
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
+use nix::errno::Errno;
+use nix::unistd::{Gid, Uid, User, initgroups, setresgid, setresuid};
 use rustix::process::{Resource, Rlimit};
-use std::fs;
+use std::ffi::CString;
 
 /// Raises the limits that `settings` ask for and becomes the user it names. Whether memory is to be
 /// locked and can be: like memcached, the server warns and goes on when it can't. What there is to say is left in
@@ -52,10 +53,13 @@ fn become_user(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<(),
     let user = match &settings.user {
         Some(name) => {
             let message = format!("can't find the user {name} to switch to (-u)");
-            find_user(name).ok_or_else(|| Refusal::new(EXIT_NO_USER, message))?
+            find_user(name)?.ok_or_else(|| Refusal::new(EXIT_NO_USER, message))?
         }
         None => {
-            let user = ["memcache", "nobody"].iter().find_map(|name| find_user(name));
+            let user = match find_user("memcache")? {
+                Some(user) => Some(user),
+                None => find_user("nobody")?,
+            };
             let user = user.ok_or_else(|| {
                 let message = "must add '-u root' to start as root, or -u NAME for another user";
                 Refusal::new(EXIT_USAGE, message)
@@ -68,46 +72,47 @@ fn become_user(settings: &ServerSettings, notes: &mut Vec<String>) -> Result<(),
             user
         }
     };
-    if user.uid == 0 {
+    if user.uid.is_root() {
         return Ok(());
     }
     let failed = |what: &str, error| {
         system(&format!("failed to assume identity of user {}: {what}: {error}", user.name))
     };
-    rustix::thread::set_thread_groups(&[]).map_err(|e| failed("groups", e))?;
-    let gid = rustix::fs::Gid::from_raw(user.gid);
-    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(|e| failed("group", e))?;
-    let uid = rustix::fs::Uid::from_raw(user.uid);
-    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(|e| failed("user", e))
+    let name = CString::new(&*user.name).unwrap_or_default();
+    initgroups(&name, user.gid).map_err(|error| failed("groups", error))?;
+    setresgid(user.gid, user.gid, user.gid).map_err(|error| failed("group", error))?;
+    setresuid(user.uid, user.uid, user.uid).map_err(|error| failed("user", error))
 }
 
-struct User {
+/// Whom to become.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
     name: String,
-    uid: u32,
-    gid: u32,
+    uid: Uid,
+    gid: Gid,
 }
 
-fn find_user(name: &str) -> Option<User> {
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    find_in(&passwd, name)
-}
-
-/// The line of `passwd` for `name`; a number stands for itself when no line has it as a name.
-fn find_in(passwd: &str, name: &str) -> Option<User> {
-    let by = |wanted: &dyn Fn(&str, u32) -> bool| {
-        passwd.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            let (name, _, uid, gid) =
-                (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-            let (uid, gid) = (uid.parse().ok()?, gid.parse().ok()?);
-            wanted(name, uid).then(|| User { name: name.to_owned(), uid, gid })
-        })
+/// The user of this name, or else of this number, which stands for itself when it is nobody's.
+///
+/// # Errors
+/// A service that knows users, LDAP for instance, doesn't answer.
+fn find_user(name: &str) -> Result<Option<Identity>, Refusal> {
+    let found = |found: nix::Result<Option<User>>| match found {
+        Ok(user) => Ok(user.map(|User { name, uid, gid, .. }| Identity { name, uid, gid })),
+        // No file of users is there, in a container for instance.
+        Err(Errno::ENOENT | Errno::ESRCH) => Ok(None),
+        Err(error) => Err(system(&format!("can't look up the user {name} (-u): {error}"))),
     };
-    by(&|n, _| n == name).or_else(|| {
-        let number = name.parse::<u32>().ok()?;
-        let unnamed = User { name: name.to_owned(), uid: number, gid: number };
-        Some(by(&|_, uid| uid == number).unwrap_or(unnamed))
-    })
+    let by_name = found(User::from_name(name))?;
+    let number = name.parse::<u32>();
+    match (by_name, number) {
+        (None, Ok(number)) => {
+            let (uid, gid) = (number.into(), number.into());
+            let unnamed = Identity { name: name.to_owned(), uid, gid };
+            Ok(Some(found(User::from_uid(uid))?.unwrap_or(unnamed)))
+        }
+        (by_name, _) => Ok(by_name),
+    }
 }
 
 /// Locks what is touched from now on; the item memory is touched and locked as it is mapped.
@@ -133,13 +138,14 @@ mod tests {
 
     #[test]
     fn a_user_is_found_by_name_then_by_number_and_a_free_number_stands_for_itself() {
-        let passwd =
-            "root:x:0:0:root:/root:/bin/sh\nmemcache:x:101:104::/nonexistent:/bin/false\nbroken\n";
-        let ids = |name| find_in(passwd, name).map(|u| (u.uid, u.gid));
-        assert_eq!(ids("memcache"), Some((101, 104)));
-        assert_eq!(ids("101"), Some((101, 104)));
-        assert_eq!(ids("4711"), Some((4711, 4711)));
-        assert_eq!(ids("broken"), None);
-        assert_eq!(ids("-1"), None);
+        let find = |name| find_user(name).unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        let root = find("root").unwrap();
+        assert_eq!((root.uid.as_raw(), root.gid.as_raw()), (0, 0));
+        assert_eq!(find("0"), Some(root));
+        let name = "3987654321".to_owned();
+        let (uid, gid) = (Uid::from_raw(3_987_654_321), Gid::from_raw(3_987_654_321));
+        assert_eq!(find("3987654321"), Some(Identity { name, uid, gid }));
+        assert_eq!(find("no such user"), None);
+        assert_eq!(find("-1"), None);
     }
 }
