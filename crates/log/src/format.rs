@@ -1,7 +1,8 @@
 //! What a line looks like.
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use std::fmt::{self, Write};
-use std::str::FromStr;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 use tracing_subscriber::fmt::format::Writer;
@@ -19,31 +20,24 @@ pub enum Format {
     Journald,
 }
 
-impl Format {
-    /// What [`Format::from_str`] reads.
-    pub const NAMES: [&str; 3] = ["text", "json", "journald"];
-}
+// Written out, since derived values would show the lines above in the help of --log-format.
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        &[Format::Text, Format::Json, Format::Journald]
+    }
 
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Format, String> {
-        match word {
-            "text" => Ok(Format::Text),
-            "json" => Ok(Format::Json),
-            "journald" => Ok(Format::Journald),
-            _ => Err("text, json or journald".to_owned()),
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Format::Text => "text",
+            Format::Json => "json",
+            Format::Journald => "journald",
+        }))
     }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Format::Text => "text",
-            Format::Json => "json",
-            Format::Journald => "journald",
-        })
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 
@@ -136,9 +130,9 @@ mod tests {
 
     #[test]
     fn formats_are_named() {
-        for format in [Format::Text, Format::Json, Format::Journald] {
-            assert_eq!(format.to_string().parse(), Ok(format));
+        for format in Format::value_variants() {
+            assert_eq!(Format::from_str(&format.to_string(), false), Ok(*format));
         }
-        assert!("xml".parse::<Format>().is_err());
+        assert!(Format::from_str("xml", false).is_err());
     }
 }

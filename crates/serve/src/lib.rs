@@ -44,7 +44,7 @@ pub use server::{SIGNALS, run};
 pub use settings::suboptions_markdown;
 pub use settings::{
     AbsentFlags, Address, ClientCerts, EXIT_CODES, Extended, Flags, Host, KeyFormat, Listen,
-    Protocol, Refusal, ServerSettings, TlsSettings, Verify,
+    Protocol, Refusal, ServerSettings, SlabsName, TlsSettings, Verify,
 };
 pub use stats::{Meaning, stat_meanings, stat_tables};
 pub use version::MEMCACHED_VERSION;

@@ -11,13 +11,13 @@ mod tests;
 
 pub use crate::options::{EXIT_CODES, Extended, KeyFormat, Refusal, TlsSettings, Verify};
 pub(crate) use crate::options::{EXIT_SYSTEM, EXIT_VALUE, Shown};
-pub use flags::{AbsentFlags, Flags};
+pub use flags::{AbsentFlags, Flags, SlabsName};
 pub use listen::{Address, ClientCerts, Host};
 pub(crate) use suboption::all as suboptions;
 pub use suboption::markdown as suboptions_markdown;
 
 use crate::options::{GB, MB, parse_size};
-use guira_cache::{Eviction, IndexKind, Slabs, UnknownEviction, UnknownIndex};
+use guira_cache::{Eviction, IndexKind, Slabs};
 use guira_log::Format;
 use std::path::PathBuf;
 
@@ -153,6 +153,7 @@ impl ServerSettings {
         let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
         extended.settle_chunk_max(item_bytes_max)?;
         extended.settle_stale_size(memory_bytes);
+        let eviction = if extended.is_modern { Eviction::default() } else { Eviction::Lru };
         let inter = (!flags.listen.is_empty()).then(|| flags.listen.join(","));
         Ok(ServerSettings {
             listen: listen(flags, inter.as_deref())?,
@@ -160,9 +161,9 @@ impl ServerSettings {
             inter,
             udp_port: udp_port(flags)?,
             memory_bytes,
-            index: index(&flags.index)?,
+            index: flags.index,
             evictions: !flags.disable_evictions,
-            eviction: eviction(flags.eviction.as_deref(), extended.is_modern)?,
+            eviction: flags.eviction.unwrap_or(eviction),
             slabs: slabs(flags, item_bytes_max, &extended),
             connections_max: positive(
                 flags.conn_limit,
@@ -378,22 +379,11 @@ fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Slabs {
     let chunk_bytes_min = (4 * item_bytes_max.isqrt()).next_power_of_two();
     let chunk_bytes_max = extended.slab_chunk_bytes_max.max(chunk_bytes_min);
     // Who asks for memcached 1.4 gets its classes as well.
-    let default = if extended.is_modern { "fine" } else { "memcached" };
-    match flags.slabs.as_deref().unwrap_or(default) {
-        "fine" => Slabs::Fine,
-        _ => Slabs::Memcached { chunk_bytes_max },
+    let default = if extended.is_modern { SlabsName::Fine } else { SlabsName::Memcached };
+    match flags.slabs.unwrap_or(default) {
+        SlabsName::Fine => Slabs::Fine,
+        SlabsName::Memcached => Slabs::Memcached { chunk_bytes_max },
     }
-}
-
-fn eviction(name: Option<&str>, is_modern: bool) -> Result<Eviction, Refusal> {
-    let Some(name) = name else {
-        return Ok(if is_modern { Eviction::default() } else { Eviction::Lru });
-    };
-    name.parse().map_err(|error: UnknownEviction| Refusal::value(format!("--eviction: {error}")))
-}
-
-fn index(name: &str) -> Result<IndexKind, Refusal> {
-    name.parse().map_err(|error: UnknownIndex| Refusal::value(format!("--index: {error}")))
 }
 
 const TRANSIENT_S: u32 = 60;

@@ -7,9 +7,8 @@
 
 mod table;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum};
 use guira_log::Format;
 
 pub(crate) use table::FLAGS;
@@ -31,11 +30,9 @@ pub(crate) enum Kind {
 }
 
 /// What follows a good configuration under `--validate-config`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Validate {
-    /// The end.
     Exit,
-    /// Service.
     Run,
 }
 
@@ -117,9 +114,7 @@ fn argument(flag: &'static Flag) -> Arg {
         Kind::Size => arg.value_name(flag.value_or("SIZE")).value_parser(size),
         Kind::Text => arg.value_name(flag.value_or("TEXT")).allow_hyphen_values(true),
         Kind::Format => {
-            let names = PossibleValuesParser::new(Format::NAMES);
-            arg.value_name(flag.value_or("FORMAT"))
-                .value_parser(names.try_map(|name| name.parse::<Format>()))
+            arg.value_name(flag.value_or("FORMAT")).value_parser(clap::value_parser!(Format))
         }
     }
 }
@@ -138,7 +133,7 @@ fn validate() -> Arg {
         .num_args(0..=1)
         .require_equals(true)
         .default_missing_value("exit")
-        .value_parser(["exit", "run"])
+        .value_parser(clap::value_parser!(Validate))
         .help("Read the configuration, print what is wrong with it, and exit; with run, start if it is good")
         .help_heading("Configuration")
 }
@@ -198,8 +193,7 @@ impl Typed {
 
     /// What `--validate-config` wants, if it was given.
     pub(crate) fn validates(&self) -> Option<Validate> {
-        let word = self.0.get_one::<String>("validate_config")?;
-        Some(if word == "run" { Validate::Run } else { Validate::Exit })
+        self.0.get_one("validate_config").copied()
     }
 
     /// The flags that were given though they have no effect.

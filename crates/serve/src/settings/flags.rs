@@ -9,10 +9,11 @@
 
 use super::suboption;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
-use clap::{Arg, ArgAction, Args, Command};
+use clap::{Arg, ArgAction, Args, Command, ValueEnum};
 use guira_cache::{Eviction, IndexKind};
 use guira_log::Format;
 use std::ffi::OsStr;
+use std::str::FromStr;
 
 /// The flags of `guira serve`, as typed.
 #[derive(Args, Clone, Debug, Default)]
@@ -59,18 +60,17 @@ pub struct Flags {
 
     /// Which item goes when memory is full.
     #[arg(long, value_name = "NAME", help = EVICTION_HELP)]
-    #[arg(value_parser = PossibleValuesParser::new(Eviction::ALL.map(Eviction::name)))]
-    pub eviction: Option<String>,
+    #[arg(value_parser = named::<Eviction>(Eviction::ALL.map(Eviction::name)))]
+    pub eviction: Option<Eviction>,
 
     /// How memory is cut into chunks.
     #[arg(long, value_name = "NAME", help = SLABS_HELP)]
-    #[arg(value_parser = PossibleValuesParser::new(["fine", "memcached"]))]
-    pub slabs: Option<String>,
+    pub slabs: Option<SlabsName>,
 
     /// Hash table that finds items by key: cuckoo takes the least memory, chained is the fastest to write
-    #[arg(long, value_name = "NAME", default_value = "cuckoo")]
-    #[arg(value_parser = PossibleValuesParser::new(IndexKind::ALL.map(IndexKind::name)))]
-    pub index: String,
+    #[arg(long, value_name = "NAME", default_value_t)]
+    #[arg(value_parser = named::<IndexKind>(IndexKind::ALL.map(IndexKind::name)))]
+    pub index: IndexKind,
 
     /// Most connections at a time; the limit on open files is raised to match
     #[arg(short = 'c', long, value_name = "NUM", default_value_t = 1024)]
@@ -169,8 +169,7 @@ pub struct Flags {
     pub verbose: u8,
 
     /// Format of the lines on standard error; journald is text with a priority in front
-    #[arg(long, value_name = "FORMAT", default_value_t)]
-    #[arg(value_parser = PossibleValuesParser::new(Format::NAMES).try_map(|name| name.parse::<Format>()))]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,
 
     /// Print the licence and exit
@@ -196,6 +195,25 @@ pub struct Flags {
     /// Parts that this build does not have.
     #[command(flatten)]
     pub absent: AbsentFlags,
+}
+
+/// The values of `--slabs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(
+    missing_docs,
+    reason = "the help of --slabs explains them, and would list what stands here again"
+)]
+pub enum SlabsName {
+    Fine,
+    Memcached,
+}
+
+/// Reads one of the names of a closed set.
+fn named<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<T>())
 }
 
 /// memcached's flags for parts that this build does not have yet.
