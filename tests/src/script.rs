@@ -7,7 +7,7 @@
 //! > abc
 //! < STORED                what must come back, with \r\n
 //! ~ ERROR                 what memcached 1.6.18 says instead (`~` alone: nothing)
-//! ! OK                    what Guira says instead, on purpose (docs/protocol.md gives the reason)
+//! ! OK                    what Guira says instead, on purpose (docs/differences.md gives the reason)
 //!                         an empty line, or a `>` after a `<`, begins the next step
 //! > quit
 //! <eof                    the server closes

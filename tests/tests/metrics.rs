@@ -292,6 +292,7 @@ fn bounds_are_short_help_is_plain_and_versions_have_one_form() {
         assert_eq!(long, None, "a bound of so many digits");
         for help in scrape.lines().filter(|line| line.starts_with("# HELP")) {
             assert!(!help.contains(['`', '[', '*']), "{help}");
+            assert!(!help.contains("As above"), "{help}: it is read alone");
         }
         let version = scrape.lines().find(|line| line.contains("build_info{"));
         versions.push(version.and_then(|line| line.split_once("version=")).map(|v| v.1.to_owned()));

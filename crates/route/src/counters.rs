@@ -63,19 +63,19 @@ counters! {
     FailoverSameDomain = "failover_same_failure_domain";
     /// Failovers in the order of the children.
     FailoverInOrder = "failover_inorder_policy";
-    /// As above, and each child failed.
+    /// Failovers in the order of the children, where each child failed.
     FailoverInOrderFailed = "failover_inorder_policy_failed";
     /// Failovers in the order of recent failures.
     FailoverLeastFailures = "failover_least_failures_policy";
-    /// As above, and each child failed.
+    /// Failovers in the order of recent failures, where each child failed.
     FailoverLeastFailuresFailed = "failover_least_failures_policy_failed";
     /// Failovers in an order by the key.
     FailoverDeterministic = "failover_deterministic_order_policy";
-    /// As above, and each child failed.
+    /// Failovers in an order by the key, where each child failed.
     FailoverDeterministicFailed = "failover_deterministic_order_policy_failed";
     /// Failovers in the order of rendezvous scores.
     FailoverRendezvous = "failover_rendezvous_policy";
-    /// As above, and each child failed.
+    /// Failovers in the order of rendezvous scores, where each child failed.
     FailoverRendezvousFailed = "failover_rendezvous_policy_failed";
     /// Sets under a lease that went where the lease came from.
     RedirectedLeaseSets = "redirected_lease_set_count";
@@ -129,43 +129,43 @@ counters! {
     RequestError = "request_error_count";
     /// Replies of servers to requests: errors of all kinds.
     ResultAny = "result_error_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: errors of all kinds, shadows included.
     ResultAnyAll = "result_error_all_count";
     /// Replies of servers to requests: connections that failed.
     ResultConnectError = "result_connect_error_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: connections that failed, shadows included.
     ResultConnectErrorAll = "result_connect_error_all_count";
     /// Replies of servers to requests: connections that took too long.
     ResultConnectTimeout = "result_connect_timeout_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: connections that took too long, shadows included.
     ResultConnectTimeoutAll = "result_connect_timeout_all_count";
     /// Replies of servers to requests: replies that took too long.
     ResultTimeout = "result_data_timeout_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: replies that took too long, shadows included.
     ResultTimeoutAll = "result_data_timeout_all_count";
     /// Replies of servers to requests: servers that were busy.
     ResultBusy = "result_busy_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: servers that were busy, shadows included.
     ResultBusyAll = "result_busy_all_count";
     /// Replies of servers to requests: servers that weren't asked.
     ResultTko = "result_tko_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: servers that weren't asked, shadows included.
     ResultTkoAll = "result_tko_all_count";
     /// Replies of servers to requests: requests at fault.
     ResultClientError = "result_client_error_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: requests at fault, shadows included.
     ResultClientErrorAll = "result_client_error_all_count";
     /// Replies of servers to requests: errors of the router's own.
     ResultLocalError = "result_local_error_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: errors of the router's own, shadows included.
     ResultLocalErrorAll = "result_local_error_all_count";
     /// Replies of servers to requests: errors of other kinds.
     ResultRemoteError = "result_remote_error_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: errors of other kinds, shadows included.
     ResultRemoteErrorAll = "result_remote_error_all_count";
     /// Replies of servers to requests: requests that were late.
     ResultDeadlineExceeded = "result_deadline_exceeded_error_count";
-    /// As above, shadows included.
+    /// Replies of servers to requests: requests that were late, shadows included.
     ResultDeadlineExceededAll = "result_deadline_exceeded_error_all_count";
 }
 

@@ -1,4 +1,4 @@
-//! The examples of `docs/route-types.md` are configurations that can be built.
+//! The examples of `docs/route-types.md` and `docs/route-types-caches.md` are configurations that can be built.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -8,7 +8,10 @@ use guira_route::{
     BoxFuture, Config, Context, Destination, Destinations, Route, Settings, Sources,
 };
 
-const DOCS: &str = include_str!("../../../docs/route-types.md");
+const DOCS: [&str; 2] = [
+    include_str!("../../../docs/route-types.md"),
+    include_str!("../../../docs/route-types-caches.md"),
+];
 
 #[derive(Debug)]
 struct Leaf;
@@ -41,9 +44,8 @@ impl Sources for Leaves {
 
 #[tokio::test]
 async fn each_example_is_a_configuration_and_each_type_has_one() {
-    let mut examples =
-        DOCS.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let examples: Vec<&str> = examples.by_ref().collect();
+    let examples = DOCS.iter().flat_map(|page| page.split("```json\n").skip(1));
+    let examples: Vec<&str> = examples.map(|rest| rest.split("```").next().unwrap()).collect();
     for example in &examples {
         let pool = r#"{"servers": ["a:1", "b:1"]}"#;
         let text = format!(

@@ -15,7 +15,7 @@ use super::source::{Reading, Source};
 
 /// Replay recorded requests through eviction policies, and print how often each policy misses
 ///
-/// Reads the formats of ARC (.lis), LIRS and `AdaptSize`, CSV with a header or Twitter's columns, big-endian keys (.be32,
+/// Reads the formats of ARC (.lis), LIRS and AdaptSize, CSV with a header or Twitter's columns, big-endian keys (.be32,
 /// .be64), and libCacheSim's oracleGeneral; each also as .zst, .xz or .gz. After each miss ratio stands the percentage of
 /// LRU's misses that the policy avoids. For several traces, the mean of that percentage and the worst trace follow.
 #[derive(Clone, Debug, Parser)]

@@ -15,7 +15,7 @@ pub enum Format {
     Arc,
     /// One decimal key per line, as published with LIRS
     Lirs,
-    /// `number key bytes`, separated by spaces, as published with `AdaptSize`
+    /// `number key bytes`, separated by spaces, as published with AdaptSize
     Sized,
     /// Comma-separated values with a header, or Twitter's seven columns
     Csv,

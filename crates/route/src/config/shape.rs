@@ -4,7 +4,7 @@
 //!                ┌─▶ Fields      types and bounds, while a tree is built: what is wrong there is refused
 //! Shape, Field ──┼─▶ check       fields and values that nobody reads, with what was perhaps meant
 //!                ├─▶ schema      `guira route --schema`
-//!                └─▶ table       the fields in docs/route-types.md
+//!                └─▶ table       the fields in docs/reference/route-fields.md
 //! ```
 //! # Invariants
 //! 1. Whoever reads a field has declared it: [`Fields`](super::fields::Fields) says so in a debug build.

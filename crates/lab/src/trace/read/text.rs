@@ -41,7 +41,7 @@ pub(super) fn lirs(
     Ok(())
 }
 
-/// `number key bytes`, as the traces of `AdaptSize` are.
+/// `number key bytes`, as the traces of AdaptSize are.
 pub(super) fn sized(
     input: &mut dyn BufRead,
     each: &mut dyn FnMut(Request),

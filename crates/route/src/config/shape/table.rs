@@ -1,4 +1,4 @@
-//! The declarations for people: what a field takes in words, and the table of all fields in `docs/route-types.md`.
+//! The declarations for people: what a field takes in words, and the table of all fields in `docs/reference/route-fields.md`.
 
 use std::fmt::{self, Write};
 
