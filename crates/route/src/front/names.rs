@@ -1,4 +1,4 @@
-//! Servers' names, looked up again when their records' time is over: one look-up a name for all threads.
+//! Servers' names, looked up again when their records' time is over: one lookup per name for all threads.
 //!
 //! ```text
 //! link ─ name, port ─▶ Names ─▶ a task on the main thread ─ addresses, when they change ─▶ the link's connection
@@ -7,11 +7,12 @@
 //! `/etc/hosts` comes first, and names that DNS doesn't know are left to the system.
 //!
 //! # Invariants
-//! 1. A look-up that fails changes nothing for those who have an answer.
+//! 1. A lookup that fails changes nothing for links that have an answer.
 //! 2. Addresses are in order of their numbers, so that all threads and routers try the same one first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,8 +107,44 @@ impl Names {
     }
 }
 
-/// Which DNS servers are asked; empty: those of `/etc/resolv.conf`.
-pub(crate) type DnsServers = Arc<[SocketAddr]>;
+/// Who is asked about names: one resolver, which knows which of its servers answer fast.
+///
+/// It belongs to the runtime that asks first, so a thread with a runtime of its own asks by another one.
+#[derive(Debug, Default)]
+pub(crate) struct Dns {
+    /// Empty: those of `/etc/resolv.conf`.
+    servers: Vec<SocketAddr>,
+    kept: Mutex<Option<(Vec<Stamp>, Arc<TokioResolver>)>>,
+}
+
+pub(crate) type DnsServers = Arc<Dns>;
+
+/// What changes when a file does: inode, seconds and nanoseconds of its last change. `None`: it isn't there.
+type Stamp = Option<(u64, i64, i64)>;
+
+impl Dns {
+    fn new(servers: Vec<SocketAddr>) -> Self {
+        Self { servers, kept: Mutex::default() }
+    }
+
+    /// The resolver; a new one when one of the `files` that it has read has changed.
+    fn resolver(&self, files: &[&str]) -> Result<Arc<TokioResolver>, String> {
+        let stamp = |path: &&str| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.ino(), found.ctime(), found.ctime_nsec()))
+        };
+        let stamps: Vec<Stamp> = files.iter().map(stamp).collect();
+        let mut kept = self.kept.lock();
+        match &*kept {
+            Some((seen, resolver)) if *seen == stamps => Ok(Arc::clone(resolver)),
+            _ => {
+                let resolver = Arc::new(resolver(&self.servers)?);
+                *kept = Some((stamps, Arc::clone(&resolver)));
+                Ok(resolver)
+            }
+        }
+    }
+}
 
 /// Reads `--dns-servers`.
 pub(crate) fn dns_servers(text: &str) -> Result<DnsServers, String> {
@@ -117,12 +154,14 @@ pub(crate) fn dns_servers(text: &str) -> Result<DnsServers, String> {
             format!("--dns-servers {text}: write IP addresses, with a port if it isn't 53")
         })
     };
-    text.split(',').filter(|text| !text.is_empty()).map(parse).collect()
+    let servers: Result<_, String> =
+        text.split(',').filter(|text| !text.is_empty()).map(parse).collect();
+    Ok(Arc::new(Dns::new(servers?)))
 }
 
-/// A resolver that knows `/etc/hosts` and the configuration as they are now, and no answers from before.
+/// A resolver that reads [`FILES`] now. It keeps no answers: their time is looked after here.
 fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
-    let builder = if servers.is_empty() {
+    let mut builder = if servers.is_empty() {
         TokioResolver::builder_tokio().map_err(|error| error.to_string())?
     } else {
         let named = servers.iter().map(|server| {
@@ -136,12 +175,13 @@ fn resolver(servers: &[SocketAddr]) -> Result<TokioResolver, String> {
         let config = ResolverConfig::from_parts(None, Vec::new(), named.collect());
         TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
     };
+    builder.options_mut().cache_size = 0;
     builder.build().map_err(|error| error.to_string())
 }
 
 /// A name's addresses, and how long they hold.
-async fn look_up(host: &str, servers: &[SocketAddr]) -> Result<(Vec<IpAddr>, Duration), String> {
-    let asked = match resolver(servers) {
+async fn look_up(host: &str, dns: &Dns) -> Result<(Vec<IpAddr>, Duration), String> {
+    let asked = match dns.resolver(&FILES) {
         Err(words) => Err(words),
         Ok(resolver) => match resolver.lookup_ip(host).await {
             Ok(answer) => Ok((answer.iter().collect::<Vec<_>>(), holds(answer.valid_until()))),
@@ -173,18 +213,15 @@ pub(crate) type Members = BTreeMap<String, Vec<String>>;
 ///
 /// # Errors
 /// In words.
-pub(crate) async fn members(
-    entry: &str,
-    servers: &[SocketAddr],
-) -> Result<(Vec<String>, Duration), String> {
+pub(crate) async fn members(entry: &str, dns: &Dns) -> Result<(Vec<String>, Duration), String> {
     let (kind, rest) = entry.split_once(':').unwrap_or_default();
     let (name, rest) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
     if kind == "all" {
-        let (ips, holds) = look_up(name, servers).await?;
+        let (ips, holds) = look_up(name, dns).await?;
         let bracketed = |ip: IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
         return Ok((ips.into_iter().map(|ip| bracketed(ip) + rest).collect(), holds));
     }
-    let answer = resolver(servers)?.srv_lookup(name).await;
+    let answer = dns.resolver(&FILES)?.srv_lookup(name).await;
     let answer = answer.map_err(|error| format!("{name} has no SRV record: {error}"))?;
     let records = answer.answers().iter().filter_map(|record| match &record.data {
         RData::SRV(srv) => Some(srv),
@@ -207,26 +244,49 @@ pub(crate) async fn members(
     Ok((texts, holds(answer.valid_until())))
 }
 
-/// The same for who can't wait in a runtime.
+/// The same for a caller that can't wait in a runtime.
 ///
 /// # Errors
 /// In words.
-pub(crate) fn members_now(
-    entry: &str,
-    servers: &DnsServers,
-) -> Result<(Vec<String>, Duration), String> {
-    let (entry, servers) = (entry.to_owned(), Arc::clone(servers));
+pub(crate) fn members_now(entry: &str, dns: &Dns) -> Result<(Vec<String>, Duration), String> {
+    let (entry, dns) = (entry.to_owned(), Dns::new(dns.servers.clone()));
     // A runtime can't be waited for in another one's thread.
     let asking = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        runtime.block_on(members(&entry, &servers))
+        runtime.block_on(members(&entry, &dns))
     });
-    asking.join().unwrap_or_else(|_| Err("the look-up panicked".to_owned()))
+    asking.join().unwrap_or_else(|_| Err("the lookup panicked".to_owned()))
 }
 
+/// What a resolver reads when it is made.
+const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// An answer is believed for so long at least, and at most; and one of the system's resolver for so long.
 const HOLDS_MIN: Duration = Duration::from_secs(1);
 const HOLDS_MAX: Duration = Duration::from_secs(300);
 const HOLDS_BY_SYSTEM: Duration = Duration::from_secs(30);
 const DNS_PORT: u16 = 53;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_resolver_serves_until_a_file_that_it_read_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("hosts");
+        let files = [path.to_str().unwrap()];
+        let dns = dns_servers("127.0.0.1").unwrap();
+        let ask = || dns.resolver(&files).unwrap();
+        let first = ask();
+        assert!(Arc::ptr_eq(&first, &ask()));
+        std::fs::write(&path, "127.0.0.1 a\n").unwrap();
+        let second = ask();
+        assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&second, &ask()));
+        // Replaced, as editors do it: another inode.
+        std::fs::write(dir.path().join("new"), "127.0.0.2 a\n").unwrap();
+        std::fs::rename(dir.path().join("new"), &path).unwrap();
+        assert!(!Arc::ptr_eq(&second, &ask()));
+        assert_eq!(first.options().cache_size, 0, "a name that moves is found at its new address");
+    }
+}
