@@ -1,9 +1,11 @@
-//! What SECURITY.md and CONTRIBUTING.md claim is checked: each promise names the test that keeps it, each number is the one
-//! that the code has.
+//! What documents claim is checked. Each promise of SECURITY.md names the test that keeps it. Each number of SECURITY.md,
+//! CONTRIBUTING.md and ARCHITECTURE.md is the one that the code has. Each sentence of CHANGELOG.md with a number has a
+//! test. What ARCHITECTURE.md says a crate never does, it doesn't do.
 
 use guira_tests::server::workspace;
 use guira_tests::tidy::{
-    LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
+    EDGES, LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
+    check_references,
 };
 use std::fs;
 
@@ -22,7 +24,23 @@ fn claims() -> Vec<(&'static str, String)> {
     let tolerance = run.lines().find_map(|line| line.strip_prefix("TOLERANCE_PERCENT = "));
     let tolerance: f64 = tolerance.and_then(|it| it.parse().ok()).expect("the tolerance");
     let pages = format!("{},{:03}", WORDS_MAX / 1000, WORDS_MAX % 1000);
+    assert!(
+        read("crates/index/src/bucket.rs")
+            .contains("const SLOTS: usize = if cfg!(loom) { 2 } else { 12 };"),
+        "ARCHITECTURE.md says twelve tags"
+    );
+    let indexes = read("crates/index/src/any.rs");
+    assert!(
+        indexes.contains("pub const ALL: [Self; 3]"),
+        "ARCHITECTURE.md and CHANGELOG.md say three"
+    );
     vec![
+        ("ARCHITECTURE.md", "two buckets, the twelve tags of each compared at once".to_owned()),
+        ("ARCHITECTURE.md", "hash to location, by one of three tables".to_owned()),
+        ("CHANGELOG.md", "three concurrent indexes under one contract".to_owned()),
+        ("CHANGELOG.md", format!("pages over {pages} words, sentences over {SENTENCE_WORDS_MAX},")),
+        ("CHANGELOG.md", format!("{} % of LRU's misses", gains())),
+        ("CHANGELOG.md", router_memory()),
         ("SECURITY.md", format!("`unsafe` code stands in {unsafe_files} files:")),
         ("CONTRIBUTING.md", "counts the instructions of twelve kinds of request.".to_owned()),
         ("CONTRIBUTING.md", format!("by more than {tolerance} %, either way.")),
@@ -35,6 +53,208 @@ fn claims() -> Vec<(&'static str, String)> {
             ),
         ),
     ]
+}
+
+/// The least and the most that S3-CLOCK gains on LRU, by the table of the traces: `7 to 11`.
+fn gains() -> String {
+    let traces = read("docs/explained/traces.md");
+    let row = traces.lines().find(|line| line.starts_with("| **`s3-clock`**")).expect("a row");
+    let cells = row.split('|').map(|cell| cell.trim().trim_matches('*').parse::<f64>());
+    let means: Vec<f64> = cells.filter_map(Result::ok).filter(|&gain| gain > 0.0).collect();
+    assert_eq!(means.len(), 3, "{row}");
+    let (least, most) = means.iter().fold((f64::MAX, 0.0_f64), |(l, m), &g| (l.min(g), m.max(g)));
+    format!("{least:.0} to {most:.0}")
+}
+
+/// What the router's flags for memory are by default.
+fn router_memory() -> String {
+    let flags = read("docs/reference/flags.md");
+    let default = |flag: &str| {
+        let row = flags.lines().find(|line| line.starts_with(&format!("| `{flag}` |")));
+        row.and_then(|row| row.split('|').nth(2)).expect(flag).trim().replace('m', " MB")
+    };
+    let (all, each) = (default("--client-memory"), default("--client-memory-each"));
+    format!("{all} for all (`--client-memory`), {each} for one (`--client-memory-each`)")
+}
+
+/// Sentences of CHANGELOG.md that have a number, by a part of each, and the test that keeps it; without a test, why none
+/// is needed.
+const CHANGES: &[(&str, &str)] = &[
+    (
+        "takes less than half of what memcached needs",
+        "tests/memory.rs::an_item_of_48_bytes_takes_64_of_the_whole_process_and_61_and_a_quarter_of_it_beside_code",
+    ),
+    (
+        "an idle server at most 5 MB",
+        "tests/memory.rs::an_idle_server_takes_five_megabytes_whatever_it_may_come_to_hold",
+    ),
+    ("% of LRU's misses", "tests/claims.rs::gains"),
+    (
+        "TLS 1.3 and 1.2 by rustls",
+        "tests/tls.rs::what_is_stored_over_tls_comes_back_over_each_version_and_without",
+    ),
+    (
+        "(`--config-budget`) or 30 seconds is refused",
+        "tests/router_bombs.rs::a_running_router_refuses_bombs_and_takes_what_is_good_afterwards",
+    ),
+    ("256 MB for all", "tests/claims.rs::router_memory"),
+    ("`k` is 1,024", "tests/stats.rs::settings_of_o_are_shown_as_they_were_typed_and_with_units"),
+    ("Tests refuse pages over", "tests/tidy.rs::documents_can_be_read_at_once"),
+    (
+        "140 connections with half a request",
+        "tests/unfinished.rs::what_is_announced_and_not_sent_holds_nothing_and_evicts_nobody",
+    ),
+    (
+        "1,000 that didn't read",
+        "tests/unread.rs::values_that_nobody_reads_stay_within_the_budget_and_readers_get_all_of_theirs",
+    ),
+    (
+        "12 clients that set 20 MB each",
+        "tests/router_memory.rs::values_that_are_on_their_way_come_out_of_the_budget",
+    ),
+    (
+        "the system kept up to 4 MB",
+        "tests/unread.rs::the_system_keeps_little_of_what_clients_do_not_read",
+    ),
+    (
+        "listened on 0.1.134.159",
+        "tests/mistakes.rs::a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right",
+    ),
+];
+
+/// Sentences under "Unreleased" with a number outside of code, each with its bullet's mark and lines joined.
+fn numbered(changes: &str) -> Vec<String> {
+    let unreleased = changes.split_once("## Unreleased").map_or("", |(_, rest)| rest);
+    let text = unreleased.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_number = |word: &str| {
+        let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.chars().all(|c| c.is_ascii_digit() || c == '.' || c == ',')
+    };
+    let prose = |sentence: &str| sentence.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let sentences = text.split_inclusive(". ").flat_map(|part| part.split_inclusive(" - "));
+    let numbered = sentences.filter(|sentence| prose(sentence).split(' ').any(is_number));
+    numbered.map(str::to_owned).collect()
+}
+
+/// Sentences with a number that no entry of [`CHANGES`] covers.
+fn untested(changes: &str) -> Vec<String> {
+    let is_covered = |sentence: &String| CHANGES.iter().any(|(part, _)| sentence.contains(part));
+    numbered(changes).into_iter().filter(|sentence| !is_covered(sentence)).collect()
+}
+
+/// How a claim about what a crate never does is kept.
+enum Kept {
+    /// It may depend on none of these crates of the workspace; on none at all, if there are none.
+    Apart(&'static [&'static str]),
+    /// No crate, or not this one, may depend on it.
+    Unnamed(&'static str),
+    /// Its sources name none of these.
+    Without(&'static [&'static str]),
+    /// No file of it may have unsafe code.
+    Safe,
+    /// By this file, or this function of it.
+    Test(&'static str),
+}
+
+/// What ARCHITECTURE.md says a crate never does.
+const NEVER: &[(&str, &str, Kept)] = &[
+    (
+        "proto",
+        "does I/O",
+        Kept::Without(&["std::net", "std::fs", "std::os", "std::process", "rustix"]),
+    ),
+    ("proto", "reads past `used`", Kept::Test("crates/proto/tests/laws.rs")),
+    ("index", "reads an item", Kept::Apart(&[])),
+    ("policy", "holds an item", Kept::Apart(&[])),
+    ("policy", "reads a clock", Kept::Without(&["std::time", "Instant::now", "SystemTime"])),
+    ("filter", "is linked by the server", Kept::Unnamed("guira-serve")),
+    ("cache", "knows a protocol", Kept::Apart(&["guira-proto"])),
+    ("cache", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
+    ("client", "knows routes", Kept::Apart(&["guira-route"])),
+    ("route", "links the server", Kept::Apart(&["guira-serve", "guira-cache"])),
+    (
+        "log",
+        "blocks or panics because of its descriptor",
+        Kept::Test(
+            "tests/log.rs::no_client_and_no_reader_of_standard_error_can_end_or_hold_up_the_server",
+        ),
+    ),
+    ("serve", "has unsafe code", Kept::Safe),
+    ("http", "knows what its pages say", Kept::Apart(&[])),
+    (
+        "ctl",
+        "prints anything but the answer to standard output",
+        Kept::Test("tests/ctl.rs::a_conversation_has_its_answers_and_exit_codes"),
+    ),
+    ("bench", "links the server", Kept::Apart(&["guira-serve", "guira-cache"])),
+    ("lab", "is linked by the server", Kept::Unnamed("guira-serve")),
+    ("guira", "is linked by another crate", Kept::Unnamed("")),
+    ("tests", "links the other crates", Kept::Apart(&[])),
+];
+
+/// The crates and claims of the code map's column *never*.
+fn nevers(architecture: &str) -> Vec<(&str, &str)> {
+    let rows = architecture.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
+    let cells = rows.take_while(|line| line.starts_with('|')).map(|row| {
+        let cells: Vec<&str> = row.trim_matches(['|', ' ']).split(" | ").collect();
+        (cells[0].trim_matches('`'), cells[cells.len() - 1])
+    });
+    cells.flat_map(|(name, never)| never.split("; ").map(move |claim| (name, claim))).collect()
+}
+
+/// What speaks against a claim; `None`: it holds.
+fn broken(name: &str, kept: &Kept) -> Option<String> {
+    let package = if name == "guira" { name.to_owned() } else { format!("guira-{name}") };
+    let edges = |of: &str| EDGES.iter().find(|(it, _)| *it == of).map_or(&[][..], |it| it.1);
+    match kept {
+        Kept::Apart([]) => edges(&package).first().map(|&it| it.to_owned()),
+        Kept::Apart(from) => {
+            edges(&package).iter().find(|it| from.contains(it)).map(|&it| it.to_owned())
+        }
+        Kept::Unnamed(by) => {
+            let names = |(it, named): &&(&str, &[&str])| {
+                (by.is_empty() || it == by) && named.contains(&&*package)
+            };
+            EDGES.iter().find(names).map(|it| it.0.to_owned())
+        }
+        Kept::Without(words) => {
+            let sources = sources(&format!("crates/{name}/src"));
+            assert!(!sources.is_empty(), "{name} has no sources");
+            sources.iter().find_map(|(path, text)| {
+                let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+                let found =
+                    lines.flat_map(|line| words.iter().filter(|word| line.contains(**word)));
+                found.map(|word| format!("{path} names {word}")).next()
+            })
+        }
+        Kept::Safe => {
+            let below = format!("crates/{name}/");
+            UNSAFE_FILES.iter().find(|file| file.starts_with(&below)).map(|&it| it.to_owned())
+        }
+        Kept::Test(test) => missing(test),
+    }
+}
+
+/// The Rust files below a directory that are no tests, with their text.
+fn sources(below: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(workspace().join(below)).expect(below).flatten() {
+        let name = entry.file_name().into_string().expect("a name in UTF-8");
+        let path = format!("{below}/{name}");
+        if entry.path().is_dir() {
+            found.extend(sources(&path));
+        } else if name.ends_with(".rs") && !name.contains("tests") && !name.contains("models") {
+            found.push((path.clone(), read(&path)));
+        }
+    }
+    found
+}
+
+/// What is missing of a test that is named `file::function`, below tests/ or the root.
+fn missing(test: &str) -> Option<String> {
+    let path = if test.starts_with("crates/") { test.to_owned() } else { format!("tests/{test}") };
+    check_references(&workspace(), "claims", &format!("`{path}`")).pop()
 }
 
 /// Whether a document has the sentence, however its lines break.
@@ -66,6 +286,45 @@ fn each_promise_names_its_test() {
     assert!(security.contains("| Guira promises |"), "the table of promises is gone");
     let unproven = unproven(&security);
     assert!(unproven.is_empty(), "no test is named:\n{}", unproven.join("\n"));
+}
+
+#[test]
+fn each_number_of_the_changes_has_a_test() {
+    let changes = read("CHANGELOG.md");
+    let untested = untested(&changes);
+    assert!(untested.is_empty(), "enter these in CHANGES:\n{}", untested.join("\n"));
+    let missing: Vec<String> = CHANGES.iter().filter_map(|(_, test)| missing(test)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let numbered = numbered(&changes);
+    let is_gone = |part: &&str| !numbered.iter().any(|sentence| sentence.contains(part));
+    let gone: Vec<&str> = CHANGES.iter().map(|(part, _)| *part).filter(is_gone).collect();
+    assert!(gone.is_empty(), "CHANGELOG.md has no such sentence with a number: {gone:?}");
+}
+
+#[test]
+fn what_a_crate_never_does_it_does_not_do() {
+    let architecture = read("ARCHITECTURE.md");
+    let claimed = nevers(&architecture);
+    let known: Vec<(&str, &str)> = NEVER.iter().map(|(name, claim, _)| (*name, *claim)).collect();
+    assert_eq!(claimed, known, "each claim of the code map has its check in NEVER");
+    for (name, claim, kept) in NEVER {
+        assert_eq!(broken(name, kept), None, "{name} never {claim}");
+    }
+}
+
+#[test]
+fn a_planted_never_is_seen() {
+    assert!(broken("serve", &Kept::Apart(&["guira-cache"])).is_some());
+    assert!(broken("serve", &Kept::Apart(&[])).is_some());
+    assert!(broken("cache", &Kept::Unnamed("guira-serve")).is_some());
+    assert!(broken("index", &Kept::Unnamed("")).is_some());
+    assert!(broken("serve", &Kept::Without(&["std::net"])).is_some());
+    assert!(broken("index", &Kept::Safe).is_some());
+    assert!(broken("log", &Kept::Test("tests/log.rs::no_such_test")).is_some());
+    let planted = read("ARCHITECTURE.md").replace("| does I/O;", "| fails; does I/O;");
+    assert!(nevers(&planted).contains(&("proto", "fails")));
+    let planted = "## Unreleased\n- It takes 3 MB. It has `4` words.\n";
+    assert_eq!(untested(planted), ["- It takes 3 MB. "]);
 }
 
 #[test]
