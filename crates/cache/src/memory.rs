@@ -11,7 +11,7 @@ mod classes;
 mod epochs;
 
 pub use arena::release_code;
-pub(crate) use arena::{Arena, HEAD_BYTES};
+pub(crate) use arena::{Arena, HEAD_BYTES, back};
 pub(crate) use chunks::{Chunks, MEMORY_MAX, Plan};
 pub use classes::Slabs;
 pub(crate) use classes::{CHUNK_MIN, Class};

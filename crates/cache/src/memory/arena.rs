@@ -27,6 +27,8 @@ use std::os::unix::fs::FileExt as _;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+pub(crate) use mapping::back;
+
 /// Bytes of a huge page, to which the mapping is aligned.
 const HUGE: usize = 2 << 20;
 /// Bytes of a file before its items.
@@ -64,7 +66,7 @@ impl Arena {
         if file.metadata()?.len() < whole as u64 {
             file.set_len(whole as u64)?;
         }
-        mapping::back(&file, 0, if lock || full { whole } else { HEAD_BYTES })?;
+        back(&file, 0, if lock || full { whole } else { HEAD_BYTES })?;
         let (start, mapping) = mapping::map_file(&file, whole, HUGE)?;
         if lock || full {
             mapping::populate(start, whole, lock)?;
@@ -96,7 +98,7 @@ impl Arena {
     /// It has no more. Without a file there is nothing that can fail.
     pub(crate) fn back(&self, at: usize, len: usize) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        mapping::back(file, HEAD_BYTES + at, len)
+        back(file, HEAD_BYTES + at, len)
     }
 
     /// Makes the file, in which nothing is in use, one of zeroes. `begin` then writes what tells whose file it is,
@@ -109,7 +111,7 @@ impl Arena {
         file.set_len(0)?;
         begin(file)?;
         file.set_len(((self.head_words + self.words) * 4) as u64)?;
-        mapping::back(file, 0, HEAD_BYTES)
+        back(file, 0, HEAD_BYTES)
     }
 
     /// Asks for what a former process left in `len` bytes from `at` on, all at once. A hint only.
@@ -317,7 +319,8 @@ mod mapping {
         Ok((base, mapping))
     }
 
-    pub(super) fn back(file: &File, at: usize, len: usize) -> io::Result<()> {
+    /// Has the file system set room aside for this part of a file.
+    pub(crate) fn back(file: &File, at: usize, len: usize) -> io::Result<()> {
         // A signal for the process may come to any thread.
         Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), at as u64, len as u64))?)
     }
@@ -400,7 +403,7 @@ mod mapping {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub(super) fn back(_file: &File, _at: usize, _len: usize) -> io::Result<()> {
+    pub(crate) fn back(_file: &File, _at: usize, _len: usize) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

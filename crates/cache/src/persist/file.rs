@@ -4,7 +4,7 @@
 //! and what is found under it is taken only if nobody else can have made it or may write it.
 
 use crate::memory::MAGIC;
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, fstatvfs};
+use rustix::fs::{FlockOperation, OFlags, flock, fstatvfs};
 use rustix::io::retry_on_intr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -63,11 +63,6 @@ pub(super) fn draft(path: &Path) -> io::Result<File> {
         _ => {}
     }
     File::options().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Has the file system set room for so many bytes of a file aside.
-pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    Ok(retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes))?)
 }
 
 /// How many bytes of memory the file has, or could have if nothing else on its file system grows.

@@ -12,7 +12,7 @@
 //! file system that items have filled must not keep a server from saying that it stopped cleanly.
 
 use super::{file, steps};
-use crate::memory::LAYOUT;
+use crate::memory::{LAYOUT, back};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -90,7 +90,7 @@ impl Draft {
     /// Makes it beside `memory`, in the place of one that a crash left.
     pub(super) fn reserve(memory: &Path) -> io::Result<Draft> {
         let file = file::draft(&draft_path(memory))?;
-        file::reserve(&file, TEXT_BYTES_MAX)?;
+        back(&file, 0, TEXT_BYTES_MAX)?;
         Ok(Draft(file))
     }
 }
@@ -128,7 +128,7 @@ fn beside(memory: &Path, ending: &str) -> PathBuf {
 
 const TITLE: &str = "guira memory file";
 /// More than the numbers of a mark can come to.
-const TEXT_BYTES_MAX: u64 = 256;
+const TEXT_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
