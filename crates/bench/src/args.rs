@@ -64,7 +64,7 @@ pub(crate) struct Compare {
     #[arg(required = true, value_name = "SERVER")]
     pub(crate) servers: Vec<Target>,
 
-    /// Rows of docs/performance.md to measure, or `all`
+    /// Rows of docs/performance.md to measure, or all
     #[arg(long, value_name = "ROW,...", value_delimiter = ',', value_parser = rows())]
     pub(crate) preset: Vec<Rows>,
 
@@ -123,7 +123,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Workload")]
 pub(crate) struct Load {
-    /// Mix of requests: one of YCSB's (without e, which scans), or `set` for writes only [default: b]
+    /// Mix of requests: one of YCSB's (without e, which scans), or set for writes only [default: b]
     #[arg(long, ignore_case = true)]
     pub(crate) workload: Option<Mix>,
 

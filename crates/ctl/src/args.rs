@@ -269,7 +269,7 @@ Examples:
   guira keys --match 'user:*' | head
   guira keys | wc -l
 
-A server makes one listing at a time. Routers (`guira route`, mcrouter) can't list keys.
+A server makes one listing at a time. Routers (guira route, mcrouter) can't list keys.
 Keys with special bytes are printed URI-encoded (%0A for a line end).
 Exit code: 0 done, 2 a mistake on the command line, 3 a failure.";
 

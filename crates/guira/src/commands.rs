@@ -78,3 +78,27 @@ Examples:
   guira lab list                       list the experiments; guira lab run ID runs one
   ln -s guira memcached; ./memcached   memcached's command line as it is
   ln -s guira mcrouter; ./mcrouter     mcrouter's command line as it is";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands whose help has marks that only a page shows as what they are.
+    fn marked(mut command: Command) -> Vec<String> {
+        let mut found = Vec::new();
+        let help = command.render_long_help().to_string();
+        found.extend(help.lines().filter(|line| line.contains('`')).map(str::to_owned));
+        let below: Vec<Command> = command.get_subcommands().cloned().collect();
+        found.extend(below.into_iter().flat_map(marked));
+        found
+    }
+
+    #[test]
+    fn no_help_has_backticks() {
+        let mut root = guira();
+        root.build();
+        assert_eq!(marked(root), Vec::<String>::new());
+        let about = "Reads `AdaptSize`";
+        assert_eq!(marked(Command::new("x").about(about)), [about]);
+    }
+}

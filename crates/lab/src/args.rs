@@ -68,7 +68,7 @@ pub(crate) struct Run {
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct Report {
-    /// Directory that `guira lab run` wrote to
+    /// Directory that guira lab run wrote to
     #[arg(long, value_name = "DIRECTORY", default_value = "lab")]
     pub(crate) out: PathBuf,
 

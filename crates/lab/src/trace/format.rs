@@ -11,11 +11,11 @@ use super::zstd::Frames;
 /// A format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Runs of blocks, as published with ARC: `start count ignored number`
+    /// Runs of blocks, as published with ARC: start count ignored number
     Arc,
     /// One decimal key per line, as published with LIRS
     Lirs,
-    /// `number key bytes`, separated by spaces, as published with AdaptSize
+    /// number, key and bytes, separated by spaces, as published with AdaptSize
     Sized,
     /// Comma-separated values with a header, or Twitter's seven columns
     Csv,
