@@ -2,6 +2,8 @@
 //! settings of queues that are kept and shown.
 
 use guira_tests::client::Client;
+use guira_tests::packet::Packet;
+use guira_tests::packet::opcode::GET;
 use guira_tests::server::{Program, Server};
 
 fn serve(flags: &[&str]) -> Server {
@@ -30,10 +32,14 @@ fn a_multiget_of_more_replies_than_the_limit_allows_is_answered_by_an_error() {
 #[test]
 fn more_requests_at_once_than_the_limit_allows_end_the_connection_unanswered() {
     let server = serve(&["-o", "read_buf_mem_limit=1", "-t", "32", "-R", "500"]);
-    let mut client = server.connect();
-    client.send("mg k v\r\n".repeat(500).as_bytes());
-    assert_eq!(client.read_to_end(), b"");
-    assert_eq!(server.connect().stat("response_obj_oom"), 1);
+    let line = b"mg k v\r\n".repeat(500);
+    let packet = Packet::key(GET, "k").to_bytes(1, 0).repeat(500);
+    for (requests, ended) in [(line, 1), (packet, 2)] {
+        let mut client = server.connect();
+        client.send(&requests);
+        assert_eq!(client.read_to_end(), b"");
+        assert_eq!(server.connect().stat("response_obj_oom"), ended);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! order, so the answer to a later request comes first.
 
 use guira_tests::client::{Client, PATIENCE};
+use guira_tests::metrics::Scrape;
 use guira_tests::packet::Packet;
 use guira_tests::packet::opcode::{DELETE, GET, GET_Q, NOOP, SET, VERSION};
 use guira_tests::server::{Address, Program, Server, free_port};
@@ -259,6 +260,32 @@ fn what_is_no_request_is_left_unanswered() {
         udp.socket.send(datagram).expect("it goes out");
     }
     assert!(udp.is_answered(b"mn\r\n"));
+}
+
+/// A datagram has 4096 requests at most. What is no request costs as much as one.
+#[test]
+fn a_datagram_of_too_many_requests_is_left_unanswered_whatever_they_are() {
+    let (server, port) = start(Program::Guira, &[]);
+    let _known = server.connect();
+    let mut udp = Sender::new(port);
+    for requests in ["mn\r\n", "nonsense\r\n"] {
+        assert!(udp.is_answered(requests.repeat(4000).as_bytes()), "{requests:?}");
+        assert!(!udp.is_answered(requests.repeat(4200).as_bytes()), "{requests:?}");
+    }
+}
+
+#[test]
+fn requests_are_timed_as_those_of_connections_are() {
+    let http = free_port().to_string();
+    let (_server, port) = start(Program::Guira, &["-t", "1", "--http", &http]);
+    let mut udp = Sender::new(port);
+    // One request a turn: of so many in a row some have turns of the sample.
+    for _ in 0..64 {
+        udp.ask(b"get k\r\n");
+    }
+    let scrape = Scrape::of(http.parse().expect("a port"));
+    let count = "guira_command_duration_seconds_count{command=\"get\",status=\"miss\"}";
+    assert!((1.0..=64.0).contains(&scrape.value(count)));
 }
 
 #[test]

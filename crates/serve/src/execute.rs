@@ -1,8 +1,7 @@
 //! Executing requests: what each command does to the cache and answers.
 
-mod text;
 mod binary;
-mod operator;
+pub(crate) mod operator;
 mod meta;
 mod lease;
 mod watched;
@@ -11,7 +10,7 @@ mod record;
 mod executor;
 mod listing;
 
-pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES};
+pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES, MoreKeys, prefetch_items};
 pub(crate) use listing::Listing;
-pub(crate) use record::{kind_of, kind_of_packet};
+pub(crate) use meta::asks_unique;
 pub(crate) use store::{Asked, Begun, earns_chunk};

@@ -9,55 +9,16 @@
 //! ends after a MiB.
 
 use super::operator::{self, Flushed};
-use super::store::Command as Storing;
 use super::{Executor, Flow};
-use crate::batch::Packet;
 use crate::process::detail::Event;
-use crate::version::VERSION;
 use guira_cache::{
     Arithmetic, ClassCounter, Counted, Counter, Deleted, ItemRef, Key, Miss, NoRoom, Stored,
     Touched,
 };
-use guira_proto::binary::{self, Command, Request, Status, Store, reply};
+use guira_proto::binary::{self, Request, Status, Store, reply};
 use guira_proto::{Verb, Words};
 
 impl<'t> Executor<'t> {
-    /// Executes one binary request and queues its reply.
-    pub(crate) fn execute_packet(&mut self, at_hand: &Packet<'_>) -> Flow {
-        self.requests_left = self.requests_left.saturating_sub(1);
-        self.watch_packet(at_hand);
-        let request = &at_hand.request;
-        let out = &mut self.output.bytes;
-        match (&request.command, &at_hand.key) {
-            (Command::Get { touch, with_key, .. }, Some(key)) => {
-                return self.get_packet(request, key, *touch, *with_key);
-            }
-            (Command::Store(store), Some(key)) => {
-                return self.store_value(Storing::Binary(request, store), key, at_hand.body);
-            }
-            (Command::Delete { .. }, Some(key)) => self.delete_packet(request, key),
-            (Command::Arithmetic(what), Some(key)) => {
-                return self.count_packet(request, what, key);
-            }
-            (Command::Touch { exptime, .. }, Some(key)) => {
-                return self.touch_packet(request, key, *exptime);
-            }
-            (Command::Flush { exptime }, _) => {
-                return self.flush_packet(request, exptime.unwrap_or(0));
-            }
-            (Command::Noop, _) => reply::done(out, request.echo, 0),
-            (Command::Version, _) => reply::text(out, request.echo, VERSION),
-            (Command::Stat { .. }, _) if self.puts_off() => return Flow::Later,
-            (Command::Stat { name }, _) => self.stat_packets(request, name),
-            (Command::Quit, _) => {
-                self.done_unless_quiet(request, 0);
-                return Flow::Close;
-            }
-            (_, None) => unreachable!("a batch hashes the key of every request that has one"),
-        }
-        Flow::Done
-    }
-
     /// Answers a request that isn't one.
     pub(crate) fn refuse_packet(&mut self, error: &binary::Error) {
         if let Some((echo, status)) = error.reply {
@@ -65,7 +26,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    fn get_packet(
+    pub(crate) fn get_packet(
         &mut self,
         request: &Request<'_>,
         key: &Key<'_>,
@@ -112,7 +73,12 @@ impl<'t> Executor<'t> {
     }
 
     /// A touch: the answer has the item's flags.
-    fn touch_packet(&mut self, request: &Request<'_>, key: &Key<'_>, exptime: u32) -> Flow {
+    pub(crate) fn touch_packet(
+        &mut self,
+        request: &Request<'_>,
+        key: &Key<'_>,
+        exptime: u32,
+    ) -> Flow {
         let unique = self.cas_unique(key);
         let expiry = self.turn.process.time.expiry(exptime.into(), self.now());
         let found: Result<ItemRef<'_>, Miss> = match self.handle().touch(key, expiry, self.now()) {
@@ -142,7 +108,7 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    fn delete_packet(&mut self, request: &Request<'_>, key: &Key<'_>) {
+    pub(crate) fn delete_packet(&mut self, request: &Request<'_>, key: &Key<'_>) {
         self.turn.process.detail.count(key.bytes(), Event::Delete);
         let compare = (request.cas != 0).then_some(request.cas);
         let doomed = self.doomed(key);
@@ -160,7 +126,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    fn count_packet(
+    pub(crate) fn count_packet(
         &mut self,
         request: &Request<'_>,
         what: &binary::Arithmetic<'_>,
@@ -198,7 +164,7 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    fn flush_packet(&mut self, request: &Request<'_>, exptime: u32) -> Flow {
+    pub(crate) fn flush_packet(&mut self, request: &Request<'_>, exptime: u32) -> Flow {
         match operator::flush(self, exptime.into()) {
             Flushed::Done => self.done_unless_quiet(request, 0),
             Flushed::Later => return Flow::Later,
@@ -231,7 +197,7 @@ impl<'t> Executor<'t> {
         if self.turn.process.settings.cas_enabled { cas } else { 0 }
     }
 
-    fn done_unless_quiet(&mut self, request: &Request<'_>, cas: u64) {
+    pub(crate) fn done_unless_quiet(&mut self, request: &Request<'_>, cas: u64) {
         if !request.quiet {
             reply::done(&mut self.output.bytes, request.echo, cas);
         }
@@ -243,7 +209,7 @@ impl<'t> Executor<'t> {
 }
 
 impl Executor<'_> {
-    fn stat_packets(&mut self, request: &Request<'_>, name: &[u8]) {
+    pub(crate) fn stat_packets(&mut self, request: &Request<'_>, name: &[u8]) {
         let mut words = Words::new(name);
         if words.clone().next() == Some(b"cachedump") {
             return self.fail(request, Status::NotFound);

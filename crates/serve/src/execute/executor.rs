@@ -1,4 +1,4 @@
-//! Executing requests: what each command does to the cache and answers, one arm a command.
+//! What executes the requests of one connection, or of one datagram, during a turn.
 //!
 //! # Shares
 //! A connection executes at most `-R` requests and about a thousand keys of multigets in a turn, and queues at
@@ -8,7 +8,6 @@
 //! that may be long (`execute/listing.rs`).
 
 use super::listing::Listing;
-use crate::batch::prefetch_keys;
 use crate::output::{BORROW_FROM_BYTES, Output};
 use crate::process::budget::QUEUED_SCARCE_MAX;
 use crate::process::detail::Event;
@@ -20,7 +19,7 @@ use guira_cache::{
     Arithmetic, ClassCounter, Counted, Counter, Deleted, FlushAsked, Handle, ItemRef, Key, Miss,
     NoRoom, Touched,
 };
-use guira_proto::{Get, fixed, reply};
+use guira_proto::{Get, Words, fixed, reply};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -42,10 +41,12 @@ pub(crate) struct Executor<'t> {
     pub(crate) fed: Option<Fed>,
     /// What is still to be listed, after [`Flow::Listing`].
     pub(crate) listing: Option<Box<Listing>>,
-    pub(super) requests_left: usize,
+    /// What is left of a multiget, after [`Flow::Keys`].
+    pub(crate) more: MoreKeys,
+    requests_left: usize,
     /// Requests that were left when the work was taken last.
     requests_counted: usize,
-    pub(super) keys_left: usize,
+    keys_left: usize,
     /// Replies with what they borrow are sent from this size on.
     queued_max: usize,
     is_put_off: bool,
@@ -59,17 +60,32 @@ pub(crate) enum Flow {
     /// It was not executed for want of memory, or of a sweep, or because it is put off ([`Executor::is_put_off`]): end
     /// the turn, then execute it again.
     Later,
-    /// A multiget is answered but for its last `rest_bytes` bytes of keys.
-    Keys {
-        /// Bytes of the keys to come.
-        rest_bytes: usize,
-    },
+    /// A multiget is answered except for the keys in [`Executor::more`].
+    Keys,
     /// Another thread answers, by a feed.
     Fed,
     /// It is answered in part; [`Executor::listing`] is the rest.
     Listing,
     /// The connection is to be closed once all replies are out.
     Close,
+}
+
+/// The rest of a multiget.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MoreKeys {
+    cas: bool,
+    touch: Option<i32>,
+    lease: bool,
+    /// Bytes of keys.
+    bytes: usize,
+    /// Bytes of the line's end.
+    end_bytes: usize,
+}
+
+impl MoreKeys {
+    pub(crate) fn line_bytes(&self) -> usize {
+        self.bytes + self.end_bytes
+    }
 }
 
 /// A connection's feed.
@@ -91,6 +107,7 @@ impl<'t> Executor<'t> {
             can_be_fed: false,
             fed: None,
             listing: None,
+            more: MoreKeys::default(),
             requests_left: turn.process.allowance.requests,
             requests_counted: turn.process.allowance.requests,
             keys_left: turn.process.allowance.keys,
@@ -185,7 +202,7 @@ impl<'t> Executor<'t> {
     }
 
     /// A get of one key.
-    pub(super) fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
+    pub(crate) fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
         if self.get_one(key, get, self.can_wait) == Flow::Later {
             return Flow::Later;
         }
@@ -220,7 +237,10 @@ impl<'t> Executor<'t> {
                         return Flow::Done;
                     }
                     if rest_bytes > 0 {
-                        return Flow::Keys { rest_bytes };
+                        let Get { cas, touch, lease, .. } = *get;
+                        let end_bytes = self.more.end_bytes;
+                        self.more = MoreKeys { cas, touch, lease, bytes: rest_bytes, end_bytes };
+                        return Flow::Keys;
                     }
                 }
             }
@@ -229,6 +249,19 @@ impl<'t> Executor<'t> {
                 return Flow::Done;
             }
         }
+    }
+
+    /// Goes on with a multiget whose keys are at the front of `rest`.
+    pub(crate) fn go_on(&mut self, rest: &[u8]) -> Flow {
+        let MoreKeys { cas, touch, lease, bytes, .. } = self.more;
+        self.get_keys(&Get { keys: Words::new(&rest[..bytes]), cas, touch, lease })
+    }
+
+    /// Bytes of a multiget's line that are left after [`Flow::Keys`]; `input` ends where the line does.
+    #[cold]
+    pub(crate) fn more_bytes(&mut self, input: &[u8]) -> usize {
+        self.more.end_bytes = if input.ends_with(b"\r\n") { 2 } else { 1 };
+        self.more.line_bytes()
     }
 
     /// Whether the keys of this turn have used up the memory for replies.
@@ -313,7 +346,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    pub(super) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
+    pub(crate) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
         self.turn.process.detail.count(key.bytes(), Event::Delete);
         let doomed = self.doomed(key);
         let deleted = match hold_off_s {
@@ -334,7 +367,7 @@ impl<'t> Executor<'t> {
         self.say_unless(quiet, answer);
     }
 
-    pub(super) fn touch(&mut self, key: &Key<'_>, exptime: i32, quiet: bool) -> Flow {
+    pub(crate) fn touch(&mut self, key: &Key<'_>, exptime: i32, quiet: bool) -> Flow {
         let expiry = self.turn.process.time.expiry(exptime.into(), self.now());
         let answer = match self.handle().touch(key, expiry, self.now()) {
             Touched::NoRoom(NoRoom::Later) if self.can_wait => return Flow::Later,
@@ -354,7 +387,7 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    pub(super) fn arithmetic(&mut self, what: &guira_proto::Arithmetic<'_>, key: &Key<'_>) -> Flow {
+    pub(crate) fn arithmetic(&mut self, what: &guira_proto::Arithmetic<'_>, key: &Key<'_>) -> Flow {
         let arithmetic =
             Arithmetic { delta: what.delta, down: what.decrement, ..Arithmetic::default() };
         let counted = match self.handle().arithmetic(key, &arithmetic, self.now()) {
@@ -420,6 +453,21 @@ impl<'t> Executor<'t> {
         if !quiet {
             self.say(line);
         }
+    }
+}
+
+/// Asks for the lines of a multiget's keys.
+fn prefetch_keys<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>> + Clone) {
+    for key in keys.clone() {
+        handle.prefetch(key);
+    }
+    prefetch_items(handle, keys);
+}
+
+/// Asks for the first lines of items, whose index lines were asked for before.
+pub(crate) fn prefetch_items<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>>) {
+    for key in keys {
+        handle.prefetch_item(key);
     }
 }
 

@@ -3,7 +3,6 @@
 //! Flags are answered in the order in which they were asked, so each reply is one walk over them.
 
 use super::{Executor, Flow};
-use crate::batch::asks_unique;
 use guira_cache::{
     Arithmetic, Claim, ClassCounter, Counted, Counter, Deleted, Invalidate, ItemRef, Key, Miss,
     NoRoom, Store, Stored, Touched, Vivified,
@@ -22,15 +21,15 @@ struct Found<'t> {
 }
 
 impl<'t> Executor<'t> {
-    pub(super) fn meta_get(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
+    pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
         self.with_key(meta, key, Self::meta_get_key)
     }
 
-    pub(super) fn meta_delete(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
+    pub(crate) fn meta_delete(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
         self.with_key(meta, key, Self::meta_delete_key)
     }
 
-    pub(super) fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
+    pub(crate) fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
         self.with_key(meta, key, Self::meta_arithmetic_key)
     }
 
@@ -317,7 +316,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    pub(super) fn meta_debug(&mut self, key: &[u8], base64: bool) {
+    pub(crate) fn meta_debug(&mut self, key: &[u8], base64: bool) {
         self.handle().count(Counter::CmdMeta);
         let mut room = [0; KEY_BYTES_MAX];
         let key = if base64 { self.binary_key(key, &mut room) } else { self.handle().key(key) };
@@ -352,4 +351,10 @@ fn echo(reply: &mut MetaReply<'_>, meta: &Meta<'_>, key: &Key<'_>) {
             _ => {}
         }
     }
+}
+
+/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
+#[inline]
+pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
+    meta.has(b'c') || meta.compare_cas().is_some()
 }

@@ -3,7 +3,6 @@
 use super::{Executor, Flow};
 use crate::process::measure::{Kind, Observed};
 use guira_cache::{Counter, Handle};
-use guira_proto::{Request, binary};
 
 impl Executor<'_> {
     /// Runs a request; the first one of a measured turn is remembered with its outcome.
@@ -39,32 +38,6 @@ impl Executor<'_> {
         if let Some(sample) = self.turn.sample {
             sample.record_value(bytes);
         }
-    }
-}
-
-/// The kind of a text request.
-pub(crate) fn kind_of(request: &Request<'_>) -> Kind {
-    match request {
-        Request::Get(get) if get.touch.is_some() => Kind::Touch,
-        Request::Get(get) if get.keys.clone().nth(1).is_some() => Kind::Multiget,
-        Request::Get(_) | Request::MetaGet(_) => Kind::Get,
-        Request::Store(_) | Request::MetaSet(_) => Kind::Set,
-        Request::Delete { .. } | Request::MetaDelete(_) => Kind::Delete,
-        Request::Arithmetic(_) | Request::MetaArithmetic(_) => Kind::Arithmetic,
-        Request::Touch { .. } => Kind::Touch,
-        _ => Kind::Other,
-    }
-}
-
-/// The kind of a binary request.
-pub(crate) fn kind_of_packet(request: &binary::Request<'_>) -> Kind {
-    match request.command {
-        binary::Command::Get { touch: None, .. } => Kind::Get,
-        binary::Command::Get { .. } | binary::Command::Touch { .. } => Kind::Touch,
-        binary::Command::Store(_) => Kind::Set,
-        binary::Command::Delete { .. } => Kind::Delete,
-        binary::Command::Arithmetic(_) => Kind::Arithmetic,
-        _ => Kind::Other,
     }
 }
 

@@ -112,11 +112,11 @@ impl Command<'_> {
 }
 
 impl Executor<'_> {
-    pub(super) fn store(&mut self, store: &Store<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
+    pub(crate) fn store(&mut self, store: &Store<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
         self.store_body(Command::Text(store), key, body)
     }
 
-    pub(super) fn meta_set(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>, body: &[u8]) -> Flow {
+    pub(crate) fn meta_set(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>, body: &[u8]) -> Flow {
         match key {
             Some(key) => self.store_body(Command::Meta(meta), key, body),
             None => {
@@ -125,6 +125,16 @@ impl Executor<'_> {
                 self.store_body(Command::Meta(meta), &key, body)
             }
         }
+    }
+
+    pub(crate) fn store_packet(
+        &mut self,
+        request: &binary::Request<'_>,
+        store: &binary::Store<'_>,
+        key: &Key<'_>,
+        value: &[u8],
+    ) -> Flow {
+        self.store_value(Command::Binary(request, store), key, value)
     }
 
     /// Hashes a key that came in base64.
@@ -144,12 +154,7 @@ impl Executor<'_> {
 
     /// A storage command with its whole value.
     #[inline]
-    pub(super) fn store_value(
-        &mut self,
-        command: Command<'_>,
-        key: &Key<'_>,
-        value: &[u8],
-    ) -> Flow {
+    fn store_value(&mut self, command: Command<'_>, key: &Key<'_>, value: &[u8]) -> Flow {
         if !self.fits(command, key) {
             self.refuse_too_large(command, key);
             return Flow::Done;

@@ -2,7 +2,6 @@
 
 use super::Executor;
 use super::store::Command;
-use crate::batch::{Line, Packet};
 use crate::process::watch::{Event, Look, Stored as Told};
 use guira_cache::{ItemRef, Key, Miss, Stored};
 use guira_proto::{KEY_BYTES_MAX, Request, Verb, WatchKinds, binary};
@@ -13,11 +12,11 @@ pub(super) struct Before(Option<Look>);
 impl Executor<'_> {
     /// Tells of the look-up that a request other than a get or a storage command begins with.
     #[inline]
-    pub(super) fn watch_request(&self, at_hand: &Line<'_>) {
+    pub(crate) fn watch_request(&self, request: &Request<'_>, key: Option<&Key<'_>>) {
         if !self.turn.watched.meets(WatchKinds::FETCHERS) {
             return;
         }
-        match (&at_hand.request, at_hand.key.as_ref()) {
+        match (request, key) {
             (Request::Get(_) | Request::Store(_) | Request::MetaSet(_), _) => {}
             (_, Some(key)) => self.tell_look(key, self.look(key)),
             (
@@ -34,15 +33,10 @@ impl Executor<'_> {
 
     /// As [`Executor::watch_request`], for a binary request.
     #[inline]
-    pub(super) fn watch_packet(&self, at_hand: &Packet<'_>) {
-        if !self.turn.watched.meets(WatchKinds::FETCHERS) {
-            return;
-        }
-        if let (binary::Command::Store(_), _) | (_, None) = (&at_hand.request.command, &at_hand.key)
+    pub(crate) fn watch_packet(&self, request: &binary::Request<'_>, key: Option<&Key<'_>>) {
+        if let (true, Some(key)) = (self.turn.watched.meets(WatchKinds::FETCHERS), key)
+            && !matches!(request.command, binary::Command::Store(_))
         {
-            return;
-        }
-        if let Some(key) = &at_hand.key {
             self.tell_look(key, self.look(key));
         }
     }

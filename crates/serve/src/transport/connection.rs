@@ -22,15 +22,15 @@
 mod fed;
 mod input;
 mod login;
-mod packets;
 mod refuse;
 mod steps;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::state::{Interest, Next, Refused, Rooms, State, Step};
+use super::state::{Interest, Next, Refused, State, Step};
 use super::stream::Stream;
 use crate::batch::Piece;
+use crate::batch::Rooms;
 use crate::execute::Executor;
 use crate::output::{Mark, Output, Unsent};
 use crate::process::budget::{Charge, SPARING_BYTES, UNSENT_FREE_BYTES};

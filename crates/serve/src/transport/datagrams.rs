@@ -19,10 +19,10 @@
 
 mod run;
 
+use crate::batch::Rooms;
 use crate::execute::{Executor, KEY_BYTES};
 use crate::output::Output;
 use crate::process::gauges::Gauge;
-use crate::transport::state::Rooms;
 use crate::turn::Turn;
 use guira_cache::Counter;
 use guira_proto::udp::{self, FRAME_BYTES};
@@ -92,6 +92,7 @@ impl Datagrams {
         let keys = keys_max - executor.keys_left();
         let moved = turn.handle.take_moved();
         turn.work_left.set(turn.work_left.get().saturating_sub(moved));
+        let observed = executor.observed.take();
         let reply = executor.output.flatten();
         let cost = keys.max(reply.len() / KEY_BYTES).max(1);
         let frames = udp::reply_frames(number, reply.len()).filter(|_| is_answered);
@@ -117,6 +118,9 @@ impl Datagrams {
             _ => turn.process.gauges.count(Gauge::DatagramsDropped),
         }
         rooms.replies = Output::new(reply).into_bytes();
+        if let (Some(sample), Some(observed)) = (turn.sample, observed) {
+            sample.record(observed);
+        }
         cost
     }
 

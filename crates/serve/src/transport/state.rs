@@ -1,8 +1,8 @@
 //! Where a connection stands: within which request, what it waits for, why work on its input pauses.
 
 use crate::auth::Exchange;
-use crate::batch::{Line, Packet, Piece};
-use crate::execute::{Fed, Listing};
+use crate::batch::Piece;
+use crate::execute::{Fed, Listing, MoreKeys};
 use guira_cache::Unpublished;
 
 /// Where in the stream of requests a connection stands.
@@ -29,17 +29,6 @@ pub(super) enum State {
     Listing(Box<Listing>),
     /// Answered for the last time.
     Closing,
-}
-
-/// The rest of a multiget at the front of the input.
-pub(super) struct MoreKeys {
-    pub(super) cas: bool,
-    pub(super) touch: Option<i32>,
-    pub(super) lease: bool,
-    /// Bytes of keys.
-    pub(super) keys_bytes: usize,
-    /// Bytes to the end of the line.
-    pub(super) line_bytes: usize,
 }
 
 /// A large item in the making, and the line (or header, extras and key) that asked for it.
@@ -83,7 +72,7 @@ pub(crate) enum Next {
 }
 
 /// Why work on the input pauses.
-pub(super) enum Step {
+pub(crate) enum Step {
     /// It doesn't.
     More,
     /// The output is full.
@@ -104,17 +93,6 @@ pub(super) enum Step {
     Overrun,
     /// The connection ends.
     Close,
-}
-
-/// Buffers that all connections and datagrams of a worker use in turn.
-#[derive(Default)]
-pub(crate) struct Rooms {
-    pub(super) receive: Vec<u8>,
-    /// Records of TLS on their way in or out.
-    pub(super) wire: Vec<u8>,
-    pub(crate) replies: Vec<u8>,
-    pub(crate) batch: Vec<Line<'static>>,
-    pub(crate) packets: Vec<Packet<'static>>,
 }
 
 /// Where a connection stands that has not logged in.

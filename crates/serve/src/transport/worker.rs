@@ -23,6 +23,7 @@
 
 mod limits;
 
+use crate::batch::Rooms;
 use crate::process::Process;
 use crate::process::budget::Queue;
 use crate::process::gauges::Gauge;
@@ -32,7 +33,7 @@ use crate::process::watch::{CloseReason, Event};
 use crate::time::clock_ms;
 use crate::transport::connection::Connection;
 use crate::transport::datagrams::Datagrams;
-use crate::transport::state::{Interest, Next, Rooms};
+use crate::transport::state::{Interest, Next};
 use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use guira_cache::Handle;

@@ -4,9 +4,10 @@
 //! can't be sent. The client of a feed that never ends is read from for its end's sake, and what it says is dropped.
 
 use super::Connection;
+use crate::batch::Rooms;
 use crate::process::feed::Phase;
 use crate::process::roster::Doing;
-use crate::transport::state::{Interest, Next, Rooms, State};
+use crate::transport::state::{Interest, Next, State};
 use crate::turn::Turn;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;

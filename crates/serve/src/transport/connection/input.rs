@@ -2,8 +2,9 @@
 //! straight into the memory of a large item.
 
 use super::Connection;
+use crate::batch::Rooms;
 use crate::process::budget::SPARING_BYTES;
-use crate::transport::state::{Rooms, State};
+use crate::transport::state::State;
 use crate::transport::stream::Stream;
 use crate::turn::Turn;
 use guira_cache::Counter;

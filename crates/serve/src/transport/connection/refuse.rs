@@ -11,13 +11,15 @@
 //! A client that lets its replies wait hears nothing, nor does one that hasn't logged in: the connection is closed.
 
 use super::Connection;
-use crate::batch::Piece;
+use crate::batch::Rooms;
+use crate::batch::{Dialect, Piece};
+use crate::dialects::{Binary, Text};
 use crate::execute::{Asked, Executor, Flow};
 use crate::process::budget::UNFINISHED_FREE_BYTES;
-use crate::transport::state::{Next, Refused, Rooms, State, Step};
+use crate::transport::state::{Next, Refused, State, Step};
 use crate::turn::Turn;
 use guira_cache::Handle;
-use guira_proto::{Limits, Parsed, binary, fixed, parse};
+use guira_proto::{Limits, fixed};
 
 impl Connection {
     /// Bytes that it is charged: what it holds for a request that isn't whole, or not answered because its client lets
@@ -86,54 +88,41 @@ impl Connection {
                 return self.abandon_value(executor);
             }
             State::Refused(Refused::Keys(more)) => {
-                *consumed += more.line_bytes;
+                *consumed += more.line_bytes();
                 executor.say(fixed::OUT_OF_MEMORY_WRITING);
             }
-            _ if self.speaks_binary() => return self.turn_packet_away(executor, rest, consumed),
-            _ => return self.turn_line_away(executor, rest, consumed),
+            _ if self.speaks_binary() => {
+                return self.turn_request_away::<Binary>(executor, rest, consumed);
+            }
+            _ => return self.turn_request_away::<Text>(executor, rest, consumed),
         }
-        self.after(executor, &Flow::Done)
+        self.after(executor, Flow::Done)
     }
 
-    fn turn_line_away(
+    fn turn_request_away<D: Dialect>(
         &mut self,
         executor: &mut Executor<'_>,
         rest: &[u8],
         consumed: &mut usize,
     ) -> Step {
-        match parse(rest, &Limits::DEFAULT) {
-            Ok(Parsed::Request { request, used }) => {
+        match D::parse(rest, 0) {
+            Ok(Some((request, used))) => {
                 *consumed += used;
-                self.swallow_body(executor, &Asked::Line(request))
+                self.swallow_body(executor, &D::asked(request))
             }
-            Ok(Parsed::Incomplete { .. }) => {
+            Ok(None) if D::ENDS_WITH_NEWLINE => {
                 // Only a get line can be longer than what is free.
                 const { assert!(UNFINISHED_FREE_BYTES >= Limits::DEFAULT.line_bytes_max) };
                 *consumed += rest.len();
                 executor.say(fixed::OUT_OF_MEMORY_READING);
                 self.state = State::SwallowLine;
-                self.after(executor, &Flow::Done)
+                self.after(executor, Flow::Done)
             }
-            // The usual way has the answer.
-            Err(_) => Step::More,
-        }
-    }
-
-    fn turn_packet_away(
-        &mut self,
-        executor: &mut Executor<'_>,
-        rest: &[u8],
-        consumed: &mut usize,
-    ) -> Step {
-        match binary::parse(rest) {
-            Ok(binary::Parsed::Request { request, used }) => {
-                *consumed += used;
-                self.swallow_body(executor, &Asked::Packet(request))
-            }
-            Ok(binary::Parsed::Incomplete { .. }) => {
+            Ok(None) => {
                 self.state = State::Refused(Refused::Piece);
                 Step::Piece(Piece::Line(0))
             }
+            // The usual way has the answer.
             Err(_) => Step::More,
         }
     }
@@ -143,7 +132,7 @@ impl Connection {
         if body_bytes > 0 {
             self.state = State::Swallow(body_bytes);
         }
-        self.after(executor, &Flow::Done)
+        self.after(executor, Flow::Done)
     }
 
     /// Reads a line away to its end.

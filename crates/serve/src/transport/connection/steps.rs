@@ -1,13 +1,14 @@
 //! The steps of work on a connection's input, one function a state.
 
 use super::Connection;
-use crate::batch::{After, BODY_IN_INPUT_MAX, Line, Piece, collect, prefetch, recycle};
-use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk, kind_of};
+use crate::batch::{Dialect, End, Piece, Rooms, Skip, Source, run};
+use crate::dialects::{Binary, Text};
+use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk};
 use crate::settings::Protocol;
-use crate::transport::state::{Arriving, MoreKeys, Rooms, State, Step};
+use crate::transport::state::{Arriving, State, Step};
 use guira_cache::NoRoom;
 use guira_proto::binary::REQUEST_MAGIC;
-use guira_proto::{Get, Request, Words};
+use std::ops::ControlFlow;
 
 impl Connection {
     /// Goes one step on in the input: a batch, some keys, a piece of a body.
@@ -26,9 +27,9 @@ impl Connection {
             State::New => self.begin(executor, rest),
             State::Login(_) => self.log_in(executor, rest, consumed),
             State::Requests if self.speaks_binary() => {
-                self.run_packets(executor, rooms, rest, consumed)
+                self.run_batch::<Binary>(executor, rooms, rest, consumed)
             }
-            State::Requests => self.run_batch(executor, rooms, rest, consumed),
+            State::Requests => self.run_batch::<Text>(executor, rooms, rest, consumed),
             State::Keys(_) => self.run_keys(executor, rest, consumed),
             State::Value(_) => self.take_value(executor, rest, consumed),
             State::Swallow(_) => self.swallow(rest, consumed),
@@ -58,7 +59,8 @@ impl Connection {
         self.protocol == Protocol::Binary
     }
 
-    fn run_batch(
+    /// Executes a batch.
+    fn run_batch<D: Dialect>(
         &mut self,
         executor: &mut Executor<'_>,
         rooms: &mut Rooms,
@@ -69,86 +71,57 @@ impl Connection {
             return Step::Piece(Piece::Line(0));
         }
         if executor.is_spent() {
-            return if executor.turn.process.allowance.limits_requests() {
-                Step::Overrun
-            } else {
-                Step::Spent
-            };
+            let is_overrun = executor.turn.process.allowance.limits_requests();
+            return if is_overrun { Step::Overrun } else { Step::Spent };
         }
-        let mut batch = std::mem::take(&mut rooms.batch);
         let scanned = std::mem::take(&mut self.scanned);
-        let most = executor.requests_left();
-        let reach = (scanned, BODY_IN_INPUT_MAX);
-        let after = collect(input, reach, most, executor.handle(), &mut batch);
-        if batch.len() > 1 {
-            prefetch(executor.handle(), &batch);
-        }
-        let mut at = 0;
-        let mut step = None;
-        for at_hand in &batch {
-            let kind = || kind_of(&at_hand.request);
-            let flow = executor.observe(kind, |executor| executor.execute(at_hand));
-            if let Flow::Keys { rest_bytes } = flow {
-                let (used, more) = more_keys(at_hand, &input[at..], rest_bytes);
-                self.state = State::Keys(more);
-                at += used;
-                step = Some(paused(executor));
-                break;
-            }
-            if !matches!(flow, Flow::Later) {
-                at += at_hand.used;
-            }
-            match self.after(executor, &flow) {
-                Step::More if executor.is_full() => step = Some(Step::Full),
-                Step::More => continue,
-                other => step = Some(other),
-            }
-            break;
-        }
-        *consumed += at;
-        rooms.batch = recycle(batch);
-        if let Some(step) = step {
-            return step;
-        }
-        match after {
-            After::More => Step::More,
-            After::Piece(piece) => Step::Piece(piece),
-            After::Refused(error) => {
-                *consumed += error.used;
-                executor.spend();
-                executor.output.bytes.extend_from_slice(error.reply);
-                if error.swallow > 0 {
-                    self.state = State::Swallow(error.swallow);
-                }
-                self.is_broken |= error.close;
-                if error.close { Step::Close } else { Step::More }
-            }
-            After::Large { request, line_bytes } => {
-                let (line, body) = input[at..].split_at(line_bytes);
-                self.begin_value(executor, &Asked::Line(request), (line, body.len()), consumed)
+        let (used, end) = run::<D, _>(executor, rooms, self, input, scanned);
+        *consumed += used;
+        match end {
+            End::Stopped(step) => step,
+            End::More => Step::More,
+            End::Piece(piece) => Step::Piece(piece),
+            End::Refused(error) => self.skip::<D>(executor, &error, consumed),
+            End::Large { request, head_bytes } => {
+                let (head, body) = input[used..].split_at(head_bytes);
+                self.begin_value(executor, &D::asked(request), (head, body.len()), consumed)
             }
         }
     }
 
+    /// Answers what is no request, and drops it.
+    fn skip<D: Dialect>(
+        &mut self,
+        executor: &mut Executor<'_>,
+        error: &D::Error,
+        consumed: &mut usize,
+    ) -> Step {
+        if D::is_login(error) && executor.turn.process.auth.has_sasl() {
+            self.state = Self::logged_out();
+            return Step::More;
+        }
+        executor.spend();
+        let Skip { used, swallow, close } = D::refuse(executor, error);
+        *consumed += used;
+        if swallow > 0 {
+            self.state = State::Swallow(swallow);
+        }
+        self.is_broken |= close;
+        if close { Step::Close } else { Step::More }
+    }
+
     /// Goes on with the keys of a multiget.
     fn run_keys(&mut self, executor: &mut Executor<'_>, rest: &[u8], consumed: &mut usize) -> Step {
-        let State::Keys(more) = &mut self.state else { return Step::More };
+        let State::Keys(more) = self.state else { return Step::More };
         if executor.is_spent() {
             return Step::Spent;
         }
-        let keys = Words::new(&rest[..more.keys_bytes]);
-        let MoreKeys { cas, touch, lease, .. } = *more;
-        let flow = executor.get_keys(&Get { keys, cas, touch, lease });
-        if let Flow::Keys { rest_bytes } = flow {
-            let taken = more.keys_bytes - rest_bytes;
-            more.keys_bytes = rest_bytes;
-            more.line_bytes -= taken;
-            *consumed += taken;
-            return paused(executor);
-        }
-        *consumed += more.line_bytes;
+        executor.more = more;
+        let flow = executor.go_on(rest);
+        let left = if flow == Flow::Keys { executor.more.line_bytes() } else { 0 };
+        *consumed += more.line_bytes() - left;
         self.state = State::Requests;
-        self.after(executor, &flow)
+        self.after(executor, flow)
     }
 
     /// Goes on with a listing, if this turn may still do something that is costly.
@@ -161,7 +134,7 @@ impl Connection {
             return Step::PutOff;
         }
         self.state = State::Requests;
-        self.after(executor, &Flow::Done)
+        self.after(executor, Flow::Done)
     }
 
     fn swallow(&mut self, rest: &[u8], consumed: &mut usize) -> Step {
@@ -194,7 +167,7 @@ impl Connection {
             Begun::Later => return Step::Later,
         }
         *consumed += line.len();
-        self.after(executor, &Flow::Done)
+        self.after(executor, Flow::Done)
     }
 
     /// Takes in the value of a large item, and stores the item once it is whole.
@@ -247,7 +220,7 @@ impl Connection {
             executor.refuse_for_memory(&asked);
         }
         self.state = State::Swallow(missing as u64);
-        self.after(executor, &Flow::Done)
+        self.after(executor, Flow::Done)
     }
 
     fn finish_value(
@@ -268,13 +241,13 @@ impl Connection {
             }
             Ok(()) => {
                 *consumed += end.len();
-                self.after(executor, &Flow::Done)
+                self.after(executor, Flow::Done)
             }
         }
     }
 
     /// What a request's outcome means for the connection.
-    pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: &Flow) -> Step {
+    pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: Flow) -> Step {
         match flow {
             Flow::Later if executor.is_put_off() => return Step::PutOff,
             Flow::Later => return Step::Later,
@@ -289,7 +262,11 @@ impl Connection {
                 self.state = State::Listing(listing);
                 return Step::PutOff;
             }
-            Flow::Done | Flow::Keys { .. } => {}
+            Flow::Keys => {
+                self.state = State::Keys(executor.more);
+                return if executor.is_spent() { Step::Spent } else { Step::Full };
+            }
+            Flow::Done => {}
         }
         self.waits_since_ms = None;
         executor.can_wait = true;
@@ -297,22 +274,18 @@ impl Connection {
     }
 }
 
-/// Bytes of a multiget that are done, and what is left of it at the front of the rest.
-fn more_keys(at_hand: &Line<'_>, input: &[u8], rest_bytes: usize) -> (usize, MoreKeys) {
-    let Request::Get(get) = at_hand.request else { unreachable!("only a get has more keys") };
-    let line_end = match &input[..at_hand.used] {
-        [.., b'\r', b'\n'] => 2,
-        _ => 1,
-    };
-    let line_bytes = rest_bytes + line_end;
-    let Get { cas, touch, lease, .. } = get;
-    let more = MoreKeys { cas, touch, lease, keys_bytes: rest_bytes, line_bytes };
-    (at_hand.used - line_bytes, more)
-}
+impl Source for Connection {
+    type Stop = Step;
+    const BODY_MAX: usize = 16 << 10;
 
-/// Why a multiget stopped in between.
-fn paused(executor: &Executor<'_>) -> Step {
-    if executor.is_spent() { Step::Spent } else { Step::Full }
+    #[inline]
+    fn after(&mut self, executor: &mut Executor<'_>, flow: Flow) -> ControlFlow<Step> {
+        match self.after(executor, flow) {
+            Step::More if executor.is_full() => ControlFlow::Break(Step::Full),
+            Step::More => ControlFlow::Continue(()),
+            other => ControlFlow::Break(other),
+        }
+    }
 }
 
 /// Bytes of values that a connection's requests may copy before the turn's work is looked at.

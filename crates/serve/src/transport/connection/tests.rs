@@ -2,11 +2,12 @@
 
 use super::Connection;
 use crate::auth::Auth;
+use crate::batch::Rooms;
 use crate::process::roster::{Doing, Peer};
 use crate::process::{Opened, Process};
 use crate::settings::Flags;
 use crate::settings::ServerSettings;
-use crate::transport::state::{Interest, Next, Rooms};
+use crate::transport::state::{Interest, Next};
 use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use clap::{Args, Command, FromArgMatches};
