@@ -11,7 +11,7 @@
 //! The first two are hints to the processor: what a request finds is decided when it is executed, so their order changes
 //! no answer.
 
-use crate::execute::{Asked, Executor, Flow, prefetch_items};
+use crate::execute::{Executor, Flow, StoreCommand, prefetch_items};
 use crate::process::measure::Kind;
 use guira_cache::{Handle, Key};
 use guira_proto::{Request, binary};
@@ -48,10 +48,14 @@ pub(crate) trait Dialect: Sized {
     /// What it is measured as.
     fn kind(request: &Self::Request<'_>) -> Kind;
 
-    fn asked(request: Self::Request<'_>) -> Asked<'_>;
+    /// The storage command that it is, if it is one.
+    fn storing<'r>(request: &'r Self::Request<'_>) -> Option<StoreCommand<'r>>;
 
     /// Executes a request and queues its reply.
     fn execute(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Self::Request<'_>>) -> Flow;
+
+    /// Answers that there is no memory for the rest of a request that stores nothing.
+    fn out_of_memory(executor: &mut Executor<'_>, request: &Self::Request<'_>);
 
     /// Answers that the request isn't allowed, and why.
     fn deny(executor: &mut Executor<'_>, request: &Self::Request<'_>, why: &str);

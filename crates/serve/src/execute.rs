@@ -1,16 +1,17 @@
-//! Executing requests: what each command does to the cache and answers.
+//! Executing requests: what each command does to the cache and answers, one file per verb.
 
-mod binary;
 pub(crate) mod operator;
-mod meta;
-mod lease;
+mod get;
+mod touch;
+mod delete;
+mod arithmetic;
 mod watched;
 mod store;
 mod record;
 mod executor;
 mod listing;
 
-pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES, MoreKeys, prefetch_items};
+pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES, MoreKeys};
+pub(crate) use get::{asks_unique, prefetch_items};
 pub(crate) use listing::Listing;
-pub(crate) use meta::asks_unique;
-pub(crate) use store::{Asked, Begun, earns_chunk};
+pub(crate) use store::{Opened, StoreCommand, earns_chunk};

@@ -1,7 +1,7 @@
 //! The binary protocol: one arm per command.
 
 use crate::batch::{AtHand, Batch, Dialect, Rooms, Skip, recycle};
-use crate::execute::{Asked, Executor, Flow};
+use crate::execute::{Executor, Flow, StoreCommand};
 use crate::process::measure::Kind;
 use crate::version::VERSION;
 use guira_proto::binary::login::is_login;
@@ -51,8 +51,11 @@ impl Dialect for Binary {
         }
     }
 
-    fn asked(request: Self::Request<'_>) -> Asked<'_> {
-        Asked::Packet(request)
+    fn storing<'r>(request: &'r Request<'_>) -> Option<StoreCommand<'r>> {
+        match &request.command {
+            Command::Store(store) => Some(StoreCommand::Binary(request, store)),
+            _ => None,
+        }
     }
 
     fn execute(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Request<'_>>) -> Flow {
@@ -64,8 +67,9 @@ impl Dialect for Binary {
             (Command::Get { touch, with_key, .. }, Some(key)) => {
                 return executor.get_packet(request, key, *touch, *with_key);
             }
-            (Command::Store(store), Some(key)) => {
-                return executor.store_packet(request, store, key, at_hand.body);
+            (Command::Store(store), key) => {
+                let command = StoreCommand::Binary(request, store);
+                return executor.store(command, key.as_ref(), at_hand.body);
             }
             (Command::Delete { .. }, Some(key)) => executor.delete_packet(request, key),
             (Command::Arithmetic(what), Some(key)) => {
@@ -88,6 +92,12 @@ impl Dialect for Binary {
             (_, None) => unreachable!("a batch hashes the key of every request that has one"),
         }
         Flow::Done
+    }
+
+    fn out_of_memory(executor: &mut Executor<'_>, request: &Request<'_>) {
+        let text = "Out of memory reading request";
+        let out = &mut executor.output.bytes;
+        reply::error_saying(out, request.echo, Status::OutOfMemory, text);
     }
 
     fn deny(executor: &mut Executor<'_>, request: &Request<'_>, why: &str) {

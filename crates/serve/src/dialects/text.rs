@@ -1,7 +1,7 @@
 //! The text protocol, classic and meta commands: one arm per command.
 
 use crate::batch::{AtHand, Batch, Dialect, Rooms, Skip, recycle};
-use crate::execute::{Asked, Executor, Flow, asks_unique, operator};
+use crate::execute::{Executor, Flow, StoreCommand, asks_unique, operator};
 use crate::process::measure::Kind;
 use crate::version::VERSION;
 use guira_proto::{Error, Limits, Parsed, Request, fixed, parse_from, reply};
@@ -81,8 +81,12 @@ impl Dialect for Text {
         }
     }
 
-    fn asked(request: Self::Request<'_>) -> Asked<'_> {
-        Asked::Line(request)
+    fn storing<'r>(request: &'r Request<'_>) -> Option<StoreCommand<'r>> {
+        match request {
+            Request::Store(store) => Some(StoreCommand::Text(store)),
+            Request::MetaSet(meta) => Some(StoreCommand::Meta(meta)),
+            _ => None,
+        }
     }
 
     fn execute(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Request<'_>>) -> Flow {
@@ -93,8 +97,12 @@ impl Dialect for Text {
             (Request::Get(get), Some(key)) => return executor.get(key, get),
             (Request::Get(get), None) => return executor.get_keys(get),
             (Request::MetaGet(meta), _) => return executor.meta_get(meta, key),
-            (Request::Store(store), Some(key)) => return executor.store(store, key, at_hand.body),
-            (Request::MetaSet(meta), _) => return executor.meta_set(meta, key, at_hand.body),
+            (Request::Store(store), _) => {
+                return executor.store(StoreCommand::Text(store), key, at_hand.body);
+            }
+            (Request::MetaSet(meta), _) => {
+                return executor.store(StoreCommand::Meta(meta), key, at_hand.body);
+            }
             (Request::Delete { hold_off_s, quiet, .. }, Some(key)) => {
                 executor.delete(key, *hold_off_s, *quiet);
             }
@@ -124,6 +132,10 @@ impl Dialect for Text {
             (_, None) => unreachable!("a batch hashes the key of every request that has one"),
         }
         Flow::Done
+    }
+
+    fn out_of_memory(executor: &mut Executor<'_>, _: &Request<'_>) {
+        executor.say(fixed::OUT_OF_MEMORY_READING);
     }
 
     fn deny(executor: &mut Executor<'_>, _: &Request<'_>, why: &str) {

@@ -14,6 +14,7 @@ use crate::process::dump::Format;
 use crate::process::feed::Feed;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
+use guira_proto::binary::{Request, Status, reply};
 use guira_proto::{
     Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed,
 };
@@ -362,6 +363,46 @@ fn debug_time(executor: &Executor<'_>, shift: ClockShift) -> &'static [u8] {
         ClockShift::By(seconds) => clock.shift(seconds),
     }
     fixed::OK
+}
+
+impl Executor<'_> {
+    pub(crate) fn flush_packet(&mut self, request: &Request<'_>, exptime: u32) -> Flow {
+        match flush(self, exptime.into()) {
+            Flushed::Done => self.done_unless_quiet(request, 0),
+            Flushed::Later => return Flow::Later,
+            Flushed::NotAllowed => self.fail(request, Status::Auth),
+        }
+        Flow::Done
+    }
+
+    pub(crate) fn stat_packets(&mut self, request: &Request<'_>, name: &[u8]) {
+        let mut words = Words::new(name);
+        if words.clone().next() == Some(b"cachedump") {
+            return self.fail(request, Status::NotFound);
+        }
+        let before = std::mem::take(&mut self.output.bytes);
+        let can_be_fed = std::mem::take(&mut self.can_be_fed);
+        stats(self, words);
+        self.can_be_fed = can_be_fed;
+        let text = std::mem::replace(&mut self.output.bytes, before);
+        let (kind, detail) = (words.next(), words.next());
+        let is_refused = [&b"ERROR"[..], b"CLIENT_ERROR"].iter().any(|e| text.starts_with(e));
+        if is_refused {
+            return self.fail(request, Status::NotFound);
+        }
+        let out = &mut self.output.bytes;
+        if (kind, detail) == (Some(b"detail"), Some(b"dump")) {
+            reply::stat(out, request.echo, b"detailed", &text);
+        }
+        for line in text.split(|&b| b == b'\n') {
+            let Some(line) = line.strip_prefix(b"STAT ") else { continue };
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let name_bytes = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
+            let (name, value) = line.split_at(name_bytes);
+            reply::stat(out, request.echo, name, value.strip_prefix(b" ").unwrap_or(value));
+        }
+        reply::stat(out, request.echo, b"", b"");
+    }
 }
 
 /// Class numbers that memcached takes; Guira may have more classes.

@@ -1,9 +1,9 @@
 //! What requests tell watchers. All of it is looked at only while somebody watches.
 
 use super::Executor;
-use super::store::Command;
+use super::store::StoreCommand;
 use crate::process::watch::{Event, Look, Stored as Told};
-use guira_cache::{ItemRef, Key, Miss, Stored};
+use guira_cache::{ItemRef, Key, Miss};
 use guira_proto::{KEY_BYTES_MAX, Request, Verb, WatchKinds, binary};
 
 /// What a storage command needs to be told of, taken before it.
@@ -63,26 +63,17 @@ impl Executor<'_> {
         }
     }
 
-    /// Tells of a storage command's outcome.
+    /// Tells of a storage command's outcome; `status` is memcached's word for it, if it has one.
     #[inline]
-    pub(super) fn watch_store(&self, command: Command<'_>, key: &Key<'_>, stored: Stored) {
-        if self.turn.watched.meets(WatchKinds::MUTATIONS) {
-            let (status, class) = match stored {
-                Stored::Stored { class, .. } => ("stored", class + 1),
-                Stored::NotStored => ("not_stored", 0),
-                Stored::Exists => ("exists", 0),
-                Stored::NotFound => ("not_found", 0),
-                Stored::StaleStored => ("stale_stored", 0),
-            };
-            self.tell_store(command, key, status, class);
-        }
-    }
-
-    /// Tells of a storage command for which there was no room; `status` is memcached's word for why.
-    #[inline]
-    pub(super) fn watch_refusal(&self, command: Command<'_>, key: &Key<'_>, status: &'static str) {
-        if self.turn.watched.meets(WatchKinds::MUTATIONS) {
-            self.tell_store(command, key, status, 0);
+    pub(super) fn watch_store(
+        &self,
+        command: StoreCommand<'_>,
+        key: &Key<'_>,
+        status: &'static str,
+        class: usize,
+    ) {
+        if self.turn.watched.meets(WatchKinds::MUTATIONS) && !status.is_empty() {
+            self.tell_store(command, key, status, if status == "stored" { class + 1 } else { 0 });
         }
     }
 
@@ -114,7 +105,13 @@ impl Executor<'_> {
     }
 
     #[cold]
-    fn tell_store(&self, command: Command<'_>, key: &Key<'_>, status: &'static str, class: usize) {
+    fn tell_store(
+        &self,
+        command: StoreCommand<'_>,
+        key: &Key<'_>,
+        status: &'static str,
+        class: usize,
+    ) {
         let ttl = match self.how(command).exptime {
             0 => 0,
             at => at.saturating_sub(self.now()),

@@ -14,7 +14,7 @@ use super::Connection;
 use crate::batch::Rooms;
 use crate::batch::{Dialect, Piece};
 use crate::dialects::{Binary, Text};
-use crate::execute::{Asked, Executor, Flow};
+use crate::execute::{Executor, Flow};
 use crate::process::budget::UNFINISHED_FREE_BYTES;
 use crate::transport::state::{Next, Refused, State, Step};
 use crate::turn::Turn;
@@ -108,7 +108,14 @@ impl Connection {
         match D::parse(rest, 0) {
             Ok(Some((request, used))) => {
                 *consumed += used;
-                self.swallow_body(executor, &D::asked(request))
+                match D::storing(&request) {
+                    Some(command) => {
+                        executor.refuse_for_memory(command);
+                        self.state = State::Swallow(command.body_bytes());
+                    }
+                    None => D::out_of_memory(executor, &request),
+                }
+                self.after(executor, Flow::Done)
             }
             Ok(None) if D::ENDS_WITH_NEWLINE => {
                 // Only a get line can be longer than what is free.
@@ -125,14 +132,6 @@ impl Connection {
             // The usual way has the answer.
             Err(_) => Step::More,
         }
-    }
-
-    fn swallow_body(&mut self, executor: &mut Executor<'_>, asked: &Asked<'_>) -> Step {
-        let body_bytes = executor.refuse_for_memory(asked);
-        if body_bytes > 0 {
-            self.state = State::Swallow(body_bytes);
-        }
-        self.after(executor, Flow::Done)
     }
 
     /// Reads a line away to its end.

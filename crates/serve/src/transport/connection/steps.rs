@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::batch::{Dialect, End, Piece, Rooms, Skip, Source, run};
 use crate::dialects::{Binary, Text};
-use crate::execute::{Asked, Begun, Executor, Flow, earns_chunk};
+use crate::execute::{Executor, Flow, Opened, StoreCommand, earns_chunk};
 use crate::settings::Protocol;
 use crate::transport::state::{Arriving, State, Step};
 use guira_cache::NoRoom;
@@ -83,8 +83,9 @@ impl Connection {
             End::Piece(piece) => Step::Piece(piece),
             End::Refused(error) => self.skip::<D>(executor, &error, consumed),
             End::Large { request, head_bytes } => {
+                let Some(command) = D::storing(&request) else { return Step::Close };
                 let (head, body) = input[used..].split_at(head_bytes);
-                self.begin_value(executor, &D::asked(request), (head, body.len()), consumed)
+                self.begin_value(executor, command, (head, body.len()), consumed)
             }
         }
     }
@@ -153,18 +154,18 @@ impl Connection {
     pub(super) fn begin_value(
         &mut self,
         executor: &mut Executor<'_>,
-        asked: &Asked<'_>,
+        command: StoreCommand<'_>,
         (line, arrived_bytes): (&[u8], usize),
         consumed: &mut usize,
     ) -> Step {
-        match executor.begin(asked, arrived_bytes) {
-            Begun::Arriving { new, end_bytes } => {
+        match executor.open(command, arrived_bytes) {
+            Opened::Arriving { new, end_bytes } => {
                 let arriving = Arriving { line: line.into(), new, end_bytes };
                 self.state = State::Value(Box::new(arriving));
             }
-            Begun::Refused { swallow } => self.state = State::Swallow(swallow),
-            Begun::Waiting => return Step::Piece(Piece::Body),
-            Begun::Later => return Step::Later,
+            Opened::Refused { swallow } => self.state = State::Swallow(swallow),
+            Opened::Waiting => return Step::Piece(Piece::Body),
+            Opened::Later => return Step::Later,
         }
         *consumed += line.len();
         self.after(executor, Flow::Done)
@@ -209,16 +210,14 @@ impl Connection {
         self.finish_value(executor, end, consumed)
     }
 
-    /// There is no memory for the rest: says so, and throws the rest away.
+    /// There is no memory for the rest: says so, and discards the rest.
     pub(super) fn abandon_value(&mut self, executor: &mut Executor<'_>) -> Step {
         let State::Value(arriving) = std::mem::replace(&mut self.state, State::Requests) else {
             return Step::More;
         };
         let missing = arriving.new.missing_bytes() + arriving.end_bytes;
         executor.handle().discard(arriving.new);
-        if let Some(asked) = Asked::again(&arriving.line, self.speaks_binary()) {
-            executor.refuse_for_memory(&asked);
-        }
+        self.with_command(&arriving.line, |command| executor.refuse_for_memory(command));
         self.state = State::Swallow(missing as u64);
         self.after(executor, Flow::Done)
     }
@@ -233,17 +232,26 @@ impl Connection {
             return Step::More;
         };
         let Arriving { line, new, end_bytes } = *arriving;
-        let Some(asked) = Asked::again(&line, self.speaks_binary()) else { return Step::Close };
-        match executor.finish(&asked, new, end) {
-            Err(new) => {
+        match self.with_command(&line, |command| executor.close(command, new, end)) {
+            None => Step::Close,
+            Some(Err(new)) => {
                 self.state = State::Value(Box::new(Arriving { line, new, end_bytes }));
                 Step::Later
             }
-            Ok(()) => {
+            Some(Ok(())) => {
                 *consumed += end.len();
                 self.after(executor, Flow::Done)
             }
         }
+    }
+
+    /// Calls `what` with the storage command whose head this is.
+    fn with_command<R>(&self, head: &[u8], what: impl FnOnce(StoreCommand<'_>) -> R) -> Option<R> {
+        fn of<D: Dialect, R>(head: &[u8], what: impl FnOnce(StoreCommand<'_>) -> R) -> Option<R> {
+            let (request, _) = D::parse(head, 0).ok()??;
+            D::storing(&request).map(what)
+        }
+        if self.speaks_binary() { of::<Binary, R>(head, what) } else { of::<Text, R>(head, what) }
     }
 
     /// What a request's outcome means for the connection.

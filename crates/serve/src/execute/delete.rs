@@ -1,0 +1,101 @@
+//! Deletes in all forms, and items made stale or empty (`md` with `I` or `x`).
+
+use super::record::{Form, Outcome, Verb};
+use super::{Executor, Flow};
+use guira_cache::{Deleted, Handle, Invalidate, Key, NoRoom};
+use guira_proto::binary::{Request, Status};
+use guira_proto::reply::MetaStatus;
+use guira_proto::{Meta, fixed};
+
+impl<'t> Executor<'t> {
+    /// A text delete.
+    pub(crate) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
+        let deleted = self.remove(key, Form::Text, |handle, now| match hold_off_s {
+            0 => handle.delete(key, None, now),
+            _ => handle.delete_holding_off(key, hold_off_s, now),
+        });
+        let is_done = matches!(deleted, Deleted::Deleted { .. });
+        self.say_unless(quiet, if is_done { fixed::DELETED } else { fixed::NOT_FOUND });
+    }
+
+    /// A binary delete.
+    pub(crate) fn delete_packet(&mut self, request: &Request<'_>, key: &Key<'_>) {
+        let compare = (request.cas != 0).then_some(request.cas);
+        match self.remove(key, Form::Binary, |handle, now| handle.delete(key, compare, now)) {
+            Deleted::Deleted { .. } => self.done_unless_quiet(request, 0),
+            Deleted::Exists => self.fail(request, Status::Exists),
+            Deleted::NotFound => self.fail(request, Status::NotFound),
+        }
+    }
+
+    pub(crate) fn meta_delete(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
+        self.with_key(meta, key, Self::meta_delete_key)
+    }
+
+    fn meta_delete_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+        let deleted = if meta.has(b'I') || meta.has(b'x') {
+            match self.invalidate(meta, key) {
+                Ok(deleted) => deleted,
+                Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+                Err(_) => {
+                    self.say(fixed::OUT_OF_MEMORY);
+                    return Flow::Done;
+                }
+            }
+        } else {
+            let compare = meta.compare_cas();
+            self.remove(key, Form::Meta, |handle, now| handle.delete(key, compare, now))
+        };
+        match deleted {
+            Deleted::Deleted { .. } if meta.quiet() => {}
+            Deleted::Deleted { .. } => self.status(meta, key, MetaStatus::Done),
+            Deleted::NotFound => self.status(meta, key, MetaStatus::NotFound),
+            Deleted::Exists => self.status(meta, key, MetaStatus::Exists),
+        }
+        Flow::Done
+    }
+
+    /// Deletes by `delete`, and tells of it.
+    #[inline]
+    fn remove(
+        &mut self,
+        key: &Key<'_>,
+        form: Form,
+        delete: impl FnOnce(&Handle<'t>, u32) -> Deleted,
+    ) -> Deleted {
+        let doomed = self.doomed(key);
+        let deleted = delete(self.handle(), self.now());
+        self.record_delete(key, form, &deleted);
+        if let Deleted::Deleted { .. } = deleted {
+            self.watch_delete(key, doomed, if form == Form::Meta { "md" } else { "delete" });
+        }
+        deleted
+    }
+
+    /// Marks the item stale, or takes its value. A watcher hears nothing of that, and one made stale is no hit.
+    fn invalidate(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Deleted, NoRoom> {
+        let stale = meta.has(b'I');
+        let what = Invalidate {
+            compare: meta.compare_cas(),
+            stale,
+            exptime: meta.ttl().map(|t| self.turn.process.time.expiry(t.into(), self.now())),
+            empty: meta.has(b'x'),
+            explicit_cas: meta.new_cas(),
+        };
+        let deleted = self.handle().invalidate(key, &what, self.now())?;
+        if !(stale && matches!(deleted, Deleted::Deleted { .. })) {
+            self.record_delete(key, Form::Meta, &deleted);
+        }
+        Ok(deleted)
+    }
+
+    fn record_delete(&mut self, key: &Key<'_>, form: Form, deleted: &Deleted) {
+        let (outcome, class) = match *deleted {
+            Deleted::Deleted { class } => (Outcome::Done, class),
+            // A unique that differs is a miss to memcached's meta commands, and nothing in binary.
+            Deleted::Exists if form == Form::Binary => (Outcome::Exists, 0),
+            Deleted::Exists | Deleted::NotFound => (Outcome::Miss, 0),
+        };
+        self.record(key, (form, Verb::Delete), outcome, class);
+    }
+}

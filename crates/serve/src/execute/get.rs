@@ -1,0 +1,430 @@
+//! Gets in all forms: text with several keys and with leases, meta, binary; and looks at an item (`me`).
+//!
+//! ```text
+//! VALUE <key> <flags> <bytes>            the value
+//! LVALUE <key> <token> <flags> <bytes>   none: store one under the token; 1 tells to wait; the bytes are stale, or 0
+//! ```
+//! The second is the answer of `lease-get`, mcrouter's command, to a miss; see [`guira_cache::Leased`].
+//!
+//! A quiet binary get answers a hit only. Each binary hit shows the item's unique, which costs the key's stripe a look;
+//! text pays that for `gets` only.
+
+use super::record::{Form, Outcome, Verb};
+use super::{Executor, Flow, KEY_BYTES, MoreKeys};
+use crate::output::BORROW_FROM_BYTES;
+use crate::process::gauges::Gauge;
+use guira_cache::{
+    Claim, Counter, Handle, ItemRef, Key, Leased, Miss, NoRoom, Stale, Store, Touched, Vivified,
+};
+use guira_proto::binary::{Request, Status, reply as packet};
+use guira_proto::reply::{self, MetaDebug, MetaReply, MetaStatus};
+use guira_proto::{Get, KEY_BYTES_MAX, Meta, Words, fixed};
+
+/// An item as a meta get found it, and what the get made of it.
+struct Found<'t> {
+    item: ItemRef<'t>,
+    cas: u64,
+    /// The expiry before the get, and after it.
+    exptime: [u32; 2],
+    is_won_already: bool,
+    has_won: bool,
+}
+
+impl<'t> Executor<'t> {
+    /// A get of one key.
+    pub(crate) fn get(&mut self, key: &Key<'_>, get: &Get<'_>) -> Flow {
+        if self.get_one(key, get, self.can_wait) == Flow::Later {
+            return Flow::Later;
+        }
+        self.say(fixed::END);
+        Flow::Done
+    }
+
+    /// A get of several keys, or the rest of one: in pieces if it is long.
+    pub(crate) fn get_keys(&mut self, get: &Get<'_>) -> Flow {
+        let mut words = get.keys;
+        let start = self.output.mark();
+        loop {
+            // Keys with the bytes of line that follow each.
+            let mut keys = [None; KEYS_PREFETCHED];
+            let mut count = 0;
+            for (slot, word) in keys.iter_mut().zip(&mut words) {
+                *slot = Some((self.handle().key(word), word));
+                count += 1;
+            }
+            let keys = keys[..count].iter().flatten();
+            self.handle().note_moved(count * KEY_BYTES);
+            prefetch_keys(self.handle(), keys.clone().map(|(key, _)| key));
+            let text = get.keys.rest();
+            for (key, word) in keys {
+                self.get_one(key, get, false);
+                self.keys_left = self.keys_left.saturating_sub(1);
+                if self.keys_left == 0 || self.is_full() {
+                    let rest_bytes = bytes_behind(text, word);
+                    if rest_bytes > 0 && self.keys_left == 0 && self.is_out_of_memory() {
+                        self.output.rewind(start);
+                        self.say(fixed::OUT_OF_MEMORY_WRITING);
+                        return Flow::Done;
+                    }
+                    if rest_bytes > 0 {
+                        let Get { cas, touch, lease, .. } = *get;
+                        let end_bytes = self.more.end_bytes;
+                        self.more = MoreKeys { cas, touch, lease, bytes: rest_bytes, end_bytes };
+                        return Flow::Keys;
+                    }
+                }
+            }
+            if count < KEYS_PREFETCHED {
+                self.say(fixed::END);
+                return Flow::Done;
+            }
+        }
+    }
+
+    /// Whether the keys of this turn have used up the memory for replies.
+    #[cold]
+    fn is_out_of_memory(&self) -> bool {
+        let process = self.turn.process;
+        let is_out = process.allowance.limits_keys();
+        if is_out {
+            process.gauges.count(Gauge::RepliesRefused);
+        }
+        is_out
+    }
+
+    /// Goes on with a multiget whose keys are at the front of `rest`.
+    pub(crate) fn go_on(&mut self, rest: &[u8]) -> Flow {
+        let MoreKeys { cas, touch, lease, bytes, .. } = self.more;
+        self.get_keys(&Get { keys: Words::new(&rest[..bytes]), cas, touch, lease })
+    }
+
+    /// Bytes of a multiget's line that are left after [`Flow::Keys`]; `input` ends where the line does.
+    #[cold]
+    pub(crate) fn more_bytes(&mut self, input: &[u8]) -> usize {
+        self.more.end_bytes = if input.ends_with(b"\r\n") { 2 } else { 1 };
+        self.more.line_bytes()
+    }
+
+    /// One key of a text get: its value, if it has one. Nothing is queued if it is to wait.
+    #[inline]
+    fn get_one(&mut self, key: &Key<'_>, get: &Get<'_>, may_wait: bool) -> Flow {
+        if get.lease {
+            self.lease_get(key);
+            return Flow::Done;
+        }
+        let touch = get.touch.map(i64::from);
+        let Some((found, cas)) = self.fetch(key, Form::Text, (touch, get.cas), may_wait) else {
+            return Flow::Later;
+        };
+        self.watch_get(key, found.as_ref().map_err(|miss| *miss));
+        if let Ok(item) = found {
+            let cas = get.cas.then_some(cas);
+            let (flags, bytes) = (item.client_flags(), item.value_bytes());
+            reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, cas);
+            self.value(&item);
+        }
+        Flow::Done
+    }
+
+    /// A binary get.
+    pub(crate) fn get_packet(
+        &mut self,
+        request: &Request<'_>,
+        key: &Key<'_>,
+        touch: Option<u32>,
+        with_key: bool,
+    ) -> Flow {
+        let terms = (touch.map(i64::from), true);
+        let Some((found, cas)) = self.fetch(key, Form::Binary, terms, self.can_wait) else {
+            return Flow::Later;
+        };
+        let out = &mut self.output.bytes;
+        match found {
+            Ok(item) => {
+                let key = with_key.then_some(key.bytes());
+                let (flags, bytes) = (item.client_flags(), item.value_bytes());
+                packet::hit(out, request.echo, cas, flags, key, bytes);
+                self.bare_value(&item);
+            }
+            Err(_) if request.quiet => {}
+            Err(_) if with_key => packet::miss_with_key(out, request.echo, key.bytes()),
+            Err(_) => self.fail(request, Status::NotFound),
+        }
+        Flow::Done
+    }
+
+    /// The item, with a new expiry if one is asked for, and its unique if that is. `None`: it has to wait for memory.
+    #[inline]
+    fn fetch(
+        &mut self,
+        key: &Key<'_>,
+        form: Form,
+        (touch, with_unique): (Option<i64>, bool),
+        may_wait: bool,
+    ) -> Option<(Result<ItemRef<'t>, Miss>, u64)> {
+        let unique = if with_unique { self.cas_unique(key) } else { 0 };
+        let (verb, found) = match touch {
+            None => (Verb::Get, self.handle().get(key, self.now())),
+            Some(exptime) => (Verb::GetAndTouch, self.get_and_touch(key, exptime, may_wait)?),
+        };
+        let cas = match &found {
+            Ok(item) => {
+                self.record(key, (form, verb), Outcome::Done, item.class());
+                if with_unique { self.cas_of(item, unique) } else { 0 }
+            }
+            Err(miss) => {
+                self.record_miss(key, (form, verb), *miss);
+                0
+            }
+        };
+        Some((found, cas))
+    }
+
+    /// The item with a new expiry. If it has no room for one, and there is no memory yet for a copy:
+    /// `None`, or the item as it is where the request can't wait.
+    fn get_and_touch(
+        &self,
+        key: &Key<'_>,
+        exptime: i64,
+        may_wait: bool,
+    ) -> Option<Result<ItemRef<'t>, Miss>> {
+        let expiry = self.turn.process.time.expiry(exptime, self.now());
+        match self.handle().touch(key, expiry, self.now()) {
+            Touched::Touched(item) => Some(Ok(item)),
+            Touched::Miss(miss) => Some(Err(miss)),
+            Touched::NoRoom(NoRoom::Later) if may_wait => None,
+            Touched::NoRoom(_) => Some(self.handle().get(key, self.now())),
+        }
+    }
+
+    /// Queues a value and the line end after it.
+    #[inline]
+    fn value(&mut self, item: &ItemRef<'t>) {
+        self.bare_value(item);
+        self.output.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// Queues a value.
+    #[inline]
+    fn bare_value(&mut self, item: &ItemRef<'t>) {
+        match item.value() {
+            Some(value) if value.len() < BORROW_FROM_BYTES => self.say(value),
+            _ => self.output.lend(item),
+        }
+    }
+
+    /// One key of a lease-get.
+    fn lease_get(&mut self, key: &Key<'_>) {
+        let what = (Form::Text, Verb::Get);
+        let (token, stale, miss) = match self.handle().lease_get(key, self.now()) {
+            Leased::Hit(item) => {
+                self.record(key, what, Outcome::Done, item.class());
+                self.watch_get(key, Ok(&item));
+                let (flags, bytes) = (item.client_flags(), item.value_bytes());
+                reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, None);
+                return self.value(&item);
+            }
+            Leased::Granted { token, stale, miss } => (token, stale, miss),
+            Leased::Wait { stale, miss } => (TOKEN_WAIT, stale, miss),
+        };
+        self.record_miss(key, what, miss);
+        self.watch_get(key, Err(miss));
+        let out = &mut self.output.bytes;
+        match stale {
+            None => {
+                reply::lease_header(out, key.bytes(), token, 0, 0);
+                self.say(b"\r\n");
+            }
+            Some(Stale::Item(item)) => {
+                let (flags, bytes) = (item.client_flags(), item.value_bytes());
+                reply::lease_header(out, key.bytes(), token, flags, bytes);
+                self.value(&item);
+            }
+            Some(Stale::Kept(stale)) => {
+                let (flags, value) = (stale.client_flags(), stale.value());
+                reply::lease_header(out, key.bytes(), token, flags, value.len());
+                self.say(value);
+                self.say(b"\r\n");
+            }
+        }
+    }
+
+    pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
+        self.with_key(meta, key, Self::meta_get_key)
+    }
+
+    fn meta_get_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+        match self.find(meta, key) {
+            Ok(Ok(found)) => self.answer_hit(meta, key, &found),
+            Ok(Err(miss)) => self.answer_miss(meta, key, miss),
+            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Err(_) => self.answer_miss(meta, key, Miss::Absent),
+        }
+        Flow::Done
+    }
+
+    /// Looks the item up, creates it if `N` says so, and tries for the right to refresh it.
+    fn find(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Result<Found<'t>, Miss>, NoRoom> {
+        let (handle, now) = (self.handle(), self.now());
+        loop {
+            let cas = if asks_unique(meta) { self.cas_unique(key) } else { 0 };
+            let looked =
+                if meta.has(b'u') { handle.peek(key, now) } else { handle.get_withheld(key, now) };
+            let item = match looked {
+                Ok(item) => item,
+                Err(miss) => match self.vivify(meta, key)? {
+                    None => return Ok(Err(miss)),
+                    Some(Vivified::Overtaken) => continue,
+                    Some(vivified @ (Vivified::Won(cas) | Vivified::Taken(cas))) => {
+                        // Born past its time, or gone again already: a miss after all.
+                        let Ok(item) = handle.peek(key, now) else { return Ok(Err(miss)) };
+                        let exptime = [item.exptime(); 2];
+                        let has_won = matches!(vivified, Vivified::Won(_));
+                        let is_won_already = !has_won;
+                        return Ok(Ok(Found { item, cas, exptime, is_won_already, has_won }));
+                    }
+                },
+            };
+            let before = item.exptime();
+            let (is_won_already, has_won) = self.try_to_win(meta, &item);
+            let mut exptime = [before; 2];
+            if let Some(ttl) = meta.ttl() {
+                exptime[1] = self.turn.process.time.expiry(ttl.into(), now);
+                if let Touched::NoRoom(no_room) = handle.touch_withheld(key, exptime[1], now) {
+                    return Err(no_room);
+                }
+            }
+            let cas = self.cas_of(&item, cas);
+            return Ok(Ok(Found { item, cas, exptime, is_won_already, has_won }));
+        }
+    }
+
+    /// Creates an empty item whose creator has won, if `N` asks for it.
+    fn vivify(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Option<Vivified>, NoRoom> {
+        let Some(ttl) = meta.vivify() else { return Ok(None) };
+        let how = Store {
+            exptime: self.turn.process.time.expiry(ttl.into(), self.now()),
+            explicit_cas: meta.new_cas(),
+            key_binary: meta.is_base64(),
+            ..Store::default()
+        };
+        self.handle().vivify(key, &how, self.now()).map(Some)
+    }
+
+    /// Whether somebody won the right to refresh the item before, and whether this get does.
+    fn try_to_win(&self, meta: &Meta<'_>, item: &ItemRef<'_>) -> (bool, bool) {
+        if item.is_won() {
+            return (true, false);
+        }
+        let exptime = item.exptime();
+        let is_due = meta.recache().is_some_and(|ttl| {
+            exptime != 0 && exptime < self.turn.process.time.expiry(ttl.into(), self.now())
+        });
+        if !(is_due || item.is_stale()) {
+            return (false, false);
+        }
+        let has_won = item.claim() == Claim::Won;
+        (!has_won, has_won)
+    }
+
+    fn answer_hit(&mut self, meta: &Meta<'_>, key: &Key<'_>, found: &Found<'t>) {
+        let item = &found.item;
+        let now = self.now();
+        let has_value = meta.has(b'v') && meta.compare_cas() != Some(found.cas);
+        let out = &mut self.output.bytes;
+        let mut reply = if has_value {
+            MetaReply::value(out, item.value_bytes())
+        } else {
+            MetaReply::status(out, MetaStatus::Done)
+        };
+        let [mut exptime, touched] = found.exptime;
+        for flag in meta.flags() {
+            match flag.letter() {
+                b'T' => exptime = touched,
+                b's' => reply.number(b's', item.value_bytes() as u64),
+                b't' => reply.ttl((exptime != 0).then(|| exptime.saturating_sub(now))),
+                b'c' => reply.number(b'c', found.cas),
+                b'f' => reply.number(b'f', item.client_flags().into()),
+                b'l' => reply.number(b'l', item.idle_s(now).into()),
+                b'h' => reply.number(b'h', item.was_fetched().into()),
+                b'O' => reply.echo(flag.text()),
+                b'k' => reply.key(item.key(), item.is_key_binary()),
+                _ => {}
+            }
+        }
+        let has_stale_value = item.is_stale() && !item.is_unfilled();
+        reply.marks(found.is_won_already, has_stale_value, found.has_won);
+        reply.end();
+        if has_value {
+            self.value(item);
+        }
+        let verb = if meta.ttl().is_some() { Verb::GetAndTouch } else { Verb::Get };
+        self.record(key, (Form::Meta, verb), Outcome::Done, item.class());
+    }
+
+    fn answer_miss(&mut self, meta: &Meta<'_>, key: &Key<'_>, miss: Miss) {
+        self.record_miss(key, (Form::Meta, Verb::Get), miss);
+        if !meta.quiet() {
+            self.status(meta, key, MetaStatus::Miss);
+        }
+    }
+
+    pub(crate) fn meta_debug(&mut self, key: &[u8], base64: bool) {
+        self.handle().count(Counter::CmdMeta);
+        let mut room = [0; KEY_BYTES_MAX];
+        let key = if base64 { self.binary_key(key, &mut room) } else { self.handle().key(key) };
+        let cas = self.cas_unique(&key);
+        let Ok(item) = self.handle().peek(&key, self.now()) else {
+            self.say(fixed::META_MISS);
+            return;
+        };
+        let exptime = match item.exptime() {
+            0 => -1,
+            at => i64::from(at) - i64::from(self.now()),
+        };
+        let debug = MetaDebug {
+            key: item.key(),
+            is_base64: item.is_key_binary(),
+            exptime,
+            idle_s: item.idle_s(self.now()).into(),
+            cas: self.cas_of(&item, cas),
+            is_fetched: item.was_fetched(),
+            class: u32::try_from(item.class() + 1).unwrap_or(u32::MAX),
+            size: item.bytes() as u64,
+        };
+        debug.encode(&mut self.output.bytes);
+    }
+}
+
+/// Asks for the lines of a multiget's keys.
+fn prefetch_keys<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>> + Clone) {
+    for key in keys.clone() {
+        handle.prefetch(key);
+    }
+    prefetch_items(handle, keys);
+}
+
+/// Asks for the first lines of items, whose index lines were asked for before.
+pub(crate) fn prefetch_items<'k>(handle: &Handle<'_>, keys: impl Iterator<Item = &'k Key<'k>>) {
+    for key in keys {
+        handle.prefetch_item(key);
+    }
+}
+
+/// Bytes of `text` that follow `word`, a slice of it, and the spaces behind it.
+fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
+    let end = word.as_ptr_range().end as usize - text.as_ptr() as usize;
+    let behind = &text[end..];
+    behind.len() - behind.iter().take_while(|&&b| b == b' ').count()
+}
+
+/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
+#[inline]
+pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
+    meta.has(b'c') || meta.compare_cas().is_some()
+}
+
+/// The token that is none: another client fetches the value.
+const TOKEN_WAIT: u64 = 1;
+/// Keys whose memory is asked for together.
+const KEYS_PREFETCHED: usize = 32;
