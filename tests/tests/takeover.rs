@@ -4,6 +4,7 @@ use guira_tests::client::Client;
 use guira_tests::server::{
     Address, Program, Server, accepts, eventually, free_port, own_directory,
 };
+use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -131,6 +132,44 @@ fn a_successor_with_another_port_is_refused_and_changes_nothing() {
     assert!(said.contains(&place) && !said.contains("took"), "{said}");
     assert_eq!(client.get("k"), Some(b"v".to_vec()), "the connection goes on");
     assert!(server.is_running());
+}
+
+/// Each of these flags would have the next server start empty.
+#[test]
+fn a_successor_that_would_start_empty_is_refused_and_changes_nothing() {
+    let cases: [(&[&str], &[&str], &str); 4] = [
+        (&["-m", "64"], &["-m", "128"], "the size of pages, which follows from -m,"),
+        (&["-m", "1024"], &["-m", "64"], "the size of pages, which follows from -m,"),
+        (&[], &["-f", "1.5"], "-f or -n changed"),
+        (&["-m", "64"], &["-m", "64", "--eviction", "lru"], "another eviction policy"),
+    ];
+    for (flags, others, why) in cases {
+        let memory = Memory::new();
+        let (mut server, port) = memory.start(flags);
+        let mut client = server.connect();
+        assert_eq!(client.set("k", b"v"), "STORED\r\n");
+        let (path, text) = (memory.path(), port.to_string());
+        let same = ["-l", "127.0.0.1", "-p", &text, "-e", &path, "--take-over"];
+        let new = Server::start_at(Program::Guira, &[&same, others].concat(), Address::Tcp(port));
+        let said = match new {
+            Err(refused) => refused.said,
+            // The port answers: it is the old server's.
+            Ok(mut new) => {
+                assert!(new.ended_within(20).is_some_and(|status| status.code() == Some(71)));
+                new.said()
+            }
+        };
+        let is_told = said.contains("would start empty") && said.contains(why);
+        assert!(is_told && said.contains("The other server goes on"), "{others:?}: {said}");
+        assert_eq!(client.get("k"), Some(b"v".to_vec()), "{others:?}: the connection goes on");
+        assert!(server.is_running(), "{others:?}");
+        // The old server stopped first: that is how an operator insists.
+        server.signal(Signal::TERM);
+        assert!(server.ended_within(20).is_some_and(|status| status.success()));
+        let new = Server::start_at(Program::Guira, &[&same, others].concat(), Address::Tcp(port));
+        let new = new.expect("it starts");
+        assert_eq!(new.connect().get("k"), None, "{others:?}");
+    }
 }
 
 /// Unlike the case of two servers that both come up, in restart.rs: every socket goes over, of each kind.

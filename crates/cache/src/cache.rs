@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::histogram::Distribution;
 use crate::memory::{Class, Slab};
 use crate::orders::{self, ClassOrder, ClassStats, Eviction, ItemSlab, Tuned};
-use crate::persist::{self, Found, Start};
+use crate::persist::{self, Found, MemoryFile, Start};
 use crate::upkeep::{Automove, Crawl, Mover, Moves, Sweeper, Unmoved};
 use guira_index::{AnyIndex, Index};
 use rustix::io::Errno;
@@ -35,6 +35,18 @@ impl Cache {
         let index = config.index.with_room(items_max, start.index_slots);
         Cache::assemble(config, slab, start, index)
     }
+}
+
+/// Why a cache as `config` has it would empty its memory file, which another process may have. `None`: it would keep the
+/// items, or there are none.
+///
+/// # Errors
+/// There can't be such a cache, or the file can't be read.
+pub fn would_empty(config: &Config) -> Result<Option<String>, ConfigError> {
+    config.check()?;
+    let Some(MemoryFile { path, .. }) = &config.memory_file else { return Ok(None) };
+    persist::loss(&config.plan(), config.eviction, path)
+        .map_err(|error| ConfigError::MemoryFile { path: path.clone(), why: error.to_string() })
 }
 
 impl<I: Index> Cache<I> {

@@ -52,7 +52,7 @@ mod locks;
 mod time;
 mod sync;
 
-pub use cache::Cache;
+pub use cache::{Cache, would_empty};
 pub use commands::{
     Arithmetic, Compare, Counted, Deleted, Invalidate, Leased, Miss, Mode, Stale, Store, Stored,
     Touched, Vivified, Walk,

@@ -34,7 +34,7 @@
 
 use crate::engine::Engine;
 use crate::features::Features;
-use crate::memory::{Arena, HEAD_BYTES, Head, LAYOUT, Purpose};
+use crate::memory::{Arena, Classes, HEAD_BYTES, Head, LAYOUT, Plan, Purpose, Seen};
 use crate::orders::{Eviction, ItemSlab};
 use crate::time::START_S;
 use guira_index::Index;
@@ -115,6 +115,27 @@ pub(crate) fn explained(error: io::Error) -> io::Error {
     }
 }
 
+/// Why a cache as planned would empty the memory file at `path`, which another process may have. `None`: it would keep
+/// the items, or there are none.
+///
+/// # Errors
+/// The file is there, and can't be read.
+pub(crate) fn loss(plan: &Plan, eviction: Eviction, path: &Path) -> io::Result<Option<String>> {
+    let seen = match file::own(File::options().read(true), path) {
+        Ok(file) => Seen::in_file(&file)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (page_bytes, classes, pages) = plan.cut();
+    let purpose = purpose(&classes, page_bytes, eviction);
+    let why = match seen.layout {
+        0 => return Ok(None),
+        LAYOUT => unlike(seen.purpose, purpose).or_else(|| unfit(seen.pages_noted, pages)),
+        other => Some(differs("the layout's version", LAYOUT, other)),
+    };
+    Ok(why)
+}
+
 /// Judges what is in the slab's file, and marks it as in use. What is not to be kept is gone afterwards.
 ///
 /// # Errors
@@ -123,7 +144,7 @@ pub(crate) fn begin(slab: &ItemSlab, eviction: Eviction, file: &MemoryFile) -> i
     let Some(head) = Head::of(&slab.chunks.arena) else { return Ok(Start::default()) };
     let mark = Mark::read(&file.path)?;
     let boot = boot();
-    let purpose = purpose(slab, eviction);
+    let purpose = purpose(&slab.chunks.classes, slab.chunks.page_bytes(), eviction);
     let judged = match head.layout() {
         0 => Err(Found::New),
         _ => judge(head, mark, purpose, boot, slab.chunks.pages_reserved()).map_err(Found::Nothing),
@@ -169,30 +190,16 @@ fn judge(
     boot: [u32; 4],
     pages: usize,
 ) -> Result<Found, String> {
-    let before = head.purpose();
-    let differs = |what: &str, is: u32, was: u32| Err(format!("{what} is {is} now, and was {was}"));
     if head.layout() != LAYOUT {
-        return differs("the layout's version", LAYOUT, head.layout());
+        return Err(differs("the layout's version", LAYOUT, head.layout()));
     }
     if !head.is_intact() {
         return Err("its head is damaged".to_owned());
     }
-    if before.page_bytes != purpose.page_bytes {
-        return differs(
-            "the size of pages, which follows from -m,",
-            purpose.page_bytes,
-            before.page_bytes,
-        );
-    }
-    if before.classes != purpose.classes {
-        return Err("it has other slab classes: -f or -n changed".to_owned());
-    }
-    if before.eviction != purpose.eviction {
-        return Err("it has another eviction policy".to_owned());
-    }
     let noted = head.pages_noted();
-    if noted > pages {
-        return Err("it holds more than -m allows for now".to_owned());
+    let why = unlike(head.purpose(), purpose).or_else(|| unfit(noted, pages));
+    if let Some(why) = why {
+        return Err(why);
     }
     match mark {
         Some(mark) if mark.starts != head.starts() => {
@@ -206,6 +213,27 @@ fn judge(
         None if head.boot() != boot => Err("the machine went down while it was in use".to_owned()),
         None => Ok(Found::Crashed(Kept::default())),
     }
+}
+
+/// Why items of a cache of purpose `before` are nothing for one of purpose `now`.
+fn unlike(before: Purpose, now: Purpose) -> Option<String> {
+    if before.page_bytes != now.page_bytes {
+        let what = "the size of pages, which follows from -m,";
+        return Some(differs(what, now.page_bytes, before.page_bytes));
+    }
+    if before.classes != now.classes {
+        return Some("it has other slab classes: -f or -n changed".to_owned());
+    }
+    (before.eviction != now.eviction).then(|| "it has another eviction policy".to_owned())
+}
+
+/// Why a file in which so many pages are noted is too long for a cache that has room for `pages`.
+fn unfit(noted: usize, pages: usize) -> Option<String> {
+    (noted > pages).then(|| "it holds more than -m allows for now".to_owned())
+}
+
+fn differs(what: &str, is: u32, was: u32) -> String {
+    format!("{what} is {is} now, and was {was}")
 }
 
 /// How many bytes of items the memory file's file system has, or has room for. `None`: there is no file, or the
@@ -264,12 +292,12 @@ fn set_time(head: Head<'_>, now: u32, unix_s: i64) {
     head.set_time(u32::try_from(unix_s - i64::from(now)).unwrap_or(0), now);
 }
 
-fn purpose(slab: &ItemSlab, eviction: Eviction) -> Purpose {
-    let sizes = (0..=slab.chunks.classes.largest()).map(|class| slab.chunks.classes.bytes(class));
+fn purpose(classes: &Classes, page_bytes: usize, eviction: Eviction) -> Purpose {
+    let sizes = (0..=classes.largest()).map(|class| classes.bytes(class));
     let mut hasher = crc32fast::Hasher::new();
     sizes.for_each(|size| hasher.update(&(size as u64).to_le_bytes()));
     Purpose {
-        page_bytes: u32::try_from(slab.chunks.page_bytes()).unwrap_or(u32::MAX),
+        page_bytes: u32::try_from(page_bytes).unwrap_or(u32::MAX),
         classes: hasher.finalize(),
         eviction: crc32fast::hash(eviction.name().as_bytes()),
     }

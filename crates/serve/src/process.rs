@@ -99,7 +99,7 @@ impl Process {
     ) -> Result<Process, Refusal> {
         let memory = Memory::new(&settings);
         let extended = &settings.extended;
-        let cache = cache(&settings, memory.for_cache(), lock_memory)?;
+        let cache = cache(&settings, &config(&settings, &memory, lock_memory)?)?;
         let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
         Ok(Process {
             auth,
@@ -130,17 +130,26 @@ impl Process {
     }
 }
 
-fn cache(
+/// Why a start would empty the memory file that another server has. `None`: it would keep the items.
+///
+/// # Errors
+/// The server can't start.
+pub(crate) fn would_empty(settings: &ServerSettings) -> Result<Option<String>, Refusal> {
+    let config = config(settings, &Memory::new(settings), false)?;
+    guira_cache::would_empty(&config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))
+}
+
+fn config(
     settings: &ServerSettings,
-    memory_bytes: usize,
+    memory: &Memory,
     lock_memory: bool,
-) -> Result<Cache, Refusal> {
+) -> Result<Config, Refusal> {
     // The server may change its directory later.
     let file = settings.memory_file.as_ref().map(std::path::absolute).transpose();
     let file = file.map_err(|error| Refusal::system("the memory file", &error))?;
     let extended = &settings.extended;
-    let config = Config {
-        memory_bytes,
+    Ok(Config {
+        memory_bytes: memory.for_cache(),
         item_bytes_max: settings.item_bytes_max,
         index: settings.index,
         evictions: settings.evictions,
@@ -157,9 +166,12 @@ fn cache(
         preallocate: settings.preallocate,
         memory_file: file.map(|path| MemoryFile { path, unix_s: unix_now() }),
         hash_seed: None,
-    };
-    let cache =
-        Cache::new(&config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
+    })
+}
+
+fn cache(settings: &ServerSettings, config: &Config) -> Result<Cache, Refusal> {
+    let extended = &settings.extended;
+    let cache = Cache::new(config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
     cache.set_automove(Automove {
         level: if extended.slab_reassign { extended.slab_automove } else { 0 },
         ratio: extended.slab_automove_ratio,

@@ -109,7 +109,7 @@ fn serve(
     };
     let sockets = sockets::open(&settings, &mut inherited)?;
     if let Some(predecessor) = &mut predecessor {
-        predecessor.wait(&inherited)?;
+        predecessor.wait(&inherited, &settings)?;
     }
     drop(inherited);
     let began_ms = monotonic_ms();

@@ -61,6 +61,13 @@ impl Plan {
         (page_bytes, self.memory_bytes.div_ceil(page_bytes).max(1))
     }
 
+    /// Bytes of a page, how pages are cut, and for how many of them there are addresses.
+    pub(crate) fn cut(&self) -> (usize, Classes, usize) {
+        let (page_bytes, pages_max) = self.pages();
+        let pages = self.memory_bytes_reserved.div_ceil(page_bytes).max(pages_max);
+        (page_bytes, self.classes(page_bytes), pages)
+    }
+
     fn classes(&self, page_bytes: usize) -> Classes {
         match self.slabs {
             Slabs::Fine => Classes::new(page_bytes, self.growth_factor, self.chunk_bytes_min),
@@ -90,9 +97,8 @@ impl Chunks {
     /// # Errors
     /// The system refuses the mapping, or to lock it.
     pub(crate) fn new(plan: &Plan, file: Option<File>) -> io::Result<(Chunks, usize)> {
-        let (page_bytes, pages_max) = plan.pages();
-        let pages = plan.memory_bytes_reserved.div_ceil(page_bytes).max(pages_max);
-        let classes = plan.classes(page_bytes);
+        let (_, pages_max) = plan.pages();
+        let (page_bytes, classes, pages) = plan.cut();
         let arena = match file {
             Some(file) => Arena::over(file, pages * page_bytes, plan.lock, plan.preallocate)?,
             None => Arena::new(pages * page_bytes, plan.lock, plan.preallocate)?,

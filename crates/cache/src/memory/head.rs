@@ -20,6 +20,8 @@
 use super::arena::{Arena, HEAD_BYTES};
 use super::classes::Class;
 use crc32fast::Hasher;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// The head of an arena's file.
@@ -184,6 +186,36 @@ impl<'a> Head<'a> {
 
     fn set(self, at: usize, word: u32) {
         self.0.head(at).store(word, Release);
+    }
+}
+
+/// What a file that another process may have says of itself, seen without a mapping.
+pub(crate) struct Seen {
+    pub(crate) layout: u32,
+    pub(crate) purpose: Purpose,
+    pub(crate) pages_noted: usize,
+}
+
+impl Seen {
+    /// Of a file shorter than a head, what isn't there counts as 0.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub(crate) fn in_file(file: &File) -> io::Result<Seen> {
+        let mut bytes = Vec::new();
+        file.take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
+        bytes.resize(HEAD_BYTES, 0);
+        let word = |at: usize| {
+            let bytes = bytes[at * 4..][..4].try_into().expect("four bytes");
+            u32::from_le_bytes(bytes)
+        };
+        let [page_bytes, classes, eviction] = PURPOSE_AT.map(word);
+        let noted = (0..Head::PAGES_MAX).rev().find(|at| word(PAGES + at) != 0);
+        Ok(Seen {
+            layout: word(LAYOUT_AT),
+            purpose: Purpose { page_bytes, classes, eviction },
+            pages_noted: noted.map_or(0, |last| last + 1),
+        })
     }
 }
 

@@ -15,12 +15,13 @@
 //! # Invariants
 //! 1. At each moment a process holds the listening sockets that will serve them, or is about to; whichever of the two dies.
 //! 2. The old server stops for nobody who doesn't say "ready": connecting to FILE.handover changes nothing.
-//! 3. A successor whose flags name other addresses is refused: no address is dropped unasked.
+//! 3. A successor whose flags name other addresses, or would empty FILE, is refused: no address and no item is dropped
+//!    unasked.
 //!
 //! The socket FILE.handover can be connected to by the server's user only.
 
-use crate::process::Process;
 use crate::process::gauges::Gauge;
+use crate::process::{self, Process};
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use crate::sockets::{Inherited, Sockets, listen_unix};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,8 +68,12 @@ impl Predecessor {
     /// Has the other server stop and waits until it has, its memory at rest. `left` is what of its sockets was not taken.
     ///
     /// # Errors
-    /// It listens where this one wouldn't; or it doesn't stop in time.
-    pub(crate) fn wait(&mut self, left: &Inherited) -> Result<(), Refusal> {
+    /// It listens where this one wouldn't, or has items that this one couldn't keep; or it doesn't stop in time.
+    pub(crate) fn wait(
+        &mut self,
+        left: &Inherited,
+        settings: &ServerSettings,
+    ) -> Result<(), Refusal> {
         let left = left.left();
         if !left.is_empty() {
             return Err(Refusal::new(
@@ -76,6 +81,14 @@ impl Predecessor {
                 format!(
                     "failed to take over: the other server listens at {} too, which these flags do not name. It goes on. Start this one with the other's -p, -l, -s and --http.",
                     left.join(", ")
+                ),
+            ));
+        }
+        if let Some(why) = process::would_empty(settings)? {
+            return Err(Refusal::new(
+                EXIT_SYSTEM,
+                format!(
+                    "failed to take over: this server would start empty: {why}. The other server goes on. Start this one with the other's -m, -f, -n and --eviction, or stop the other first: its items are lost then."
                 ),
             ));
         }
