@@ -1,6 +1,7 @@
 //! What runs out: descriptors and connections. Who is served already notices nothing.
 
-use guira_tests::server::{Program, Server, eventually, own_directory};
+use guira_tests::metrics::get_http;
+use guira_tests::server::{Program, Server, eventually, free_port, own_directory};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -79,4 +80,40 @@ fn a_connection_over_the_limit_is_told_so_and_one_that_closes_makes_room() {
     held.clear();
     while first.stat("curr_connections") == before {}
     assert_eq!(server.connect().set("b", b"y"), "STORED\r\n");
+}
+
+/// The value of a metric without labels.
+fn metric(scrape: &str, name: &str) -> u64 {
+    let line = scrape.lines().find(|line| line.starts_with(&format!("{name} ")));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {scrape}"))
+}
+
+/// A scrape of a server that has two descriptors left: one for the connection over which it is asked.
+fn assert_figures_at_the_limit(server: &Server, http: u16) {
+    let used = descriptors(server);
+    set_limit(server, used + 1);
+    let scrape = get_http(http, "/metrics").1;
+    assert_eq!(metric(&scrape, "process_open_fds"), used + 1, "{scrape}");
+    assert!(metric(&scrape, "process_resident_memory_bytes") > 1 << 20, "{scrape}");
+    assert_eq!(metric(&scrape, "process_max_fds"), used + 1);
+}
+
+#[test]
+fn the_process_s_figures_are_right_when_no_descriptor_is_left() {
+    for size in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let http = free_port();
+        let text = http.to_string();
+        let server = Server::start(Program::Guira, &[&["--http", &text], size].concat());
+        // Its threads have what they need once one has answered.
+        server.connect().stat("pid");
+        eventually("the first client has gone", || server.connect().stat("curr_connections") == 1);
+        assert_figures_at_the_limit(&server, http);
+    }
+    let http = free_port();
+    let text = http.to_string();
+    let config = r#"{"route": "NullRoute"}"#;
+    let router = Server::start_router(&["--config-str", config, "--http", &text]);
+    get_http(http, "/livez");
+    assert_figures_at_the_limit(&router, http);
 }

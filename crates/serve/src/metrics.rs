@@ -17,7 +17,6 @@ use crate::stats::{ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
 use crate::version::{GUIRA_VERSION, VERSION};
 use exposition::Exposition;
 use guira_cache::{ClassCounter, Counter};
-use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 
 /// The body of a scrape.
@@ -87,9 +86,9 @@ const ALONE: &[Row] = rows! {
     version, "the memcached spoken, and Guira's own version", |_| number(1u8) => gauge memcached_version(version = VERSION);
     build, "this program", |_| number(1u8) => gauge guira_build_info(version = GUIRA_VERSION);
     sets, "storage requests but cas", |v| number(sets(v)) => counter memcached_commands_total(command = "set", status = "hit");
-    resident, "bytes of the process in memory", |_| number(resident_bytes()) => gauge process_resident_memory_bytes;
-    descriptors, "descriptors in use", |_| number(descriptors()) => gauge process_open_fds;
-    descriptors_max, "the limit of open files", |_| number(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)) => gauge process_max_fds;
+    resident, "bytes of the process in memory", |v| number(v.process.vitals.resident_bytes()) => gauge process_resident_memory_bytes;
+    descriptors, "descriptors in use", |v| number(v.process.vitals.descriptors()) => gauge process_open_fds;
+    descriptors_max, "the limit of open files", |v| number(v.process.vitals.descriptors_max()) => gauge process_max_fds;
     cpu, "CPU seconds", |v| Value::Seconds(v.cpu_us[0] + v.cpu_us[1]) => counter process_cpu_seconds_total;
     start, "Unix time of the start", |v| number(v.process.time.unix(v.process.cache.began_at_s())) => gauge process_start_time_seconds;
 };
@@ -109,15 +108,4 @@ fn sets(v: &View<'_>) -> u64 {
 fn class_sets(v: &View<'_>) -> u64 {
     let of = |counter| v.class_count(counter);
     of(ClassCounter::CmdSet).saturating_sub(of(ClassCounter::CasHits) + of(ClassCounter::CasBadval))
-}
-
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
-}
-
-fn descriptors() -> usize {
-    // Listing them takes one more.
-    std::fs::read_dir("/proc/self/fd").map_or(0, |list| list.count().saturating_sub(1))
 }

@@ -27,6 +27,7 @@ use crawler::Crawler;
 use detail::Detail;
 use gauges::Gauges;
 use guira_cache::{Automove, Cache, Config, MemoryFile};
+use guira_http::Vitals;
 use guira_log::Log;
 use mailbox::{Bell, Mailbox};
 use measure::Measures;
@@ -52,6 +53,7 @@ pub(crate) struct Process {
     pub(crate) log: Log,
     pub(crate) roster: Roster,
     pub(crate) gauges: Gauges,
+    pub(crate) vitals: Vitals,
     pub(crate) detail: Detail,
     pub(crate) allowance: Allowance,
     pub(crate) memory: Memory,
@@ -109,6 +111,7 @@ impl Process {
             log,
             roster: Roster::default(),
             gauges: Gauges::default(),
+            vitals: Vitals::open(),
             allowance: Allowance::new(&settings),
             memory,
             crawler: Crawler::new(extended),

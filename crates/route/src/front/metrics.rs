@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
+use guira_http::PROCESS_METRICS;
+
 use super::configuration::seconds_now;
 use super::histogram::Shape;
 use super::shared::Shared;
@@ -133,8 +135,9 @@ pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static
         .chain([COMMANDS])
         .chain(others().map(|(_, family)| family))
         .chain(OF_SERVER.map(|Figure(family, _)| family))
-        .chain([DURATION, ERRORS]);
-    all.map(|Family { name, kind, help }| (format!("{PREFIX}{name}"), kind, help))
+        .chain([DURATION, ERRORS])
+        .map(|Family { name, kind, help }| (format!("{PREFIX}{name}"), kind, help));
+    all.chain(PROCESS_METRICS.map(|(name, kind, help)| (name.to_owned(), kind, help)))
 }
 
 const PREFIX: &str = "guira_route_";
@@ -176,6 +179,9 @@ pub(crate) fn exposition(shared: &Shared) -> String {
     counters(&mut text, shared);
     servers(&mut text, shared);
     latencies(&mut text, shared);
+    for ((name, kind, help), value) in PROCESS_METRICS.iter().zip(shared.vitals.metrics()) {
+        let _ = writeln!(text.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
     text.0
 }
 

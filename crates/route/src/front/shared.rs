@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use guira_client::{ConnectionOptions, Login, Protocol, Taps};
+use guira_http::Vitals;
 use guira_log::Log;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) log: Log,
     pub(crate) started: Instant,
+    pub(crate) vitals: Vitals,
     /// One a proxy thread.
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) rates: Rates,
@@ -101,6 +103,7 @@ impl Shared {
             options,
             log,
             started: Instant::now(),
+            vitals: Vitals::open(),
             rates: Rates::new(Instant::now()),
             totals: Arc::default(),
             clients: AtomicUsize::new(0),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use guira_client::Outcome;
+use guira_http::Vitals;
 use guira_proto::reply;
 
 use super::configuration::{Standing, seconds_now};
@@ -164,7 +165,7 @@ struct View<'s> {
 impl<'s> View<'s> {
     fn new(shared: &'s Shared) -> Self {
         let standing = shared.standing.lock().clone();
-        Self { shared, usage: usage(), links: shared.links(), standing }
+        Self { shared, usage: usage(&shared.vitals), links: shared.links(), standing }
     }
 
     fn rows(&self, table: &[Row]) -> Rows {
@@ -196,11 +197,9 @@ struct Usage {
 }
 
 /// As the kernel tells.
-fn usage() -> Usage {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may hold blanks.
-    let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let field = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
+fn usage(vitals: &Vitals) -> Usage {
+    let stat = vitals.stat();
+    let field = |at: usize| stat.get(at).copied().unwrap_or(0);
     let seconds = |ticks: u32| f64::from(ticks) / TICKS_A_SECOND;
     let ticks = |at| u32::try_from(field(at)).unwrap_or(u32::MAX);
     Usage {

@@ -10,6 +10,7 @@
 
 use crate::process::Process;
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
+use guira_http::Vitals;
 use guira_proto::reply;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::{self, Display};
@@ -133,7 +134,7 @@ impl<'s> View<'s> {
             totals: process.cache.totals(),
             moves: process.cache.moves(),
             now,
-            cpu_us: cpu_us(),
+            cpu_us: cpu_us(&process.vitals),
             class: None,
         }
     }
@@ -198,14 +199,12 @@ pub(super) fn line(out: &mut Vec<u8>, name: &str, value: impl Display) {
 
 /// CPU time of the process in user and in system mode. The kernel counts both in ticks and their sum
 /// in nanoseconds; as getrusage does, the exact sum is divided by the ticks.
-fn cpu_us() -> [u64; 2] {
+fn cpu_us(vitals: &Vitals) -> [u64; 2] {
     let sum = clock_gettime(ClockId::ProcessCPUTime);
     let sum_us = u64::try_from(sum.tv_sec * 1_000_000 + sum.tv_nsec / 1_000).unwrap_or(0);
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields are counted behind the program's name, which may hold spaces.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let mut ticks = fields.split_whitespace().skip(11).map(|t| t.parse::<u64>().unwrap_or(0));
-    let (user, system) = (ticks.next().unwrap_or(0), ticks.next().unwrap_or(0));
+    let stat = vitals.stat();
+    let ticks = |at| stat.get(at).copied().unwrap_or(0);
+    let (user, system) = (ticks(11), ticks(12));
     let user_us = (sum_us * user).checked_div(user + system).unwrap_or(sum_us);
     [user_us, sum_us - user_us]
 }
