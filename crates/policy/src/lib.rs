@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Policy ── Queue     FIFO, LRU, CLOCK, SIEVE: one list, four rules       (queue.rs)
-//!         ├─ S3Clock   a probationary FIFO before a CLOCK, and a Ghost     (s3clock.rs, ghost.rs)
+//!         ├─ S3Clock   a probationary FIFO before a CLOCK, and a Ghost     (miniature.rs, ghost.rs)
 //!         ├─ Tuned     S3-CLOCK whose parameters a Tuner chooses           (tuned.rs, tuner.rs)
 //!         ├─ Arc       two lists, two ghosts, one adaptive border          (arc.rs)
 //!         └─ Opt       Belady's bound; it has read the trace before        (opt.rs)
@@ -24,7 +24,7 @@ mod opt;
 mod queue;
 mod tuned;
 mod tuner;
-mod s3clock;
+mod miniature;
 mod ghost;
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ pub use ghost::Ghost;
 pub use kind::{Kind, UnknownPolicy};
 pub use opt::Opt;
 pub use queue::{Queue, Rule};
-pub use s3clock::{S3Clock, Tuning};
+pub use miniature::{S3Clock, Tuning};
 pub use tuned::Tuned;
 pub use tuner::Tuner;
 

@@ -1,6 +1,6 @@
 //! S3-CLOCK with its tuner: the cache and the miniature caches that choose its parameters.
 
-use crate::s3clock::{S3Clock, Tuning};
+use crate::miniature::{S3Clock, Tuning};
 use crate::tuner::Tuner;
 use crate::{Policy, Request};
 

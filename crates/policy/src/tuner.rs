@@ -11,7 +11,7 @@
 //! accesses in processor caches, about 150 ns; of a cache of a million objects three requests in ten
 //! thousand are sampled. Bad at: reacting to less than three thousand sampled requests, except at the start.
 
-use crate::s3clock::{S3Clock, Tuning};
+use crate::miniature::{S3Clock, Tuning};
 use crate::{Policy, Request, mix};
 
 /// Chooses the parameters of one cache. The caller feeds it those requests whose keys
