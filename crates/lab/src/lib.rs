@@ -44,6 +44,7 @@ mod select;
 mod experiment;
 mod scale;
 pub mod trace;
+pub mod policies;
 #[cfg(test)]
 mod planted;
 mod console;

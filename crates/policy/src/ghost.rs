@@ -62,10 +62,20 @@ impl Ghost {
         true
     }
 
+    /// Gives it the room that a cache of so many items wants, if it has a quarter less, or four times as much.
+    pub fn fit(&mut self, items: usize) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+        let wanted = (items as f64 * SHARE).ceil() as usize;
+        let room = self.room();
+        if wanted > room + room / 4 || wanted < room / 4 {
+            self.resize(wanted);
+        }
+    }
+
     /// Changes the room to `keys`. Most of what is remembered stays when the room grows, a share when
     /// it shrinks: a bucket's keys are those of a range of hashes, so each new bucket starts as the
     /// old one that has the middle of its range.
-    pub fn resize(&mut self, keys: usize) {
+    fn resize(&mut self, keys: usize) {
         let before = std::mem::replace(self, Ghost::new(keys)).buckets;
         let (old, new) = (before.len(), self.buckets.len());
         if old > 0 {
@@ -87,6 +97,9 @@ fn fingerprint(hash: u64) -> u64 {
     (hash & MASK).max(1)
 }
 
+/// Keys that a ghost remembers, as a share of the items held. S3-FIFO's 0.9 costs an eighth more memory, and on
+/// published traces its mean miss ratio is the same.
+const SHARE: f64 = 0.8;
 const WAYS: usize = 6;
 const BITS: usize = 10;
 const MASK: u64 = (1 << BITS) - 1;

@@ -1,14 +1,11 @@
-//! Eviction policies without items: who stays and who goes, told by keys alone.
+//! S3-CLOCK without items: its rule, the ghost of the keys that it gave up, and the tuner of its parameters.
 //!
 //! ```text
-//!  Policy ── Queue     FIFO, LRU, CLOCK, SIEVE: one list, four rules       (queue.rs)
-//!         ├─ S3Clock   a probationary FIFO before a CLOCK, and a Ghost     (miniature.rs, ghost.rs)
-//!         ├─ Tuned     S3-CLOCK whose parameters a Tuner chooses           (tuned.rs, tuner.rs)
-//!         ├─ Arc       two lists, two ghosts, one adaptive border          (arc.rs)
-//!         └─ Opt       Belady's bound; it has read the trace before        (opt.rs)
+//!  Tuner ── Miniature ── Table, List     caches of keys alone, one for each candidate  (tuner.rs, miniature.rs)
+//!               └─ choose, Ghost         the rule, and who failed its probation lately (s3clock.rs, ghost.rs)
 //! ```
-//! Two use it. A simulator replays a trace through any [`Policy`], and the cache lets a [`Tuner`]
-//! replay a sample of its requests through miniature caches, to choose its own parameters.
+//! The cache gives up items by the same rule, and lets a [`Tuner`] replay a sample of its requests, to choose its
+//! parameters. The lab's simulators of other policies are built from [`Table`] and [`List`] too.
 //!
 //! Capacity and [`Request::weight`] have one unit, of the caller's choice: objects (weight 1) or
 //! bytes. Time is an argument. Nothing here is shared between threads.
@@ -18,26 +15,18 @@
 
 #![forbid(unsafe_code)]
 
-mod kind;
-mod arc;
-mod opt;
-mod queue;
-mod tuned;
 mod tuner;
 mod miniature;
-mod ghost;
-#[cfg(test)]
-mod tests;
 mod list;
 mod table;
+mod s3clock;
+mod ghost;
 
-pub use arc::Arc;
 pub use ghost::Ghost;
-pub use kind::{Kind, UnknownPolicy};
-pub use opt::Opt;
-pub use queue::{Queue, Rule};
-pub use miniature::{S3Clock, Tuning};
-pub use tuned::Tuned;
+pub use list::{Linked, Links, List};
+pub use miniature::Miniature;
+pub use s3clock::{Bounds, Holder, Tuning, choose};
+pub use table::{Entry, Table};
 pub use tuner::Tuner;
 
 /// One request of a trace.
@@ -58,42 +47,6 @@ impl Request {
     #[must_use]
     pub fn of(key: u64) -> Request {
         Request { key, weight: 1, now: 0, expires: 0 }
-    }
-}
-
-/// A cache that holds keys only.
-pub trait Policy {
-    /// Looks for the request's object; whether it is there, and not past its time.
-    fn get(&mut self, request: &Request) -> bool;
-
-    /// Stores the request's object, and evicts until it fits. An object heavier than the whole cache
-    /// is not stored. One that is there already keeps its standing.
-    fn insert(&mut self, request: &Request);
-
-    /// Deletes an object; whether it was there.
-    fn remove(&mut self, key: u64) -> bool;
-
-    /// Whether the object is held, expired or not. Changes nothing.
-    fn contains(&self, key: u64) -> bool;
-
-    /// Objects held.
-    fn len(&self) -> usize;
-
-    /// Sum of the weights of the objects held: at most the capacity.
-    fn weight(&self) -> u64;
-
-    /// Whether no object is held.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The request as a client makes it: a get, and on a miss the set. Whether it was a hit.
-    fn access(&mut self, request: &Request) -> bool {
-        let hit = self.get(request);
-        if !hit {
-            self.insert(request);
-        }
-        hit
     }
 }
 

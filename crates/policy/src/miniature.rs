@@ -1,59 +1,16 @@
-//! S3-CLOCK: new objects on probation in a small FIFO, the others under a CLOCK of two bits.
-//!
-//! It follows S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023),
-//! with one difference: an object that passes its probation stays where it is. The CLOCK's hand goes
-//! over all slots and skips those on probation, so a promotion clears a mark and moves nothing.
-//!
-//! # States of an object
-//! ```text
-//!             ┌── known to the ghost ──────────────▶ main ◀─┐ count > 0: count - 1
-//!  insert ────┤                                      ▲  │ ──┘
-//!             └──▶ on probation ── count ≥ promote ──┘  └─ count = 0 ─▶ gone
-//!                       └── oldest, count < promote ─▶ gone, its key in the ghost
-//! ```
-//! A hit adds one to the count, up to 3. A promotion takes it back to 0: hits close to the first request
-//! tell little about the far future.
+//! A cache of keys alone under S3-CLOCK: small ones for the tuner, and of any size for a simulator.
 //!
 //! # Costs
-//! A hit: one field, unless it is full. An eviction: one or two slots on the average, since each step of
-//! the hand uses up a hit. Bad at, with any one [`Tuning`]: some workload; see the tuner.
+//! A hit: a probe of the table and one field, unless that is full. Some 50 bytes an object.
 
 use crate::ghost::Ghost;
 use crate::list::{Linked, Links, List};
+use crate::s3clock::{self, Bounds, Holder, Tuning};
 use crate::table::Table;
-use crate::{Policy, Request, mix};
+use crate::{Request, mix};
 
-/// The parameters of S3-CLOCK.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tuning {
-    /// Share of the capacity for objects on probation: 0 to 1.
-    pub small: f32,
-    /// Hits that it takes to pass: 0 to 2. With 0 all pass, and what is left is a CLOCK that forgets
-    /// the hits of an object's youth, which is close to LRU.
-    pub promote: u8,
-}
-
-impl Tuning {
-    /// What tuning starts from: not the best for most workloads, but bad for none while the tuner has
-    /// not seen enough.
-    pub const START: Tuning = Tuning { small: 0.25, promote: 1 };
-    /// S3-FIFO's: a tenth on probation, two hits. The best for most workloads, bad for those where LRU
-    /// is good.
-    pub const S3_FIFO: Tuning = Tuning { small: 0.10, promote: 2 };
-    /// Keys that the ghost remembers, as a share of the objects held. S3-FIFO's 0.9 costs an eighth more memory, and on
-    /// published traces its mean miss ratio is the same.
-    pub const GHOST: f64 = 0.8;
-
-    /// What is to be on probation of a `capacity`, in the same unit: at least 1.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of it")]
-    pub fn target(self, capacity: u64) -> u64 {
-        ((capacity as f64 * f64::from(self.small)).ceil() as u64).max(1)
-    }
-}
-
-/// A cache under S3-CLOCK with fixed parameters.
-pub struct S3Clock {
+/// See the module's head. Its parameters are fixed until [`Miniature::tune`].
+pub struct Miniature {
     capacity: u64,
     tuning: Tuning,
     target: u64,
@@ -61,6 +18,8 @@ pub struct S3Clock {
     probation: List,
     hand: u32,
     ghost: Ghost,
+    /// The second of the request at hand.
+    now: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -76,11 +35,11 @@ impl Linked for Mark {
     }
 }
 
-impl S3Clock {
+impl Miniature {
     /// An empty cache.
     #[must_use]
-    pub fn new(tuning: Tuning, capacity: u64) -> S3Clock {
-        S3Clock {
+    pub fn new(tuning: Tuning, capacity: u64) -> Miniature {
+        Miniature {
             capacity,
             tuning,
             target: tuning.target(capacity),
@@ -88,6 +47,7 @@ impl S3Clock {
             probation: List::new(),
             hand: 0,
             ghost: Ghost::default(),
+            now: 0,
         }
     }
 
@@ -103,70 +63,8 @@ impl S3Clock {
         self.tuning
     }
 
-    fn make_room(&mut self, weight: u64, now: u32) {
-        while self.table.weight() + weight > self.capacity && self.table.len() > 0 {
-            self.size_ghost();
-            let in_main = self.table.len() - self.probation.len();
-            if in_main == 0 || (self.probation.weight >= self.target && self.probation.len() > 0) {
-                self.judge_oldest(now);
-            } else {
-                self.advance_hand(now);
-            }
-        }
-    }
-
-    /// Ends the probation of the object that is on it longest: promoted, or evicted.
-    fn judge_oldest(&mut self, now: u32) {
-        let Some(slot) = self.probation.oldest() else { return };
-        let (count, dead) = (self.table[slot].mark.count, self.table[slot].is_expired(now));
-        self.probation.unlink(&mut self.table, slot);
-        let entry = &mut self.table[slot];
-        entry.mark.on_probation = false;
-        if dead {
-            self.table.remove(slot);
-        } else if count < self.tuning.promote {
-            self.ghost.remember(mix(entry.key));
-            self.table.remove(slot);
-        } else {
-            entry.mark.count = 0;
-        }
-    }
-
-    /// One step of the hand over the main objects, of which there is one.
-    fn advance_hand(&mut self, now: u32) {
-        let slot = if (self.hand as usize) < self.table.slots() { self.hand } else { 0 };
-        self.hand = slot + 1;
-        let entry = &mut self.table[slot];
-        if entry.is_free() || entry.mark.on_probation {
-            return;
-        }
-        if entry.mark.count > 0 && !entry.is_expired(now) {
-            entry.mark.count -= 1;
-        } else {
-            self.table.remove(slot);
-        }
-    }
-
-    /// Gives the ghost its room: known only once the cache is full, when weights vary.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
-    fn size_ghost(&mut self) {
-        let wanted = (self.table.len() as f64 * Tuning::GHOST).ceil() as usize;
-        let room = self.ghost.room();
-        if wanted > room + room / 4 || wanted < room / 4 {
-            self.ghost.resize(wanted);
-        }
-    }
-
-    fn take_out(&mut self, slot: u32) {
-        if self.table[slot].mark.on_probation {
-            self.probation.unlink(&mut self.table, slot);
-        }
-        self.table.remove(slot);
-    }
-}
-
-impl Policy for S3Clock {
-    fn get(&mut self, request: &Request) -> bool {
+    /// Looks for the request's object; whether it is there, and not past its time.
+    pub fn get(&mut self, request: &Request) -> bool {
         let Some(slot) = self.table.find(request.key) else { return false };
         if self.table[slot].is_expired(request.now) {
             self.take_out(slot);
@@ -177,7 +75,9 @@ impl Policy for S3Clock {
         true
     }
 
-    fn insert(&mut self, request: &Request) {
+    /// Stores the request's object, and evicts until it fits. One that is heavier than the whole cache is not stored; one
+    /// that is there already keeps its standing.
+    pub fn insert(&mut self, request: &Request) {
         if let Some(slot) = self.table.find(request.key) {
             if self.table[slot].mark.on_probation {
                 self.probation.reweigh(&mut self.table, slot, request);
@@ -202,7 +102,8 @@ impl Policy for S3Clock {
         }
     }
 
-    fn remove(&mut self, key: u64) -> bool {
+    /// Deletes an object; whether it was there.
+    pub fn remove(&mut self, key: u64) -> bool {
         let found = self.table.find(key);
         if let Some(slot) = found {
             self.take_out(slot);
@@ -210,18 +111,79 @@ impl Policy for S3Clock {
         found.is_some()
     }
 
-    fn contains(&self, key: u64) -> bool {
-        self.table.find(key).is_some()
+    /// The objects held, expired or not.
+    #[must_use]
+    pub fn objects(&self) -> &Table<impl Sized> {
+        &self.table
     }
 
-    fn len(&self) -> usize {
-        self.table.len()
+    fn make_room(&mut self, weight: u64, now: u32) {
+        self.now = now;
+        while self.table.weight() + weight > self.capacity && !self.table.is_empty() {
+            // Only now, since how many objects fit is known when it is full, where weights vary.
+            self.ghost.fit(self.table.len());
+            s3clock::choose(self, self.tuning.promote, ONE);
+        }
     }
 
-    fn weight(&self) -> u64 {
-        self.table.weight()
+    fn take_out(&mut self, slot: u32) {
+        if self.table[slot].mark.on_probation {
+            self.probation.unlink(&mut self.table, slot);
+        }
+        self.table.remove(slot);
     }
 }
 
+impl Holder for Miniature {
+    type At = u32;
+
+    fn probation_is_due(&self) -> bool {
+        self.probation.weight >= self.target || self.probation.len() == self.table.len()
+    }
+
+    fn oldest(&mut self) -> Option<u32> {
+        let slot = self.probation.oldest()?;
+        self.probation.unlink(&mut self.table, slot);
+        self.table[slot].mark.on_probation = false;
+        Some(slot)
+    }
+
+    fn promote(&mut self, slot: u32) -> bool {
+        self.table[slot].mark.count = 0;
+        true
+    }
+
+    fn advance(&mut self) -> Option<u32> {
+        let slot = if (self.hand as usize) < self.table.slots() { self.hand } else { 0 };
+        self.hand = slot + 1;
+        (!self.table[slot].is_free()).then_some(slot)
+    }
+
+    fn is_on_probation(&self, slot: u32) -> bool {
+        self.table[slot].mark.on_probation
+    }
+
+    fn hits(&self, slot: u32) -> u32 {
+        self.table[slot].mark.count.into()
+    }
+
+    fn is_past(&self, slot: u32) -> bool {
+        self.table[slot].is_expired(self.now)
+    }
+
+    fn spare(&mut self, slot: u32, hits: u32) {
+        self.table[slot].mark.count = u8::try_from(hits).unwrap_or(COUNT_MAX);
+    }
+
+    fn give_up(&mut self, slot: u32, has_failed: bool) {
+        if has_failed {
+            self.ghost.remember(mix(self.table[slot].key));
+        }
+        self.table.remove(slot);
+    }
+}
+
+/// One victim at a time, however long it takes: each step of the hand uses up a hit.
+const ONE: Bounds = Bounds { victims: 1, examined: usize::MAX, patience: usize::MAX };
 /// The highest count: two bits.
 const COUNT_MAX: u8 = 3;

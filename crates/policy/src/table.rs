@@ -14,7 +14,7 @@ use std::ops::{Index, IndexMut};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Objects with a policy's own mark on each.
-pub(crate) struct Table<M> {
+pub struct Table<M> {
     buckets: Vec<u32>,
     entries: Vec<Entry<M>>,
     free: Vec<u32>,
@@ -22,31 +22,45 @@ pub(crate) struct Table<M> {
 }
 
 /// One object, or a free slot.
-pub(crate) struct Entry<M> {
-    pub(crate) key: u64,
+pub struct Entry<M> {
+    /// Which object.
+    pub key: u64,
+    /// What it takes of the capacity; 0 if the slot is free.
     pub(crate) weight: u32,
     expires: u32,
-    pub(crate) mark: M,
+    /// What the policy notes of it.
+    pub mark: M,
 }
 
 impl<M> Entry<M> {
+    /// Whether the slot has no object.
     pub(crate) fn is_free(&self) -> bool {
         self.weight == 0
     }
 
-    pub(crate) fn is_expired(&self, now: u32) -> bool {
+    /// Whether the object is past its time.
+    pub fn is_expired(&self, now: u32) -> bool {
         self.expires != 0 && self.expires <= now
     }
 }
 
 impl<M> Table<M> {
-    pub(crate) fn new() -> Table<M> {
+    /// A table without objects.
+    #[must_use]
+    pub fn new() -> Table<M> {
         Table { buckets: vec![0; 16], entries: Vec::new(), free: Vec::new(), weight: 0 }
     }
 
     /// Objects held.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
+    }
+
+    /// Whether no object is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Slots, the free ones included.
@@ -55,12 +69,14 @@ impl<M> Table<M> {
     }
 
     /// Sum of the objects' weights.
-    pub(crate) fn weight(&self) -> u64 {
+    #[must_use]
+    pub fn weight(&self) -> u64 {
         self.weight
     }
 
     /// The object's slot.
-    pub(crate) fn find(&self, key: u64) -> Option<u32> {
+    #[must_use]
+    pub fn find(&self, key: u64) -> Option<u32> {
         let mut at = self.home(key);
         loop {
             let slot = self.buckets[at].checked_sub(1)?;
@@ -72,7 +88,7 @@ impl<M> Table<M> {
     }
 
     /// Adds the request's object, which is not there.
-    pub(crate) fn insert(&mut self, request: &Request, mark: M) -> u32 {
+    pub fn insert(&mut self, request: &Request, mark: M) -> u32 {
         if (self.len() + 1) * 2 > self.buckets.len() {
             self.grow();
         }
@@ -94,7 +110,7 @@ impl<M> Table<M> {
     }
 
     /// Gives an object the weight and expiry of a request that stores it again.
-    pub(crate) fn update(&mut self, slot: u32, request: &Request) {
+    pub fn update(&mut self, slot: u32, request: &Request) {
         let weight = request.weight.max(1);
         self.weight = self.weight - u64::from(self[slot].weight) + u64::from(weight);
         self[slot].weight = weight;
@@ -102,7 +118,7 @@ impl<M> Table<M> {
     }
 
     /// Frees an object's slot. Its key and mark stay readable until the slot is used again.
-    pub(crate) fn remove(&mut self, slot: u32) {
+    pub fn remove(&mut self, slot: u32) {
         let mask = self.buckets.len() - 1;
         let mut hole = self.home(self[slot].key);
         while self.buckets[hole] != slot + 1 {

@@ -11,13 +11,14 @@
 //! accesses in processor caches, about 150 ns; of a cache of a million objects three requests in ten
 //! thousand are sampled. Bad at: reacting to less than three thousand sampled requests, except at the start.
 
-use crate::miniature::{S3Clock, Tuning};
-use crate::{Policy, Request, mix};
+use crate::miniature::Miniature;
+use crate::s3clock::Tuning;
+use crate::{Request, mix};
 
 /// Chooses the parameters of one cache. The caller feeds it those requests whose keys
 /// [`Tuner::samples`], by hash or id: any number that stands for the key.
 pub struct Tuner {
-    miniatures: Vec<Miniature>,
+    candidates: Vec<Candidate>,
     chosen: usize,
     /// Keys whose mixed bits are below this are sampled.
     threshold: u32,
@@ -29,8 +30,9 @@ pub struct Tuner {
     switches: u64,
 }
 
-struct Miniature {
-    cache: S3Clock,
+/// Parameters that may be chosen, and how a cache fares with them.
+struct Candidate {
+    cache: Miniature,
     misses: f64,
 }
 
@@ -41,11 +43,12 @@ impl Tuner {
         let threshold = threshold(objects);
         let share = f64::from(threshold) / f64::from(SCALE);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
-        let miniature = ((capacity as f64 * share).round() as u64).max(1);
-        let cache = |&tuning| Miniature { cache: S3Clock::new(tuning, miniature), misses: 0.0 };
+        let share_of_it = ((capacity as f64 * share).round() as u64).max(1);
+        let candidate =
+            |&tuning| Candidate { cache: Miniature::new(tuning, share_of_it), misses: 0.0 };
         let objects = objects.clamp(1, OBJECTS_MAX);
         Tuner {
-            miniatures: CANDIDATES.iter().map(cache).collect(),
+            candidates: CANDIDATES.iter().map(candidate).collect(),
             chosen: 0,
             threshold,
             objects,
@@ -95,11 +98,11 @@ impl Tuner {
     /// A get, and whether it hit. Who misses in the cache will store the object, or knows why not;
     /// but after a hit there no store follows, so the miniatures that missed store it now.
     pub fn get(&mut self, request: &Request, hit: bool) {
-        for miniature in &mut self.miniatures {
-            if !miniature.cache.get(request) {
-                miniature.misses += 1.0;
+        for candidate in &mut self.candidates {
+            if !candidate.cache.get(request) {
+                candidate.misses += 1.0;
                 if hit {
-                    miniature.cache.insert(request);
+                    candidate.cache.insert(request);
                 }
             }
         }
@@ -113,28 +116,28 @@ impl Tuner {
 
     /// A store.
     pub fn set(&mut self, request: &Request) {
-        for miniature in &mut self.miniatures {
-            miniature.cache.insert(request);
+        for candidate in &mut self.candidates {
+            candidate.cache.insert(request);
         }
     }
 
     /// A delete.
     pub fn delete(&mut self, key: u64) {
-        for miniature in &mut self.miniatures {
-            miniature.cache.remove(key);
+        for candidate in &mut self.candidates {
+            candidate.cache.remove(key);
         }
     }
 
     fn choose(&mut self) {
-        let misses = |at: &usize| self.miniatures[*at].misses;
+        let misses = |at: &usize| self.candidates[*at].misses;
         let best = (0..CANDIDATES.len()).min_by(|a, b| misses(a).total_cmp(&misses(b)));
         let best = best.expect("there are candidates");
         if misses(&best) < CLEARLY * misses(&self.chosen) {
             self.chosen = best;
             self.switches += 1;
         }
-        for miniature in &mut self.miniatures {
-            miniature.misses *= FADING;
+        for candidate in &mut self.candidates {
+            candidate.misses *= FADING;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! S3-CLOCK: new items on probation in a small FIFO, the others under a CLOCK of two bits.
 //!
-//! What `guira-policy` has as a simulator, over real chunks. An item's header holds its count of hits and whether it
-//! is on probation; the FIFO is a ring of locations; who passes stays where it is, and the class's hand, which skips
-//! probationers, finds it from then on. A ghost of fingerprints remembers who failed: such a key comes back as no
-//! newcomer.
+//! The rule is `guira-policy`'s; here is what it goes by in a slab class. An item's header holds its hits and whether it
+//! is on probation. The FIFO is a ring of locations. An item that passes stays where it is: the class's hand, which skips
+//! those on probation, finds it from then on. A ghost of fingerprints remembers the keys that failed: such a key is no
+//! newcomer when it comes back.
 //!
 //! # Invariants
 //! 1. An item on probation is in its class's ring, or in a handle's list of arrivals until that turn ends. So the ring
@@ -18,11 +18,11 @@
 
 use super::clock::Hand;
 use super::ring::{BLOCK, Places, Ring};
-use super::victims::{PATIENCE, Search};
+use super::victims::Search;
 use crate::items::ItemRef;
 use crate::memory::{Chunks, Class};
 use guira_index::{Hash, Location};
-use guira_policy::{Ghost, Tuning};
+use guira_policy::{Ghost, Holder, Tuning};
 
 /// What a class keeps: see the module's head.
 #[derive(Default)]
@@ -47,12 +47,7 @@ impl Probation {
 
     /// Remembers keys that failed, of a class with so many items.
     pub(crate) fn remember(&mut self, failed: impl Iterator<Item = Hash>, items: usize) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
-        let wanted = (items as f64 * Tuning::GHOST).ceil() as usize;
-        let room = self.ghost.room();
-        if wanted > room + room / 4 || wanted < room / 4 {
-            self.ghost.resize(wanted);
-        }
+        self.ghost.fit(items);
         failed.for_each(|hash| self.ghost.remember(hash.0));
     }
 
@@ -78,61 +73,86 @@ impl Probation {
         self.ring.sweep(SWEPT, &places);
     }
 
-    /// Finds victims: the oldest on probation while there are more of those than their share, else the next from the hand
-    /// on that was not hit. Returns how many items passed their probation.
+    /// Finds victims, in a class whose parameters and probationers are `shares`. Returns how many items passed their
+    /// probation.
     pub(crate) fn search(
         &mut self,
         hand: &mut Hand,
         search: &mut Search<'_>,
-        shares: Shares,
+        Shares { tuning, on_probation }: Shares,
     ) -> usize {
-        let target =
-            usize::try_from(shares.tuning.target(search.used as u64)).unwrap_or(usize::MAX);
-        let probationers = Probationers { chunks: search.chunks, class: search.class };
-        let mut on_probation = shares.on_probation;
-        let (mut examined, mut promoted) = (0, 0);
-        while search.is_short() && examined < search.examined_max() {
-            examined += 1;
-            let is_due = on_probation >= target || on_probation >= search.used;
-            if is_due && let Some(item) = self.oldest(&probationers) {
-                on_probation = on_probation.saturating_sub(1);
-                let is_past = item.is_past(search.now);
-                let passes = item.header().hits() >= u32::from(shares.tuning.promote);
-                if is_past || !passes {
-                    search.take(&item, !is_past);
-                } else if item.try_mark(item.header().with_probation(false).with_hits(0)) {
-                    promoted += 1;
-                } else {
-                    // Hit or retired this instant: looked at once more.
-                    self.ring.push_front(item.location());
-                }
-                continue;
-            }
-            let chunk = hand.advance(search.chunks, search.pages);
-            let Some(item) = ItemRef::of_chunk(search.chunks, chunk) else { continue };
-            let header = item.header();
-            // One whose chain has a link here, but whose ring is another class's, is judged by its hits.
-            let class = search.chunks.class_of(item.location());
-            if header.is_on_probation() && class == search.class {
-                continue;
-            }
-            if header.hits() > 0 && !item.is_past(search.now) && examined < PATIENCE {
-                item.mark(header.with_hits(header.hits() - 1));
-                continue;
-            }
-            search.take(&item, false);
-        }
-        promoted
+        let target = usize::try_from(tuning.target(search.used as u64)).unwrap_or(usize::MAX);
+        let bounds = search.bounds();
+        let due_from = target.min(search.used);
+        let mut searched = Searched { ring: &mut self.ring, hand, search, on_probation, due_from };
+        guira_policy::choose(&mut searched, tuning.promote, bounds)
+    }
+}
+
+/// A class in which victims are searched, as the rule sees it.
+struct Searched<'p, 's> {
+    ring: &'p mut Ring,
+    hand: &'p mut Hand,
+    search: &'p mut Search<'s>,
+    on_probation: usize,
+    /// From so many on probation on, the oldest of them is judged next.
+    due_from: usize,
+}
+
+impl<'s> Holder for Searched<'_, 's> {
+    type At = ItemRef<'s>;
+
+    fn probation_is_due(&self) -> bool {
+        self.on_probation >= self.due_from
     }
 
-    /// The item that is on probation longest, taken from the ring. Drops dead entries before it (invariant 2).
-    fn oldest<'s>(&mut self, probationers: &Probationers<'s>) -> Option<ItemRef<'s>> {
+    /// Drops dead entries before it (invariant 2).
+    fn oldest(&mut self) -> Option<ItemRef<'s>> {
+        let Search { chunks, class, .. } = *self.search;
+        let probationers = Probationers { chunks, class };
         loop {
             let at = self.ring.pop()?;
             if let Some(item) = probationers.at(at) {
+                self.on_probation = self.on_probation.saturating_sub(1);
                 return Some(item);
             }
         }
+    }
+
+    fn promote(&mut self, item: ItemRef<'s>) -> bool {
+        let is_marked = item.try_mark(item.header().with_probation(false).with_hits(0));
+        if !is_marked {
+            // Hit or retired this instant: looked at once more.
+            self.ring.push_front(item.location());
+        }
+        is_marked
+    }
+
+    fn advance(&mut self) -> Option<ItemRef<'s>> {
+        let Search { chunks, pages, .. } = *self.search;
+        ItemRef::of_chunk(chunks, self.hand.advance(chunks, pages))
+    }
+
+    /// An item whose chain has a link here, but whose ring is another class's, is judged by its hits.
+    fn is_on_probation(&self, item: ItemRef<'s>) -> bool {
+        item.header().is_on_probation()
+            && self.search.chunks.class_of(item.location()) == self.search.class
+    }
+
+    fn hits(&self, item: ItemRef<'s>) -> u32 {
+        item.header().hits()
+    }
+
+    fn is_past(&self, item: ItemRef<'s>) -> bool {
+        item.is_past(self.search.now)
+    }
+
+    fn spare(&mut self, item: ItemRef<'s>, hits: u32) {
+        item.mark(item.header().with_hits(hits));
+    }
+
+    fn give_up(&mut self, item: ItemRef<'s>, has_failed: bool) {
+        self.search.take(&item, has_failed);
     }
 }
 

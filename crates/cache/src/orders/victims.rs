@@ -4,6 +4,7 @@ use crate::items::ItemRef;
 use crate::memory::{Chunks, Class};
 use crate::time::Now;
 use guira_index::Location;
+use guira_policy::Bounds;
 
 /// Chunks that a hand examines at most before it takes items whose bit is set: what bounds the
 /// time under the class's lock when everything was hit since the last round.
@@ -52,6 +53,12 @@ impl Search<'_> {
     pub(crate) fn examined_max(&self) -> usize {
         let round = self.pages.len() * self.chunks.slots(self.class) as usize;
         2 * round.min(PATIENCE) + self.wanted
+    }
+
+    /// How long S3-CLOCK's rule may search.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let victims = self.wanted.saturating_sub(self.found.len());
+        Bounds { victims, examined: self.examined_max(), patience: PATIENCE }
     }
 
     /// Takes an item that is to go. Of one past its time the balance learns nothing.

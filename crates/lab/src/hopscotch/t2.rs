@@ -10,11 +10,12 @@
 use anyhow::{Context, Result};
 use guira_bench::{Rng, mix};
 use guira_index::{Cuckoo, Entry, Hash, Hopscotch, Index, Items, Location};
-use guira_policy::{Kind, Request};
+use guira_policy::Request;
 
 use super::published::{Answer, Published};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, most, papers, table};
+use crate::policies::Kind;
 use crate::trace::gray::GrayZipf;
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::shuffle;

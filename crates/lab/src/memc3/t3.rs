@@ -5,9 +5,9 @@
 //! it, which fits the paper's LRU row to 0.7 points up to 512 MB; keys are sampled (see [`crate::trace::sampled`]), one of
 //! 16 at the paper's scale.
 
+use crate::policies::Kind;
 use anyhow::Result;
 use guira_cache::{Cache, Config, Store};
-use guira_policy::Kind;
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, most, papers, series, table};

@@ -9,11 +9,12 @@ use crate::baseline::items::{Items, Key};
 use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, papers, series, table};
 use crate::measure::cpu_ns;
+use crate::policies::Kind;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_index::{Chained, Index, Location};
-use guira_policy::{Kind, Request};
+use guira_policy::Request;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use super::read::Columns;
 use super::recorded::Trace;
 use super::simulate::Player;
 use super::source::{Reading, Source};
+use crate::policies::Kind;
 
 /// Replay recorded requests through eviction policies, and print how often each policy misses
 ///
@@ -88,7 +89,7 @@ fn policies() -> impl Iterator<Item = &'static str> {
 }
 
 const ALL: &str = "all";
-const LRU: Player = Player::Kind(guira_policy::Kind::Lru);
+const LRU: Player = Player::Kind(Kind::Lru);
 
 /// The size of a cache, as it is given.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use super::args::Size;
 use super::parallel::in_parallel;
 use super::recorded::Trace;
 use super::simulate::{Counted, Player, simulate};
-use guira_policy::Kind;
+use crate::policies::Kind;
 
 /// What every policy does with a trace, at every size.
 #[derive(Clone, Debug)]

@@ -9,9 +9,10 @@
 //! 4 bytes a simulated request, of which there is one for `every` requests of the workload.
 
 use guira_bench::Rng;
-use guira_policy::{Policy, Request};
+use guira_policy::Request;
 
 use super::gray::GrayZipf;
+use crate::policies::Policy;
 
 /// The sampled requests of a workload, and the order in which its keys were loaded.
 pub(crate) struct Sampled {
@@ -103,7 +104,7 @@ const POPULAR: u32 = IS_SET - 1;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use guira_policy::Kind;
+    use crate::policies::Kind;
 
     #[test]
     fn a_sample_has_the_miss_ratio_of_the_whole() {

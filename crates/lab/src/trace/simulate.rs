@@ -3,10 +3,11 @@
 //! Every get that misses stores its object, as a client would. Writes store and deletes remove, and neither counts as
 //! a hit or a miss. An object lives as long as the last write in the trace that gave it a time to live said.
 
-use guira_policy::{Kind, Opt, Request};
+use guira_policy::Request;
 
 use super::recorded::{Step, Trace};
 use super::request::Op;
+use crate::policies::{Kind, Opt};
 
 /// Who decides what is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::net::TcpListener;
 
-use guira_policy::Kind;
+use crate::policies::Kind;
 
 use super::*;
 use crate::trace::recorded::Recorder;

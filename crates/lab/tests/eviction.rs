@@ -4,7 +4,8 @@
 //! little, not more.
 
 use guira_cache::{Cache, ClassCounter, Config, Eviction, Handle, Mode, NoRoom, Store, Stored};
-use guira_policy::{Kind, Request, mix};
+use guira_lab::policies::Kind;
+use guira_policy::{Request, mix};
 
 const KEYS: f64 = 100_000.0;
 

@@ -3,8 +3,8 @@
 //!
 //! With weights or expiries it is no bound any more, only a good guess: the optimum is then hard.
 
-use crate::table::Table;
-use crate::{Policy, Request};
+use super::Policy;
+use guira_policy::{Request, Table};
 use std::collections::{BinaryHeap, HashMap};
 
 /// A cache that has read its trace: exactly the keys that [`Opt::new`] was given must be got, in

@@ -6,13 +6,12 @@
 //! SIEVE: Zhang et al., "SIEVE is simpler than LRU", NSDI 2024. CLOCK's bit set on insertion is what
 //! MemC3's published code does; its paper (section 3.3) has it clear.
 
-use crate::list::{Linked, Links, List};
-use crate::table::Table;
-use crate::{Policy, Request};
+use super::Policy;
+use guira_policy::{Linked, Links, List, Request, Table};
 
 /// What distinguishes the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(super) enum Rule {
     /// A hit does nothing; the oldest goes.
     Fifo,
     /// A hit makes the object the newest; the oldest goes.
@@ -31,7 +30,7 @@ pub enum Rule {
 }
 
 /// A cache that evicts by a [`Rule`].
-pub struct Queue {
+pub(super) struct Queue {
     rule: Rule,
     capacity: u64,
     table: Table<Mark>,
@@ -54,8 +53,7 @@ impl Linked for Mark {
 
 impl Queue {
     /// An empty cache.
-    #[must_use]
-    pub fn new(rule: Rule, capacity: u64) -> Queue {
+    pub(super) fn new(rule: Rule, capacity: u64) -> Queue {
         Queue { rule, capacity, table: Table::new(), list: List::new(), hand: None }
     }
 

@@ -1,10 +1,14 @@
 //! The policies by name, for whoever lets a user choose.
 
-use crate::{Arc, Policy, Queue, Rule, S3Clock, Tuned, Tuning};
+use super::Policy;
+use super::arc::Arc;
+use super::queue::{Queue, Rule};
+use super::s3clock::S3Clock;
+use guira_policy::Tuning;
 use std::fmt;
 use std::str::FromStr;
 
-/// An on-line policy. ([`Opt`](crate::Opt) is none: it must be given the trace.)
+/// An on-line policy. ([`Opt`](super::Opt) is none: it must be given the trace.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// First in, first out.
@@ -69,8 +73,8 @@ impl Kind {
             Kind::Clock2 => queue(Rule::Clock { most: 3, born: 0 }),
             Kind::Sieve => queue(Rule::Sieve),
             Kind::Arc => Box::new(Arc::new(capacity)),
-            Kind::S3ClockFixed => Box::new(S3Clock::new(Tuning::S3_FIFO, capacity)),
-            Kind::S3Clock => Box::new(Tuned::new(capacity)),
+            Kind::S3ClockFixed => Box::new(S3Clock::fixed(Tuning::S3_FIFO, capacity)),
+            Kind::S3Clock => Box::new(S3Clock::tuned(capacity)),
         }
     }
 }

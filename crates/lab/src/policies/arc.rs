@@ -3,12 +3,11 @@
 //! Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4. The
 //! ghosts hold whole keys, as in the paper. With weights, every length of the paper is a sum of weights.
 
-use crate::list::{Linked, Links, List};
-use crate::table::Table;
-use crate::{Policy, Request};
+use super::Policy;
+use guira_policy::{Linked, Links, List, Request, Table};
 
 /// A cache under ARC.
-pub struct Arc {
+pub(super) struct Arc {
     capacity: u64,
     /// The paper's p: what T1 is to have of the capacity.
     border: f64,
@@ -36,8 +35,7 @@ const GHOST: usize = 2;
 
 impl Arc {
     /// An empty cache.
-    #[must_use]
-    pub fn new(capacity: u64) -> Arc {
+    pub(super) fn new(capacity: u64) -> Arc {
         let lists = std::array::from_fn(|_| List::new());
         Arc { capacity, border: 0.0, table: Table::new(), lists }
     }

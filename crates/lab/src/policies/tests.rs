@@ -1,6 +1,9 @@
 //! What holds for every policy, and what each policy is, told by models of a few lines.
 
-use crate::{Ghost, Kind, Opt, Policy, Queue, Request, Rule, S3Clock, Tuned, Tuning, mix};
+use super::queue::{Queue, Rule};
+use super::s3clock::S3Clock;
+use super::{Kind, Opt, Policy};
+use guira_policy::{Ghost, Request, Tuning, mix};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -111,7 +114,7 @@ proptest! {
         keys in proptest::collection::vec(0..40u64, 1..500), capacity in 1..30usize, promote in 0..3u8,
     ) {
         let tuning = Tuning { small: 0.25, promote };
-        let mut cache = S3Clock::new(tuning, capacity as u64);
+        let mut cache = S3Clock::fixed(tuning, capacity as u64);
         let mut model = SlotModel::new(tuning, capacity);
         for (at, &key) in keys.iter().enumerate() {
             prop_assert_eq!(cache.access(&Request::of(key)), model.access(key), "request {}", at);
@@ -253,7 +256,7 @@ impl SlotModel {
 #[test]
 fn a_recent_past_beyond_the_first_probation_teaches_the_tuner_a_longer_one() {
     // Each key twice, 60 requests apart, then never again: the first parameters see 25 of them.
-    let mut recent = Tuned::new(100);
+    let mut recent = S3Clock::tuned(100);
     let mut old = Vec::new();
     for n in 0..40_000u64 {
         recent.access(&Request::of(n));

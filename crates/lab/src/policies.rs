@@ -1,0 +1,58 @@
+//! Eviction policies as simulators: which object stays and which goes, by keys alone.
+//!
+//! ```text
+//!  Policy ── Queue     FIFO, LRU, CLOCK, SIEVE: one list, four rules       (queue.rs)
+//!         ├─ S3Clock   the server's rule, with its tuner or without        (s3clock.rs, guira-policy)
+//!         ├─ Arc       two lists, two ghosts, one adaptive border          (arc.rs)
+//!         └─ Opt       Belady's bound; it has read the trace before        (opt.rs)
+//! ```
+//! Capacity and [`Request::weight`] have one unit, of the caller's choice: objects (weight 1) or bytes.
+
+mod kind;
+mod arc;
+mod opt;
+mod queue;
+mod s3clock;
+#[cfg(test)]
+mod tests;
+
+pub use kind::{Kind, UnknownPolicy};
+pub use opt::Opt;
+
+use guira_policy::Request;
+
+/// A cache that holds keys only.
+pub trait Policy {
+    /// Looks for the request's object; whether it is there, and not past its time.
+    fn get(&mut self, request: &Request) -> bool;
+
+    /// Stores the request's object, and evicts until it fits. An object heavier than the whole cache
+    /// is not stored. One that is there already keeps its standing.
+    fn insert(&mut self, request: &Request);
+
+    /// Deletes an object; whether it was there.
+    fn remove(&mut self, key: u64) -> bool;
+
+    /// Whether the object is held, expired or not. Changes nothing.
+    fn contains(&self, key: u64) -> bool;
+
+    /// Objects held.
+    fn len(&self) -> usize;
+
+    /// Sum of the weights of the objects held: at most the capacity.
+    fn weight(&self) -> u64;
+
+    /// Whether no object is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The request as a client makes it: a get, and on a miss the set. Whether it was a hit.
+    fn access(&mut self, request: &Request) -> bool {
+        let hit = self.get(request);
+        if !hit {
+            self.insert(request);
+        }
+        hit
+    }
+}
