@@ -184,11 +184,6 @@ impl<I: Index> Cache<I> {
         self.len() == 0
     }
 
-    /// The index, for its figures and its kind.
-    pub fn index(&self) -> &I {
-        &self.engine.index
-    }
-
     /// Memory that the index uses now, in bytes.
     pub fn index_bytes(&self) -> usize {
         self.engine.index.bytes()

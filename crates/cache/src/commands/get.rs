@@ -98,10 +98,7 @@ impl<I: Index> Actor<'_, I> {
 
     #[inline(always)]
     pub(crate) fn lookup(&self, key: &Key<'_>) -> Option<ItemRef<'_>> {
-        let chunks = &self.local.engine.slab.chunks;
-        let at =
-            self.local.engine.index.get(key.hash, |at| ItemRef::is_key(chunks, at, key.bytes))?;
-        Some(ItemRef::new(chunks, at))
+        self.local.find(key)
     }
 }
 

@@ -60,7 +60,7 @@ impl StaleValue {
     }
 
     /// The second from which on nobody may read it.
-    pub fn until_s(&self) -> u32 {
+    pub(crate) fn until_s(&self) -> u32 {
         self.until_s
     }
 

@@ -217,7 +217,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// Whether the item has the field that a claim, a new expiry or a stale mark is kept in.
-    pub fn can_be_claimed(&self) -> bool {
+    pub(crate) fn can_be_claimed(&self) -> bool {
         self.shape().life_at().is_some()
     }
 
