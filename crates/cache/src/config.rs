@@ -4,7 +4,7 @@ use crate::features::LeaseTerms;
 use crate::memory::{MEMORY_MAX, Plan, Slabs};
 use crate::orders::Eviction;
 use crate::persist::MemoryFile;
-use guira_index::Kind;
+use guira_index::IndexKind;
 use std::fmt;
 
 /// How a cache is sized and what it may do. `Config::default()` is memcached's default.
@@ -15,7 +15,7 @@ pub struct Config {
     /// The largest item that a server accepts, in bytes; bounds the value of one item.
     pub item_bytes_max: usize,
     /// Which index finds the items.
-    pub index: Kind,
+    pub index: IndexKind,
     /// Whether a full cache evicts (`true`) or refuses to store (`-M`).
     pub evictions: bool,
     /// Which item a full slab class gives up.
@@ -52,7 +52,7 @@ impl Default for Config {
         Config {
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,
-            index: Kind::default(),
+            index: IndexKind::default(),
             evictions: true,
             eviction: Eviction::default(),
             slabs: Slabs::default(),

@@ -61,7 +61,7 @@ pub use config::{Config, ConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
 pub use engine::{Evicted, NoRoom};
 pub use features::{FlushAsked, LeaseTerms, StaleValue, Transients};
-pub use guira_index::{Kind as IndexKind, UnknownKind as UnknownIndex};
+pub use guira_index::{IndexKind, UnknownIndex};
 pub use handle::Handle;
 pub use histogram::{Distribution, Histogram};
 pub use items::{Claim, IDLE_MAX_S, ItemRef, Key, Unpublished};

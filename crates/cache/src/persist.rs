@@ -48,7 +48,7 @@ mod mark;
 mod file;
 mod steps;
 mod found;
-pub(crate) use found::Clock;
+pub(crate) use found::ResumedTime;
 pub use found::{Found, Kept};
 
 /// Where a cache's items are to be kept.
@@ -63,7 +63,7 @@ pub struct MemoryFile {
 /// With what a cache starts.
 pub(crate) struct Start {
     pub(crate) found: Found,
-    pub(crate) clock: Clock,
+    pub(crate) clock: ResumedTime,
     pub(crate) cas_floor: u64,
     pub(crate) index_slots: usize,
     /// Where the memory file is, if there is one.
@@ -76,7 +76,7 @@ impl Default for Start {
     fn default() -> Start {
         Start {
             found: Found::Nothing("there is no memory file".to_owned()),
-            clock: Clock { stopped: START_S, now: START_S },
+            clock: ResumedTime { stopped: START_S, now: START_S },
             cas_floor: 1,
             index_slots: 0,
             path: None,
@@ -156,7 +156,7 @@ pub(crate) fn begin(slab: &ItemSlab, eviction: Eviction, file: &MemoryFile) -> i
             let (origin, stopped) = head.time();
             let elapsed = u32::try_from(file.unix_s - i64::from(origin)).unwrap_or(0);
             Start {
-                clock: Clock { stopped, now: elapsed.max(stopped).max(START_S) },
+                clock: ResumedTime { stopped, now: elapsed.max(stopped).max(START_S) },
                 cas_floor: mark.map_or(head.cas_floor() + CAS_OF_A_CRASH, |mark| mark.cas),
                 index_slots: (head.keys() / KEYS_SHARE.0 * KEYS_SHARE.1).max(head.index_slots()),
                 found,

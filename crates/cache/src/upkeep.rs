@@ -28,7 +28,7 @@ use tune::TuneTask;
 /// Buckets that the index may split in one step: a quarter of a millisecond at most.
 const GROWTH_STEPS: usize = 1024;
 
-/// Keys for which the index has memory ahead: what writers enter between two steps. 44 KiB, and small pages (memory.rs of
+/// Keys for which the index has memory ahead: what writers enter between two steps. 44 KiB, and small pages (mapping.rs of
 /// the index), so that faster ones wait a microsecond now and then.
 const KEYS_AHEAD: usize = 1 << 13;
 

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// Which index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum IndexKind {
     /// [`Cuckoo`].
     #[default]
     Cuckoo,
@@ -23,11 +23,11 @@ pub enum Kind {
     Chained,
 }
 
-impl Kind {
+impl IndexKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Cuckoo, Self::Hopscotch, Self::Chained];
 
-    /// Its name, which [`Kind::from_str`] reads.
+    /// Its name, which [`IndexKind::from_str`] reads.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Kind {
         self.with_room(items_max, 0)
     }
 
-    /// As [`Kind::with_max`], with about `slots` slots from the start, so that what fills them soon need not wait for
+    /// As [`IndexKind::with_max`], with about `slots` slots from the start, so that what fills them soon need not wait for
     /// growth. A chained table may begin with a quarter of them.
     ///
     /// # Panics
@@ -61,33 +61,33 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for IndexKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
-    type Err = UnknownKind;
+impl FromStr for IndexKind {
+    type Err = UnknownIndex;
 
-    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+    fn from_str(name: &str) -> Result<Self, UnknownIndex> {
         let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownKind(name.to_owned()))
+        found.ok_or_else(|| UnknownIndex(name.to_owned()))
     }
 }
 
 /// No index has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownKind(String);
+pub struct UnknownIndex(String);
 
-impl fmt::Display for UnknownKind {
+impl fmt::Display for UnknownIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Kind::ALL.map(Kind::name).join(", ");
+        let names = IndexKind::ALL.map(IndexKind::name).join(", ");
         write!(f, "there is no index {:?}: take one of {names}", self.0)
     }
 }
 
-impl std::error::Error for UnknownKind {}
+impl std::error::Error for UnknownIndex {}
 
 /// Any of the indexes.
 #[derive(Debug)]
@@ -107,11 +107,11 @@ pub enum AnyIndex {
 impl AnyIndex {
     /// Which it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> IndexKind {
         match self {
-            Self::Cuckoo(_) => Kind::Cuckoo,
-            Self::Hopscotch(_) => Kind::Hopscotch,
-            Self::Chained(_) => Kind::Chained,
+            Self::Cuckoo(_) => IndexKind::Cuckoo,
+            Self::Hopscotch(_) => IndexKind::Hopscotch,
+            Self::Chained(_) => IndexKind::Chained,
         }
     }
 }

@@ -214,7 +214,7 @@ impl Tags {
     #[inline]
     fn equal_to(self, tag: u8) -> u32 {
         let [a, b, c] = self.low;
-        crate::memory::equal_bytes([a, b, c, 0], tag)
+        crate::mapping::equal_bytes([a, b, c, 0], tag)
     }
 
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]

@@ -46,7 +46,7 @@
 //! 3. A thread that holds an [`Entry`] asks nothing else of the index until it drops it.
 //!
 //! # Where unsafe lives
-//! In `memory.rs` alone: one mapping that starts as zeroes, advice on pages, prefetch, and the
+//! In `mapping.rs` alone: one mapping that starts as zeroes, advice on pages, prefetch, and the
 //! comparison of twelve tags at once.
 
 #![deny(unsafe_code)]
@@ -64,17 +64,17 @@ mod count;
 mod bucket;
 mod version;
 #[expect(unsafe_code, reason = "the one place: zeroed mappings and processor instructions")]
-mod memory;
+mod mapping;
 #[cfg(all(test, loom))]
 mod planted;
 mod sync;
 
-pub use any::{AnyEntry, AnyIndex, Kind, UnknownKind};
+pub use any::{AnyEntry, AnyIndex, IndexKind, UnknownIndex};
 pub use broken::Broken;
 pub use chained::{BucketLock, Chained, ChainedEntry, LockedGets, NoLock, Tas};
 pub use cuckoo::{Cuckoo, CuckooEntry};
 pub use hopscotch::{Hopscotch, Hopscotch64, HopscotchEntry, HopscotchTable};
-pub use memory::{advise_pages, collapse_pages, prefetch};
+pub use mapping::{advise_pages, collapse_pages, prefetch};
 
 /// The hash of a key: 64 well mixed bits. The index uses the low nine bits as tag, the high 32 for the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

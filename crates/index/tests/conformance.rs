@@ -4,7 +4,8 @@
 //! come in several kinds, from well mixed to all equal: collisions are where tables go wrong.
 
 use guira_index::{
-    Chained, Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items, Kind, Location,
+    Chained, Cuckoo, Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, IndexKind, Items,
+    Location,
 };
 use proptest::prelude::{Just, Strategy, prop_oneof};
 use proptest::test_runner::{Config, TestRunner};
@@ -308,7 +309,7 @@ indexes! {
     cuckoo: Cuckoo::with_max, Room { few_positions: 24 * 4, equal: 24 };
     hopscotch: Hopscotch::with_max, Room { few_positions: 32, equal: 32 };
     hopscotch64: Hopscotch64::with_max, Room { few_positions: 64, equal: 64 };
-    any: |items_max| Kind::Chained.with_max(items_max), Room { few_positions: KEYS_MAX.into(), equal: KEYS_MAX.into() };
+    any: |items_max| IndexKind::Chained.with_max(items_max), Room { few_positions: KEYS_MAX.into(), equal: KEYS_MAX.into() };
     chained: Chained::with_max, Room { few_positions: KEYS_MAX.into(), equal: KEYS_MAX.into() };
 }
 

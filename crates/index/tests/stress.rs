@@ -5,7 +5,7 @@
 //! small, so all of it happens while entries are displaced and buckets are split.
 
 use guira_index::{
-    Chained, Cuckoo, Entry as _, Hash, Hopscotch, Hopscotch64, Index, Items, Kind, Location,
+    Chained, Cuckoo, Entry as _, Hash, Hopscotch, Hopscotch64, Index, IndexKind, Items, Location,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -163,7 +163,7 @@ indexes! {
     cuckoo: Cuckoo::with_max;
     hopscotch: Hopscotch::with_max;
     hopscotch64: Hopscotch64::with_max;
-    any: |items_max| Kind::Chained.with_max(items_max);
+    any: |items_max| IndexKind::Chained.with_max(items_max);
     chained: Chained::with_max;
 }
 

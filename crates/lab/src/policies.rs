@@ -6,7 +6,7 @@
 //!         ├─ Arc       two lists, two ghosts, one adaptive border          (arc.rs)
 //!         └─ Opt       Belady's bound; it has read the trace before        (opt.rs)
 //! ```
-//! Capacity and [`Request::weight`] have one unit, of the caller's choice: objects (weight 1) or bytes.
+//! Capacity and [`Access::weight`] have one unit, of the caller's choice: objects (weight 1) or bytes.
 
 mod kind;
 mod arc;
@@ -16,19 +16,19 @@ mod s3clock;
 #[cfg(test)]
 mod tests;
 
-pub use kind::{Kind, UnknownPolicy};
+pub use kind::{PolicyKind, UnknownPolicy};
 pub use opt::Opt;
 
-use guira_policy::Request;
+use guira_policy::Access;
 
 /// A cache that holds keys only.
 pub trait Policy {
     /// Looks for the request's object; whether it is there, and not past its time.
-    fn get(&mut self, request: &Request) -> bool;
+    fn get(&mut self, request: &Access) -> bool;
 
     /// Stores the request's object, and evicts until it fits. An object heavier than the whole cache
     /// is not stored. One that is there already keeps its standing.
-    fn insert(&mut self, request: &Request);
+    fn insert(&mut self, request: &Access);
 
     /// Deletes an object; whether it was there.
     fn remove(&mut self, key: u64) -> bool;
@@ -48,7 +48,7 @@ pub trait Policy {
     }
 
     /// The request as a client makes it: a get, and on a miss the set. Whether it was a hit.
-    fn access(&mut self, request: &Request) -> bool {
+    fn access(&mut self, request: &Access) -> bool {
         let hit = self.get(request);
         if !hit {
             self.insert(request);

@@ -4,8 +4,8 @@
 //! little, not more.
 
 use guira_cache::{Cache, ClassCounter, Config, Eviction, Handle, Mode, NoRoom, Store, Stored};
-use guira_lab::policies::Kind;
-use guira_policy::{Request, mix};
+use guira_lab::policies::PolicyKind;
+use guira_policy::{Access, mix};
 
 const KEYS: f64 = 100_000.0;
 
@@ -75,17 +75,17 @@ fn stored(handle: &mut Handle<'_>, key: &[u8]) {
     }
 }
 
-fn simulated(kind: Kind, requests: impl Iterator<Item = u64>, half: u64, room: usize) -> f64 {
+fn simulated(kind: PolicyKind, requests: impl Iterator<Item = u64>, half: u64, room: usize) -> f64 {
     let mut policy = kind.cache(room as u64);
     let mut hits = 0;
     for (n, key) in requests.enumerate() {
-        hits += u64::from(policy.access(&Request::of(key)) && n as u64 >= half);
+        hits += u64::from(policy.access(&Access::of(key)) && n as u64 >= half);
     }
     hits as f64 / half as f64
 }
 
 /// `points` of percent by which the cache may hit less or more.
-fn agrees(eviction: Eviction, kind: Kind, (less, more): (f64, f64)) {
+fn agrees(eviction: Eviction, kind: PolicyKind, (less, more): (f64, f64)) {
     let count = if cfg!(debug_assertions) { 300_000 } else { 1_000_000 };
     for scans in [false, true] {
         let trace = || -> Box<dyn Iterator<Item = u64>> {
@@ -104,23 +104,23 @@ fn agrees(eviction: Eviction, kind: Kind, (less, more): (f64, f64)) {
 
 #[test]
 fn clock_hits_what_its_simulator_hits() {
-    agrees(Eviction::Clock, Kind::Clock, (1.0, 1.0));
+    agrees(Eviction::Clock, PolicyKind::Clock, (1.0, 1.0));
 }
 
 #[test]
 fn lru_hits_what_its_simulator_hits() {
-    agrees(Eviction::Lru, Kind::Lru, (1.0, 1.0));
+    agrees(Eviction::Lru, PolicyKind::Lru, (1.0, 1.0));
 }
 
 #[test]
 fn sieve_hits_what_its_simulator_hits() {
-    agrees(Eviction::Sieve, Kind::Sieve, (1.0, 1.0));
+    agrees(Eviction::Sieve, PolicyKind::Sieve, (1.0, 1.0));
 }
 
 /// When the tuner decides differs by some thousand requests, and with bursts of scans it may decide otherwise.
 #[test]
 fn s3_clock_hits_what_its_simulator_hits() {
-    agrees(Eviction::S3Clock, Kind::S3Clock, (1.0, 3.0));
+    agrees(Eviction::S3Clock, PolicyKind::S3Clock, (1.0, 3.0));
 }
 
 /// In a full class all newcomers go on probation, also right after a turn has freed chunks: once they went past it

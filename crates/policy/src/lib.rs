@@ -1,13 +1,13 @@
 //! S3-CLOCK without items: its rule, the ghost of the keys that it gave up, and the tuner of its parameters.
 //!
 //! ```text
-//!  Tuner ── Miniature ── Table, List     caches of keys alone, one for each candidate  (tuner.rs, miniature.rs)
-//!               └─ choose, Ghost         the rule, and who failed its probation lately (s3clock.rs, ghost.rs)
+//!  Tuner ── Miniature ── Objects, ObjectList   caches of keys alone, one for each candidate  (tuner.rs, miniature.rs)
+//!               └─ choose, Ghost            the rule, and which keys failed probation lately  (s3clock.rs, ghost.rs)
 //! ```
 //! The cache gives up items by the same rule, and lets a [`Tuner`] replay a sample of its requests, to choose its
-//! parameters. The lab's simulators of other policies are built from [`Table`] and [`List`] too.
+//! parameters. The lab's simulators of other policies are built from [`Objects`] and [`ObjectList`] too.
 //!
-//! Capacity and [`Request::weight`] have one unit, of the caller's choice: objects (weight 1) or
+//! Capacity and [`Access::weight`] have one unit, of the caller's choice: objects (weight 1) or
 //! bytes. Time is an argument. Nothing here is shared between threads.
 //!
 //! # Costs
@@ -18,20 +18,20 @@
 mod tuner;
 mod miniature;
 mod list;
-mod table;
+mod objects;
 mod s3clock;
 mod ghost;
 
 pub use ghost::Ghost;
-pub use list::{Linked, Links, List};
+pub use list::{Linked, ObjectLinks, ObjectList};
 pub use miniature::Miniature;
+pub use objects::{Object, Objects};
 pub use s3clock::{Bounds, Holder, Tuning, choose};
-pub use table::{Entry, Table};
 pub use tuner::Tuner;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct Access {
     /// Which object: an id or a hash, as it comes; every policy mixes its bits.
     pub key: u64,
     /// What the object takes of the capacity, at least 1.
@@ -42,11 +42,11 @@ pub struct Request {
     pub expires: u32,
 }
 
-impl Request {
+impl Access {
     /// A request for an object of weight 1 that never expires.
     #[must_use]
-    pub fn of(key: u64) -> Request {
-        Request { key, weight: 1, now: 0, expires: 0 }
+    pub fn of(key: u64) -> Access {
+        Access { key, weight: 1, now: 0, expires: 0 }
     }
 }
 

@@ -1,10 +1,10 @@
-//! Doubly linked lists through the entries of a [`Table`]: newest at the head, oldest at the tail.
+//! Doubly linked lists through the objects of [`Objects`]: newest at the head, oldest at the tail.
 
-use crate::Request;
-use crate::table::{NONE, Table};
+use crate::Access;
+use crate::objects::{NONE, Objects};
 
 /// A list; its links stand in the entries' marks.
-pub struct List {
+pub struct ObjectList {
     head: u32,
     tail: u32,
     len: usize,
@@ -14,7 +14,7 @@ pub struct List {
 
 /// An entry's neighbours.
 #[derive(Clone, Copy, Default)]
-pub struct Links {
+pub struct ObjectLinks {
     newer: u32,
     older: u32,
 }
@@ -22,14 +22,14 @@ pub struct Links {
 /// A mark that has links.
 pub trait Linked {
     /// The entry's neighbours.
-    fn links(&mut self) -> &mut Links;
+    fn links(&mut self) -> &mut ObjectLinks;
 }
 
-impl List {
+impl ObjectList {
     /// An empty list.
     #[must_use]
-    pub fn new() -> List {
-        List { head: NONE, tail: NONE, len: 0, weight: 0 }
+    pub fn new() -> ObjectList {
+        ObjectList { head: NONE, tail: NONE, len: 0, weight: 0 }
     }
 
     /// Entries in it.
@@ -51,14 +51,14 @@ impl List {
     }
 
     /// The entry that came after `slot`.
-    pub fn newer<M: Linked>(table: &mut Table<M>, slot: u32) -> Option<u32> {
+    pub fn newer<M: Linked>(table: &mut Objects<M>, slot: u32) -> Option<u32> {
         let newer = table[slot].mark.links().newer;
         (newer != NONE).then_some(newer)
     }
 
     /// Adds an entry that is in no list, as the newest.
-    pub fn push<M: Linked>(&mut self, table: &mut Table<M>, slot: u32) {
-        *table[slot].mark.links() = Links { newer: NONE, older: self.head };
+    pub fn push<M: Linked>(&mut self, table: &mut Objects<M>, slot: u32) {
+        *table[slot].mark.links() = ObjectLinks { newer: NONE, older: self.head };
         match self.head {
             NONE => self.tail = slot,
             head => table[head].mark.links().newer = slot,
@@ -69,15 +69,15 @@ impl List {
     }
 
     /// Gives an entry of this list the weight and expiry of a request that stores it again.
-    pub fn reweigh<M>(&mut self, table: &mut Table<M>, slot: u32, request: &Request) {
+    pub fn reweigh<M>(&mut self, table: &mut Objects<M>, slot: u32, request: &Access) {
         self.weight -= u64::from(table[slot].weight);
         table.update(slot, request);
         self.weight += u64::from(table[slot].weight);
     }
 
     /// Takes an entry of this list out.
-    pub fn unlink<M: Linked>(&mut self, table: &mut Table<M>, slot: u32) {
-        let Links { newer, older } = *table[slot].mark.links();
+    pub fn unlink<M: Linked>(&mut self, table: &mut Objects<M>, slot: u32) {
+        let ObjectLinks { newer, older } = *table[slot].mark.links();
         match newer {
             NONE => self.head = older,
             newer => table[newer].mark.links().older = older,

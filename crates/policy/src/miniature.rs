@@ -4,18 +4,18 @@
 //! A hit: a probe of the table and one field, unless that is full. Some 50 bytes an object.
 
 use crate::ghost::Ghost;
-use crate::list::{Linked, Links, List};
+use crate::list::{Linked, ObjectLinks, ObjectList};
+use crate::objects::Objects;
 use crate::s3clock::{self, Bounds, Holder, Tuning};
-use crate::table::Table;
-use crate::{Request, mix};
+use crate::{Access, mix};
 
 /// See the module's head. Its parameters are fixed until [`Miniature::tune`].
 pub struct Miniature {
     capacity: u64,
     tuning: Tuning,
     target: u64,
-    table: Table<Mark>,
-    probation: List,
+    table: Objects<Mark>,
+    probation: ObjectList,
     hand: u32,
     ghost: Ghost,
     /// The second of the request at hand.
@@ -24,13 +24,13 @@ pub struct Miniature {
 
 #[derive(Clone, Copy)]
 struct Mark {
-    links: Links,
+    links: ObjectLinks,
     count: u8,
     on_probation: bool,
 }
 
 impl Linked for Mark {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut ObjectLinks {
         &mut self.links
     }
 }
@@ -43,8 +43,8 @@ impl Miniature {
             capacity,
             tuning,
             target: tuning.target(capacity),
-            table: Table::new(),
-            probation: List::new(),
+            table: Objects::new(),
+            probation: ObjectList::new(),
             hand: 0,
             ghost: Ghost::default(),
             now: 0,
@@ -64,7 +64,7 @@ impl Miniature {
     }
 
     /// Looks for the request's object; whether it is there, and not past its time.
-    pub fn get(&mut self, request: &Request) -> bool {
+    pub fn get(&mut self, request: &Access) -> bool {
         let Some(slot) = self.table.find(request.key) else { return false };
         if self.table[slot].is_expired(request.now) {
             self.take_out(slot);
@@ -77,7 +77,7 @@ impl Miniature {
 
     /// Stores the request's object, and evicts until it fits. One that is heavier than the whole cache is not stored; one
     /// that is there already keeps its standing.
-    pub fn insert(&mut self, request: &Request) {
+    pub fn insert(&mut self, request: &Access) {
         if let Some(slot) = self.table.find(request.key) {
             if self.table[slot].mark.on_probation {
                 self.probation.reweigh(&mut self.table, slot, request);
@@ -95,7 +95,7 @@ impl Miniature {
         self.make_room(weight, request.now);
         // While there is room for all, probation serves nobody: only its share goes through it.
         let on_probation = !known && (is_full || self.probation.weight < self.target);
-        let mark = Mark { links: Links::default(), count: 0, on_probation };
+        let mark = Mark { links: ObjectLinks::default(), count: 0, on_probation };
         let slot = self.table.insert(request, mark);
         if on_probation {
             self.probation.push(&mut self.table, slot);
@@ -113,7 +113,7 @@ impl Miniature {
 
     /// The objects held, expired or not.
     #[must_use]
-    pub fn objects(&self) -> &Table<impl Sized> {
+    pub fn objects(&self) -> &Objects<impl Sized> {
         &self.table
     }
 

@@ -13,7 +13,7 @@
 
 use crate::miniature::Miniature;
 use crate::s3clock::Tuning;
-use crate::{Request, mix};
+use crate::{Access, mix};
 
 /// Chooses the parameters of one cache. The caller feeds it those requests whose keys
 /// [`Tuner::samples`], by hash or id: any number that stands for the key.
@@ -97,7 +97,7 @@ impl Tuner {
 
     /// A get, and whether it hit. Who misses in the cache will store the object, or knows why not;
     /// but after a hit there no store follows, so the miniatures that missed store it now.
-    pub fn get(&mut self, request: &Request, hit: bool) {
+    pub fn get(&mut self, request: &Access, hit: bool) {
         for candidate in &mut self.candidates {
             if !candidate.cache.get(request) {
                 candidate.misses += 1.0;
@@ -115,7 +115,7 @@ impl Tuner {
     }
 
     /// A store.
-    pub fn set(&mut self, request: &Request) {
+    pub fn set(&mut self, request: &Access) {
         for candidate in &mut self.candidates {
             candidate.cache.insert(request);
         }

@@ -17,7 +17,7 @@
 use guira_index::Hash;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub(crate) struct Stripes {
+pub(crate) struct CasStripes {
     /// What was counted since the start. Zeroes, so that the system provides a page when a stripe in it first counts.
     counts: Box<[AtomicU32]>,
     /// How often a stripe has wrapped.
@@ -26,12 +26,12 @@ pub(crate) struct Stripes {
     bits: u32,
 }
 
-impl Stripes {
+impl CasStripes {
     /// One stripe for each KiB of `memory_bytes`, from 2^10 to 2^20. They count from `floor` on, which is more than what
     /// any stripe had in a former process that left its items: so no unique of then matches.
-    pub(crate) fn new(memory_bytes: usize, floor: u64) -> Stripes {
+    pub(crate) fn new(memory_bytes: usize, floor: u64) -> CasStripes {
         let stripes = (memory_bytes / 1024).next_power_of_two().clamp(1 << 10, 1 << 20);
-        Stripes {
+        CasStripes {
             counts: bytemuck::zeroed_slice_box(stripes),
             wraps: AtomicU64::new(0),
             floor,
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_unique_grows_with_each_change_and_no_two_stripes_share_one() {
-        let stripes = Stripes::new(1 << 20, 1);
+        let stripes = CasStripes::new(1 << 20, 1);
         let (a, b) = (Hash(0x100), Hash(0x200));
         let before = stripes.get(a);
         let after = stripes.advance(a);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn uniques_grow_when_a_count_wraps() {
-        let stripes = Stripes::new(1 << 20, 1);
+        let stripes = CasStripes::new(1 << 20, 1);
         let (wrapping, other) = (Hash(0x100), Hash(0x200));
         stripes.counts[stripes.stripe(wrapping)].store(u32::MAX, Ordering::Relaxed);
         let before = [wrapping, other].map(|hash| stripes.get(hash));

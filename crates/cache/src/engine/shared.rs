@@ -1,6 +1,6 @@
 //! What all threads share: index, slab, epochs, the order of handles.
 
-use super::cas::Stripes;
+use super::cas::CasStripes;
 use super::limbo::Orphans;
 use crate::counters::Registry;
 use crate::items::ItemRef;
@@ -17,7 +17,7 @@ pub(crate) struct Engine<I: Index> {
     pub(crate) index: I,
     pub(crate) slab: ItemSlab,
     pub(crate) epochs: Epochs,
-    pub(crate) stripes: Stripes,
+    pub(crate) stripes: CasStripes,
     /// S3-CLOCK's parameters.
     pub(crate) dial: Dial,
     pub(crate) counters: Registry,
@@ -49,7 +49,7 @@ impl<I: Index> Engine<I> {
         Engine {
             index,
             epochs: Epochs::new(terms.handles_max),
-            stripes: Stripes::new(terms.memory_bytes, terms.cas_floor),
+            stripes: CasStripes::new(terms.memory_bytes, terms.cas_floor),
             dial: Dial::default(),
             counters: Registry::new(terms.handles_max, slab.chunks.classes.len()),
             orphans: Orphans::default(),

@@ -117,7 +117,7 @@ impl PageState {
 
 /// Pages without a class: those given back, then those never used.
 #[derive(Default)]
-pub(crate) struct Pool {
+pub(crate) struct PagePool {
     returned: Vec<u32>,
     next_fresh: u32,
     /// Pages that were given beyond the limit.
@@ -133,7 +133,7 @@ struct Moving {
     is_empty: bool,
 }
 
-impl Pool {
+impl PagePool {
     /// A page, as long as the classes hold fewer than `max`.
     pub(crate) fn take(&mut self, max: usize) -> Option<u32> {
         if self.room().saturating_add_unsigned(max) <= 0 {
@@ -175,7 +175,7 @@ impl Pool {
         self.returned.push(page);
     }
 
-    /// Lets `page` come to nobody but who asks for it by [`Pool::take_moved`].
+    /// Lets `page` come to nobody but who asks for it by [`PagePool::take_moved`].
     pub(crate) fn start_moving(&mut self, page: u32) {
         self.moving = Some(Moving { page, is_empty: false });
     }
@@ -195,8 +195,8 @@ impl Pool {
     }
 
     /// The pool beside pages of which classes hold some.
-    pub(crate) fn beside(is_held: impl Iterator<Item = bool>) -> Pool {
-        let mut pool = Pool::default();
+    pub(crate) fn beside(is_held: impl Iterator<Item = bool>) -> PagePool {
+        let mut pool = PagePool::default();
         for (page, is_held) in (0..).zip(is_held) {
             if is_held {
                 pool.returned.extend(pool.next_fresh..page);
@@ -207,7 +207,7 @@ impl Pool {
     }
 
     /// The pool, with what classes hold beyond `max` given as extra, up to `most`.
-    pub(crate) fn with_extra(mut self, max: usize, most: usize) -> Pool {
+    pub(crate) fn with_extra(mut self, max: usize, most: usize) -> PagePool {
         self.extra = self.held().saturating_sub(max).min(most);
         self
     }

@@ -17,7 +17,7 @@
 use super::chunks::{Chunks, Plan};
 use super::classes::Class;
 use super::limit::Limit;
-use super::page::Pool;
+use super::page::PagePool;
 use crate::locks::{CLASS, Guard, Lock, POOL};
 use guira_index::{Hash, Location};
 use std::fs::File;
@@ -106,8 +106,8 @@ impl<O> ClassState<O> {
 pub(crate) struct Slab<O> {
     pub(crate) chunks: Chunks,
     states: Box<[Lock<ClassState<O>, CLASS>]>,
-    pool: Lock<Pool, POOL>,
-    /// [`Pool::room`], for those who don't hold the pool: every store asks how much is left.
+    pool: Lock<PagePool, POOL>,
+    /// [`PagePool::room`], for those who don't hold the pool: every store asks how much is left.
     pool_room: AtomicIsize,
     limit: Limit,
 }
@@ -129,7 +129,7 @@ impl<O: Ledger> Slab<O> {
                 .map(|_| Lock::new(ClassState::new(order())))
                 .collect(),
             chunks,
-            pool: Lock::new(Pool::default()),
+            pool: Lock::new(PagePool::default()),
             pool_room: AtomicIsize::new(0),
             limit: Limit::new(pages_max),
         })
@@ -247,7 +247,7 @@ impl<O: Ledger> Slab<O> {
     }
 
     /// Changes the pool, and notes what it has room for.
-    fn change_pool<R>(&self, change: impl FnOnce(&mut Pool) -> R) -> R {
+    fn change_pool<R>(&self, change: impl FnOnce(&mut PagePool) -> R) -> R {
         let mut pool = self.pool.lock();
         let changed = change(&mut pool);
         self.pool_room.store(pool.room(), Relaxed);
@@ -286,7 +286,7 @@ impl<O: Ledger> Slab<O> {
             return;
         }
         // Whoever takes the page meanwhile finds it backed.
-        let page = self.change_pool(Pool::next_to_give);
+        let page = self.change_pool(PagePool::next_to_give);
         if (page as usize) < self.chunks.pages_reserved() && self.chunks.back(page).is_ok() {
             self.limit.allow_all();
         }

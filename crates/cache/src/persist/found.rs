@@ -24,9 +24,9 @@ pub struct Kept {
     pub dropped: usize,
 }
 
-/// How the clock of a cache over a memory file goes.
+/// Where the time of a cache over a memory file goes on.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock {
+pub(crate) struct ResumedTime {
     /// The second at which it stopped.
     pub(crate) stopped: u32,
     /// The second at which it goes on.

@@ -12,7 +12,7 @@
 //! After a crash an item of the same key may be there already, so each key is looked for; after a clean stop no two
 //! items have one key, and each goes where there is room.
 
-use super::found::{Clock, Found, Kept};
+use super::found::{Found, Kept, ResumedTime};
 use crate::commands::Actor;
 use crate::counters::ClassCounter;
 use crate::engine::Engine;
@@ -29,7 +29,7 @@ pub(crate) fn take_over<I: Index>(
     engine: &Engine<I>,
     features: &Features,
     found: &mut Found,
-    clock: Clock,
+    clock: ResumedTime,
 ) {
     let Some(head) = Head::of(&engine.slab.chunks.arena) else { return };
     if matches!(found, Found::New | Found::Nothing(_)) {
@@ -74,7 +74,7 @@ pub(crate) fn take_over<I: Index>(
 /// Step 2 for a page; whether items fill it for sure, so that there is nothing to list.
 fn take_items_over<I: Index>(
     actor: &Actor<'_, I>,
-    (is_clean, clock): (bool, Clock),
+    (is_clean, clock): (bool, ResumedTime),
     page: u32,
     kept: &mut Kept,
 ) -> bool {
@@ -110,7 +110,7 @@ struct Entering {
 /// Items of one page being taken over, and what the class's gauges gain by them.
 struct Taking<'t, 'c, I: Index> {
     actor: &'t Actor<'c, I>,
-    clock: Clock,
+    clock: ResumedTime,
     is_clean: bool,
     items: u64,
     bytes: u64,

@@ -10,7 +10,7 @@
 use crate::commands::Actor;
 use crate::features::{Sample, Sampled};
 use guira_index::Index;
-use guira_policy::{Request, Tuner};
+use guira_policy::{Access, Tuner};
 
 /// The tuner, once anybody evicts.
 #[derive(Default)]
@@ -36,11 +36,11 @@ impl TuneTask {
         }
         samples.set_threshold(tuner.threshold());
         for Sample { hash, what, now } in samples.take() {
-            let request = Request { key: hash.0, weight: 1, now, expires: 0 };
+            let request = Access { key: hash.0, weight: 1, now, expires: 0 };
             match what {
                 Sampled::Hit => tuner.get(&request, true),
                 Sampled::Miss => tuner.get(&request, false),
-                Sampled::Stored { expires } => tuner.set(&Request { expires, ..request }),
+                Sampled::Stored { expires } => tuner.set(&Access { expires, ..request }),
                 Sampled::Deleted => tuner.delete(hash.0),
             }
         }

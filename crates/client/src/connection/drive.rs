@@ -24,7 +24,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use super::moving::Mover;
 use super::options::Event;
 use super::output::Output;
-use super::shared::{Driven, Shared, State};
+use super::shared::{ConnectionCore, Driven, State};
 use super::stream::Stream;
 use super::tap::Tap;
 use crate::{Outcome, Reply};
@@ -63,7 +63,7 @@ enum End {
 }
 
 struct Driver<'s> {
-    shared: &'s Arc<Shared>,
+    shared: &'s Arc<ConnectionCore>,
     /// Taken from the queue and not yet written.
     output: Output,
     /// Read and not yet a whole reply.
@@ -88,7 +88,7 @@ struct Driver<'s> {
 }
 
 impl<'s> Driver<'s> {
-    fn new(shared: &'s Arc<Shared>) -> Self {
+    fn new(shared: &'s Arc<ConnectionCore>) -> Self {
         Self {
             shared,
             output: Output::default(),

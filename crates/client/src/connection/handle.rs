@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::drive;
 use super::options::{Caller, ConnectionOptions};
 use super::queue::{Limits, Queue};
-use super::shared::{Driven, Shared, State, is_key};
+use super::shared::{ConnectionCore, Driven, State, is_key};
 use crate::{Address, Op, Reply, Request};
 
 /// A handle to one connection; clones share it, and the last one dropped closes it.
@@ -26,7 +26,7 @@ pub struct Connection {
 
 #[derive(Debug)]
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionCore>,
 }
 
 impl Connection {
@@ -48,7 +48,7 @@ impl Connection {
         let queue = Queue::new(limits);
         let (is_closed, is_reset, refusal, stretch_at) = (false, false, None, None);
         let state = State { queue, is_closed, is_reset, refusal, stretch_at };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ConnectionCore {
             state: Mutex::new(state),
             tellings: AtomicU64::new(0),
             address,
@@ -210,7 +210,7 @@ impl Future for AskKeys {
 /// Where what was asked will be answered; dropped before, nobody waits for it any more.
 #[derive(Debug)]
 struct Place {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionCore>,
     slot: u32,
     /// The tellings when the slot's waker was last kept: whoever is told of its reply finds another number.
     seen: u64,

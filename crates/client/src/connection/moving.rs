@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::options::{ConnectionOptions, Known, Whereabouts};
-use super::shared::Shared;
+use super::shared::ConnectionCore;
 use super::stream::Stream;
 
 type Job<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -55,7 +55,11 @@ impl Mover {
     }
 
     /// True once the next connection is open: from then on nothing is to be sent over the old one.
-    pub(super) fn poll_leaving(&mut self, cx: &mut Context<'_>, shared: &Arc<Shared>) -> bool {
+    pub(super) fn poll_leaving(
+        &mut self,
+        cx: &mut Context<'_>,
+        shared: &Arc<ConnectionCore>,
+    ) -> bool {
         loop {
             self.state = match &mut self.state {
                 State::Leaving(_) => return true,
@@ -94,7 +98,7 @@ fn settled(mut whereabouts: Whereabouts, peer: SocketAddr) -> Job<bool> {
     })
 }
 
-fn open(shared: Arc<Shared>) -> Job<io::Result<Stream>> {
+fn open(shared: Arc<ConnectionCore>) -> Job<io::Result<Stream>> {
     Box::pin(async move {
         let opening = Stream::connect(&shared.address, &shared.options);
         let opened = timeout(shared.options.connect_timeout, opening).await;

@@ -14,7 +14,7 @@ use crate::{Address, Op, Outcome, Reply, Request};
 
 /// What handles and driver share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ConnectionCore {
     pub(super) state: Mutex<State>,
     /// How often somebody was told of replies: written by the driver, before it tells them.
     pub(super) tellings: AtomicU64,
@@ -46,7 +46,7 @@ impl State {
 /// What the driver has of a connection. Dropped with the driver: at its end, by a panic, or with its runtime, and maybe
 /// before its first turn. From then on nobody looks after deadlines, so nobody may wait.
 #[derive(Debug)]
-pub(super) struct Driven(pub(super) Arc<Shared>);
+pub(super) struct Driven(pub(super) Arc<ConnectionCore>);
 
 impl Drop for Driven {
     fn drop(&mut self) {
@@ -62,7 +62,7 @@ impl Drop for Driven {
     }
 }
 
-impl Shared {
+impl ConnectionCore {
     /// Tells those who got replies; for the driver.
     pub(super) fn wake(&self, woken: &mut Vec<Waker>) {
         if woken.is_empty() {

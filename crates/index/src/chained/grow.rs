@@ -9,10 +9,10 @@
 //! thirds of it are those misses. Nobody waits but those who want the bucket that is being split, for as long.
 
 use super::extent::Extent;
-use super::link::{Link, Locked, SLOTS, Tag, Word};
+use super::link::{ChainLink, Locked, SLOTS, Tag, Word};
 use super::lock::BucketLock;
 use super::table::{Chained, LOAD_PERCENT, Probe};
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::sync::{Mutation, Release};
 use crate::{Items, Location};
 
@@ -155,7 +155,7 @@ impl<L: BucketLock> Chained<L> {
     fn chain<'a>(
         &'a self,
         bucket: &'a Locked<'_, L>,
-    ) -> impl Iterator<Item = (&'a Link, Word, u32)> {
+    ) -> impl Iterator<Item = (&'a ChainLink, Word, u32)> {
         let mut next = Some((bucket.bucket(), bucket.held, 0));
         std::iter::from_fn(move || {
             let now @ (_, word, _) = next?;
@@ -176,7 +176,7 @@ impl<L: BucketLock> Chained<L> {
 }
 
 /// Asks for the items of a link; returns the number of the next.
-fn fetch_items(link: &Link, items: &impl Items) -> u32 {
+fn fetch_items(link: &ChainLink, items: &impl Items) -> u32 {
     let word = link.word();
     let filled = (0..SLOTS).filter(|&slot| word.tag(slot).is_some());
     filled.for_each(|slot| items.prefetch(link.location(slot)));
@@ -185,7 +185,7 @@ fn fetch_items(link: &Link, items: &impl Items) -> u32 {
 
 /// A chain being filled: all links but the bucket's next are full.
 struct Chain<'a> {
-    bucket: &'a Link,
+    bucket: &'a ChainLink,
     /// What is to be the bucket's word.
     word: Word,
 }

@@ -1,10 +1,10 @@
 //! [`Index`] for [`Chained`]: what callers ask of the table.
 
 use super::entry::ChainedEntry;
-use super::link::{Link, SLOTS};
+use super::link::{ChainLink, SLOTS};
 use super::lock::BucketLock;
 use super::table::{Chained, Look, Probe, STEPS_BETWEEN_CHECKS};
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::{Broken, Entry as _, Full, Hash, Index, Items, Location};
 
 impl<L: BucketLock> Index for Chained<L> {
@@ -91,7 +91,7 @@ impl<L: BucketLock> Index for Chained<L> {
 
     fn bytes(&self) -> usize {
         let links = self.extent().buckets() as usize + self.pool.used();
-        links * size_of::<Link>() + size_of::<Self>()
+        links * size_of::<ChainLink>() + size_of::<Self>()
     }
 }
 

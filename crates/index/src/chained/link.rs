@@ -25,12 +25,12 @@ use crate::{Hash, Location};
 #[repr(C, align(16))]
 #[derive(Default)]
 #[cfg_attr(not(loom), derive(bytemuck::Zeroable))]
-pub(crate) struct Link {
+pub(crate) struct ChainLink {
     word: AtomicU64,
     locations: [AtomicU32; SLOTS],
 }
 
-impl Link {
+impl ChainLink {
     #[inline]
     pub(super) fn word(&self) -> Word {
         Word(self.word.load(Acquire))
@@ -47,7 +47,7 @@ impl Link {
         Location(self.locations[slot].load(Acquire))
     }
 
-    /// As [`Link::set_word`].
+    /// As [`ChainLink::set_word`].
     #[inline]
     pub(super) fn set_location(&self, slot: usize, at: Location) {
         self.locations[slot].store(at.0, Release);
@@ -88,7 +88,7 @@ impl Link {
 
 /// A bucket locked by its holder; dropping it stores `held`, which unlocks.
 pub(super) struct Locked<'a, L: BucketLock> {
-    bucket: &'a Link,
+    bucket: &'a ChainLink,
     /// What the bucket's word is to be.
     pub(super) held: Word,
     _outer: L::Held<'a>,
@@ -97,7 +97,7 @@ pub(super) struct Locked<'a, L: BucketLock> {
 impl<'a, L: BucketLock> Locked<'a, L> {
     /// The bucket, to be used beyond the lock.
     #[inline]
-    pub(super) fn bucket(&self) -> &'a Link {
+    pub(super) fn bucket(&self) -> &'a ChainLink {
         self.bucket
     }
 
@@ -232,4 +232,4 @@ const ROUND: u64 = 1 << 49;
 const VERSION: u64 = if cfg!(loom) { 1 << 63 } else { 1 << 50 };
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Link>() == 16, "four links are a cache line");
+const _: () = assert!(size_of::<ChainLink>() == 16, "four links are a cache line");

@@ -7,20 +7,20 @@
 //! 1. A link in use (1 to `used`) is in one chain, in one list, or reserved by one entry. A free link has no tags.
 //! 2. A list is changed by the holder of its lock, and who holds one only tries another's: nobody waits in a circle.
 
-use super::link::{Link, Word};
+use super::link::{ChainLink, Word};
 use crate::count::{STRIPES, stripe};
-use crate::memory::Zeroed;
+use crate::mapping::Zeroed;
 use crate::sync::{Acquire, AtomicU64, Backoff, Mutation, Padded, Relaxed, Release};
 
 /// See the module's head.
-pub(super) struct Pool {
-    links: Zeroed<Link>,
+pub(super) struct LinkPool {
+    links: Zeroed<ChainLink>,
     /// Links taken from fresh memory so far, and number 0, which means none.
     used: Padded<AtomicU64>,
     lists: [Padded<List>; STRIPES],
 }
 
-impl Pool {
+impl LinkPool {
     /// Of so many links at most.
     pub(super) fn new(links_max: usize) -> Self {
         assert!(links_max < u32::MAX as usize, "numbers have 32 bits");
@@ -32,7 +32,7 @@ impl Pool {
     }
 
     #[inline]
-    pub(super) fn link(&self, number: u32) -> &Link {
+    pub(super) fn link(&self, number: u32) -> &ChainLink {
         self.links.get(number as usize)
     }
 

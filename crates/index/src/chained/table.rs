@@ -1,20 +1,20 @@
 //! The table itself: what it consists of, how a reader looks for a key, how a writer locks its bucket.
 
 use super::extent::{Extent, Home};
-use super::link::{Link, Locked, SLOTS, Tag, Word};
+use super::link::{ChainLink, Locked, SLOTS, Tag, Word};
 use super::lock::{BucketLock, Tas};
-use super::pool::Pool;
+use super::pool::LinkPool;
 use crate::count::Count;
-use crate::memory::Zeroed;
+use crate::mapping::Zeroed;
 use crate::sync::{Acquire, AtomicU64, Backoff, Baton, Mutation, Padded};
 use crate::{Entry as _, Hash, Index as _, Location};
 
 /// See the head of `chained.rs`. `L` is how buckets are locked; [`Tas`] unless that is to be measured.
 pub struct Chained<L: BucketLock = Tas> {
-    pub(super) buckets: Zeroed<Link>,
+    pub(super) buckets: Zeroed<ChainLink>,
     /// How far the table has grown. In a line of its own: every look-up reads it.
     pub(super) extent: Padded<AtomicU64>,
-    pub(super) pool: Pool,
+    pub(super) pool: LinkPool,
     pub(super) count: Count,
     /// How often the version of any bucket has wrapped: invariant 2.
     pub(super) wraps: Padded<AtomicU64>,
@@ -62,7 +62,7 @@ impl<L: BucketLock> Chained<L> {
         Self {
             buckets: Zeroed::reserve(max),
             extent: Padded(AtomicU64::new(Extent::new(start).to_word())),
-            pool: Pool::new(links.saturating_add(LINKS_SPARE).min(u32::MAX as usize - 1)),
+            pool: LinkPool::new(links.saturating_add(LINKS_SPARE).min(u32::MAX as usize - 1)),
             count: Count::default(),
             wraps: Padded(AtomicU64::new(0)),
             is_growing: Padded(Baton::default()),
@@ -94,7 +94,7 @@ impl<L: BucketLock> Chained<L> {
         &self,
         probe: Probe,
         extent: Extent,
-        (bucket, word): (&Link, Word),
+        (bucket, word): (&ChainLink, Word),
         is_key: &mut impl FnMut(Location) -> bool,
     ) -> Look {
         let wraps = self.wraps.0.load(Acquire);
@@ -122,7 +122,7 @@ impl<L: BucketLock> Chained<L> {
 
     /// Whether a bucket wasn't locked when its word was read, and has that word still.
     #[inline(always)]
-    fn is_unchanged(&self, bucket: &Link, word: Word) -> bool {
+    fn is_unchanged(&self, bucket: &ChainLink, word: Word) -> bool {
         let was_free = !word.is_locked() || Mutation::OneIncrement.is_planted();
         was_free && bucket.word() == word
     }
@@ -139,7 +139,7 @@ impl<L: BucketLock> Chained<L> {
 
     /// The bucket of a key and its word; `None` if the table has grown a round since `extent` was read.
     #[inline(always)]
-    pub(super) fn home(&self, extent: Extent, probe: Probe) -> Option<(&Link, Word)> {
+    pub(super) fn home(&self, extent: Extent, probe: Probe) -> Option<(&ChainLink, Word)> {
         let read = |home: Home| {
             let bucket = self.bucket(home.address());
             let word = bucket.word();
@@ -189,7 +189,7 @@ impl<L: BucketLock> Chained<L> {
     }
 
     #[inline]
-    pub(super) fn bucket(&self, address: u32) -> &Link {
+    pub(super) fn bucket(&self, address: u32) -> &ChainLink {
         self.buckets.get(address as usize)
     }
 

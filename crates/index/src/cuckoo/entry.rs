@@ -10,7 +10,7 @@
 use super::address::{Probe, Size};
 use super::table::Cuckoo;
 use crate::bucket::{Locked, Tag};
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::sync::Mutation;
 use crate::{Entry, Hash, Location};
 

@@ -5,7 +5,7 @@ use super::entry::CuckooEntry;
 use super::grow::SPLITS_AN_INSERT;
 use super::table::{Cuckoo, Look};
 use crate::bucket::{Bucket, SLOTS};
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::{Broken, Full, Hash, Index, Items, Location};
 
 impl Index for Cuckoo {

@@ -16,7 +16,7 @@ mod moves;
 use super::address::{Probe, Size};
 use super::table::Cuckoo;
 use crate::bucket::SLOTS;
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::{Items, Location};
 use moves::{DEPTH_MAX, Path, Source};
 

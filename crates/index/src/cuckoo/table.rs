@@ -3,7 +3,7 @@
 use super::address::{Probe, Size};
 use crate::bucket::{Bucket, Locked, SLOTS, Slots};
 use crate::count::Count;
-use crate::memory::Zeroed;
+use crate::mapping::Zeroed;
 use crate::sync::{Acquire, AtomicU64, Backoff, Baton, Mutation, Padded};
 use crate::{Hash, Index as _, Location};
 use std::hint::select_unpredictable;

@@ -9,7 +9,7 @@
 use super::address::Extent;
 use super::line::{Hop, Locked, Tag};
 use super::table::{HopscotchTable, slots};
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::sync::{Acquire, Backoff, Mutation, Relaxed, Release};
 use crate::{Full, Index};
 use std::ops::Range;

@@ -3,7 +3,7 @@
 use super::entry::HopscotchEntry;
 use super::line::{Hop, Line};
 use super::table::{HopscotchTable, LINES_WATCHED, LOOKS_EVERY, Look, slots};
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 use crate::{Broken, Full, Hash, Index, Items, Location};
 
 impl<W: Hop, const SLOTS: usize> Index for HopscotchTable<W, SLOTS> {

@@ -17,7 +17,7 @@
 //! 4. All zeroes is an empty line: fresh memory needs no constructor.
 
 use crate::Location;
-use crate::memory::Zeroable;
+use crate::mapping::Zeroable;
 use crate::sync::{Acquire, AtomicU16, AtomicU32, AtomicU64, Mutation, Relaxed, Release};
 use crate::version::{Stamp, Version};
 

@@ -3,7 +3,7 @@
 use super::address::{Extent, Plan};
 use super::line::{Hop, Hop32, Hop64, Line};
 use crate::count::Count;
-use crate::memory::{Zeroed, prefetch};
+use crate::mapping::{Zeroed, prefetch};
 use crate::sync::{Acquire, AtomicBool, AtomicU64, AtomicUsize, Backoff, Mutation, Padded};
 use crate::{Hash, Index as _, Location};
 

@@ -10,12 +10,12 @@
 use anyhow::{Context, Result};
 use guira_bench::{Rng, mix};
 use guira_index::{Cuckoo, Entry, Hash, Hopscotch, Index, Items, Location};
-use guira_policy::Request;
+use guira_policy::Access;
 
 use super::published::{Answer, Published};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, most, papers, table};
-use crate::policies::Kind;
+use crate::policies::PolicyKind;
 use crate::trace::gray::GrayZipf;
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::shuffle;
@@ -128,13 +128,13 @@ impl Workload {
 }
 
 fn lru(workload: &Workload, items: usize) -> Cell {
-    let mut cache = Kind::Lru.cache(items as u64);
+    let mut cache = PolicyKind::Lru.cache(items as u64);
     for &key in &workload.load[workload.load.len().saturating_sub(items)..] {
-        cache.insert(&Request::of(u64::from(key)));
+        cache.insert(&Access::of(u64::from(key)));
     }
     let mut counted = Counted::default();
     for (key, is_measured) in workload.queries() {
-        let is_hit = cache.access(&Request::of(u64::from(key)));
+        let is_hit = cache.access(&Access::of(u64::from(key)));
         if is_measured {
             counted.query(is_hit);
         }

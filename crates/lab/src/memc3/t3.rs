@@ -5,7 +5,7 @@
 //! it, which fits the paper's LRU row to 0.7 points up to 512 MB; keys are sampled (see [`crate::trace::sampled`]), one of
 //! 16 at the paper's scale.
 
-use crate::policies::Kind;
+use crate::policies::PolicyKind;
 use anyhow::Result;
 use guira_cache::{Cache, Config, Store};
 
@@ -35,7 +35,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 /// A row of the table.
 struct System {
     name: &'static str,
-    kind: Kind,
+    kind: PolicyKind,
     /// What an item takes of the memory that is given.
     item_bytes: f64,
     /// Whether the memory is for everything, index included.
@@ -101,16 +101,16 @@ fn systems(item_bytes: f64, all_in_bytes: f64) -> Vec<System> {
     let row = |name, kind, item_bytes| System { name, kind, item_bytes, is_all_in: false };
     let all_in = |name, kind, item_bytes| System { name, kind, item_bytes, is_all_in: true };
     vec![
-        row(LRU, Kind::Lru, 112.0),
-        row(CUCKOO_LRU, Kind::Lru, 104.0),
-        row(CHAIN_CLOCK, Kind::ClockSet, 88.0),
-        row(CLOCK_SET, Kind::ClockSet, 80.0),
-        row(CLOCK_CLEAR, Kind::Clock, 80.0),
-        row(FIFO, Kind::Fifo, 80.0),
-        row(OURS, Kind::S3Clock, item_bytes),
-        all_in(MEMCACHED_ALL_IN, Kind::Lru, 120.0),
-        all_in(MEMC3_ALL_IN, Kind::ClockSet, 89.6),
-        all_in(OURS_ALL_IN, Kind::S3Clock, all_in_bytes),
+        row(LRU, PolicyKind::Lru, 112.0),
+        row(CUCKOO_LRU, PolicyKind::Lru, 104.0),
+        row(CHAIN_CLOCK, PolicyKind::ClockSet, 88.0),
+        row(CLOCK_SET, PolicyKind::ClockSet, 80.0),
+        row(CLOCK_CLEAR, PolicyKind::Clock, 80.0),
+        row(FIFO, PolicyKind::Fifo, 80.0),
+        row(OURS, PolicyKind::S3Clock, item_bytes),
+        all_in(MEMCACHED_ALL_IN, PolicyKind::Lru, 120.0),
+        all_in(MEMC3_ALL_IN, PolicyKind::ClockSet, 89.6),
+        all_in(OURS_ALL_IN, PolicyKind::S3Clock, all_in_bytes),
     ]
 }
 

@@ -9,12 +9,12 @@ use crate::baseline::items::{Items, Key};
 use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, papers, series, table};
 use crate::measure::cpu_ns;
-use crate::policies::Kind;
+use crate::policies::PolicyKind;
 use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_index::{Chained, Index, Location};
-use guira_policy::Request;
+use guira_policy::Access;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Counted {
         seed: u64,
     ) -> Self {
         let mut rng = Rng::new(mix(seed));
-        let mut cache = Kind::Lru.cache(u64::from(items.count()) / ITEMS_PER_LINE);
+        let mut cache = PolicyKind::Lru.cache(u64::from(items.count()) / ITEMS_PER_LINE);
         let (mut misses, mut of_table, mut of_items) = (0, 0, 0);
         // The first half fills the cache.
         for place in 0..2 * COUNTED {
@@ -99,7 +99,7 @@ impl Counted {
             let table: BTreeSet<u64> = read(&key).into_iter().map(|it| it as u64 / 64).collect();
             let items = layout.lines_read(index, items, &key);
             let missed =
-                table.iter().chain(&items).filter(|&&it| !cache.access(&Request::of(it))).count();
+                table.iter().chain(&items).filter(|&&it| !cache.access(&Access::of(it))).count();
             if place >= COUNTED {
                 misses += missed;
                 of_table += table.len();

@@ -4,26 +4,26 @@
 //! ghosts hold whole keys, as in the paper. With weights, every length of the paper is a sum of weights.
 
 use super::Policy;
-use guira_policy::{Linked, Links, List, Request, Table};
+use guira_policy::{Access, Linked, ObjectLinks, ObjectList, Objects};
 
 /// A cache under ARC.
 pub(super) struct Arc {
     capacity: u64,
     /// The paper's p: what T1 is to have of the capacity.
     border: f64,
-    table: Table<Mark>,
+    table: Objects<Mark>,
     /// T1, T2, B1, B2.
-    lists: [List; 4],
+    lists: [ObjectList; 4],
 }
 
 #[derive(Clone, Copy)]
 struct Mark {
-    links: Links,
+    links: ObjectLinks,
     list: usize,
 }
 
 impl Linked for Mark {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut ObjectLinks {
         &mut self.links
     }
 }
@@ -36,8 +36,8 @@ const GHOST: usize = 2;
 impl Arc {
     /// An empty cache.
     pub(super) fn new(capacity: u64) -> Arc {
-        let lists = std::array::from_fn(|_| List::new());
-        Arc { capacity, border: 0.0, table: Table::new(), lists }
+        let lists = std::array::from_fn(|_| ObjectList::new());
+        Arc { capacity, border: 0.0, table: Objects::new(), lists }
     }
 
     fn held(&self, key: u64) -> Option<u32> {
@@ -74,7 +74,7 @@ impl Arc {
     }
 
     /// Cases II and III: the key is in a ghost.
-    fn readmit(&mut self, slot: u32, request: &Request) {
+    fn readmit(&mut self, slot: u32, request: &Access) {
         let ghost = self.table[slot].mark.list;
         let (own, other) = (self.lists[ghost].weight, self.lists[2 * GHOST + 1 - ghost].weight);
         let weight = f64::from(request.weight.max(1));
@@ -88,7 +88,7 @@ impl Arc {
     }
 
     /// Case IV: the key is nowhere.
-    fn admit(&mut self, request: &Request) {
+    fn admit(&mut self, request: &Access) {
         let weight = u64::from(request.weight.max(1));
         while self.lists[ONCE].weight + self.lists[ONCE + GHOST].weight + weight > self.capacity {
             if self.lists[ONCE + GHOST].len() > 0 {
@@ -101,13 +101,13 @@ impl Arc {
             self.drop_oldest(TWICE + GHOST);
         }
         self.replace(weight, false);
-        let slot = self.table.insert(request, Mark { links: Links::default(), list: ONCE });
+        let slot = self.table.insert(request, Mark { links: ObjectLinks::default(), list: ONCE });
         self.lists[ONCE].push(&mut self.table, slot);
     }
 }
 
 impl Policy for Arc {
-    fn get(&mut self, request: &Request) -> bool {
+    fn get(&mut self, request: &Access) -> bool {
         let Some(slot) = self.held(request.key) else { return false };
         if self.table[slot].is_expired(request.now) {
             self.forget(slot);
@@ -117,7 +117,7 @@ impl Policy for Arc {
         true
     }
 
-    fn insert(&mut self, request: &Request) {
+    fn insert(&mut self, request: &Access) {
         if u64::from(request.weight.max(1)) > self.capacity {
             self.remove(request.key);
             return;

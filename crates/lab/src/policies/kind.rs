@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// An on-line policy. ([`Opt`](super::Opt) is none: it must be given the trace.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PolicyKind {
     /// First in, first out.
     Fifo,
     /// Least recently used.
@@ -31,33 +31,33 @@ pub enum Kind {
     S3Clock,
 }
 
-impl Kind {
+impl PolicyKind {
     /// All of them, in the order of a table.
-    pub const ALL: [Kind; 9] = [
-        Kind::Fifo,
-        Kind::Lru,
-        Kind::Clock,
-        Kind::ClockSet,
-        Kind::Clock2,
-        Kind::Sieve,
-        Kind::Arc,
-        Kind::S3ClockFixed,
-        Kind::S3Clock,
+    pub const ALL: [PolicyKind; 9] = [
+        PolicyKind::Fifo,
+        PolicyKind::Lru,
+        PolicyKind::Clock,
+        PolicyKind::ClockSet,
+        PolicyKind::Clock2,
+        PolicyKind::Sieve,
+        PolicyKind::Arc,
+        PolicyKind::S3ClockFixed,
+        PolicyKind::S3Clock,
     ];
 
     /// The name, by which [`FromStr`] knows it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Fifo => "fifo",
-            Kind::Lru => "lru",
-            Kind::Clock => "clock",
-            Kind::ClockSet => "clock-set",
-            Kind::Clock2 => "clock2",
-            Kind::Sieve => "sieve",
-            Kind::Arc => "arc",
-            Kind::S3ClockFixed => "s3-clock-fixed",
-            Kind::S3Clock => "s3-clock",
+            PolicyKind::Fifo => "fifo",
+            PolicyKind::Lru => "lru",
+            PolicyKind::Clock => "clock",
+            PolicyKind::ClockSet => "clock-set",
+            PolicyKind::Clock2 => "clock2",
+            PolicyKind::Sieve => "sieve",
+            PolicyKind::Arc => "arc",
+            PolicyKind::S3ClockFixed => "s3-clock-fixed",
+            PolicyKind::S3Clock => "s3-clock",
         }
     }
 
@@ -66,20 +66,20 @@ impl Kind {
     pub fn cache(self, capacity: u64) -> Box<dyn Policy> {
         let queue = |rule| Box::new(Queue::new(rule, capacity));
         match self {
-            Kind::Fifo => queue(Rule::Fifo),
-            Kind::Lru => queue(Rule::Lru),
-            Kind::Clock => queue(Rule::Clock { most: 1, born: 0 }),
-            Kind::ClockSet => queue(Rule::Clock { most: 1, born: 1 }),
-            Kind::Clock2 => queue(Rule::Clock { most: 3, born: 0 }),
-            Kind::Sieve => queue(Rule::Sieve),
-            Kind::Arc => Box::new(Arc::new(capacity)),
-            Kind::S3ClockFixed => Box::new(S3Clock::fixed(Tuning::S3_FIFO, capacity)),
-            Kind::S3Clock => Box::new(S3Clock::tuned(capacity)),
+            PolicyKind::Fifo => queue(Rule::Fifo),
+            PolicyKind::Lru => queue(Rule::Lru),
+            PolicyKind::Clock => queue(Rule::Clock { most: 1, born: 0 }),
+            PolicyKind::ClockSet => queue(Rule::Clock { most: 1, born: 1 }),
+            PolicyKind::Clock2 => queue(Rule::Clock { most: 3, born: 0 }),
+            PolicyKind::Sieve => queue(Rule::Sieve),
+            PolicyKind::Arc => Box::new(Arc::new(capacity)),
+            PolicyKind::S3ClockFixed => Box::new(S3Clock::fixed(Tuning::S3_FIFO, capacity)),
+            PolicyKind::S3Clock => Box::new(S3Clock::tuned(capacity)),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -91,18 +91,18 @@ pub struct UnknownPolicy(pub String);
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
         write!(f, "no eviction policy is called {:?}; give one of {}", self.0, names.join(", "))
     }
 }
 
 impl std::error::Error for UnknownPolicy {}
 
-impl FromStr for Kind {
+impl FromStr for PolicyKind {
     type Err = UnknownPolicy;
 
-    fn from_str(name: &str) -> Result<Kind, UnknownPolicy> {
-        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    fn from_str(name: &str) -> Result<PolicyKind, UnknownPolicy> {
+        let found = PolicyKind::ALL.into_iter().find(|kind| kind.name() == name);
         found.ok_or_else(|| UnknownPolicy(name.to_owned()))
     }
 }

@@ -4,7 +4,7 @@
 //! With weights or expiries it is no bound any more, only a good guess: the optimum is then hard.
 
 use super::Policy;
-use guira_policy::{Request, Table};
+use guira_policy::{Access, Objects};
 use std::collections::{BinaryHeap, HashMap};
 
 /// A cache that has read its trace: exactly the keys that [`Opt::new`] was given must be got, in
@@ -14,7 +14,7 @@ pub struct Opt {
     /// For each request, the number of the next one for the same key.
     next: Vec<u64>,
     now: usize,
-    table: Table<u64>,
+    table: Objects<u64>,
     /// (next request, key), furthest first; outdated ones are recognised by the table's.
     queue: BinaryHeap<(u64, u64)>,
 }
@@ -31,7 +31,7 @@ impl Opt {
             }
             next.push(NEVER);
         }
-        Opt { capacity, next, now: 0, table: Table::new(), queue: BinaryHeap::new() }
+        Opt { capacity, next, now: 0, table: Objects::new(), queue: BinaryHeap::new() }
     }
 
     fn make_room(&mut self, weight: u64) {
@@ -45,7 +45,7 @@ impl Opt {
 }
 
 impl Policy for Opt {
-    fn get(&mut self, request: &Request) -> bool {
+    fn get(&mut self, request: &Access) -> bool {
         let next = self.next.get(self.now).copied().unwrap_or(NEVER);
         self.now += 1;
         let Some(slot) = self.table.find(request.key) else { return false };
@@ -58,7 +58,7 @@ impl Policy for Opt {
         true
     }
 
-    fn insert(&mut self, request: &Request) {
+    fn insert(&mut self, request: &Access) {
         let next = self.now.checked_sub(1).and_then(|at| self.next.get(at)).copied();
         let next = next.unwrap_or(NEVER);
         self.remove(request.key);

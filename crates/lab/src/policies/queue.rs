@@ -7,7 +7,7 @@
 //! MemC3's published code does; its paper (section 3.3) has it clear.
 
 use super::Policy;
-use guira_policy::{Linked, Links, List, Request, Table};
+use guira_policy::{Access, Linked, ObjectLinks, ObjectList, Objects};
 
 /// What distinguishes the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,20 +33,20 @@ pub(super) enum Rule {
 pub(super) struct Queue {
     rule: Rule,
     capacity: u64,
-    table: Table<Mark>,
-    list: List,
+    table: Objects<Mark>,
+    list: ObjectList,
     /// SIEVE's next candidate.
     hand: Option<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Mark {
-    links: Links,
+    links: ObjectLinks,
     count: u8,
 }
 
 impl Linked for Mark {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut ObjectLinks {
         &mut self.links
     }
 }
@@ -54,7 +54,7 @@ impl Linked for Mark {
 impl Queue {
     /// An empty cache.
     pub(super) fn new(rule: Rule, capacity: u64) -> Queue {
-        Queue { rule, capacity, table: Table::new(), list: List::new(), hand: None }
+        Queue { rule, capacity, table: Objects::new(), list: ObjectList::new(), hand: None }
     }
 
     fn hit(&mut self, slot: u32) {
@@ -86,7 +86,7 @@ impl Queue {
             }
             entry.mark.count -= 1;
             candidate = match self.rule {
-                Rule::Sieve => List::newer(&mut self.table, slot).or(self.list.oldest()),
+                Rule::Sieve => ObjectList::newer(&mut self.table, slot).or(self.list.oldest()),
                 _ => {
                     self.renew(slot);
                     self.list.oldest()
@@ -98,7 +98,7 @@ impl Queue {
 
     fn take_out(&mut self, slot: u32) {
         if self.hand == Some(slot) {
-            self.hand = List::newer(&mut self.table, slot);
+            self.hand = ObjectList::newer(&mut self.table, slot);
         }
         self.list.unlink(&mut self.table, slot);
         self.table.remove(slot);
@@ -116,7 +116,7 @@ impl Queue {
 }
 
 impl Policy for Queue {
-    fn get(&mut self, request: &Request) -> bool {
+    fn get(&mut self, request: &Access) -> bool {
         let Some(slot) = self.table.find(request.key) else { return false };
         if self.table[slot].is_expired(request.now) {
             self.take_out(slot);
@@ -126,7 +126,7 @@ impl Policy for Queue {
         true
     }
 
-    fn insert(&mut self, request: &Request) {
+    fn insert(&mut self, request: &Access) {
         if let Some(slot) = self.table.find(request.key) {
             self.list.reweigh(&mut self.table, slot, request);
             return self.make_room(0, request.now);

@@ -1,7 +1,7 @@
 //! S3-CLOCK: the server's rule over keys alone, with its tuner or without.
 
 use super::Policy;
-use guira_policy::{Miniature, Request, Tuner, Tuning};
+use guira_policy::{Access, Miniature, Tuner, Tuning};
 
 /// A cache under S3-CLOCK.
 pub(super) struct S3Clock {
@@ -30,7 +30,7 @@ impl S3Clock {
     }
 
     /// The tuner, if the request is one that it is to see.
-    fn tuner(&mut self, request: &Request) -> Option<&mut Tuner> {
+    fn tuner(&mut self, request: &Access) -> Option<&mut Tuner> {
         let weight = self.weight() + u64::from(request.weight);
         if self.is_tuned && self.tuner.is_none() && weight > self.capacity {
             self.tuner = Some(Tuner::new(self.len(), self.capacity));
@@ -40,7 +40,7 @@ impl S3Clock {
 }
 
 impl Policy for S3Clock {
-    fn get(&mut self, request: &Request) -> bool {
+    fn get(&mut self, request: &Access) -> bool {
         let hit = self.cache.get(request);
         if let Some(tuner) = self.tuner(request) {
             tuner.get(request, hit);
@@ -52,7 +52,7 @@ impl Policy for S3Clock {
         hit
     }
 
-    fn insert(&mut self, request: &Request) {
+    fn insert(&mut self, request: &Access) {
         if let Some(tuner) = self.tuner(request) {
             tuner.set(request);
         }

@@ -2,24 +2,24 @@
 
 use super::queue::{Queue, Rule};
 use super::s3clock::S3Clock;
-use super::{Kind, Opt, Policy};
-use guira_policy::{Ghost, Request, Tuning, mix};
+use super::{Opt, Policy, PolicyKind};
+use guira_policy::{Access, Ghost, Tuning, mix};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
 /// One step of a history: access, get, insert or remove, at a time.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Access(Request),
-    Get(Request),
-    Insert(Request),
+    Access(Access),
+    Get(Access),
+    Insert(Access),
     Remove(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let request = (0..60u64, 1..5u32, 0..4u32).prop_map(|(key, weight, lives)| {
         let expires = if lives == 0 { 1 } else { 0 };
-        Request { key, weight, now: 0, expires }
+        Access { key, weight, now: 0, expires }
     });
     let step = prop_oneof![
         6 => request.clone().prop_map(Step::Access),
@@ -33,16 +33,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Runs a history against the one model that fits every policy: a set of keys that only the policy
 /// makes smaller, and a capacity.
 fn obeys(mut cache: Box<dyn Policy>, capacity: u64, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut stored: HashMap<u64, Request> = HashMap::new();
+    let mut stored: HashMap<u64, Access> = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
         let now = u32::try_from(at).unwrap();
-        let timed = |request: Request| Request {
+        let timed = |request: Access| Access {
             now,
             expires: if request.expires == 0 { 0 } else { now + 20 },
             ..request
         };
-        let lives = |stored: &HashMap<u64, Request>, key| {
-            stored.get(&key).is_some_and(|r: &Request| r.expires == 0 || r.expires > now)
+        let lives = |stored: &HashMap<u64, Access>, key| {
+            stored.get(&key).is_some_and(|r: &Access| r.expires == 0 || r.expires > now)
         };
         match *step {
             Step::Access(request) | Step::Get(request) => {
@@ -81,7 +81,7 @@ proptest! {
     fn no_policy_holds_more_than_its_capacity_or_lies_about_a_hit(
         steps in steps(), capacity in 1..80u64
     ) {
-        for kind in Kind::ALL {
+        for kind in PolicyKind::ALL {
             obeys(kind.cache(capacity), capacity, &steps)?;
         }
     }
@@ -90,7 +90,7 @@ proptest! {
     fn belady_has_the_fewest_misses(keys in proptest::collection::vec(0..40u64, 1..600), capacity in 1..40u64) {
         let mut opt = Opt::new(capacity, keys.iter().copied());
         let best = misses(&mut opt, &keys);
-        for kind in Kind::ALL {
+        for kind in PolicyKind::ALL {
             prop_assert!(best <= misses(&mut *kind.cache(capacity), &keys), "{}", kind);
         }
     }
@@ -104,7 +104,7 @@ proptest! {
             let mut cache = Queue::new(rule, capacity as u64);
             let mut model = Model { rule, capacity, queue: VecDeque::new(), hand: 0 };
             for &key in &keys {
-                prop_assert_eq!(cache.access(&Request::of(key)), model.access(key), "{:?}", rule);
+                prop_assert_eq!(cache.access(&Access::of(key)), model.access(key), "{:?}", rule);
             }
         }
     }
@@ -117,13 +117,13 @@ proptest! {
         let mut cache = S3Clock::fixed(tuning, capacity as u64);
         let mut model = SlotModel::new(tuning, capacity);
         for (at, &key) in keys.iter().enumerate() {
-            prop_assert_eq!(cache.access(&Request::of(key)), model.access(key), "request {}", at);
+            prop_assert_eq!(cache.access(&Access::of(key)), model.access(key), "request {}", at);
         }
     }
 }
 
 fn misses(cache: &mut dyn Policy, keys: &[u64]) -> usize {
-    keys.iter().filter(|&&key| !cache.access(&Request::of(key))).count()
+    keys.iter().filter(|&&key| !cache.access(&Access::of(key))).count()
 }
 
 /// Lists searched from end to end: slow, and plainly right.
@@ -259,15 +259,15 @@ fn a_recent_past_beyond_the_first_probation_teaches_the_tuner_a_longer_one() {
     let mut recent = S3Clock::tuned(100);
     let mut old = Vec::new();
     for n in 0..40_000u64 {
-        recent.access(&Request::of(n));
-        recent.access(&Request::of(n.saturating_sub(30)));
+        recent.access(&Access::of(n));
+        recent.access(&Access::of(n.saturating_sub(30)));
         old.push(recent.tuning());
     }
     assert_ne!(old.first(), old.last(), "the first parameters lose to others");
     let hits = (40_000..42_000u64)
         .filter(|&n| {
-            recent.access(&Request::of(n));
-            recent.access(&Request::of(n - 30))
+            recent.access(&Access::of(n));
+            recent.access(&Access::of(n - 30))
         })
         .count();
     assert!(hits > 1_900, "{hits} of 2000");
@@ -275,10 +275,10 @@ fn a_recent_past_beyond_the_first_probation_teaches_the_tuner_a_longer_one() {
 
 #[test]
 fn names_are_read_back() {
-    for kind in Kind::ALL {
+    for kind in PolicyKind::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
     }
-    let complaint = "mru".parse::<Kind>().unwrap_err().to_string();
+    let complaint = "mru".parse::<PolicyKind>().unwrap_err().to_string();
     assert!(complaint.contains("\"mru\"") && complaint.contains("s3-clock"));
 }
 
@@ -287,7 +287,7 @@ fn names_are_read_back() {
 fn s3_clock_hits_what_it_hit_when_this_was_recorded() {
     let recorded = [
         (
-            Kind::S3ClockFixed,
+            PolicyKind::S3ClockFixed,
             [
                 (107_069, 0x9d40_ceed_8b3f_bc29),
                 (143_047, 0x9fcc_17e7_0562_96f7),
@@ -295,7 +295,7 @@ fn s3_clock_hits_what_it_hit_when_this_was_recorded() {
             ],
         ),
         (
-            Kind::S3Clock,
+            PolicyKind::S3Clock,
             [
                 (107_610, 0x8e5f_f2bb_765f_a27f),
                 (143_299, 0x3008_6798_e139_42f2),
@@ -325,7 +325,7 @@ fn digest(cache: &mut dyn Policy, is_sized: bool) -> (u64, u64) {
         let hit = if random >> 4 & 63 == 0 {
             cache.remove(key)
         } else {
-            cache.access(&Request { key, weight, now, expires })
+            cache.access(&Access { key, weight, now, expires })
         };
         hits += u64::from(hit);
         digest = mix(digest ^ u64::from(hit));

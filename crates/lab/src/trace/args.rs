@@ -12,7 +12,7 @@ use super::read::Columns;
 use super::recorded::Trace;
 use super::simulate::Player;
 use super::source::{Reading, Source};
-use crate::policies::Kind;
+use crate::policies::PolicyKind;
 
 /// Replay recorded requests through eviction policies, and print how often each policy misses
 ///
@@ -89,7 +89,7 @@ fn policies() -> impl Iterator<Item = &'static str> {
 }
 
 const ALL: &str = "all";
-const LRU: Player = Player::Kind(Kind::Lru);
+const LRU: Player = Player::Kind(PolicyKind::Lru);
 
 /// The size of a cache, as it is given.
 #[derive(Clone, Copy, Debug, PartialEq)]

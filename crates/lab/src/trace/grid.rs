@@ -6,7 +6,7 @@ use super::args::Size;
 use super::parallel::in_parallel;
 use super::recorded::Trace;
 use super::simulate::{Counted, Player, simulate};
-use crate::policies::Kind;
+use crate::policies::PolicyKind;
 
 /// What every policy does with a trace, at every size.
 #[derive(Clone, Debug)]
@@ -65,7 +65,8 @@ impl Replay<'_> {
 impl Grid {
     /// LRU's cell at a size.
     pub(super) fn lru(&self, size: usize) -> Counted {
-        let is_lru = |(player, _): &&(Player, Vec<Counted>)| *player == Player::Kind(Kind::Lru);
+        let is_lru =
+            |(player, _): &&(Player, Vec<Counted>)| *player == Player::Kind(PolicyKind::Lru);
         self.rows.iter().find(is_lru).map(|(_, cells)| cells[size]).unwrap_or_default()
     }
 }

@@ -9,7 +9,7 @@
 //! 4 bytes a simulated request, of which there is one for `every` requests of the workload.
 
 use guira_bench::Rng;
-use guira_policy::Request;
+use guira_policy::Access;
 
 use super::gray::GrayZipf;
 use crate::policies::Policy;
@@ -66,12 +66,12 @@ impl Sampled {
         // What is loaded long before the end is evicted again by the rest.
         let kept = usize::try_from(capacity.saturating_mul(4)).unwrap_or(usize::MAX);
         for &object in &self.load[self.load.len().saturating_sub(kept)..] {
-            policy.insert(&Request::of(u64::from(object)));
+            policy.insert(&Access::of(u64::from(object)));
         }
         let (mut gets, mut misses) = (0u64, 0u64);
         for (place, &request) in self.requests.iter().enumerate() {
             let object = request & !IS_SET;
-            let is_hit = object == POPULAR || policy.access(&Request::of(u64::from(object)));
+            let is_hit = object == POPULAR || policy.access(&Access::of(u64::from(object)));
             if request & IS_SET == 0 && place >= self.requests.len() / 2 {
                 gets += 1;
                 misses += u64::from(!is_hit);
@@ -104,14 +104,14 @@ const POPULAR: u32 = IS_SET - 1;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policies::Kind;
+    use crate::policies::PolicyKind;
 
     #[test]
     fn a_sample_has_the_miss_ratio_of_the_whole() {
         let ratio = |every| {
             let workload =
                 Workload { keys: 200_000, theta: 0.99, requests: 600_000, sets: 0.05, every };
-            Sampled::new(workload, 3).miss_ratio(20_000, |items| Kind::Lru.cache(items))
+            Sampled::new(workload, 3).miss_ratio(20_000, |items| PolicyKind::Lru.cache(items))
         };
         let (whole, sample) = (ratio(1), ratio(4));
         assert!((whole - sample).abs() < 0.008, "{whole} {sample}");

@@ -3,17 +3,17 @@
 //! Every get that misses stores its object, as a client would. Writes store and deletes remove, and neither counts as
 //! a hit or a miss. An object lives as long as the last write in the trace that gave it a time to live said.
 
-use guira_policy::Request;
+use guira_policy::Access;
 
 use super::recorded::{Step, Trace};
 use super::request::Op;
-use crate::policies::{Kind, Opt};
+use crate::policies::{Opt, PolicyKind};
 
 /// Who decides what is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Player {
     /// One that knows the past.
-    Kind(Kind),
+    Kind(PolicyKind),
     /// Belady's bound, which knows the future.
     Opt,
 }
@@ -53,7 +53,7 @@ impl Player {
 
     /// All of them, the bound last.
     pub fn all() -> impl Iterator<Item = Self> {
-        Kind::ALL.into_iter().map(Self::Kind).chain([Self::Opt])
+        PolicyKind::ALL.into_iter().map(Self::Kind).chain([Self::Opt])
     }
 }
 
@@ -70,7 +70,7 @@ pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) ->
     let mut lives = Lives::of(trace);
     let mut counted = Counted::default();
     for step in trace.steps() {
-        let request = Request {
+        let request = Access {
             key: u64::from(step.object),
             weight: if is_sized { step.bytes.max(1) } else { 1 },
             now: step.lifetime.time_s,
@@ -125,7 +125,7 @@ mod tests {
     fn a_loop_one_larger_than_the_cache_misses_always_but_for_the_bound() {
         let looped = trace((0..400).map(|n| request::Request::get(n % 4)));
         let misses = |player| simulate(&looped, player, 3, false).misses;
-        assert_eq!(misses(Player::Kind(Kind::Lru)), 400);
+        assert_eq!(misses(Player::Kind(PolicyKind::Lru)), 400);
         // The bound keeps two of the four, misses one of each three requests, and less at the end.
         assert!((130..=136).contains(&misses(Player::Opt)), "{}", misses(Player::Opt));
     }
@@ -152,7 +152,7 @@ mod tests {
             at(20, Op::Set, 0),
             at(9999, Op::Get, 0),
         ]);
-        let counted = simulate(&asked, Player::Kind(Kind::Lru), 5, false);
+        let counted = simulate(&asked, Player::Kind(PolicyKind::Lru), 5, false);
         assert_eq!(counted, Counted { gets: 5, misses: 2 });
     }
 
@@ -166,8 +166,9 @@ mod tests {
             sized(1, 60, Op::Delete),
             sized(1, 60, Op::Get),
         ];
-        let misses =
-            |capacity| simulate(&trace(asked), Player::Kind(Kind::Lru), capacity, true).misses;
+        let misses = |capacity| {
+            simulate(&trace(asked), Player::Kind(PolicyKind::Lru), capacity, true).misses
+        };
         assert_eq!((misses(119), misses(120)), (4, 3));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Ledger, Slab};
 use crate::memory::head::Head;
-use crate::memory::page::{PageState, Pool};
+use crate::memory::page::{PagePool, PageState};
 use guira_index::Location;
 
 impl<O: Ledger> Slab<O> {
@@ -11,7 +11,7 @@ impl<O: Ledger> Slab<O> {
     pub(crate) fn take_pages_over(&self, head: Head<'_>) -> Vec<u32> {
         let pages = u32::try_from(self.chunks.pages_reserved()).expect("locations have 32 bits");
         let held = (0..pages).filter(|&page| self.take_page_over(page, head)).collect();
-        let pool = Pool::beside(self.chunks.pages().map(PageState::is_held));
+        let pool = PagePool::beside(self.chunks.pages().map(PageState::is_held));
         // The first pages of memcached's classes come on top of the limit.
         let most = if self.chunks.classes.are_memcacheds() { self.chunks.classes.len() } else { 0 };
         self.change_pool(|empty| *empty = pool.with_extra(self.limit.pages(), most));

@@ -8,7 +8,7 @@ use crate::Items;
 use crate::bucket::SLOTS;
 use crate::cuckoo::address::Size;
 use crate::cuckoo::table::Cuckoo;
-use crate::memory::prefetch;
+use crate::mapping::prefetch;
 
 /// A path of one or two moves to one of the few youngest buckets, if one of those has room.
 pub(super) fn path(

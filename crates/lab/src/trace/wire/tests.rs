@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::net::TcpListener;
 
-use crate::policies::Kind;
+use crate::policies::PolicyKind;
 
 use super::*;
 use crate::trace::recorded::Recorder;
@@ -66,7 +66,7 @@ fn zipf(requests: u64) -> Trace {
 fn the_wire_and_the_simulation_agree() {
     let trace = zipf(60_000);
     let replayed = replay(&trace, &fifo(4000), 40, &|_| ()).unwrap();
-    let simulated = simulate(&trace, Player::Kind(Kind::Fifo), 4000, false);
+    let simulated = simulate(&trace, Player::Kind(PolicyKind::Fifo), 4000, false);
     assert_eq!((replayed.gets, replayed.items), (60_000, 4000));
     // A window's gets see the evictions by its own sets up to 256 requests late: half a point is room enough.
     let difference = replayed.misses.abs_diff(simulated.misses);

@@ -7,22 +7,22 @@
 //! ```
 //! A slot stays an object's until it is removed, so that lists and hands can name objects by slot.
 
-use crate::Request;
+use crate::Access;
 use std::ops::{Index, IndexMut};
 
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Objects with a policy's own mark on each.
-pub struct Table<M> {
+pub struct Objects<M> {
     buckets: Vec<u32>,
-    entries: Vec<Entry<M>>,
+    entries: Vec<Object<M>>,
     free: Vec<u32>,
     weight: u64,
 }
 
 /// One object, or a free slot.
-pub struct Entry<M> {
+pub struct Object<M> {
     /// Which object.
     pub key: u64,
     /// What it takes of the capacity; 0 if the slot is free.
@@ -32,7 +32,7 @@ pub struct Entry<M> {
     pub mark: M,
 }
 
-impl<M> Entry<M> {
+impl<M> Object<M> {
     /// Whether the slot has no object.
     pub(crate) fn is_free(&self) -> bool {
         self.weight == 0
@@ -44,11 +44,11 @@ impl<M> Entry<M> {
     }
 }
 
-impl<M> Table<M> {
+impl<M> Objects<M> {
     /// A table without objects.
     #[must_use]
-    pub fn new() -> Table<M> {
-        Table { buckets: vec![0; 16], entries: Vec::new(), free: Vec::new(), weight: 0 }
+    pub fn new() -> Objects<M> {
+        Objects { buckets: vec![0; 16], entries: Vec::new(), free: Vec::new(), weight: 0 }
     }
 
     /// Objects held.
@@ -88,12 +88,12 @@ impl<M> Table<M> {
     }
 
     /// Adds the request's object, which is not there.
-    pub fn insert(&mut self, request: &Request, mark: M) -> u32 {
+    pub fn insert(&mut self, request: &Access, mark: M) -> u32 {
         if (self.len() + 1) * 2 > self.buckets.len() {
             self.grow();
         }
         let weight = request.weight.max(1);
-        let entry = Entry { key: request.key, weight, expires: request.expires, mark };
+        let entry = Object { key: request.key, weight, expires: request.expires, mark };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self[slot] = entry;
@@ -110,7 +110,7 @@ impl<M> Table<M> {
     }
 
     /// Gives an object the weight and expiry of a request that stores it again.
-    pub fn update(&mut self, slot: u32, request: &Request) {
+    pub fn update(&mut self, slot: u32, request: &Access) {
         let weight = request.weight.max(1);
         self.weight = self.weight - u64::from(self[slot].weight) + u64::from(weight);
         self[slot].weight = weight;
@@ -164,16 +164,16 @@ impl<M> Table<M> {
     }
 }
 
-impl<M> Index<u32> for Table<M> {
-    type Output = Entry<M>;
+impl<M> Index<u32> for Objects<M> {
+    type Output = Object<M>;
 
-    fn index(&self, slot: u32) -> &Entry<M> {
+    fn index(&self, slot: u32) -> &Object<M> {
         &self.entries[slot as usize]
     }
 }
 
-impl<M> IndexMut<u32> for Table<M> {
-    fn index_mut(&mut self, slot: u32) -> &mut Entry<M> {
+impl<M> IndexMut<u32> for Objects<M> {
+    fn index_mut(&mut self, slot: u32) -> &mut Object<M> {
         &mut self.entries[slot as usize]
     }
 }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_table_is_a_map() {
-        let mut table = Table::new();
+        let mut table = Objects::new();
         let mut model = HashMap::new();
         let mut random = 1;
         for step in 0..200_000u64 {
@@ -204,7 +204,7 @@ mod tests {
             } else {
                 model.entry(key).or_insert_with(|| {
                     assert_eq!(table.find(key), None);
-                    table.insert(&Request { weight: 3, ..Request::of(key) }, step);
+                    table.insert(&Access { weight: 3, ..Access::of(key) }, step);
                     step
                 });
             }
