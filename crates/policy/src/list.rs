@@ -25,13 +25,14 @@ pub trait Linked {
     fn links(&mut self) -> &mut ObjectLinks;
 }
 
-impl ObjectList {
+impl Default for ObjectList {
     /// An empty list.
-    #[must_use]
-    pub fn new() -> ObjectList {
+    fn default() -> ObjectList {
         ObjectList { head: NONE, tail: NONE, len: 0, weight: 0 }
     }
+}
 
+impl ObjectList {
     /// Entries in it.
     #[must_use]
     pub fn len(&self) -> usize {

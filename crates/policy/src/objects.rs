@@ -44,13 +44,14 @@ impl<M> Object<M> {
     }
 }
 
-impl<M> Objects<M> {
+impl<M> Default for Objects<M> {
     /// A table without objects.
-    #[must_use]
-    pub fn new() -> Objects<M> {
+    fn default() -> Objects<M> {
         Objects { buckets: vec![0; 16], entries: Vec::new(), free: Vec::new(), weight: 0 }
     }
+}
 
+impl<M> Objects<M> {
     /// Objects held.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_table_is_a_map() {
-        let mut table = Objects::new();
+        let mut table = Objects::default();
         let mut model = HashMap::new();
         let mut random = 1;
         for step in 0..200_000u64 {

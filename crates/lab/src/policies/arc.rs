@@ -36,8 +36,8 @@ const GHOST: usize = 2;
 impl Arc {
     /// An empty cache.
     pub(super) fn new(capacity: u64) -> Arc {
-        let lists = std::array::from_fn(|_| ObjectList::new());
-        Arc { capacity, border: 0.0, table: Objects::new(), lists }
+        let lists = std::array::from_fn(|_| ObjectList::default());
+        Arc { capacity, border: 0.0, table: Objects::default(), lists }
     }
 
     fn held(&self, key: u64) -> Option<u32> {
@@ -66,8 +66,8 @@ impl Arc {
         while self.weight() + weight > self.capacity {
             let once = self.lists[ONCE].weight as f64;
             let over = once > self.border || (from_twice_ghost && once >= self.border);
-            let wanted = if over && self.lists[ONCE].len() > 0 { ONCE } else { TWICE };
-            let list = if self.lists[wanted].len() > 0 { wanted } else { ONCE };
+            let wanted = if over && !self.lists[ONCE].is_empty() { ONCE } else { TWICE };
+            let list = if !self.lists[wanted].is_empty() { wanted } else { ONCE };
             let Some(slot) = self.lists[list].oldest() else { return };
             self.move_to(slot, list + GHOST);
         }
@@ -91,13 +91,13 @@ impl Arc {
     fn admit(&mut self, request: &Access) {
         let weight = u64::from(request.weight.max(1));
         while self.lists[ONCE].weight + self.lists[ONCE + GHOST].weight + weight > self.capacity {
-            if self.lists[ONCE + GHOST].len() > 0 {
+            if !self.lists[ONCE + GHOST].is_empty() {
                 self.drop_oldest(ONCE + GHOST);
             } else {
                 self.drop_oldest(ONCE);
             }
         }
-        while self.table.weight() + weight > 2 * self.capacity && self.lists[3].len() > 0 {
+        while self.table.weight() + weight > 2 * self.capacity && !self.lists[3].is_empty() {
             self.drop_oldest(TWICE + GHOST);
         }
         self.replace(weight, false);

@@ -31,7 +31,7 @@ impl Opt {
             }
             next.push(NEVER);
         }
-        Opt { capacity, next, now: 0, table: Objects::new(), queue: BinaryHeap::new() }
+        Opt { capacity, next, now: 0, table: Objects::default(), queue: BinaryHeap::new() }
     }
 
     fn make_room(&mut self, weight: u64) {

@@ -54,7 +54,7 @@ impl Linked for Mark {
 impl Queue {
     /// An empty cache.
     pub(super) fn new(rule: Rule, capacity: u64) -> Queue {
-        Queue { rule, capacity, table: Objects::new(), list: ObjectList::new(), hand: None }
+        Queue { rule, capacity, table: Objects::default(), list: ObjectList::default(), hand: None }
     }
 
     fn hit(&mut self, slot: u32) {
@@ -105,7 +105,7 @@ impl Queue {
     }
 
     fn make_room(&mut self, weight: u64, now: u32) {
-        while self.table.weight() + weight > self.capacity && self.table.len() > 0 {
+        while self.table.weight() + weight > self.capacity && !self.table.is_empty() {
             let victim = self.victim(now);
             if self.rule == Rule::Sieve {
                 self.hand = Some(victim);
