@@ -114,6 +114,6 @@ fn the_process_s_figures_are_right_when_no_descriptor_is_left() {
     let text = http.to_string();
     let config = r#"{"route": "NullRoute"}"#;
     let router = Server::start_router(&["--config-str", config, "--http", &text]);
-    get_http(http, "/livez");
+    assert_eq!(get_http(http, "/livez").0, "HTTP/1.1 200 OK");
     assert_figures_at_the_limit(&router, http);
 }
