@@ -5,6 +5,8 @@ use guira_tests::server::{Program, Server, eventually, free_port, own_directory}
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs;
 use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
 
 /// Descriptors that a server has open.
 fn descriptors(server: &Server) -> u64 {
@@ -91,7 +93,12 @@ fn metric(scrape: &str, name: &str) -> u64 {
 
 /// A scrape of a server that has two descriptors left: one for the connection over which it is asked.
 fn assert_figures_at_the_limit(server: &Server, http: u16) {
-    let used = descriptors(server);
+    let mut used = 0;
+    eventually("what was closed is gone", || {
+        let before = std::mem::replace(&mut used, descriptors(server));
+        thread::sleep(Duration::from_millis(100));
+        used == before && used == descriptors(server)
+    });
     set_limit(server, used + 1);
     let scrape = get_http(http, "/metrics").1;
     assert_eq!(metric(&scrape, "process_open_fds"), used + 1, "{scrape}");
@@ -107,7 +114,9 @@ fn the_process_s_figures_are_right_when_no_descriptor_is_left() {
         let server = Server::start(Program::Guira, &[&["--http", &text], size].concat());
         // Its threads have what they need once one has answered.
         server.connect().stat("pid");
-        eventually("the first client has gone", || server.connect().stat("curr_connections") == 1);
+        eventually("the client has gone", || {
+            metric(&get_http(http, "/metrics").1, "memcached_current_connections") == 0
+        });
         assert_figures_at_the_limit(&server, http);
     }
     let http = free_port();

@@ -205,7 +205,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// Tries to win the right to refresh the item. One caller wins. An item stored without an
-    /// expiry can be claimed only where [`ItemRef::can_be_claimed`].
+    /// expiry can be claimed only where `ItemRef::can_be_claimed`.
     pub fn claim(&self) -> Claim {
         match self.shape().life_at() {
             Some(at) => {
