@@ -27,7 +27,7 @@ pub use english::{
 };
 pub use floors::{Breach, check_floors};
 pub use log::{log_events, log_page};
-pub use prose::{check_document, check_mentions, check_references};
+pub use prose::{check_document, check_hops, check_mentions, check_references};
 pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};
 
 /// Parts of words that nothing in the repository may hold: places of one machine, and its people's tools.

@@ -5,9 +5,10 @@
 use guira_tests::server::{Program, Server, guira, own_directory, workspace};
 use guira_tests::tidy::{
     BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
-    check_document, check_edges, check_english, check_length, check_mentions, check_references,
-    check_rust, check_sentences, check_words, log_events, log_page,
+    check_document, check_edges, check_english, check_hops, check_length, check_mentions,
+    check_references, check_rust, check_sentences, check_words, log_events, log_page,
 };
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -72,6 +73,17 @@ fn documents_name_files_and_functions_that_are_there() {
     let found: Vec<String> =
         documents.flat_map(|(path, text)| check_references(&root, path, text)).collect();
     expect_none(&found);
+}
+
+#[test]
+fn each_hop_of_a_get_through_the_router_is_called_by_one_before_it() {
+    let text = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let (_, hops) = text.split_once("\n## A get through the router").expect("the section");
+    let hops = hops.split("\n## ").next().unwrap_or_default();
+    expect_none(&check_hops(&workspace(), hops));
+    let files: BTreeSet<&str> =
+        hops.lines().filter_map(|line| line.strip_prefix("| `")?.split("::").next()).collect();
+    assert!(files.len() <= 12, "a get through the router touches {} files", files.len());
 }
 
 #[test]
@@ -419,6 +431,18 @@ fn a_file_or_function_that_is_gone_is_seen() {
     {
         assert_eq!(check(there), 0, "{there}");
     }
+}
+
+#[test]
+fn a_hop_that_nothing_calls_is_seen() {
+    let check = |hops: [&str; 2]| {
+        let row = |name| format!("| `route/src/front/session/asking.rs::{name}` | x |\n");
+        check_hops(&workspace(), &hops.map(row).concat()).len()
+    };
+    assert_eq!(check(["get", "ask"]), 0);
+    assert_eq!(check(["ask", "get"]), 1);
+    assert_eq!(check(["get", "gone"]), 1);
+    assert_eq!(check_hops(&workspace(), "no table").len(), 1);
 }
 
 #[test]

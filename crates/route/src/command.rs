@@ -5,88 +5,57 @@
 //!    │ clients in turn, configurations to all
 //!    ▼
 //! proxy 0 … n   a tree of routes each, sessions with clients, links to servers      one event loop each
-//!    │ deletes that failed                                    ▲ who is TKO, counters
+//!    │ deletes that failed                                    ▲ which servers are TKO, counters
 //!    ▼                                                        ▼
-//! deletes       written down, owed to their servers        Shared
+//! deletes       written down, owed to their servers        Process
 //! ```
 //! Proxies share no tree, no connection and no lock on the way of a request.
 
 mod convert;
 mod explain;
-mod http;
-mod listener;
-mod metrics;
 mod replay;
-mod statfiles;
-mod stats;
-mod session;
-mod admin;
-mod meta;
-mod answer;
-mod proxy;
-mod configuration;
-mod aside;
-mod fleet;
-mod histogram;
-mod returning;
-mod variables;
-mod files;
-mod shared;
-mod fifo;
-mod line;
-mod options;
-mod etcd;
-mod entrance;
-mod entering;
-mod memory;
-mod names;
-mod owner;
-mod pools;
-mod link;
-mod deletes;
-mod rates;
-mod refusals;
-mod stream;
-mod tko;
-mod tls;
-mod flags;
-mod turns;
+mod threads;
+mod exit;
 
 use std::fs::OpenOptions;
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
-use guira_log::{Format, Log};
+use guira_client::Taps;
+use guira_log::Log;
 use sd_notify::NotifyState;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-pub use metrics::metric_meanings;
+use crate::configure::flags::{self, Typed, Validate};
+use crate::configure::options::LogOptions;
+use crate::configure::{self, Loaded, Options, adopt, etcd, schema, variables};
+use crate::deletes::debts::Debts;
+use crate::deletes::spool::{Spool, SpoolNames};
+use crate::front::listener::{Dealer, Listening};
+use crate::front::{http, listener, tls};
+use crate::operate::fifo::{Fifos, With};
+use crate::operate::{View, statfiles};
+use crate::ops::SPOKEN;
+use crate::process::Process;
+use crate::proxy::ProxyMessage;
+pub use exit::{CONVERT_EXIT_CODES, EXIT_CODES};
+use exit::{UNRECOVERABLE, code_of, raise_descriptor_limit, refuse};
 pub use replay::{EXIT_CODES as REPLAY_EXIT_CODES, command as replay_command, run as replay};
-pub use stats::stat_tables;
-
-use crate::config::shape::schema;
-use configuration::{Loaded, adopt};
-use deletes::debts::Debts;
-use deletes::spool::Spool;
-use flags::{Typed, Validate};
-use listener::{Dealer, Listening};
-use options::{LogOptions, Options};
-use proxy::Thread;
-use shared::{READY, STOPPING, Shared};
+use threads::Thread;
 
 /// The command line: `guira route`, or `mcrouter`'s own if that is the program's name.
 #[must_use]
 pub fn command(name: &'static str) -> Command {
     let command = Command::new(name)
-        .version(session::SPOKEN)
+        .version(SPOKEN)
         .about("Run a router in front of many servers: mcrouter's flags and configurations");
     if name == "mcrouter" {
         return command.defer(|command| {
@@ -133,7 +102,7 @@ pub fn run(name: &str, matches: &ArgMatches) -> ExitCode {
         for long in &options.without_effect {
             eprintln!("--{long} has no effect here");
         }
-        let findings = loaded.config.findings();
+        let findings = &loaded.findings;
         for finding in findings.without_effect.iter().chain(&findings.warnings) {
             eprintln!("{finding}");
         }
@@ -153,11 +122,6 @@ pub fn run(name: &str, matches: &ArgMatches) -> ExitCode {
     }
 }
 
-fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
-    guira_log::refuse(format, &format!("guira route: {words}"));
-    ExitCode::from(code)
-}
-
 /// The configuration; or the last good one if it is bad, and what the log is to say of that.
 fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
     let refusal = match Loaded::read(options) {
@@ -169,7 +133,7 @@ fn load(options: &Options) -> Result<(Loaded, Option<String>), ExitCode> {
         let words = format!("{refusal}; the last good configuration is used instead: {which}");
         return Ok((kept, Some(words)));
     }
-    let code = refusal.code();
+    let code = code_of(&refusal);
     for sentence in refusal.sentences() {
         refuse(options.log.format, &sentence, code);
     }
@@ -237,23 +201,25 @@ fn serve(
     raise_descriptor_limit();
     let sockets = listener::open(&options.listen, &options.tls.ports)?;
     let http = options.http.as_deref().map(|text| http::open(text, &sockets)).transpose()?;
-    let held = Arc::default();
-    let spool = options.spool.clone().map(|dir| Spool::start(dir, &options, &held));
-    let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
-    let debts = Debts::new(spool, held);
+    let debts = debts(&options)?;
     let variables = variables::begin(&options);
     let opened = Opened { sockets, http, variables };
-    let shared = Arc::new(Shared::new(options, log.clone(), debts)?);
+    let fifos = Fifos::open(&options).map(Arc::new);
+    let taps = fifos.clone().map(|fifos| -> Taps {
+        Arc::new(move |peer, local| Box::new(fifos.tap(With::Servers, peer, local)))
+    });
+    let process = Arc::new(Process::new(options, log.clone(), debts, taps)?);
+    let view = Arc::new(View::new(Arc::clone(&process), fifos));
     let loaded = Arc::new(loaded);
     let (is_ready, ready) = channel();
-    let start = |n| proxy::start(&shared, n, &loaded, &is_ready);
-    let threads: Result<Vec<Thread>, _> = (0..shared.options.proxies).map(start).collect();
+    let start = |n| threads::start(&view, n, &loaded, &is_ready);
+    let threads: Result<Vec<Thread>, _> = (0..process.options.proxies).map(start).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     tracing::info!("configured with {}", loaded.digest);
-    adopt(&shared, loaded, stand_in.is_some());
+    adopt(&process.options.config, &process.standing, loaded, stand_in.is_some());
     let Main { runtime, heard } = main;
-    let served = runtime.block_on(until_told(&shared, opened, &threads, ready, heard));
-    shared.phase.store(STOPPING, Relaxed);
+    let served = runtime.block_on(until_told(&view, opened, &threads, ready, heard));
+    process.note_stopping();
     tell_systemd(NotifyState::Stopping);
     // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
     // read, and end. Who reads a configuration meanwhile isn't waited for.
@@ -263,14 +229,28 @@ fn serve(
         // A thread that panicked has said so.
         let _ = handle.join();
     }
-    shared.debts.end();
-    if let Some(path) = &shared.options.listen.unix {
+    process.servers.debts.end();
+    if let Some(path) = &process.options.listen.unix {
         let _ = std::fs::remove_file(path);
     }
-    if let Some(fifos) = &shared.fifos {
+    if let Some(fifos) = &view.fifos {
         fifos.remove();
     }
     served
+}
+
+/// What servers are owed, and the spool where that is written down.
+fn debts(options: &Options) -> Result<Debts, String> {
+    let (held, settings) = (Arc::default(), &options.settings);
+    let names = SpoolNames {
+        service: settings.service_name.clone(),
+        router: settings.router_name.clone(),
+        region: settings.region_and_cluster().0.to_owned(),
+        is_version_2: options.is_spool_version_2,
+    };
+    let spool = options.spool.clone().map(|dir| Spool::start(dir, names, &held));
+    let spool = spool.transpose().map_err(|e| format!("no thread: {e}"))?;
+    Ok(Debts::new(spool, held))
 }
 
 /// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
@@ -280,22 +260,55 @@ fn tell_systemd(state: NotifyState<'_>) {
     }
 }
 
+/// Starts what goes on while clients are served. A message on what it returns has the configuration read at once.
+fn keep_up(
+    view: &Arc<View>,
+    threads: Vec<UnboundedSender<ProxyMessage>>,
+    variables: variables::Known,
+) -> Result<Arc<Notify>, String> {
+    let (process, reload) = (&view.process, Arc::new(Notify::new()));
+    let options = &process.options;
+    if let Some(place) = options.config.watched_place() {
+        let text = process.standing.lock().loaded.as_ref().map(|loaded| loaded.text.clone());
+        let watching = etcd::watch(place, text.unwrap_or_default(), Arc::clone(&reload));
+        watching.map_err(|e| format!("no thread: {e}"))?;
+    }
+    let tell_all = move |loaded: &Arc<Loaded>| {
+        for thread in &threads {
+            // A thread that has ended routes nothing any more.
+            let _ = thread.send(ProxyMessage::Configuration(Arc::clone(loaded)));
+        }
+    };
+    let (standing, now) = (Arc::clone(&process.standing), Arc::clone(&reload));
+    tokio::spawn(configure::watch(Arc::clone(options), standing, tell_all, now));
+    let counted = Arc::clone(view);
+    tokio::spawn(async move { counted.rates.watch(&counted.process).await });
+    tokio::spawn(statfiles::write_forever(Arc::clone(view)));
+    if let Some(fifos) = view.fifos.clone() {
+        tokio::spawn(async move { fifos.open_forever().await });
+    }
+    tokio::spawn(variables::watch(Arc::clone(options), variables));
+    tokio::spawn(tls::watch(Arc::clone(&process.tls)));
+    Ok(reload)
+}
+
 /// Serves until a signal or a client says that it's enough.
 async fn until_told(
-    shared: &Arc<Shared>,
+    view: &Arc<View>,
     Opened { sockets, http, variables }: Opened,
     threads: &[Thread],
     ready: Receiver<()>,
     Heard { mut hang_up, mut second_user }: Heard,
 ) -> Result<(), String> {
+    let process = &view.process;
     let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
     let mut interrupt = heard(SignalKind::interrupt())?;
     let mut terminate = heard(SignalKind::terminate())?;
     let mut user = heard(SignalKind::user_defined1())?;
-    let dns = Arc::clone(&shared.options.dns_servers);
-    tokio::spawn(Arc::clone(&shared.names).look_up_forever(dns));
+    let dns = Arc::clone(&process.options.dns_servers);
+    tokio::spawn(Arc::clone(&process.names).look_up_forever(dns));
     if let Some(listener) = http {
-        http::start(listener, Arc::clone(shared)).map_err(|e| format!("no thread: {e}"))?;
+        http::start(listener, Arc::clone(process)).map_err(|e| format!("no thread: {e}"))?;
     }
     // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
     let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);
@@ -308,87 +321,39 @@ async fn until_told(
     };
     let _ = tokio::task::spawn_blocking(all_ready).await;
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
-    let dealer = Arc::new(Dealer::new(Arc::clone(shared), orders.clone()));
+    let dealer = Arc::new(Dealer::new(Arc::clone(process), orders.clone()));
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     for socket in sockets {
-        let (dealer, shared) = (Arc::clone(&dealer), Arc::clone(shared));
+        let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
         tokio::spawn(async move {
             if let Err(error) = listener::accept(socket, dealer).await {
                 tracing::error!("a socket can't be listened on: {error}");
-                shared.stop.notify_one();
+                process.stop.notify_one();
             }
         });
     }
-    shared.phase.store(READY, Relaxed);
+    process.note_ready();
     tell_systemd(NotifyState::Ready);
-    listener::tell(&listening, shared.logins.is_some());
-    if shared.options.log.says_ready {
+    listener::tell(&listening, process.logins.is_some());
+    if process.options.log.says_ready {
         listener::tell_ready(&listening, threads.len());
     }
-    let reload = Arc::new(Notify::new());
-    if let Some(place) = shared.options.config.watched_place() {
-        let text = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.text.clone());
-        let watching = etcd::watch(place, text.unwrap_or_default(), Arc::clone(&reload));
-        watching.map_err(|e| format!("no thread: {e}"))?;
-    }
-    tokio::spawn(configuration::watch(Arc::clone(shared), orders, Arc::clone(&reload)));
-    tokio::spawn(rates::watch(Arc::clone(shared)));
-    tokio::spawn(statfiles::write_forever(Arc::clone(shared)));
-    if let Some(fifos) = shared.fifos.clone() {
-        tokio::spawn(async move { fifos.open_forever().await });
-    }
-    tokio::spawn(variables::watch(Arc::clone(shared), variables));
-    tokio::spawn(tls::watch(Arc::clone(shared)));
+    let reload = keep_up(view, orders, variables)?;
     loop {
         tokio::select! {
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
             _ = user.recv() => return Ok(()),
-            () = shared.stop.notified() => return Ok(()),
+            () = process.stop.notified() => return Ok(()),
             _ = hang_up.recv() => {
                 tracing::info!("SIGHUP: the configuration is being read again");
-                shared.refresh_credentials();
+                process.refresh_credentials();
                 reload.notify_one();
             }
             _ = second_user.recv() => tracing::info!("SIGUSR2 is ignored"),
         }
     }
 }
-
-/// As many descriptors as the system lets this process have.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // If not, there are fewer connections.
-    let _ = setrlimit(Resource::Nofile, limit);
-}
-
-/// Each exit code of a router, and when, for the documentation.
-pub const EXIT_CODES: [(u8, &str); 4] = [
-    (
-        0,
-        "ended by a signal or by `shutdown`; the configuration is good (`--validate-config`, `explain`)",
-    ),
-    (1, "an unknown flag, or a value that can't be read, such as a number with letters"),
-    (
-        TRANSIENT,
-        "the configuration can't be read, and no last good one of the same source is kept (`--validate-config` and \
-         `explain` use none)",
-    ),
-    (
-        UNRECOVERABLE,
-        "the configuration is bad, and no last good one of the same source is kept; or something else that won't do \
-         next time either: another flag's value, its file, a port that another program has",
-    ),
-];
-
-/// Each exit code of `guira route convert`, and when.
-pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
-    (0, "the configuration is printed"),
-    (1, "no file is named"),
-    (UNRECOVERABLE, "the file can't be read, or has what can't be kept"),
-];
 
 /// Each signal and what a router does, for the documentation.
 pub const SIGNALS: [(&str, &str); 3] = [
@@ -407,7 +372,3 @@ pub const SIGNALS: [(&str, &str); 3] = [
 const START_WAIT: Duration = Duration::from_secs(5);
 /// How long a process holds on to a socket that it inherited and can't serve.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(500);
-/// The configuration couldn't be read.
-const TRANSIENT: u8 = 2;
-/// The same command line won't do next time either.
-const UNRECOVERABLE: u8 = 3;

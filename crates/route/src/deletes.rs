@@ -8,8 +8,9 @@
 //! ```
 //! Nothing here knows connections to servers but through the `Connection` that a payer brings.
 
-pub(super) mod debts;
-pub(super) mod pay;
+pub(crate) mod debts;
+pub(crate) mod spool;
+pub(crate) mod pay;
+pub(crate) mod file;
 mod marks;
-pub(super) mod spool;
-pub(super) mod file;
+pub(crate) mod account;

@@ -10,8 +10,14 @@ use std::fmt;
 use indexmap::IndexMap;
 
 mod parse;
+mod findings;
+pub(crate) mod budget;
+mod error;
 
-pub use parse::parse;
+pub use error::ConfigError;
+pub(crate) use error::Result;
+pub(crate) use findings::{Findings, is_comment, perhaps};
+pub(crate) use parse::parse;
 pub(crate) use parse::parse_within;
 
 /// A value, and where it stood.

@@ -10,8 +10,7 @@
 use bytes::Bytes;
 
 /// Up to and with the third slash, if the key begins with one; else empty.
-#[must_use]
-pub fn prefix(key: &[u8]) -> &[u8] {
+pub(crate) fn prefix(key: &[u8]) -> &[u8] {
     if key.first() != Some(&b'/') {
         return &[];
     }
@@ -20,21 +19,18 @@ pub fn prefix(key: &[u8]) -> &[u8] {
 }
 
 /// The key as the server sees it, unless it wants the prefix too.
-#[must_use]
-pub fn without_prefix(key: &[u8]) -> &[u8] {
+pub(crate) fn without_prefix(key: &[u8]) -> &[u8] {
     &key[prefix(key).len()..]
 }
 
 /// Without prefix, up to the hash stop.
-#[must_use]
-pub fn routing_key(key: &[u8]) -> &[u8] {
+pub(crate) fn routing_key(key: &[u8]) -> &[u8] {
     let key = without_prefix(key);
     &key[..hash_stop(key).unwrap_or(key.len())]
 }
 
 /// What follows the routing key: the hash stop and what is behind it.
-#[must_use]
-pub fn after_routing_key(key: &[u8]) -> &[u8] {
+pub(crate) fn after_routing_key(key: &[u8]) -> &[u8] {
     let key = without_prefix(key);
     &key[hash_stop(key).unwrap_or(key.len())..]
 }
@@ -44,13 +40,12 @@ fn hash_stop(key: &[u8]) -> Option<usize> {
 }
 
 /// Parts one after the other.
-#[must_use]
-pub fn concat(parts: &[&[u8]]) -> Bytes {
+pub(crate) fn concat(parts: &[&[u8]]) -> Bytes {
     parts.concat().into()
 }
 
 /// Ends the part of a key that is hashed.
-pub const HASH_STOP: &[u8] = b"|#|";
+pub(crate) const HASH_STOP: &[u8] = b"|#|";
 
 #[cfg(test)]
 mod tests {

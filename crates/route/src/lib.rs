@@ -1,38 +1,43 @@
 //! The router behind `guira route`: mcrouter's configuration and commands, over our client's connections.
 //!
-//! What there is: [`Route`], the node that every tree of routes is made of; what a node may know ([`Context`]); and
-//! [`Destinations`], of which whoever builds a tree asks for its leaves.
+//! [`command`] and [`run`] are the program. Underneath stands [`Route`], the node that every tree of routes is made of; what a
+//! node may know ([`Context`]); and [`Leaves`], which gives a tree its leaves.
 
 #![forbid(unsafe_code)]
 
+mod command;
 mod front;
-#[cfg(test)]
-mod canned;
-pub mod route;
-mod build;
-pub mod config;
-pub mod context;
-pub mod counters;
-pub mod destinations;
-pub mod outcome;
-pub mod plan;
-pub mod server;
-pub mod settings;
+mod proxy;
+mod operate;
+mod process;
+mod configure;
+mod tree;
+mod servers;
+mod deletes;
+mod config;
+mod context;
+mod settings;
 mod hot_cache;
-pub mod key;
+mod tokens;
+mod json;
+pub mod plan;
+mod counters;
+mod ops;
+mod outcome;
+mod server;
+mod key;
 
-pub use build::Tree;
-pub use config::shape::{schema::schema, table::markdown as field_tables};
-pub use config::{Config, ConfigError, Sources};
+pub use command::{
+    CONVERT_EXIT_CODES, EXIT_CODES, REPLAY_EXIT_CODES, SIGNALS, command, replay, replay_command,
+    run,
+};
+pub use config::{Config, Sources};
+pub use configure::{schema::schema, table::markdown as field_tables};
 pub use context::Context;
 pub use counters::{Counter, Counters};
-pub use destinations::{Destination, Destinations};
-pub use front::{
-    CONVERT_EXIT_CODES, EXIT_CODES, REPLAY_EXIT_CODES, SIGNALS, command, metric_meanings, replay,
-    replay_command, run, stat_tables,
-};
-pub use route::failover::LeaseTokens;
-pub use route::shadow::ShadowTokens;
-pub use route::{BoxFuture, Route};
-pub use server::Server;
+pub use front::metrics::metric_meanings;
+pub use json::{ConfigError, Json, Object, Value};
+pub use operate::stats::stat_tables;
+pub use server::{LeafSpec, Server};
 pub use settings::Settings;
+pub use tree::{BoxFuture, Leaves, Route, Tree, types};

@@ -5,14 +5,12 @@
 use guira_client::{Outcome, Reply, Request};
 
 /// What a route answers for a request that it never meant to send: nothing was there, nothing was done.
-#[must_use]
-pub fn default_reply(request: &Request) -> Reply {
+pub(crate) fn default_reply(request: &Request) -> Reply {
     Reply::new(if request.op.is_update() { Outcome::NotStored } else { Outcome::NotFound })
 }
 
 /// Whether the request failed, for whatever reason.
-#[must_use]
-pub const fn is_error(outcome: Outcome) -> bool {
+pub(crate) const fn is_error(outcome: Outcome) -> bool {
     use Outcome::{
         BadCommand, BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout,
         DeadlineExceeded, LocalError, RemoteError, Shutdown, Timeout, Tko, TryAgain,
@@ -37,8 +35,7 @@ pub const fn is_error(outcome: Outcome) -> bool {
 }
 
 /// Whether another server may do better, where a configuration doesn't say otherwise.
-#[must_use]
-pub const fn is_failover_error(outcome: Outcome) -> bool {
+pub(crate) const fn is_failover_error(outcome: Outcome) -> bool {
     is_error(outcome)
         && !matches!(
             outcome,
@@ -47,39 +44,33 @@ pub const fn is_failover_error(outcome: Outcome) -> bool {
 }
 
 /// Whether nothing was sent, or could be: no work is done for such a request.
-#[must_use]
-pub const fn is_tko(outcome: Outcome) -> bool {
+pub(crate) const fn is_tko(outcome: Outcome) -> bool {
     use Outcome::{ConnectError, ConnectTimeout, Shutdown, Tko};
     matches!(outcome, Tko | ConnectError | ConnectTimeout | Shutdown)
 }
 
 /// Whether there was something.
-#[must_use]
-pub const fn is_hit(outcome: Outcome) -> bool {
+pub(crate) const fn is_hit(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Found | Outcome::Deleted | Outcome::Touched)
 }
 
 /// Whether nothing was there, and nobody else is about to fill it.
-#[must_use]
-pub const fn is_miss(outcome: Outcome) -> bool {
+pub(crate) const fn is_miss(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::NotFound)
 }
 
 /// Whether somebody else holds the lease.
-#[must_use]
-pub const fn is_hot_miss(outcome: Outcome) -> bool {
+pub(crate) const fn is_hot_miss(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::FoundStale | Outcome::NotFoundHot)
 }
 
 /// Whether something was stored.
-#[must_use]
-pub const fn is_stored(outcome: Outcome) -> bool {
+pub(crate) const fn is_stored(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Stored | Outcome::StaleStored)
 }
 
 /// How bad an outcome is beside another.
-#[must_use]
-pub const fn severity(outcome: Outcome) -> u8 {
+pub(crate) const fn severity(outcome: Outcome) -> u8 {
     use Outcome::{
         BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout, DeadlineExceeded,
         Deleted, Exists, Found, LocalError, NotFound, NotStored, Ok, RemoteError, Shutdown,
@@ -98,8 +89,7 @@ pub const fn severity(outcome: Outcome) -> u8 {
 }
 
 /// mcrouter's name, without `mc_res_`.
-#[must_use]
-pub const fn name(outcome: Outcome) -> &'static str {
+pub(crate) const fn name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "ok",
         Outcome::Found => "found",
@@ -130,36 +120,32 @@ pub const fn name(outcome: Outcome) -> &'static str {
 }
 
 /// The error of that name. Errors that only mcrouter's own protocols tell apart are the nearest that text has.
-#[must_use]
-pub fn error_named(text: &str) -> Option<Outcome> {
+pub(crate) fn error_named(text: &str) -> Option<Outcome> {
     let text = text.strip_prefix("mc_res_").unwrap_or(text);
     let nearest = NEAREST.iter().find(|(known, _)| *known == text).map(|(_, outcome)| *outcome);
     nearest.or_else(|| ERRORS.into_iter().find(|outcome| name(*outcome) == text))
 }
 
 /// All names that [`error_named`] knows, each with `mc_res_` before it and without.
-#[must_use]
-pub fn error_names() -> Vec<String> {
+pub(crate) fn error_names() -> Vec<String> {
     let short = ERRORS.into_iter().map(name).chain(NEAREST.iter().map(|(name, _)| *name));
     short.flat_map(|name| [name.to_owned(), format!("mc_res_{name}")]).collect()
 }
 
 /// A set of errors, as configurations list them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErrorSet {
+pub(crate) struct ErrorSet {
     bits: u32,
 }
 
 impl ErrorSet {
     /// Those that are worth another try where nothing is configured.
-    #[must_use]
-    pub fn failover() -> Self {
+    pub(crate) fn failover() -> Self {
         ERRORS.into_iter().filter(|outcome| is_failover_error(*outcome)).collect()
     }
 
     /// Whether the outcome is one of them.
-    #[must_use]
-    pub const fn contains(self, outcome: Outcome) -> bool {
+    pub(crate) const fn contains(self, outcome: Outcome) -> bool {
         self.bits >> (outcome as u32) & 1 == 1
     }
 }

@@ -9,6 +9,8 @@
 //! memcached and every mcrouter speaks too.
 
 use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
 
 use guira_client::Address;
 
@@ -27,6 +29,33 @@ pub struct Server {
     pub security: String,
     /// As written; nothing is compressed in text.
     pub is_compressed: bool,
+}
+
+/// What a leaf is asked for.
+#[derive(Clone, Debug)]
+pub struct LeafSpec {
+    /// Where it sends.
+    pub server: Server,
+    /// How long a reply may take.
+    pub timeout: Duration,
+    /// How long a connection may take to open.
+    pub connect_timeout: Duration,
+    /// Send the key with its routing prefix, instead of without.
+    pub keep_routing_prefix: bool,
+    /// The pool that the leaf stands in.
+    pub pool: Rc<str>,
+    /// Its place there, from 0.
+    pub index: usize,
+    /// The byte that marks the pool's packets for the network (DSCP); 0 is none.
+    pub dscp: u8,
+    /// When too many of the pool's servers fail, go on using them: above the first number, until below the second.
+    pub fail_open: Option<(usize, usize)>,
+    /// Servers of one domain fail together, and its leaf says so by `Route::failure_domain`; 0: unknown.
+    pub failure_domain: u32,
+    /// Seconds for which a deleted value is kept for those who ask for leases; 0: none.
+    pub stale_on_delete_s: u32,
+    /// Connections a proxy thread to the server, at least one.
+    pub connections: u32,
 }
 
 impl Server {

@@ -7,11 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
 
-use crate::config::budget::BUDGET_BYTES;
-use crate::config::{Json, Object, Value};
 use crate::hot_cache::Stripes;
-use crate::route::failover::LeaseTokens;
-use crate::route::shadow::ShadowTokens;
+use crate::json::budget::BUDGET_BYTES;
+use crate::json::{Json, Object, Value};
+use crate::tokens::{LeaseTokens, ShadowTokens};
 
 /// Flags that the tree of routes looks at. Times of zero mean "as the pool says".
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub struct Settings {
     pub default_route: String,
     /// Which host this is, for those who choose by it.
     pub host_id: u32,
-    /// How much a configuration may take, see [`Budget`](crate::config::budget::Budget).
+    /// How much a configuration may take, see [`Budget`](crate::json::budget::Budget).
     pub(crate) config_budget_bytes: usize,
     /// The router's name, in statistics and log files.
     pub router_name: String,
@@ -172,7 +171,6 @@ impl RuntimeVariables {
     }
 
     /// Whether there are any, as far as a file said.
-    #[must_use]
     pub(crate) fn is_set(&self) -> bool {
         self.values.read().is_some()
     }
@@ -183,7 +181,6 @@ impl RuntimeVariables {
     }
 
     /// The variables that are there and of no use to the route that reads them, each in a sentence.
-    #[must_use]
     pub(crate) fn mistakes(&self) -> Vec<String> {
         let wanted = self.wanted.read();
         let mistake = |(name, (is_fit, words)): (&String, &Wanted)| {

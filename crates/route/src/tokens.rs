@@ -47,7 +47,7 @@ impl LeaseTokens {
     }
 
     /// A token that stands for a child's.
-    pub(super) fn insert(&self, route: &str, token: u64, child: usize) -> u64 {
+    pub(crate) fn insert(&self, route: &str, token: u64, child: usize) -> u64 {
         let now = Instant::now();
         let mut tokens = self.tokens.lock();
         while let Some((_, oldest)) = tokens.expiry.pop_front_if(|(expiry, _)| *expiry <= now) {
@@ -61,11 +61,38 @@ impl LeaseTokens {
     }
 
     /// The child's token and the child, once.
-    pub(super) fn take(&self, route: &str, ours: u64) -> Option<(u64, usize)> {
+    pub(crate) fn take(&self, route: &str, ours: u64) -> Option<(u64, usize)> {
         let mut tokens = self.tokens.lock();
         let lease = tokens.leases.get(&ours).filter(|lease| lease.route == route)?;
         let found = (lease.token, lease.child);
         tokens.leases.remove(&ours);
         Some(found)
+    }
+}
+
+/// Tokens of shadows' leases by the tokens that clients got; the latest 1024.
+#[derive(Debug, Default)]
+pub struct ShadowTokens {
+    /// Oldest first.
+    tokens: Mutex<VecDeque<(u64, u64)>>,
+}
+
+/// As many leases as may be under way.
+const TOKENS_MAX: usize = 1024;
+
+impl ShadowTokens {
+    pub(crate) fn insert(&self, normal: u64, shadow: u64) {
+        let mut tokens = self.tokens.lock();
+        tokens.retain(|(known, _)| *known != normal);
+        if tokens.len() == TOKENS_MAX {
+            tokens.pop_front();
+        }
+        tokens.push_back((normal, shadow));
+    }
+
+    /// 0, which is nobody's token, if there is none.
+    pub(crate) fn get(&self, normal: u64) -> u64 {
+        let tokens = self.tokens.lock();
+        tokens.iter().rev().find(|(known, _)| *known == normal).map_or(0, |(_, shadow)| *shadow)
     }
 }

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use guira_client::{Outcome, Reply, Request};
-use guira_route::{
-    BoxFuture, Config, Context, Destination, Destinations, Route, Settings, Sources,
-};
+use guira_route::{BoxFuture, Config, Context, LeafSpec, Leaves, Route, Settings, Sources, Tree};
 
 const DOCS: [&str; 2] = [
     include_str!("../../../docs/route-types.md"),
@@ -28,15 +26,15 @@ impl Route for Leaf {
     fn visit(&self, _: &Request, _: &mut dyn FnMut(&dyn Route, &Request)) {}
 }
 
-struct Leaves;
+struct Servers;
 
-impl Destinations for Leaves {
-    fn destination(&self, _: &Destination) -> Rc<dyn Route> {
+impl Leaves for Servers {
+    fn leaf(&self, _: &LeafSpec) -> Rc<dyn Route> {
         Rc::new(Leaf)
     }
 }
 
-impl Sources for Leaves {
+impl Sources for Servers {
     fn read(&mut self, path: &str) -> Result<String, String> {
         Err(format!("no file {path}"))
     }
@@ -51,11 +49,11 @@ async fn each_example_is_a_configuration_and_each_type_has_one() {
         let text = format!(
             r#"{{"pools": {{"A": {pool}, "B": {pool}, "C": {pool}}}, "route": {example} }}"#
         );
-        let built = Config::read(&text, &Settings::default(), &mut Leaves)
-            .and_then(|config| config.build(&Settings::default(), &Leaves));
+        let built = Config::read(&text, &Settings::default(), &mut Servers)
+            .and_then(|config| Tree::build(&config, &Settings::default(), &Servers));
         assert!(built.is_ok(), "{example}: {}", built.unwrap_err());
     }
-    let missing: Vec<&str> = guira_route::route::types()
+    let missing: Vec<&str> = guira_route::types()
         .filter(|name| !examples.iter().any(|example| example.contains(&format!("\"{name}\""))))
         .collect();
     assert!(missing.is_empty(), "without an example: {missing:?}");

@@ -84,8 +84,42 @@ pub fn check_references(root: &Path, path: &str, text: &str) -> Vec<String> {
 }
 
 fn has_function(code: &str, name: &str) -> bool {
-    code.match_indices(&format!("fn {name}"))
-        .any(|(at, found)| code[at + found.len()..].starts_with(['(', '<']))
+    !bodies(code, name).is_empty()
+}
+
+/// The text of each function of that name, up to the brace that ends it.
+fn bodies<'c>(code: &'c str, name: &str) -> Vec<&'c str> {
+    let pattern = format!("fn {name}");
+    let found = code.match_indices(&pattern).filter_map(|(at, found)| {
+        let rest = &code[at + found.len()..];
+        let indent = code[..at].rsplit('\n').next().unwrap_or_default();
+        let blanks = indent.len() - indent.trim_start().len();
+        let end = rest.find(&format!("\n{}}}", " ".repeat(blanks))).unwrap_or(rest.len());
+        rest.starts_with(['(', '<']).then(|| &rest[..end])
+    });
+    found.collect()
+}
+
+/// Complains of hops that no hop before them calls. A hop is a row of a table that begins with `FILE.rs::FUNCTION` in
+/// backticks, with a path from `crates`.
+#[must_use]
+pub fn check_hops(root: &Path, table: &str) -> Vec<String> {
+    let hops: Vec<(&str, &str)> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`')?.0.split_once("::"))
+        .collect();
+    let (mut found, mut before) = (Vec::new(), String::new());
+    for (at, (file, function)) in hops.iter().enumerate() {
+        if at > 0 && !before.contains(&format!("{function}(")) {
+            found.push(format!("no hop before {file}::{function} calls it"));
+        }
+        let code = fs::read_to_string(root.join("crates").join(file)).unwrap_or_default();
+        before += &bodies(&code, function).concat();
+    }
+    if hops.is_empty() {
+        found.push("there are no hops".to_owned());
+    }
+    found
 }
 
 /// Lines outside of fences, numbered from 1.

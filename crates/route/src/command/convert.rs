@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
-use super::{UNRECOVERABLE, refuse};
-use crate::route::hash::KeyHash;
+use super::exit::{UNRECOVERABLE, refuse};
+use crate::tree::KeyHash;
 
 /// The subcommand.
 pub(crate) fn command() -> Command {

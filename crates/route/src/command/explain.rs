@@ -11,12 +11,13 @@ use guira_client::Request;
 use guira_log::Format;
 use tokio::runtime;
 
-use super::admin::op_named;
-use super::configuration::{Loaded, Nowhere, Refusal};
-use super::flags::Typed;
-use super::options::Options;
-use super::{UNRECOVERABLE, flags, refuse};
-use crate::{Context, outcome, route};
+use super::exit::{UNRECOVERABLE, code_of, refuse};
+use crate::configure::flags::{self, Typed};
+use crate::configure::{Loaded, Nowhere, Options, Refusal};
+use crate::context::Context;
+use crate::ops::op_named;
+use crate::outcome;
+use crate::tree::{self, Tree};
 
 /// The subcommand.
 pub(crate) fn command() -> Command {
@@ -58,7 +59,7 @@ impl From<String> for Failed {
 
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Self {
-        Self { words: refusal.to_string(), code: refusal.code() }
+        Self { words: refusal.to_string(), code: code_of(&refusal) }
     }
 }
 
@@ -69,13 +70,14 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
         .ok_or_else(|| format!("'{}' is no operation on a key", text("op")))?;
     let request = Request::new(op, text("key"));
     let loaded = Loaded::read(&options)?;
-    for mistake in &loaded.config.findings().mistakes {
+    for mistake in &loaded.findings.mistakes {
         eprintln!("guira route: passed over in the configuration: {mistake}");
     }
-    for warning in &loaded.config.findings().warnings {
+    for warning in &loaded.findings.warnings {
         eprintln!("guira route: {warning}");
     }
-    let tree = loaded.grow(&options.settings, &Nowhere).map_err(|error| error.to_string())?;
+    let tree = Tree::build(&loaded.config, &options.settings, &Nowhere)
+        .map_err(|error| error.to_string())?;
     let record = Rc::new(RefCell::new(Vec::new()));
     let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
@@ -83,11 +85,9 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     let local = tokio::task::LocalSet::new();
     let reply = local.block_on(&runtime, tree.root.route(&request, &context));
     let reached: Vec<_> = record.borrow().iter().map(|server| format!("  {server}\n")).collect();
-    let possible: Vec<_> = route::servers(&*tree.root, &request)
-        .iter()
-        .map(|server| format!("  {server}\n"))
-        .collect();
-    let outline = route::outline(&*tree.root, &request);
+    let possible: Vec<_> =
+        tree::servers(&*tree.root, &request).iter().map(|server| format!("  {server}\n")).collect();
+    let outline = tree::outline(&*tree.root, &request);
     let outline: String = outline.lines().map(|line| format!("  {line}\n")).collect();
     Ok(format!(
         "sent to, if each server answers:\n{}\

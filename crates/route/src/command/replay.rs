@@ -18,11 +18,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use guira_client::{Connection, ConnectionOptions};
 use tokio::runtime;
 
-use super::deletes::file::{
+use super::exit::raise_descriptor_limit;
+use crate::deletes::file::{
     Held, Listing, Tidied, files, is_locked_by_its_writer, is_old, survey, tidy,
 };
-use super::deletes::pay::{self, Sent, Wait};
-use crate::Server;
+use crate::deletes::pay::{self, Sent, Wait};
+use crate::server::Server;
 
 /// The subcommand.
 #[must_use]
@@ -75,7 +76,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
     let rate = matches.get_one::<u32>("rate").copied();
     let replay = Replay { dir, wanted, rate, is_dry: matches.get_flag("dry-run") };
     // Each file is held open.
-    super::raise_descriptor_limit();
+    raise_descriptor_limit();
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -4,9 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::shape::{Field, Shape, Takes};
-use super::{ConfigError, Json};
-
-type Result<T> = std::result::Result<T, ConfigError>;
+use crate::json::{ConfigError, Json, Result};
 
 /// The members of what a route is made from. A string or nothing has none.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +16,11 @@ pub(crate) struct Fields<'j> {
 
 impl<'j> Fields<'j> {
     /// The members of `json`, as `shape` declares them.
-    #[must_use]
     pub(crate) fn new(json: &'j Json, shape: &'static Shape) -> Self {
         Self { json, of: shape.name, shape }
     }
 
     /// As [`Self::new`]; `of` is whose they are, for errors.
-    #[must_use]
     pub(crate) fn named(json: &'j Json, of: &'j str, shape: &'static Shape) -> Self {
         Self { json, of, shape }
     }
@@ -53,24 +49,17 @@ impl<'j> Fields<'j> {
     }
 
     /// A member of any type.
-    #[must_use]
     pub(crate) fn any(&self, name: &str) -> Option<&'j Json> {
         self.declared(name);
         self.json.get(name)
     }
 
     /// A member that must be there.
-    ///
-    /// # Errors
-    /// It isn't.
     pub(crate) fn required(&self, name: &str) -> Result<&'j Json> {
         self.any(name).ok_or_else(|| self.error(format!("{name} not found")))
     }
 
     /// A string.
-    ///
-    /// # Errors
-    /// It is something else.
     pub(crate) fn string(&self, name: &str) -> Result<Option<&'j str>> {
         let of_type =
             |json: &'j Json| json.as_str().ok_or_else(|| self.wrong(name, json, "string"));
@@ -78,18 +67,12 @@ impl<'j> Fields<'j> {
     }
 
     /// `true` or `false`.
-    ///
-    /// # Errors
-    /// It is something else.
     pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>> {
         let of_type = |json: &Json| json.as_bool().ok_or_else(|| self.wrong(name, json, "bool"));
         self.any(name).map(of_type).transpose()
     }
 
     /// A number within the declared bounds.
-    ///
-    /// # Errors
-    /// It is something else, or out of bounds.
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
         let Some(json) = self.any(name) else { return Ok(None) };
         let number = json.as_number().ok_or_else(|| self.wrong(name, json, "number"))?;
@@ -102,9 +85,6 @@ impl<'j> Fields<'j> {
     }
 
     /// A whole number within the declared bounds.
-    ///
-    /// # Errors
-    /// It is something else, or out of bounds.
     pub(crate) fn integer<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>> {
         let Some(json) = self.any(name) else { return Ok(None) };
         let bounds = self.bounds(name);
@@ -136,17 +116,11 @@ impl<'j> Fields<'j> {
     }
 
     /// Milliseconds, at least one.
-    ///
-    /// # Errors
-    /// It is something else.
     pub(crate) fn milliseconds(&self, name: &str) -> Result<Option<Duration>> {
         Ok(self.integer(name)?.map(Duration::from_millis))
     }
 
     /// An array.
-    ///
-    /// # Errors
-    /// It is something else.
     pub(crate) fn array(&self, name: &str) -> Result<Option<&'j [Json]>> {
         let of_type =
             |json: &'j Json| json.as_array().ok_or_else(|| self.wrong(name, json, "array"));
@@ -154,9 +128,6 @@ impl<'j> Fields<'j> {
     }
 
     /// An object.
-    ///
-    /// # Errors
-    /// It is something else.
     pub(crate) fn object(&self, name: &str) -> Result<Option<&'j Json>> {
         let of_type = |json: &'j Json| {
             json.as_object().map(|_| json).ok_or_else(|| self.wrong(name, json, "object"))

@@ -10,13 +10,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::budget::Budget;
-use super::macros::Reading;
-use super::shape::check::Findings;
-use super::{Config, ConfigError, Json, Object, Sources, Value, json, macros};
+use super::macros::{self, Reading};
 use crate::Settings;
-
-type Result<T> = std::result::Result<T, ConfigError>;
+use crate::json::{self, ConfigError, Json, Object, Result, Value};
 
 /// Flavors by what routes call them.
 pub(crate) type Flavors = BTreeMap<String, Flavor>;
@@ -24,7 +20,8 @@ pub(crate) type Flavors = BTreeMap<String, Flavor>;
 /// A second router's configuration, and its options.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flavor {
-    pub(crate) config: Config,
+    /// Without macros.
+    pub(crate) json: Json,
     options: BTreeMap<String, String>,
 }
 
@@ -32,8 +29,7 @@ pub(crate) struct Flavor {
 pub(crate) fn read_all(
     config: &Json,
     settings: &Settings,
-    (sources, budget): (&mut dyn Sources, &Budget),
-    findings: &mut Findings,
+    (sources, budget, findings): Reading<'_>,
 ) -> Result<Flavors> {
     let mut flavors = Flavors::new();
     let mut left = vec![config];
@@ -49,9 +45,7 @@ pub(crate) fn read_all(
                     let within = |error: ConfigError| {
                         ConfigError { line, ..error }.within(format!("flavor '{name}'"))
                     };
-                    let flavor = flavor.map_err(within)?;
-                    findings.look_within(&flavor.config.json, &format!("flavor '{name}'"));
-                    flavors.insert(name.to_owned(), flavor);
+                    flavors.insert(name.to_owned(), flavor.map_err(within)?);
                 }
             }
             _ => {}
@@ -91,10 +85,7 @@ impl Flavor {
         let text = text.map_err(ConfigError::new)?;
         let settings = tuned(&options, settings)?;
         let json = macros::preprocess(&text, settings.constants(), (sources, budget, findings))?;
-        Ok(Self {
-            config: Config { json, flavors: Flavors::new(), findings: Findings::default() },
-            options,
-        })
+        Ok(Self { json, options })
     }
 
     /// What the flavor's tree is built with.
@@ -133,6 +124,9 @@ fn plain(value: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Sources;
+    use crate::json::Findings;
+    use crate::json::budget::Budget;
 
     struct Files(BTreeMap<&'static str, &'static str>);
 
@@ -149,7 +143,7 @@ mod tests {
         let files = [("file:f", flavor), ("file:c", r#"{"route": "NullRoute"}"#)];
         let mut files = Files(files.into_iter().collect());
         let (budget, mut findings) = (Budget::new(1 << 20), Findings::default());
-        read_all(&config, &Settings::default(), (&mut files, &budget), &mut findings)
+        read_all(&config, &Settings::default(), (&mut files, &budget, &mut findings))
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! `all:HOST:PORT` for all addresses of a host. They are replaced before a tree is built, so that all threads build the
 //! same one.
 
-use super::{ConfigError, Json, Object, Sources, Value};
+use super::sources::Sources;
+use crate::json::{ConfigError, Json, Object, Value};
 
 /// Replaces such entries wherever `servers` are listed.
 pub(super) fn expand(json: &mut Json, sources: &mut dyn Sources) -> Result<(), ConfigError> {
@@ -53,7 +54,7 @@ fn is_several(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::json::parse;
+    use crate::json::parse;
 
     struct Dns;
 

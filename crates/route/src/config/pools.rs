@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::budget::Budget;
 use super::fields::Fields;
-use super::shape::{CONFIG, Field, NUMBER, Shape, Takes, U32, field, ignored, words};
-use super::{ConfigError, Json, Object, Value};
-use crate::{Destination, Server, Settings};
-
-type Result<T> = std::result::Result<T, ConfigError>;
+use super::shape::{Field, NUMBER, Shape, Takes, U32, field, ignored, words};
+use crate::json::budget::Budget;
+use crate::json::{ConfigError, Json, Object, Result, Value};
+use crate::server::{LeafSpec, Server};
+use crate::settings::Settings;
 
 /// Pools by name, their fields complete once somebody has asked for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pools {
     pools: BTreeMap<String, State>,
     /// How many pools wait for those that they inherit from.
@@ -28,14 +27,11 @@ enum State {
 }
 
 impl Pools {
-    /// The pools of a configuration.
-    pub(crate) fn new(config: &Json) -> Result<Self> {
-        let Some(pools) = Fields::new(config, &CONFIG).object("pools")? else {
-            return Ok(Self::default());
-        };
-        let members = pools.as_object().into_iter().flat_map(Object::iter);
+    /// The members of a configuration's `pools`.
+    pub(crate) fn new(pools: Option<&Json>) -> Self {
+        let members = pools.and_then(Json::as_object).into_iter().flat_map(Object::iter);
         let raw = members.map(|(name, pool)| (name.to_owned(), State::Raw(pool.clone())));
-        Ok(Self { pools: raw.collect(), nested: 0 })
+        Self { pools: raw.collect(), nested: 0 }
     }
 
     /// Name and fields of a pool: of that name, or written where it is used.
@@ -95,7 +91,7 @@ impl Pools {
 
 /// A place of a pool: a server, or a route that stands in its place.
 pub(crate) enum Place<'j> {
-    Server(Destination),
+    Server(LeafSpec),
     Route(&'j Json),
 }
 /// A pool.
@@ -224,7 +220,7 @@ pub(crate) fn places<'j>(
         }
     }
     let (timeout, connect_timeout) = timeouts(fields, settings)?;
-    let wanted = Destination {
+    let wanted = LeafSpec {
         server: defaults(fields, settings)?,
         timeout,
         connect_timeout,
@@ -256,7 +252,7 @@ pub(crate) fn places<'j>(
             return Err(ConfigError::at(json.line, words));
         }
         let failure_domain = domains.map_or(0, |domains| domain(&domains[index]));
-        Ok(Place::Server(Destination { server, index, failure_domain, ..wanted.clone() }))
+        Ok(Place::Server(LeafSpec { server, index, failure_domain, ..wanted.clone() }))
     };
     servers.iter().enumerate().map(place).collect()
 }

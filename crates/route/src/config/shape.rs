@@ -10,11 +10,7 @@
 //! 1. Whoever reads a field has declared it: [`Fields`](super::fields::Fields) says so in a debug build.
 //! 2. Each route may have a `name`, and its `type`, without a declaration.
 
-use crate::route;
-
-pub(crate) mod check;
-pub(crate) mod schema;
-pub(crate) mod table;
+use crate::json::{Json, Value};
 
 /// An object and its fields.
 #[derive(Debug)]
@@ -118,49 +114,34 @@ impl Field {
     }
 }
 
-/// The route of a type.
-pub(crate) fn route_named(name: &str) -> Option<&'static Shape> {
-    routes().find(|shape| shape.name == name)
+impl Takes {
+    /// The objects that stand in it.
+    pub(crate) fn objects(&self, found: &mut Vec<&'static Shape>) {
+        match self {
+            Self::Object(shape) => found.push(shape),
+            Self::List(of) | Self::Pair(of) | Self::Map(of) | Self::MapOf(_, of) => {
+                of.objects(found);
+            }
+            Self::OneOf(all) => all.iter().for_each(|takes| takes.objects(found)),
+            _ => {}
+        }
+    }
+
+    /// Whether a value is of the type that is wanted, whatever it says.
+    pub(crate) fn fits(&self, json: &Json) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Bool => json.as_bool().is_some(),
+            Self::Text | Self::Word(_) => json.as_str().is_some(),
+            Self::Whole(..) => json.as_int().is_some(),
+            Self::Number(..) => json.as_number().is_some(),
+            Self::Route | Self::Routes | Self::Selector => {
+                matches!(json.value, Value::String(_) | Value::Object(_) | Value::Array(_))
+            }
+            Self::Pool => matches!(json.value, Value::String(_) | Value::Object(_)),
+            Self::List(_) | Self::Pair(_) => json.as_array().is_some(),
+            Self::Object(_) | Self::Map(_) | Self::MapOf(..) => json.as_object().is_some(),
+            Self::OneOf(all) => all.iter().any(|takes| takes.fits(json)),
+        }
+    }
 }
-
-/// All types of routes, those among them that stand in special places only.
-pub(crate) fn routes() -> impl Iterator<Item = &'static Shape> {
-    let special = [&route::prefix::SHAPE, &POOL_ROUTE];
-    route::KINDS.iter().map(|(shape, _)| *shape).chain(special)
-}
-
-/// The configuration itself. Its `macros` are gone when it is looked at.
-pub(crate) static CONFIG: Shape = Shape {
-    name: "config",
-    fields: &[&[
-        field(
-            "pools",
-            Takes::Map(&Takes::Object(&super::pools::SHAPE)),
-            "servers, by the pool's name",
-        ),
-        field("route", Takes::Selector, "what is routed to"),
-        field(
-            "routes",
-            Takes::OneOf(&[Takes::List(&Takes::Object(&POLICY)), Takes::Map(&Takes::Selector)]),
-            "instead of `route`: a route for each routing prefix",
-        ),
-        field(
-            "named_handles",
-            Takes::OneOf(&[Takes::List(&Takes::Route), Takes::Map(&Takes::Routes)]),
-            "routes that are only named, for use elsewhere",
-        ),
-        ignored("routing_options"),
-    ]],
-};
-
-/// Of `routes`, as an array.
-pub(crate) static POLICY: Shape = Shape {
-    name: "routes",
-    fields: &[&[
-        needed("aliases", Takes::List(&Takes::Text), "routing prefixes, as `/region/cluster/`"),
-        needed("route", Takes::Selector, "what is routed to for them"),
-    ]],
-};
-
-/// A pool where its servers are wanted as routes.
-static POOL_ROUTE: Shape = Shape { name: "Pool", fields: super::pools::SHAPE.fields };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use crate::config::budget::STACK_BYTES;
+use crate::json::budget::STACK_BYTES;
 
 /// Where such work is done.
 #[derive(Debug)]
@@ -36,9 +36,6 @@ impl Aside {
     }
 
     /// Has `work` done, and waits `patience` for its result.
-    ///
-    /// # Errors
-    /// [`Lost`]
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         patience: Duration,

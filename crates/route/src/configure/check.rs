@@ -3,48 +3,27 @@
 //!
 //! The tree is built all the same, as mcrouter builds it; whoever asked for strictness refuses.
 
-use super::super::{ConfigError, Json, Object, Value, pools};
-use super::{CONFIG, Field, Shape, Takes, route_named, routes};
+use crate::Config;
+use crate::config::pools;
+use crate::config::shape::{Field, Shape, Takes};
+use crate::json::{ConfigError, Findings, Json, Object, Value, is_comment, perhaps};
+use crate::tree::{CONFIG, shapes};
 
-/// What was found.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Findings {
-    /// Mistakes, each with its line and what was perhaps meant.
-    pub(crate) mistakes: Vec<ConfigError>,
-    /// Fields of mcrouter's that have no effect here.
-    pub(crate) without_effect: Vec<ConfigError>,
-    /// What can be built and hardly be meant: pools without servers, which mcrouter takes.
-    pub(crate) warnings: Vec<ConfigError>,
+/// What nobody reads in a configuration and in its flavors, and what was noted when it was read.
+pub(crate) fn look(config: &Config) -> Findings {
+    let mut look = Look(config.findings().clone());
+    look.object(&CONFIG, config.expanded(), CONFIG.name);
+    for (name, flavor) in config.flavors() {
+        look.object(&CONFIG, &flavor.json, &format!("flavor '{name}': {}", CONFIG.name));
+    }
+    look.0
 }
 
-impl Findings {
-    /// Looks through an expanded configuration.
-    pub(crate) fn look(&mut self, config: &Json) {
-        self.object(&CONFIG, config, CONFIG.name);
-    }
+struct Look(Findings);
 
-    /// As [`Self::look`]; `whose` is said with what is found.
-    pub(crate) fn look_within(&mut self, config: &Json, whose: &str) {
-        self.object(&CONFIG, config, &format!("{whose}: {}", CONFIG.name));
-    }
-
-    /// Notes a mistake, unless it is known: a macro's body is looked at wherever the macro is used.
-    pub(crate) fn mistake(&mut self, line: u32, message: String) {
-        let mistake = ConfigError::at(line, message);
-        if self.mistakes.len() < MISTAKES_MAX && !self.mistakes.contains(&mistake) {
-            self.mistakes.push(mistake);
-        }
-    }
-
-    /// Looks for members of a call or of a definition that aren't among `known`.
-    pub(crate) fn look_at_call(&mut self, at: &str, object: &Object, known: &[&str]) {
-        let is_every_calls = |name: &str| ["type", "vars"].contains(&name) || is_comment(name);
-        for (name, value) in object.iter() {
-            if !known.contains(&name) && !is_every_calls(name) {
-                let message = format!("{at}: unknown field '{name}'{}", perhaps(name, known));
-                self.mistake(value.line, message);
-            }
-        }
+impl Look {
+    fn mistake(&mut self, line: u32, message: String) {
+        self.0.mistake(line, message);
     }
 
     /// The members of an object; `at` is where it stands.
@@ -52,7 +31,7 @@ impl Findings {
         let Some(object) = json.as_object() else {
             return self.unfit(json, at, "an object");
         };
-        let is_route = route_named(shape.name).is_some();
+        let is_route = shapes().any(|route| route.name == shape.name);
         for (name, value) in object.iter() {
             let is_routes = is_route && ["type", "name"].contains(&name);
             match shape.field(name) {
@@ -61,7 +40,7 @@ impl Findings {
                 }
                 Some(_) => {
                     let message = format!("{at}: '{name}' has no effect here");
-                    self.without_effect.push(ConfigError::at(value.line, message));
+                    self.0.without_effect.push(ConfigError::at(value.line, message));
                 }
                 None if is_routes || is_comment(name) => {}
                 None => {
@@ -76,7 +55,7 @@ impl Findings {
             && servers.as_array().is_some_and(<[Json]>::is_empty)
         {
             let message = format!("{at}: the pool has no servers: requests for it get an error");
-            self.warnings.push(ConfigError::at(servers.line, message));
+            self.0.warnings.push(ConfigError::at(servers.line, message));
         }
         let is_missing = |field: &&Field| field.is_needed && object.get(field.name).is_none();
         for field in shape.all().filter(is_missing) {
@@ -178,7 +157,7 @@ impl Findings {
                     return;
                 };
                 let name = kind.as_str().unwrap_or_default();
-                match route_named(name) {
+                match shapes().find(|shape| shape.name == name) {
                     Some(shape) => {
                         let own = object.get("name").and_then(Json::as_str).unwrap_or_default();
                         let at =
@@ -186,7 +165,9 @@ impl Findings {
                         self.object(shape, json, &at);
                     }
                     None => {
-                        let message = format!("{at}: unknown type '{name}'{}", meant_type(name));
+                        let known: Vec<&str> = shapes().map(|shape| shape.name).collect();
+                        let perhaps = perhaps(name, &known);
+                        let message = format!("{at}: unknown type '{name}'{perhaps}");
                         self.mistake(kind.line, message);
                     }
                 }
@@ -207,51 +188,6 @@ impl Findings {
         self.mistake(json.line, format!("{at} is {what}, expected {expected}"));
     }
 }
-
-impl Takes {
-    /// Whether a value is of the type that is wanted, whatever it says.
-    fn fits(&self, json: &Json) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Bool => json.as_bool().is_some(),
-            Self::Text | Self::Word(_) => json.as_str().is_some(),
-            Self::Whole(..) => json.as_int().is_some(),
-            Self::Number(..) => json.as_number().is_some(),
-            Self::Route | Self::Routes | Self::Selector => {
-                matches!(json.value, Value::String(_) | Value::Object(_) | Value::Array(_))
-            }
-            Self::Pool => matches!(json.value, Value::String(_) | Value::Object(_)),
-            Self::List(_) | Self::Pair(_) => json.as_array().is_some(),
-            Self::Object(_) | Self::Map(_) | Self::MapOf(..) => json.as_object().is_some(),
-            Self::OneOf(all) => all.iter().any(|takes| takes.fits(json)),
-        }
-    }
-}
-
-/// What the unknown type of a route was perhaps meant to be.
-pub(crate) fn meant_type(name: &str) -> String {
-    perhaps(name, &routes().map(|shape| shape.name).collect::<Vec<_>>())
-}
-
-/// `, did you mean 'hash'?`, or nothing where nothing is like it.
-pub(crate) fn perhaps(word: &str, known: &[&str]) -> String {
-    let word = word.to_ascii_lowercase();
-    let far = |other: &&&str| strsim::damerau_levenshtein(&word, &other.to_ascii_lowercase());
-    let near = known.iter().min_by_key(far).filter(|best| far(best) <= 1 + word.len() / 4);
-    let within = || {
-        let part = |known: &&&str| known.contains(&word) || word.contains(**known);
-        known.iter().filter(|_| word.len() >= 3).find(part)
-    };
-    near.or_else(within).map(|best| format!(", did you mean '{best}'?")).unwrap_or_default()
-}
-
-/// Names that people write beside their configuration's own.
-pub(crate) fn is_comment(name: &str) -> bool {
-    name.starts_with(['_', '#', '/'])
-}
-
-/// More are not worth anybody's time.
-const MISTAKES_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests;

@@ -41,9 +41,6 @@ pub(crate) struct Place {
 
 impl Place {
     /// Reads `HOST:PORT,HOST:PORT/KEY`; a key that begins with a slash stands behind two.
-    ///
-    /// # Errors
-    /// In a sentence.
     pub(crate) fn parse(text: &str, is_secured: bool, access: Access) -> Result<Self, String> {
         let (name, scheme) = if is_secured { ("etcds", "https") } else { ("etcd", "http") };
         let bad = || {
@@ -68,9 +65,6 @@ impl Place {
     }
 
     /// The text, and the revision of the store at which it was read.
-    ///
-    /// # Errors
-    /// In words.
     pub(crate) fn read(&self) -> Result<(String, u64), String> {
         self.of_one(|url| self.range(url))
     }

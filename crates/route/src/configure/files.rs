@@ -2,10 +2,13 @@
 //!
 //! A FIFO would block whoever opens it, and a device has no end.
 
+use std::fmt::Write as _;
 use std::fs::{self, Metadata, OpenOptions};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+use md5::{Digest, Md5};
 
 /// The text of a regular file.
 ///
@@ -33,6 +36,29 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("{shown}: {}", too_large()));
     }
     Ok(bytes)
+}
+
+/// The digest of what a file holds, if it can be read.
+pub(super) fn file_digest(path: &Path) -> Option<String> {
+    bytes(path).ok().map(|bytes| digest(&bytes))
+}
+
+/// MD5, as mcrouter shows it: it tells configurations apart, and guards nothing.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    Md5::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string doesn't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Replaces a file at once: a reader finds the old text or the new.
+pub(super) fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    // Routers that keep theirs in the same directory at the same time have a file each.
+    let mut fresh = tempfile::NamedTempFile::new_in(dir)?;
+    fresh.write_all(text.as_bytes())?;
+    fresh.persist(dir.join(name))?;
+    Ok(())
 }
 
 fn check(file: &Metadata) -> Result<(), String> {
@@ -88,5 +114,30 @@ mod tests {
         }
         assert_eq!(read(&path("good")), Ok("{}".to_owned()));
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// Two routers wrote to one temporary file: one's text became the other's, or was gone.
+    #[test]
+    fn routers_that_keep_their_configurations_in_one_directory_do_not_meet() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let routers: Vec<_> = ["a", "b", "c", "d"]
+            .into_iter()
+            .map(|name| {
+                let dir = dir.path().join("kept");
+                fs::create_dir_all(&dir).expect("a directory");
+                std::thread::spawn(move || {
+                    for n in 0..200 {
+                        let text = format!("{name}{n}").repeat(1000);
+                        replace(&dir, name, &text).expect("it is kept");
+                        assert!(fs::read_to_string(dir.join(name)).is_ok_and(|kept| kept == text));
+                    }
+                })
+            })
+            .collect();
+        for router in routers {
+            router.join().expect("each finds its own");
+        }
+        let left = fs::read_dir(dir.path().join("kept")).expect("it is there").count();
+        assert_eq!(left, 4, "and nothing else");
     }
 }

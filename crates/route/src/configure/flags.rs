@@ -12,51 +12,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum};
 use guira_log::Format;
 
 pub(crate) use table::FLAGS;
-use table::{NUMBERS_IGNORED, SWITCHES_IGNORED, TEXTS_IGNORED};
-
-/// What a flag takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Nothing: it is on when given.
-    Switch,
-    /// A whole number.
-    Number,
-    /// Bytes, or a number with a unit: 512k, 4m, 1g.
-    Size,
-    /// Text.
-    Text,
-    /// What a line of the log looks like.
-    Format,
-}
+use table::{Flag, FlagKind, NUMBERS_IGNORED, SWITCHES_IGNORED, TEXTS_IGNORED};
 
 /// What follows a good configuration under `--validate-config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Validate {
     Exit,
     Run,
-}
-
-/// A flag's declaration.
-#[derive(Debug)]
-pub(crate) struct Flag {
-    /// As statistics, configurations (`mcr_opts-NAME`) and `__mcrouter__.options` name it.
-    pub(crate) name: &'static str,
-    long: &'static str,
-    /// One, or none.
-    short: &'static [char],
-    kind: Kind,
-    /// What the help shows in place of its value; empty: the kind's name for it.
-    value: &'static str,
-    /// As typed; empty: none.
-    default: &'static str,
-    help: &'static str,
-    group: &'static str,
-}
-
-impl Flag {
-    fn value_or(&self, usual: &'static str) -> &'static str {
-        if self.value.is_empty() { usual } else { self.value }
-    }
 }
 
 /// Adds the flags to a command.
@@ -106,14 +68,14 @@ fn argument(flag: &'static Flag) -> Arg {
         arg = arg.default_value(flag.default);
     }
     match flag.kind {
-        Kind::Switch => arg.action(ArgAction::SetTrue),
-        Kind::Number => {
+        FlagKind::Switch => arg.action(ArgAction::SetTrue),
+        FlagKind::Number => {
             let number = clap::value_parser!(i64);
             arg.value_name(flag.value_or("NUM")).allow_negative_numbers(true).value_parser(number)
         }
-        Kind::Size => arg.value_name(flag.value_or("SIZE")).value_parser(size),
-        Kind::Text => arg.value_name(flag.value_or("TEXT")).allow_hyphen_values(true),
-        Kind::Format => {
+        FlagKind::Size => arg.value_name(flag.value_or("SIZE")).value_parser(size),
+        FlagKind::Text => arg.value_name(flag.value_or("TEXT")).allow_hyphen_values(true),
+        FlagKind::Format => {
             arg.value_name(flag.value_or("FORMAT")).value_parser(clap::value_parser!(Format))
         }
     }
@@ -182,12 +144,12 @@ impl Typed {
     /// A flag's value as text: `1` and `0` for switches.
     pub(crate) fn shown(&self, flag: &Flag) -> String {
         match flag.kind {
-            Kind::Switch => u8::from(self.switch(flag.name)).to_string(),
-            Kind::Number | Kind::Size => {
+            FlagKind::Switch => u8::from(self.switch(flag.name)).to_string(),
+            FlagKind::Number | FlagKind::Size => {
                 self.number(flag.name).map(|n| n.to_string()).unwrap_or_default()
             }
-            Kind::Text => self.text(flag.name),
-            Kind::Format => self.log_format().to_string(),
+            FlagKind::Text => self.text(flag.name),
+            FlagKind::Format => self.log_format().to_string(),
         }
     }
 

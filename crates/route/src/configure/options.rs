@@ -3,22 +3,20 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use guira_log::Format;
 use socket2::TcpKeepalive;
 
-use super::configuration::Shelf;
 use super::etcd::{Access, Place};
 use super::flags::{self, FLAGS, Typed, Validate};
-use super::memory::MemoryLimits;
-use super::names::{DnsServers, dns_servers};
-use super::owner::ShutdownFrom;
-use super::pools::PoolStats;
-use super::tls::TlsOptions;
-use super::turns::Limits;
-use crate::Settings;
+use super::source::{From, Shelf, Source};
+use crate::front::memory::MemoryLimits;
+use crate::front::owner::ShutdownFrom;
+use crate::front::tls::TlsOptions;
+use crate::servers::names::{DnsServers, dns_servers};
+use crate::servers::{PermitLimits, PoolStats, ServersOptions, TkoOptions};
+use crate::settings::Settings;
 
 /// What the process does.
 #[derive(Clone, Debug)]
@@ -35,21 +33,15 @@ pub(crate) struct Options {
     /// What servers are told that want a login.
     pub(crate) server_auth_file: Option<PathBuf>,
     pub(crate) config: Source,
-    pub(crate) tko: TkoOptions,
-    /// A link.
-    pub(crate) at_servers: Limits,
-    /// A proxy thread.
-    pub(crate) routed: Limits,
+    pub(crate) servers: ServersOptions,
+    /// Per proxy thread.
+    pub(crate) routed: PermitLimits,
     pub(crate) spool: Option<PathBuf>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
     pub(crate) shutdown_from: ShutdownFrom,
     /// Of servers.
     pub(crate) trusts_order: bool,
-    /// Requests under way at once whose replies nobody waits for, a leaf.
-    pub(crate) shadows_max: usize,
-    /// As above, a proxy thread.
-    pub(crate) all_shadows_max: usize,
     pub(crate) log: LogOptions,
     pub(crate) stats_root: PathBuf,
     pub(crate) stats_interval: Duration,
@@ -106,73 +98,11 @@ pub(crate) struct Listen {
 pub(crate) struct Client {
     /// Lines under way at once.
     pub(crate) outstanding_max: usize,
-    /// How long it may take no replies; zero: for ever.
+    /// How long it may take no replies; zero: forever.
     pub(crate) timeout: Duration,
     pub(crate) keeps_address: bool,
     /// Clients at once; `usize::MAX`: no limit.
     pub(crate) connections_max: usize,
-}
-
-/// Where the configuration comes from, and when it is looked at again.
-#[derive(Clone, Debug)]
-pub(crate) struct Source {
-    /// A path, or the text itself.
-    pub(crate) from: From,
-    /// Where the last good one is kept.
-    pub(crate) kept: Option<Shelf>,
-    pub(crate) kept_age_max: Duration,
-    pub(crate) poll: Duration,
-    pub(crate) delay: Duration,
-    pub(crate) jitter: Duration,
-    pub(crate) is_watched: bool,
-    /// What nobody reads is refused.
-    pub(crate) is_strict: bool,
-}
-
-impl Source {
-    /// How often what is kept is kept anew: often enough that it never grows too old while its source is there.
-    pub(crate) fn keep_every(&self) -> Duration {
-        (self.kept_age_max / 4).clamp(Duration::from_secs(1), Duration::from_secs(3600))
-    }
-
-    /// The key in etcd that is to be watched, if that is where it comes from.
-    pub(crate) fn watched_place(&self) -> Option<Arc<Place>> {
-        match &self.from {
-            From::Etcd(place) if self.is_watched => Some(Arc::clone(place)),
-            _ => None,
-        }
-    }
-}
-
-/// A file, a text, or a key in etcd.
-#[derive(Clone, Debug)]
-pub(crate) enum From {
-    File(PathBuf),
-    Text(String),
-    Etcd(Arc<Place>),
-}
-
-impl From {
-    /// As messages name it; a text has no name.
-    pub(crate) fn name(&self) -> Option<String> {
-        match self {
-            From::File(path) => Some(path.display().to_string()),
-            From::Etcd(place) => Some(place.name()),
-            From::Text(_) => None,
-        }
-    }
-}
-
-/// When a server is taken for failed, and when it's tried again.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TkoOptions {
-    pub(crate) is_tracked: bool,
-    /// Timeouts in a row.
-    pub(crate) timeouts: u32,
-    pub(crate) probe_first: Duration,
-    pub(crate) probe_most: Duration,
-    /// How long a connection may be idle; zero: for ever.
-    pub(crate) idle_max: Duration,
 }
 
 impl Options {
@@ -214,27 +144,13 @@ impl Options {
             auth_file: path("auth_file"),
             server_auth_file: path("server_auth_file"),
             config: source(typed)?,
-            tko: TkoOptions {
-                is_tracked: !typed.switch("disable_tko_tracking"),
-                timeouts: u32::try_from(count(typed, "failures_until_tko")?.max(1))
-                    .unwrap_or(u32::MAX),
-                probe_first: milliseconds(typed, "probe_delay_initial_ms")?,
-                probe_most: milliseconds(typed, "probe_delay_max_ms")?,
-                idle_max: milliseconds(typed, "reset_inactive_connection_interval")?,
-            },
-            at_servers: Limits {
-                under_way: count(typed, "target_max_inflight_requests")?,
-                waiting: at_most(typed, "target_max_pending_requests")?,
-                patience: Duration::ZERO,
-            },
+            servers: servers(typed)?,
             routed: routed(typed)?,
             spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
             is_spool_version_2: typed.switch("use_asynclog_version2"),
             is_flush_enabled: typed.switch("enable_flush_cmd"),
             shutdown_from: shutdown_from(typed),
             trusts_order: typed.switch("trust_reply_order"),
-            shadows_max: at_most(typed, "target_max_shadow_requests")?,
-            all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
             log: LogOptions::new(typed),
             stats_root: PathBuf::from(typed.text("stats_root")),
             fifo_root: path("debug_fifo_root"),
@@ -262,11 +178,30 @@ fn shutdown_from(typed: &Typed) -> ShutdownFrom {
     }
 }
 
+fn servers(typed: &Typed) -> Result<ServersOptions, String> {
+    Ok(ServersOptions {
+        tko: TkoOptions {
+            is_tracked: !typed.switch("disable_tko_tracking"),
+            timeouts: u32::try_from(count(typed, "failures_until_tko")?.max(1)).unwrap_or(u32::MAX),
+            probe_first: milliseconds(typed, "probe_delay_initial_ms")?,
+            probe_most: milliseconds(typed, "probe_delay_max_ms")?,
+            idle_max: milliseconds(typed, "reset_inactive_connection_interval")?,
+        },
+        at_servers: PermitLimits {
+            under_way: count(typed, "target_max_inflight_requests")?,
+            waiting: at_most(typed, "target_max_pending_requests")?,
+            patience: Duration::ZERO,
+        },
+        shadows_max: at_most(typed, "target_max_shadow_requests")?,
+        all_shadows_max: at_most(typed, "proxy_max_inflight_shadow_requests")?,
+    })
+}
+
 /// What a thread has under way at once, and what waits.
-fn routed(typed: &Typed) -> Result<Limits, String> {
+fn routed(typed: &Typed) -> Result<PermitLimits, String> {
     let waiting = at_most(typed, "proxy_max_throttled_requests")?;
     let patience = milliseconds(typed, "waiting_request_timeout_ms")?;
-    Ok(Limits {
+    Ok(PermitLimits {
         under_way: count(typed, "proxy_max_inflight_requests")?,
         waiting,
         patience: if waiting == usize::MAX { Duration::ZERO } else { patience },

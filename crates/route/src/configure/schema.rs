@@ -7,8 +7,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::macros;
-use super::{CONFIG, Shape, Takes, routes};
+use crate::config::macros;
+use crate::config::shape::{Shape, Takes};
+use crate::tree::{CONFIG, shapes};
 
 /// A JSON Schema of configurations.
 #[must_use]
@@ -17,7 +18,7 @@ pub fn schema() -> Value {
     defs.insert("macro".to_owned(), call());
     defs.insert("route".to_owned(), route(false));
     defs.insert("selector".to_owned(), route(true));
-    for shape in routes() {
+    for shape in shapes() {
         defs.insert(format!("type.{}", shape.name), object(shape, true));
     }
     for shape in objects() {
@@ -34,7 +35,7 @@ pub fn schema() -> Value {
 /// The objects that stand in others, each once.
 pub(super) fn objects() -> Vec<&'static Shape> {
     let mut all: Vec<&'static Shape> = Vec::new();
-    let mut left: Vec<&'static Shape> = routes().chain([&CONFIG]).collect();
+    let mut left: Vec<&'static Shape> = shapes().chain([&CONFIG]).collect();
     while let Some(shape) = left.pop() {
         let mut inner = Vec::new();
         shape.all().for_each(|field| field.takes.objects(&mut inner));
@@ -78,7 +79,7 @@ fn other_names() -> Value {
 /// A route: a string, an object of a known type, or an array, which has to hold one where one is wanted.
 fn route(may_select: bool) -> Value {
     let is_there = |shape: &&'static Shape| may_select || shape.name != "PrefixSelectorRoute";
-    let kinds = || routes().filter(is_there);
+    let kinds = || shapes().filter(is_there);
     let names: Vec<&str> = kinds().map(|shape| shape.name).collect();
     let of_kind: Vec<Value> = kinds()
         .map(|shape| {

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::{CONFIG, Field, POLICY, Shape, Takes, routes};
+use crate::config::pools;
+use crate::config::shape::{Field, Shape, Takes};
+use crate::tree::{CONFIG, POLICY, shapes};
 
 impl fmt::Display for Takes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,13 +39,13 @@ impl fmt::Display for Takes {
 /// The tables of all objects of a configuration and their fields, in Markdown.
 #[must_use]
 pub fn markdown() -> String {
-    let mut shapes = vec![&CONFIG, &POLICY, &super::super::pools::SHAPE];
-    shapes.extend(routes().filter(|shape| shape.name != "Pool"));
+    let mut all = vec![&CONFIG, &POLICY, &pools::SHAPE];
+    all.extend(shapes().filter(|shape| shape.name != "Pool"));
     let mut text = String::new();
     let mut done: Vec<*const Shape> = Vec::new();
     let mut at = 0;
-    while at < shapes.len() {
-        let shape = shapes[at];
+    while at < all.len() {
+        let shape = all[at];
         at += 1;
         if done.contains(&std::ptr::from_ref(shape)) {
             continue;
@@ -53,7 +55,7 @@ pub fn markdown() -> String {
         let mut inner = Vec::new();
         fields.iter().for_each(|field| field.takes.objects(&mut inner));
         // What stands inside of it comes right behind it.
-        shapes.splice(at..at, inner);
+        all.splice(at..at, inner);
         section(&mut text, shape, &fields, &without);
     }
     text
@@ -63,7 +65,7 @@ fn section(text: &mut String, shape: &Shape, fields: &[&Field], without: &[&Fiel
     if fields.is_empty() && without.is_empty() {
         return;
     }
-    let kind = if routes().any(|route| std::ptr::eq(route, shape)) { "" } else { ", an object" };
+    let kind = if shapes().any(|route| std::ptr::eq(route, shape)) { "" } else { ", an object" };
     // Writing to a string doesn't fail.
     let _ = writeln!(text, "### `{}`{kind}\n", shape.name);
     if !fields.is_empty() {
@@ -77,19 +79,5 @@ fn section(text: &mut String, shape: &Shape, fields: &[&Field], without: &[&Fiel
     if !without.is_empty() {
         let names: Vec<String> = without.iter().map(|field| format!("`{}`", field.name)).collect();
         let _ = writeln!(text, "Accepted, without effect: {}.\n", names.join(", "));
-    }
-}
-
-impl Takes {
-    /// The objects that stand in it.
-    pub(super) fn objects(&self, found: &mut Vec<&'static Shape>) {
-        match self {
-            Self::Object(shape) => found.push(shape),
-            Self::List(of) | Self::Pair(of) | Self::Map(of) | Self::MapOf(_, of) => {
-                of.objects(found);
-            }
-            Self::OneOf(all) => all.iter().for_each(|takes| takes.objects(found)),
-            _ => {}
-        }
     }
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::files;
 use super::options::Options;
-use super::shared::Shared;
-use crate::config::json;
+use crate::json;
 use crate::settings::RuntimeVariables;
 
 /// What stands in the file, or why it can't be read.
@@ -26,14 +25,14 @@ pub(crate) fn begin(options: &Options) -> Known {
     known
 }
 
-/// Looks after the file for ever.
-pub(crate) async fn watch(shared: Arc<Shared>, mut known: Known) {
-    let path = &shared.options.runtime_variables_path;
+/// Looks after the file forever.
+pub(crate) async fn watch(options: Arc<Options>, mut known: Known) {
+    let path = &options.runtime_variables_path;
     loop {
         tokio::time::sleep(PERIOD).await;
         let now = files::read(path);
         if now != known {
-            if adopt(path, &now, &shared.options.settings.runtime_variables) {
+            if adopt(path, &now, &options.settings.runtime_variables) {
                 tracing::info!("runtime variables {}: read", path.display());
             }
             known = now;

@@ -1,11 +1,5 @@
 //! Who owes which server which deletes, and who sends them.
 //!
-//! ```text
-//!          a delete is written down             start_paying
-//! paid ──────────────────────────────▶ owed ────────────────────▶ sending
-//!   ▲                                    ▲ dropped: it failed again │
-//!   └────────────────────────────────────┴──────────────────────────┘ finish: all is sent
-//! ```
 //! Each `host:port` has one [`Account`]. It outlives clients, connections and configurations: a server that leaves the
 //! configuration and comes back finds what it is owed.
 //!
@@ -21,12 +15,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicU8};
 
 use guira_client::Connection;
 use parking_lot::Mutex;
 
+use super::account::Account;
 use super::file::{Held, Tidied, is_old, tidy};
 use super::pay::{self, Wait};
 use super::spool::Spool;
@@ -40,23 +33,6 @@ pub(crate) struct Debts {
     spool: Option<Spool>,
     held: Arc<Held>,
 }
-
-/// What one server is owed.
-#[derive(Debug)]
-pub(crate) struct Account {
-    /// `host:port`.
-    pub(crate) name: String,
-    /// Written with the book locked.
-    state: AtomicU8,
-    /// Files that may hold deletes for the server, and where the last of these ends.
-    book: Mutex<BTreeMap<PathBuf, u64>>,
-    /// Someone sends what is owed in a while, though the server isn't marked.
-    pub(crate) is_tended: AtomicBool,
-}
-
-const PAID: u8 = 0;
-const OWED: u8 = 1;
-const SENDING: u8 = 2;
 
 impl Debts {
     /// With what processes that have ended left behind: by file, the servers that deletes in it wait for.
@@ -81,12 +57,7 @@ impl Debts {
             return Arc::clone(account);
         }
         accounts.retain(|_, account| Arc::strong_count(account) > 1 || account.is_owed());
-        let account = Arc::new(Account {
-            name: name.to_owned(),
-            state: AtomicU8::new(PAID),
-            book: Mutex::default(),
-            is_tended: AtomicBool::new(false),
-        });
+        let account = Arc::new(Account::new(name));
         accounts.insert(name.to_owned(), Arc::clone(&account));
         account
     }
@@ -130,45 +101,6 @@ impl Debts {
     }
 }
 
-impl Account {
-    /// A delete for the server ends there in a file.
-    pub(super) fn enter(&self, file: &Path, end: u64) {
-        let mut book = self.book.lock();
-        let known = book.entry(file.to_owned()).or_default();
-        *known = end.max(*known);
-        let _ = self.state.compare_exchange(PAID, OWED, SeqCst, SeqCst);
-    }
-
-    /// Whether deletes wait, and nobody sends them now.
-    pub(crate) fn is_owed(&self) -> bool {
-        self.state.load(SeqCst) == OWED
-    }
-
-    /// Whether nothing is owed.
-    pub(crate) fn is_paid(&self) -> bool {
-        self.state.load(SeqCst) == PAID
-    }
-
-    /// Whether deletes are sent now: others may go to the server too, though it is marked.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.state.load(SeqCst) == SENDING
-    }
-
-    /// Nobody sends any more.
-    fn close(&self, book: &BTreeMap<PathBuf, u64>) {
-        self.state.store(if book.is_empty() { PAID } else { OWED }, SeqCst);
-    }
-
-    /// From now on the caller sends what is owed; `None`: another does.
-    pub(crate) fn start_paying(self: &Arc<Self>) -> Option<Paying> {
-        let _book = self.book.lock();
-        if self.state.swap(SENDING, SeqCst) == SENDING {
-            return None;
-        }
-        Some(Paying { account: Arc::clone(self), sent: BTreeMap::new(), is_finished: false })
-    }
-}
-
 /// Sends what a server is owed; dropped before [`finish`](Self::finish), it is owed again.
 #[derive(Debug)]
 pub(crate) struct Paying {
@@ -179,6 +111,13 @@ pub(crate) struct Paying {
 }
 
 impl Paying {
+    /// From now on the caller sends what is owed; `None`: another does.
+    pub(crate) fn start(account: &Arc<Account>) -> Option<Self> {
+        let account = Arc::clone(account);
+        let paying = |account| Self { account, sent: BTreeMap::new(), is_finished: false };
+        account.start_sending().then(|| paying(account))
+    }
+
     /// Sends the deletes of each file, file after file; true: the server answered some with an error, in words of its own
     /// or by closing the connection. What it refused, and files that can't be read, stay.
     ///
@@ -307,8 +246,8 @@ impl Finished {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
     use std::thread;
 
     use guira_client::ConnectionOptions;
@@ -357,11 +296,11 @@ mod tests {
         assert!(account.is_paid());
         account.enter(&path, ends[0]);
         assert!(account.is_owed());
-        drop(account.start_paying().unwrap());
+        drop(Paying::start(&account).unwrap());
         assert!(account.is_owed(), "dropped, it is owed again");
         let connection = server("DELETED\r\n").await;
-        let mut paying = account.start_paying().unwrap();
-        assert!(account.start_paying().is_none() && account.is_sending());
+        let mut paying = Paying::start(&account).unwrap();
+        assert!(Paying::start(&account).is_none() && account.is_sending());
         assert!(!paying.pay(&debts, &connection).await.unwrap());
         let (path, ends) = file("meanwhile", 2);
         account.enter(&path, ends[1]);
@@ -383,11 +322,11 @@ mod tests {
         let (debts, (path, ends)) = (debts(), file("refused", 2));
         let account = debts.account("h:1");
         account.enter(&path, ends[1]);
-        let mut paying = account.start_paying().unwrap();
+        let mut paying = Paying::start(&account).unwrap();
         let has_refused = paying.pay(&debts, &server("SERVER_ERROR no\r\n").await).await.unwrap();
         assert!(has_refused && paying.finish(|| ()).unwrap().files.is_empty());
         assert!(account.is_owed());
-        let mut paying = account.start_paying().unwrap();
+        let mut paying = Paying::start(&account).unwrap();
         assert!(!paying.pay(&debts, &server("DELETED\r\n").await).await.unwrap());
         assert_eq!(paying.finish(|| ()).unwrap().files.len(), 1);
         assert!(account.is_paid());
@@ -403,7 +342,7 @@ mod tests {
             let account = debts.account(&format!("h:{round}"));
             let (is_marked, file) = (AtomicBool::new(true), PathBuf::from("spool"));
             account.enter(&file, 1);
-            let mut paying = account.start_paying().unwrap();
+            let mut paying = Paying::start(&account).unwrap();
             paying.sent.insert(file.clone(), (1, true));
             let (finished, was_marked) = thread::scope(|scope| {
                 let payer =

@@ -26,16 +26,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::marks::{self, Marks};
-
-/// A delete as it was written down.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Delete {
-    pub(crate) host_port: String,
-    pub(crate) key: String,
-    /// Where its line ends in the file.
-    pub(crate) end: u64,
-}
+use super::marks::{self, Delete, Marks};
 
 /// A line of a file.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,7 +12,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::file::Delete;
+/// A delete as it was written down.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Delete {
+    pub(crate) host_port: String,
+    pub(crate) key: String,
+    /// Where its line ends in the file.
+    pub(crate) end: u64,
+}
 
 /// What is known of a file.
 #[derive(Debug, Default)]

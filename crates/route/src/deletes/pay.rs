@@ -16,8 +16,8 @@ use std::time::Duration;
 use guira_client::{Connection, Op, Outcome, Request};
 use tokio::time::Instant;
 
-use super::file::{Delete, Line, Lines};
-use super::marks::Marks;
+use super::file::{Line, Lines};
+use super::marks::{Delete, Marks};
 use crate::outcome::is_failover_error;
 
 /// Why deletes wait.
@@ -200,7 +200,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::front::deletes::file::{Tidied, survey, tidy};
+    use crate::deletes::file::{Tidied, survey, tidy};
 
     /// A file of deletes in a directory of its own.
     fn spool(name: &str, lines: &str) -> PathBuf {

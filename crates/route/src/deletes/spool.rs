@@ -28,16 +28,15 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::debts::Account;
+use super::account::Account;
 use super::file::{FILE_SECONDS, Held, Listing, Survey, files, is_old, survey};
 use crate::Server;
-use crate::front::options::Options;
 
 /// Where failed deletes are written down.
 #[derive(Debug)]
 pub(crate) struct Spool {
     orders: SyncSender<Order>,
-    names: Names,
+    names: SpoolNames,
     /// Files that this process writes or wrote.
     own: Arc<Mutex<Own>>,
     /// What waits in files of other processes.
@@ -55,11 +54,12 @@ struct Own {
 
 /// What lines and files say about the router.
 #[derive(Clone, Debug)]
-struct Names {
-    service: String,
-    router: String,
-    region: String,
-    is_version_2: bool,
+pub(crate) struct SpoolNames {
+    pub(crate) service: String,
+    pub(crate) router: String,
+    pub(crate) region: String,
+    /// Lines of mcrouter's second version.
+    pub(crate) is_version_2: bool,
 }
 
 /// What the writer is to do.
@@ -78,19 +78,8 @@ struct Entry {
 }
 
 impl Spool {
-    /// A spool in the options' directory, which is created. No file is before the first delete fails.
-    ///
-    /// # Errors
-    /// No thread can be started.
-    pub(crate) fn start(dir: PathBuf, options: &Options, held: &Arc<Held>) -> io::Result<Self> {
-        let settings = &options.settings;
-        let region = settings.default_route.split('/').nth(1).unwrap_or_default().to_owned();
-        let names = Names {
-            service: settings.service_name.clone(),
-            router: settings.router_name.clone(),
-            region,
-            is_version_2: options.is_spool_version_2,
-        };
+    /// A spool in a directory, which is created. No file is before the first delete fails.
+    pub(crate) fn start(dir: PathBuf, names: SpoolNames, held: &Arc<Held>) -> io::Result<Self> {
         if let Err((path, error)) = check(&dir) {
             tracing::warn!(
                 "deletes that fail can't be written down in {} ({}: {error}): give --async-dir DIR, or --asynclog-disable if \
@@ -198,7 +187,7 @@ fn folder(now: Timestamp) -> String {
     format!("{}-{}", now.strftime("%Y%m%dT%H"), seconds - seconds % 3600)
 }
 
-impl Names {
+impl SpoolNames {
     /// A file's name: `20240101T101500-1704104100-libmcrouter-11211-t77-0x0`.
     fn file(&self, now: Timestamp, number: u64) -> String {
         let Self { service, router, .. } = self;
@@ -233,7 +222,7 @@ impl Names {
 /// The thread that writes.
 struct Writer {
     dir: PathBuf,
-    names: Names,
+    names: SpoolNames,
     own: Arc<Mutex<Own>>,
     held: Arc<Held>,
     open: Option<Open>,
@@ -431,7 +420,7 @@ mod tests {
     #[test]
     fn folders_and_files_are_named_by_the_hour_and_second_in_utc() {
         let [service, router, region] = ["libmcrouter", "11211", ""].map(str::to_owned);
-        let names = Names { service, router, region, is_version_2: false };
+        let names = SpoolNames { service, router, region, is_version_2: false };
         for (seconds, hour, date) in [
             (951_782_400, "20000229T00-951782400", "20000229T000000-951782400"),
             (1_704_104_100, "20240101T10-1704103200", "20240101T101500-1704104100"),

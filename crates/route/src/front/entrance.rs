@@ -22,20 +22,20 @@ use subtle::{Choice, ConstantTimeEq};
 use tokio::time::timeout;
 
 use super::entering::Entering;
-use super::shared::Shared;
 use super::stream::{Arrival, Stream};
+use crate::process::Process;
 
 /// A client that may ask, and what it sent behind its login.
 pub(crate) async fn enter(
     arrival: Arrival,
-    shared: &Shared,
+    process: &Process,
     others: &Entering,
 ) -> io::Result<(Stream, BytesMut)> {
-    let has_to_wait = matches!(arrival, Arrival::Tls(_)) || shared.logins.is_some();
+    let has_to_wait = matches!(arrival, Arrival::Tls(_)) || process.logins.is_some();
     let place = has_to_wait.then(|| others.begin());
     let entering = async {
-        let mut stream = arrival.into_stream(&shared.tls).await?;
-        let input = match &shared.logins {
+        let mut stream = arrival.into_stream(&process.tls).await?;
+        let input = match &process.logins {
             None => BytesMut::new(),
             Some(logins) => log_in(&mut stream, logins).await?,
         };

@@ -12,7 +12,7 @@ use rustix::fd::AsFd;
 
 use super::listener::{Listening, all_addresses, refusal};
 use super::metrics;
-use super::shared::Shared;
+use crate::process::Process;
 
 /// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
 /// machine's own address.
@@ -56,13 +56,10 @@ pub(crate) fn open(text: &str, there: &[Listening]) -> Result<TcpListener, Strin
 }
 
 /// Answers until the process ends.
-///
-/// # Errors
-/// The system has no thread.
-pub(crate) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
+pub(crate) fn start(listener: TcpListener, process: Arc<Process>) -> io::Result<()> {
     tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
     let serve = move || {
-        let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &shared));
+        let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &process));
         if let Err(error) = served {
             tracing::error!("no more metrics and probes: {error}");
         }
@@ -70,11 +67,11 @@ pub(crate) fn start(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()
     thread::Builder::new().name("http".to_owned()).spawn(serve).map(drop)
 }
 
-fn page(path: &str, shared: &Shared) -> Option<Page> {
+fn page(path: &str, process: &Process) -> Option<Page> {
     match path {
-        "/metrics" => Some(Page::metrics(metrics::exposition(shared))),
+        "/metrics" => Some(Page::metrics(metrics::exposition(process))),
         "/livez" => Some(Page::probe(None)),
-        "/readyz" => Some(Page::probe(shared.unready())),
+        "/readyz" => Some(Page::probe(process.unready())),
         "/" => Some(Page::text("200 OK", "/metrics\n/livez\n/readyz\n")),
         _ => None,
     }

@@ -17,10 +17,10 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::options::Listen;
-use super::proxy::Order;
-use super::shared::Shared;
 use super::stream::Arrival;
+use crate::configure::options::Listen;
+use crate::process::Process;
+use crate::proxy::ProxyMessage;
 
 /// A socket that clients come in by.
 #[derive(Debug)]
@@ -265,20 +265,20 @@ async fn accept_tcp(
 /// Deals clients to threads in turn.
 #[derive(Debug)]
 pub(crate) struct Dealer {
-    shared: Arc<Shared>,
-    threads: Vec<UnboundedSender<Order>>,
+    process: Arc<Process>,
+    threads: Vec<UnboundedSender<ProxyMessage>>,
     next: AtomicUsize,
     keepalive: Option<socket2::TcpKeepalive>,
 }
 
 impl Dealer {
-    pub(crate) fn new(shared: Arc<Shared>, threads: Vec<UnboundedSender<Order>>) -> Self {
-        let keepalive = shared.options.listen.keepalive.clone();
-        Self { shared, threads, next: AtomicUsize::new(0), keepalive }
+    pub(crate) fn new(process: Arc<Process>, threads: Vec<UnboundedSender<ProxyMessage>>) -> Self {
+        let keepalive = process.options.listen.keepalive.clone();
+        Self { process, threads, next: AtomicUsize::new(0), keepalive }
     }
 
     fn deal(&self, arrival: Arrival) {
-        if !self.shared.admit() {
+        if !self.process.admit() {
             return;
         }
         if let (Arrival::Tcp(stream) | Arrival::Tls(stream), Some(keepalive)) =
@@ -288,8 +288,8 @@ impl Dealer {
             let _ = SockRef::from(stream).set_tcp_keepalive(keepalive);
         }
         let next = self.next.fetch_add(1, Relaxed) % self.threads.len();
-        if self.threads[next].send(Order::Client(arrival)).is_err() {
-            self.shared.leave();
+        if self.threads[next].send(ProxyMessage::Client(arrival)).is_err() {
+            self.process.leave();
         }
     }
 
@@ -303,7 +303,7 @@ impl Dealer {
         );
         if !is_clients {
             tracing::warn!("accepting pauses: {error}");
-            self.shared.note_pause();
+            self.process.note_pause();
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use guira_http::PROCESS_METRICS;
 
-use super::configuration::seconds_now;
-use super::histogram::Shape;
-use super::shared::Shared;
-use crate::Counter;
+use crate::configure::seconds_now;
+use crate::counters::Counter;
+use crate::process::Process;
+use crate::servers::Latencies;
 
 /// The metrics of one name, told apart by their labels.
 struct Family {
@@ -43,50 +43,50 @@ impl<S> Figure<S> {
 
 const BUILD: Family = Family::new("gauge", "build_info", "The version, as a label.");
 
-const OF_PROCESS: [Figure<Shared>; 10] = [
-    Figure::gauge("uptime_seconds", "Seconds since the start.", |shared| {
-        shared.started.elapsed().as_secs()
+const OF_PROCESS: [Figure<Process>; 10] = [
+    Figure::gauge("uptime_seconds", "Seconds since the start.", |process| {
+        process.started.elapsed().as_secs()
     }),
-    Figure::gauge("client_connections", "Connections of clients.", |shared| {
-        shared.clients.load(Relaxed) as u64
+    Figure::gauge("client_connections", "Connections of clients.", |process| {
+        process.clients.load(Relaxed) as u64
     }),
     Figure::gauge(
         "client_memory_bytes",
         "Bytes of requests and replies that are held for clients.",
-        |shared| shared.bank.held() as u64,
+        |process| process.bank.held() as u64,
     ),
     Figure::gauge(
         "client_memory_limit_bytes",
         "Bytes that may be held for all clients together.",
-        |shared| shared.bank.limits().all as u64,
+        |process| process.bank.limits().all as u64,
     ),
     Figure::counter(
         "client_memory_refusals_total",
         "Requests and values that were refused because too much was held.",
-        |shared| shared.bank.refused(),
+        |process| process.bank.refused(),
     ),
     Figure::counter(
         "log_lines_dropped_total",
         "Log lines dropped because nobody read them, or that could not be written.",
-        |shared| shared.log.dropped(),
+        |process| process.log.dropped(),
     ),
     Figure::counter(
         "log_lines_suppressed_total",
         "Log lines not made because their event had 100 in the second.",
-        |shared| shared.log.suppressed(),
+        |process| process.log.suppressed(),
     ),
-    Figure::gauge("config_age_seconds", "Seconds since the configuration was read.", |shared| {
-        seconds_now().saturating_sub(shared.standing.lock().last_success)
+    Figure::gauge("config_age_seconds", "Seconds since the configuration was read.", |process| {
+        seconds_now().saturating_sub(process.standing.lock().last_success)
     }),
     Figure::gauge(
         "configs_from_disk",
         "1 while the last good configuration stands in for one that can't be used.",
-        |shared| shared.standing.lock().is_from_disk.into(),
+        |process| process.standing.lock().is_from_disk.into(),
     ),
     Figure::counter(
         "config_failures_total",
         "Changes of the configuration that were refused.",
-        |shared| shared.standing.lock().failures,
+        |process| process.standing.lock().failures,
     ),
 ];
 
@@ -169,24 +169,24 @@ impl Text {
 }
 
 /// All that there is to scrape.
-pub(crate) fn exposition(shared: &Shared) -> String {
+pub(crate) fn exposition(process: &Process) -> String {
     let mut text = Text::default();
     text.family(&BUILD);
     text.sample(&BUILD.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
     for Figure(family, value) in &OF_PROCESS {
-        text.single(family, value(shared));
+        text.single(family, value(process));
     }
-    counters(&mut text, shared);
-    servers(&mut text, shared);
-    latencies(&mut text, shared);
-    for ((name, kind, help), value) in PROCESS_METRICS.iter().zip(shared.vitals.metrics()) {
+    counters(&mut text, process);
+    servers(&mut text, process);
+    latencies(&mut text, process);
+    for ((name, kind, help), value) in PROCESS_METRICS.iter().zip(process.vitals.metrics()) {
         let _ = writeln!(text.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
     text.0
 }
 
-fn counters(text: &mut Text, shared: &Shared) {
-    let sum = |counter| shared.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
+fn counters(text: &mut Text, process: &Process) {
+    let sum = |counter| process.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
     text.family(&COMMANDS);
     for &counter in Counter::ALL {
         if let Some(command) = command(counter) {
@@ -209,9 +209,9 @@ struct Server {
     probes: u64,
 }
 
-fn servers(text: &mut Text, shared: &Shared) {
+fn servers(text: &mut Text, process: &Process) {
     let mut servers: BTreeMap<String, Server> = BTreeMap::new();
-    for link in shared.links() {
+    for link in process.servers.links() {
         let server = servers.entry(link.server.host_port()).or_default();
         server.is_marked = link.tko.is_marked();
         server.connections += usize::from(link.stats.is_up.load(Relaxed));
@@ -228,11 +228,11 @@ fn servers(text: &mut Text, shared: &Shared) {
     }
 }
 
-fn latencies(text: &mut Text, shared: &Shared) {
-    let leaves = shared.leaves();
+fn latencies(text: &mut Text, process: &Process) {
+    let leaves = process.servers.leaves();
     text.family(&DURATION);
     for ((pool, server), threads) in &leaves {
-        let mut shape = Shape::default();
+        let mut shape = Latencies::default();
         threads.iter().for_each(|stats| shape.add(&stats.took));
         let labels = [("pool", &pool[..]), ("server", &server[..])];
         for (bound, count) in shape.cumulative() {
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_reference_has_what_a_scrape_declares_in_its_order() {
-        let text = exposition(&Shared::idle(&[]));
+        let text = exposition(&Process::idle(&[]));
         let helps = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let declared: Vec<_> = helps.zip(types).collect();
@@ -282,7 +282,7 @@ mod tests {
         for (name, _, help) in metric_meanings() {
             assert!(!help.contains('\n') && help.trim() == help && help.ends_with('.'), "{name}");
         }
-        let text = exposition(&Shared::idle(&[]));
+        let text = exposition(&Process::idle(&[]));
         let begin = format!(
             "# HELP guira_route_build_info The version, as a label.\n\
              # TYPE guira_route_build_info gauge\n\

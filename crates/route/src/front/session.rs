@@ -38,12 +38,13 @@ use bytes::{Bytes, BytesMut};
 use guira_client::{Op, Outcome, Output, Purse, Reply, Request};
 use tokio::time::{Instant, Sleep};
 
-use super::fifo::FifoTap;
 use super::line::Asked;
-use super::link::Start;
 use super::memory::Account;
-use super::proxy::{Phase, Proxy};
 use super::stream::Stream;
+use crate::operate::fifo::FifoTap;
+use crate::ops::VERSION;
+use crate::proxy::{Phase, Proxy};
+use crate::servers::Start;
 use crate::{Context, Counter};
 use get::Get;
 use input::Input;
@@ -86,16 +87,16 @@ pub(crate) struct Session {
 
 impl Session {
     /// A client that sent `input` already.
-    pub(crate) fn new(proxy: Rc<Proxy>, stream: Stream, input: BytesMut) -> Self {
-        let client = stream.peer().filter(|_| proxy.shared.options.client.keeps_address);
+    pub(crate) fn new(proxy: Rc<Proxy>, lanes: Rc<Lanes>, stream: Stream, input: BytesMut) -> Self {
+        let client = stream.peer().filter(|_| proxy.process.options.client.keeps_address);
         let counters = proxy.counters();
-        let account = Account::new(&proxy.shared.bank);
+        let account = Account::new(&proxy.process.bank);
         let purse = Some(Arc::clone(&account) as Arc<dyn Purse>);
         let context = Rc::new(Context { client, counters, purse, ..Context::default() });
-        let tap = proxy.shared.client_tap(&stream);
+        let tap = proxy.view.client_tap(stream.ends());
         Self {
             tap,
-            pace: Pace::new(Rc::clone(&proxy.lanes)),
+            pace: Pace::new(lanes),
             proxy,
             context,
             stream,
@@ -223,7 +224,7 @@ impl Session {
 
     /// Whether more may be read.
     fn may_read(&self) -> bool {
-        self.outstanding < self.proxy.shared.options.client.outstanding_max
+        self.outstanding < self.proxy.process.options.client.outstanding_max
             && !self.waits()
             && !self.input.is_taking()
             && self.may_begin()
@@ -511,7 +512,7 @@ impl Session {
             },
             Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
             Asked::Shutdown => {
-                let from = self.proxy.shared.options.shutdown_from;
+                let from = self.proxy.process.options.shutdown_from;
                 Line::Shutdown(from.judge(&self.stream))
             }
             Asked::Quit => {
@@ -539,7 +540,7 @@ impl Session {
         let op = Op::FlushAll;
         let request = Request { exptime: delay, ..Request::new(op, "") };
         self.count(op, 1);
-        let part = if self.proxy.shared.options.is_flush_enabled {
+        let part = if self.proxy.process.options.is_flush_enabled {
             self.proxy.ask(request, &self.context, start)
         } else {
             let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
@@ -555,7 +556,7 @@ impl Session {
 
     /// Closes a client that takes no replies for too long.
     fn poll_patience(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
-        let limit = self.proxy.shared.options.client.timeout;
+        let limit = self.proxy.process.options.client.timeout;
         if self.output.is_empty() && !self.is_held || limit.is_zero() {
             self.patience = None;
             return Poll::Pending;
@@ -570,11 +571,6 @@ impl Session {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
-
-/// What `version` says after `VERSION`: the memcached spoken first, as clients read it from there, and refuse a version 0.
-pub(crate) const VERSION: &str = concat!("1.6.45-guira-", env!("CARGO_PKG_VERSION"));
-/// What `--version` prints, as `guira serve` has it.
-pub(crate) const SPOKEN: &str = concat!("1.6.45 (guira ", env!("CARGO_PKG_VERSION"), ")");
 
 /// With so much unsent, no more is said, and none is read.
 const OUTPUT_BYTES_MAX: usize = 256 << 10;

@@ -19,8 +19,7 @@ use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
-use super::flags::{self, Typed};
-use super::shared::Shared;
+use crate::configure::flags::{self, Typed};
 
 /// What the flags say about TLS.
 #[derive(Clone, Debug, Default)]
@@ -190,9 +189,6 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// Reads all files.
-    ///
-    /// # Errors
-    /// In a sentence: which can't be used.
     pub(crate) fn open(options: TlsOptions) -> Result<Self, String> {
         let listening = options.listening.as_ref().map(|paths| options.server_config(paths));
         let upstream = options.upstream.as_ref().map(|paths| options.client_tls(paths));
@@ -223,25 +219,24 @@ impl Tls {
 }
 
 /// Reads the files again, if there are any, and says how that went.
-pub(crate) fn refresh(shared: &Shared) {
-    if shared.tls.options.listening.is_none() && shared.tls.upstream.is_none() {
+pub(crate) fn refresh(tls: &Tls) {
+    if tls.options.listening.is_none() && tls.upstream.is_none() {
         return;
     }
-    match shared.tls.refresh() {
+    match tls.refresh() {
         Ok(()) => tracing::info!("certificates and keys were read again"),
         Err(words) => tracing::warn!("{words}; the certificates in use stay"),
     }
 }
 
 /// Reads the files again when they have changed, for ever.
-pub(crate) async fn watch(shared: Arc<Shared>) {
-    let options = shared.options.tls.clone();
-    let mut seen = options.times();
+pub(crate) async fn watch(tls: Arc<Tls>) {
+    let mut seen = tls.options.times();
     while !seen.is_empty() {
         tokio::time::sleep(LOOK_EVERY).await;
-        let now = options.times();
+        let now = tls.options.times();
         if now != seen {
-            refresh(&shared);
+            refresh(&tls);
             seen = now;
         }
     }

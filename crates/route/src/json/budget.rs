@@ -13,9 +13,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use super::{ConfigError, Json, Value};
-
-type Result<T> = std::result::Result<T, ConfigError>;
+use super::error::{ConfigError, Result};
+use super::{Json, Value};
 
 /// What is left.
 #[derive(Debug)]
@@ -71,9 +70,6 @@ impl fmt::Display for Size {
 }
 
 /// Whether a value nests no deeper than those can go who walk through it.
-///
-/// # Errors
-/// It does.
 pub(crate) fn check_depth(json: &Json) -> Result<()> {
     bytes(json, 1).map(drop)
 }

@@ -2,16 +2,16 @@
 //!
 //! A parser of our own because each value must know its line: errors about a route name the line that it stands on.
 
+use super::budget::{BUDGET_BYTES, Budget, DEPTH_MAX, MEMBER_BYTES, VALUE_BYTES};
+use super::error::ConfigError;
+use super::findings::Findings;
 use super::{Json, Object, Value};
-use crate::config::ConfigError;
-use crate::config::budget::{BUDGET_BYTES, Budget, DEPTH_MAX, MEMBER_BYTES, VALUE_BYTES};
-use crate::config::shape::check::Findings;
 
 /// Reads one value, and nothing but comments after it.
 ///
 /// # Errors
 /// What was expected, and on which line.
-pub fn parse(text: &str) -> Result<Json, ConfigError> {
+pub(crate) fn parse(text: &str) -> Result<Json, ConfigError> {
     parse_within(text, &Budget::new(BUDGET_BYTES), &mut Findings::default())
 }
 

@@ -2,25 +2,30 @@
 //!
 //! The answer is a value, so that any client library can ask. A command that can't be answered says `ERROR: …` there.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::configuration::seconds_now;
-use super::options::From;
-use super::proxy::Proxy;
-use super::session::VERSION;
-use crate::{Context, Route, route};
+use super::view::View;
+use crate::configure::{From, seconds_now};
+use crate::context::Context;
+use crate::ops::{VERSION, op_named};
+use crate::server::Server;
+use crate::tree::{BoxFuture, Route, Tree, outline};
 
 /// What such a key begins with.
 pub(crate) const PREFIX: &[u8] = b"__mcrouter__.";
 
 /// Answers a command: at once, or by asking the tree.
-pub(crate) fn answer(proxy: &Rc<Proxy>, command: &[u8]) -> Pin<Box<dyn Future<Output = Reply>>> {
-    let proxy = Rc::clone(proxy);
+pub(crate) fn answer(
+    view: &Arc<View>,
+    tree: Rc<Tree>,
+    command: &[u8],
+) -> BoxFuture<'static, Reply> {
+    let asked = Asked { view: Arc::clone(view), tree };
     let command = String::from_utf8_lossy(command).into_owned();
     Box::pin(async move {
         let (name, arguments) = match command.strip_suffix(')').and_then(|c| c.split_once('(')) {
@@ -28,26 +33,35 @@ pub(crate) fn answer(proxy: &Rc<Proxy>, command: &[u8]) -> Pin<Box<dyn Future<Ou
             None => (&command[..], ""),
         };
         let text = match name {
-            "route" => proxy.reached(arguments).await,
-            _ => proxy.told(name, arguments),
+            "route" => asked.reached(arguments).await,
+            _ => asked.told(name, arguments),
         };
         let value = text.unwrap_or_else(|error| format!("ERROR: {error}"));
         Reply { value: Bytes::from(value), ..Reply::new(Outcome::Found) }
     })
 }
 
-impl Proxy {
-    /// The servers that a request reaches, one a line.
+/// What a command is answered from.
+struct Asked {
+    view: Arc<View>,
+    tree: Rc<Tree>,
+}
+
+impl Asked {
+    /// The servers that a request reaches when each answers as if it held nothing, one per line.
     async fn reached(&self, arguments: &str) -> Result<String, String> {
         let request = request("route", arguments)?;
-        let servers = self.record(&request).await;
-        let servers: Vec<_> = servers.iter().map(crate::Server::host_port).collect();
+        let record = Rc::new(RefCell::new(Vec::new()));
+        let context = Context { record: Some(Rc::clone(&record)), ..Context::default() };
+        self.tree.root.route(&request, &context).await;
+        let servers: Vec<_> = record.take().iter().map(Server::host_port).collect();
         Ok(servers.join("\r\n"))
     }
 
     fn told(&self, name: &str, arguments: &str) -> Result<String, String> {
-        let options = &self.shared.options;
-        let standing = self.shared.standing.lock();
+        let process = &self.view.process;
+        let options = &process.options;
+        let standing = process.standing.lock();
         let loaded = standing.loaded.as_ref().ok_or("no configuration is in use");
         match name {
             "version" => Ok(VERSION.to_owned()),
@@ -69,10 +83,8 @@ impl Proxy {
                 found.map(|(_, value)| value.clone()).ok_or_else(missing)
             }
             "hostid" => Ok(options.settings.host_id.to_string()),
-            "route_handles" => {
-                Ok(route::outline(&*self.tree().root, &request("route_handles", arguments)?))
-            }
-            "pools" => Ok(self.tree().pools.keys().map(|pool| format!("{pool}\n")).collect()),
+            "route_handles" => Ok(outline(&*self.tree.root, &request("route_handles", arguments)?)),
+            "pools" => Ok(self.tree.pools.keys().map(|pool| format!("{pool}\n")).collect()),
             "global_params" => Ok(options.settings.global_params()),
             "get_bucket" => self.buckets(arguments),
             "failure_domains" => self.failure_domains(arguments),
@@ -100,14 +112,16 @@ impl Proxy {
         }
         let mut lines = Vec::new();
         let request = Request::new(Op::Get, key.to_owned());
-        collect(&*self.tree().root, &request, &Context::default(), &mut lines);
+        collect(&*self.tree.root, &request, &Context::default(), &mut lines);
         Ok(lines.join("\r\n"))
     }
 
     fn failure_domains(&self, pool: &str) -> Result<String, String> {
-        let tree = self.tree();
-        let leaves =
-            tree.pools.get(pool).ok_or_else(|| format!("failure_domains: no pool '{pool}'"))?;
+        let leaves = self
+            .tree
+            .pools
+            .get(pool)
+            .ok_or_else(|| format!("failure_domains: no pool '{pool}'"))?;
         let lines = leaves.iter().filter_map(|leaf| {
             Some(format!("{} {}\n", leaf.server()?.host_port(), leaf.failure_domain()))
         });
@@ -121,28 +135,4 @@ fn request(command: &str, arguments: &str) -> Result<Request, String> {
         arguments.split_once(',').ok_or_else(|| format!("{command}: 2 args expected"))?;
     let op = op_named(op).ok_or_else(|| format!("{command}: unknown operation {op}"))?;
     Ok(Request::new(op, key.to_owned()))
-}
-
-/// The operation of that name.
-pub(crate) fn op_named(name: &str) -> Option<Op> {
-    Some(match name {
-        "get" => Op::Get,
-        "gets" => Op::Gets,
-        "gat" => Op::Gat,
-        "gats" => Op::Gats,
-        "lease-get" => Op::LeaseGet,
-        "metaget" => Op::MetaGet,
-        "set" => Op::Set,
-        "add" => Op::Add,
-        "replace" => Op::Replace,
-        "append" => Op::Append,
-        "prepend" => Op::Prepend,
-        "cas" => Op::Cas,
-        "lease-set" => Op::LeaseSet,
-        "delete" => Op::Delete,
-        "touch" => Op::Touch,
-        "incr" => Op::Incr,
-        "decr" => Op::Decr,
-        _ => return None,
-    })
 }

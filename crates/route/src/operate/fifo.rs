@@ -36,7 +36,9 @@ use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
 use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
-use super::line::{Asked, Taken, take};
+use crate::configure::Options;
+use crate::front::line::{Asked, Taken, take};
+use crate::settings::Settings;
 
 /// All pipes of the process.
 #[derive(Debug)]
@@ -63,14 +65,16 @@ struct Fifo {
 }
 
 impl Fifos {
-    /// Pipes in a directory, which is made if it isn't there.
-    ///
-    /// # Errors
-    /// It can't be made.
-    pub(crate) fn new(root: &Path, service: &str, router: &str) -> io::Result<Self> {
-        std::fs::create_dir_all(root)?;
-        let prefix = root.join(format!("libmcrouter.{service}.{router}"));
-        Ok(Self { prefix, fifos: Mutex::default() })
+    /// Pipes in the directory that a flag names. It is made if it isn't there; where that fails there are no pipes.
+    pub(crate) fn open(options: &Options) -> Option<Self> {
+        let root = options.fifo_root.as_ref()?;
+        if let Err(error) = std::fs::create_dir_all(root) {
+            tracing::warn!("no debug fifos in {}: {error}", root.display());
+            return None;
+        }
+        let Settings { service_name, router_name, .. } = &options.settings;
+        let prefix = root.join(format!("libmcrouter.{service_name}.{router_name}"));
+        Some(Self { prefix, fifos: Mutex::default() })
     }
 
     /// A connection's way into the pipe of the thread that this is called on.

@@ -4,16 +4,17 @@
 //! A look at the counters each second, and 150 KB; nothing on the way of a request.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::shared::Shared;
-use super::stats::Rows;
-use crate::Counter;
+use crate::counters::Counter;
+use crate::process::Process;
+
+/// Names and values.
+pub(crate) type Rows = Vec<(String, String)>;
 
 /// What was counted until when.
 #[derive(Clone, Debug)]
@@ -30,6 +31,19 @@ struct Sample {
 pub(crate) struct Rates(Mutex<VecDeque<Sample>>);
 
 impl Rates {
+    /// The rates now.
+    pub(crate) fn now(&self, process: &Process) -> Rows {
+        self.rows(&sample(process))
+    }
+
+    /// Takes samples forever.
+    pub(crate) async fn watch(&self, process: &Process) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            self.take(sample(process));
+        }
+    }
+
     /// Nothing is counted yet.
     pub(crate) fn new(at: Instant) -> Self {
         let counts = vec![0; Counter::ALL.len()].into();
@@ -95,28 +109,15 @@ fn shown(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn sample(shared: &Shared) -> Sample {
-    let sum = |&counter| shared.counters.iter().map(|thread| thread.get(counter)).sum();
+fn sample(process: &Process) -> Sample {
+    let sum = |&counter| process.counters.iter().map(|thread| thread.get(counter)).sum();
     let (mut replies, mut took_us) = (0, 0);
-    for link in shared.links() {
+    for link in process.servers.links() {
         replies += link.stats.answered.load(Relaxed);
         took_us += link.stats.took_us.load(Relaxed);
     }
     let counts = Counter::ALL.iter().map(sum).collect();
     Sample { at: Instant::now(), counts, replies, took_us }
-}
-
-/// The rates now.
-pub(crate) fn rows(shared: &Shared) -> Rows {
-    shared.rates.rows(&sample(shared))
-}
-
-/// Takes samples for ever.
-pub(crate) async fn watch(shared: Arc<Shared>) {
-    loop {
-        tokio::time::sleep(EVERY).await;
-        shared.rates.take(sample(&shared));
-    }
 }
 
 const EVERY: Duration = Duration::from_secs(1);

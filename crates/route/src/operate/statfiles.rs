@@ -13,43 +13,44 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::shared::Shared;
 use super::stats;
+use super::view::View;
 
 /// Writes the files, again and again; not at all if their directory isn't there.
-pub(crate) async fn write_forever(shared: Arc<Shared>) {
-    let interval = shared.options.stats_interval;
-    if interval.is_zero() || !shared.options.stats_root.is_dir() {
+pub(crate) async fn write_forever(view: Arc<View>) {
+    let options = &view.process.options;
+    let interval = options.stats_interval;
+    if interval.is_zero() || !options.stats_root.is_dir() {
         return;
     }
     loop {
         tokio::time::sleep(interval).await;
-        if let Err(error) = write(&shared) {
-            let root = shared.options.stats_root.display();
+        if let Err(error) = write(&view) {
+            let root = options.stats_root.display();
             tracing::warn!("statistics can't be written to {root}: {error}");
         }
     }
 }
 
-fn write(shared: &Shared) -> io::Result<()> {
-    let settings = &shared.options.settings;
+fn write(view: &View) -> io::Result<()> {
+    let options = &view.process.options;
+    let settings = &options.settings;
     let prefix = format!("libmcrouter.{}.{}.", settings.service_name, settings.router_name);
     let put = |name: &str, value: &Value| {
-        let path = shared.options.stats_root.join(format!("{prefix}{name}"));
+        let path = options.stats_root.join(format!("{prefix}{name}"));
         replace(&path, &format!("{value:#}\n"))
     };
-    let rows = stats::all(shared).into_iter();
+    let rows = stats::all(view).into_iter();
     let numbers: Map<_, _> =
         rows.map(|(name, value)| (format!("{prefix}{name}"), as_json(value))).collect();
     put("stats", &numbers.into())?;
-    let flags: Map<_, _> = shared
-        .options
+    let flags: Map<_, _> = options
         .shown
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone().into()))
         .collect();
     put("startup_options", &flags.into())?;
-    let sources = shared.standing.lock().loaded.as_ref().map(|loaded| loaded.sources());
+    let sources = view.process.standing.lock().loaded.as_ref().map(|loaded| loaded.sources());
     put("config_sources_info", &sources.unwrap_or_default())
 }
 

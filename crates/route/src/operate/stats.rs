@@ -11,26 +11,27 @@ use guira_client::Outcome;
 use guira_http::Vitals;
 use guira_proto::reply;
 
-use super::configuration::{Standing, seconds_now};
-use super::link::Link;
-use super::pools;
-use super::rates;
-use super::session::VERSION;
-use super::shared::Shared;
-use super::turns::Turns;
-use crate::{Counter, outcome};
+use super::rates::{self, Rows};
+use super::view::View;
+use crate::configure::{Standing, seconds_now};
+use crate::counters::Counter;
+use crate::ops::VERSION;
+use crate::outcome;
+use crate::process::Process;
+use crate::servers::{Link, Permits, pool_meanings};
 
 /// Answers `stats GROUP`, with its `END`.
-pub(crate) fn answer(shared: &Shared, group: &str) -> Vec<u8> {
+pub(crate) fn answer(view: &View, group: &str) -> Vec<u8> {
+    let process = &view.process;
     let rows = match group {
         "" => {
-            let view = View::new(shared);
-            [view.rows(PROCESS), view.rows(SERVERS), counts(shared)].concat()
+            let look = Look::new(process);
+            [look.rows(PROCESS), look.rows(SERVERS), counts(process)].concat()
         }
-        "all" | "detailed" | "ods" => all(shared),
-        "count" | "cmd-error" => counts(shared),
-        "servers" => servers(shared),
-        "suspect_servers" => suspects(shared),
+        "all" | "detailed" | "ods" => all(view),
+        "count" | "cmd-error" => counts(process),
+        "servers" => servers(process),
+        "suspect_servers" => suspects(process),
         "version" => vec![("mcrouter-version".to_owned(), VERSION.to_owned())],
         "external" => Vec::new(),
         _ => return b"CLIENT_ERROR bad stats command\r\n".to_vec(),
@@ -43,9 +44,6 @@ pub(crate) fn answer(shared: &Shared, group: &str) -> Vec<u8> {
     out
 }
 
-/// Names and values.
-pub(crate) type Rows = Vec<(String, String)>;
-
 /// A line: its name, what it means, how it is read.
 struct Row {
     name: &'static str,
@@ -53,7 +51,7 @@ struct Row {
     value: Read,
 }
 
-type Read = fn(&View<'_>) -> String;
+type Read = fn(&Look<'_>) -> String;
 
 /// A table of lines, in the order in which they are shown: `name, "what it means", |view| value;`.
 macro_rules! rows {
@@ -72,16 +70,16 @@ const PROCESS: &[Row] = rows! {
     pid, "process id", |_| std::process::id();
     parent_pid, "the parent's process id", |_| std::os::unix::process::parent_id();
     time, "Unix time", |_| seconds_now();
-    uptime, "seconds since the start", |v| v.shared.started.elapsed().as_secs();
-    num_proxies, "threads that serve clients", |v| v.shared.options.proxies;
-    num_client_connections, "connections of clients", |v| v.shared.clients.load(Relaxed);
-    client_memory_bytes, "bytes of requests and replies that are held for clients", |v| v.shared.bank.held();
-    client_memory_limit_bytes, "--client-memory: bytes that may be held for all clients together", |v| v.shared.bank.limits().all;
-    client_memory_each_limit_bytes, "--client-memory-each: bytes that may be held for one client", |v| v.shared.bank.limits().each;
-    client_memory_refusals, "requests and values that were refused because too much was held", |v| v.shared.bank.refused();
-    num_authorization_failures, "clients that weren't let in, such as those without a login or a good certificate", |v| v.shared.refusals.total();
-    log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| v.shared.log.dropped();
-    log_suppressed, "log lines not made because their event had 100 in the second", |v| v.shared.log.suppressed();
+    uptime, "seconds since the start", |v| v.process.started.elapsed().as_secs();
+    num_proxies, "threads that serve clients", |v| v.process.options.proxies;
+    num_client_connections, "connections of clients", |v| v.process.clients.load(Relaxed);
+    client_memory_bytes, "bytes of requests and replies that are held for clients", |v| v.process.bank.held();
+    client_memory_limit_bytes, "--client-memory: bytes that may be held for all clients together", |v| v.process.bank.limits().all;
+    client_memory_each_limit_bytes, "--client-memory-each: bytes that may be held for one client", |v| v.process.bank.limits().each;
+    client_memory_refusals, "requests and values that were refused because too much was held", |v| v.process.bank.refused();
+    num_authorization_failures, "clients that weren't let in, such as those without a login or a good certificate", |v| v.process.refusals.total();
+    log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| v.process.log.dropped();
+    log_suppressed, "log lines not made because their event had 100 in the second", |v| v.process.log.suppressed();
     rusage_user, "CPU seconds in user mode", |v| v.usage.user;
     rusage_system, "CPU seconds in the kernel", |v| v.usage.system;
     ps_rss, "bytes of resident memory", |v| v.usage.rss_bytes;
@@ -98,17 +96,17 @@ const SERVERS: &[Row] = rows! {
     num_servers_up, "servers with a connection", |v| v.up();
     num_servers_down, "servers that are marked TKO: they failed, and get no requests until a probe succeeds", |v| v.sum(|link| link.tko.is_marked().into());
     num_servers_closed, "servers whose connection was closed or lost", |v| (v.links.len() as u64).saturating_sub(v.up() + v.fresh());
-    num_suspect_servers, "servers that failed when they were last asked, marked or not", |v| v.shared.suspects().len();
-    num_soft_tko_count, "servers, each counted once, that are marked TKO because replies took too long", |v| v.shared.totals.soft.load(Relaxed);
-    num_hard_tko_count, "the same, because a connection failed or was lost, or deletes are owed to them", |v| v.shared.totals.hard.load(Relaxed);
-    num_fail_open_state_entered, "times that a pool's tko_tracker stopped the marking of servers", |v| v.shared.totals.opened.load(Relaxed);
-    num_fail_open_state_exited, "times that it allowed the marking again", |v| v.shared.totals.closed.load(Relaxed);
+    num_suspect_servers, "servers that failed when they were last asked, marked or not", |v| v.process.servers.suspects().len();
+    num_soft_tko_count, "servers, each counted once, that are marked TKO because replies took too long", |v| v.process.servers.totals.soft.load(Relaxed);
+    num_hard_tko_count, "the same, because a connection failed or was lost, or deletes are owed to them", |v| v.process.servers.totals.hard.load(Relaxed);
+    num_fail_open_state_entered, "times that a pool's tko_tracker stopped the marking of servers", |v| v.process.servers.totals.opened.load(Relaxed);
+    num_fail_open_state_exited, "times that it allowed the marking again", |v| v.process.servers.totals.closed.load(Relaxed);
     num_connections_opened, "connections opened to servers", |v| v.sum(|link| link.stats.opened.load(Relaxed));
     num_connections_closed, "connections to servers that were closed or lost", |v| v.sum(|link| link.stats.closed.load(Relaxed));
     destination_pending_reqs, "requests that wait to be sent to servers", |v| v.sum(|link| link.load().0 as u64);
     destination_inflight_reqs, "requests that were sent to servers and have no reply yet", |v| v.sum(|link| link.load().1 as u64);
-    proxy_reqs_processing, "clients' requests under way; 0 without --proxy-max-inflight-requests", |v| v.shared.routed.iter().map(Turns::under_way).sum::<usize>();
-    proxy_reqs_waiting, "clients' requests that wait because of --proxy-max-inflight-requests", |v| v.shared.routed.iter().map(Turns::waiting).sum::<usize>();
+    proxy_reqs_processing, "clients' requests under way; 0 without --proxy-max-inflight-requests", |v| v.process.routed.iter().map(Permits::under_way).sum::<usize>();
+    proxy_reqs_waiting, "clients' requests that wait because of --proxy-max-inflight-requests", |v| v.process.routed.iter().map(Permits::waiting).sum::<usize>();
     probes_sent, "probes sent to servers that are marked TKO", |v| v.sum(|link| link.stats.probes.load(Relaxed));
 };
 
@@ -135,37 +133,38 @@ pub fn stat_tables() -> Vec<(&'static str, Vec<(String, String)>)> {
         ("`stats`, `stats all`, `stats count`: counts since the start", counted.collect()),
         ("`stats all`: rates of the last four minutes", rates::meanings().collect()),
         ("`stats all`: the configuration", declared(CONFIGURATION)),
-        ("`stats all`: each POOL that --pool-stats-config-file names", pools::meanings().collect()),
+        ("`stats all`: each POOL that --pool-stats-config-file names", pool_meanings().collect()),
     ]
 }
 
 /// The numbers that stats files hold.
-pub(crate) fn all(shared: &Shared) -> Rows {
-    let view = View::new(shared);
-    let pools = shared.pool_stats.rows();
+pub(crate) fn all(view: &View) -> Rows {
+    let process = &view.process;
+    let look = Look::new(process);
+    let pools = process.servers.pool_stats.rows();
     [
-        view.rows(PROCESS),
-        view.rows(SERVERS),
-        counts(shared),
-        rates::rows(shared),
-        view.rows(CONFIGURATION),
+        look.rows(PROCESS),
+        look.rows(SERVERS),
+        counts(process),
+        view.rates.now(process),
+        look.rows(CONFIGURATION),
         pools,
     ]
     .concat()
 }
 
 /// What lines are read from: one look at what changes meanwhile.
-struct View<'s> {
-    shared: &'s Shared,
+struct Look<'s> {
+    process: &'s Process,
     usage: Usage,
     links: Vec<Arc<Link>>,
     standing: Standing,
 }
 
-impl<'s> View<'s> {
-    fn new(shared: &'s Shared) -> Self {
-        let standing = shared.standing.lock().clone();
-        Self { shared, usage: usage(&shared.vitals), links: shared.links(), standing }
+impl<'s> Look<'s> {
+    fn new(process: &'s Process) -> Self {
+        let standing = process.standing.lock().clone();
+        Self { process, usage: usage(&process.vitals), links: process.servers.links(), standing }
     }
 
     fn rows(&self, table: &[Row]) -> Rows {
@@ -215,8 +214,8 @@ fn usage(vitals: &Vitals) -> Usage {
 /// Of the kernel's times, whatever the kernel's own clock does.
 const TICKS_A_SECOND: f64 = 100.0;
 
-fn counts(shared: &Shared) -> Rows {
-    let sum = |counter| shared.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
+fn counts(process: &Process) -> Rows {
+    let sum = |counter| process.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
     let row = |&counter: &Counter| (counter.name().to_owned(), sum(counter).to_string());
     Counter::ALL.iter().map(row).collect()
 }
@@ -280,16 +279,16 @@ impl ServerLine {
     }
 }
 
-fn servers(shared: &Shared) -> Rows {
+fn servers(process: &Process) -> Rows {
     let mut lines: BTreeMap<String, ServerLine> = BTreeMap::new();
-    for link in shared.links() {
+    for link in process.servers.links() {
         lines.entry(link.name.clone()).or_default().add(&link);
     }
     lines.into_iter().map(|(name, line)| (name, line.show())).collect()
 }
 
-fn suspects(shared: &Shared) -> Rows {
-    let suspects = shared.suspects().into_iter().map(|tko| {
+fn suspects(process: &Process) -> Rows {
+    let suspects = process.servers.suspects().into_iter().map(|tko| {
         let status = if tko.is_marked() { "tko" } else { "down" };
         (tko.name.clone(), format!("status:{status} num_failures:{}", tko.failures()))
     });

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::shared::Shared;
-
 /// How many weren't let in, for what.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
@@ -38,18 +36,18 @@ impl Refusals {
 }
 
 /// Says, or counts, that a client wasn't let in. To be called in a runtime.
-pub(crate) fn note(shared: &Arc<Shared>, error: &io::Error) {
+pub(crate) fn note(refusals: &Arc<Refusals>, error: &io::Error) {
     let kind = error.kind();
-    if !shared.refusals.begin(kind) {
+    if !refusals.begin(kind) {
         tracing::debug!("a client isn't let in: {error}");
         return;
     }
     let words = error.to_string();
     tracing::warn!("a client isn't let in: {words}");
-    let shared = Arc::clone(shared);
+    let refusals = Arc::clone(refusals);
     tokio::spawn(async move {
         tokio::time::sleep(COUNTED_FOR).await;
-        let more = shared.refusals.end(kind);
+        let more = refusals.end(kind);
         if more > 0 {
             let seconds = COUNTED_FOR.as_secs();
             tracing::warn!(

@@ -1,4 +1,6 @@
-//! How long replies took, in classes that double: written by one thread, read by whoever shows them.
+//! What happened at a place in a pool: errors, and how long replies took, in classes that double.
+//!
+//! One thread writes, others read.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -56,6 +58,13 @@ impl Shape {
 const FIRST_BITS: usize = 5;
 /// With the one for the rest.
 const CLASSES: usize = 20;
+
+/// What happened at a place in a pool, on one thread.
+#[derive(Debug, Default)]
+pub(crate) struct LeafStats {
+    pub(crate) took: Histogram,
+    pub(crate) errors: AtomicU64,
+}
 
 #[cfg(test)]
 mod tests {

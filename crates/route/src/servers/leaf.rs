@@ -1,175 +1,82 @@
-//! A proxy thread's servers: the leaves that a tree is given, and the links behind them.
-//!
-//! # Invariants
-//! 1. A leaf holds its link; the fleet only knows it. A link ends with the last tree that reaches it.
+//! A place in a pool: sends requests to its server, counts what comes back, and writes down deletes that fail.
 //!
 //! # Costs
-//! A request that reaches a leaf through a route that waits for it allocates a future; one that goes straight to its leaf,
-//! [`Leaf::begin`], none.
+//! A request that nothing but its server delays, [`Leaf::begin`], needs no future on the heap.
 
-use std::any::Any;
-use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::rc::{Rc, Weak};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{self, Arc};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{self, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use guira_client::{Ask, AskKeys, Op, Outcome, Reply, Request};
-use tokio::task::JoinHandle;
 
-use super::histogram::Histogram;
-use super::link::{Link, Start, UnderWay};
-use super::returning;
-use super::shared::Shared;
+use super::directory::Servers;
+use super::histogram::LeafStats;
+use super::link::{Care, Link, Start, UnderWay};
+use crate::context::Context;
+use crate::counters::Counter;
+use crate::key;
 use crate::outcome::{default_reply, is_error, is_failover_error};
-use crate::{BoxFuture, Context, Counter, Destination, Destinations, Route, Server, key};
-
-/// What tells links apart: name, time to connect, mark of packets, and which of several.
-type LinkKey = (String, Duration, u8, u32);
-
-/// The links of one proxy thread.
-#[derive(Debug)]
-pub(crate) struct Fleet {
-    shared: Arc<Shared>,
-    links: RefCell<HashMap<LinkKey, sync::Weak<Link>>>,
-    /// How many configurations this thread has had: the same one has the same number on each thread.
-    configuration: Cell<u64>,
-    /// Links that send first what their servers are owed.
-    recovering: RefCell<Vec<JoinHandle<()>>>,
-    /// Under way.
-    shadows: Rc<Cell<usize>>,
-}
-
-impl Fleet {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let (links, configuration) = (RefCell::default(), Cell::new(1));
-        let recovering = RefCell::default();
-        Self { shared, links, configuration, recovering, shadows: Rc::default() }
-    }
-
-    /// What is asked for from now on is of the next configuration.
-    pub(crate) fn reconfigure(&self) {
-        self.configuration.set(self.configuration.get() + 1);
-    }
-
-    fn link(&self, wanted: &Destination, number: u32) -> Arc<Link> {
-        let timeout = wanted.timeout.as_millis();
-        let name = format!("{}-{timeout}", wanted.server);
-        let key = (name.clone(), wanted.connect_timeout, wanted.dscp, number);
-        let mut links = self.links.borrow_mut();
-        if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
-            return link;
-        }
-        let (tko, is_owed) = self.shared.tko(&wanted.server.host_port());
-        let shared = Arc::clone(&self.shared);
-        let link = Link::new(name, tko, wanted, shared);
-        links.retain(|_, link| link.strong_count() > 0);
-        links.insert(key, Arc::downgrade(&link));
-        self.shared.enter_link(&link);
-        if is_owed {
-            self.recovering.borrow_mut().push(link.recover());
-        } else if link.account.is_owed() && !link.tko.is_marked() {
-            returning::tend(&link.account, &self.shared, Duration::ZERO);
-        }
-        link
-    }
-
-    /// The links since the last call that send first what their servers are owed.
-    pub(crate) fn take_recovering(&self) -> Vec<JoinHandle<()>> {
-        self.recovering.take()
-    }
-
-    /// The links that a tree holds.
-    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        self.links.borrow().values().filter_map(sync::Weak::upgrade).collect()
-    }
-
-    /// Closes, from now on and each `interval`, connections that were idle since the last look.
-    pub(crate) async fn close_idle(self: Rc<Self>, interval: Duration) {
-        let mut sent: HashMap<*const Link, u64> = HashMap::new();
-        loop {
-            tokio::time::sleep(interval).await;
-            let links = self.links();
-            for link in &links {
-                let now = link.stats.sent.load(Relaxed);
-                if sent.get(&Arc::as_ptr(link)) == Some(&now) {
-                    link.close_if_idle();
-                }
-            }
-            sent = links.iter().map(|l| (Arc::as_ptr(l), l.stats.sent.load(Relaxed))).collect();
-        }
-    }
-}
-
-impl Destinations for Fleet {
-    fn destination(&self, wanted: &Destination) -> Rc<dyn Route> {
-        let links: Vec<_> = (0..wanted.connections.max(1)).map(|n| self.link(wanted, n)).collect();
-        let configuration = self.configuration.get();
-        let limits = wanted.fail_open;
-        let fail_open =
-            limits.map(|limits| self.shared.fail_open(&wanted.pool, configuration, limits));
-        links.iter().for_each(|link| link.tko.follow(configuration, fail_open.as_ref()));
-        let stats = Arc::new(LeafStats::default());
-        self.shared.enter_leaf(&wanted.pool, &wanted.server.host_port(), &stats);
-        let all_shadows = Rc::clone(&self.shadows);
-        let (turn, shadows, wanted) = (Cell::new(0), Cell::new(0), wanted.clone());
-        let shared = Arc::clone(&self.shared);
-        let counted = shared.pool_stats.number(&wanted.pool);
-        if let Some(number) = counted {
-            links.iter().for_each(|link| shared.pool_stats.enter_link(number, link));
-        }
-        let keeping = (wanted.stale_on_delete_s > 0)
-            .then(|| format!("I T{}", wanted.stale_on_delete_s).into_bytes().into());
-        Rc::new_cyclic(|this| {
-            let this = Weak::clone(this);
-            Leaf {
-                this,
-                counted,
-                links,
-                turn,
-                stats,
-                wanted,
-                shadows,
-                all_shadows,
-                shared,
-                keeping,
-            }
-        })
-    }
-}
+use crate::server::LeafSpec;
 
 /// A place in a pool.
 #[derive(Debug)]
-pub(crate) struct Leaf {
+pub struct Leaf {
     this: Weak<Leaf>,
     /// At least one.
     links: Vec<Arc<Link>>,
     turn: Cell<usize>,
     stats: Arc<LeafStats>,
-    wanted: Destination,
+    wanted: LeafSpec,
     /// Under way.
     shadows: Cell<usize>,
     /// The same of the whole thread.
     all_shadows: Rc<Cell<usize>>,
-    shared: Arc<Shared>,
+    servers: Arc<Servers>,
     /// What a delete says at a server that keeps the value as stale.
     keeping: Option<Arc<[u8]>>,
     /// The pool's number, where it has statistics of its own.
     counted: Option<usize>,
 }
 
-/// What happened at a place in a pool, on one thread.
-#[derive(Debug, Default)]
-pub(crate) struct LeafStats {
-    pub(crate) took: Histogram,
-    pub(crate) errors: AtomicU64,
-}
-
 impl Leaf {
+    /// A leaf over `links`, of which there is at least one; `all_shadows` counts those of its thread.
+    pub(super) fn new(
+        wanted: &LeafSpec,
+        links: Vec<Arc<Link>>,
+        servers: &Arc<Servers>,
+        all_shadows: &Rc<Cell<usize>>,
+    ) -> Rc<Self> {
+        let stats = Arc::new(LeafStats::default());
+        servers.enter_leaf(&wanted.pool, &wanted.server.host_port(), &stats);
+        let counted = servers.pool_stats.number(&wanted.pool);
+        if let Some(number) = counted {
+            links.iter().for_each(|link| servers.pool_stats.enter_link(number, link));
+        }
+        let keeping = (wanted.stale_on_delete_s > 0)
+            .then(|| format!("I T{}", wanted.stale_on_delete_s).into_bytes().into());
+        Rc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            links,
+            turn: Cell::new(0),
+            stats,
+            wanted: wanted.clone(),
+            shadows: Cell::new(0),
+            all_shadows: Rc::clone(all_shadows),
+            servers: Arc::clone(servers),
+            keeping,
+            counted,
+        })
+    }
+
+    /// What the configuration says of it.
+    pub(crate) fn spec(&self) -> &LeafSpec {
+        &self.wanted
+    }
+
     /// Sends the request and waits for its reply.
     pub(crate) async fn ask(&self, request: &Request, context: &Context) -> Reply {
         if let Some(record) = &context.record {
@@ -195,8 +102,8 @@ impl Leaf {
     }
 
     async fn shadow(&self, request: &Request, context: &Context) -> Reply {
-        let is_full = self.shadows.get() >= self.shared.options.shadows_max
-            || self.all_shadows.get() >= self.shared.options.all_shadows_max;
+        let is_full = self.shadows.get() >= self.servers.options.shadows_max
+            || self.all_shadows.get() >= self.servers.options.all_shadows_max;
         if is_full {
             return Reply::failure(Outcome::LocalError, "too many shadow requests");
         }
@@ -262,13 +169,13 @@ impl Leaf {
         let mut request = request.clone();
         self.fit(&mut request);
         let link = self.link();
-        let (reply, took) = match link.turn(self.wanted.timeout).await {
-            Ok((_turn, left)) => link.ask(request, left, context).await,
+        let (reply, took) = match link.permit(self.wanted.timeout).await {
+            Ok((_permit, left)) => link.ask(request, left, context).await,
             Err(reply) => (reply, Duration::ZERO),
         };
         self.stats.took.add(took);
         if let Some(number) = self.counted {
-            self.shared.pool_stats.replied(number, took);
+            self.servers.pool_stats.replied(number, took);
         }
         reply
     }
@@ -337,13 +244,13 @@ impl Leaf {
             return reply;
         }
         let (link, server) = (&self.links[0], &self.wanted.server);
-        if !self.shared.debts.owe(&link.account, server, &key, pool).await {
+        if !self.servers.debts.owe(&link.account, server, &key, pool).await {
             return reply;
         }
         context.count(Counter::Spooled);
         // Where the server is marked, the link that probes it sends the delete before the mark comes off.
         if !link.tko.is_marked() {
-            returning::tend(&link.account, &self.shared, self.shared.options.tko.probe_first);
+            Arc::clone(&self.servers).tend(&link.account, self.servers.options.tko.probe_first);
             if reply.outcome == Outcome::Tko {
                 // It returned just now: the next get may be quicker than that.
                 let request = Request { key, ..request.clone() };
@@ -413,37 +320,5 @@ impl AskingKeys {
         let (replies, took) = ready!(self.under_way.poll(cx));
         replies.iter().for_each(|reply| self.leaf.settle(reply, took, context));
         Poll::Ready(replies)
-    }
-}
-
-impl Route for Leaf {
-    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
-        Box::pin(self.ask(request, context))
-    }
-
-    fn name(&self) -> Cow<'_, str> {
-        let Destination {
-            server, pool, index, timeout, keep_routing_prefix, failure_domain, ..
-        } = &self.wanted;
-        let timeout = timeout.as_millis();
-        format!(
-            "host|pool={pool}|id={index}|ap={server}|timeout={timeout}ms|\
-             keep_routing_prefix={keep_routing_prefix}|msb={failure_domain}"
-        )
-        .into()
-    }
-
-    fn visit(&self, _request: &Request, _visitor: &mut dyn FnMut(&dyn Route, &Request)) {}
-
-    fn server(&self) -> Option<&Server> {
-        Some(&self.wanted.server)
-    }
-
-    fn leaf(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-
-    fn failure_domain(&self) -> u32 {
-        self.wanted.failure_domain
     }
 }

@@ -7,8 +7,9 @@
 //!    that goes takes its mark off, or hands that over to another of the same server, if that is owed deletes.
 //! 2. While the server is marked no request travels: only probes do, and deletes that were written down.
 //! 3. A server that returns, or comes back into the configuration, is asked once it has the deletes that it is owed
-//!    ([`returning`]).
+//!    (`returning`).
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -20,15 +21,12 @@ use guira_client::{
     Ask, AskKeys, Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request,
 };
 use tokio::sync::SemaphorePermit;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::deletes::debts::Account;
-use super::returning;
-use super::shared::{STOPPING, Shared};
+use super::permits::{PermitLimits, Permits};
 use super::tko::Tko;
-use super::turns::Turns;
-use crate::{Destination, Server};
+use crate::deletes::account::Account;
+use crate::server::{LeafSpec, Server};
 
 /// One thread's way to one server.
 #[derive(Debug)]
@@ -41,13 +39,15 @@ pub(crate) struct Link {
     pub(crate) account: Arc<Account>,
     pub(crate) stats: LinkStats,
     /// What the server may have under way, if that is limited.
-    turns: Option<Turns>,
+    permits: Option<Permits>,
     connection: Connection,
     connect_timeout: Duration,
     /// A reply that takes longer is late, a probe's too.
     timeout: Duration,
-    shared: Arc<Shared>,
-    /// This link's thread is to probe.
+    /// Servers are marked at all.
+    is_tracked: bool,
+    care: Arc<dyn Care>,
+    /// This link is to probe.
     is_responsible: AtomicBool,
     /// We close the connection ourselves, because it is idle.
     is_resetting: AtomicBool,
@@ -70,11 +70,12 @@ pub(crate) struct LinkStats {
 
 impl Link {
     /// A link that connects when the first request comes. The thread must be in a tokio runtime.
-    pub(crate) fn new(
+    pub(super) fn new(
         name: String,
         tko: Arc<Tko>,
-        wanted: &Destination,
-        shared: Arc<Shared>,
+        account: Arc<Account>,
+        wanted: &LeafSpec,
+        LinkOptions { connection, at_server, is_tracked, care }: LinkOptions,
     ) -> Arc<Self> {
         let (server, connect_timeout) = (wanted.server.clone(), wanted.connect_timeout);
         let (address, traffic_class) = (server.address(), wanted.dscp);
@@ -89,23 +90,24 @@ impl Link {
                 connect_timeout,
                 // TKO is the back-off, and it is what makes a silent server's connection worth nothing.
                 backoff: None,
-                stall: if shared.options.tko.is_tracked { STALL } else { STALL_UNTRACKED },
+                stall: if is_tracked { STALL } else { STALL_UNTRACKED },
                 traffic_class,
                 observer: Some(Arc::new(observer)),
-                ..shared.connection_options(&server)
+                ..connection
             };
             let connection = Connection::new(address, options);
             Self {
                 name,
                 server,
-                account: shared.debts.account(&tko.name),
+                account,
                 tko,
                 stats: LinkStats::default(),
-                turns: Turns::new(shared.options.at_servers),
+                permits: Permits::new(at_server),
                 connection,
                 connect_timeout,
                 timeout: wanted.timeout,
-                shared,
+                is_tracked,
+                care,
                 is_responsible: AtomicBool::new(false),
                 is_resetting: AtomicBool::new(false),
             }
@@ -188,8 +190,7 @@ impl Link {
     }
 
     fn admit(&self, op: Op) -> Result<(), Reply> {
-        let options = &self.shared.options.tko;
-        let is_out = self.tko.is_marked() && options.is_tracked;
+        let is_out = self.tko.is_marked() && self.is_tracked;
         if is_out && !(op == Op::Delete && self.account.is_sending()) {
             let words = format!("Server unavailable. Reason: {}", self.tko.reason());
             return Err(self.noted(Reply::failure(Outcome::Tko, words)));
@@ -197,18 +198,18 @@ impl Link {
         Ok(())
     }
 
-    /// A turn at a server that may have so much under way, which takes part of the time that a reply may take; what is
-    /// left of that, too.
-    pub(crate) async fn turn(
+    /// A permit, where what the server may have under way is limited. It takes part of the time that a reply may take: what
+    /// is left of that, too.
+    pub(crate) async fn permit(
         &self,
         timeout: Duration,
     ) -> Result<(Option<SemaphorePermit<'_>>, Duration), Reply> {
-        let Some(turns) = &self.turns else { return Ok((None, timeout)) };
+        let Some(permits) = &self.permits else { return Ok((None, timeout)) };
         let began = Instant::now();
-        match tokio::time::timeout(timeout, turns.take()).await {
-            Ok(Some(turn)) => Ok((Some(turn), timeout.saturating_sub(began.elapsed()))),
+        match tokio::time::timeout(timeout, permits.take()).await {
+            Ok(Some(permit)) => Ok((Some(permit), timeout.saturating_sub(began.elapsed()))),
             Ok(None) => {
-                let (most, name) = (self.shared.options.at_servers.waiting, &self.tko.name);
+                let (most, name) = (permits.waiting_max(), &self.tko.name);
                 let words =
                     format!("Max pending requests ({most}) reached for destination \"{name}\".");
                 Err(self.noted(Reply::failure(Outcome::LocalError, words)))
@@ -219,7 +220,7 @@ impl Link {
 
     /// Whether what a server may have under way is limited.
     pub(crate) fn is_limited(&self) -> bool {
-        self.turns.is_some()
+        self.permits.is_some()
     }
 
     /// Counts a reply, and says it in mcrouter's words. `took` is how long the server took; `None`: it said nothing, and
@@ -264,7 +265,7 @@ impl Link {
     }
 
     fn failed(self: &Arc<Self>, outcome: Outcome) {
-        if !self.shared.options.tko.is_tracked || !self.tko.failed(outcome) {
+        if !self.is_tracked || !self.tko.failed(outcome) {
             return;
         }
         let kind = if self.tko.is_hard() { "hard" } else { "soft" };
@@ -275,32 +276,20 @@ impl Link {
     }
 
     /// From now on this link probes its server, which is marked.
-    fn take_charge(self: &Arc<Self>) {
+    pub(super) fn take_charge(self: &Arc<Self>) {
         self.is_responsible.store(true, Relaxed);
-        // The task holds no link, so that a configuration without this server ends it.
-        tokio::spawn(probe(Arc::downgrade(self), self.shared.options.tko.probe_first));
+        Arc::clone(&self.care).probe(self);
     }
 
-    /// The first link of a server that is owed deletes, and marked for that if servers are marked at all: sends them at
-    /// once. The task ends when that is done, or has failed and will be tried again.
-    pub(crate) fn recover(self: &Arc<Self>) -> JoinHandle<()> {
-        let is_marked = self.tko.is_marked();
-        if is_marked {
-            self.is_responsible.store(true, Relaxed);
-            tracing::warn!("{} marked hard TKO: it is owed deletes", self.tko.name);
-        }
-        let link = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let Some(link) = link.upgrade() else { return };
-            if link.probe().await && link.returned().await {
-                return;
-            }
-            if is_marked {
-                link.take_charge();
-            } else {
-                returning::tend(&link.account, &link.shared, link.shared.options.tko.probe_first);
-            }
-        })
+    /// The server is marked, and its owner probes it at once.
+    pub(super) fn is_in_charge(&self) {
+        self.is_responsible.store(true, Relaxed);
+    }
+
+    /// The server serves again.
+    pub(super) fn unmark(&self) {
+        self.is_responsible.store(false, Relaxed);
+        self.tko.clear();
     }
 
     /// Closes the connection if nothing is under way.
@@ -326,7 +315,7 @@ impl Link {
 
     /// Requests that wait for the socket, and those that wait for replies.
     pub(crate) fn load(&self) -> (usize, usize) {
-        let waiting = self.turns.as_ref().map_or(0, Turns::waiting);
+        let waiting = self.permits.as_ref().map_or(0, Permits::waiting);
         let outstanding = self.connection.load().0;
         if self.stats.is_up.load(Relaxed) {
             (waiting, outstanding)
@@ -349,61 +338,33 @@ impl Link {
     }
 }
 
-/// Probes until the server answers or nobody wants it any more.
-async fn probe(link: Weak<Link>, first: Duration) {
-    let mut pause = first;
-    loop {
-        // Spread, so that routers which lost a server together don't probe it together.
-        sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
-        let Some(link) = link.upgrade() else { return };
-        if link.probe().await && link.returned().await {
-            return;
-        }
-        // Packets that a network lost are sent again late: the next probe finds out faster over a fresh connection.
-        link.close_if_idle();
-        pause = pause.mul_f64(1.5).min(link.shared.options.tko.probe_most);
-    }
-}
-
-impl Link {
-    /// False: the server failed again before it had its deletes.
-    async fn returned(self: &Arc<Self>) -> bool {
-        let was_marked = self.tko.is_marked();
-        if !returning::settle(self, &self.shared).await {
-            return false;
-        }
-        if was_marked {
-            tracing::info!("{} unmarked TKO. {}", self.tko.name, self.tko.standing());
-        }
-        true
-    }
-
-    /// The server serves again.
-    pub(crate) fn unmark(&self) {
-        self.is_responsible.store(false, Relaxed);
-        self.tko.clear();
-    }
-}
-
 impl Drop for Link {
     fn drop(&mut self) {
-        if !self.is_responsible.load(Relaxed) {
-            return;
-        }
-        // Where there is no runtime any more the process ends.
-        let is_kept = !self.account.is_paid() && tokio::runtime::Handle::try_current().is_ok();
-        let is_heir = |link: &Arc<Link>| is_kept && Arc::ptr_eq(&link.tko, &self.tko);
-        if let Some(heir) = self.shared.links().into_iter().rfind(is_heir) {
-            heir.take_charge();
-        } else {
-            self.tko.clear();
-            // At the end of the process all links go, and nothing was removed.
-            if self.shared.phase.load(Relaxed) != STOPPING {
-                let (name, standing) = (&self.tko.name, self.tko.standing());
-                tracing::info!("{name} was TKO, removed from config. {standing}");
-            }
+        if self.is_responsible.load(Relaxed) {
+            Arc::clone(&self.care).hand_over(self);
         }
     }
+}
+
+/// What a link is made with.
+pub(super) struct LinkOptions {
+    pub(super) connection: ConnectionOptions,
+    pub(super) at_server: PermitLimits,
+    /// Servers are marked at all.
+    pub(super) is_tracked: bool,
+    pub(super) care: Arc<dyn Care>,
+}
+
+/// What a link leaves to its owner.
+pub(crate) trait Care: fmt::Debug + Send + Sync {
+    /// Probes the link's server, which is marked, until it answers.
+    fn probe(self: Arc<Self>, link: &Arc<Link>);
+
+    /// A link that was to probe its server goes.
+    fn hand_over(self: Arc<Self>, link: &Link);
+
+    /// Has the deletes that a server is owed sent after a first pause, though it isn't marked.
+    fn tend(self: Arc<Self>, account: &Arc<Account>, first: Duration);
 }
 
 /// How a request begins.
@@ -431,9 +392,7 @@ impl<A> UnderWay<A> {
         outstanding.store(outstanding.load(Relaxed) + keys, Relaxed);
         Self { link: Arc::clone(link), ask, keys, began }
     }
-}
 
-impl<A> UnderWay<A> {
     /// How long it took, until the server's reply or until now.
     fn took(&self, came: Option<Instant>) -> Duration {
         came.unwrap_or_else(Instant::now).saturating_duration_since(self.began)

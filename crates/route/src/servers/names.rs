@@ -210,9 +210,6 @@ fn holds(until: std::time::Instant) -> Duration {
 pub(crate) type Members = BTreeMap<String, Vec<String>>;
 
 /// Looks up an entry `srv:NAME…` or `all:HOST:PORT…`; also says how long that holds.
-///
-/// # Errors
-/// In words.
 pub(crate) async fn members(entry: &str, dns: &Dns) -> Result<(Vec<String>, Duration), String> {
     let (kind, rest) = entry.split_once(':').unwrap_or_default();
     let (name, rest) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
@@ -245,9 +242,6 @@ pub(crate) async fn members(entry: &str, dns: &Dns) -> Result<(Vec<String>, Dura
 }
 
 /// The same for a caller that can't wait in a runtime.
-///
-/// # Errors
-/// In words.
 pub(crate) fn members_now(entry: &str, dns: &Dns) -> Result<(Vec<String>, Duration), String> {
     let (entry, dns) = (entry.to_owned(), Dns::new(dns.servers.clone()));
     // A runtime can't be waited for in another one's thread.

@@ -1,8 +1,7 @@
-//! Limits on what is under way at once: what comes above them waits for its turn, in order, and what comes when as many
-//! wait as may is refused.
+//! Limits on what is under way at once: a request above them waits in a queue, and is refused when the queue is full.
 //!
 //! # Costs
-//! Who has no limit has no [`Turns`], and pays a look at that.
+//! Without a limit there are no [`Permits`]: one branch.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,45 +10,50 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How much may be under way, and how much may wait.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct PermitLimits {
     /// Requests under way; 0: no limit.
     pub(crate) under_way: usize,
     /// Requests that wait; `usize::MAX`: no limit.
     pub(crate) waiting: usize,
-    /// How long one may wait; zero: for ever.
+    /// How long one may wait; zero: forever.
     pub(crate) patience: Duration,
 }
 
-/// The turns of one proxy thread, or of one link.
+/// The permits of one proxy thread, or of one link.
 #[derive(Debug)]
-pub(crate) struct Turns {
-    limits: Limits,
+pub(crate) struct Permits {
+    limits: PermitLimits,
     free: Semaphore,
     waiting: AtomicUsize,
 }
 
-impl Turns {
+impl Permits {
     /// `None`: there is no limit.
-    pub(crate) fn new(limits: Limits) -> Option<Self> {
+    pub(crate) fn new(limits: PermitLimits) -> Option<Self> {
         let most = limits.under_way.min(Semaphore::MAX_PERMITS);
-        let turns = || Self { limits, free: Semaphore::new(most), waiting: AtomicUsize::new(0) };
-        (most > 0).then(turns)
+        let permits = || Self { limits, free: Semaphore::new(most), waiting: AtomicUsize::new(0) };
+        (most > 0).then(permits)
     }
 
-    /// A turn, until it is dropped; `None`: too many wait already, or it took too long.
+    /// A permit, until it is dropped; `None`: too many wait already, or it took too long.
     pub(crate) async fn take(&self) -> Option<SemaphorePermit<'_>> {
-        if let Ok(turn) = self.free.try_acquire() {
-            return Some(turn);
+        if let Ok(permit) = self.free.try_acquire() {
+            return Some(permit);
         }
         if self.waiting() >= self.limits.waiting {
             return None;
         }
         let _waiting = Waiting::begin(&self.waiting);
-        let turn = self.free.acquire();
+        let permit = self.free.acquire();
         if self.limits.patience.is_zero() {
-            return turn.await.ok();
+            return permit.await.ok();
         }
-        tokio::time::timeout(self.limits.patience, turn).await.ok()?.ok()
+        tokio::time::timeout(self.limits.patience, permit).await.ok()?.ok()
+    }
+
+    /// How many may wait.
+    pub(crate) fn waiting_max(&self) -> usize {
+        self.limits.waiting
     }
 
     pub(crate) fn under_way(&self) -> usize {
@@ -85,8 +89,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_above_the_limit_waits_in_order_and_who_is_above_both_is_refused() {
-        let limits = Limits { under_way: 2, waiting: 2, patience: Duration::ZERO };
-        let turns = Turns::new(limits).expect("a limit");
+        let limits = PermitLimits { under_way: 2, waiting: 2, patience: Duration::ZERO };
+        let turns = Permits::new(limits).expect("a limit");
         let [first, _second] = [turns.take().await, turns.take().await];
         let mut third = Box::pin(turns.take());
         let mut fourth = Box::pin(turns.take());
@@ -102,13 +106,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_too_long_is_refused() {
-        let limits = Limits { under_way: 1, waiting: usize::MAX, patience: Duration::from_secs(1) };
-        let turns = Turns::new(limits).expect("a limit");
-        let only = turns.take().await.expect("the only turn");
+        let limits =
+            PermitLimits { under_way: 1, waiting: usize::MAX, patience: Duration::from_secs(1) };
+        let turns = Permits::new(limits).expect("a limit");
+        let only = turns.take().await.expect("the only permit");
         assert!(turns.take().await.is_none());
         drop(only);
         assert!(turns.take().await.is_some());
         assert_eq!((turns.under_way(), turns.waiting()), (0, 0));
-        assert!(Turns::new(Limits { under_way: 0, ..limits }).is_none());
+        assert!(Permits::new(PermitLimits { under_way: 0, ..limits }).is_none());
     }
 }

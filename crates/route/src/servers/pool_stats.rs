@@ -18,7 +18,7 @@ use guira_client::Reply;
 use parking_lot::Mutex;
 
 use super::link::Link;
-use crate::config::json;
+use crate::json;
 use crate::outcome::is_error;
 
 /// The pools that are named, in the order of the file.
@@ -59,9 +59,6 @@ pub(crate) type FirstPool = Rc<Cell<Option<usize>>>;
 
 impl PoolStats {
     /// Reads the file.
-    ///
-    /// # Errors
-    /// In a sentence: what is wrong with it.
     pub(crate) fn read(path: &str) -> Result<Vec<String>, String> {
         let of = |what: String| format!("--pool-stats-config-file {path}: {what}");
         let text = std::fs::read_to_string(path).map_err(|error| of(error.to_string()))?;

@@ -10,23 +10,25 @@
 //! 2. No set from before the outage is carried out after a delete from during it, as far as it reached the server over
 //!    one of our connections: each thread's connection with anything overdue answers a probe first, or is given up.
 //! 3. A server that fails meanwhile stays marked. Deletes that it refuses, and files that can't be read, hold nobody up.
-//! 4. While a server is owed deletes and a configuration names it, someone sees to them: the link that probes it where
-//!    it is marked, else [`tend`].
+//! 4. While a server is owed deletes and a configuration names it, somebody sees to them: the link that probes it where
+//!    it is marked, else [`Care::tend`].
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::deletes::debts::{Account, Paying};
-use super::link::Link;
-use super::shared::Shared;
+use super::directory::Servers;
+use super::link::{Care, Link};
+use crate::deletes::account::Account;
+use crate::deletes::debts::Paying;
 
 /// Sends a returning server its deletes and takes its mark off; false: it fails again.
-pub(crate) async fn settle(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
-    let Some(paying) = link.account.start_paying() else { return false };
-    let others = shared.links().into_iter().filter(|other| {
+async fn settle(link: &Arc<Link>, servers: &Arc<Servers>) -> bool {
+    let Some(paying) = Paying::start(&link.account) else { return false };
+    let others = servers.links().into_iter().filter(|other| {
         let is_same = Arc::ptr_eq(&other.tko, &link.tko);
         is_same && !Arc::ptr_eq(other, link) && other.load().1 > 0
     });
@@ -35,9 +37,9 @@ pub(crate) async fn settle(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
             other.give_up();
         }
     }
-    let is_settled = pay(paying, link, shared, || link.unmark()).await;
+    let is_settled = pay(paying, link, servers, || link.unmark()).await;
     if is_settled && link.account.is_owed() {
-        tend(&link.account, shared, shared.options.tko.probe_first);
+        Arc::clone(servers).tend(&link.account, servers.options.tko.probe_first);
     }
     is_settled
 }
@@ -46,12 +48,12 @@ pub(crate) async fn settle(link: &Arc<Link>, shared: &Arc<Shared>) -> bool {
 async fn pay(
     mut paying: Paying,
     link: &Arc<Link>,
-    shared: &Arc<Shared>,
+    servers: &Arc<Servers>,
     unmark: impl Fn(),
 ) -> bool {
     let finished = loop {
         let closed = link.stats.closed.load(Relaxed);
-        let Ok(has_refused) = paying.pay(&shared.debts, link.connection()).await else {
+        let Ok(has_refused) = paying.pay(&servers.debts, link.connection()).await else {
             return false;
         };
         // An error that the server says itself, over a connection that stands, is a refusal.
@@ -63,43 +65,116 @@ async fn pay(
             Err(unfinished) => paying = unfinished,
         }
     };
-    finished.tidy(&shared.debts).await;
+    finished.tidy(&servers.debts).await;
     true
 }
 
-/// A server that isn't marked is owed deletes: sends them after a first pause, again and again until it has them, is
-/// marked, or leaves the configuration.
-pub(crate) fn tend(account: &Arc<Account>, shared: &Arc<Shared>, first: Duration) {
-    if account.is_tended.swap(true, SeqCst) {
-        return;
-    }
-    let (account, shared) = (Arc::clone(account), Arc::clone(shared));
-    let mut pause = first;
-    tokio::spawn(async move {
-        loop {
-            sleep(pause).await;
-            pause = pause.max(shared.options.tko.probe_first).mul_f64(1.5);
-            pause = pause.min(shared.options.tko.probe_most);
-            if is_tended(&account, &shared).await {
-                account.is_tended.store(false, SeqCst);
-                // What was written down just before that relied on this task.
-                let link = account.is_owed().then(|| shared.link_to(&account)).flatten();
-                let is_over = link.is_none_or(|link| link.tko.is_marked());
-                if is_over || account.is_tended.swap(true, SeqCst) {
-                    return;
-                }
-            }
-        }
-    });
-}
-
 /// Whether a server needs no tending any more, after an attempt.
-async fn is_tended(account: &Arc<Account>, shared: &Arc<Shared>) -> bool {
-    let Some(link) = shared.link_to(account).filter(|link| !link.tko.is_marked()) else {
+async fn is_tended(account: &Arc<Account>, servers: &Arc<Servers>) -> bool {
+    let Some(link) = servers.link_to(account).filter(|link| !link.tko.is_marked()) else {
         return true;
     };
-    match account.start_paying() {
-        Some(paying) => pay(paying, &link, shared, || ()).await && !account.is_owed(),
+    match Paying::start(account) {
+        Some(paying) => pay(paying, &link, servers, || ()).await && !account.is_owed(),
         None => false,
     }
+}
+
+impl Care for Servers {
+    /// The task holds no link, so that a configuration without the server ends it.
+    fn probe(self: Arc<Self>, link: &Arc<Link>) {
+        tokio::spawn(probe(Arc::downgrade(link), self));
+    }
+
+    fn hand_over(self: Arc<Self>, link: &Link) {
+        // Where there is no runtime any more the process ends.
+        let is_kept = !link.account.is_paid() && tokio::runtime::Handle::try_current().is_ok();
+        let is_heir = |other: &Arc<Link>| is_kept && Arc::ptr_eq(&other.tko, &link.tko);
+        if let Some(heir) = self.links().into_iter().rfind(is_heir) {
+            heir.take_charge();
+        } else {
+            link.tko.clear();
+            // At the end of the process all links go, and nothing was removed.
+            if !self.is_ending.load(Relaxed) {
+                let (name, standing) = (&link.tko.name, link.tko.standing());
+                tracing::info!("{name} was TKO, removed from config. {standing}");
+            }
+        }
+    }
+
+    /// Again and again, until the server has its deletes, is marked, or leaves the configuration.
+    fn tend(self: Arc<Self>, account: &Arc<Account>, first: Duration) {
+        if account.is_tended.swap(true, SeqCst) {
+            return;
+        }
+        let (account, servers) = (Arc::clone(account), self);
+        let mut pause = first;
+        tokio::spawn(async move {
+            loop {
+                sleep(pause).await;
+                pause = pause.max(servers.options.tko.probe_first).mul_f64(1.5);
+                pause = pause.min(servers.options.tko.probe_most);
+                if is_tended(&account, &servers).await {
+                    account.is_tended.store(false, SeqCst);
+                    // What was written down just before that relied on this task.
+                    let link = account.is_owed().then(|| servers.link_to(&account)).flatten();
+                    let is_over = link.is_none_or(|link| link.tko.is_marked());
+                    if is_over || account.is_tended.swap(true, SeqCst) {
+                        return;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Probes until the server answers or nobody wants it any more.
+async fn probe(link: Weak<Link>, servers: Arc<Servers>) {
+    let mut pause = servers.options.tko.probe_first;
+    loop {
+        // Spread, so that routers which lost a server together don't probe it together.
+        sleep(pause.mul_f64(1.05 + 0.45 * fastrand::f64())).await;
+        let Some(link) = link.upgrade() else { return };
+        if link.probe().await && returned(&link, &servers).await {
+            return;
+        }
+        // Packets that a network lost are sent again late: the next probe finds out faster over a fresh connection.
+        link.close_if_idle();
+        pause = pause.mul_f64(1.5).min(servers.options.tko.probe_most);
+    }
+}
+
+/// The first link of a server that is owed deletes, and marked for that if servers are marked at all: sends them at once.
+/// The task ends when that is done, or has failed and will be tried again.
+pub(super) fn recover(link: &Arc<Link>, servers: &Arc<Servers>) -> JoinHandle<()> {
+    let is_marked = link.tko.is_marked();
+    if is_marked {
+        link.is_in_charge();
+        tracing::warn!("{} marked hard TKO: it is owed deletes", link.tko.name);
+    }
+    let (link, servers) = (Arc::downgrade(link), Arc::clone(servers));
+    tokio::spawn(async move {
+        let Some(link) = link.upgrade() else { return };
+        if link.probe().await && returned(&link, &servers).await {
+            return;
+        }
+        if is_marked {
+            link.take_charge();
+        } else {
+            let first = servers.options.tko.probe_first;
+            servers.tend(&link.account, first);
+        }
+    })
+}
+
+/// False: the server failed again before it had its deletes.
+async fn returned(link: &Arc<Link>, servers: &Arc<Servers>) -> bool {
+    let was_marked = link.tko.is_marked();
+    if !settle(link, servers).await {
+        return false;
+    }
+    if was_marked {
+        tracing::info!("{} unmarked TKO. {}", link.tko.name, link.tko.standing());
+    }
+    true
 }

@@ -19,9 +19,22 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
+use std::time::Duration;
 
 use guira_client::Outcome;
 use parking_lot::Mutex;
+
+/// When a server is taken for failed, and when it's tried again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TkoOptions {
+    pub(crate) is_tracked: bool,
+    /// Timeouts in a row.
+    pub(crate) timeouts: u32,
+    pub(crate) probe_first: Duration,
+    pub(crate) probe_most: Duration,
+    /// How long a connection may be idle; zero: forever.
+    pub(crate) idle_max: Duration,
+}
 
 /// How many servers are marked, in all.
 #[derive(Debug, Default)]

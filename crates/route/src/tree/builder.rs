@@ -1,4 +1,4 @@
-//! From a configuration without macros to a live tree: each route once, each name the same route wherever it stands.
+//! Makes routes of what a configuration says: each route once, each name the same route wherever it stands.
 //!
 //! # Invariants
 //! 1. A route that is named is built when somebody asks for it first, and shared from then on.
@@ -9,16 +9,18 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::config::budget::Budget;
+use super::leaves::Leaves;
+use super::route::Node;
 use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools::{self, Place, Pools};
-use crate::config::shape::{self, POLICY};
-use crate::config::{ConfigError, Json, Object, Value};
-use crate::route::{self, Node};
-use crate::{Destinations, Settings};
+use crate::config::shape::Shape;
+use crate::json::budget::Budget;
+use crate::json::{ConfigError, Json, Object, Result, Value, perhaps};
+use crate::settings::Settings;
 
-type Result<T> = std::result::Result<T, ConfigError>;
+/// Makes routes of what a configuration says.
+type Make = fn(&Json, &mut Builder<'_>) -> Result<Vec<Node>>;
 
 /// A tree of routes, and what of it goes by names.
 #[derive(Debug)]
@@ -31,51 +33,23 @@ pub struct Tree {
     pub asynclog_routes: BTreeMap<String, Node>,
 }
 
-/// Builds the tree of a configuration without macros.
-///
-/// # Errors
-/// The first thing that is wrong, with the routes around it and its line.
-pub(crate) fn build(
-    config: &Json,
-    flavors: &Flavors,
-    settings: &Settings,
-    leaves: &dyn Destinations,
-) -> Result<Tree> {
-    let pools = Pools::new(config)?;
-    let mut builder = Builder {
-        settings,
-        leaves,
-        pools,
-        named: BTreeMap::new(),
-        seen: BTreeMap::new(),
-        built_pools: BTreeMap::new(),
-        flavors,
-        flavored: BTreeMap::new(),
-        asynclog_routes: BTreeMap::new(),
-        budget: Budget::new(settings.config_budget_bytes),
-        nested: 0,
-        written_out: 0,
-    };
-    builder.name_handles(config)?;
-    let selectors = builder.selectors(config)?;
-    let pools = |builder: &Builder<'_>| -> Vec<Node> {
-        builder.built_pools.values().flat_map(|pool| pool.destinations.iter().cloned()).collect()
-    };
-    let root = route::root::build(selectors, pools(&builder), settings)?;
-    let built = builder.built_pools.into_iter();
-    let pools = built.map(|(name, pool)| (name, pool.destinations)).collect();
-    Ok(Tree { root, pools, asynclog_routes: builder.asynclog_routes })
-}
+/// A type of route: what a configuration says of it, and how it is made.
+pub(crate) type Kind = (&'static Shape, Make);
+
+/// Builds the tree of a second router.
+pub(crate) type Grow = fn(&Json, &Flavors, &Settings, &dyn Leaves) -> Result<Tree>;
 
 /// What routes are made with.
 pub(crate) struct Builder<'b> {
+    kinds: &'static [Kind],
+    grow: Grow,
     pub(crate) settings: &'b Settings,
-    leaves: &'b dyn Destinations,
+    leaves: &'b dyn Leaves,
     pools: Pools,
-    named: BTreeMap<String, Json>,
+    pub(super) named: BTreeMap<String, Json>,
     /// Each with how many routes it stands for.
     seen: BTreeMap<String, (Vec<Node>, u64)>,
-    built_pools: BTreeMap<String, Pool>,
+    pub(super) built_pools: BTreeMap<String, Pool>,
     flavors: &'b Flavors,
     flavored: BTreeMap<String, Node>,
     pub(crate) asynclog_routes: BTreeMap<String, Node>,
@@ -93,66 +67,31 @@ pub(crate) struct Pool {
     pub(crate) destinations: Vec<Node>,
 }
 
-impl Builder<'_> {
-    fn name_handles(&mut self, config: &Json) -> Result<()> {
-        let Some(handles) = config.get("named_handles") else { return Ok(()) };
-        match &handles.value {
-            Value::Array(array) => array.iter().try_for_each(|handle| self.one(handle).map(drop)),
-            Value::Object(object) => {
-                for (name, handle) in object.iter() {
-                    let own = handle.get("name").map(|own| own.as_str() == Some(name));
-                    if own == Some(false) {
-                        let message = format!("Ambiguous RouteHandle name in object for {name}");
-                        return Err(ConfigError::at(handle.line, message));
-                    }
-                    self.named.insert(name.to_owned(), handle.clone());
-                }
-                Ok(())
-            }
-            _ => {
-                let message =
-                    format!("named_handles is {} expected array/object", handles.type_name());
-                Err(ConfigError::at(handles.line, message))
-            }
+impl<'b> Builder<'b> {
+    /// A builder of routes of these `kinds` over the members of a configuration's `pools`; `grow` builds trees of flavors.
+    pub(super) fn new(
+        (kinds, grow): (&'static [Kind], Grow),
+        pools: Option<&Json>,
+        flavors: &'b Flavors,
+        settings: &'b Settings,
+        leaves: &'b dyn Leaves,
+    ) -> Self {
+        Self {
+            kinds,
+            grow,
+            settings,
+            leaves,
+            pools: Pools::new(pools),
+            named: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            built_pools: BTreeMap::new(),
+            flavors,
+            flavored: BTreeMap::new(),
+            asynclog_routes: BTreeMap::new(),
+            budget: Budget::new(settings.config_budget_bytes),
+            nested: 0,
+            written_out: 0,
         }
-    }
-
-    /// What stands at each routing prefix.
-    fn selectors(&mut self, config: &Json) -> Result<Vec<(String, route::prefix::Selector)>> {
-        let mut selectors = Vec::new();
-        match (config.get("route"), config.get("routes")) {
-            (Some(_), Some(routes)) => {
-                let message = "Invalid config: both 'route' and 'routes' are specified";
-                return Err(ConfigError::at(routes.line, message));
-            }
-            (Some(json), None) => {
-                let selector = route::prefix::selector(json, self)?;
-                selectors.push((self.settings.default_route.clone(), selector));
-            }
-            (None, Some(Json { value: Value::Array(policies), .. })) => {
-                for policy in policies {
-                    let fields = Fields::new(policy, &POLICY);
-                    let aliases = fields.array("aliases")?;
-                    let aliases = aliases.ok_or_else(|| fields.error("no aliases"))?;
-                    let selector = route::prefix::selector(fields.required("route")?, self)?;
-                    for alias in aliases {
-                        let name = alias.as_str();
-                        let name = name.ok_or_else(|| fields.error("alias is not a string"))?;
-                        selectors.push((name.to_owned(), selector.clone()));
-                    }
-                }
-            }
-            (None, Some(Json { value: Value::Object(routes), .. })) => {
-                for (alias, json) in routes.iter() {
-                    selectors.push((alias.to_owned(), route::prefix::selector(json, self)?));
-                }
-            }
-            (None, Some(routes)) => {
-                return Err(ConfigError::at(routes.line, "Config: routes is not array/object"));
-            }
-            (None, None) => return Err(ConfigError::new("No route/routes in config")),
-        }
-        Ok(selectors)
     }
 
     /// The one route that `json` stands for.
@@ -258,12 +197,14 @@ impl Builder<'_> {
             return Ok(servers);
         }
         self.write_out(json, 1)?;
-        let Some((_, make)) = route::KINDS.iter().find(|(shape, _)| shape.name == kind) else {
+        let Some((_, make)) = self.kinds.iter().find(|(shape, _)| shape.name == kind) else {
             let is_bare = json.as_object().is_none();
             return Err(if is_bare && json.as_str().is_none_or(str::is_empty) {
                 ConfigError::at(line, format!("Unknown type or Missing Name Handle : {kind}"))
             } else {
-                let perhaps = shape::check::meant_type(kind);
+                let known = self.kinds.iter().map(|(shape, _)| shape.name);
+                let known: Vec<_> = known.chain(["PrefixSelectorRoute", "Pool"]).collect();
+                let perhaps = perhaps(kind, &known);
                 ConfigError::at(line, format!("Unknown RouteHandle: {kind}{perhaps}"))
             });
         };
@@ -289,7 +230,8 @@ impl Builder<'_> {
         })?;
         let within = |error: ConfigError| named_by.error(format!("flavor '{name}': {error}"));
         let settings = flavor.settings(self.settings).map_err(within)?;
-        let root = flavor.config.build(&settings, self.leaves).map_err(within)?.root;
+        let root = (self.grow)(&flavor.json, &Flavors::new(), &settings, self.leaves);
+        let root = root.map_err(within)?.root;
         self.flavored.insert(name.to_owned(), Rc::clone(&root));
         Ok(root)
     }
@@ -305,7 +247,7 @@ impl Builder<'_> {
         self.charge(json, servers, DESTINATION_BYTES)?;
         for place in pools::places(&name, &fields, self.settings)? {
             destinations.push(match place {
-                Place::Server(wanted) => self.leaves.destination(&wanted),
+                Place::Server(wanted) => self.leaves.leaf(&wanted),
                 Place::Route(json) => self.one(json)?,
             });
         }
@@ -328,6 +270,3 @@ const WRITTEN_OUT_MAX: u64 = 1 << 20;
 pub(crate) const ROUTE_BYTES: usize = 16;
 /// A server of a pool, with its statistics.
 const DESTINATION_BYTES: usize = 512;
-
-#[cfg(test)]
-mod bombs;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use crate::route::{BoxFuture, Node};
+use super::route::{BoxFuture, Node, servers};
 use crate::{
-    Config, ConfigError, Context, Destination, Destinations, Route, Server, Settings, Sources, Tree,
+    Config, ConfigError, Context, LeafSpec, Leaves, Route, Server, Settings, Sources, Tree,
 };
 
 /// What leaves know in common.
@@ -45,8 +45,9 @@ impl Canned {
             .start_paused(true)
             .build()
             .unwrap();
-        let tree =
-            runtime.block_on(async { config.build(settings, &Leaves(Rc::clone(&script))) })?;
+        let tree = runtime.block_on(async {
+            Tree::build(&config, settings, &CannedLeaves(Rc::clone(&script)))
+        })?;
         let (context, tasks) = (Context::default(), tokio::task::LocalSet::new());
         Ok(Self { tree, script, context, runtime, tasks })
     }
@@ -131,10 +132,7 @@ impl Canned {
 
     /// Hosts that a request may reach.
     pub(crate) fn reachable(&self, request: &Request) -> Vec<String> {
-        crate::route::servers(&*self.tree.root, request)
-            .into_iter()
-            .map(|server| server.host)
-            .collect()
+        servers(&*self.tree.root, request).into_iter().map(|server| server.host).collect()
     }
 }
 
@@ -161,17 +159,17 @@ impl Sources for NoSources {
     }
 }
 
-struct Leaves(Rc<Script>);
+struct CannedLeaves(Rc<Script>);
 
-impl Destinations for Leaves {
-    fn destination(&self, wanted: &Destination) -> Node {
+impl Leaves for CannedLeaves {
+    fn leaf(&self, wanted: &LeafSpec) -> Node {
         Rc::new(Leaf { wanted: wanted.clone(), script: Rc::clone(&self.0) })
     }
 }
 
 #[derive(Debug)]
 struct Leaf {
-    wanted: Destination,
+    wanted: LeafSpec,
     script: Rc<Script>,
 }
 
@@ -179,7 +177,7 @@ impl Route for Leaf {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
         let host = &self.wanted.server.host;
         Box::pin(async move {
-            let name = crate::route::op_name(request.op);
+            let name = crate::ops::op_name(request.op);
             let key =
                 String::from_utf8_lossy(crate::key::without_prefix(&request.key)).into_owned();
             let log =

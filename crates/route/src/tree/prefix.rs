@@ -1,10 +1,10 @@
 //! Which route a key belongs to by how it begins: `PrefixSelectorRoute`, at the root of a routing prefix only.
 
-use super::Node;
-use crate::build::Builder;
+use super::builder::Builder;
+use super::route::Node;
 use crate::config::fields::Fields;
 use crate::config::shape::{Shape, Takes, field};
-use crate::config::{ConfigError, Json};
+use crate::json::{ConfigError, Json};
 
 /// Routes by prefixes of keys.
 #[derive(Clone, Debug)]
@@ -40,6 +40,21 @@ pub(crate) fn selector(json: &Json, builder: &mut Builder<'_>) -> Result<Selecto
     }
     let wildcard = fields.any("wildcard").map(|json| builder.one(json)).transpose()?;
     Ok(Selector { policies, wildcard })
+}
+
+/// `/region/cluster/`, whichever slashes were left out.
+pub(super) fn normal(prefix: &str) -> Result<String, ConfigError> {
+    let inner = prefix.strip_prefix('/').unwrap_or(prefix);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    match inner.split('/').collect::<Vec<_>>()[..] {
+        [region, cluster] if !region.is_empty() && !cluster.is_empty() => {
+            Ok(format!("/{region}/{cluster}/"))
+        }
+        _ => {
+            let message = "should be of the form /region/cluster/";
+            Err(ConfigError::new(format!("Routing prefix ({prefix}) {message}")))
+        }
+    }
 }
 
 /// Values by prefix; a key has that of its longest one.
@@ -93,6 +108,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_prefix_may_leave_out_its_outer_slashes() {
+        for prefix in ["/a/b/", "a/b", "/a/b", "a/b/"] {
+            assert_eq!(normal(prefix), Ok("/a/b/".to_owned()));
+        }
+        for prefix in ["", "/", "a", "/a/", "/a/b/c/", "//a/b/"] {
+            assert!(normal(prefix).is_err(), "{prefix}");
+        }
+    }
 
     proptest! {
         #[test]

@@ -16,12 +16,13 @@ use std::rc::Rc;
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::prefix::{PrefixMap, Selector};
-use super::{BoxFuture, Node, all_sync, big_value, detach, logging};
-use crate::config::ConfigError;
+use super::families::{all, big_value, logging};
+use super::prefix::{PrefixMap, Selector, normal};
+use super::route::{BoxFuture, Node, Route, detach};
 use crate::hot_cache::Stripes;
+use crate::json::ConfigError;
 use crate::outcome::{default_reply, is_error};
-use crate::{Context, Route, Settings, key};
+use crate::{Context, Settings, key};
 
 /// Routes by routing prefix and by how keys begin.
 #[derive(Debug)]
@@ -239,7 +240,7 @@ pub(crate) fn build(
         root = logging::node(root, settings.log.clone());
     }
     let stripes = settings.stripes.clone();
-    Ok(Rc::new(Top { root, everywhere: all_sync::node(destinations), stripes }))
+    Ok(Rc::new(Top { root, everywhere: all::sync(destinations), stripes }))
 }
 
 /// Each routing prefix is asked what it has for each policy's beginning.
@@ -269,21 +270,6 @@ fn push_new(found: &mut Vec<Node>, more: &[Node]) {
     for node in more {
         if !found.iter().any(|known| Rc::ptr_eq(known, node)) {
             found.push(Rc::clone(node));
-        }
-    }
-}
-
-/// `/region/cluster/`, whichever slashes were left out.
-pub(super) fn normal(prefix: &str) -> Result<String, ConfigError> {
-    let inner = prefix.strip_prefix('/').unwrap_or(prefix);
-    let inner = inner.strip_suffix('/').unwrap_or(inner);
-    match inner.split('/').collect::<Vec<_>>()[..] {
-        [region, cluster] if !region.is_empty() && !cluster.is_empty() => {
-            Ok(format!("/{region}/{cluster}/"))
-        }
-        _ => {
-            let message = "should be of the form /region/cluster/";
-            Err(ConfigError::new(format!("Routing prefix ({prefix}) {message}")))
         }
     }
 }
@@ -331,16 +317,6 @@ mod tests {
             ("/*/x/", "/a/b/", false),
         ] {
             assert_eq!(matches(pattern, prefix), expected, "{pattern} {prefix}");
-        }
-    }
-
-    #[test]
-    fn a_prefix_may_leave_out_its_outer_slashes() {
-        for prefix in ["/a/b/", "a/b", "/a/b", "a/b/"] {
-            assert_eq!(normal(prefix), Ok("/a/b/".to_owned()));
-        }
-        for prefix in ["", "/", "a", "/a/", "/a/b/c/", "//a/b/"] {
-            assert!(normal(prefix).is_err(), "{prefix}");
         }
     }
 }

@@ -5,8 +5,8 @@ use std::thread;
 
 use super::preprocess;
 use crate::Sources;
-use crate::config::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
-use crate::config::shape::check::Findings;
+use crate::json::Findings;
+use crate::json::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
 
 /// Each file's text is made from its name.
 struct Files(fn(&str) -> String);

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use super::{ConfigError, Json, Local, Macros, Object, Result, Scope, Value};
+use super::expand::{Built, Macros};
+use super::scope::{Local, Scope};
+use crate::json::{ConfigError, Json, Object, Result, Value};
 
-type Built = fn(&mut Macros<'_>, Object, &Scope<'_>) -> Result<Json>;
-
-/// Calls by their type's name, and the fields that they have; a definition's are looked at where it is defined.
-const BUILT: &[(&str, Built, &[&str])] = &[
+/// Each loop. The fields of a definition are looked at where it is defined.
+pub(super) const BUILT: &[Built] = &[
     // A definition stays as it is until somebody calls it.
     ("macroDef", defined, &[]),
     ("constDef", defined, &[]),
@@ -23,17 +23,6 @@ const BUILT: &[(&str, Built, &[&str])] = &[
     ),
     ("foreach", foreach, &["from", "item", "key", "noMatchResult", "top", "use", "where"]),
 ];
-
-/// The names of all.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    BUILT.iter().map(|(name, ..)| *name)
-}
-
-/// What a type's name stands for, if it is one of these, and the fields that it has.
-pub(super) fn find(name: &str) -> Option<(Built, &'static [&'static str])> {
-    let found = BUILT.iter().find(|(known, ..)| *known == name);
-    found.map(|(_, built, fields)| (*built, *fields))
-}
 
 fn defined(_: &mut Macros<'_>, object: Object, _: &Scope<'_>) -> Result<Json> {
     Ok(Value::Object(object).into())

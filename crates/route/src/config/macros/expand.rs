@@ -1,89 +1,67 @@
-//! The preprocessor: a configuration with macros becomes one without.
-//!
-//! ```text
-//! "%name%"              a constant, a parameter or a variable; alone in its string it may be any value
-//! "@name(a,b)"          a call; also {"type": "name", "a": …, "b": …}
-//! "vars": {…}           variables for the object that it stands in
-//! "macros": {…}         {"type": "macroDef", "params": […], "result": …}, {"type": "constDef", "result": …}
-//! ```
-//! Names are mcrouter's, and so is what each function means: its operators' configurations work as they are.
-//!
-//! # Invariants
-//! 1. The result depends on text, constants and sources alone, but for `@shuffle` without a seed and `@isLocalIp`.
-//! 2. What is made or copied is charged to a `Budget` first.
-//! 3. Expansion nests at most `NESTED_MAX` deep, so that a cycle is an error and not the end of the stack.
+//! Puts values in the place of names and calls: what names mean, and in which order they are looked for.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::budget::{Budget, MEMBER_BYTES, VALUE_BYTES, check_depth};
-use super::shape::check::Findings;
-use super::{ConfigError, Json, Object, Sources, Value, json};
-
-mod calls;
-mod functions;
-mod params;
-mod scope;
-mod text;
-
-use functions::{Call, FUNCTIONS, Function};
-use params::Param;
-use scope::{Local, Scope};
-
-type Result<T> = std::result::Result<T, ConfigError>;
-
-/// Deeper than any configuration, shallower than the stack.
-const NESTED_MAX: u32 = 250;
+use super::params::{self, Param};
+use super::scope::{Local, Scope};
+use super::text;
+use crate::Sources;
+use crate::json::budget::{Budget, MEMBER_BYTES, VALUE_BYTES};
+use crate::json::{ConfigError, Findings, Json, Object, Result, Value};
 
 /// Where more is read from, within which budget, and where mistakes are noted.
 pub(crate) type Reading<'r> = (&'r mut dyn Sources, &'r Budget, &'r mut Findings);
 
-/// Expands each macro of `text`; `constants` are what the process knows by name.
-///
-/// # Errors
-/// What can't be read or expanded, from the outermost to the innermost.
-pub(crate) fn preprocess(
-    text: &str,
-    constants: BTreeMap<String, Json>,
-    (sources, budget, findings): Reading<'_>,
-) -> Result<Json> {
-    let mut config = json::parse_within(text, budget, findings)?;
-    let Value::Object(members) = &mut config.value else {
-        return Err(ConfigError::at(config.line, "config is not an object"));
-    };
-    let definitions = members.remove("macros");
-    let mut macros = Macros::new(constants, (sources, budget, findings));
-    if let Some(definitions) = definitions {
-        macros.define_all(definitions)?;
-    }
-    let expanded = macros.expand(config, &Scope::base())?;
-    check_depth(&expanded)?;
-    Ok(expanded)
+/// What every configuration may call: functions, and loops.
+#[derive(Clone, Copy)]
+pub(super) struct Library {
+    pub(super) functions: &'static [Function],
+    pub(super) built: &'static [Built],
 }
 
-/// The types of objects that are calls, but for macros that a configuration defines.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|function| function.name).chain(calls::names())
+/// A function: its name, the names of its parameters, and how many of them must be given.
+pub(super) struct Function {
+    pub(super) name: &'static str,
+    pub(super) params: &'static [&'static str],
+    pub(super) required: usize,
+    pub(super) call: Call,
 }
+
+/// How a function wants its arguments.
+pub(super) enum Call {
+    /// All of them, expanded.
+    Eager(EagerCall),
+    /// As they stand.
+    Lazy(LazyCall),
+}
+
+pub(super) type EagerCall = fn(Vec<Json>) -> Result<Json>;
+pub(super) type LazyCall = fn(&mut Macros<'_>, &mut Args<'_>) -> Result<Json>;
+
+/// A loop: the name of its type, what it does, and its fields.
+pub(super) type Built = (&'static str, BuiltCall, &'static [&'static str]);
+type BuiltCall = fn(&mut Macros<'_>, Object, &Scope<'_>) -> Result<Json>;
 
 /// What names mean while a configuration is expanded.
-struct Macros<'s> {
-    constants: BTreeMap<String, Constant>,
+pub(super) struct Macros<'s> {
+    library: Library,
+    pub(super) constants: BTreeMap<String, Constant>,
     defined: BTreeMap<String, Rc<Macro>>,
-    imported: BTreeMap<String, Import>,
-    sources: &'s mut dyn Sources,
-    budget: &'s Budget,
-    findings: &'s mut Findings,
+    pub(super) imported: BTreeMap<String, Import>,
+    pub(super) sources: &'s mut dyn Sources,
+    pub(super) budget: &'s Budget,
+    pub(super) findings: &'s mut Findings,
     nested: u32,
 }
 
-enum Constant {
+pub(super) enum Constant {
     Raw(Rc<Json>),
     Expanded(Rc<Json>),
 }
 
 /// A file that was asked for.
-enum Import {
+pub(super) enum Import {
     /// What it asks for itself is looked at now.
     Begun,
     Expanded(Rc<Json>),
@@ -95,23 +73,29 @@ enum Macro {
 }
 
 /// Arguments of a call before expansion, and where they stand.
-struct Args<'a> {
+pub(super) struct Args<'a> {
     values: Vec<Option<Json>>,
-    scope: &'a Scope<'a>,
+    pub(super) scope: &'a Scope<'a>,
 }
 
 impl<'s> Macros<'s> {
-    fn new(constants: BTreeMap<String, Json>, (sources, budget, findings): Reading<'s>) -> Self {
+    pub(super) fn new(
+        library: Library,
+        constants: BTreeMap<String, Json>,
+        (sources, budget, findings): Reading<'s>,
+    ) -> Self {
         let raw = |(name, value)| (name, Constant::Raw(Rc::new(value)));
-        let defined = FUNCTIONS
+        let defined = library
+            .functions
             .iter()
             .map(|function| (function.name.to_owned(), Rc::new(Macro::Function(function))))
             .collect();
         let constants = constants.into_iter().map(raw).collect();
-        Self { constants, defined, imported: BTreeMap::new(), sources, budget, findings, nested: 0 }
+        let imported = BTreeMap::new();
+        Self { library, constants, defined, imported, sources, budget, findings, nested: 0 }
     }
 
-    fn define_all(&mut self, definitions: Json) -> Result<()> {
+    pub(super) fn define_all(&mut self, definitions: Json) -> Result<()> {
         let line = definitions.line;
         match self.expand(definitions, &Scope::base())?.value {
             Value::Object(object) => {
@@ -150,13 +134,13 @@ impl<'s> Macros<'s> {
     }
 
     /// A copy, if there is room for it.
-    fn copy(&self, json: &Json) -> Result<Json> {
+    pub(super) fn copy(&self, json: &Json) -> Result<Json> {
         self.budget.charge_copy(json)?;
         Ok(json.clone())
     }
 
     /// Expands whatever `json` contains.
-    fn expand(&mut self, json: Json, scope: &Scope<'_>) -> Result<Json> {
+    pub(super) fn expand(&mut self, json: Json, scope: &Scope<'_>) -> Result<Json> {
         self.budget.charge(VALUE_BYTES)?;
         self.nested += 1;
         let result = if self.nested > NESTED_MAX {
@@ -211,7 +195,7 @@ impl<'s> Macros<'s> {
         if let Some(kind) = object.get("type") {
             let kind = self.expand(self.copy(kind)?, scope)?;
             let name = kind.as_str().unwrap_or_default();
-            if let Some((call, known)) = calls::find(name) {
+            if let Some((_, call, known)) = self.library.built.iter().find(|it| it.0 == name) {
                 if !known.is_empty() {
                     self.findings.look_at_call(&format!("built-in '{name}'"), &object, known);
                 }
@@ -363,12 +347,16 @@ impl<'s> Macros<'s> {
 
 impl Args<'_> {
     /// Expands an argument that must be there.
-    fn take(&mut self, macros: &mut Macros<'_>, index: usize) -> Result<Json> {
+    pub(super) fn take(&mut self, macros: &mut Macros<'_>, index: usize) -> Result<Json> {
         self.try_take(macros, index)?.ok_or_else(|| ConfigError::new("too few arguments"))
     }
 
     /// Expands an argument, if it was given.
-    fn try_take(&mut self, macros: &mut Macros<'_>, index: usize) -> Result<Option<Json>> {
+    pub(super) fn try_take(
+        &mut self,
+        macros: &mut Macros<'_>,
+        index: usize,
+    ) -> Result<Option<Json>> {
         let value = self.values.get_mut(index).and_then(Option::take);
         value.map(|value| macros.expand(value, self.scope)).transpose()
     }
@@ -389,7 +377,5 @@ impl Macro {
     }
 }
 
-#[cfg(test)]
-mod bombs;
-#[cfg(test)]
-mod tests;
+/// Deeper than any configuration, shallower than the stack.
+const NESTED_MAX: u32 = 250;

@@ -2,35 +2,19 @@
 //!
 //! Most are eager: they see their arguments' values. A lazy one decides which of its arguments are expanded at all.
 
-use std::cmp::Ordering;
 use std::net::{IpAddr, UdpSocket};
 use std::rc::Rc;
 
-use guira_client::ring::spooky64;
+use super::expand::{Args, Call, EagerCall, Function, Import, LazyCall, Macros};
+use super::scope::Scope;
+use crate::json::{self, ConfigError, Json, Result, Value};
 
-use super::{Args, ConfigError, Import, Json, Macros, Result, Scope, Value, json};
-
-mod casts;
 mod containers;
+mod hashing;
+mod casts;
 
-/// A function: its name, the names of its parameters, and how many of them must be given.
-pub(super) struct Function {
-    pub(super) name: &'static str,
-    pub(super) params: &'static [&'static str],
-    pub(super) required: usize,
-    pub(super) call: Call,
-}
-
-/// How a function wants its arguments.
-pub(super) enum Call {
-    /// All of them, expanded.
-    Eager(EagerCall),
-    /// As they stand.
-    Lazy(LazyCall),
-}
-
-type EagerCall = fn(Vec<Json>) -> Result<Json>;
-type LazyCall = fn(&mut Macros<'_>, &mut Args<'_>) -> Result<Json>;
+use casts::{compare, integer, is_equal, truth};
+use hashing::{hash, weighted_hash};
 
 const fn eager(name: &'static str, params: &'static [&'static str], call: EagerCall) -> Function {
     Function { name, params, required: params.len(), call: Call::Eager(call) }
@@ -159,16 +143,6 @@ fn defined(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Json> {
     Ok((args.scope.contains(name) || macros.constants.contains_key(name)).into())
 }
 
-fn truth(json: &Json, what: &str) -> Result<bool> {
-    let message = || format!("{what} is {}, expected bool", json.type_name());
-    json.as_bool().ok_or_else(|| ConfigError::at(json.line, message()))
-}
-
-fn integer(json: &Json, what: &str) -> Result<i64> {
-    let message = || format!("{what} is not an integer");
-    json.as_int().ok_or_else(|| ConfigError::at(json.line, message()))
-}
-
 fn arithmetic(args: &[Json], name: &str, of: fn(i64, i64) -> Option<i64>) -> Result<Json> {
     let a = integer(&args[0], &format!("{name}: A"))?;
     let b = integer(&args[1], &format!("{name}: B"))?;
@@ -186,101 +160,9 @@ fn shift_right(a: i64, bits: i64) -> Option<i64> {
     a.cast_unsigned().checked_shr(u32::try_from(bits).ok()?).map(u64::cast_signed)
 }
 
-/// Numbers are equal if their values are; of anything else the type must be the same too.
-fn is_equal(a: &Json, b: &Json) -> bool {
-    match (a.as_number(), b.as_number()) {
-        (Some(x), Some(y)) if a.as_int().is_none() || b.as_int().is_none() => x == y,
-        _ => a == b,
-    }
-}
-
-fn compare(a: &Json, b: &Json) -> Result<Ordering> {
-    let unordered =
-        || ConfigError::new(format!("Can not compare {} with {}", a.type_name(), b.type_name()));
-    match (&a.value, &b.value) {
-        (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
-        (Value::String(a), Value::String(b)) => Ok(a.cmp(b)),
-        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
-        (Value::Array(a), Value::Array(b)) => {
-            for (a, b) in a.iter().zip(b) {
-                let order = compare(a, b)?;
-                if order.is_ne() {
-                    return Ok(order);
-                }
-            }
-            Ok(a.len().cmp(&b.len()))
-        }
-        _ => match (a.as_number(), b.as_number()) {
-            (Some(a), Some(b)) => a.partial_cmp(&b).ok_or_else(unordered),
-            _ => Err(unordered()),
-        },
-    }
-}
-
 /// An address is ours if a socket may be bound to it.
 fn is_local_ip(ip: &Json) -> Result<Json> {
     let ip = ip.as_str().ok_or_else(|| ConfigError::new("isLocalIp: ip is not a string"))?;
     let is_local = ip.parse::<IpAddr>().is_ok_and(|ip| UdpSocket::bind((ip, 0)).is_ok());
     Ok(is_local.into())
-}
-
-/// The same on each host and in each version.
-fn hash(value: &Json) -> Result<u64> {
-    match &value.value {
-        Value::Int(number) => Ok(twang_mix64(number.cast_unsigned())),
-        Value::String(string) => Ok(spooky64(string.as_bytes(), 0)),
-        _ => {
-            let message = format!("Hash: can not cast {} to int or string", value.type_name());
-            Err(ConfigError::at(value.line, message))
-        }
-    }
-}
-
-/// Thomas Wang's mix, in the variant that folly calls by this name.
-fn twang_mix64(key: u64) -> u64 {
-    let mut key = (!key).wrapping_add(key << 21);
-    key ^= key >> 24;
-    key = key.wrapping_add(key << 3).wrapping_add(key << 8);
-    key ^= key >> 14;
-    key = key.wrapping_add(key << 2).wrapping_add(key << 4);
-    key ^= key >> 28;
-    key.wrapping_add(key << 31)
-}
-
-/// Rendezvous hashing: the name with the largest hash^(1/weight), hashes taken as numbers from 0 to 1.
-fn weighted_hash(dictionary: &Json, key: &Json) -> Result<Json> {
-    let fail = |message: &str| ConfigError::new(format!("WeightedHash: {message}"));
-    let choices = dictionary.as_object().filter(|object| !object.is_empty());
-    let choices = choices.ok_or_else(|| fail("dictionary is not an object with members"))?;
-    let key = match key.as_int() {
-        Some(number) => number.cast_unsigned(),
-        None => hash(key)?,
-    };
-    let mut weights = Vec::with_capacity(choices.len());
-    for (name, weight) in choices.iter() {
-        let weight = weight.as_number().filter(|weight| *weight >= -0.01);
-        let weight = weight.ok_or_else(|| fail(&format!("{name} is not a number from 0")))?;
-        weights.push((name, weight.max(0.0)));
-    }
-    let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
-    if sum < f64::EPSILON {
-        return Err(fail("sum of weights is 0"));
-    }
-    let mut best = (-1.0, "");
-    for (name, weight) in weights {
-        let weight = weight / sum;
-        let uniform = casts::unit(twang_mix64(fnv64(name.as_bytes()).wrapping_add(key)));
-        let score = if weight > f64::EPSILON { uniform.powf(1.0 / weight) } else { 0.0 };
-        if score > best.0 {
-            best = (score, name);
-        }
-    }
-    Ok(best.1.into())
-}
-
-/// FNV-1 over signed bytes, as folly has it.
-fn fnv64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        hash.wrapping_mul(0x100_0000_01b3) ^ i64::from(byte.cast_signed()).cast_unsigned()
-    })
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::preprocess;
-use crate::config::budget::{BUDGET_BYTES, Budget};
-use crate::config::shape::check::Findings;
-use crate::config::{ConfigError, Json, Sources, json};
+use crate::Sources;
+use crate::json::Findings;
+use crate::json::budget::{BUDGET_BYTES, Budget};
+use crate::json::{self, ConfigError, Json};
 
 struct Files(BTreeMap<&'static str, &'static str>);
 

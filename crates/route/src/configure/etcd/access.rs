@@ -17,9 +17,9 @@ use ureq::http::Response;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
-use super::super::entrance::User;
-use super::super::flags::Typed;
-use super::super::tls::{parsed, read};
+use crate::configure::flags::Typed;
+use crate::front::entrance::User;
+use crate::front::tls::{parsed, read};
 
 /// Where certificates and a login are, if they are needed.
 #[derive(Default)]

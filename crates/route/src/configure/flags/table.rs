@@ -1,6 +1,42 @@
 //! The table of the router's flags, in the order of the help.
 
-use super::{Flag, Kind};
+/// What a flag takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FlagKind {
+    /// Nothing: it is on when given.
+    Switch,
+    /// A whole number.
+    Number,
+    /// Bytes, or a number with a unit: 512k, 4m, 1g.
+    Size,
+    /// Text.
+    Text,
+    /// What a line of the log looks like.
+    Format,
+}
+
+/// A flag's declaration.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// As statistics, configurations (`mcr_opts-NAME`) and `__mcrouter__.options` name it.
+    pub(crate) name: &'static str,
+    pub(super) long: &'static str,
+    /// One, or none.
+    pub(super) short: &'static [char],
+    pub(super) kind: FlagKind,
+    /// What the help shows in place of its value; empty: the kind's name for it.
+    pub(super) value: &'static str,
+    /// As typed; empty: none.
+    pub(super) default: &'static str,
+    pub(super) help: &'static str,
+    pub(super) group: &'static str,
+}
+
+impl Flag {
+    pub(super) fn value_or(&self, usual: &'static str) -> &'static str {
+        if self.value.is_empty() { usual } else { self.value }
+    }
+}
 
 macro_rules! flags {
     ($($group:literal { $($name:ident $long:literal ($($short:literal)?) $kind:ident $(($value:literal))?
@@ -10,7 +46,7 @@ macro_rules! flags {
             name: stringify!($name),
             long: $long,
             short: &[$($short)?],
-            kind: Kind::$kind,
+            kind: FlagKind::$kind,
             value: concat!($($value)?),
             default: $default,
             help: $help,

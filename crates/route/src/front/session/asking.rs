@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::lines::{Gets, Part, State};
 use crate::Context;
-use crate::front::link::Start;
-use crate::front::proxy::Proxy;
-use crate::front::{admin, stats};
+use crate::operate::{admin, stats};
+use crate::proxy::Proxy;
+use crate::servers::Start;
 
 impl Proxy {
     /// Begins a get of one key, which may be a question to the router itself.
@@ -35,7 +35,7 @@ impl Proxy {
         request: &Request,
     ) -> Option<Pin<Box<dyn Future<Output = Reply>>>> {
         let command = request.key.strip_prefix(admin::PREFIX).filter(|_| request.op == Op::Get)?;
-        Some(admin::answer(self, command))
+        Some(admin::answer(&self.view, self.tree(), command))
     }
 
     /// The answer to `stats`, unless the last one was so recent that there would be no time for anything else: then the
@@ -51,7 +51,7 @@ impl Proxy {
             return None;
         }
         let began = Instant::now();
-        let text = stats::answer(&self.shared, group);
+        let text = stats::answer(&self.view, group);
         self.stats_free_at.set(Instant::now() + began.elapsed() * STATS_PAUSE);
         Some(text)
     }

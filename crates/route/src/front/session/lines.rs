@@ -15,10 +15,9 @@ use bytes::Bytes;
 use guira_client::{Op, Reply};
 
 use crate::Context;
-use crate::front::fleet::{Asking, AskingKeys, Leaf};
-use crate::front::link::Start;
 use crate::front::meta::Wanted;
 use crate::front::owner::Verdict;
+use crate::servers::{Asking, AskingKeys, Leaf, Start};
 
 use super::get::Get;
 

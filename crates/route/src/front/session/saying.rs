@@ -6,9 +6,9 @@ use guira_proto::fixed;
 use super::get::Get;
 use super::lines::Line;
 use crate::Counter;
-use crate::front::proxy::Proxy;
 use crate::front::{answer, meta};
 use crate::outcome::is_error;
+use crate::proxy::Proxy;
 
 impl Proxy {
     /// Appends the answer to a line that is sayable, a long one until `output` has `most` bytes. Says whether that is all
@@ -46,7 +46,7 @@ impl Proxy {
             }
             Line::Shutdown(_) => {
                 out.extend_from_slice(b"OK\r\n");
-                self.shared.stop.notify_one();
+                self.process.stop.notify_one();
             }
         }
         (true, 0)

@@ -1,7 +1,7 @@
 //! Configurations of few words that stand for very many routes, or for very deep ones.
 
 use crate::Settings;
-use crate::canned::Canned;
+use crate::tree::canned::Canned;
 
 fn refused(config: &str) -> String {
     let built = Canned::with(config, &Settings::default());

@@ -1,31 +1,111 @@
-//! `AllAsyncRoute`: answers at once and asks all children afterwards. `AllInitialRoute`: waits for the first child.
+//! Routes that ask all of their children, and differ in which reply they answer with.
+//!
+//! | route | waits for | answers with |
+//! |---|---|---|
+//! | `AllAsyncRoute` | none | the reply that finds nothing |
+//! | `AllInitialRoute` | the first child | its reply |
+//! | `AllFastestRoute` | the first reply that is no failure | that, or the last one |
+//! | `AllMajorityRoute` | an outcome of more than half of them, or all | the most frequent outcome, of two the worse |
+//! | `AllSyncRoute` | all | the worst reply, of equally bad ones the first |
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use futures_util::StreamExt;
+use futures_util::future::join_all;
 use guira_client::{Reply, Request};
 
-use super::{BoxFuture, Node, detach, null};
-use crate::build::Builder;
-use crate::config::shape::{CHILDREN, Shape};
-use crate::config::{ConfigError, Json};
-use crate::outcome::default_reply;
-use crate::{Context, Route};
+use super::null::over;
+use super::{
+    BoxFuture, Builder, CHILDREN, Context, Json, Node, Race, Result, Route, Shape, detach, null,
+};
+use crate::outcome::{default_reply, is_failover_error, severity};
 
-/// Asks each child; nobody waits.
+/// Asks all children.
 #[derive(Debug)]
-struct AllAsync {
+struct All {
+    /// At least one.
     children: Vec<Node>,
+    answer: Answer,
 }
 
-impl Route for AllAsync {
+/// Which reply is the answer.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Nothing,
+    Initial,
+    Fastest,
+    Majority,
+    Worst,
+}
+
+impl All {
+    async fn fastest(&self, request: &Request, mut race: Race) -> Reply {
+        let mut last = None;
+        while let Some(reply) = race.replies.next().await {
+            let is_failure = is_failover_error(reply.outcome);
+            last = Some(reply);
+            if !is_failure {
+                break;
+            }
+        }
+        last.unwrap_or_else(|| default_reply(request))
+    }
+
+    async fn majority(&self, request: &Request, mut race: Race) -> Reply {
+        let majority = self.children.len() / 2 + 1;
+        let mut counts = BTreeMap::new();
+        let (mut best, mut best_count) = (default_reply(request), 0);
+        while best_count < majority {
+            let Some(reply) = race.replies.next().await else { break };
+            let count = counts.entry(reply.outcome as u32).or_insert(0_usize);
+            *count += 1;
+            let is_worse = severity(reply.outcome) > severity(best.outcome);
+            if *count > best_count || (*count == best_count && is_worse) {
+                (best, best_count) = (reply, *count);
+            }
+        }
+        best
+    }
+
+    async fn worst(&self, request: &Request, context: &Context) -> Reply {
+        let replies = join_all(self.children.iter().map(|child| child.route(request, context)));
+        let worst = replies.await.into_iter().reduce(|worst, reply| {
+            if severity(reply.outcome) > severity(worst.outcome) { reply } else { worst }
+        });
+        worst.unwrap_or_else(|| default_reply(request))
+    }
+}
+
+impl Route for All {
     fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
-        self.children.iter().for_each(|child| detach(child, request.clone(), context));
-        Box::pin(std::future::ready(default_reply(request)))
+        let waited_for = usize::from(matches!(self.answer, Answer::Initial));
+        let ask = |child: &Node| detach(child, request.clone(), context);
+        let race = || Race::start(&self.children, request, context);
+        match self.answer {
+            Answer::Nothing | Answer::Initial => {
+                self.children[waited_for..].iter().for_each(ask);
+                match &self.children[..waited_for] {
+                    [first] => first.route(request, context),
+                    _ => Box::pin(std::future::ready(default_reply(request))),
+                }
+            }
+            Answer::Fastest => Box::pin(self.fastest(request, race())),
+            Answer::Majority => Box::pin(self.majority(request, race())),
+            Answer::Worst => Box::pin(self.worst(request, context)),
+        }
     }
 
     fn name(&self) -> Cow<'_, str> {
-        "all-async".into()
+        match self.answer {
+            Answer::Nothing => "all-async",
+            Answer::Initial => "all-initial",
+            Answer::Fastest => "all-fastest",
+            Answer::Majority => "all-majority",
+            Answer::Worst => "all-sync",
+        }
+        .into()
     }
 
     fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
@@ -33,50 +113,48 @@ impl Route for AllAsync {
     }
 }
 
-/// Asks the first and waits; asks the others and doesn't.
-#[derive(Debug)]
-struct AllInitial {
-    first: Node,
-    others: Vec<Node>,
-}
-
-impl Route for AllInitial {
-    fn route<'a>(&'a self, request: &'a Request, context: &'a Context) -> BoxFuture<'a, Reply> {
-        self.others.iter().for_each(|child| detach(child, request.clone(), context));
-        self.first.route(request, context)
-    }
-
-    fn name(&self) -> Cow<'_, str> {
-        "all-initial".into()
-    }
-
-    fn visit(&self, request: &Request, visitor: &mut dyn FnMut(&dyn Route, &Request)) {
-        visitor(&*self.first, request);
-        self.others.iter().for_each(|child| visitor(&**child, request));
-    }
-}
-pub(super) static SHAPE: Shape = Shape { name: "AllAsyncRoute", fields: &[&CHILDREN] };
+pub(super) static ASYNC: Shape = Shape { name: "AllAsyncRoute", fields: &[&CHILDREN] };
+pub(super) static INITIAL: Shape = Shape { name: "AllInitialRoute", fields: &[&CHILDREN] };
+pub(super) static FASTEST: Shape = Shape { name: "AllFastestRoute", fields: &[&CHILDREN] };
+pub(super) static MAJORITY: Shape = Shape { name: "AllMajorityRoute", fields: &[&CHILDREN] };
+pub(super) static SYNC: Shape = Shape { name: "AllSyncRoute", fields: &[&CHILDREN] };
 
 /// `AllAsyncRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
-    let children = builder.children(json)?;
-    Ok(vec![if children.is_empty() { null::node() } else { Rc::new(AllAsync { children }) }])
+pub(super) fn build_async(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    let (children, answer) = (builder.children(json)?, Answer::Nothing);
+    Ok(vec![if children.is_empty() { null::node() } else { Rc::new(All { children, answer }) }])
 }
-pub(super) static INITIAL: Shape = Shape { name: "AllInitialRoute", fields: &[&CHILDREN] };
 
 /// `AllInitialRoute`
-pub(super) fn build_initial(
-    json: &Json,
-    builder: &mut Builder<'_>,
-) -> Result<Vec<Node>, ConfigError> {
-    Ok(vec![node_initial(builder.children(json)?)])
+pub(super) fn build_initial(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![initial(builder.children(json)?)])
+}
+
+/// `AllFastestRoute`
+pub(super) fn build_fastest(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![node(builder.children(json)?, Answer::Fastest)])
+}
+
+/// `AllMajorityRoute`
+pub(super) fn build_majority(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![node(builder.children(json)?, Answer::Majority)])
+}
+
+/// `AllSyncRoute`
+pub(super) fn build_sync(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
+    Ok(vec![sync(builder.children(json)?)])
 }
 
 /// Waits for the first of `children` only.
-pub(super) fn node_initial(mut children: Vec<Node>) -> Node {
-    if children.is_empty() {
-        return null::node();
-    }
-    let first = children.remove(0);
-    if children.is_empty() { first } else { Rc::new(AllInitial { first, others: children }) }
+pub(super) fn initial(children: Vec<Node>) -> Node {
+    node(children, Answer::Initial)
+}
+
+/// Waits for all of `children`.
+pub(in crate::tree) fn sync(children: Vec<Node>) -> Node {
+    node(children, Answer::Worst)
+}
+
+fn node(children: Vec<Node>, answer: Answer) -> Node {
+    over(children, |children| Rc::new(All { children, answer }))
 }

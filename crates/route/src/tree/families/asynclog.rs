@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use guira_client::{Op, Reply, Request};
 
-use super::{BoxFuture, Node};
-use crate::{Context, Route};
+use super::{BoxFuture, Context, Node, Route};
 
 /// Sets [`Context::asynclog`] for deletes; anything else goes by.
 #[derive(Debug)]

@@ -24,13 +24,12 @@ use futures_util::future::join_all;
 use guira_client::ring::spooky32;
 use guira_client::{NO_ROOM, Op, Outcome, Reply, Request, charged};
 
-use super::{BoxFuture, Node};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, U32, field, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, field,
+    needed,
+};
+use crate::key;
 use crate::outcome::{default_reply, is_error, is_hit, is_miss, is_stored, severity};
-use crate::{Context, Route, key};
 
 /// Cuts and joins.
 #[derive(Debug)]
@@ -262,7 +261,7 @@ impl Route for BigValue {
 }
 
 /// `child`, in which no value is longer than `threshold` bytes.
-pub(super) fn node(child: Node, threshold: usize, batch: usize, hides_flag: bool) -> Node {
+pub(in crate::tree) fn node(child: Node, threshold: usize, batch: usize, hides_flag: bool) -> Node {
     if threshold == 0 {
         return child;
     }
@@ -283,10 +282,10 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `BigValueRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("target")?)?;
-    let number = |name: &str| -> Result<usize, ConfigError> {
+    let number = |name: &str| -> Result<usize> {
         let number = fields.integer(name)?;
         number.ok_or_else(|| fields.error(format!("'{name}' is missing")))
     };

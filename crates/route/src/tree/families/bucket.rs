@@ -6,12 +6,12 @@ use std::rc::Rc;
 use guira_client::ring::ch3;
 use guira_client::{Reply, Request};
 
-use super::prefix::PrefixMap;
-use super::{BoxFuture, Node};
-use crate::config::fields::Fields;
-use crate::config::shape::{Field, Takes, U32, field};
-use crate::config::{ConfigError, Json, Object};
-use crate::{Context, Route, key};
+use super::{
+    BoxFuture, ConfigError, Context, Field, Fields, Json, Node, Object, Result, Route, Takes, U32,
+    field,
+};
+use crate::key;
+use crate::tree::prefix::PrefixMap;
 
 /// Tells its target the bucket of each key.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(super) static FIELDS: [Field; 3] = [
 ];
 
 /// `target` with buckets, as `total_buckets` and its like have it.
-pub(super) fn node(target: Node, fields: Fields<'_>) -> Result<Node, ConfigError> {
+pub(super) fn node(target: Node, fields: Fields<'_>) -> Result<Node> {
     let buckets = fields.integer("total_buckets")?;
     let buckets: usize = buckets.ok_or_else(|| fields.error("no total number of buckets"))?;
     let keyspace = fields.string("bucketization_keyspace")?;

@@ -9,12 +9,10 @@ use std::rc::Rc;
 use guira_client::ring::{SERVERS_MAX, ch3};
 use guira_client::{Reply, Request};
 
-use super::{BoxFuture, Node, null};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{CHILDREN, Field, Shape, Takes, field, ignored};
-use crate::config::{ConfigError, Json};
-use crate::{Context, Route};
+use super::{
+    BoxFuture, Builder, CHILDREN, Context, Fields, Json, Node, Result, Route, Shape, Takes, field,
+    fields, ignored, null,
+};
 
 /// Chooses a child. The child answers in its place.
 pub(crate) trait Chooser: fmt::Debug {
@@ -99,22 +97,11 @@ pub(super) static RANDOM: Shape = Shape { name: "RandomRoute", fields: &[&CHILDR
 /// `RandomRoute` by another name.
 pub(super) static LOAD_BALANCER: Shape = Shape {
     name: "LoadBalancerRoute",
-    fields: &[&CHILDREN, &LOAD, &[ignored("salt"), ignored("failover_count")]],
+    fields: &[&CHILDREN, &fields::LOAD, &[ignored("salt"), ignored("failover_count")]],
 };
 
-/// What mcrouter does by servers' load: servers that speak text don't tell theirs.
-pub(super) static LOAD: [Field; 4] = [
-    ignored("algorithm"),
-    ignored("default_server_load_percent"),
-    ignored("enable_thrift_server_load"),
-    ignored("load_ttl_ms"),
-];
-
 /// `RandomRoute`: a uniform choice. `LoadBalancerRoute` is the same here: servers that speak text don't tell their load.
-pub(super) fn build_random(
-    json: &Json,
-    builder: &mut Builder<'_>,
-) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build_random(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     Ok(vec![node_random(builder.children(json)?)])
 }
 
@@ -132,10 +119,7 @@ pub(super) static HOST_ID: Shape = Shape {
 };
 
 /// `HostIdRoute`: the same child for all requests of this host, chosen when the tree is built.
-pub(super) fn build_host_id(
-    json: &Json,
-    builder: &mut Builder<'_>,
-) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build_host_id(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let mut children = builder.children(json)?;
     if children.is_empty() {
         return Ok(vec![null::node()]);

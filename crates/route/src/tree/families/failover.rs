@@ -10,25 +10,21 @@ use std::sync::Arc;
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::modify_key::KEY_BYTES_MAX;
-use super::{BoxFuture, Node, hash, modify_exptime, null, shadow};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{CHILDREN, Field, I32, NUMBER, Shape, Takes, field, ignored, needed};
-use crate::config::{ConfigError, Json, Object};
+use super::modify::KEY_BYTES_MAX;
+use super::{
+    BoxFuture, Builder, CHILDREN, ConfigError, Context, Field, Fields, I32, Json, NUMBER, Node,
+    Object, Result, Route, Shape, Takes, field, fields, ignored, modify, needed, null, shadow,
+};
 use crate::counters::Counter;
-use crate::outcome::{self, ErrorSet, is_error, is_tko};
-use crate::{Context, Route, key};
+use crate::key;
+use crate::outcome::{ErrorSet, is_error, is_tko};
+use crate::tokens::LeaseTokens;
 
-mod lease;
 mod limit;
 mod policy;
 
-pub use lease::LeaseTokens;
 use limit::Limit;
 use policy::{Order, Policy};
-
-type Result<T> = std::result::Result<T, ConfigError>;
 
 /// One child after the other until one doesn't fail.
 #[derive(Debug)]
@@ -75,7 +71,7 @@ impl Errors {
         if json.as_object().is_none() {
             return Err(fields.error("failover_errors must be either an array or an object"));
         }
-        let of = Fields::new(json, &ERRORS);
+        let of = Fields::new(json, &fields::ERRORS);
         let listed = |name| Ok::<_, ConfigError>(policy::error_set(of, name)?.unwrap_or(default));
         Ok(Self {
             gets: listed("gets")?,
@@ -249,39 +245,11 @@ impl Route for Failover {
         }
     }
 }
-/// What all kinds of failover have.
-pub(super) static FIELDS: [Field; 5] = [
-    field(
-        "failover_errors",
-        Takes::OneOf(&[Takes::List(&ERROR), Takes::Object(&ERRORS)]),
-        "the errors after which another is asked",
-    ),
-    field("failover_policy", Takes::Object(&policy::SHAPE), "which other, and how often"),
-    field("failover_limit", Takes::Object(&limit::SHAPE), "how many requests may do so"),
-    field("failover_tag", Takes::Bool, "keys with `|#|` end in `:failover=1` there"),
-    field(
-        "enable_lease_pairing",
-        Takes::Bool,
-        "a set under a lease goes to the server that gave the lease",
-    ),
-];
-
-static ERROR: Takes = Takes::Word(outcome::error_names);
-
-static ERRORS: Shape = Shape {
-    name: "failover_errors",
-    fields: &[&[
-        field("gets", Takes::List(&ERROR), "for gets"),
-        field("updates", Takes::List(&ERROR), "for what stores"),
-        field("deletes", Takes::List(&ERROR), "for deletes"),
-    ]],
-};
-
 /// How a policy hashes.
 static HASH: [Field; 3] = [
     field(
         "hash",
-        Takes::OneOf(&[Takes::Word(hash::functions), Takes::Object(&hash::HASH)]),
+        Takes::OneOf(&[Takes::Word(fields::functions), Takes::Object(&fields::HASH)]),
         "how `DeterministicOrderPolicy` hashes, or `WeightedRendezvous`",
     ),
     field(
@@ -318,7 +286,7 @@ pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) 
     }))
 }
 pub(super) static SHAPE: Shape =
-    Shape { name: "FailoverRoute", fields: &[&CHILDREN, &FIELDS, &HASH] };
+    Shape { name: "FailoverRoute", fields: &[&CHILDREN, &fields::FAILOVER, &HASH] };
 
 /// `FailoverRoute`
 pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
@@ -337,7 +305,7 @@ pub(super) static WITH_EXPTIME: Shape = Shape {
                 "seconds that what is stored there lives (60), 0: as long as it was to",
             ),
         ],
-        &FIELDS,
+        &fields::FAILOVER,
         &HASH,
     ],
 };
@@ -349,7 +317,7 @@ pub(super) fn build_with_exptime(json: &Json, builder: &mut Builder<'_>) -> Resu
     let exptime = fields.integer("failover_exptime")?.unwrap_or(60);
     if let Some(failover) = fields.any("failover") {
         let failover = builder.list(failover)?;
-        children.extend(failover.into_iter().map(|child| modify_exptime::at_most(child, exptime)));
+        children.extend(failover.into_iter().map(|child| modify::at_most(child, exptime)));
     }
     Ok(vec![node(json, children, builder)?])
 }
@@ -358,7 +326,7 @@ pub(super) static SALTED: Shape = Shape {
     fields: &[
         &[needed("pool", Takes::Pool, "whose servers are asked"), ignored("rates")],
         &shadow::FIELDS,
-        &FIELDS,
+        &fields::FAILOVER,
         &HASH,
     ],
 };

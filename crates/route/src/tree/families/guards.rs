@@ -9,15 +9,12 @@ use guira_client::ring::spooky32;
 use guira_client::{Outcome, Reply, Request};
 
 use super::choice::Chooser;
-use super::prefix::PrefixMap;
-use super::{BoxFuture, Node, null};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, U32, field, needed, words};
-use crate::config::{ConfigError, Json, Object};
-use crate::{Context, Route, key};
-
-type Result<T> = std::result::Result<T, ConfigError>;
+use super::{
+    BoxFuture, Builder, ConfigError, Context, Fields, Json, Node, Object, Result, Route, Shape,
+    Takes, U32, field, needed, null, words,
+};
+use crate::key;
+use crate::tree::prefix::PrefixMap;
 
 /// Keys with a hash stop pass only if they begin as they may.
 #[derive(Debug)]
@@ -171,7 +168,7 @@ pub(super) fn build_by_client(json: &Json, builder: &mut Builder<'_>) -> Result<
             fields.error(format!("offset is {offset}, there are {} children", children.len()))
         );
     }
-    let missing = super::error::node("Missing IP".to_owned());
+    let missing = null::error("Missing IP".to_owned());
     Ok(vec![Rc::new(ByClient { children, offset, missing })])
 }
 

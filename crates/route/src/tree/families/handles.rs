@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use crate::canned::{Canned, pools};
 use crate::settings::{Clock, Log};
+use crate::tree::canned::{Canned, pools};
 use crate::{Settings, outcome};
 
 fn tree(hosts: &str, route: &str) -> Canned {

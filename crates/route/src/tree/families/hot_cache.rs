@@ -11,14 +11,13 @@ use std::time::Duration;
 use guira_client::{Op, Outcome, Reply, Request};
 use tokio::time::Instant;
 
-use super::{BoxFuture, Node};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, U32, field, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, field,
+    needed,
+};
 use crate::counters::Counter;
 use crate::hot_cache::{Found, HotCache, Limits, Stripes};
-use crate::{Context, Route, plan};
+use crate::plan;
 
 /// Answers gets from a cache, before its target.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `HotCacheRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("target")?)?;
     let servers: Option<u32> = fields.integer("servers")?;
@@ -145,7 +144,7 @@ const ENTRIES_MAX: i64 = 1 << 22;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::canned::{Canned, pools};
+    use crate::tree::canned::{Canned, pools};
 
     fn canned(fields: &str) -> Canned {
         let target = r#""type": "HotCacheRoute", "target": "PoolRoute|a""#;

@@ -7,13 +7,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use guira_client::{Op, Reply, Request};
 
-use super::{BoxFuture, Node, Race, detach, owned};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, field, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Race, Result, Route, Shape, Takes, detach,
+    field, needed, owned,
+};
+use crate::key;
 use crate::outcome::{default_reply, is_hit, is_stored};
-use crate::{Context, Route, key};
 
 /// Chooses this host's copy; deletes go to all, sets if wanted.
 #[derive(Debug)]
@@ -108,7 +107,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `KeySplitRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("destination")?)?;
     let copies = fields.integer("replicas")?;

@@ -7,12 +7,10 @@ use std::time::Duration;
 use guira_client::{Reply, Request};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{BoxFuture, Node};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, field, ignored, needed};
-use crate::config::{ConfigError, Json};
-use crate::{Context, Route};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, field, ignored,
+    needed,
+};
 
 /// Waits before, after, and until a total.
 #[derive(Debug)]
@@ -59,10 +57,10 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `LatencyInjectionRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let child = builder.one(fields.required("child")?)?;
-    let wait = |name| -> Result<Duration, ConfigError> {
+    let wait = |name| -> Result<Duration> {
         let wait = fields.integer(name)?;
         Ok(wait.map_or(Duration::ZERO, Duration::from_millis))
     };

@@ -2,11 +2,11 @@
 
 use guira_client::ring::{WEIGHTED_CH3_TRIES, weighted_ch3};
 
-use super::{Node, failover, hash};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{CHILDREN, SHARE, Shape, Takes, U32, field};
-use crate::config::{ConfigError, Json};
+use super::{
+    Builder, CHILDREN, Fields, Json, Node, Result, SHARE, Shape, Takes, U32, failover, field,
+    fields, hashing,
+};
+
 pub(super) static SHAPE: Shape = Shape {
     name: "LatestRoute",
     fields: &[
@@ -17,30 +17,26 @@ pub(super) static SHAPE: Shape = Shape {
             field("thread_local_failover", Takes::Bool, "each thread draws for itself"),
             field("weights", Takes::List(&SHARE), "the children's chances"),
             field("tags", Takes::List(&Takes::Text), "names of the drawn ones but the first"),
-            field("hash", Takes::Object(&hash::HASH), "how `DeterministicOrderPolicy` hashes"),
+            field("hash", Takes::Object(&fields::HASH), "how `DeterministicOrderPolicy` hashes"),
         ],
-        &failover::FIELDS,
+        &fields::FAILOVER,
     ],
 };
 
 /// `LatestRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let children = builder.children(json)?;
     Ok(vec![node(json, children, builder)?])
 }
 
 /// A failover over `failover_count` of `children`, drawn by the host's number, thread if wanted, salt and weights.
-pub(super) fn node(
-    json: &Json,
-    mut children: Vec<Node>,
-    builder: &Builder<'_>,
-) -> Result<Node, ConfigError> {
+pub(super) fn node(json: &Json, mut children: Vec<Node>, builder: &Builder<'_>) -> Result<Node> {
     let fields = Fields::new(json, &SHAPE);
     let count = fields.integer("failover_count")?.unwrap_or(5);
     let salt = fields.string("salt")?.unwrap_or_default();
     let is_by_thread = fields.boolean("thread_local_failover")?.unwrap_or(false);
     let mut weights = match fields.any("weights") {
-        Some(_) => hash::weights(fields, children.len())?,
+        Some(_) => hashing::weights(fields, children.len())?,
         None => vec![1.0; children.len()],
     };
     if children.len() > 1 {

@@ -5,13 +5,10 @@ use std::rc::Rc;
 
 use guira_client::{Reply, Request};
 
-use super::{BoxFuture, Node, null, op_name};
-use crate::build::Builder;
-use crate::config::shape::{Shape, Takes, field};
-use crate::config::{ConfigError, Json};
+use super::{BoxFuture, Builder, Context, Json, Node, Result, Route, Shape, Takes, field, null};
+use crate::ops::op_name;
 use crate::outcome::{self, is_hit, is_stored};
 use crate::settings::Log;
-use crate::{Context, Route};
 
 /// Logs what its child did.
 #[derive(Debug)]
@@ -47,7 +44,7 @@ impl Route for Logging {
 }
 
 /// `child`, whose hits and stores are logged.
-pub(super) fn node(child: Node, log: Log) -> Node {
+pub(in crate::tree) fn node(child: Node, log: Log) -> Node {
     Rc::new(Logging { child, log })
 }
 pub(super) static SHAPE: Shape = Shape {
@@ -56,7 +53,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `LoggingRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let child = match (json.as_str(), json.get("target")) {
         (Some(_), _) => builder.one(json)?,
         (None, Some(target)) => builder.one(target)?,

@@ -17,18 +17,15 @@ use bytes::Bytes;
 use guira_client::{Op, Outcome, Reply, Request};
 use tokio::time::sleep;
 
-use super::modify_key::KEY_BYTES_MAX;
+use super::modify::KEY_BYTES_MAX;
 use super::warm_up::carrying;
-use super::{BoxFuture, Node, detach};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{I32, Shape, Takes, U32, field, ignored, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, I32, Json, Node, Result, Route, Shape, Takes, U32, detach,
+    field, ignored, needed,
+};
+use crate::key;
 use crate::outcome::{is_hit, is_hot_miss, is_miss};
 use crate::settings::Clock;
-use crate::{Context, Route, key};
-
-type Result<T> = std::result::Result<T, ConfigError>;
 
 /// Asks the cache, then the child.
 #[derive(Debug)]

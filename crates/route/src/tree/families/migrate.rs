@@ -12,14 +12,13 @@ use futures_util::future::join;
 use guira_client::ring::spooky32;
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::{BoxFuture, Node, detach};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, U32, field, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, detach,
+    field, needed,
+};
+use crate::key;
 use crate::outcome::severity;
 use crate::settings::Clock;
-use crate::{Context, Route, key};
 
 /// From one route to another.
 #[derive(Debug)]
@@ -114,7 +113,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `MigrateRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let start_s = fields.integer("start_time")?;
     let start_s = start_s.ok_or_else(|| fields.error("no start_time"))?;

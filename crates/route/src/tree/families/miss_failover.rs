@@ -5,13 +5,11 @@ use std::rc::Rc;
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::{BoxFuture, Node, null};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{CHILDREN, Shape, Takes, field};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, CHILDREN, Context, Fields, Json, Node, Result, Route, Shape, Takes, field,
+    null,
+};
 use crate::outcome::{is_hit, severity};
-use crate::{Context, Route};
 
 /// Child after child until a hit; what neither gets nor deletes goes to the first child.
 #[derive(Debug)]
@@ -68,7 +66,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `MissFailoverRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let mut children = builder.children(json)?;
     let fields = Fields::new(json, &SHAPE);
     let return_best = fields.boolean("return_best_on_error")?.unwrap_or(false);

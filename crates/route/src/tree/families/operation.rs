@@ -6,12 +6,10 @@ use std::rc::Rc;
 use guira_client::{Op, Request};
 
 use super::choice::Chooser;
-use super::{Node, null};
-use crate::Context;
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Field, Shape, Takes, field};
-use crate::config::{ConfigError, Json};
+use super::{
+    Builder, ConfigError, Context, Field, Fields, Json, Node, Result, Shape, Takes, field, null,
+};
+use crate::ops::OPS;
 
 /// A child by the request's command.
 #[derive(Debug)]
@@ -48,7 +46,7 @@ fn operations() -> Vec<String> {
 }
 
 /// `OperationSelectorRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     if json.as_object().is_none() {
         return Ok(vec![builder.one(json)?]);
     }
@@ -78,28 +76,6 @@ pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>,
     let default = default.unwrap_or_else(null::node);
     Ok(vec![Rc::new(ByOperation { policies: chosen, default })])
 }
-
-/// Commands by the names that configurations have for them.
-pub(crate) const OPS: &[(&str, Op)] = &[
-    ("get", Op::Get),
-    ("gets", Op::Gets),
-    ("gat", Op::Gat),
-    ("gats", Op::Gats),
-    ("lease-get", Op::LeaseGet),
-    ("metaget", Op::MetaGet),
-    ("set", Op::Set),
-    ("add", Op::Add),
-    ("replace", Op::Replace),
-    ("append", Op::Append),
-    ("prepend", Op::Prepend),
-    ("cas", Op::Cas),
-    ("lease-set", Op::LeaseSet),
-    ("delete", Op::Delete),
-    ("touch", Op::Touch),
-    ("incr", Op::Incr),
-    ("decr", Op::Decr),
-    ("flushall", Op::FlushAll),
-];
 
 /// Commands that a configuration may name and that no route sees.
 const UNROUTED: &[&str] = &["exec", "flushre", "quit", "shutdown", "stats", "version"];

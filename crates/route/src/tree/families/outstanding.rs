@@ -10,8 +10,7 @@ use std::rc::Rc;
 use guira_client::{Reply, Request};
 use tokio::sync::oneshot;
 
-use super::{BoxFuture, Node};
-use crate::{Context, Route};
+use super::{BoxFuture, Context, Node, Route};
 
 /// Lets so many requests pass at once.
 #[derive(Debug)]

@@ -6,14 +6,11 @@
 use std::rc::Rc;
 
 use super::{
-    Node, asynclog, bucket, hash, outstanding, rate_limit, shadow, shard_split, slow_warm_up,
+    Builder, ConfigError, Field, Fields, Json, Node, Object, Pool, Result, Shape, Takes, asynclog,
+    bucket, field, hash, ignored, needed, outstanding, rate_limit, shadow, shard_split,
+    slow_warm_up,
 };
-use crate::build::{Builder, Pool};
-use crate::config::fields::Fields;
-use crate::config::shape::{Field, Shape, Takes, field, ignored, needed};
-use crate::config::{ConfigError, Json, Object};
 
-type Result<T> = std::result::Result<T, ConfigError>;
 pub(super) static SHAPE: Shape = Shape {
     name: "PoolRoute",
     fields: &[&FIELDS, &shadow::FIELDS, &bucket::FIELDS, &DISTRIBUTION, &AXON],

@@ -7,14 +7,11 @@ use std::rc::Rc;
 use guira_client::{Op, Reply, Request};
 use tokio::time::Instant;
 
-use super::{BoxFuture, Node};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, field, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, field, needed,
+};
 use crate::counters::Counter;
 use crate::outcome::default_reply;
-use crate::{Context, Route};
 
 /// Lets pass what its buckets allow; the rest goes to another route, or nowhere.
 #[derive(Debug)]
@@ -37,7 +34,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn read(fields: Fields<'_>, kind: &str) -> Result<Option<Self>, ConfigError> {
+    fn read(fields: Fields<'_>, kind: &str) -> Result<Option<Self>> {
         let positive = |name: &str| {
             let number = fields.number(name)?;
             match number {
@@ -122,11 +119,7 @@ pub(super) static RATES: Shape = Shape {
 const POSITIVE: Takes = Takes::Number(f64::MIN_POSITIVE, f64::MAX);
 
 /// `target` behind the limits of `rates`.
-pub(super) fn node(
-    target: Node,
-    rates: &Json,
-    fallback: Option<Node>,
-) -> Result<Node, ConfigError> {
+pub(super) fn node(target: Node, rates: &Json, fallback: Option<Node>) -> Result<Node> {
     let fields = Fields::new(rates, &RATES);
     Ok(Rc::new(RateLimit {
         target,
@@ -146,7 +139,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `RateLimitRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("target")?)?;
     let fallback = fields.any("fallback").map(|json| builder.one(json)).transpose()?;

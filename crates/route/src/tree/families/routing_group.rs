@@ -6,12 +6,7 @@ use std::rc::Rc;
 use guira_client::{Op, Request};
 
 use super::choice::Chooser;
-use super::{Node, null};
-use crate::Context;
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, field, words};
-use crate::config::{ConfigError, Json};
+use super::{Builder, Context, Fields, Json, Node, Result, Shape, Takes, field, null, words};
 
 /// A child by the kind of command.
 #[derive(Debug)]
@@ -52,7 +47,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `RoutingGroupRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     if json.as_object().is_none() {
         return Ok(vec![builder.one(json)?]);
     }

@@ -10,19 +10,16 @@ use std::sync::Arc;
 
 use guira_client::ring::spooky32;
 use guira_client::{Op, Outcome, Reply, Request};
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::choice::Randomness;
-use super::{BoxFuture, Node, begin, detach, hash};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Field, I32, SHARE, Shape, Takes, field, ignored, needed, words};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Field, Fields, I32, Json, Node, Result, Route, SHARE, Shape,
+    Takes, begin, detach, field, fields, ignored, needed, words,
+};
+use crate::key;
 use crate::settings::RuntimeVariables;
-use crate::{Context, Route, key};
-
-type Result<T> = std::result::Result<T, ConfigError>;
+use crate::tokens::ShadowTokens;
 
 /// A child and who gets copies of its requests.
 #[derive(Debug)]
@@ -147,33 +144,6 @@ fn whole(number: f64) -> usize {
     number as usize
 }
 
-/// Tokens of shadows' leases by the tokens that clients got; the latest 1024.
-#[derive(Debug, Default)]
-pub struct ShadowTokens {
-    /// Oldest first.
-    tokens: Mutex<std::collections::VecDeque<(u64, u64)>>,
-}
-
-/// As many leases as may be under way.
-const TOKENS_MAX: usize = 1024;
-
-impl ShadowTokens {
-    fn insert(&self, normal: u64, shadow: u64) {
-        let mut tokens = self.tokens.lock();
-        tokens.retain(|(known, _)| *known != normal);
-        if tokens.len() == TOKENS_MAX {
-            tokens.pop_front();
-        }
-        tokens.push_back((normal, shadow));
-    }
-
-    /// 0, which is nobody's token, if there is none.
-    fn get(&self, normal: u64) -> u64 {
-        let tokens = self.tokens.lock();
-        tokens.iter().rev().find(|(known, _)| *known == normal).map_or(0, |(_, shadow)| *shadow)
-    }
-}
-
 impl Shadowed {
     /// A shadow's lease-get goes out like any other copy; which token it goes with is known when both replies are there.
     async fn get_leases(
@@ -267,7 +237,7 @@ pub(super) static FIELDS: [Field; 3] = [
     field("shadow_policy", Takes::Word(|| words(&["default"])), "mcrouter's open source has one"),
     field(
         "hash",
-        Takes::OneOf(&[Takes::Word(hash::functions), Takes::Object(&hash::HASH)]),
+        Takes::OneOf(&[Takes::Word(fields::functions), Takes::Object(&fields::HASH)]),
         "how keys are hashed",
     ),
 ];

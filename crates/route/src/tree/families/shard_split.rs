@@ -7,14 +7,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use guira_client::{Op, Reply, Request};
 
-use super::hash::shard;
-use super::{BoxFuture, Node, detach};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, U32, field, ignored, needed};
-use crate::config::{ConfigError, Json, Object};
+use super::hashing::shard;
+use super::{
+    BoxFuture, Builder, ConfigError, Context, Fields, Json, Node, Object, Result, Route, Shape,
+    Takes, U32, detach, field, ignored, needed,
+};
+use crate::key;
 use crate::settings::Clock;
-use crate::{Context, Route, key};
 
 /// Chooses this host's copy; deletes go to all copies.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ const SPLITS_MAX: i64 = 26 * 26 + 1;
 const HOST_STEPS: u32 = 16384;
 
 impl Split {
-    fn read(json: &Json, name: &str) -> Result<Self, ConfigError> {
+    fn read(json: &Json, name: &str) -> Result<Self> {
         if let Some(number) = json.as_int() {
             let copies = usize::try_from(number.min(SPLITS_MAX)).ok().filter(|copies| *copies > 0);
             let message = format!("shard_splits value is <= 0 for {name}");
@@ -49,7 +48,7 @@ impl Split {
             return Ok(Self { old: new, new, start_s: 0, period_s: 0, fans_out_deletes: true });
         }
         let fields = Fields::new(json, &SPLIT);
-        let copies = |field| -> Result<usize, ConfigError> {
+        let copies = |field| -> Result<usize> {
             let copies: Option<i64> = fields.integer(field)?;
             Ok(usize::try_from(copies.unwrap_or(1).min(SPLITS_MAX)).unwrap_or(1))
         };
@@ -159,13 +158,13 @@ static SPLIT: Shape = Shape {
 };
 
 /// `target` with the splits of `json`.
-pub(super) fn node(target: Node, json: &Json, builder: &Builder<'_>) -> Result<Node, ConfigError> {
+pub(super) fn node(target: Node, json: &Json, builder: &Builder<'_>) -> Result<Node> {
     let splits = json.as_object();
     let message = "ShardSplitter: config is not an object";
     let splits = splits.ok_or_else(|| ConfigError::at(json.line, message))?;
     let read =
         |(name, json): (&str, &Json)| Ok((name.as_bytes().to_vec(), Split::read(json, name)?));
-    let splits: Result<_, ConfigError> = Object::iter(splits).map(read).collect();
+    let splits: Result<_> = Object::iter(splits).map(read).collect();
     let (host_id, clock) = (builder.settings.host_id, builder.settings.clock);
     Ok(Rc::new(ShardSplit { target, splits: splits?, host_id, clock }))
 }
@@ -179,7 +178,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `ShardSplitRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let target = builder.one(fields.required("destination")?)?;
     Ok(vec![node(target, fields.required("shard_splits")?, builder)?])

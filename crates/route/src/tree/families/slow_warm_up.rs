@@ -7,12 +7,8 @@ use std::rc::Rc;
 use guira_client::{Reply, Request};
 
 use super::choice::Randomness;
-use super::{BoxFuture, Node};
-use crate::config::ConfigError;
-use crate::config::fields::Fields;
-use crate::config::shape::{SHARE, Shape, Takes, field, needed};
+use super::{BoxFuture, Context, Fields, Node, Result, Route, SHARE, Shape, Takes, field, needed};
 use crate::outcome::{is_hit, is_miss};
-use crate::{Context, Route};
 
 /// Sends the rest of the gets elsewhere.
 #[derive(Debug)]
@@ -38,12 +34,12 @@ pub(super) struct Settings {
 
 impl Settings {
     /// From `settings`.
-    pub(super) fn read(fields: Option<Fields<'_>>) -> Result<Self, ConfigError> {
+    pub(super) fn read(fields: Option<Fields<'_>>) -> Result<Self> {
         let (enable_threshold, disable_threshold) = (0.7, 0.9);
         let default =
             Self { enable_threshold, disable_threshold, start: 0.1, step: 1.0, min_requests: 100 };
         let Some(fields) = fields else { return Ok(default) };
-        let share = |name: &str| -> Result<f64, ConfigError> {
+        let share = |name: &str| -> Result<f64> {
             let share = fields.number(name)?.filter(|share| (0.0..=1.0).contains(share));
             share.ok_or_else(|| fields.error(format!("'{name}' must be a double in [0,1] range")))
         };

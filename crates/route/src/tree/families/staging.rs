@@ -7,14 +7,11 @@ use futures_util::future::join;
 use guira_client::{Op, Outcome, Reply, Request};
 
 use super::warm_up::{carrying, rest_of_life};
-use super::{BoxFuture, Node, detach};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, detach, needed,
+};
 use crate::outcome::{is_error, is_hit, is_stored, severity};
 use crate::settings::Clock;
-use crate::{Context, Route};
 
 /// Asks the live pool, and has the copy follow.
 #[derive(Debug)]
@@ -104,7 +101,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `StagingRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let warm = builder.one(fields.required("warm")?)?;
     let staging = builder.one(fields.required("staging")?)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use guira_client::{Op, Outcome, Request};
 use proptest::prelude::*;
 
-use crate::canned::{Canned, outcome_named, pools};
+use crate::tree::canned::{Canned, outcome_named, pools};
 use crate::{Settings, outcome};
 
 fn tree(hosts: &str, route: &str) -> Canned {
@@ -177,7 +177,7 @@ fn names_stand_for_one_route_and_pools_inherit() {
     }"#,
     );
     let request = Request::new(Op::Get, "k");
-    let outline = crate::route::outline(&*canned.tree.root, &request);
+    let outline = crate::tree::outline(&*canned.tree.root, &request);
     let host = if outline.contains("host|g") { "g" } else { "::1" };
     let pool = format!("   asynclog:b\n    hash|Ch3\n     host|{host}\n");
     let error = "   error|log|mc_res_local_error|e\n";

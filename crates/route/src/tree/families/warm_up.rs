@@ -10,14 +10,12 @@ use std::rc::Rc;
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use super::{BoxFuture, Node, detach};
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{Shape, Takes, U32, field, needed};
-use crate::config::{ConfigError, Json};
+use super::{
+    BoxFuture, Builder, Context, Fields, Json, Node, Result, Route, Shape, Takes, U32, detach,
+    field, needed,
+};
 use crate::outcome::{default_reply, is_hit, is_hot_miss};
 use crate::settings::Clock;
-use crate::{Context, Route};
 
 mod auto_off;
 
@@ -197,7 +195,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 /// `WarmUpRoute`
-pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>, ConfigError> {
+pub(super) fn build(json: &Json, builder: &mut Builder<'_>) -> Result<Vec<Node>> {
     let fields = Fields::new(json, &SHAPE);
     let warm = builder.one(fields.required("warm")?)?;
     let cold = builder.one(fields.required("cold")?)?;

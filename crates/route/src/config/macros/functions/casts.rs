@@ -1,6 +1,8 @@
-//! One type of value from another, where nothing is lost.
+//! Values as another type, where nothing is lost, and values compared.
 
-use crate::config::macros::{ConfigError, Json, Result, Value};
+use std::cmp::Ordering;
+
+use crate::json::{ConfigError, Json, Result, Value};
 
 fn fail(json: &Json, to: &str) -> ConfigError {
     ConfigError::at(json.line, format!("Can not cast {} {json} to {to}", json.type_name()))
@@ -56,8 +58,43 @@ pub(super) fn boolean(json: &Json) -> Result<Json> {
     truth.map(Json::from).ok_or_else(|| fail(json, "boolean"))
 }
 
-/// A hash as a number from 0 to 1.
-#[expect(clippy::cast_precision_loss, reason = "53 of 64 bits are plenty")]
-pub(super) fn unit(hash: u64) -> f64 {
-    hash as f64 / u64::MAX as f64
+pub(super) fn truth(json: &Json, what: &str) -> Result<bool> {
+    let message = || format!("{what} is {}, expected bool", json.type_name());
+    json.as_bool().ok_or_else(|| ConfigError::at(json.line, message()))
+}
+
+pub(super) fn integer(json: &Json, what: &str) -> Result<i64> {
+    let message = || format!("{what} is not an integer");
+    json.as_int().ok_or_else(|| ConfigError::at(json.line, message()))
+}
+
+/// Numbers are equal if their values are; of anything else the type must be the same too.
+pub(super) fn is_equal(a: &Json, b: &Json) -> bool {
+    match (a.as_number(), b.as_number()) {
+        (Some(x), Some(y)) if a.as_int().is_none() || b.as_int().is_none() => x == y,
+        _ => a == b,
+    }
+}
+
+pub(super) fn compare(a: &Json, b: &Json) -> Result<Ordering> {
+    let unordered =
+        || ConfigError::new(format!("Can not compare {} with {}", a.type_name(), b.type_name()));
+    match (&a.value, &b.value) {
+        (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
+        (Value::String(a), Value::String(b)) => Ok(a.cmp(b)),
+        (Value::Bool(a), Value::Bool(b)) => Ok(a.cmp(b)),
+        (Value::Array(a), Value::Array(b)) => {
+            for (a, b) in a.iter().zip(b) {
+                let order = compare(a, b)?;
+                if order.is_ne() {
+                    return Ok(order);
+                }
+            }
+            Ok(a.len().cmp(&b.len()))
+        }
+        _ => match (a.as_number(), b.as_number()) {
+            (Some(a), Some(b)) => a.partial_cmp(&b).ok_or_else(unordered),
+            _ => Err(unordered()),
+        },
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::{compare, integer, is_equal};
-use crate::config::macros::{Args, ConfigError, Json, Macros, Object, Result, Value};
+use super::casts::{compare, integer, is_equal};
+use super::hashing::twang_mix64;
+use crate::config::macros::expand::{Args, Macros};
+use crate::json::{ConfigError, Json, Object, Result, Value};
 
 fn fail<T>(message: impl Into<String>) -> Result<T> {
     Err(ConfigError::new(message))
@@ -54,7 +56,7 @@ pub(super) fn shuffle(macros: &mut Macros<'_>, args: &mut Args<'_>) -> Result<Js
         },
     };
     for last in (1..array.len()).rev() {
-        state = super::twang_mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        state = twang_mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
         let other = usize::try_from(state % (last as u64 + 1)).unwrap_or(0);
         array.swap(last, other);
     }

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::config::fields::Fields;
-use crate::config::shape::{NUMBER, Shape, field, needed};
-use crate::config::{ConfigError, Json};
+use crate::tree::families::fields::LIMIT;
+use crate::tree::families::{Fields, Json, Result};
 
 /// A token for each 1/rate requests, at most `burst` of them; full at first.
 #[derive(Debug)]
@@ -16,19 +15,10 @@ pub(super) struct Limit {
     empty_at: Cell<f64>,
 }
 
-/// `failover_limit`
-pub(super) static SHAPE: Shape = Shape {
-    name: "failover_limit",
-    fields: &[&[
-        needed("rate", NUMBER, "the share of requests, from 0 to 1"),
-        field("burst", NUMBER, "how many may at once (1000)"),
-    ]],
-};
-
 impl Limit {
     /// From `failover_limit`.
-    pub(super) fn read(json: &Json) -> Result<Self, ConfigError> {
-        let fields = Fields::new(json, &SHAPE);
+    pub(super) fn read(json: &Json) -> Result<Self> {
+        let fields = Fields::new(json, &LIMIT);
         let rate = fields.number("rate")?.ok_or_else(|| fields.error("rate not found"))?;
         let burst = fields.number("burst")?.unwrap_or(1000.0).max(1.0);
         let (requests, empty_at) = (Cell::new(0.0), Cell::new(-1e6));

@@ -5,16 +5,11 @@ use std::cell::Cell;
 use guira_client::ring::Rendezvous;
 use guira_client::{Outcome, Request};
 
-use super::Result;
-use crate::Route;
-use crate::build::Builder;
-use crate::config::fields::Fields;
-use crate::config::shape::{NUMBER, Shape, Takes, U32, field, needed, words};
 use crate::counters::Counter;
 use crate::key;
 use crate::outcome::{self, ErrorSet};
-use crate::route::Node;
-use crate::route::hash::{self, Function};
+use crate::tree::families::hashing::{self, Function};
+use crate::tree::families::{Builder, Fields, Node, Result, Route, fields};
 
 /// An order, and how far it is followed.
 #[derive(Debug)]
@@ -68,31 +63,6 @@ struct Draw {
     domain_collisions: u64,
 }
 
-/// `failover_policy`
-pub(super) static SHAPE: Shape = Shape {
-    name: "failover_policy",
-    fields: &[&[
-        needed("type", Takes::Word(policies), "which policy"),
-        field("max_tries", Takes::Whole(1, U32), "how many children are asked"),
-        field("max_error_tries", Takes::Whole(1, U32), "how many may answer with an error"),
-        field("exclude_errors", Takes::List(&super::ERROR), "errors that aren't counted"),
-        field("enable_failure_domains", Takes::Bool, "pass over servers in domains that failed"),
-        field("ignore_normal_reply_index", Takes::Bool, "the first choice may come again"),
-        field("hash", Takes::Object(&hash::HASH), "how keys choose the order"),
-        field("tags", Takes::List(&Takes::Text), "names of the children but the first"),
-        field("weights", Takes::List(&NUMBER), "of the tags"),
-    ]],
-};
-
-fn policies() -> Vec<String> {
-    words(&[
-        "DeterministicOrderPolicy",
-        "FailoverInOrderPolicy",
-        "LeastFailuresPolicy",
-        "RendezvousPolicy",
-    ])
-}
-
 impl Policy {
     /// From `failover_policy`.
     pub(super) fn read(fields: Fields<'_>, children: usize, builder: &Builder<'_>) -> Result<Self> {
@@ -103,7 +73,7 @@ impl Policy {
             excluded: ErrorSet::default(),
         };
         let Some(json) = fields.object("failover_policy")? else { return Ok(in_order) };
-        let policy = Fields::new(json, &SHAPE);
+        let policy = Fields::new(json, &fields::POLICY);
         let kind = policy.string("type")?;
         let kind = kind.ok_or_else(|| policy.error("'type' not found"))?;
         let excluded = error_set(policy, "exclude_errors")?.unwrap_or_default();
@@ -127,7 +97,7 @@ impl Policy {
                 let hash = fields.object("hash")?.or(policy.object("hash")?);
                 let function = match hash {
                     Some(json) => {
-                        Function::read(Fields::new(json, &hash::HASH), children, builder)?
+                        Function::read(Fields::new(json, &fields::HASH), children, builder)?
                     }
                     None => Function::Ch3,
                 };
@@ -138,11 +108,11 @@ impl Policy {
             "RendezvousPolicy" => {
                 // The tags stand beside the policy, or in it.
                 let of = if fields.any("tags").is_some() { fields } else { policy };
-                let tags = hash::tags(of, children - 1)?;
+                let tags = hashing::tags(of, children - 1)?;
                 let is_weighted =
                     fields.string("hash").is_ok_and(|name| name == Some("WeightedRendezvous"));
                 let ring = if is_weighted {
-                    let weights = hash::weights(of, children - 1)?;
+                    let weights = hashing::weights(of, children - 1)?;
                     Rendezvous::weighted(&tags.into_iter().zip(weights).collect::<Vec<_>>())
                 } else {
                     Rendezvous::new(&tags)

@@ -2,8 +2,8 @@
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use crate::canned::{Canned, pools};
 use crate::counters::Counter;
+use crate::tree::canned::{Canned, pools};
 
 fn failover(rest: &str) -> Canned {
     Canned::new(&format!(

@@ -11,8 +11,7 @@
 use guira_client::ring::Ketama;
 use md5::{Digest, Md5};
 
-use crate::config::ConfigError;
-use crate::config::fields::Fields;
+use crate::tree::families::{ConfigError, Fields};
 
 /// How a key becomes a number of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ const NAMED: &[(&str, KeyHash)] = &[
 ];
 
 /// Their names.
-pub(super) fn key_hashes() -> Vec<String> {
+pub(in crate::tree::families) fn key_hashes() -> Vec<String> {
     NAMED.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 

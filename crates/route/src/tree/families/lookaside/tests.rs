@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use guira_client::{Op, Outcome, Reply, Request};
 
 use crate::Settings;
-use crate::canned::{Canned, pools};
 use crate::settings::Clock;
+use crate::tree::canned::{Canned, pools};
 
 /// At 1,000.234 s after 1970, on host 5.
 fn lookaside(rest: &str) -> Canned {

@@ -6,10 +6,8 @@
 
 use std::cell::Cell;
 
-use crate::config::fields::Fields;
-use crate::config::shape::{SHARE, Shape, Takes, field};
-use crate::config::{ConfigError, Json};
 use crate::settings::{Clock, Log};
+use crate::tree::families::{Fields, Json, Result, SHARE, Shape, Takes, field};
 
 /// Judges the minutes.
 #[derive(Debug)]
@@ -44,7 +42,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 impl AutoOff {
-    pub(super) fn read(json: &Json, clock: Clock, log: Log) -> Result<Self, ConfigError> {
+    pub(super) fn read(json: &Json, clock: Clock, log: Log) -> Result<Self> {
         let fields = Fields::new(json, &SHAPE);
         let share = fields.number("share")?.unwrap_or(0.95);
         if !(0.0..=1.0).contains(&share) {
@@ -106,7 +104,7 @@ mod tests {
         static MINUTE: AtomicU64 = AtomicU64::new(0);
         let clock =
             Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(60 * MINUTE.load(Relaxed)));
-        let json = crate::config::json::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
+        let json = crate::json::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
         let auto_off = AutoOff::read(&json, clock, Log::default()).unwrap();
         // Found in the cold cluster, in the warm one; then whether it is off a minute later.
         for (in_cold, in_warm, is_off) in [

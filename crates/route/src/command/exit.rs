@@ -1,0 +1,57 @@
+//! How a router's process begins and ends: exit codes, the last words, its limits.
+
+use std::process::ExitCode;
+
+use guira_log::Format;
+
+use crate::configure::Refusal;
+
+pub(super) fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
+    guira_log::refuse(format, &format!("guira route: {words}"));
+    ExitCode::from(code)
+}
+
+/// The exit code where there is no configuration.
+pub(super) fn code_of(refusal: &Refusal) -> u8 {
+    if refusal.is_passing() { TRANSIENT } else { UNRECOVERABLE }
+}
+
+/// As many descriptors as the system lets this process have.
+pub(super) fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If not, there are fewer connections.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Each exit code of a router, and when, for the documentation.
+pub const EXIT_CODES: [(u8, &str); 4] = [
+    (
+        0,
+        "ended by a signal or by `shutdown`; the configuration is good (`--validate-config`, `explain`)",
+    ),
+    (1, "an unknown flag, or a value that can't be read, such as a number with letters"),
+    (
+        TRANSIENT,
+        "the configuration can't be read, and no last good one of the same source is kept (`--validate-config` and \
+         `explain` use none)",
+    ),
+    (
+        UNRECOVERABLE,
+        "the configuration is bad, and no last good one of the same source is kept; or something else that won't do \
+         next time either: another flag's value, its file, a port that another program has",
+    ),
+];
+
+/// Each exit code of `guira route convert`, and when.
+pub const CONVERT_EXIT_CODES: [(u8, &str); 3] = [
+    (0, "the configuration is printed"),
+    (1, "no file is named"),
+    (UNRECOVERABLE, "the file can't be read, or has what can't be kept"),
+];
+
+/// The configuration couldn't be read.
+const TRANSIENT: u8 = 2;
+/// The same command line won't do next time either.
+pub(super) const UNRECOVERABLE: u8 = 3;

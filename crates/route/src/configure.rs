@@ -1,0 +1,20 @@
+//! What the router is told: by its flags, by its configuration and where that comes from, by variables.
+
+pub(crate) mod variables;
+mod watch;
+mod loaded;
+mod check;
+pub(crate) mod schema;
+pub(crate) mod table;
+pub(crate) mod options;
+mod kept;
+mod source;
+pub(crate) mod etcd;
+mod files;
+mod aside;
+pub(crate) mod flags;
+
+pub(crate) use loaded::{Loaded, Nowhere, Refusal};
+pub(crate) use options::Options;
+pub(crate) use source::From;
+pub(crate) use watch::{Standing, adopt, seconds_now, watch};

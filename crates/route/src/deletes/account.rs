@@ -1,0 +1,77 @@
+//! What one server is owed: in which files, and whether somebody sends it.
+//!
+//! ```text
+//!         enter: a delete is written down          start_sending
+//! paid ──────────────────────────────────▶ owed ──────────────────▶ sending
+//!   ▲                                        ▲ it failed again        │
+//!   └────────────────────────────────────────┴────────────────────────┘ close: all is sent
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU8};
+
+use parking_lot::Mutex;
+
+/// What one server is owed.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// `host:port`.
+    pub(crate) name: String,
+    /// Written with the book locked.
+    state: AtomicU8,
+    /// Files that may hold deletes for the server, and where the last of these ends.
+    pub(super) book: Mutex<BTreeMap<PathBuf, u64>>,
+    /// Someone sends what is owed in a while, though the server isn't marked.
+    pub(crate) is_tended: AtomicBool,
+}
+
+const PAID: u8 = 0;
+const OWED: u8 = 1;
+const SENDING: u8 = 2;
+
+impl Account {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: AtomicU8::new(PAID),
+            book: Mutex::default(),
+            is_tended: AtomicBool::new(false),
+        }
+    }
+
+    /// A delete for the server ends there in a file.
+    pub(super) fn enter(&self, file: &Path, end: u64) {
+        let mut book = self.book.lock();
+        let known = book.entry(file.to_owned()).or_default();
+        *known = end.max(*known);
+        let _ = self.state.compare_exchange(PAID, OWED, SeqCst, SeqCst);
+    }
+
+    /// Whether deletes wait, and nobody sends them now.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.state.load(SeqCst) == OWED
+    }
+
+    /// Whether nothing is owed.
+    pub(crate) fn is_paid(&self) -> bool {
+        self.state.load(SeqCst) == PAID
+    }
+
+    /// Whether deletes are sent now: others may go to the server too, though it is marked.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.state.load(SeqCst) == SENDING
+    }
+
+    /// Nobody sends any more.
+    pub(super) fn close(&self, book: &BTreeMap<PathBuf, u64>) {
+        self.state.store(if book.is_empty() { PAID } else { OWED }, SeqCst);
+    }
+
+    /// From now on the caller sends what is owed; false: another does.
+    pub(super) fn start_sending(&self) -> bool {
+        let _book = self.book.lock();
+        self.state.swap(SENDING, SeqCst) != SENDING
+    }
+}

@@ -1,0 +1,64 @@
+//! What a configuration says that has no use: notes of those who read it, and of those who check it.
+
+use super::Object;
+use super::error::ConfigError;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Findings {
+    /// Mistakes, each with its line and what was perhaps meant.
+    pub(crate) mistakes: Vec<ConfigError>,
+    /// Fields of mcrouter's that have no effect here.
+    pub(crate) without_effect: Vec<ConfigError>,
+    /// What can be built and hardly be meant: pools without servers, which mcrouter takes.
+    pub(crate) warnings: Vec<ConfigError>,
+}
+
+impl Findings {
+    /// Says in which file all of it stands.
+    pub(crate) fn name_file(&mut self, file: &str) {
+        let Self { mistakes, without_effect, warnings } = self;
+        for finding in mistakes.iter_mut().chain(without_effect).chain(warnings) {
+            *finding = finding.clone().in_file(file);
+        }
+    }
+
+    /// Notes a mistake, unless it is known: a macro's body is looked at wherever the macro is used.
+    pub(crate) fn mistake(&mut self, line: u32, message: String) {
+        let mistake = ConfigError::at(line, message);
+        if self.mistakes.len() < MISTAKES_MAX && !self.mistakes.contains(&mistake) {
+            self.mistakes.push(mistake);
+        }
+    }
+
+    /// Looks for members of a call or of a definition that aren't among `known`.
+    pub(crate) fn look_at_call(&mut self, at: &str, object: &Object, known: &[&str]) {
+        let is_every_calls = |name: &str| ["type", "vars"].contains(&name) || is_comment(name);
+        for (name, value) in object.iter() {
+            if !known.contains(&name) && !is_every_calls(name) {
+                let message = format!("{at}: unknown field '{name}'{}", perhaps(name, known));
+                self.mistake(value.line, message);
+            }
+        }
+    }
+}
+
+/// `, did you mean 'hash'?`, or nothing where nothing is like it.
+pub(crate) fn perhaps(word: &str, known: &[&str]) -> String {
+    let word = word.to_ascii_lowercase();
+    let far = |other: &&&str| strsim::damerau_levenshtein(&word, &other.to_ascii_lowercase());
+    let near = known.iter().min_by_key(far).filter(|best| far(best) <= 1 + word.len() / 4);
+    let within = || {
+        let part = |known: &&&str| known.contains(&word) || word.contains(**known);
+        known.iter().filter(|_| word.len() >= 3).find(part)
+    };
+    near.or_else(within).map(|best| format!(", did you mean '{best}'?")).unwrap_or_default()
+}
+
+/// Names that people write beside their configuration's own.
+pub(crate) fn is_comment(name: &str) -> bool {
+    name.starts_with(['_', '#', '/'])
+}
+
+/// Further mistakes are dropped.
+const MISTAKES_MAX: usize = 100;

@@ -1,0 +1,149 @@
+//! A proxy thread: its clients, its tree of routes, its connections to servers.
+//!
+//! Nothing of one thread is another's, except for what [`Process`] holds.
+//!
+//! # Invariants
+//! 1. A request runs to its end on the tree that it began on: a new configuration replaces the tree for what comes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use guira_client::{Outcome, Reply, Request};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::configure::Loaded;
+use crate::context::Context;
+use crate::counters::Counters;
+use crate::front::stream::Arrival;
+use crate::json::ConfigError;
+use crate::operate::View;
+use crate::process::Process;
+use crate::servers::{FirstPool, Fleet, Leaf};
+use crate::settings::Settings;
+use crate::tree::{Tree, last};
+
+/// What a thread is told.
+#[derive(Debug)]
+pub(crate) enum ProxyMessage {
+    /// Serve this client.
+    Client(Arrival),
+    /// Route by this from now on.
+    Configuration(Arc<Loaded>),
+}
+
+/// What is one thread's own.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub(crate) process: Arc<Process>,
+    pub(crate) view: Arc<View>,
+    number: usize,
+    /// With this thread's number.
+    settings: Settings,
+    pub(crate) fleet: Rc<Fleet>,
+    tree: RefCell<Rc<Tree>>,
+    pub(crate) phase: Cell<Phase>,
+    /// Told when the phase is no longer the first.
+    pub(crate) is_ending: Notify,
+    /// When `stats` may be answered again.
+    pub(crate) stats_free_at: Cell<Instant>,
+}
+
+/// What a thread does with its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// One that has nothing to be answered is closed.
+    Draining,
+    /// Nothing more is read from any.
+    Closing,
+}
+
+impl Proxy {
+    /// A proxy that routes by `loaded`.
+    pub(crate) fn new(
+        view: Arc<View>,
+        number: usize,
+        loaded: &Loaded,
+    ) -> Result<Self, ConfigError> {
+        let process = Arc::clone(&view.process);
+        let fleet = Rc::new(Fleet::new(Arc::clone(&process.servers)));
+        let proxy_index = u32::try_from(number).unwrap_or(u32::MAX);
+        let settings = Settings { proxy_index, ..process.options.settings.clone() };
+        let tree = RefCell::new(Rc::new(Tree::build(&loaded.config, &settings, &*fleet)?));
+        Ok(Self {
+            process,
+            view,
+            number,
+            settings,
+            fleet,
+            tree,
+            phase: Cell::new(Phase::Serving),
+            is_ending: Notify::new(),
+            stats_free_at: Cell::new(Instant::now()),
+        })
+    }
+
+    /// Answers a request by the tree, when it has a permit.
+    pub(crate) async fn route(&self, request: &Request, context: &Context) -> Reply {
+        let _permit = match self.process.routed.get(self.number) {
+            Some(permits) if context.record.is_none() => match permits.take().await {
+                Some(permit) => Some(permit),
+                None => return Reply::new(Outcome::Busy),
+            },
+            _ => None,
+        };
+        if !self.process.servers.pool_stats.is_empty() {
+            return self.route_counted(request, context).await;
+        }
+        let tree = self.tree();
+        last(&*tree.root, request, context).route(request, context).await
+    }
+
+    /// As [`Self::route`], where pools are counted: notes which of them the request was for.
+    async fn route_counted(&self, request: &Request, context: &Context) -> Reply {
+        let first = FirstPool::default();
+        let context = Context { first_pool: Some(Rc::clone(&first)), ..context.clone() };
+        let began = Instant::now();
+        let reply = self.tree().root.route(request, &context).await;
+        self.process.servers.pool_stats.finished(&first, &reply, began.elapsed());
+        reply
+    }
+
+    /// The leaf that answers a request, if that is all there is to do.
+    pub(crate) fn leaf(&self, request: &Request, context: &Context) -> Option<Rc<Leaf>> {
+        if !self.process.servers.pool_stats.is_empty() || !self.process.routed.is_empty() {
+            return None;
+        }
+        let tree = self.tree.borrow();
+        let last = last(&*tree.root, request, context);
+        last.leaf()?.plain(context)
+    }
+
+    pub(crate) fn tree(&self) -> Rc<Tree> {
+        Rc::clone(&self.tree.borrow())
+    }
+
+    /// Routes by another configuration from now on.
+    pub(crate) fn reconfigure(&self, loaded: &Loaded) {
+        self.fleet.reconfigure();
+        match Tree::build(&loaded.config, &self.settings, &*self.fleet) {
+            // The old tree goes with the last request that runs on it.
+            Ok(tree) => drop(self.tree.replace(Rc::new(tree))),
+            Err(error) => {
+                let number = self.number;
+                tracing::error!("proxy {number} keeps its routes: {error}");
+            }
+        }
+    }
+
+    /// This thread's counters.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        Arc::clone(self.counters_ref())
+    }
+
+    pub(crate) fn counters_ref(&self) -> &Arc<Counters> {
+        &self.process.counters[self.number]
+    }
+}

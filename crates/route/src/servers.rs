@@ -1,0 +1,22 @@
+//! Servers: who is asked over which connections, who is marked, and what those that return get first.
+
+mod fleet;
+mod returning;
+mod leaf;
+mod directory;
+mod pool_stats;
+mod link;
+mod tko;
+mod permits;
+pub(crate) mod names;
+mod histogram;
+
+pub(crate) use directory::{Servers, ServersOptions, Speak};
+pub(crate) use fleet::Fleet;
+pub(crate) use histogram::Shape as Latencies;
+pub(crate) use leaf::Leaf;
+pub(crate) use leaf::{Asking, AskingKeys};
+pub(crate) use link::{Link, Start};
+pub(crate) use permits::{PermitLimits, Permits};
+pub(crate) use pool_stats::{FirstPool, PoolStats, meanings as pool_meanings};
+pub(crate) use tko::TkoOptions;

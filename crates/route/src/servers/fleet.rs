@@ -1,0 +1,105 @@
+//! A proxy thread's servers: the leaves that a tree is given, and the links behind them.
+//!
+//! # Invariants
+//! 1. A leaf holds its link; the fleet only knows it. A link ends with the last tree that reaches it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{self, Arc};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::directory::Servers;
+use super::leaf::Leaf;
+use super::link::{Care, Link};
+use super::returning;
+use crate::server::LeafSpec;
+
+/// What tells links apart: name, time to connect, mark of packets, and which of several.
+type LinkKey = (String, Duration, u8, u32);
+
+/// The links of one proxy thread.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    servers: Arc<Servers>,
+    links: RefCell<HashMap<LinkKey, sync::Weak<Link>>>,
+    /// How many configurations this thread has had: the same one has the same number on each thread.
+    configuration: Cell<u64>,
+    /// Links that send first what their servers are owed.
+    recovering: RefCell<Vec<JoinHandle<()>>>,
+    /// Under way.
+    shadows: Rc<Cell<usize>>,
+}
+
+impl Fleet {
+    pub(crate) fn new(servers: Arc<Servers>) -> Self {
+        let (links, configuration) = (RefCell::default(), Cell::new(1));
+        let recovering = RefCell::default();
+        Self { servers, links, configuration, recovering, shadows: Rc::default() }
+    }
+
+    /// What is asked for from now on is of the next configuration.
+    pub(crate) fn reconfigure(&self) {
+        self.configuration.set(self.configuration.get() + 1);
+    }
+
+    fn link(&self, wanted: &LeafSpec, number: u32) -> Arc<Link> {
+        let timeout = wanted.timeout.as_millis();
+        let name = format!("{}-{timeout}", wanted.server);
+        let key = (name.clone(), wanted.connect_timeout, wanted.dscp, number);
+        let mut links = self.links.borrow_mut();
+        if let Some(link) = links.get(&key).and_then(sync::Weak::upgrade) {
+            return link;
+        }
+        let (tko, is_owed) = self.servers.tko(&wanted.server.host_port());
+        let link = self.servers.connect(name, tko, wanted);
+        links.retain(|_, link| link.strong_count() > 0);
+        links.insert(key, Arc::downgrade(&link));
+        if is_owed {
+            self.recovering.borrow_mut().push(returning::recover(&link, &self.servers));
+        } else if link.account.is_owed() && !link.tko.is_marked() {
+            Arc::clone(&self.servers).tend(&link.account, Duration::ZERO);
+        }
+        link
+    }
+
+    /// The leaf for a place in a pool.
+    pub(crate) fn leaf(&self, wanted: &LeafSpec) -> Rc<Leaf> {
+        let links: Vec<_> = (0..wanted.connections.max(1)).map(|n| self.link(wanted, n)).collect();
+        let configuration = self.configuration.get();
+        let limits = wanted.fail_open;
+        let fail_open =
+            limits.map(|limits| self.servers.fail_open(&wanted.pool, configuration, limits));
+        links.iter().for_each(|link| link.tko.follow(configuration, fail_open.as_ref()));
+        Leaf::new(wanted, links, &self.servers, &self.shadows)
+    }
+
+    /// The links since the last call that send first what their servers are owed.
+    pub(crate) fn take_recovering(&self) -> Vec<JoinHandle<()>> {
+        self.recovering.take()
+    }
+
+    /// The links that a tree holds.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        self.links.borrow().values().filter_map(sync::Weak::upgrade).collect()
+    }
+
+    /// Closes, from now on and each `interval`, connections that were idle since the last look.
+    pub(crate) async fn close_idle(self: Rc<Self>, interval: Duration) {
+        let mut sent: HashMap<*const Link, u64> = HashMap::new();
+        loop {
+            tokio::time::sleep(interval).await;
+            let links = self.links();
+            for link in &links {
+                let now = link.stats.sent.load(Relaxed);
+                if sent.get(&Arc::as_ptr(link)) == Some(&now) {
+                    link.close_if_idle();
+                }
+            }
+            sent = links.iter().map(|l| (Arc::as_ptr(l), l.stats.sent.load(Relaxed))).collect();
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The tree of routes: each node answers a request, perhaps by asking its children; its leaves are servers.
+
+mod build;
+mod root;
+mod families;
+mod prefix;
+mod builder;
+mod leaves;
+mod route;
+#[cfg(test)]
+mod canned;
+
+pub(crate) use build::{CONFIG, POLICY, shapes};
+pub use builder::Tree;
+pub(crate) use families::KeyHash;
+pub use families::types;
+pub use leaves::Leaves;
+pub use route::{BoxFuture, Route};
+pub(crate) use route::{last, outline, servers};

@@ -1,0 +1,142 @@
+//! From a configuration without macros to a live tree.
+
+use std::collections::BTreeMap;
+
+use super::builder::{Builder, Tree};
+use super::families::KINDS;
+use super::leaves::Leaves;
+use super::prefix::{self, Selector, selector};
+use super::root;
+use crate::config::Config;
+use crate::config::fields::Fields;
+use crate::config::flavor::Flavors;
+use crate::config::pools;
+use crate::config::shape::{Shape, Takes, field, ignored, needed};
+use crate::json::{ConfigError, Json, Result, Value};
+use crate::settings::Settings;
+
+impl Tree {
+    /// Builds one thread's tree over leaves of `leaves`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with the routes around it and its line.
+    pub fn build(config: &Config, settings: &Settings, leaves: &dyn Leaves) -> Result<Self> {
+        build(config.expanded(), config.flavors(), settings, leaves)
+    }
+}
+
+fn build(
+    config: &Json,
+    flavors: &Flavors,
+    settings: &Settings,
+    leaves: &dyn Leaves,
+) -> Result<Tree> {
+    let pools = Fields::new(config, &CONFIG).object("pools")?;
+    let mut builder = Builder::new((KINDS, build), pools, flavors, settings, leaves);
+    name_handles(&mut builder, config)?;
+    let selectors = selectors(&mut builder, config)?;
+    let pools: BTreeMap<_, _> =
+        builder.built_pools.into_iter().map(|(name, pool)| (name, pool.destinations)).collect();
+    let root = root::build(selectors, pools.values().flatten().cloned().collect(), settings)?;
+    Ok(Tree { root, pools, asynclog_routes: builder.asynclog_routes })
+}
+
+fn name_handles(builder: &mut Builder<'_>, config: &Json) -> Result<()> {
+    let Some(handles) = config.get("named_handles") else { return Ok(()) };
+    match &handles.value {
+        Value::Array(array) => array.iter().try_for_each(|handle| builder.one(handle).map(drop)),
+        Value::Object(object) => {
+            for (name, handle) in object.iter() {
+                let own = handle.get("name").map(|own| own.as_str() == Some(name));
+                if own == Some(false) {
+                    let message = format!("Ambiguous RouteHandle name in object for {name}");
+                    return Err(ConfigError::at(handle.line, message));
+                }
+                builder.named.insert(name.to_owned(), handle.clone());
+            }
+            Ok(())
+        }
+        _ => {
+            let message = format!("named_handles is {} expected array/object", handles.type_name());
+            Err(ConfigError::at(handles.line, message))
+        }
+    }
+}
+
+/// What stands at each routing prefix.
+fn selectors(builder: &mut Builder<'_>, config: &Json) -> Result<Vec<(String, Selector)>> {
+    let mut selectors = Vec::new();
+    match (config.get("route"), config.get("routes")) {
+        (Some(_), Some(routes)) => {
+            let message = "Invalid config: both 'route' and 'routes' are specified";
+            return Err(ConfigError::at(routes.line, message));
+        }
+        (Some(json), None) => {
+            let selector = selector(json, builder)?;
+            selectors.push((builder.settings.default_route.clone(), selector));
+        }
+        (None, Some(Json { value: Value::Array(policies), .. })) => {
+            for policy in policies {
+                let fields = Fields::new(policy, &POLICY);
+                let aliases = fields.array("aliases")?;
+                let aliases = aliases.ok_or_else(|| fields.error("no aliases"))?;
+                let selector = selector(fields.required("route")?, builder)?;
+                for alias in aliases {
+                    let name = alias.as_str();
+                    let name = name.ok_or_else(|| fields.error("alias is not a string"))?;
+                    selectors.push((name.to_owned(), selector.clone()));
+                }
+            }
+        }
+        (None, Some(Json { value: Value::Object(routes), .. })) => {
+            for (alias, json) in routes.iter() {
+                selectors.push((alias.to_owned(), selector(json, builder)?));
+            }
+        }
+        (None, Some(routes)) => {
+            return Err(ConfigError::at(routes.line, "Config: routes is not array/object"));
+        }
+        (None, None) => return Err(ConfigError::new("No route/routes in config")),
+    }
+    Ok(selectors)
+}
+
+/// All types of routes, those among them that stand in special places only.
+pub(crate) fn shapes() -> impl Iterator<Item = &'static Shape> {
+    KINDS.iter().map(|(shape, _)| *shape).chain([&prefix::SHAPE, &POOL_ROUTE])
+}
+
+/// The configuration itself. Its `macros` are gone when it is looked at.
+pub(crate) static CONFIG: Shape = Shape {
+    name: "config",
+    fields: &[&[
+        field("pools", Takes::Map(&Takes::Object(&pools::SHAPE)), "servers, by the pool's name"),
+        field("route", Takes::Selector, "what is routed to"),
+        field(
+            "routes",
+            Takes::OneOf(&[Takes::List(&Takes::Object(&POLICY)), Takes::Map(&Takes::Selector)]),
+            "instead of `route`: a route for each routing prefix",
+        ),
+        field(
+            "named_handles",
+            Takes::OneOf(&[Takes::List(&Takes::Route), Takes::Map(&Takes::Routes)]),
+            "routes that are only named, for use elsewhere",
+        ),
+        ignored("routing_options"),
+    ]],
+};
+
+/// Of `routes`, as an array.
+pub(crate) static POLICY: Shape = Shape {
+    name: "routes",
+    fields: &[&[
+        needed("aliases", Takes::List(&Takes::Text), "routing prefixes, as `/region/cluster/`"),
+        needed("route", Takes::Selector, "what is routed to for them"),
+    ]],
+};
+
+/// A pool where its servers are wanted as routes.
+static POOL_ROUTE: Shape = Shape { name: "Pool", fields: pools::SHAPE.fields };
+
+#[cfg(test)]
+mod bombs;
