@@ -360,21 +360,47 @@ fn a_server_that_dies_while_it_is_sent_its_deletes_gets_the_rest_when_it_returns
     assert!(left <= 200, "what the first server answered needs no second time: {left}");
 }
 
+/// A kill while the deletes are owed, while they are sent, and when they are paid.
 #[test]
-fn a_router_that_is_killed_while_it_sends_deletes_leaves_them_to_the_next() {
-    let stage = Stage::new();
-    stage.configure(stage.port, "");
-    let router = stage.quick(&[]);
-    stage.delete(&router);
-    let mute = Mute::listen(stage.port, 0).join().expect("the router probes");
-    mute.line("delete k50");
-    send_signal(router.pid(), Signal::KILL);
-    mute.close();
-    drop(router);
-    let server = stage.stale(COUNT);
-    let router = stage.quick(&[]);
-    stage.is_never_stale(&router);
-    assert_eq!(server.connect().stat("curr_items"), 0);
+fn a_router_that_is_killed_leaves_to_the_next_what_it_owes_and_nothing_that_is_paid() {
+    for state in ["owed", "sending", "paid"] {
+        let stage = Stage::new();
+        stage.configure(stage.port, "");
+        let router = stage.quick(&[]);
+        stage.delete(&router);
+        let mut server = None;
+        match state {
+            "sending" => {
+                let mute = Mute::listen(stage.port, 0).join().expect("the router probes");
+                mute.line("delete k50");
+                send_signal(router.pid(), Signal::KILL);
+                mute.close();
+            }
+            "paid" => {
+                let returned = server.insert(stage.stale(COUNT));
+                stage.is_never_stale(&router);
+                returned.connect().set("k0", b"fresh");
+                send_signal(router.pid(), Signal::KILL);
+            }
+            _ => send_signal(router.pid(), Signal::KILL),
+        }
+        drop(router);
+        let is_paid = server.is_some();
+        let server = server.unwrap_or_else(|| stage.stale(COUNT));
+        let router = stage.quick(&[]);
+        if is_paid {
+            let mut client = router.connect();
+            eventually("the router asks the server", || {
+                let reply = client.ask("get k0");
+                assert!(reply != "END\r\n", "{state}: it was deleted again");
+                reply.contains("fresh")
+            });
+        } else {
+            stage.is_never_stale(&router);
+        }
+        let kept = u64::from(is_paid);
+        assert_eq!(server.connect().stat("curr_items"), kept, "{state}");
+    }
 }
 
 #[test]
