@@ -83,6 +83,14 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.asleep(wait)
     }
 
+    /// Whether who stores a large value from here on takes memory however much is retired. Who doesn't hurry is told
+    /// [`NoRoom::Later`] while that is much, though there may be room: what would be stored in it is retired as fast
+    /// again, and would take the place of other items.
+    #[inline]
+    pub fn hurry(&self, hurries: bool) {
+        self.actor.local.hurry(hurries);
+    }
+
     /// Counts an event of the whole cache.
     #[inline]
     pub fn count(&self, counter: Counter) {

@@ -154,8 +154,8 @@ impl<I: Index> Actor<'_, I> {
         now: u32,
     ) -> Result<Option<Deleted>, NoRoom> {
         let value_bytes = if rewrite.keeps_value { item.value_bytes() } else { 0 };
-        self.note_moved(value_bytes);
         let new = self.local.begin(key, value_bytes, rewrite.fields, now)?;
+        self.note_moved(value_bytes);
         let kept = item.value_parts().take(if rewrite.keeps_value { usize::MAX } else { 0 });
         let new = self.local.filled(new, kept, now)?;
         let swap = Swap {

@@ -71,8 +71,8 @@ impl<I: Index> Actor<'_, I> {
             return Err(NoRoom::TooLarge);
         }
         let fields = Fields { cas: how.explicit_cas.is_some(), ..old.fields() };
-        self.note_moved(value_bytes);
         let joined = self.local.begin(key, value_bytes, fields, now)?;
+        self.note_moved(value_bytes);
         let chunks = &self.local.engine.slab.chunks;
         let joined = match how.mode {
             Mode::Prepend => {

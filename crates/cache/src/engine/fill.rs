@@ -6,6 +6,9 @@ use crate::items::{Extras, Fields, Key, Shape, Unpublished};
 use crate::memory::Class;
 use guira_index::Index;
 
+/// Who stores a value of so many bytes waits while much is retired: it takes as much as thousands of small items.
+const LARGE_BYTES: usize = 1 << 10;
+
 impl<I: Index> Local<'_, I> {
     /// An item to be filled: its first chunk is taken, and the key written.
     #[inline]
@@ -16,6 +19,9 @@ impl<I: Index> Local<'_, I> {
         fields: Fields,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
+        if value_bytes >= LARGE_BYTES && self.is_behind() {
+            return Err(NoRoom::Later);
+        }
         let chunks = &self.engine.slab.chunks;
         let Fields { cas, key_binary, unfilled, .. } = fields;
         let extras = Extras { chained: false, cas, key_binary, unfilled };

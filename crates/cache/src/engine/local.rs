@@ -14,11 +14,14 @@ use crate::memory::{Class, ClassState};
 use crate::orders::ClassOrder;
 use crate::time::Now;
 use guira_index::{Entry, Hash, Index, Location};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Words of a cache line.
 const LINE_WORDS: usize = 16;
+/// Of so many bytes that the cache may hold one may be retired, or a few of a small cache, before who stores waits.
+const RETIRED_SHARE: usize = 16;
+const RETIRED_BYTES_MIN: usize = 1 << 20;
 
 /// See the module's head. Not `Sync`: it stays with its thread.
 pub(crate) struct Local<'c, I: Index> {
@@ -26,6 +29,8 @@ pub(crate) struct Local<'c, I: Index> {
     pub(crate) counts: &'c Counts,
     slot: usize,
     limbo: RefCell<Limbo>,
+    /// Whether who stores waits for nothing that is retired.
+    hurries: Cell<bool>,
     /// Chunks of items published in this turn that are to have a place in the order of their class.
     arrivals: RefCell<Vec<Location>>,
     pub(crate) notes: Notes,
@@ -39,12 +44,13 @@ impl<'c, I: Index> Local<'c, I> {
     pub(crate) fn new(engine: &'c Engine<I>) -> Local<'c, I> {
         let slot = engine.take_slot();
         engine.epochs.online(slot);
-        let waiting = vec![0; engine.slab.chunks.classes.len()];
+        let classes = engine.slab.chunks.classes.len();
         Local {
             engine,
             counts: engine.counters.counts(slot),
             slot,
-            limbo: RefCell::new(Limbo { waiting, ..Limbo::default() }),
+            limbo: RefCell::new(Limbo::new(classes)),
+            hurries: Cell::new(false),
             arrivals: RefCell::default(),
             notes: Notes::default(),
         }
@@ -139,11 +145,9 @@ impl<'c, I: Index> Local<'c, I> {
         let class = chunks.class_of(item.location());
         self.account(class, item.charged_bytes(), header, u64::MAX); // minus one
         let mut limbo = self.limbo.borrow_mut();
-        limbo.waiting[usize::from(class)] += 1;
-        limbo.open.push(item.location());
+        limbo.enter(class, item.location(), chunks);
         for link in item.links() {
-            limbo.waiting[usize::from(chunks.class_of(link))] += 1;
-            limbo.open.push(link);
+            limbo.enter(chunks.class_of(link), link, chunks);
         }
     }
 
@@ -171,6 +175,21 @@ impl<'c, I: Index> Local<'c, I> {
     /// Chunks of `class` that this thread retired and that are not free yet.
     pub(crate) fn waiting(&self, class: Class) -> usize {
         self.limbo.borrow().waiting[usize::from(class)] as usize
+    }
+
+    /// Whether so much is retired that who stores a large value waits until some of it is free: a share of the cache,
+    /// which is then not full for that alone.
+    #[cold]
+    pub(crate) fn is_behind(&self) -> bool {
+        let engine = self.engine;
+        let share = engine.slab.limit_bytes() / RETIRED_SHARE;
+        let retired = self.limbo.borrow().bytes(&engine.orphans);
+        !self.hurries.get() && retired > share.max(RETIRED_BYTES_MIN)
+    }
+
+    /// Whether who stores from here on waits for nothing that is retired.
+    pub(crate) fn hurry(&self, hurries: bool) {
+        self.hurries.set(hurries);
     }
 
     /// Gives the items that this turn published their place in the order of their class.
@@ -226,17 +245,25 @@ impl<'c, I: Index> Local<'c, I> {
     fn reclaim(&mut self) {
         let horizon = self.engine.epochs.horizon();
         let slab = &self.engine.slab;
-        let Limbo { closed, waiting, .. } = self.limbo.get_mut();
+        let limbo = self.limbo.get_mut();
+        let Limbo { closed, waiting, .. } = limbo;
         let safe = closed.partition_point(|(stamp, _)| *stamp < horizon);
+        let mut bytes = 0;
         slab.free_all(closed.drain(..safe).map(|(_, chunk)| {
-            waiting[usize::from(slab.chunks.class_of(chunk))] -= 1;
+            let class = slab.chunks.class_of(chunk);
+            waiting[usize::from(class)] -= 1;
+            bytes += slab.chunks.classes.bytes(class);
             chunk
         }));
+        limbo.freed(bytes);
+        limbo.tell(&self.engine.orphans);
     }
 
     /// Leaves what still waits, once the turn is closed, to the thread that ends a turn next.
     fn orphan(&mut self) {
-        let Limbo { closed, waiting, .. } = self.limbo.get_mut();
+        let limbo = self.limbo.get_mut();
+        limbo.tell(&self.engine.orphans);
+        let Limbo { closed, waiting, .. } = limbo;
         if closed.is_empty() {
             return;
         }
@@ -252,7 +279,13 @@ impl<'c, I: Index> Local<'c, I> {
         let free: Vec<_> = orphans.extract_if(.., |(stamp, _)| *stamp < horizon).collect();
         self.engine.orphans.count.store(orphans.len(), Relaxed);
         drop(orphans);
+        let chunks = &self.engine.slab.chunks;
+        let bytes = free.iter().map(|(_, chunk)| chunks.classes.bytes(chunks.class_of(*chunk)));
+        let bytes = bytes.sum();
         self.engine.slab.free_all(free.into_iter().map(|(_, chunk)| chunk));
+        let mut limbo = self.limbo.borrow_mut();
+        limbo.freed(bytes);
+        limbo.tell(&self.engine.orphans);
     }
 }
 

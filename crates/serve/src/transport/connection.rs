@@ -240,6 +240,7 @@ impl Connection {
         }
         executor.can_wait =
             self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX);
+        turn.handle.hurry(!executor.can_wait);
         let next = loop {
             let step = match self.step(&mut executor, rooms, input, consumed) {
                 Step::More => continue,
