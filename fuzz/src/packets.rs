@@ -1,7 +1,8 @@
 //! The laws of the binary protocol and of the datagrams' frames.
 
 use crate::check_requests;
-use guira_proto::binary::{self, Error, HEADER_BYTES, Header, Parsed};
+use guira_proto::Parsed;
+use guira_proto::binary::{self, Error, HEADER_BYTES, Header};
 use guira_proto::udp::{self, Frame};
 
 /// Parses a whole stream of binary requests and checks the laws on each.

@@ -9,7 +9,8 @@
 //! has its status where a request names a virtual bucket, which nobody uses.
 //!
 //! # Laws
-//! 1. A prefix of a request is never an error: it is [`Parsed::Incomplete`] until header, extras and key are there.
+//! 1. A prefix of a request is never an error: it is [`Incomplete`](crate::Parsed::Incomplete) until header, extras and
+//!    key are there.
 //! 2. Nothing past `used` is looked at.
 //! 3. `encode ∘ parse` is the identity on requests whose data type and virtual bucket are 0.
 //! 4. No input panics, and no length is believed beyond [`BODY_BYTES_MAX`].
@@ -27,5 +28,5 @@ pub mod opcode;
 pub use header::{
     BODY_BYTES_MAX, Echo, Error, HEADER_BYTES, Header, REPLY_MAGIC, REQUEST_MAGIC, Status,
 };
-pub use packet::{Parsed, parse};
+pub use packet::parse;
 pub use request::{Arithmetic, Command, Request, Store};

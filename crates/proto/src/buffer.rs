@@ -1,5 +1,6 @@
 //! The front of a buffer: a whole request line, or not yet.
 
+use crate::key::find;
 use crate::line::Error;
 use crate::{Request, text};
 
@@ -26,15 +27,15 @@ impl Default for Limits {
 
 /// What the front of a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Parsed<'b> {
-    /// A whole request line. The body of a storage request is not part of `used`.
+pub enum Parsed<R> {
+    /// A whole request but for its body, which is not part of `used`.
     Request {
         /// What was asked, borrowed from the buffer.
-        request: Request<'b>,
-        /// Bytes of the line, its newline included.
+        request: R,
+        /// Bytes of the line, its newline included; in binary of header, extras and key.
         used: usize,
     },
-    /// No newline yet.
+    /// Not all of that yet.
     Incomplete {
         /// Total bytes in the buffer below which asking again is pointless.
         at_least: usize,
@@ -49,7 +50,7 @@ pub enum Parsed<'b> {
 /// # Cost
 /// One search for the newline and one pass over the line; no allocation.
 #[inline]
-pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Error> {
+pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Request<'b>>, Error> {
     parse_from(input, 0, limits)
 }
 
@@ -65,9 +66,9 @@ pub fn parse_from<'b>(
     input: &'b [u8],
     scanned: usize,
     limits: &Limits,
-) -> Result<Parsed<'b>, Error> {
+) -> Result<Parsed<Request<'b>>, Error> {
     let scanned = scanned.min(input.len());
-    let Some(newline) = memchr::memchr(b'\n', &input[scanned..]).map(|at| at + scanned) else {
+    let Some(newline) = find(b'\n', &input[scanned..]).map(|at| at + scanned) else {
         return unfinished(input, limits);
     };
     let used = newline + 1;
@@ -85,7 +86,7 @@ pub fn parse_from<'b>(
 }
 
 #[cold]
-fn unfinished<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<'b>, Error> {
+fn unfinished<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Request<'b>>, Error> {
     let limit = if input.len() > limits.line_bytes_max && is_multiget(input) {
         limits.multiget_line_bytes_max
     } else {

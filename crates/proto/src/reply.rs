@@ -29,9 +29,15 @@ pub fn value_header(
 ) {
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
-    out.push(b' ');
-    append_u64(out, flags.into());
-    out.push(b' ');
+    match u8::try_from(flags) {
+        // Usual flags, in one piece.
+        Ok(flags @ 0..10) => out.extend_from_slice(&[b' ', b'0' + flags, b' ']),
+        _ => {
+            out.push(b' ');
+            append_u64(out, flags.into());
+            out.push(b' ');
+        }
+    }
     append_u64(out, value_bytes as u64);
     if let Some(cas) = cas {
         out.push(b' ');

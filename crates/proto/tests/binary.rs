@@ -1,8 +1,9 @@
 //! The binary protocol: which lengths each opcode takes, and the laws over all of them.
 
+use guira_proto::Parsed;
 use guira_proto::binary::{
-    self, Command, Echo, Error, HEADER_BYTES, Header, Parsed, REQUEST_MAGIC, Request, Status,
-    opcode, parse, reply,
+    self, Command, Echo, Error, HEADER_BYTES, Header, REQUEST_MAGIC, Request, Status, opcode,
+    parse, reply,
 };
 use proptest::prelude::*;
 

@@ -14,7 +14,7 @@
 use crate::execute::{Executor, Flow, StoreCommand, prefetch_items};
 use crate::process::measure::Kind;
 use guira_cache::{Handle, Key};
-use guira_proto::{Request, binary};
+use guira_proto::{Parsed, Request, binary};
 use std::ops::ControlFlow;
 
 /// A protocol: how its requests are cut from an input, and what executes them.
@@ -24,12 +24,8 @@ pub(crate) trait Dialect: Sized {
     /// Whether a head ends with a newline, which is searched for once.
     const ENDS_WITH_NEWLINE: bool;
 
-    /// The request at the front of `input` and the bytes of its head (line, or header, extras and key). `None`: not all of
-    /// that is there. `scanned` bytes are known to hold no newline.
-    fn parse(
-        input: &[u8],
-        scanned: usize,
-    ) -> Result<Option<(Self::Request<'_>, usize)>, Self::Error>;
+    /// The request at the front of `input`, of which `scanned` bytes are known to hold no newline.
+    fn parse(input: &[u8], scanned: usize) -> Result<Parsed<Self::Request<'_>>, Self::Error>;
 
     /// Bytes behind the head that belong to the request.
     fn body_bytes(request: &Self::Request<'_>) -> usize;
@@ -217,9 +213,11 @@ fn collect<'b, D: Dialect, S>(
             return End::Piece(Piece::Line(0));
         }
         let (request, head_bytes) = match D::parse(rest, std::mem::take(&mut scanned)) {
-            Ok(Some(parsed)) => parsed,
-            Ok(None) if D::ENDS_WITH_NEWLINE => return End::Piece(Piece::Line(rest.len())),
-            Ok(None) => return End::Piece(Piece::Line(0)),
+            Ok(Parsed::Request { request, used }) => (request, used),
+            Ok(Parsed::Incomplete { .. }) => {
+                let scanned = if D::ENDS_WITH_NEWLINE { rest.len() } else { 0 };
+                return End::Piece(Piece::Line(scanned));
+            }
             Err(error) => return End::Refused(error),
         };
         let body_bytes = D::body_bytes(&request);

@@ -95,7 +95,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// Whether this is the item of `key`, given its location: the index's question.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_key(chunks: &Chunks, location: Location, key: &[u8]) -> bool {
         let word = chunks.word_of(location);
         let header = Header(chunks.arena.word(word).load(Acquire));
@@ -147,6 +147,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// The client's flags.
+    #[inline]
     pub fn client_flags(&self) -> u32 {
         self.shape().client_flags
     }

@@ -5,23 +5,7 @@ use super::header::{
 };
 use super::opcode;
 use super::request::{self, Request};
-
-/// What the front of a buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'b> {
-    /// A whole request but for its value, which is not part of `used`.
-    Request {
-        /// What was asked, borrowed from the buffer.
-        request: Request<'b>,
-        /// Bytes of header, extras and key.
-        used: usize,
-    },
-    /// Not all of header, extras and key.
-    Incomplete {
-        /// Total bytes in the buffer below which asking again is pointless.
-        at_least: usize,
-    },
-}
+use crate::Parsed;
 
 /// Reads one request from the front of `input`.
 ///
@@ -31,7 +15,7 @@ pub enum Parsed<'b> {
 /// # Cost
 /// No allocation; nothing beyond header, extras and key is touched.
 #[inline]
-pub fn parse(input: &[u8]) -> Result<Parsed<'_>, Error> {
+pub fn parse(input: &[u8]) -> Result<Parsed<Request<'_>>, Error> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
         return Err(Error { reply: None, used: input.len(), swallow: 0, close: true });
     }

@@ -10,9 +10,8 @@
 //!
 //! Bad at: values near the limit, which are wanted in one stretch of memory.
 
-use memchr::memchr;
-
 use super::{MetaStatus, lease_header, number, value_header};
+use crate::key::find;
 use crate::number::{append_u64, parse_u32, parse_u64};
 use crate::{MetaFlags, fixed};
 
@@ -173,7 +172,7 @@ impl std::error::Error for ReplyError {}
 /// # Cost
 /// One search for the newline and one pass over the line; no allocation, no look at a value but its end.
 pub fn parse<'b>(input: &'b [u8], limits: &ReplyLimits) -> Result<ReplyParsed<'b>, ReplyError> {
-    let Some(newline) = memchr(b'\n', input) else {
+    let Some(newline) = find(b'\n', input) else {
         return if input.len() > limits.line_bytes_max {
             Err(ReplyError::LineTooLong)
         } else {
@@ -207,7 +206,7 @@ enum Head<'b> {
 
 fn value_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
     // The key is most of it.
-    let end = memchr(b' ', text).filter(|&end| end > 0)?;
+    let end = find(b' ', text).filter(|&end| end > 0)?;
     let (key, rest) = text.split_at(end);
     let mut fields = rest[1..].split(|&b| b == b' ');
     let flags = parse_u32(fields.next()?)?;
@@ -230,7 +229,7 @@ fn lease_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
 }
 
 fn meta_head(text: &[u8]) -> Option<(Head<'_>, usize)> {
-    let end = memchr(b' ', text).unwrap_or(text.len());
+    let end = find(b' ', text).unwrap_or(text.len());
     let (value_bytes, flags) = text.split_at(end);
     Some((Head::Meta { flags: MetaFlags::new(flags) }, parse_u32(value_bytes)? as usize))
 }
@@ -259,7 +258,7 @@ fn with_value<'b>(
 }
 
 fn parse_line(line: &[u8]) -> Reply<'_> {
-    let end = memchr(b' ', line).unwrap_or(line.len());
+    let end = find(b' ', line).unwrap_or(line.len());
     let (word, rest) = line.split_at(end);
     let status = |status| Reply::Meta { status, flags: MetaFlags::new(rest) };
     let text = rest.strip_prefix(b" ").unwrap_or_default();
@@ -271,7 +270,7 @@ fn parse_line(line: &[u8]) -> Reply<'_> {
         b"EX" => status(MetaStatus::Exists),
         b"ME" => Reply::MetaDebug(text),
         b"STAT" => {
-            let end = memchr(b' ', text).unwrap_or(text.len());
+            let end = find(b' ', text).unwrap_or(text.len());
             let (name, value) = text.split_at(end);
             Reply::Stat { name, value: value.strip_prefix(b" ").unwrap_or_default() }
         }

@@ -4,8 +4,9 @@ use crate::batch::{AtHand, Batch, Dialect, Rooms, Skip, recycle};
 use crate::execute::{Executor, Flow, StoreCommand};
 use crate::process::measure::Kind;
 use crate::version::VERSION;
+use guira_proto::Parsed;
 use guira_proto::binary::login::is_login;
-use guira_proto::binary::{Command, Error, Parsed, Request, Status, parse, reply};
+use guira_proto::binary::{Command, Error, Request, Status, parse, reply};
 
 /// The binary protocol.
 pub(crate) enum Binary {}
@@ -16,11 +17,8 @@ impl Dialect for Binary {
     const ENDS_WITH_NEWLINE: bool = false;
 
     #[inline]
-    fn parse(input: &[u8], _: usize) -> Result<Option<(Request<'_>, usize)>, Error> {
-        match parse(input)? {
-            Parsed::Request { request, used } => Ok(Some((request, used))),
-            Parsed::Incomplete { .. } => Ok(None),
-        }
+    fn parse(input: &[u8], _: usize) -> Result<Parsed<Request<'_>>, Error> {
+        parse(input)
     }
 
     #[inline]

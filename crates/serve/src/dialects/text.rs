@@ -15,11 +15,8 @@ impl Dialect for Text {
     const ENDS_WITH_NEWLINE: bool = true;
 
     #[inline]
-    fn parse(input: &[u8], scanned: usize) -> Result<Option<(Request<'_>, usize)>, Error> {
-        match parse_from(input, scanned, &Limits::DEFAULT)? {
-            Parsed::Request { request, used } => Ok(Some((request, used))),
-            Parsed::Incomplete { .. } => Ok(None),
-        }
+    fn parse(input: &[u8], scanned: usize) -> Result<Parsed<Request<'_>>, Error> {
+        parse_from(input, scanned, &Limits::DEFAULT)
     }
 
     #[inline]

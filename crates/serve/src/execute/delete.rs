@@ -89,13 +89,14 @@ impl<'t> Executor<'t> {
         Ok(deleted)
     }
 
+    #[inline]
     fn record_delete(&mut self, key: &Key<'_>, form: Form, deleted: &Deleted) {
-        let (outcome, class) = match *deleted {
-            Deleted::Deleted { class } => (Outcome::Done, class),
+        let what = (form, Verb::Delete);
+        match *deleted {
+            Deleted::Deleted { class } => self.record(key, what, Outcome::Done, class),
             // A unique that differs is a miss to memcached's meta commands, and nothing in binary.
-            Deleted::Exists if form == Form::Binary => (Outcome::Exists, 0),
-            Deleted::Exists | Deleted::NotFound => (Outcome::Miss, 0),
+            Deleted::Exists if form == Form::Binary => self.record(key, what, Outcome::Exists, 0),
+            Deleted::Exists | Deleted::NotFound => self.record(key, what, Outcome::Miss, 0),
         };
-        self.record(key, (form, Verb::Delete), outcome, class);
     }
 }

@@ -118,12 +118,17 @@ impl<'t> Executor<'t> {
         };
         self.watch_get(key, found.as_ref().map_err(|miss| *miss));
         if let Ok(item) = found {
-            let cas = get.cas.then_some(cas);
-            let (flags, bytes) = (item.client_flags(), item.value_bytes());
-            reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, cas);
-            self.value(&item);
+            self.hit(key, &item, get.cas.then_some(cas));
         }
         Flow::Done
+    }
+
+    /// Queues `VALUE` and what follows it, for a hit of a text get.
+    #[inline(always)]
+    fn hit(&mut self, key: &Key<'_>, item: &ItemRef<'t>, cas: Option<u64>) {
+        let (flags, bytes) = (item.client_flags(), item.value_bytes());
+        reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, cas);
+        self.value(item);
     }
 
     /// A binary get.
@@ -154,7 +159,7 @@ impl<'t> Executor<'t> {
     }
 
     /// The item, with a new expiry if one is asked for, and its unique if that is. `None`: it has to wait for memory.
-    #[inline]
+    #[inline(always)]
     fn fetch(
         &mut self,
         key: &Key<'_>,
@@ -163,19 +168,21 @@ impl<'t> Executor<'t> {
         may_wait: bool,
     ) -> Option<(Result<ItemRef<'t>, Miss>, u64)> {
         let unique = if with_unique { self.cas_unique(key) } else { 0 };
-        let (verb, found) = match touch {
-            None => (Verb::Get, self.handle().get(key, self.now())),
-            Some(exptime) => (Verb::GetAndTouch, self.get_and_touch(key, exptime, may_wait)?),
+        let found = match touch {
+            None => {
+                let found = self.handle().get(key, self.now());
+                self.record_found(key, (form, Verb::Get), &found);
+                found
+            }
+            Some(exptime) => {
+                let found = self.get_and_touch(key, exptime, may_wait)?;
+                self.record_found(key, (form, Verb::GetAndTouch), &found);
+                found
+            }
         };
         let cas = match &found {
-            Ok(item) => {
-                self.record(key, (form, verb), Outcome::Done, item.class());
-                if with_unique { self.cas_of(item, unique) } else { 0 }
-            }
-            Err(miss) => {
-                self.record_miss(key, (form, verb), *miss);
-                0
-            }
+            Ok(item) if with_unique => self.cas_of(item, unique),
+            _ => 0,
         };
         Some((found, cas))
     }
@@ -198,14 +205,14 @@ impl<'t> Executor<'t> {
     }
 
     /// Queues a value and the line end after it.
-    #[inline]
+    #[inline(always)]
     fn value(&mut self, item: &ItemRef<'t>) {
         self.bare_value(item);
         self.output.bytes.extend_from_slice(b"\r\n");
     }
 
     /// Queues a value.
-    #[inline]
+    #[inline(always)]
     fn bare_value(&mut self, item: &ItemRef<'t>) {
         match item.value() {
             Some(value) if value.len() < BORROW_FROM_BYTES => self.say(value),
@@ -220,9 +227,7 @@ impl<'t> Executor<'t> {
             Leased::Hit(item) => {
                 self.record(key, what, Outcome::Done, item.class());
                 self.watch_get(key, Ok(&item));
-                let (flags, bytes) = (item.client_flags(), item.value_bytes());
-                reply::value_header(&mut self.output.bytes, key.bytes(), flags, bytes, None);
-                return self.value(&item);
+                return self.hit(key, &item, None);
             }
             Leased::Granted { token, stale, miss } => (token, stale, miss),
             Leased::Wait { stale, miss } => (TOKEN_WAIT, stale, miss),
@@ -358,8 +363,12 @@ impl<'t> Executor<'t> {
         if has_value {
             self.value(item);
         }
-        let verb = if meta.ttl().is_some() { Verb::GetAndTouch } else { Verb::Get };
-        self.record(key, (Form::Meta, verb), Outcome::Done, item.class());
+        match meta.ttl() {
+            None => self.record(key, (Form::Meta, Verb::Get), Outcome::Done, item.class()),
+            Some(_) => {
+                self.record(key, (Form::Meta, Verb::GetAndTouch), Outcome::Done, item.class())
+            }
+        };
     }
 
     fn answer_miss(&mut self, meta: &Meta<'_>, key: &Key<'_>, miss: Miss) {

@@ -138,13 +138,14 @@ impl Executor<'_> {
             self.refuse(command, key, Outcome::TooLarge);
             return Flow::Done;
         }
-        let closed = self.close_by(command, key, |handle, how, now| {
+        let publish = |handle: &Handle<'_>, how: &How, now| {
             let stored = match command.lease_token() {
                 None => handle.store(key, value, how, now),
                 Some(token) => handle.lease_store(key, value, (how, token), now),
             };
-            stored.map_err(|no_room| (no_room, None))
-        });
+            stored.map_err(|no_room| (no_room, ()))
+        };
+        let closed = self.close_by(command, key, publish, |_, ()| {});
         if closed.is_ok() { Flow::Done } else { Flow::Later }
     }
 
@@ -184,24 +185,22 @@ impl Executor<'_> {
             self.refuse(command, &key, Outcome::BadEnd);
             return Ok(());
         }
-        let closed = self.close_by(command, &key, |handle, how, now| {
-            let stored = match command.lease_token() {
-                None => handle.publish(&key, new, how, now),
-                Some(token) => handle.lease_set(&key, new, (how, token), now),
-            };
-            stored.map_err(|(no_room, new)| (no_room, Some(new)))
-        });
-        closed.map_err(|new| new.expect("what was to be published comes back"))
+        let publish = |handle: &Handle<'_>, how: &How, now| match command.lease_token() {
+            None => handle.publish(&key, new, how, now),
+            Some(token) => handle.lease_set(&key, new, (how, token), now),
+        };
+        self.close_by(command, &key, publish, |handle, new| handle.discard(new))
     }
 
-    /// Publishes by `publish`, answers, and tells of it. `Err`: there is no memory yet; what it gave back.
-    #[inline]
-    fn close_by(
+    /// Publishes by `publish`, answers, and tells of it. `Err`: there is no memory yet; what came back.
+    #[inline(always)]
+    fn close_by<N>(
         &mut self,
         command: StoreCommand<'_>,
         key: &Key<'_>,
-        publish: impl FnOnce(&Handle<'_>, &How, u32) -> Result<Stored, (NoRoom, Option<Unpublished>)>,
-    ) -> Result<(), Option<Unpublished>> {
+        publish: impl FnOnce(&Handle<'_>, &How, u32) -> Result<Stored, (NoRoom, N)>,
+        discard: impl FnOnce(&Handle<'_>, N),
+    ) -> Result<(), N> {
         let how = self.how(command);
         let before = self.before_store(key);
         // A plain `set` says what the key's value is now: an `add` after a later delete is no copy from before.
@@ -215,7 +214,7 @@ impl Executor<'_> {
             }
             Err((NoRoom::Later, new)) if self.can_wait => return Err(new),
             Err((no_room, new)) => {
-                new.into_iter().for_each(|new| self.handle().discard(new));
+                discard(self.handle(), new);
                 let is_joined = matches!(command.verb(), Verb::Append | Verb::Prepend);
                 let outcome = match no_room {
                     // It stores nothing, and memcached says just that.

@@ -19,7 +19,7 @@ use crate::process::budget::UNFINISHED_FREE_BYTES;
 use crate::transport::state::{Next, Refused, State, Step};
 use crate::turn::Turn;
 use guira_cache::Handle;
-use guira_proto::{Limits, fixed};
+use guira_proto::{Limits, Parsed, fixed};
 
 impl Connection {
     /// Bytes that it is charged: what it holds for a request that isn't whole, or not answered because its client lets
@@ -106,7 +106,7 @@ impl Connection {
         consumed: &mut usize,
     ) -> Step {
         match D::parse(rest, 0) {
-            Ok(Some((request, used))) => {
+            Ok(Parsed::Request { request, used }) => {
                 *consumed += used;
                 match D::storing(&request) {
                     Some(command) => {
@@ -117,7 +117,7 @@ impl Connection {
                 }
                 self.after(executor, Flow::Done)
             }
-            Ok(None) if D::ENDS_WITH_NEWLINE => {
+            Ok(Parsed::Incomplete { .. }) if D::ENDS_WITH_NEWLINE => {
                 // Only a get line can be longer than what is free.
                 const { assert!(UNFINISHED_FREE_BYTES >= Limits::DEFAULT.line_bytes_max) };
                 *consumed += rest.len();
@@ -125,7 +125,7 @@ impl Connection {
                 self.state = State::SwallowLine;
                 self.after(executor, Flow::Done)
             }
-            Ok(None) => {
+            Ok(Parsed::Incomplete { .. }) => {
                 self.state = State::Refused(Refused::Piece);
                 Step::Piece(Piece::Line(0))
             }

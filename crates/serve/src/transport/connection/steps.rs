@@ -7,6 +7,7 @@ use crate::execute::{Executor, Flow, Opened, StoreCommand, earns_chunk};
 use crate::settings::Protocol;
 use crate::transport::state::{Arriving, State, Step};
 use guira_cache::NoRoom;
+use guira_proto::Parsed;
 use guira_proto::binary::REQUEST_MAGIC;
 use std::ops::ControlFlow;
 
@@ -248,7 +249,7 @@ impl Connection {
     /// Calls `what` with the storage command whose head this is.
     fn with_command<R>(&self, head: &[u8], what: impl FnOnce(StoreCommand<'_>) -> R) -> Option<R> {
         fn of<D: Dialect, R>(head: &[u8], what: impl FnOnce(StoreCommand<'_>) -> R) -> Option<R> {
-            let (request, _) = D::parse(head, 0).ok()??;
+            let Ok(Parsed::Request { request, .. }) = D::parse(head, 0) else { return None };
             D::storing(&request).map(what)
         }
         if self.speaks_binary() { of::<Binary, R>(head, what) } else { of::<Text, R>(head, what) }
