@@ -2,12 +2,14 @@
 
 mod row;
 mod extended;
+mod queues;
 mod tls;
 mod size;
 mod refusal;
 
 pub use extended::Extended;
 pub(crate) use extended::PAGE_BYTES;
+pub(crate) use queues::Queues;
 pub use refusal::{EXIT_CODES, Refusal};
 pub(crate) use refusal::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, EXIT_VALUE};
 pub(crate) use row::{Shown, Suboption, Takes, Unset, yes};

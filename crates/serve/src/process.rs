@@ -17,7 +17,7 @@ pub(crate) mod budget;
 pub(crate) mod gauges;
 
 use crate::auth::Auth;
-use crate::compat::QueueSettings;
+use crate::options::Queues;
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use crate::time::{ServerTime, unix_now};
 use crate::tls::Tls;
@@ -58,7 +58,8 @@ pub(crate) struct Process {
     pub(crate) allowance: Allowance,
     pub(crate) memory: Memory,
     pub(crate) crawler: Crawler,
-    pub(crate) queues: QueueSettings,
+    /// Kept and shown.
+    pub(crate) queues: Mutex<Queues>,
     pub(crate) watch: Watch,
     pub(crate) mailboxes: Vec<Mailbox>,
     /// What each worker measures.
@@ -115,7 +116,7 @@ impl Process {
             allowance: Allowance::new(&settings),
             memory,
             crawler: Crawler::new(extended),
-            queues: QueueSettings::new(extended),
+            queues: Mutex::new(extended.queues),
             watch: Watch::default(),
             detail: Detail::new(settings.prefix_delimiter, settings.detail_enabled),
             budget: Budget::new(extended.udp_budget_bytes, extended.udp_known_budget_bytes),

@@ -57,25 +57,15 @@ fn meaning(row: &Row) -> Meaning {
     }
 }
 
-/// Answers `stats`.
-pub(crate) fn general(process: &Process, now: u32, out: &mut Vec<u8>) {
-    lines(STATS, &View::new(process, now), "", out);
-}
-
-/// Answers `stats guira`.
-pub(crate) fn own(process: &Process, now: u32, out: &mut Vec<u8>) {
-    lines(OWN, &View::new(process, now), "", out);
-}
-
 /// Answers `stats` and the kinds of it that are short; `false`: there is no such kind.
 pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut Vec<u8>) -> bool {
     match kind {
-        None => general(process, now, out),
+        None => lines(STATS, &View::new(process, now), "", out),
         Some(b"settings") => settings(process, now, out),
         Some(b"items") => items(process, now, out),
         Some(b"slabs") => slabs(process, now, out),
         Some(b"sizes") => sizes(process, now, out),
-        Some(b"guira") => own(process, now, out),
+        Some(b"guira") => lines(OWN, &View::new(process, now), "", out),
         Some(_) => return false,
     }
     true

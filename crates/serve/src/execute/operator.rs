@@ -7,7 +7,7 @@
 
 use super::Listing;
 use super::{Executor, Fed, Flow};
-use crate::compat::Queues;
+use crate::options::Queues;
 use crate::process::Process;
 use crate::process::crawler::{self, Order, Work};
 use crate::process::dump::Format;
@@ -202,7 +202,8 @@ fn set_queues(process: &Process, command: &Admin) -> &'static [u8] {
     if !(is_tune || process.settings.extended.lru_maintainer) {
         return fixed::ERROR;
     }
-    process.queues.change(|queues| match *command {
+    let mut queues = process.queues.lock();
+    match *command {
         Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
             *queues = Queues { hot_percent, warm_percent, hot_factor, warm_factor, ..*queues };
         }
@@ -213,7 +214,7 @@ fn set_queues(process: &Process, command: &Admin) -> &'static [u8] {
             queues.temporary_ttl_s = ttl_s.unwrap_or(queues.temporary_ttl_s);
         }
         _ => {}
-    });
+    }
     fixed::OK
 }
 

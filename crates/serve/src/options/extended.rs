@@ -3,6 +3,7 @@
 //! Here is what they come to; what may be typed and what it means is declared in `settings/suboption/`, one row per
 //! setting.
 
+use super::queues::Queues;
 use super::refusal::Refusal;
 use super::tls::TlsSettings;
 use guira_cache::LeaseTerms;
@@ -61,17 +62,7 @@ pub struct Extended {
     /// Shown only.
     pub lru_maintainer: bool,
     /// Shown only.
-    pub lru_segmented: bool,
-    /// Shown only.
-    pub hot_lru_pct: u32,
-    /// Shown only.
-    pub warm_lru_pct: u32,
-    /// Shown only.
-    pub hot_max_factor: f64,
-    /// Shown only.
-    pub warm_max_factor: f64,
-    /// Shown only.
-    pub temporary_ttl_s: Option<u32>,
+    pub(crate) queues: Queues,
     /// Bytes of lines that wait for a watcher at most.
     pub watcher_logbuf_bytes: usize,
     /// Shown only, in bytes.
@@ -119,12 +110,7 @@ impl Default for Extended {
             lru_crawler_sleep_us: 100,
             lru_crawler_tocrawl: 0,
             lru_maintainer: true,
-            lru_segmented: true,
-            hot_lru_pct: 20,
-            warm_lru_pct: 40,
-            hot_max_factor: 0.2,
-            warm_max_factor: 2.0,
-            temporary_ttl_s: None,
+            queues: Queues::default(),
             watcher_logbuf_bytes: 256 << 10,
             worker_logbuf_bytes: 64 << 10,
             read_buf_mem_limit_bytes: 0,
@@ -148,7 +134,7 @@ impl Extended {
         self.slab_reassign = false;
         self.slab_automove = 0;
         self.maxconns_fast = false;
-        self.lru_segmented = false;
+        self.queues.is_segmented = false;
         self.hash_algorithm = "jenkins";
         self.lru_crawler = false;
         self.lru_maintainer = false;
@@ -157,11 +143,11 @@ impl Extended {
     }
 
     pub(crate) fn check_together(&self) -> Result<(), Refusal> {
-        if self.hot_lru_pct + self.warm_lru_pct > 80 {
+        if self.queues.hot_percent + self.queues.warm_percent > 80 {
             let message = "hot_lru_pct + warm_lru_pct cannot be more than 80% combined";
             return Err(Refusal::usage(message));
         }
-        if self.temporary_ttl_s.is_some() && !self.lru_maintainer {
+        if self.queues.has_temporary && !self.lru_maintainer {
             let message = "temporary_ttl requires lru_maintainer to be enabled";
             return Err(Refusal::usage(message));
         }

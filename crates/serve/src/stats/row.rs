@@ -158,7 +158,7 @@ impl<'s> View<'s> {
             When::Reassign => extended.slab_reassign,
             When::Crawler => self.process.crawler.is_enabled(),
             When::Maintainer => extended.lru_maintainer,
-            When::Segmented => self.process.queues.read().is_segmented,
+            When::Segmented => self.process.queues.lock().is_segmented,
             When::Tls => self.settings().tls_enabled,
             When::TlsSessions => self.settings().tls_enabled && extended.tls.session_cache,
         }

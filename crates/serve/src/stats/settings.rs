@@ -115,13 +115,13 @@ const REFUSALS: &[Row] = rows! {
 
 const QUEUES: &[Row] = rows! {
     lru_maintainer_thread, "-o lru_maintainer", |v| Value::Flag(v.settings().extended.lru_maintainer) => gauge memcached_lru_crawler_maintainer_thread;
-    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.process.queues.read().is_segmented);
-    hot_lru_pct, "-o hot_lru_pct", |v| number(v.process.queues.read().hot_percent) => gauge memcached_lru_crawler_hot_percent;
-    warm_lru_pct, "-o warm_lru_pct", |v| number(v.process.queues.read().warm_percent) => gauge memcached_lru_crawler_warm_percent;
-    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.process.queues.read().hot_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
-    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.process.queues.read().warm_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
-    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.process.queues.read().has_temporary);
-    temporary_ttl, "-o temporary_ttl", |v| number(v.process.queues.read().temporary_ttl_s);
+    lru_segmented, "-o lru_segmented", |v| Value::Flag(v.process.queues.lock().is_segmented);
+    hot_lru_pct, "-o hot_lru_pct", |v| number(v.process.queues.lock().hot_percent) => gauge memcached_lru_crawler_hot_percent;
+    warm_lru_pct, "-o warm_lru_pct", |v| number(v.process.queues.lock().warm_percent) => gauge memcached_lru_crawler_warm_percent;
+    hot_max_factor, "-o hot_max_factor", |v| Value::Fraction(v.process.queues.lock().hot_factor, 2) => gauge memcached_lru_crawler_hot_max_factor;
+    warm_max_factor, "-o warm_max_factor", |v| Value::Fraction(v.process.queues.lock().warm_factor, 2) => gauge memcached_lru_crawler_warm_max_factor;
+    temp_lru, "-o temporary_ttl", |v| Value::Flag(v.process.queues.lock().has_temporary);
+    temporary_ttl, "-o temporary_ttl", |v| number(v.process.queues.lock().temporary_ttl_s);
 };
 
 const TLS: &[Row] = rows! {
