@@ -250,3 +250,32 @@ fn a_file_that_cannot_be_read_now_holds_up_no_client_of_the_thread_that_sends() 
     assert!(router.ended_within(20).is_some(), "and it ends");
     fs::remove_dir_all(dir).expect("it is there");
 }
+
+/// They failed, and no log had them, though mcrouter writes them down.
+#[test]
+fn deletes_of_keys_that_are_no_utf_8_are_written_down_as_they_are_and_sent() {
+    for version in [&[][..], &["--use-asynclog-version2"]] {
+        let (dir, port) = (own_directory(), free_port());
+        let router = router(port, &dir, version);
+        let key = b"k\xff\xfe\"\\\xc3\xa9";
+        let command = [b"delete ", &key[..], b"\r\n"].concat();
+        let mut client = router.connect();
+        client.send(&command);
+        assert_eq!(client.read_exact(11), b"NOT_FOUND\r\n");
+        drop((client, router));
+        let [file] = &files(&dir)[..] else { panic!("{:?}", files(&dir)) };
+        let written = fs::read(file).expect("the file");
+        // As mcrouter writes it: what JSON must escape is, and bytes beyond ASCII stand as they are.
+        let escaped = b"k\xff\xfe\\\"\\\\\xc3\xa9";
+        assert!(written.windows(escaped.len()).any(|bytes| bytes == escaped), "{written:?}");
+        let server = memcached_at(port);
+        let mut client = server.connect();
+        client.send(&[b"set ", &key[..], b" 0 0 5\r\nstale\r\n"].concat());
+        assert_eq!(client.read_exact(8), b"STORED\r\n");
+        let done = replay(&dir);
+        assert!(done.status.success(), "{done:?}");
+        client.send(&command);
+        assert_eq!(client.read_exact(11), b"NOT_FOUND\r\n", "it was sent");
+        fs::remove_dir_all(dir).expect("it was there");
+    }
+}

@@ -17,14 +17,17 @@
 //! Files are read as streams, a line at a time: memory doesn't grow with them. All functions block.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde::de::{IgnoredAny, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::marks::{self, Delete, Marks};
 
@@ -80,22 +83,47 @@ impl Lines {
 }
 
 /// Reads a line of either version: the server, and the key.
-fn parse(line: &[u8]) -> Option<(String, String)> {
-    let line: Value = serde_json::from_slice(line).ok()?;
-    let body = line.get(3)?;
-    match line.get(0)?.as_str()? {
-        "AS1.0" => {
-            let (host, port) = (body.get(0)?.as_str()?, body.get(1)?.as_u64()?);
-            let command = body.get(2)?.as_str()?;
-            let key = command.strip_prefix("delete ")?.strip_suffix("\r\n")?;
-            Some((host_port(host, port), key.to_owned()))
+fn parse(line: &[u8]) -> Option<(String, Bytes)> {
+    type Of<T> = (String, IgnoredAny, IgnoredAny, T);
+    if let Ok((version, _, _, body)) = serde_json::from_slice::<Of<(String, u64, Raw)>>(line) {
+        let (host, port, Raw(command)) = body;
+        let key = command.strip_prefix(b"delete ")?.strip_suffix(b"\r\n")?;
+        let key = Bytes::copy_from_slice(key);
+        return (version == "AS1.0").then(|| (host_port(&host, port), key));
+    }
+    let (version, _, _, Second { h, k }) = serde_json::from_slice::<Of<Second>>(line).ok()?;
+    let (host, port) = h.strip_prefix('[')?.rsplit_once("]:")?;
+    let place = host_port(host, port.parse().ok()?);
+    (version == "AS2.0").then(|| (place, k.0.into()))
+}
+
+/// What a line of the second version says of a delete.
+#[derive(Deserialize)]
+struct Second {
+    /// Host and port.
+    h: String,
+    /// The key.
+    k: Raw,
+}
+
+/// A string of any bytes: routers write keys as they are, UTF-8 or not.
+struct Raw(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Bytewise;
+        impl Visitor<'_> for Bytewise {
+            type Value = Raw;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Raw, E> {
+                Ok(Raw(bytes.to_vec()))
+            }
         }
-        "AS2.0" => {
-            let (host, port) = body.get("h")?.as_str()?.strip_prefix('[')?.rsplit_once("]:")?;
-            let key = body.get("k")?.as_str()?;
-            Some((host_port(host, port.parse().ok()?), key.to_owned()))
-        }
-        _ => None,
+        from.deserialize_bytes(Bytewise)
     }
 }
 
@@ -302,10 +330,13 @@ mod tests {
     #[test]
     fn lines_of_either_version_are_read() {
         let first = br#"["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]"#;
-        assert_eq!(parse(first), Some(("10.0.0.1:11302".to_owned(), "foo".to_owned())));
+        let read = |host: &str, key: &'static [u8]| Some((host.to_owned(), Bytes::from(key)));
+        assert_eq!(parse(first), read("10.0.0.1:11302", b"foo"));
         let second =
             br#"["AS2.0", 1289416829.836, "C", {"f":"flavor","h":"[::1]:5","p":"pool","k":"a b"}]"#;
-        assert_eq!(parse(second), Some(("[::1]:5".to_owned(), "a b".to_owned())));
+        assert_eq!(parse(second), read("[::1]:5", b"a b"));
+        let raw = b"[\"AS1.0\", 1.5, \"C\", [\"h\", 1, \"delete \xff\\\"\xc3\xa9\\u0001\\r\\n\"]]";
+        assert_eq!(parse(raw), read("h:1", b"\xff\"\xc3\xa9\x01"));
         assert_eq!(parse(br#"["AS1.0", 1, "C", ["10.0.0.1", 11302, "del"#), None);
     }
 
@@ -365,7 +396,7 @@ mod tests {
         assert_eq!((waiting()["h:1"].0, waiting()["i:1"].0), (2, 1));
         let note = |host: &str, end: usize| {
             let delete =
-                Delete { host_port: format!("{host}:1"), key: String::new(), end: end as u64 };
+                Delete { host_port: format!("{host}:1"), key: Bytes::new(), end: end as u64 };
             Marks::read(&file).unwrap().note(&file, &[delete], &[]).unwrap();
         };
         let one = line("h", "a").len();

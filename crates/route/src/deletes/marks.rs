@@ -12,11 +12,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 /// A delete as it was written down.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Delete {
     pub(crate) host_port: String,
-    pub(crate) key: String,
+    pub(crate) key: Bytes,
     /// Where its line ends in the file.
     pub(crate) end: u64,
 }

@@ -87,7 +87,7 @@ pub(crate) async fn send(
         let failed = ask(connection, failed.into_iter()).await?;
         count += batch.len() - failed.len();
         refused += failed.len();
-        first = first.or_else(|| failed.first().map(|delete| delete.key.clone()));
+        first = first.or_else(|| failed.first().map(|delete| shown(&delete.key)));
         let failed: Vec<u64> = failed.iter().map(|delete| delete.end).collect();
         let length = batch.len();
         courier = aside(move || courier.note(&batch, &failed)).await;
@@ -117,12 +117,17 @@ async fn ask<'d>(
         match ask.await.outcome {
             Outcome::RemoteError => failed.push(delete),
             outcome if is_failover_error(outcome) => {
-                return Err(Wait::Server(outcome, delete.key.clone()));
+                return Err(Wait::Server(outcome, shown(&delete.key)));
             }
             _ => {}
         }
     }
     Ok(failed)
+}
+
+/// A key, for people.
+fn shown(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
 }
 
 /// Reads a server's deletes from a file, and marks them.

@@ -4,7 +4,7 @@
 //! ["AS1.0", 1289416829.836, "C", ["10.0.0.1", 11302, "delete foo\r\n"]]
 //! ["AS2.0", 1289416829.836, "C", {"s": service, "f": flavor, "r": region, "h": "[10.0.0.1]:11302", "p": pool, "k": key, "a": {…}}]
 //! ```
-//! One thread writes for all, so that a burst of failures is few writes; a leaf that asks waits until its line is in the
+//! A key stands there as it is, UTF-8 or not, as mcrouter writes it. One thread writes for all, so that a burst of failures is few writes; a leaf that asks waits until its line is in the
 //! file. Dates are UTC.
 //!
 //! # Invariants
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::account::Account;
@@ -112,7 +112,7 @@ impl Spool {
         key: &[u8],
         pool: &str,
     ) -> bool {
-        let line = self.names.line(server, &String::from_utf8_lossy(key), pool);
+        let line = self.names.line(server, key, pool);
         let (written, done) = oneshot::channel();
         let entry = Entry { account: Arc::clone(account), line, written };
         // A writer that can't keep up must not hold the proxies: the client is told that its delete failed.
@@ -196,27 +196,41 @@ impl SpoolNames {
         format!("{date}-{seconds}-{service}-{router}-t{process}-{number:#x}")
     }
 
-    fn line(&self, server: &Server, key: &str, pool: &str) -> Vec<u8> {
+    fn line(&self, server: &Server, key: &[u8], pool: &str) -> Vec<u8> {
         let now = Timestamp::now();
         #[expect(
             clippy::cast_precision_loss,
             reason = "a double has milliseconds for 285,000 years"
         )]
-        let time = now.as_millisecond() as f64 / 1e3;
+        let time = Value::from(now.as_millisecond() as f64 / 1e3);
         let (host, port) = (&server.host, server.port);
-        let line = if self.is_version_2 {
+        let (before, text, after) = if self.is_version_2 {
             let entry = json!({
                 "s": self.service, "f": "unknown", "r": self.region, "h": format!("[{host}]:{port}"), "p": pool,
-                "k": key, "a": {"asynclog": 1},
+                "a": {"asynclog": 1},
             });
-            json!(["AS2.0", time, "C", entry])
+            let entry = entry.to_string();
+            let open = entry.strip_suffix('}').unwrap_or_default();
+            (format!("[\"AS2.0\",{time},\"C\",{open},\"k\":"), quoted(key), "}]\n")
         } else {
-            json!(["AS1.0", time, "C", [host, port, format!("delete {key}\r\n")]])
+            let host = Value::from(&host[..]);
+            let command = [b"delete ", key, b"\r\n"].concat();
+            (format!("[\"AS1.0\",{time},\"C\",[{host},{port},"), quoted(&command), "]]\n")
         };
-        let mut line = line.to_string().into_bytes();
-        line.push(b'\n');
-        line
+        [before.as_bytes(), &text, after.as_bytes()].concat()
     }
+}
+
+/// A JSON string of any bytes: what is no UTF-8 stands there as it is, as mcrouter writes it.
+fn quoted(bytes: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for chunk in bytes.utf8_chunks() {
+        let valid = Value::from(chunk.valid()).to_string();
+        quoted.extend_from_slice(&valid.as_bytes()[1..valid.len() - 1]);
+        quoted.extend_from_slice(chunk.invalid());
+    }
+    quoted.push(b'"');
+    quoted
 }
 
 /// The thread that writes.

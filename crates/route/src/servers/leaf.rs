@@ -238,9 +238,7 @@ impl Leaf {
     ) -> Reply {
         let key = self.key(&request.key);
         // What reads the log sends a text command: it takes such a key for another, or for several commands.
-        let is_text = std::str::from_utf8(&key)
-            .is_ok_and(|key| !key.contains(|c: char| c <= ' ' || c == '\x7f'));
-        if !is_text {
+        if key.iter().any(|&byte| byte <= b' ' || byte == 0x7f) {
             return reply;
         }
         let (link, server) = (&self.links[0], &self.wanted.server);
