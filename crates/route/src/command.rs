@@ -221,11 +221,11 @@ fn serve(
     let served = runtime.block_on(until_told(&view, opened, &threads, ready, heard));
     process.note_stopping();
     tell_systemd(NotifyState::Stopping);
-    // The sockets and their tasks go first, and with them the orders' last senders: then the threads answer what they have
-    // read, and end. Who reads a configuration meanwhile isn't waited for.
+    // The sockets and their tasks go first, and with them the orders' last senders: then the threads, all at the same time,
+    // answer what they have read, and end. Who reads a configuration meanwhile isn't waited for.
     runtime.shutdown_background();
-    for Thread { orders, handle } in threads {
-        drop(orders);
+    let handles: Vec<_> = threads.into_iter().map(|thread| thread.handle).collect();
+    for handle in handles {
         // A thread that panicked has said so.
         let _ = handle.join();
     }
