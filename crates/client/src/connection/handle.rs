@@ -69,7 +69,7 @@ impl Connection {
     }
 
     /// Queues a request, now, and returns its reply to be. Dropped before, the reply is thrown away; the request
-    /// is sent all the same if a connection stands.
+    /// is sent all the same if a connection stands that takes what is sent.
     ///
     /// A failure is a reply too: see the [module](super)'s second invariant for what it says.
     pub fn ask(&self, request: Request, deadline: Instant) -> Ask {

@@ -1,14 +1,15 @@
 //! What one connection has been asked and not yet answered: no I/O, no clock.
 //!
 //! ```text
-//! ask ─▶ waiting (no connection yet) ─▶ out (bytes) ─▶ driver ─▶ socket
-//!                                        │
-//!                      order: entries, the oldest first ─▶ slots ─▶ the caller
+//! ask ─▶ waiting (no connection yet, or much in out) ─▶ out (bytes) ─▶ driver ─▶ socket
+//!                                                        │
+//!                                      order: entries, the oldest first ─▶ slots ─▶ the caller
 //! ```
 //! # Invariants
 //! 1. `order` has an entry for each request in `out` or on the wire, in their order.
 //! 2. An entry that was too late stays until its reply comes, so that replies keep meeting their requests.
 //! 3. Neighbouring gets share a line: an entry `ends_line` if `END` follows its value, or stands for it.
+//! 4. A request that nobody waits for any more is sent only if it is in `out` already.
 //!
 //! # Costs
 //! A request: one entry and one slot, reused; its bytes copied once. Looking for late ones walks `order`, when the
@@ -174,7 +175,7 @@ impl Queue {
         let is_verbatim = request.meta.is_some();
         let entry = Entry { key, deadline, slot, place, op, ends_line: true, is_verbatim };
         self.earliest = Some(self.earliest.map_or(deadline, |earliest| earliest.min(deadline)));
-        if self.is_connected {
+        if self.is_connected && self.waiting.is_empty() && self.out.left() < OUT_BYTES_MAX {
             self.send(entry, request);
         } else {
             self.waiting_bytes += request.value.len();
@@ -245,15 +246,27 @@ impl Queue {
 
     /// Swaps what there is to send with `spare`, which is empty.
     pub(crate) fn take_output(&mut self, spare: &mut Output) {
+        if !self.waiting.is_empty() {
+            self.send_waiting();
+        }
         self.close_line();
         std::mem::swap(&mut self.out, spare);
     }
 
-    /// From now on requests become bytes at once; those whose deadline passed meanwhile never do.
+    /// From now on requests become bytes.
     pub(crate) fn connected(&mut self) {
         self.is_connected = true;
-        self.waiting_bytes = 0;
-        for (entry, request) in std::mem::take(&mut self.waiting) {
+    }
+
+    /// Makes bytes of what waits for that, up to some; those whose deadline passed meanwhile, or whose caller went, never
+    /// become any.
+    #[cold]
+    fn send_waiting(&mut self) {
+        while self.is_connected
+            && self.out.left() < OUT_BYTES_MAX
+            && let Some((entry, request)) = self.waiting.pop_front()
+        {
+            self.waiting_bytes -= request.value.len();
             match self.slots.is_waited_for(entry.slot) {
                 Some(true) => self.send(entry, request),
                 Some(false) => self.slots.release(entry.slot),
@@ -283,11 +296,13 @@ impl Queue {
     /// still silent.
     pub(crate) fn expire(&mut self, now: Instant, stall: Duration, woken: &mut Vec<Waker>) -> bool {
         self.slots.came(None);
+        self.forget_abandoned();
+        let unsent = if self.is_connected { Outcome::Timeout } else { Outcome::ConnectTimeout };
         let Queue { order, waiting, slots, .. } = self;
         let mut earliest = None::<Instant>;
         let mut look_again = |at: Instant| earliest = Some(earliest.map_or(at, |e| e.min(at)));
         let sent = order.iter_mut().map(|entry| (entry, Outcome::Timeout));
-        let waiting = waiting.iter_mut().map(|(entry, _)| (entry, Outcome::ConnectTimeout));
+        let waiting = waiting.iter_mut().map(|(entry, _)| (entry, unsent));
         for (entry, outcome) in sent.chain(waiting).filter(|(entry, _)| entry.slot != NONE) {
             if entry.deadline > now {
                 look_again(entry.deadline);
@@ -303,6 +318,21 @@ impl Queue {
         }
         self.earliest = earliest;
         is_stalled
+    }
+
+    /// Drops what waits though nobody waits for its reply: it may wait for long.
+    fn forget_abandoned(&mut self) {
+        let Queue { waiting, waiting_bytes, slots, .. } = self;
+        waiting.retain(|(entry, request)| {
+            let is_waited_for = slots.is_waited_for(entry.slot);
+            if is_waited_for == Some(false) {
+                slots.release(entry.slot);
+            }
+            if is_waited_for != Some(true) {
+                *waiting_bytes -= request.value.len();
+            }
+            is_waited_for == Some(true)
+        });
     }
 
     /// Reads all whole replies off the front of `input`; returns below how many bytes it needn't be called again.
@@ -526,6 +556,9 @@ pub(crate) const NOT_A_KEY: &[u8] = b"not a key";
 
 /// The slot of an entry that was too late.
 const NONE: u32 = u32::MAX;
+
+/// With so much to send, requests wait: of those that nobody waits for by then, nothing is sent. Bytes.
+const OUT_BYTES_MAX: usize = 256 << 10;
 
 /// Values from here on share the memory that they were read into. Bytes.
 const SHARED_BYTES_MIN: usize = 4 << 10;

@@ -427,3 +427,26 @@ fn keys_asked_for_together_fail_together() {
     assert_eq!(take_keys(&mut queue, slot), Some(vec![Outcome::RemoteError; 2]));
     assert!(queue.slots.is_all_free(), "no slot is lost");
 }
+
+#[test]
+fn behind_much_that_is_to_be_sent_a_request_waits_and_is_not_sent_if_nobody_waits_for_it_then() {
+    let mut queue = connected();
+    let value = Bytes::from(vec![b'x'; super::OUT_BYTES_MAX]);
+    let long = Request { value, ..Request::new(Op::Set, "long") };
+    let long = queue.ask(long, later(), Caller::default());
+    let [gone, kept] = ["gone", "kept"].map(|key| ask(&mut queue, Op::Get, key));
+    let late = Instant::now();
+    let late = queue.ask(Request::new(Op::Get, "late"), late, Caller::default());
+    queue.abandon(gone);
+    assert!(sent(&mut queue).starts_with("set long"));
+    queue.expire(Instant::now(), Duration::MAX, &mut Vec::new());
+    let too_late = take(&mut queue, late).map(|reply| reply.outcome);
+    assert_eq!(too_late, Some(Outcome::Timeout), "the connection stood");
+    assert_eq!(sent(&mut queue), "get kept\r\n");
+    assert_eq!((queue.outstanding(), queue.unsent_bytes()), (2, 0));
+    let mut replies = BytesMut::from("STORED\r\nEND\r\n");
+    queue.receive(&mut replies, &mut Vec::new()).unwrap();
+    let outcomes = [long, kept].map(|slot| take(&mut queue, slot).map(|reply| reply.outcome));
+    assert_eq!(outcomes, [Some(Outcome::Stored), Some(Outcome::NotFound)]);
+    assert!(queue.slots.is_all_free());
+}
