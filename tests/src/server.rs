@@ -199,6 +199,18 @@ impl Server {
         kilobytes.expect("the kernel tells it") << 10
     }
 
+    /// The most bytes of its memory that were ever resident.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        kilobytes.expect("the kernel tells it") << 10
+    }
+
     /// Bytes that the system holds for its clients over TCP: written, and not taken by them.
     ///
     /// # Panics

@@ -44,14 +44,6 @@ fn raw(router: &Server) -> TcpStream {
     stream
 }
 
-/// The most memory that was ever resident.
-fn peak_bytes(server: &Server) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
-    kib << 10
-}
-
 fn budget(client: &mut Client) -> u64 {
     client.stat("client_memory_limit_bytes")
 }
@@ -78,7 +70,7 @@ fn a_get_of_400_long_values_is_answered_as_they_come() {
     let mut end = [0; 5];
     stream.read_exact(&mut end).expect("the end");
     assert_eq!(&end, b"END\r\n");
-    assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < SLACK, "{} bytes", router.peak_bytes());
 }
 
 #[test]
@@ -104,7 +96,7 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_others_are_served()
         assert_eq!(client.get("small").as_deref(), Some(&b"hello"[..]));
         thread::sleep(Duration::from_millis(10));
     }
-    assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < budget + SLACK, "{} bytes", router.peak_bytes());
     eventually("those who don't read are closed, and what was held for them is free", || {
         client.stat("client_memory_bytes") < 1 << 20
     });
@@ -127,7 +119,7 @@ fn what_waits_behind_a_slow_get_is_bounded() {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+        assert!(router.peak_bytes() < SLACK, "{} bytes", router.peak_bytes());
         thread::sleep(Duration::from_millis(1));
     }
     assert!(router.connect().ask("version").starts_with("VERSION"));
@@ -148,7 +140,7 @@ fn unfinished_values_come_out_of_the_budget_and_the_newest_is_refused() {
     eventually("some are refused", || client.stat("client_memory_refusals") > 0);
     assert!(client.stat("client_memory_bytes") <= budget);
     assert_eq!(client.set("small", b"hello"), "STORED\r\n");
-    assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < budget + SLACK, "{} bytes", router.peak_bytes());
     let refused = b"SERVER_ERROR out of memory reading request\r\n";
     let last = streams.last_mut().expect("thirty");
     let mut answer = [0; 44];
@@ -225,7 +217,7 @@ fn unfinished_lines_come_out_of_the_budget_and_the_newest_is_refused_and_read_aw
     eventually("some are refused", || client.stat("client_memory_refusals") > 0);
     assert!(client.stat("client_memory_bytes") <= budget);
     assert_eq!(client.get("small").as_deref(), Some(&b"hello"[..]));
-    assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < budget + SLACK, "{} bytes", router.peak_bytes());
     let refused = b"SERVER_ERROR out of memory reading request\r\n";
     let last = streams.last_mut().expect("sixty");
     let mut answer = [0; 44];
@@ -299,7 +291,7 @@ fn a_value_longer_than_a_client_may_hold_is_not_read() {
         stream.read_exact(&mut answer).expect("an answer");
         assert_eq!(&answer, b"SERVER_ERROR");
     }
-    assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < SLACK, "{} bytes", router.peak_bytes());
 }
 
 /// A server that answers a get of its first key with a value of so many bytes, of which it sends some and then, if that
@@ -351,7 +343,7 @@ fn values_that_are_on_their_way_come_out_of_the_budget() {
     // About two seconds.
     for _ in 0..100 {
         assert!(client.stat("client_memory_bytes") <= budget);
-        assert!(peak_bytes(&router) < budget + SLACK, "{} bytes", peak_bytes(&router));
+        assert!(router.peak_bytes() < budget + SLACK, "{} bytes", router.peak_bytes());
         thread::sleep(Duration::from_millis(20));
     }
     drop(streams);
@@ -407,7 +399,7 @@ fn clients_that_send_without_end_leave_turns_to_others() {
     meanwhile.sort_unstable();
     // Some gets come while the system runs others.
     assert!(meanwhile[25] < 16 << 20, "{meanwhile:?}");
-    assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < SLACK, "{} bytes", router.peak_bytes());
     senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
 }
 
@@ -438,7 +430,7 @@ fn long_values_that_pass_leave_no_memory_behind() {
         })
         .collect();
     senders.into_iter().for_each(|sender| sender.join().expect("no panic"));
-    assert!(peak_bytes(&router) < most, "{} of {most} bytes", peak_bytes(&router));
+    assert!(router.peak_bytes() < most, "{} of {most} bytes", router.peak_bytes());
 }
 
 /// A server that refuses each value before it has read it, and reads no more of it until `reads` is set.
@@ -521,7 +513,7 @@ fn short_replies_that_nobody_reads_take_little_more_than_their_bytes() {
         .collect();
     // About three seconds.
     for _ in 0..100 {
-        assert!(peak_bytes(&router) < SLACK, "{} bytes", peak_bytes(&router));
+        assert!(router.peak_bytes() < SLACK, "{} bytes", router.peak_bytes());
         thread::sleep(Duration::from_millis(30));
     }
     drop(streams);

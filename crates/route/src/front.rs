@@ -7,6 +7,7 @@ pub(crate) mod session;
 pub(crate) mod entrance;
 pub(crate) mod entering;
 pub(crate) mod line;
+pub(crate) mod keys;
 mod meta;
 mod answer;
 pub(crate) mod owner;

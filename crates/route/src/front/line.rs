@@ -10,13 +10,14 @@ use guira_proto::{
     fixed, parse,
 };
 
+use super::keys::Keys;
 use super::meta::{self, Wanted};
 
 /// What is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// A get of one kind, for several keys.
-    Get { op: Op, exptime: i64, keys: Vec<Bytes> },
+    Get { op: Op, exptime: i64, keys: Keys },
     /// The same for one key, which is most of them.
     GetOne(Request),
     /// Anything else for one key.
@@ -120,17 +121,16 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
                 (_, true, true) => Op::Gats,
             };
             let exptime = get.touch.unwrap_or_default().into();
-            let mut keys = get.keys.map(|key| chunk.slice_ref(key));
-            match (keys.next(), keys.next()) {
-                (Some(key), None) => Asked::GetOne(Request { exptime, ..Request::new(op, key) }),
-                (first, second) => {
-                    let mut all = Vec::with_capacity(KEYS_USUAL);
-                    all.extend(first.into_iter().chain(second).chain(keys).take(KEYS_MAX + 1));
-                    if all.len() > KEYS_MAX {
+            let mut words = get.keys;
+            match (words.next(), words.next()) {
+                (Some(key), None) => Asked::GetOne(Request { exptime, ..keyed(op, key) }),
+                _ => {
+                    let keys = Keys::new(chunk.slice_ref(get.keys.rest()));
+                    if keys.len() > KEYS_MAX {
                         let refused = Asked::Refused { line: TOO_MANY_KEYS, closes: false };
                         return Taken::Whole(refused, used);
                     }
-                    Asked::Get { op, exptime, keys: all }
+                    Asked::Get { op, exptime, keys }
                 }
             }
         }
@@ -170,9 +170,6 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
 /// More keys than a get may have are refused before any server is asked.
 const KEYS_MAX: usize = 64 << 10;
 const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
-
-/// Of a get of several keys, for so many room is made at once.
-const KEYS_USUAL: usize = 16;
 
 /// The command that stores so.
 pub(crate) fn op_of(verb: Verb) -> Op {
@@ -236,12 +233,11 @@ fn meta_stored(chunk: &Bytes, at: usize, command: &Meta<'_>, used: usize) -> Tak
 /// mcrouter's `metaget KEY …`, which no memcached knows.
 fn metaget(chunk: &Bytes, line: &[u8]) -> Option<Taken> {
     let keys = line.strip_prefix(b"metaget ")?.trim_ascii_end();
-    let keys: Vec<_> = Words::new(keys).take(KEYS_MAX + 1).collect();
-    if keys.is_empty() || keys.len() > KEYS_MAX || keys.iter().any(|key| key.len() > KEY_BYTES_MAX)
-    {
+    let has_long_key = Words::new(keys).any(|key| key.len() > KEY_BYTES_MAX);
+    let keys = Keys::new(chunk.slice_ref(keys));
+    if !(1..=KEYS_MAX).contains(&keys.len()) || has_long_key {
         return None;
     }
-    let keys = keys.into_iter().map(|key| chunk.slice_ref(key)).collect();
     Some(Taken::Whole(Asked::Get { op: Op::MetaGet, exptime: 0, keys }, line.len()))
 }
 
@@ -270,10 +266,14 @@ pub(crate) fn early_refusal(line: &[u8]) -> Option<&'static [u8]> {
         b"gat" | b"gats" => 1,
         _ => return None,
     };
-    if has_long_key(line) {
-        return Some(BAD_KEY);
+    let mut count = 0;
+    for word in words {
+        if word.len() > KEY_BYTES_MAX {
+            return Some(BAD_KEY);
+        }
+        count += 1;
     }
-    (words.count() > KEYS_MAX + before_keys).then_some(TOO_MANY_KEYS)
+    (count > KEYS_MAX + before_keys).then_some(TOO_MANY_KEYS)
 }
 
 /// A line may be long enough to be told that its key is too long.
@@ -312,7 +312,7 @@ mod tests {
         else {
             panic!("a metaget");
         };
-        assert_eq!(keys, ["k"]);
+        assert_eq!(keys.collect::<Vec<_>>(), ["k"]);
     }
 
     #[test]

@@ -7,12 +7,13 @@
 //!
 //! # Invariants
 //! 1. What is charged never exceeds the budget. What is [held](Account::hold) may, by what a client holds before it is
-//!    looked at again: a read, a line, a long value that is copied on its way out.
+//!    looked at again: a read, a line, a part of a get, a long value that is copied on its way out.
 //! 2. An account that goes gives back what it held; a value gives back its charge when its last copy goes. That may be
 //!    long after its request was answered: a server may refuse a value that is still being sent to it.
 //!
 //! # Costs
 //! A client below [`FREE_BYTES`] costs nothing but a comparison a turn; above, two shared additions for each [`STEP_BYTES`].
+//! What is free comes on top of the budget: with 8,000 clients 16 MB.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -58,6 +59,11 @@ impl Bank {
         self.held.load(Relaxed)
     }
 
+    /// Whether so much is held that rooms aren't to be kept for what may come.
+    fn is_scarce(&self) -> bool {
+        self.held() > self.limits.all / KEPT_PART
+    }
+
     /// How many requests and values were refused since the start.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
@@ -85,6 +91,11 @@ impl Account {
         self.bank.limits.each.min(free).saturating_sub(self.held.load(Relaxed))
     }
 
+    /// Whether the client is to keep no room that it doesn't use.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.bank.is_scarce()
+    }
+
     /// The longest value that the client may send.
     pub(crate) fn longest_value(&self) -> usize {
         self.bank.limits.longest_value()
@@ -110,11 +121,11 @@ impl Account {
     /// What was read, and [told](Self::hold) of as far as it was long: from now on it is charged for as long as a part of
     /// it is used, and the session tells of it no more.
     pub(crate) fn carry(self: &Arc<Self>, bytes: BytesMut) -> Bytes {
-        let told = self.told.load(Relaxed);
-        let known = told.min(bytes.len());
+        let (told, taken) = (self.told.load(Relaxed), bytes.capacity());
+        let known = told.min(taken);
         self.told.store(told - known, Relaxed);
-        self.held.fetch_add(bytes.len() - known, Relaxed);
-        self.bank.held.fetch_add(bytes.len() - known, Relaxed);
+        self.held.fetch_add(taken - known, Relaxed);
+        self.bank.held.fetch_add(taken - known, Relaxed);
         Bytes::from_owner(Carried { bytes, account: Arc::clone(self) })
     }
 
@@ -166,7 +177,7 @@ impl AsRef<[u8]> for Carried {
 
 impl Drop for Carried {
     fn drop(&mut self) {
-        self.account.refund(self.bytes.len());
+        self.account.refund(self.bytes.capacity());
     }
 }
 
@@ -177,9 +188,11 @@ impl Drop for Account {
 }
 
 /// So much of each client isn't counted.
-const FREE_BYTES: usize = 32 << 10;
+pub(crate) const FREE_BYTES: usize = 2 << 10;
 /// What is beyond is counted in steps.
-const STEP_BYTES: usize = 16 << 10;
+const STEP_BYTES: usize = 4 << 10;
+/// Clients keep rooms that they don't use until this part of the budget is held.
+const KEPT_PART: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -233,9 +246,9 @@ mod tests {
         account.hold(FREE_BYTES);
         assert_eq!(bank.held(), 0);
         account.hold(FREE_BYTES + 1);
-        assert_eq!(bank.held(), 48 << 10);
-        account.hold(40 << 10);
-        assert_eq!(bank.held(), 48 << 10, "steps");
+        assert_eq!(bank.held(), STEP_BYTES);
+        account.hold(FREE_BYTES + 2);
+        assert_eq!(bank.held(), STEP_BYTES, "steps");
         account.hold(0);
         assert_eq!(bank.held(), 0);
         account.hold(64 << 10);

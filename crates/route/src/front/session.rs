@@ -20,6 +20,7 @@
 mod asking;
 mod input;
 mod pace;
+mod patience;
 mod lanes;
 mod saying;
 mod lines;
@@ -28,18 +29,18 @@ mod get;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use guira_client::{Op, Outcome, Output, Purse, Reply, Request};
-use tokio::time::{Instant, Sleep};
+use bytes::BytesMut;
+use guira_client::{Op, Output, Purse};
+use tokio::time::Instant;
 
 use super::line::Asked;
-use super::memory::Account;
+use super::memory::{Account, FREE_BYTES};
 use super::stream::Stream;
 use crate::operate::fifo::FifoTap;
 use crate::ops::VERSION;
@@ -49,8 +50,9 @@ use crate::{Context, Counter};
 use get::Get;
 use input::Input;
 pub(crate) use lanes::Lanes;
-use lines::{Line, Part, State};
+use lines::Line;
 use pace::{Pace, SHORT_BYTES, TURN_BYTES};
+use patience::Patience;
 
 /// A client's connection.
 pub(crate) struct Session {
@@ -77,12 +79,9 @@ pub(crate) struct Session {
     is_ending: bool,
     /// What was written waits in the stream.
     is_held: bool,
-    /// As the stream said last.
-    taken: u64,
     /// Shows what goes through.
     tap: Option<FifoTap>,
-    /// Runs while the client takes no replies.
-    patience: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
 }
 
 impl Session {
@@ -111,8 +110,7 @@ impl Session {
             output: Output::default(),
             is_ending: false,
             is_held: false,
-            taken: 0,
-            patience: None,
+            patience: Patience::default(),
         }
     }
 
@@ -170,6 +168,10 @@ impl Session {
         let phase = self.proxy.phase.get();
         self.is_ending |= phase == Phase::Closing;
         self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.context));
+        if self.waits() {
+            // It isn't read from, so that its end is seen in no other way.
+            self.stream.check()?;
+        }
         self.pace.begin_turn();
         if self.pace.is_in_lane() {
             self.settle_lanes();
@@ -193,6 +195,7 @@ impl Session {
                     self.pace.spend(n);
                     self.audit();
                 }
+                Poll::Pending if self.audit() => {}
                 Poll::Pending => {
                     let is_quiet = self.lines.is_empty() && self.output.is_empty();
                     if is_quiet && phase != Phase::Serving {
@@ -203,11 +206,11 @@ impl Session {
             }
         }
         self.pace.end_turn();
-        if self.lines.capacity() > LINES_KEPT {
-            self.forget_places();
-        }
+        self.tidy();
         self.account.hold(self.held());
-        self.poll_patience(cx)
+        let do_wait = !self.output.is_empty() || self.is_held;
+        let limit = self.proxy.process.options.client.timeout;
+        self.patience.poll(cx, limit, (do_wait, self.stream.taken()))
     }
 
     /// Gives back what was taken of lanes for what is answered.
@@ -268,26 +271,45 @@ impl Session {
         self.lines_bytes + places + self.input.held() + self.output.bytes.capacity()
     }
 
-    /// Gives back the places of lines that were many once.
+    /// Gives back rooms that were needed once; all that isn't used if many clients have some.
+    #[inline]
+    fn tidy(&mut self) {
+        self.input.tidy();
+        let has_many_places = self.lines.capacity() > LINES_KEPT;
+        if has_many_places || self.is_idle() && self.rooms() > FREE_BYTES {
+            self.forget_rooms();
+        }
+    }
+
+    /// Bytes that are kept for what may come.
+    fn rooms(&self) -> usize {
+        self.lines.capacity() * size_of::<(Line, usize)>() + self.output.bytes.capacity()
+    }
+
     #[cold]
-    fn forget_places(&mut self) {
-        if self.lines.len() < self.lines.capacity() / 4 {
+    fn forget_rooms(&mut self) {
+        if self.is_idle() && self.account.is_scarce() {
+            (self.lines, self.output) = Default::default();
+        } else if self.lines.capacity() > LINES_KEPT && self.lines.len() < self.lines.capacity() / 4
+        {
             self.lines.shrink_to(self.lines.len() * 2);
         }
     }
 
-    /// Refuses an unfinished request for which there is no room.
-    fn audit(&mut self) {
-        if self.input.held() < AUDITED_BYTES {
-            return;
+    /// Refuses an unfinished request for which there is no room. True: it did.
+    fn audit(&mut self) -> bool {
+        if self.input.held() <= FREE_BYTES {
+            return false;
         }
         self.account.hold(self.held());
         let is_too_long = self.input.wanted() > self.account.longest_value();
-        if (self.account.room() == 0 || is_too_long) && self.input.is_unfinished() {
+        let is_refused = (self.account.room() == 0 || is_too_long) && self.input.is_unfinished();
+        if is_refused {
             self.account.refuse();
             self.input.give_up();
             self.push(Line::Said(TOO_MUCH_HELD.to_vec()));
         }
+        is_refused
     }
 
     #[inline]
@@ -297,7 +319,7 @@ impl Session {
         }
         let (line, bytes) = self.lines.push_back_mut((line, 0));
         let requests = line.requests();
-        *bytes = line.held(requests, self.pace.short());
+        *bytes = line.held(self.pace.short());
         self.lines_bytes += *bytes;
         self.outstanding += requests;
     }
@@ -316,7 +338,7 @@ impl Session {
             return;
         }
         let line = Line::Said(text);
-        let bytes = line.held(0, 0);
+        let bytes = line.held(0);
         self.lines.push_back((line, bytes));
         self.lines_bytes += bytes;
     }
@@ -376,7 +398,7 @@ impl Session {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(n) => {
                     self.output.advance(n);
-                    self.patience = None;
+                    self.patience.renew();
                     self.pace.spend(n);
                     if !self.output.is_empty() && self.pace.is_spent(cx.waker()) {
                         return Ok(());
@@ -446,44 +468,59 @@ impl Session {
 
     /// Asks for the next part of the get at the end of what is under way.
     fn go_on(&mut self, start: Start<'_>) -> bool {
-        let Some((Line::Get(get), _)) = self.lines.back_mut() else { return false };
+        let Some((Line::Get(get), bytes)) = self.lines.back_mut() else { return false };
         if !get.may_go_on() {
             return false;
         }
-        let (op, exptime) = (get.op, get.exptime);
-        let n = start.waker.map_or(0, |waker| self.pace.admit(get.rest(), waker));
+        let asks = (get.op, get.exptime);
+        let (keys, value_bytes) = get.news();
+        if keys > 0 {
+            self.pace.answered(keys, value_bytes);
+        }
+        let n = self.pace.affordable(get.rest(), &self.account);
+        let n = start.waker.map_or(0, |waker| self.pace.admit(n, waker));
         if n > 0 {
             self.pace.spend(n * REQUEST_COST);
-            let keys = get.next_part(n);
-            get.part = self.proxy.get_several(op, exptime, &keys, &self.context, start);
+            let (proxy, context, short) = (&self.proxy, &self.context, self.pace.short());
+            let before = get.held(short);
+            get.go_on(short, |keys| proxy.get_several(asks, (n, keys), context, start));
+            let more = get.held(short).saturating_sub(before);
+            *bytes += more;
+            self.lines_bytes += more;
         }
         n > 0
     }
 
+    /// Of a get, how many keys may be asked for now; 0 of what is none. `None`: it waits.
+    #[inline]
+    fn admit(&mut self, asked: &Asked, start: Start<'_>) -> Option<usize> {
+        let (keys, value_bytes) = (asked.gets(), asked.value_bytes());
+        if keys > 0 {
+            let keys = self.pace.affordable(keys, &self.account);
+            let n = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
+            self.pace.spend(n.saturating_sub(1) * REQUEST_COST);
+            return (n > 0).then_some(n);
+        }
+        let number = self.said + self.lines.len() as u64;
+        let mut store = |waker| self.pace.store(number, value_bytes, waker);
+        let may_begin = value_bytes <= SHORT_BYTES || start.waker.is_none_or(&mut store);
+        may_begin.then_some(0)
+    }
+
     /// Begins a request. False: it waits.
     fn begin(&mut self, asked: Asked, start: Start<'_>) -> bool {
-        let (keys, value_bytes) = (asked.gets(), asked.value_bytes());
-        let mut admitted = 0;
-        if keys > 0 {
-            admitted = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
-            if admitted == 0 {
-                self.next = Some(Box::new(asked));
-                return false;
-            }
-            self.pace.spend((admitted - 1) * REQUEST_COST);
-        } else if value_bytes > SHORT_BYTES {
-            let number = self.said + self.lines.len() as u64;
-            if !start.waker.is_none_or(|waker| self.pace.store(number, value_bytes, waker)) {
-                self.next = Some(Box::new(asked));
-                return false;
-            }
-        }
+        let Some(admitted) = self.admit(&asked, start) else {
+            self.next = Some(Box::new(asked));
+            return false;
+        };
         let line = match asked {
             Asked::Get { op, exptime, keys } => {
                 self.count(op, keys.len());
+                let (asks, context) = ((op, exptime), &self.context);
                 let mut get = Get::new(op, exptime, keys);
-                let keys = get.next_part(admitted);
-                get.part = self.proxy.get_several(op, exptime, &keys, &self.context, start);
+                get.go_on(self.pace.short(), |keys| {
+                    self.proxy.get_several(asks, (admitted, keys), context, start)
+                });
                 Line::Get(get)
             }
             Asked::GetOne(request) => {
@@ -502,7 +539,11 @@ impl Session {
                 let part = self.proxy.ask(request, &self.context, start);
                 Line::Meta { wanted, part }
             }
-            Asked::Flush { delay, is_quiet } => self.flush_all(delay, is_quiet, start),
+            Asked::Flush { delay, is_quiet } => {
+                self.count(Op::FlushAll, 1);
+                let part = self.proxy.flush_all(delay, &self.context, start);
+                Line::One { op: Op::FlushAll, is_quiet, part }
+            }
             Asked::Stats(group) => match self.proxy.stats(&group, start) {
                 Some(text) => Line::Said(text),
                 None => {
@@ -536,39 +577,9 @@ impl Session {
         self.input.discard();
     }
 
-    fn flush_all(&self, delay: i64, is_quiet: bool, start: Start<'_>) -> Line {
-        let op = Op::FlushAll;
-        let request = Request { exptime: delay, ..Request::new(op, "") };
-        self.count(op, 1);
-        let part = if self.proxy.process.options.is_flush_enabled {
-            self.proxy.ask(request, &self.context, start)
-        } else {
-            let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
-            Part { key: Bytes::new(), state: State::Done(refusal) }
-        };
-        Line::One { op, is_quiet, part }
-    }
-
     fn count(&self, op: Op, n: usize) {
         self.context.counters.add(Counter::of(op), n as u64);
         self.context.counters.add(Counter::RequestSent, n as u64);
-    }
-
-    /// Closes a client that takes no replies for too long.
-    fn poll_patience(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
-        let limit = self.proxy.process.options.client.timeout;
-        if self.output.is_empty() && !self.is_held || limit.is_zero() {
-            self.patience = None;
-            return Poll::Pending;
-        }
-        let taken = self.stream.taken();
-        if std::mem::replace(&mut self.taken, taken) != taken {
-            self.patience = None;
-        }
-        let start = || Box::pin(tokio::time::sleep_until(Instant::now() + limit));
-        let patience = self.patience.get_or_insert_with(start);
-        ready!(patience.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -582,8 +593,6 @@ const SAID_BYTES_MAX: usize = 256 << 10;
 const SAID_LINE_BYTES_MAX: usize = 16 << 10;
 /// Places of so many lines stay with a client.
 const LINES_KEPT: usize = 64;
-/// An unfinished request of fewer bytes finds room.
-const AUDITED_BYTES: usize = 64 << 10;
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 /// What a request costs beside its bytes, as much as it takes to read or write so many.
 const REQUEST_COST: usize = 256;

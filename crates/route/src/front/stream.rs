@@ -135,6 +135,16 @@ impl Stream {
         }
     }
 
+    /// Fails if the client has gone without a word, or refused what was sent to it: known though nothing is read.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let error = match self {
+            Stream::Tcp(stream) => stream.take_error(),
+            Stream::Unix(stream) => stream.take_error(),
+            Stream::Tls(stream) => stream.get_ref().0.stream.take_error(),
+        };
+        error?.map_or(Ok(()), Err)
+    }
+
     /// Bytes that the socket took so far, where some may wait in the process though they were written; else 0.
     pub(crate) fn taken(&self) -> u64 {
         match self {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use bytes::Bytes;
-use guira_client::{Op, Reply, Request};
+use guira_client::{Op, Outcome, Reply, Request};
 use tokio::time::Instant;
 
 use super::lines::{Gets, Part, State};
@@ -59,16 +59,15 @@ impl Proxy {
     /// Begins a get of several keys.
     pub(super) fn get_several(
         self: &Rc<Self>,
-        op: Op,
-        exptime: i64,
-        keys: &[Bytes],
+        (op, exptime): (Op, i64),
+        (n, keys): (usize, impl Iterator<Item = Bytes>),
         context: &Rc<Context>,
         start: Start<'_>,
     ) -> Gets {
         let is_shareable = matches!(op, Op::Get | Op::Gets | Op::LeaseGet);
-        let mut gets = Gets::new(op, keys.len());
-        for key in keys {
-            let request = Request { exptime, ..Request::new(op, key.clone()) };
+        let mut gets = Gets::new(op, n);
+        for key in keys.take(n) {
+            let request = Request { exptime, ..Request::new(op, key) };
             let is_question = request.key.starts_with(admin::PREFIX);
             let leaf =
                 if is_shareable && !is_question { self.leaf(&request, context) } else { None };
@@ -79,6 +78,21 @@ impl Proxy {
         }
         gets.begin(context, start);
         gets
+    }
+
+    /// Begins a `flush_all`, if it is enabled.
+    pub(super) fn flush_all(
+        self: &Rc<Self>,
+        delay: i64,
+        context: &Rc<Context>,
+        start: Start<'_>,
+    ) -> Part {
+        if self.process.options.is_flush_enabled {
+            let request = Request { exptime: delay, ..Request::new(Op::FlushAll, "") };
+            return self.ask(request, context, start);
+        }
+        let refusal = Reply::failure(Outcome::RemoteError, "Command disabled");
+        Part { key: Bytes::new(), state: State::Done(refusal) }
     }
 
     /// Begins a request.

@@ -4,41 +4,67 @@
 //! 1. A get whose replies are short is answered with all its values or with one line that says what failed.
 //! 2. One whose replies are long is answered as they come: values, and then `END` or the line that says what failed.
 //! 3. Of a get's keys, one part is under way; the next is begun when most of the replies before it were said.
+//!
+//! # Costs
+//! Of the keys that aren't under way only their line is kept, and of their replies what fits into [`LONG_BYTES`].
 
-use bytes::Bytes;
 use guira_client::{Op, Reply};
 
 use super::lines::Gets;
+use crate::front::keys::Keys;
 use crate::outcome::is_error;
 
 /// See the module's head.
 pub(super) struct Get {
     pub(super) op: Op,
     pub(super) exptime: i64,
-    keys: Vec<Bytes>,
-    /// Keys before this one are answered to the client.
-    said: usize,
+    keys: usize,
+    /// Of which no server was asked.
+    unasked: Keys,
+    /// Which aren't answered to the client.
+    unsaid: Keys,
+    has_said: bool,
     /// Replies of the parts before the one under way: of the keys before that one's.
     replies: Vec<Reply>,
     replies_bytes: usize,
-    /// The part under way, and the key after its last.
+    /// The part under way.
     pub(super) part: Gets,
-    asked: usize,
+    /// What the largest part takes.
+    part_bytes: usize,
+    /// Keys that were answered since somebody asked for this, and the bytes of their values.
+    news: (usize, usize),
 }
 
 impl Get {
-    pub(super) fn new(op: Op, exptime: i64, keys: Vec<Bytes>) -> Self {
-        let part = Gets::new(op, 0);
-        Self { op, exptime, keys, said: 0, replies: Vec::new(), replies_bytes: 0, part, asked: 0 }
+    pub(super) fn new(op: Op, exptime: i64, keys: Keys) -> Self {
+        Self {
+            op,
+            exptime,
+            keys: keys.len(),
+            unasked: keys.clone(),
+            unsaid: keys,
+            has_said: false,
+            replies: Vec::new(),
+            replies_bytes: 0,
+            part: Gets::new(op, 0),
+            part_bytes: 0,
+            news: (0, 0),
+        }
     }
 
     pub(super) fn keys(&self) -> usize {
-        self.keys.len()
+        self.keys
     }
 
     /// Keys that no server was asked for.
     pub(super) fn rest(&self) -> usize {
-        self.keys.len() - self.asked
+        self.unasked.len()
+    }
+
+    /// Bytes that it takes beside its line, if a value has so many: its largest part, and the replies of those before.
+    pub(super) fn held(&self, value_bytes: usize) -> usize {
+        let replies_bytes = self.keys * (REPLY_BYTES + value_bytes);
+        self.part_bytes + if self.rest() > 0 { replies_bytes.min(LONG_BYTES) } else { 0 }
     }
 
     /// Whether the next part may be begun.
@@ -46,18 +72,31 @@ impl Get {
         self.rest() > 0 && self.part.is_answered() && self.replies_bytes < LONG_BYTES
     }
 
-    /// The keys of the next part, of which there are `n`; its replies take the place of those before.
-    pub(super) fn next_part(&mut self, n: usize) -> Vec<Bytes> {
+    /// The next part takes the place of those before, whose replies are kept. `ask` makes it of the first of the keys.
+    pub(super) fn go_on(&mut self, value_bytes: usize, ask: impl FnOnce(&mut Keys) -> Gets) {
         self.collect();
-        let from = self.asked;
-        self.asked += n;
-        self.keys[from..self.asked].to_vec()
+        self.part = ask(&mut self.unasked);
+        self.part_bytes = self.part_bytes.max(self.part.held(value_bytes));
     }
 
     fn collect(&mut self) {
+        let before = self.replies.len();
         self.replies.extend(self.part.replies().cloned());
-        self.replies_bytes += self.part.replies().map(bytes_of).sum::<usize>();
+        let fresh = &self.replies[before..];
+        self.replies_bytes += fresh.iter().map(bytes_of).sum::<usize>();
+        // A failure tells nothing of values.
+        for reply in fresh.iter().filter(|reply| !is_error(reply.outcome)) {
+            self.news = (self.news.0 + 1, self.news.1 + reply.value.len());
+        }
         self.part = Gets::new(self.op, 0);
+    }
+
+    /// How many keys were answered since this was asked last, and with how many bytes; those of the last part aren't told.
+    pub(super) fn news(&mut self) -> (usize, usize) {
+        if self.part.is_answered() {
+            self.collect();
+        }
+        std::mem::take(&mut self.news)
     }
 
     /// Whether all replies are there.
@@ -73,23 +112,28 @@ impl Get {
         if self.part.is_answered() {
             self.collect();
         }
-        self.replies_bytes >= LONG_BYTES || self.said > 0 && !self.replies.is_empty()
+        self.replies_bytes >= LONG_BYTES || self.has_said && !self.replies.is_empty()
     }
 
     /// What isn't said and may be: keys and their replies.
-    pub(super) fn unsaid(&self) -> impl Iterator<Item = (&Bytes, &Reply)> {
+    pub(super) fn unsaid(&self) -> impl Iterator<Item = (&[u8], &Reply)> {
+        self.unsaid.words().zip(self.unsaid_replies())
+    }
+
+    pub(super) fn unsaid_replies(&self) -> impl Iterator<Item = &Reply> {
         let part = if self.is_answered() { Some(self.part.replies()) } else { None };
-        self.keys[self.said..].iter().zip(self.replies.iter().chain(part.into_iter().flatten()))
+        self.replies.iter().chain(part.into_iter().flatten())
     }
 
     /// The reply that failed, if one did.
     pub(super) fn failure(&self) -> Option<&Reply> {
-        self.unsaid().map(|(_, reply)| reply).find(|reply| is_error(reply.outcome))
+        self.unsaid_replies().find(|reply| is_error(reply.outcome))
     }
 
     /// So many of the unsaid are said now.
     pub(super) fn say(&mut self, n: usize) {
-        self.said += n;
+        self.unsaid.pass(n);
+        self.has_said |= n > 0;
         let collected = n.min(self.replies.len());
         self.replies.drain(..collected);
         self.replies_bytes = self.replies.iter().map(bytes_of).sum();

@@ -8,8 +8,11 @@
 //! 1. Each byte of an unfinished line is looked at for the line's end once. The line is parsed when its end comes, and
 //!    when it has doubled, so that one that is too long is found out.
 //! 2. Nothing is read while requests of the chunk wait.
-//! 3. The buffer of a long request is kept by that request only: it goes with it, and isn't read into again. So does its
-//!    charge.
+//! 3. The buffer of a long chunk is kept by its requests only: it goes with the last of them, and isn't read into again.
+//!    So does its charge.
+//! 4. What is refused is read away through a buffer that nobody keeps.
+//! 5. Between two turns a client keeps [`KEPT_BYTES`] of room, or at most three times what it sent of an unfinished
+//!    request: nobody knows whether room that wasn't read into is memory that somebody else used before.
 
 use std::io;
 use std::mem;
@@ -31,6 +34,8 @@ pub(super) struct Input {
     at: usize,
     /// Bytes of it, unless they are charged by themselves.
     chunk_bytes: usize,
+    /// Perhaps there is more room in `bytes` than is kept.
+    is_roomy: bool,
     /// Where the request began that was taken last.
     from: usize,
     /// Room that a read finds: more after one that took it all, so that few reads bring much and a client that sends
@@ -56,6 +61,7 @@ impl Input {
             chunk: Bytes::new(),
             at: 0,
             chunk_bytes: 0,
+            is_roomy: false,
             from: 0,
             room: READ_BYTES_MIN,
             wanted: 1,
@@ -74,11 +80,11 @@ impl Input {
         stream: &mut Stream,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
+        if self.swallow > 0 {
+            return self.read_away(stream, cx);
+        }
         loop {
-            let (read, missing) = (self.bytes.len(), self.wanted.saturating_sub(self.bytes.len()));
-            // What a client announces is believed once it has sent enough: then it is copied no more.
-            let believed = if read < BELIEVED_BYTES { read.max(TRUSTED_BYTES) } else { missing };
-            self.bytes.reserve(missing.min(believed).max(self.room));
+            self.make_room();
             let read = ready!(stream.poll_read(cx, &mut self.bytes))?;
             let next = if read >= self.room { self.room * 2 } else { self.room / 2 };
             self.room = next.clamp(READ_BYTES_MIN, READ_BYTES_MAX);
@@ -87,6 +93,54 @@ impl Input {
                 self.audited = self.bytes.len();
                 return Poll::Ready(Ok(read));
             }
+        }
+    }
+
+    /// Makes room for a read.
+    fn make_room(&mut self) {
+        let (read, missing) = (self.bytes.len(), self.wanted.saturating_sub(self.bytes.len()));
+        // What a client announces is believed once it has sent enough: then it is copied no more.
+        let believed = if read < BELIEVED_BYTES { read.max(TRUSTED_BYTES) } else { missing };
+        // Behind a long body nothing is read along: its buffer would grow once more for that.
+        let is_long_body = self.searched == 0 && self.wanted > AUDIT_BYTES;
+        let beyond = if is_long_body { 0 } else { self.room };
+        let room = missing.min(believed).max(beyond);
+        self.is_roomy |= read + room > KEPT_BYTES;
+        self.bytes.reserve(room);
+    }
+
+    /// Reads what is to be thrown away.
+    #[cold]
+    fn read_away(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let most = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(READ_BYTES_MAX);
+        let mut read = BytesMut::with_capacity(most);
+        let n = ready!(stream.poll_read(cx, &mut read))?;
+        self.throw_away(&read);
+        Poll::Ready(Ok(n))
+    }
+
+    /// Keeps of `read` what isn't to be thrown away: what follows a line may have come with it.
+    fn throw_away(&mut self, read: &[u8]) {
+        let away = self.swallow_of(read);
+        self.bytes.extend_from_slice(&read[away..]);
+        self.is_roomy = self.bytes.capacity() > KEPT_BYTES;
+    }
+
+    /// Gives back room that isn't needed between two turns.
+    #[inline]
+    pub(super) fn tidy(&mut self) {
+        if self.is_roomy {
+            self.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        let (read, room) = (self.bytes.len(), self.bytes.capacity());
+        // Room for a long body is new: nobody used it before.
+        if read == 0 || room <= 2 * READ_BYTES_MAX && room > KEPT_BYTES.max(2 * read) {
+            self.bytes = BytesMut::from(&self.bytes[..]);
+            self.is_roomy = false;
         }
     }
 
@@ -114,7 +168,8 @@ impl Input {
             }
             Taken::Skip { line, used, swallow } => {
                 (self.at, self.swallow) = (self.from + used, swallow);
-                self.swallow();
+                let chunk = self.chunk.slice(self.at..);
+                self.at += self.swallow_of(&chunk);
                 self.from = self.at;
                 Some(Asked::Refused { line, closes: false })
             }
@@ -135,17 +190,26 @@ impl Input {
         // An unfinished line that is only looked at goes on being read into.
         let is_whole = mem::take(&mut self.searched) == 0;
         self.chunk_bytes = self.bytes.len();
-        self.chunk = if self.bytes.len() < AUDIT_BYTES {
+        self.chunk = if !self.is_roomy {
             self.bytes.split().freeze()
         } else if is_whole {
             self.chunk_bytes = 0;
-            self.account.carry(mem::take(&mut self.bytes))
+            self.carried()
         } else {
             mem::take(&mut self.bytes).freeze()
         };
         (self.at, self.wanted) = (0, 1);
-        self.swallow();
         self.is_taking()
+    }
+
+    /// What was read, with its charge.
+    fn carried(&mut self) -> Bytes {
+        self.is_roomy = false;
+        let mut bytes = mem::take(&mut self.bytes);
+        if bytes.capacity() > 2 * bytes.len() {
+            bytes = BytesMut::from(&bytes[..]);
+        }
+        self.account.carry(bytes)
     }
 
     /// Whether the end of what was read isn't there, as far as is known without parsing it again.
@@ -177,43 +241,32 @@ impl Input {
             }
             (self.searched, self.parse_at) = (bytes, (bytes * 2).min(LINE_BYTES_MAX + 1));
         }
-        if is_long && self.at == 0 {
-            // The same buffer, if nobody else has a part of it.
-            self.bytes = BytesMut::from(mem::take(&mut self.chunk));
-        } else {
-            self.bytes.extend_from_slice(rest);
-            self.chunk = Bytes::new();
-        }
+        let rest = self.chunk.split_off(self.at);
+        self.chunk = Bytes::new();
+        // The same buffer, if nobody else has a part of it.
+        self.bytes = if is_long { BytesMut::from(rest) } else { BytesMut::from(&rest[..]) };
+        self.is_roomy = self.bytes.capacity() > KEPT_BYTES;
         (self.at, self.wanted, self.audited) = (0, wanted, bytes);
         None
     }
 
-    #[inline]
-    fn swallow(&mut self) {
-        if self.swallow > 0 {
-            self.swallow_some();
-        }
-    }
-
-    #[cold]
-    fn swallow_some(&mut self) {
-        let rest = &self.chunk[self.at..];
+    /// How many bytes at the front of `bytes` are to be thrown away.
+    fn swallow_of(&mut self, bytes: &[u8]) -> usize {
         if self.swallow == TO_LINE_END {
-            let end = memchr::memchr(b'\n', rest);
-            self.at += end.map_or(rest.len(), |end| end + 1);
+            let end = memchr::memchr(b'\n', bytes);
             self.swallow = if end.is_some() { 0 } else { TO_LINE_END };
-            return;
+            return end.map_or(bytes.len(), |end| end + 1);
         }
-        let n = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(rest.len());
+        let n = usize::try_from(self.swallow).unwrap_or(usize::MAX).min(bytes.len());
         self.swallow -= n as u64;
-        self.at += n;
+        n
     }
 
-    /// Bytes that are kept for requests that aren't taken yet. Room that was made and not read into takes no memory, but
-    /// the smaller rooms that a long request had before stay with the allocator for a while.
+    /// Bytes that are kept for requests that aren't taken yet. New room that wasn't read into takes no memory, but the
+    /// smaller rooms that a long request had before stay with the allocator for a while.
     pub(super) fn held(&self) -> usize {
         let bytes = self.bytes.len();
-        let before = if bytes < AUDIT_BYTES { 0 } else { bytes.min(BELIEVED_BYTES) };
+        let before = if bytes < KEPT_BYTES { 0 } else { bytes.min(BELIEVED_BYTES) };
         bytes + before + if self.is_taking() { self.chunk_bytes } else { 0 }
     }
 
@@ -237,7 +290,7 @@ impl Input {
         let missing = self.wanted.saturating_sub(self.bytes.len()) as u64;
         self.swallow = if is_body { missing } else { TO_LINE_END };
         self.bytes = BytesMut::new();
-        (self.wanted, self.searched, self.audited) = (1, 0, 0);
+        (self.is_roomy, self.wanted, self.searched, self.audited) = (false, 1, 0, 0);
     }
 
     /// Throws all away.
@@ -256,6 +309,8 @@ const TRUSTED_BYTES: usize = 1 << 20;
 const BELIEVED_BYTES: usize = 4 << 20;
 /// Each time that an unfinished request has grown by so much its client's account is looked at.
 const AUDIT_BYTES: usize = 64 << 10;
+/// Room that stays with a client.
+const KEPT_BYTES: usize = 2 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -295,6 +350,24 @@ mod tests {
         assert_eq!(bytewise(text), asked);
     }
 
+    #[test]
+    fn room_that_is_not_read_into_goes_when_the_turn_ends_and_a_request_keeps_what_it_needs() {
+        let mut input = given(b"");
+        input.room = READ_BYTES_MAX;
+        input.make_room();
+        input.bytes.extend_from_slice(b"get slow\r\nget unfinished");
+        let slow = input.next();
+        assert!(matches!(slow, Some(Asked::GetOne(_))));
+        assert!(input.next().is_none());
+        input.make_room();
+        input.tidy();
+        assert!(input.bytes.capacity() <= KEPT_BYTES, "{}", input.bytes.capacity());
+        input.bytes.extend_from_slice(b"\r\n");
+        assert!(matches!(input.next(), Some(Asked::GetOne(_))));
+        input.tidy();
+        assert!(input.bytes.capacity() <= KEPT_BYTES);
+    }
+
     /// Each byte parsed the line again from its start: half a minute's work for a line of 300 kB.
     #[test]
     fn a_long_line_that_comes_byte_by_byte_is_not_parsed_again_for_each() {
@@ -310,14 +383,14 @@ mod tests {
         assert!(input.next().is_none());
         input.give_up();
         assert_eq!(input.held(), 0);
-        input.bytes.extend_from_slice(b"defghij\r\nversion\r\n");
+        input.throw_away(b"defghij\r\nversion\r\n");
         assert!(matches!(input.next(), Some(Asked::Version)));
         let mut line = given(b"get a b c");
         assert!(line.next().is_none());
         line.give_up();
-        line.bytes.extend_from_slice(b"d e");
-        assert!(line.next().is_none());
-        line.bytes.extend_from_slice(b" f\r\nversion\r\n");
+        line.throw_away(b"d e");
+        assert!(line.next().is_none() && line.held() == 0);
+        line.throw_away(b" f\r\nversion\r\n");
         assert!(matches!(line.next(), Some(Asked::Version)));
         assert!(line.next().is_none() && line.held() == 0);
     }

@@ -1,5 +1,5 @@
 //! Where the clients of a proxy thread wait for each other: those that have long values under way, and those that keep the
-//! thread busy.
+//! thread busy, or have many keys under way.
 //!
 //! # Invariants
 //! 1. Whoever waits is served in the order of coming: nobody overtakes, and a client that has just been served goes to the
@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Duration;
 
 /// What a proxy thread's clients share.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Lanes {
     pub(super) newcomers: Lane,
     /// Bytes of a newcomer's value, as far as the last ones tell.
     pub(super) expected: Cell<usize>,
+    /// Of keys that are asked for by clients with many of them under way.
+    pub(super) many: Lane,
     /// Of values that are on their way to servers.
     pub(super) stores: Lane,
     /// For those that keep the thread busy.
@@ -35,9 +38,32 @@ impl Lanes {
             long: Lane::new(),
             newcomers: Lane::new(),
             expected: Cell::new(0),
+            many: Lane::new(),
             stores: Lane::new(),
             rounds: Rounds::default(),
         })
+    }
+
+    /// The lane of many keys has no room for somebody. It makes some after a while in which nothing comes back: then it is
+    /// a server that is slow, not this thread, and those who ask other servers need not wait for it.
+    pub(super) fn watch_many(self: &Rc<Self>) {
+        if self.many.is_watched.replace(true) {
+            return;
+        }
+        let lanes = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            loop {
+                let given = lanes.many.given.get();
+                tokio::time::sleep(MANY_PATIENCE).await;
+                if lanes.many.line.borrow().is_empty() {
+                    break;
+                }
+                if given == lanes.many.given.get() {
+                    lanes.many.give(LANE_BYTES);
+                }
+            }
+            lanes.many.is_watched.set(false);
+        });
     }
 }
 
@@ -47,11 +73,20 @@ pub(super) struct Lane {
     free: Cell<usize>,
     line: RefCell<VecDeque<(u64, Waker)>>,
     entered: Cell<u64>,
+    /// How often something came back.
+    given: Cell<u64>,
+    is_watched: Cell<bool>,
 }
 
 impl Lane {
     fn new() -> Self {
-        Self { free: Cell::new(LANE_BYTES), line: RefCell::default(), entered: Cell::new(0) }
+        Self {
+            free: Cell::new(LANE_BYTES),
+            line: RefCell::default(),
+            entered: Cell::new(0),
+            given: Cell::new(0),
+            is_watched: Cell::new(false),
+        }
     }
 
     #[cfg(test)]
@@ -85,7 +120,9 @@ impl Lane {
 
     pub(super) fn give(&self, bytes: usize) {
         if bytes > 0 {
-            self.free.set(self.free.get() + bytes.min(LANE_BYTES));
+            self.given.set(self.given.get() + 1);
+            // What was made room for beside what is under way comes back as well.
+            self.free.set((self.free.get() + bytes).min(LANE_BYTES));
             self.wake_first();
         }
     }
@@ -159,6 +196,8 @@ impl Rounds {
 
 /// Long values that clients of a lane have under way at once: so much may come before another client's reply.
 pub(super) const LANE_BYTES: usize = 1 << 20;
+/// How long the lane of many keys waits for something to come back.
+const MANY_PATIENCE: Duration = Duration::from_millis(20);
 /// Turns between two looks at the sockets: together they may move a quarter of a megabyte.
 const TURNS_A_ROUND: usize = 4;
 

@@ -152,10 +152,17 @@ impl Line {
         }
     }
 
-    /// Bytes that the client's account is to know of, of a line of so many requests.
-    pub(super) fn held(&self, requests: usize, value_bytes: usize) -> usize {
-        let text = if let Line::Said(text) = self { text.capacity() } else { 0 };
-        LINE_BYTES + text + requests * (KEY_BYTES + value_bytes)
+    /// Bytes that the client's account is to know of, if a value has so many.
+    pub(super) fn held(&self, value_bytes: usize) -> usize {
+        let more = match self {
+            Line::Said(text) => text.capacity(),
+            Line::One { part, .. } | Line::GetOne { part, .. } | Line::Meta { part, .. } => {
+                part.held(value_bytes)
+            }
+            Line::Get(get) => get.held(value_bytes),
+            Line::Shutdown(_) => 0,
+        };
+        LINE_BYTES + more
     }
 }
 
@@ -169,6 +176,11 @@ impl Part {
         if let Poll::Ready(reply) = poll {
             self.state = State::Done(reply);
         }
+    }
+
+    fn held(&self, value_bytes: usize) -> usize {
+        let is_routed = matches!(self.state, State::Waiting(_));
+        value_bytes + if is_routed { ROUTED_BYTES } else { KEY_BYTES }
     }
 
     /// The reply, once it is there.
@@ -223,6 +235,12 @@ impl Gets {
         self.others.iter_mut().for_each(|part| part.poll(cx, context));
     }
 
+    /// Bytes that it takes, if a value has so many.
+    pub(super) fn held(&self, value_bytes: usize) -> usize {
+        let others: usize = self.others.iter().map(|part| part.held(value_bytes)).sum();
+        (self.places.len() - self.others.len()) * (KEY_BYTES + value_bytes) + others
+    }
+
     pub(super) fn is_answered(&self) -> bool {
         self.shares.iter().all(Share::is_answered)
             && self.others.iter().all(|part| part.reply().is_some())
@@ -267,7 +285,9 @@ impl Share {
 
 /// A line beside its keys, and a key of one beside its value: what is kept of it here and on its way. Bytes.
 const LINE_BYTES: usize = 256;
-const KEY_BYTES: usize = 128;
+pub(super) const KEY_BYTES: usize = 256;
+/// The same of a key that goes through routes: their futures. Bytes.
+const ROUTED_BYTES: usize = 2 << 10;
 
 /// Of a list in memory.
 fn index(number: usize) -> u32 {

@@ -5,7 +5,8 @@
 //! values are long asks for a megabyte at once, as far as its last values tell, and shares a lane with the others of its
 //! thread that have long values. Newcomers have a lane of their own, in which the last newcomers' values tell how long
 //! the next one's are: where they are short, it is wide. Long values that are stored have a lane, too: requests of others
-//! wait behind them on their way to the server.
+//! wait behind them on their way to the server. So has whoever has more than [`FEW_KEYS`] under way: all of a thread have
+//! a thousand keys at once, which servers answer in a millisecond or two.
 //!
 //! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
 //! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]).
@@ -14,10 +15,13 @@
 //! A client that asks for many short values, and then for many long ones: those are asked for together, once.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::rc::Rc;
 use std::task::Waker;
 
 use super::lanes::{LANE_BYTES, Lane, Lanes, Rounds};
+use super::lines::KEY_BYTES;
+use crate::front::memory::Account;
 
 /// A client's pace.
 #[derive(Debug)]
@@ -28,9 +32,9 @@ pub(super) struct Pace {
     under_way: usize,
     /// Bytes of a value, as far as the last ones tell.
     expected: usize,
-    /// Taken of a lane: of the newcomers', or of the other.
+    /// Taken of the lane.
     taken: usize,
-    is_of_newcomers: bool,
+    lane: LaneKind,
     /// Where it waits for more of that lane.
     place: Option<u64>,
     /// Long values on their way to servers: their lines' numbers, and what is taken of the lane for them.
@@ -47,6 +51,26 @@ pub(super) struct Pace {
     lanes: Rc<Lanes>,
 }
 
+/// Where a client's keys are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LaneKind {
+    Newcomers,
+    /// Of those whose values are long.
+    Long,
+    /// Of those whose values are short, where they are many.
+    Many,
+}
+
+impl LaneKind {
+    fn of(self, lanes: &Lanes) -> &Lane {
+        match self {
+            Self::Newcomers => &lanes.newcomers,
+            Self::Long => &lanes.long,
+            Self::Many => &lanes.many,
+        }
+    }
+}
+
 impl Pace {
     pub(super) fn new(lanes: Rc<Lanes>) -> Self {
         Self {
@@ -54,7 +78,7 @@ impl Pace {
             under_way: 0,
             expected: 0,
             taken: 0,
-            is_of_newcomers: true,
+            lane: LaneKind::Newcomers,
             place: None,
             stores: VecDeque::new(),
             stores_place: None,
@@ -98,7 +122,7 @@ impl Pace {
     /// A poll ends: a client that didn't try to go on keeps no place in a line.
     #[inline]
     pub(super) fn end_turn(&mut self) {
-        let has_asked = std::mem::take(&mut self.has_asked);
+        let has_asked = mem::take(&mut self.has_asked);
         if !has_asked
             && self.spent < WAITING
             && (self.place.is_some() || self.stores_place.is_some())
@@ -110,8 +134,7 @@ impl Pace {
     #[cold]
     fn leave_lines(&mut self) {
         self.lanes.stores.leave(&mut self.stores_place);
-        let lane = if self.is_of_newcomers { &self.lanes.newcomers } else { &self.lanes.long };
-        lane.leave(&mut self.place);
+        self.lane.of(&self.lanes).leave(&mut self.place);
     }
 
     /// The client has gone: what is still to be done for it waits for nobody.
@@ -140,8 +163,19 @@ impl Pace {
         }
     }
 
-    fn lane(&self) -> &Lane {
-        if self.is_of_newcomers { &self.lanes.newcomers } else { &self.lanes.long }
+    /// From now on keys are counted in another lane.
+    fn change_to(&mut self, lane: LaneKind) {
+        if self.lane != lane {
+            self.lane.of(&self.lanes).give(mem::take(&mut self.taken));
+            self.lane.of(&self.lanes).leave(&mut self.place);
+            self.lane = lane;
+        }
+    }
+
+    /// Of so many keys, those for whose replies the client has room.
+    #[inline]
+    pub(super) fn affordable(&self, keys: usize, account: &Account) -> usize {
+        if keys == 1 { 1 } else { keys.min((account.room() / (KEY_BYTES + self.short())).max(1)) }
     }
 
     /// Bytes that a short value of this client has, about.
@@ -153,10 +187,27 @@ impl Pace {
     /// called.
     #[inline]
     pub(super) fn admit(&mut self, keys: usize, waker: &Waker) -> usize {
-        if self.is_of_newcomers || self.expected > SHORT_BYTES {
+        if self.lane == LaneKind::Newcomers || self.expected > SHORT_BYTES {
             return self.admit_carefully(keys, waker);
         }
         let n = keys.min(self.window.saturating_sub(self.under_way));
+        if self.under_way + n > FEW_KEYS && n > 0 {
+            return self.admit_many(n, waker);
+        }
+        self.under_way += n;
+        n
+    }
+
+    /// The same where many are under way then.
+    fn admit_many(&mut self, n: usize, waker: &Waker) -> usize {
+        self.change_to(LaneKind::Many);
+        let bytes = n * KEY_SHARE;
+        if !self.lanes.many.take(bytes, &mut self.place, waker) {
+            self.has_asked = true;
+            self.lanes.watch_many();
+            return 0;
+        }
+        self.taken += bytes;
         self.under_way += n;
         n
     }
@@ -169,12 +220,14 @@ impl Pace {
             window = window.min(AT_ONCE_BYTES / self.expected).max(1);
         }
         let n = keys.min(window.saturating_sub(self.under_way));
-        let expected = if self.is_of_newcomers { self.lanes.expected.get() } else { self.expected };
+        let is_new = self.lane == LaneKind::Newcomers;
+        let expected = if is_new { self.lanes.expected.get() } else { self.expected };
         if n > 0 {
+            if !is_new {
+                self.change_to(LaneKind::Long);
+            }
             let bytes = (n * expected.max(SHORT_BYTES)).min(LANE_BYTES);
-            let lanes = Rc::clone(&self.lanes);
-            let lane = if self.is_of_newcomers { &lanes.newcomers } else { &lanes.long };
-            if !lane.take(bytes, &mut self.place, waker) {
+            if !self.lane.of(&self.lanes).take(bytes, &mut self.place, waker) {
                 self.has_asked = true;
                 return 0;
             }
@@ -193,7 +246,7 @@ impl Pace {
     pub(super) fn set_under_way(&mut self, keys: usize) {
         if self.taken > 0 && keys < self.under_way {
             let left = self.taken / self.under_way * keys;
-            self.lane().give(self.taken - left);
+            self.lane.of(&self.lanes).give(self.taken - left);
             self.taken = left;
         }
         self.under_way = keys;
@@ -202,10 +255,9 @@ impl Pace {
     /// So many keys were answered with so many bytes.
     pub(super) fn answered(&mut self, keys: usize, bytes: usize) {
         self.expected = (bytes / keys.max(1)).max(self.expected / 2);
-        if self.is_of_newcomers {
+        if self.lane == LaneKind::Newcomers {
             self.set_under_way(0);
-            self.lanes.newcomers.leave(&mut self.place);
-            self.is_of_newcomers = false;
+            self.change_to(LaneKind::Many);
             self.lanes.expected.set(self.expected.max(self.lanes.expected.get() / 2));
         }
         self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX);
@@ -214,7 +266,7 @@ impl Pace {
 
 impl Drop for Pace {
     fn drop(&mut self) {
-        self.lane().give(self.taken);
+        self.lane.of(&self.lanes).give(self.taken);
         self.leave_lines();
         self.stored(|_| true);
     }
@@ -230,9 +282,14 @@ pub(super) const TURN_BYTES: usize = 64 << 10;
 const WAITING: usize = usize::MAX >> 1;
 const WINDOW_GROWTH: usize = 16;
 const WINDOW_MAX: usize = 256;
+/// More keys under way than these are counted in a lane, in which each takes such a share: a thousand fill it.
+const FEW_KEYS: usize = 50;
+const KEY_SHARE: usize = LANE_BYTES / 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn admitted(pace: &mut Pace, keys: usize) -> usize {
@@ -308,6 +365,31 @@ mod tests {
         paces[1].begin_turn();
         paces[1].end_turn();
         assert_eq!(admitted(&mut paces[2], 9), 1);
+    }
+
+    #[tokio::test]
+    async fn many_keys_share_a_lane_which_opens_if_nothing_comes_back_to_it() {
+        let run = async {
+            let lanes = Lanes::new();
+            let mut paces: Vec<_> = (0..6).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+            for pace in &mut paces {
+                (0..2).for_each(|_| pace.answered(1, 100));
+            }
+            let admitted_of_5 = paces[..5].iter_mut().map(|pace| admitted(pace, 400));
+            assert_eq!(admitted_of_5.collect::<Vec<_>>(), [256, 256, 256, 256, 0]);
+            assert_eq!(admitted(&mut paces[5], FEW_KEYS), FEW_KEYS, "few wait for nobody");
+            paces[0].set_under_way(128);
+            assert_eq!(admitted(&mut paces[4], 400), 0);
+            paces[0].set_under_way(0);
+            assert_eq!(admitted(&mut paces[4], 400), 256);
+            assert_eq!(admitted(&mut paces[0], 400), 0);
+            // The servers that the others asked don't answer.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(admitted(&mut paces[0], 400), 256);
+            drop(paces);
+            assert_eq!(lanes.many.free(), LANE_BYTES);
+        };
+        tokio::task::LocalSet::new().run_until(run).await;
     }
 
     #[test]

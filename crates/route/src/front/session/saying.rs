@@ -54,9 +54,9 @@ impl Proxy {
 
     fn say_get(&self, get: &mut Get, output: &mut Output, most: usize) -> (bool, usize) {
         if let Some(failed) = get.failure() {
-            get.unsaid().for_each(|(_, reply)| self.note(reply));
+            get.unsaid_replies().for_each(|reply| self.note(reply));
             answer::append_error(&mut output.bytes, failed);
-            let keys = if tells_of_length(failed) { get.unsaid().count() } else { 0 };
+            let keys = if tells_of_length(failed) { get.unsaid_replies().count() } else { 0 };
             return (true, keys);
         }
         let (mut n, mut is_cut) = (0, false);

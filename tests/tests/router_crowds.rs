@@ -1,0 +1,217 @@
+//! Many clients at once in front of a router as a user starts it, each of which asks for more than its part: what is held
+//! for them is bounded, others are served meanwhile, and what is asked for those that have gone ends.
+
+use guira_tests::client::Client;
+use guira_tests::server::{Address, Program, Server, eventually};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+const SLACK: u64 = 64 << 20;
+
+fn router(port: u16, flags: &[&str]) -> Server {
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|A\"}}"
+    );
+    Server::start_router(&[&["--config", &config], flags].concat())
+}
+
+/// A server, and a router in front of it as a user starts it.
+fn pair() -> (Server, Server) {
+    let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
+    let router = router(port(&server), &[]);
+    (server, router)
+}
+
+fn port(server: &Server) -> u16 {
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    port
+}
+
+/// Connections of clients, more of them than a process may have by default.
+fn crowd(router: &Server, clients: usize) -> Vec<TcpStream> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("within the maximum");
+    let connect = |_| {
+        let stream = TcpStream::connect(("127.0.0.1", port(router))).expect("the router listens");
+        stream.set_write_timeout(Some(Duration::from_secs(60))).expect("a socket");
+        stream
+    };
+    (0..clients).map(connect).collect()
+}
+
+/// Sends `text` in stretches, each client one of them in turn.
+fn send_to_all(streams: &[TcpStream], text: &[u8], stretch: usize) {
+    for part in text.chunks(stretch) {
+        for mut stream in streams {
+            stream.write_all(part).expect("it is read, or read away");
+        }
+    }
+}
+
+fn stays_within_the_budget(router: &Server, client: &mut Client) {
+    let budget = client.stat("client_memory_limit_bytes");
+    let held = client.stat("client_memory_bytes");
+    assert!(held <= budget + (1 << 20), "{held} of {budget} bytes are held");
+    let peak = router.peak_bytes();
+    assert!(peak < budget + SLACK, "{peak} bytes were resident, {budget} may be held");
+}
+
+/// Each kept the room of its reads, 80 kB, on nobody's account.
+#[test]
+fn values_that_are_refused_are_read_away_through_room_that_nobody_keeps() {
+    const CLIENTS: usize = 1500;
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    let streams = crowd(&router, CLIENTS);
+    // Longer than any client's may be.
+    let head = b"set k 0 0 200000000\r\n";
+    let text = [&head[..], &vec![b'x'; 300_000]].concat();
+    send_to_all(&streams, &text, 60_000);
+    eventually("all are refused", || client.stat("client_memory_refusals") >= CLIENTS as u64);
+    assert!(client.stat("client_memory_bytes") < 1 << 20);
+    let peak = router.peak_bytes();
+    assert!(peak < SLACK, "{peak} bytes");
+    assert_eq!(client.set("k", b"v"), "STORED\r\n");
+}
+
+/// Up to 64 kB of each found room in any case.
+fn unfinished_requests_of_many(text: &[u8]) {
+    let (_server, router) = pair();
+    let mut client = router.connect();
+    client.set("small", b"hello");
+    let streams = crowd(&router, 6000);
+    send_to_all(&streams, text, 20_000);
+    eventually("some are refused", || client.stat("client_memory_refusals") > 0);
+    stays_within_the_budget(&router, &mut client);
+    assert_eq!(client.get("small").as_deref(), Some(&b"hello"[..]));
+    drop(streams);
+    eventually("what they held is free", || client.stat("client_memory_bytes") < 1 << 20);
+}
+
+#[test]
+fn unfinished_values_of_many_clients_come_out_of_the_budget_however_short_each_is() {
+    unfinished_requests_of_many(&[&b"set k 0 0 1000000\r\n"[..], &[b'x'; 60_000]].concat());
+}
+
+#[test]
+fn unfinished_lines_of_many_clients_come_out_of_the_budget_however_short_each_is() {
+    unfinished_requests_of_many(format!("get{}", " nokey".repeat(10_000)).as_bytes());
+}
+
+/// Has each of 200 clients send `text`, and returns what waits for them to have done so.
+fn ask_for_all(router: &Server, text: &str) -> Vec<(TcpStream, thread::JoinHandle<()>)> {
+    let send = |stream: TcpStream| {
+        let (mut output, text) = (stream.try_clone().expect("a socket"), text.to_owned());
+        // It may be closed before it has sent all.
+        let sending = thread::spawn(move || output.write_all(text.as_bytes()).unwrap_or_default());
+        (stream, sending)
+    };
+    crowd(router, 200).into_iter().map(send).collect()
+}
+
+fn end(clients: Vec<(TcpStream, thread::JoinHandle<()>)>) {
+    for (stream, _) in &clients {
+        stream.shutdown(std::net::Shutdown::Both).ok();
+    }
+    clients.into_iter().for_each(|(_, sending)| sending.join().expect("no panic"));
+}
+
+fn keys(from: usize, count: usize) -> String {
+    (from..from + count).map(|n| format!(" nokey{n}")).collect()
+}
+
+/// They were charged twice the budget.
+#[test]
+fn gets_of_many_keys_take_room_for_the_keys_that_are_under_way() {
+    let (server, router) = pair();
+    let (mut client, mut direct) = (router.connect(), server.connect());
+    let clients = ask_for_all(&router, &format!("get{}\r\n", keys(0, 20_000)));
+    for misses in 1..40 {
+        eventually("they are asked for", || direct.stat("get_misses") > 100 * misses);
+        stays_within_the_budget(&router, &mut client);
+    }
+    end(clients);
+}
+
+/// 256 of each client were under way at once, and whoever asked meanwhile waited for 50,000.
+#[test]
+fn others_wait_for_few_of_the_keys_of_clients_that_ask_for_many() {
+    let (server, router) = pair();
+    let (mut client, mut direct) = (router.connect(), server.connect());
+    // After two gets a client may have a part of 256 keys under way.
+    let long = format!("get{}\r\n", keys(0, 20_000));
+    let gets = format!("get a\r\nget{}\r\n{long}", keys(0, 16));
+    let clients = ask_for_all(&router, &gets);
+    eventually("all have begun", || direct.stat("get_misses") > 100_000);
+    let mut under_way: Vec<_> = (0..50).map(|_| client.stat("destination_inflight_reqs")).collect();
+    assert!(direct.stat("get_misses") < 200 * 20_000, "they ask still");
+    under_way.sort_unstable();
+    let threads = thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    assert!((1..4000 * threads).contains(&under_way[25]), "{under_way:?}");
+    end(clients);
+}
+
+/// A server that answers each line with `END` after a while, and counts them.
+fn slow(pause: Duration) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let lines = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&lines);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let count = Arc::clone(&count);
+            thread::spawn(move || {
+                let mut output = stream.try_clone()?;
+                for _ in BufReader::new(stream).lines() {
+                    thread::sleep(pause);
+                    count.fetch_add(1, Relaxed);
+                    output.write_all(b"END\r\n")?;
+                }
+                Ok::<_, std::io::Error>(())
+            });
+        }
+    });
+    (port, lines)
+}
+
+/// Each of its parts was asked for, to the last.
+#[test]
+fn a_get_of_many_keys_ends_when_its_client_is_gone() {
+    let (port, lines) = slow(Duration::from_millis(5));
+    let router = router(port, &[]);
+    let mut stream = crowd(&router, 1).remove(0);
+    let keys: String = (0..60_000).map(|n| format!(" nokey{n}")).collect();
+    stream.write_all(format!("get{keys}\r\n").as_bytes()).expect("it is read");
+    eventually("parts are asked for", || lines.load(Relaxed) > 20);
+    set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
+    drop(stream);
+    thread::sleep(Duration::from_millis(200));
+    let then = lines.load(Relaxed);
+    thread::sleep(Duration::from_millis(500));
+    let now = lines.load(Relaxed);
+    assert!(now - then < 10, "{then} lines, and {} more, of 600", now - then);
+}
+
+/// They ended one after the other, each with the time that one may take.
+#[test]
+fn threads_whose_servers_are_silent_end_at_the_same_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let mut router = router(port, &["--num-proxies", "4", "-t", "60000"]);
+    let mut streams = crowd(&router, 8);
+    for stream in &mut streams {
+        stream.write_all(b"get a\r\n").expect("it is read");
+    }
+    thread::sleep(Duration::from_millis(500));
+    router.signal(Signal::TERM);
+    assert!(router.ended_within(12).is_some(), "4.5 seconds and two more are enough");
+    let mut answered = Vec::new();
+    streams[0].read_to_end(&mut answered).expect("what was answered");
+    assert!(answered.starts_with(b"SERVER_ERROR"));
+}
