@@ -148,10 +148,14 @@ impl<I: Index> Actor<'_, I> {
 }
 
 /// What pads a number, a piece at a time.
-static SPACES: [u8; 64] = [b' '; 64];
+static SPACES: [u8; 4096] = [b' '; 4096];
 
 /// A number in text: digits, with spaces around.
-fn parse(text: &[u8]) -> Option<u64> {
+fn parse(mut text: &[u8]) -> Option<u64> {
+    // Many at a time, of a number that is mostly spaces.
+    while let Some(rest) = text.strip_suffix(&SPACES) {
+        text = rest;
+    }
     let digits = text.trim_ascii();
     if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -163,7 +167,7 @@ fn parse(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{SPACES, parse};
 
     #[test]
     fn a_number_is_up_to_twenty_digits_with_spaces_around() {
@@ -171,6 +175,17 @@ mod tests {
         assert_eq!(parse(b"9 "), Some(9));
         for text in [&b""[..], b" ", b"18446744073709551616", b"-1", b"1x", b"0x1"] {
             assert_eq!(parse(text), None, "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn a_number_may_be_mostly_spaces() {
+        for spaces in [1, SPACES.len() - 1, SPACES.len(), 2 * SPACES.len() + 1] {
+            let around = vec![b' '; spaces];
+            assert_eq!(parse(&[b"17", &around[..]].concat()), Some(17), "{spaces} behind");
+            assert_eq!(parse(&[&around[..], b"17", &around[..]].concat()), Some(17), "{spaces}");
+            assert_eq!(parse(&[b"1", &around[..], b"7"].concat()), None, "{spaces} within");
+            assert_eq!(parse(&around), None, "{spaces} and no more");
         }
     }
 }
