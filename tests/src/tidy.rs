@@ -7,6 +7,7 @@
 //! english  a document's phrases, sentences and length
 //! floors   which module of a crate may use which
 //! log      what the programs can say in their logs
+//! names    one name for one thing
 //! ```
 //! `tests/tidy.rs` runs them over the repository and feeds each of them bad input.
 //!
@@ -18,6 +19,7 @@ mod edges;
 mod english;
 mod floors;
 mod log;
+mod names;
 mod prose;
 mod rust;
 
@@ -27,6 +29,7 @@ pub use english::{
 };
 pub use floors::{Breach, check_floors};
 pub use log::{log_events, log_page};
+pub use names::check_names;
 pub use prose::{check_document, check_hops, check_mentions, check_references};
 pub use rust::{LINES_MAX, LINES_OF_FUNCTION_MAX, UNSAFE_FILES, check_rust};
 

@@ -1,5 +1,5 @@
 //! What documents claim is checked. Each promise of SECURITY.md names the test that keeps it. Each number of SECURITY.md,
-//! CONTRIBUTING.md and ARCHITECTURE.md is the one that the code has. Each sentence of CHANGELOG.md with a number has a
+//! CONTRIBUTING.md and ARCHITECTURE.md is the one that the code has. Each sentence of CHANGELOG.md has a
 //! test. What ARCHITECTURE.md says a crate never does, it doesn't do.
 
 use guira_tests::server::workspace;
@@ -77,70 +77,33 @@ fn router_memory() -> String {
     format!("{all} for all (`--client-memory`), {each} for one (`--client-memory-each`)")
 }
 
-/// Sentences of CHANGELOG.md that have a number, by a part of each, and the test that keeps it; without a test, why none
-/// is needed.
-const CHANGES: &[(&str, &str)] = &[
-    (
-        "takes less than half of what memcached needs",
-        "tests/memory.rs::an_item_of_48_bytes_takes_64_of_the_whole_process_and_61_and_a_quarter_of_it_beside_code",
-    ),
-    (
-        "an idle server at most 5 MB",
-        "tests/memory.rs::an_idle_server_takes_five_megabytes_whatever_it_may_come_to_hold",
-    ),
-    ("% of LRU's misses", "tests/claims.rs::gains"),
-    (
-        "TLS 1.3 and 1.2 by rustls",
-        "tests/tls.rs::what_is_stored_over_tls_comes_back_over_each_version_and_without",
-    ),
-    (
-        "(`--config-budget`) or 30 seconds is refused",
-        "tests/router_bombs.rs::a_running_router_refuses_bombs_and_takes_what_is_good_afterwards",
-    ),
-    ("256 MB for all", "tests/claims.rs::router_memory"),
-    ("`k` is 1,024", "tests/stats.rs::settings_of_o_are_shown_as_they_were_typed_and_with_units"),
-    ("Tests refuse pages over", "tests/tidy.rs::documents_can_be_read_at_once"),
-    (
-        "140 connections with half a request",
-        "tests/unfinished.rs::what_is_announced_and_not_sent_holds_nothing_and_evicts_nobody",
-    ),
-    (
-        "1,000 that didn't read",
-        "tests/unread.rs::values_that_nobody_reads_stay_within_the_budget_and_readers_get_all_of_theirs",
-    ),
-    (
-        "12 clients that set 20 MB each",
-        "tests/router_memory.rs::values_that_are_on_their_way_come_out_of_the_budget",
-    ),
-    (
-        "the system kept up to 4 MB",
-        "tests/unread.rs::the_system_keeps_little_of_what_clients_do_not_read",
-    ),
-    (
-        "listened on 0.1.134.159",
-        "tests/mistakes.rs::a_mistake_is_named_with_the_flag_or_the_place_that_is_to_be_put_right",
-    ),
-];
-
-/// Sentences under "Unreleased" with a number outside of code, each with its bullet's mark and lines joined.
-fn numbered(changes: &str) -> Vec<String> {
-    let unreleased = changes.split_once("## Unreleased").map_or("", |(_, rest)| rest);
-    let text = unreleased.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_number = |word: &str| {
-        let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
-        word.starts_with(|c: char| c.is_ascii_digit())
-            && word.chars().all(|c| c.is_ascii_digit() || c == '.' || c == ',')
+/// Sentences of CHANGELOG.md's section "Unreleased": a part of each, and the tests that keep it.
+fn kept() -> Vec<(String, Vec<String>)> {
+    let table = read("tests/tests/changes.txt");
+    let rows = table.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let row = |row: &str| {
+        let (part, tests) = row.rsplit_once(" | ").expect("a part of a sentence | its tests");
+        (part.to_owned(), tests.split(", ").map(str::to_owned).collect())
     };
-    let prose = |sentence: &str| sentence.split('`').step_by(2).collect::<Vec<_>>().join(" ");
-    let sentences = text.split_inclusive(". ").flat_map(|part| part.split_inclusive(" - "));
-    let numbered = sentences.filter(|sentence| prose(sentence).split(' ').any(is_number));
-    numbered.map(str::to_owned).collect()
+    rows.map(row).collect()
 }
 
-/// Sentences with a number that no entry of [`CHANGES`] covers.
-fn untested(changes: &str) -> Vec<String> {
-    let is_covered = |sentence: &String| CHANGES.iter().any(|(part, _)| sentence.contains(part));
-    numbered(changes).into_iter().filter(|sentence| !is_covered(sentence)).collect()
+/// The sentences under "Unreleased" that say what the programs do, lines joined.
+fn sentences(changes: &str) -> Vec<String> {
+    let unreleased = changes.split_once("## Unreleased").map_or("", |(_, rest)| rest);
+    let done = unreleased.split("### Not yet").next().unwrap_or_default();
+    let lines = done.lines().skip_while(|line| !line.starts_with('-'));
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with('#')).map(str::trim).collect();
+    let text = lines.join(" ");
+    let bullets = text.split(" - ").flat_map(|bullet| bullet.split(". "));
+    let parts = bullets.map(|part| part.trim_start_matches("- ").trim().to_owned());
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
+/// Sentences that no row of the table covers.
+fn untested(changes: &str, kept: &[(String, Vec<String>)]) -> Vec<String> {
+    let is_covered = |sentence: &String| kept.iter().any(|(part, _)| sentence.contains(part));
+    sentences(changes).into_iter().filter(|sentence| !is_covered(sentence)).collect()
 }
 
 /// How a claim about what a crate never does is kept.
@@ -251,8 +214,11 @@ fn sources(below: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What is missing of a test that is named `file::function`, below tests/ or the root.
+/// What is missing of a test: `file.rs` or `file.rs::function` below tests/ or the root, or a script below the root.
 fn missing(test: &str) -> Option<String> {
+    if !test.contains(".rs") {
+        return (!workspace().join(test).is_file()).then(|| format!("there is no file {test}"));
+    }
     let path = if test.starts_with("crates/") { test.to_owned() } else { format!("tests/{test}") };
     check_references(&workspace(), "claims", &format!("`{path}`")).pop()
 }
@@ -289,16 +255,17 @@ fn each_promise_names_its_test() {
 }
 
 #[test]
-fn each_number_of_the_changes_has_a_test() {
-    let changes = read("CHANGELOG.md");
-    let untested = untested(&changes);
-    assert!(untested.is_empty(), "enter these in CHANGES:\n{}", untested.join("\n"));
-    let missing: Vec<String> = CHANGES.iter().filter_map(|(_, test)| missing(test)).collect();
+fn each_sentence_of_the_changes_has_a_test() {
+    let (changes, kept) = (read("CHANGELOG.md"), kept());
+    let untested = untested(&changes, &kept);
+    assert!(untested.is_empty(), "enter these in changes.txt:\n{}", untested.join("\n"));
+    let missing: Vec<String> =
+        kept.iter().flat_map(|(_, tests)| tests).filter_map(|test| missing(test)).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let numbered = numbered(&changes);
-    let is_gone = |part: &&str| !numbered.iter().any(|sentence| sentence.contains(part));
-    let gone: Vec<&str> = CHANGES.iter().map(|(part, _)| *part).filter(is_gone).collect();
-    assert!(gone.is_empty(), "CHANGELOG.md has no such sentence with a number: {gone:?}");
+    let sentences = sentences(&changes);
+    let is_gone = |part: &&String| !sentences.iter().any(|sentence| sentence.contains(*part));
+    let gone: Vec<&String> = kept.iter().map(|(part, _)| part).filter(is_gone).collect();
+    assert!(gone.is_empty(), "CHANGELOG.md has no such sentence: {gone:?}");
 }
 
 #[test]
@@ -323,8 +290,12 @@ fn a_planted_never_is_seen() {
     assert!(broken("log", &Kept::Test("tests/log.rs::no_such_test")).is_some());
     let planted = read("ARCHITECTURE.md").replace("| does I/O;", "| fails; does I/O;");
     assert!(nevers(&planted).contains(&("proto", "fails")));
-    let planted = "## Unreleased\n- It takes 3 MB. It has `4` words.\n";
-    assert_eq!(untested(planted), ["- It takes 3 MB. "]);
+    let planted = "## Unreleased\n### One\n- It takes 3 MB.\n  It has `4` words.\n\n### Not yet\n";
+    let row = |part: &str| vec![(part.to_owned(), vec!["tests/log.rs".to_owned()])];
+    assert_eq!(untested(planted, &row("words")), ["It takes 3 MB"]);
+    assert_eq!(untested(planted, &row("takes")), ["It has `4` words"]);
+    assert!(missing("tests/fresh-ubuntu").is_some());
+    assert_eq!(missing("tests/fresh-debian"), None);
 }
 
 #[test]

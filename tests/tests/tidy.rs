@@ -5,7 +5,7 @@
 use guira_tests::server::{Program, Server, guira, own_directory, workspace};
 use guira_tests::tidy::{
     BANNED, LINES_MAX, LINES_OF_FUNCTION_MAX, SENTENCE_WORDS_MAX, UNSAFE_FILES, WORDS_MAX,
-    check_document, check_edges, check_english, check_hops, check_length, check_mentions,
+    check_document, check_edges, check_english, check_hops, check_length, check_mentions, check_names,
     check_references, check_rust, check_sentences, check_words, log_events, log_page,
 };
 use std::collections::BTreeSet;
@@ -53,6 +53,35 @@ fn crates_depend_only_downwards() {
     let found: Vec<String> = manifests.iter().flat_map(|(p, text)| check_edges(p, text)).collect();
     expect_none(&found);
 }
+
+#[test]
+fn one_thing_has_one_name() {
+    let files = files();
+    let is_source = |path: &str| path.starts_with("crates/") && path.contains("/src/");
+    let sources = files.iter().filter(|(path, _)| ends_with(path, "rs") && is_source(path));
+    let found = check_names(sources.map(|(path, text)| (&**path, &**text)));
+    let names: Vec<&str> = found.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(names, STILL_TWO, "the list only becomes shorter\n{}", found.join("\n"));
+}
+
+/// Names that still stand for two things each.
+const STILL_TWO: [&str; 15] = [
+    "Address",
+    "Arithmetic",
+    "Automove",
+    "Config",
+    "ConfigError",
+    "Error",
+    "Full",
+    "Log",
+    "Login",
+    "Object",
+    "Parsed",
+    "Protocol",
+    "Reply",
+    "Request",
+    "Store",
+];
 
 #[test]
 fn documents_have_one_title_and_no_dead_link() {
@@ -274,6 +303,19 @@ fn each_example_is_listed_in_the_readme() {
     let examples: Vec<&str> = examples.filter(|name| ends_with(name, "rs")).collect();
     let readme = fs::read_to_string(workspace().join("README.md")).unwrap();
     expect_none(&check_mentions("README.md", &readme, examples));
+}
+
+#[test]
+fn a_name_of_two_things_is_seen() {
+    let one = (
+        "crates/one/src/a.rs",
+        "pub struct Request<'a> {}\npub(crate) enum Reply {}\nstruct Key;\n",
+    );
+    let two =
+        ("crates/two/src/b.rs", "/// pub struct Key\npub enum Request {}\npub trait Reply {}\n");
+    let seen = "Request is declared by crates/one/src/a.rs, crates/two/src/b.rs";
+    assert_eq!(check_names([one, two]), [seen]);
+    assert!(check_names([one]).is_empty());
 }
 
 #[test]

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match guira_bench::run(&guira_bench::Args::parse()) {
+    match guira_bench::run(&guira_bench::BenchArgs::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            let usage = matches!(error, guira_bench::Error::Usage(_));
+            let usage = matches!(error, guira_bench::BenchError::Usage(_));
             ExitCode::from(if usage { 2 } else { 1 })
         }
     }

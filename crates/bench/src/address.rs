@@ -8,21 +8,22 @@ use std::{fmt, io};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::error::Error;
+use crate::error::BenchError;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum ServerAddress {
     /// `HOST:PORT`; a host without a port means port 11211.
     Tcp(String),
     /// `unix:/path`.
     Unix(PathBuf),
 }
 
-impl Address {
+impl ServerAddress {
     /// Connects, blocking, with Nagle's algorithm off.
-    pub(crate) fn connect(&self) -> Result<Socket, Error> {
-        self.try_connect().map_err(|source| Error::Connect { address: self.to_string(), source })
+    pub(crate) fn connect(&self) -> Result<Socket, BenchError> {
+        self.try_connect()
+            .map_err(|source| BenchError::Connect { address: self.to_string(), source })
     }
 
     fn try_connect(&self) -> io::Result<Socket> {
@@ -49,7 +50,7 @@ impl Address {
     }
 }
 
-impl FromStr for Address {
+impl FromStr for ServerAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -75,7 +76,7 @@ impl FromStr for Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(text) => f.write_str(text),
@@ -90,7 +91,7 @@ pub struct Target {
     /// What tables and JSON call it; the address where no name was given.
     pub name: String,
     /// Where it listens.
-    pub address: Address,
+    pub address: ServerAddress,
     /// Its process on this machine.
     pub pid: Option<u32>,
 }
@@ -109,7 +110,7 @@ impl FromStr for Target {
             }
             None => (rest, None),
         };
-        let address: Address = address.parse()?;
+        let address: ServerAddress = address.parse()?;
         Ok(Self { name: name.map_or_else(|| address.to_string(), str::to_owned), address, pid })
     }
 }
@@ -131,10 +132,10 @@ mod tests {
             ("::1", "[::1]:11211"),
             ("unix:/run/a.sock", "unix:/run/a.sock"),
         ] {
-            assert_eq!(text.parse::<Address>().unwrap().to_string(), means);
+            assert_eq!(text.parse::<ServerAddress>().unwrap().to_string(), means);
         }
         for text in ["", "unix:", "host:99999", "host:x"] {
-            assert!(text.parse::<Address>().is_err(), "{text}");
+            assert!(text.parse::<ServerAddress>().is_err(), "{text}");
         }
     }
 

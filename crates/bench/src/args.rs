@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::address::{Address, Target};
+use crate::address::{ServerAddress, Target};
 pub(crate) use crate::workload::{Distribution, Mix, Preset, Protocol, Sizes};
 use crate::workload::{parse_bytes, parse_count};
 
@@ -15,13 +15,13 @@ use crate::workload::{parse_bytes, parse_count};
 /// the server's CPU time per operation, which other work on the machine disturbs the least.
 #[derive(Clone, Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = EXAMPLES)]
-pub struct Args {
+pub struct BenchArgs {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
     /// The server: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
-    pub(crate) server: Address,
+    pub(crate) server: ServerAddress,
 
     /// Process id of the server, if it runs on this machine: prints its CPU time per operation
     #[arg(long, value_name = "PID")]
@@ -96,7 +96,7 @@ pub(crate) struct Compare {
 pub(crate) struct Memory {
     /// The server: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
-    pub(crate) server: Address,
+    pub(crate) server: ServerAddress,
 
     /// Process id of the server, which must run on this machine
     #[arg(long, value_name = "PID")]
@@ -306,22 +306,22 @@ mod tests {
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Args::command().debug_assert();
+        BenchArgs::command().debug_assert();
     }
 
     #[test]
     fn a_comparison_takes_names_processes_and_rows() {
         let line = "bench compare a=127.0.0.1:1@7 127.0.0.1:2 --preset get1,get10k-10 --rounds 3";
-        let args = Args::try_parse_from(line.split(' ')).unwrap();
+        let args = BenchArgs::try_parse_from(line.split(' ')).unwrap();
         let Some(Command::Compare(compare)) = args.command else { panic!("not a comparison") };
         assert_eq!(compare.servers[0].name, "a");
         assert_eq!(compare.servers[1].name, "127.0.0.1:2");
         assert_eq!(compare.preset, [Rows::One(Preset::Get1), Rows::One(Preset::Get10k10)]);
-        let all = Args::try_parse_from("bench compare a --preset all".split(' ')).unwrap();
+        let all = BenchArgs::try_parse_from("bench compare a --preset all".split(' ')).unwrap();
         let Some(Command::Compare(compare)) = all.command else { panic!("not a comparison") };
         assert_eq!(compare.preset, [Rows::All]);
         let unknown = "bench compare a --preset get1,get2".split(' ');
-        let words = Args::try_parse_from(unknown).unwrap_err().to_string();
+        let words = BenchArgs::try_parse_from(unknown).unwrap_err().to_string();
         assert!(words.contains("'get2'") && words.contains("get1, get50, "), "{words}");
     }
 }

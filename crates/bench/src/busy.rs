@@ -16,10 +16,10 @@ use std::ops::Range;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::Socket;
 
-use crate::address::Address;
+use crate::address::ServerAddress;
 use crate::connection::lost;
 use crate::crew::{Tally, Watch};
-use crate::error::{Error, printable};
+use crate::error::{BenchError, printable};
 use crate::plan::Plan;
 use crate::reply::{self, Reply};
 use crate::requests::{Asked, Requests};
@@ -27,11 +27,11 @@ use crate::requests::{Asked, Requests};
 /// The work of thread `thread`; `by_bytes` tells how replies are counted.
 pub(crate) fn run(
     plan: &Plan,
-    address: &Address,
+    address: &ServerAddress,
     by_bytes: bool,
     thread: usize,
     watch: &Watch,
-) -> Result<Tally, Error> {
+) -> Result<Tally, BenchError> {
     let mut lanes = plan
         .lanes_of(thread)
         .map(|lane| Lane::open(plan, address, lane, by_bytes))
@@ -63,7 +63,7 @@ pub(crate) fn run(
             return Ok(Tally::default());
         }
         if let Some(lane) = lanes.iter().find(|_| now - answered_ns > STALL_NS) {
-            return Err(Error::Stalled { owed: lane.owed });
+            return Err(BenchError::Stalled { owed: lane.owed });
         }
     }
 }
@@ -94,7 +94,12 @@ struct Lane {
 }
 
 impl Lane {
-    fn open(plan: &Plan, address: &Address, lane: usize, by_bytes: bool) -> Result<Self, Error> {
+    fn open(
+        plan: &Plan,
+        address: &ServerAddress,
+        lane: usize,
+        by_bytes: bool,
+    ) -> Result<Self, BenchError> {
         let (bytes, steps) = build(plan, lane, by_bytes);
         let step = steps.len() - 1;
         let replies = (!by_bytes).then(Vec::new);
@@ -103,7 +108,7 @@ impl Lane {
     }
 
     /// Begins the next step, or none if the quota is spent.
-    fn begin(&mut self, quota: &mut u64) -> Result<(), Error> {
+    fn begin(&mut self, quota: &mut u64) -> Result<(), BenchError> {
         self.waits = *quota > 0;
         if !self.waits {
             return Ok(());
@@ -117,7 +122,7 @@ impl Lane {
         self.send()
     }
 
-    fn send(&mut self) -> Result<(), Error> {
+    fn send(&mut self) -> Result<(), BenchError> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         match send(&self.socket, &self.bytes[self.unsent.clone()], flags) {
             Ok(n) => self.unsent.start += n,
@@ -127,7 +132,7 @@ impl Lane {
     }
 
     /// Looks once; true when the step has been answered.
-    fn poll(&mut self, scratch: &mut [u8]) -> Result<bool, Error> {
+    fn poll(&mut self, scratch: &mut [u8]) -> Result<bool, BenchError> {
         if !self.waits {
             return Ok(false);
         }
@@ -136,7 +141,7 @@ impl Lane {
         }
         let drop = if self.replies.is_none() { RecvFlags::TRUNC } else { RecvFlags::empty() };
         let n = match recv(&self.socket, &mut *scratch, RecvFlags::DONTWAIT | drop) {
-            Ok((_, 0)) => return Err(Error::Closed),
+            Ok((_, 0)) => return Err(BenchError::Closed),
             Ok((_, n)) => n,
             Err(errno) => {
                 ignore_busy(errno, "receiving replies")?;
@@ -150,14 +155,14 @@ impl Lane {
                 cut(received)?
             }
         };
-        self.owed = self.owed.checked_sub(answered).ok_or_else(|| Error::Protocol {
+        self.owed = self.owed.checked_sub(answered).ok_or_else(|| BenchError::Protocol {
             got: format!("{} more than was owed", answered - self.owed),
         })?;
         Ok(self.owed == 0 && self.unsent.is_empty())
     }
 }
 
-fn ignore_busy(errno: rustix::io::Errno, doing: &'static str) -> Result<(), Error> {
+fn ignore_busy(errno: rustix::io::Errno, doing: &'static str) -> Result<(), BenchError> {
     let error = std::io::Error::from(errno);
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(()),
@@ -193,7 +198,7 @@ fn build(plan: &Plan, lane: usize, by_bytes: bool) -> (Vec<u8>, Vec<Step>) {
 }
 
 /// Removes whole replies from `received` and returns how many requests they answer.
-fn cut(received: &mut Vec<u8>) -> Result<u64, Error> {
+fn cut(received: &mut Vec<u8>) -> Result<u64, BenchError> {
     let (mut used, mut answered) = (0, 0);
     while let Some((reply, length)) = reply::first(&received[used..])? {
         match reply {
@@ -202,7 +207,7 @@ fn cut(received: &mut Vec<u8>) -> Result<u64, Error> {
             Reply::Value { key: None, .. } | Reply::NoMore | Reply::Stored | Reply::Refused(_) => {
                 answered += 1;
             }
-            Reply::Unexpected(line) => return Err(Error::Refused { reply: printable(line) }),
+            Reply::Unexpected(line) => return Err(BenchError::Refused { reply: printable(line) }),
         }
         used += length;
     }

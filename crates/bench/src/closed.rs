@@ -6,19 +6,19 @@
 
 use std::time::Duration;
 
-use crate::address::Address;
+use crate::address::ServerAddress;
 use crate::connection::{Connection, Poller};
 use crate::crew::{Tally, Watch};
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::plan::Plan;
 
 /// The work of thread `thread`.
 pub(crate) fn run(
     plan: &Plan,
-    address: &Address,
+    address: &ServerAddress,
     thread: usize,
     watch: &Watch,
-) -> Result<Tally, Error> {
+) -> Result<Tally, BenchError> {
     let mut connections = plan
         .lanes_of(thread)
         .map(|lane| Connection::open(plan, address, lane))
@@ -56,7 +56,7 @@ pub(crate) fn run(
     Ok(tally)
 }
 
-fn send(connection: &mut Connection, quota: &mut u64, watch: &Watch) -> Result<(), Error> {
+fn send(connection: &mut Connection, quota: &mut u64, watch: &Watch) -> Result<(), BenchError> {
     if *quota == 0 {
         return Ok(());
     }

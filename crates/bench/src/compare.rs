@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::address::Target;
 use crate::args::{Compare, Preset, Rows};
 use crate::crew::Around;
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::load::load;
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, RunResult};
 use crate::plan::Plan;
 use crate::workload::Workload;
 
@@ -50,7 +50,7 @@ pub struct Standing {
     /// Values that no write stored.
     pub violations: u64,
     /// The rounds as they were measured.
-    pub rounds: Vec<Outcome>,
+    pub rounds: Vec<RunResult>,
 }
 
 /// The middle and the ends of several figures.
@@ -76,7 +76,7 @@ impl Spread {
 }
 
 /// Measures every row on every server; of an interrupted comparison, what is there.
-pub(crate) fn run(args: &Compare, around: &Around<'_>) -> Result<Vec<Row>, Error> {
+pub(crate) fn run(args: &Compare, around: &Around<'_>) -> Result<Vec<Row>, BenchError> {
     let (mut loaded, mut measured) = (None, Vec::new());
     for preset in rows(args) {
         let plan = Plan::new(&args.workload, &args.pace, preset, true)?;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Compare, around: &Around<'_>) -> Result<Vec<Row>, Error
         let items = items_of(&plan.workload);
         if !args.no_load && loaded.replace(items) != Some(items) {
             match load_all(&plan, &args.servers, around) {
-                Err(Error::Interrupted) if !measured.is_empty() => break,
+                Err(BenchError::Interrupted) if !measured.is_empty() => break,
                 result => result?,
             }
         }
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Compare, around: &Around<'_>) -> Result<Vec<Row>, Error
     Ok(measured)
 }
 
-fn load_all(plan: &Plan, servers: &[Target], around: &Around<'_>) -> Result<(), Error> {
+fn load_all(plan: &Plan, servers: &[Target], around: &Around<'_>) -> Result<(), BenchError> {
     servers.iter().try_for_each(|server| {
         around.bar.set_prefix(format!("{}: loading", server.name));
         load(&plan.workload, &server.address, plan.threads, around)
@@ -122,8 +122,13 @@ fn items_of(workload: &Workload) -> (u64, usize, crate::workload::Sizes) {
     (workload.keys, workload.key_bytes, workload.value)
 }
 
-fn measure_row(row: &str, plan: &Plan, args: &Compare, around: &Around<'_>) -> Result<Row, Error> {
-    let mut rounds: Vec<Vec<Outcome>> = vec![Vec::new(); args.servers.len()];
+fn measure_row(
+    row: &str,
+    plan: &Plan,
+    args: &Compare,
+    around: &Around<'_>,
+) -> Result<Row, BenchError> {
+    let mut rounds: Vec<Vec<RunResult>> = vec![Vec::new(); args.servers.len()];
     for round in 0..args.rounds.get() as usize {
         for turn in 0..args.servers.len() {
             // Each round begins with another server, so that none always follows the same.
@@ -142,7 +147,7 @@ fn measure_row(row: &str, plan: &Plan, args: &Compare, around: &Around<'_>) -> R
     Ok(Row { row: row.to_owned(), servers: standings(rounds) })
 }
 
-fn standings(rounds: Vec<Vec<Outcome>>) -> Vec<Standing> {
+fn standings(rounds: Vec<Vec<RunResult>>) -> Vec<Standing> {
     let mut standings: Vec<Standing> = rounds.into_iter().filter_map(standing).collect();
     let Some(first) = standings.first().cloned() else { return standings };
     for standing in &mut standings {
@@ -153,7 +158,7 @@ fn standings(rounds: Vec<Vec<Outcome>>) -> Vec<Standing> {
     standings
 }
 
-fn standing(rounds: Vec<Outcome>) -> Option<Standing> {
+fn standing(rounds: Vec<RunResult>) -> Option<Standing> {
     let cpu = || rounds.iter().filter_map(|round| round.cpu);
     Some(Standing {
         server: rounds.first()?.server.clone(),

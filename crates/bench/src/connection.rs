@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use socket2::Socket;
 
-use crate::address::Address;
-use crate::error::Error;
+use crate::address::ServerAddress;
+use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::requests::{Asked, Request, Requests};
 use crate::verify::{Counts, settle};
@@ -29,9 +29,13 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects as connection number `lane` of the plan.
-    pub(crate) fn open(plan: &Plan, address: &Address, lane: usize) -> Result<Self, Error> {
+    pub(crate) fn open(
+        plan: &Plan,
+        address: &ServerAddress,
+        lane: usize,
+    ) -> Result<Self, BenchError> {
         let socket = address.connect()?;
-        socket.set_nonblocking(true).map_err(Error::io("setting up a connection"))?;
+        socket.set_nonblocking(true).map_err(BenchError::io("setting up a connection"))?;
         Ok(Self {
             socket,
             requests: Requests::new(&plan.workload, (lane, plan.connections), plan.seed),
@@ -45,7 +49,7 @@ impl Connection {
     }
 
     /// Adds a pipeline's worth of requests and sends what the socket takes.
-    pub(crate) fn send_batch(&mut self, at_ns: u64) -> Result<(), Error> {
+    pub(crate) fn send_batch(&mut self, at_ns: u64) -> Result<(), BenchError> {
         self.requests.append_batch(&mut self.out, &mut self.asked, at_ns);
         self.flush()
     }
@@ -56,7 +60,7 @@ impl Connection {
     }
 
     /// Sends what the socket takes; the poller wakes us when it takes more.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), BenchError> {
         while self.sent < self.out.len() {
             match (&self.socket).write(&self.out[self.sent..]) {
                 Ok(n) => self.sent += n,
@@ -75,10 +79,10 @@ impl Connection {
         &mut self,
         counts: &mut Counts,
         mut done: impl FnMut(Request),
-    ) -> Result<(), Error> {
+    ) -> Result<(), BenchError> {
         loop {
             match (&self.socket).read(&mut self.input[self.filled..]) {
-                Ok(0) => return Err(Error::Closed),
+                Ok(0) => return Err(BenchError::Closed),
                 Ok(n) => self.filled += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -96,10 +100,10 @@ impl Connection {
 }
 
 /// A connection that breaks is the server's doing, whichever of our calls notices.
-pub(crate) fn lost(error: std::io::Error, doing: &'static str) -> Error {
+pub(crate) fn lost(error: std::io::Error, doing: &'static str) -> BenchError {
     match error.kind() {
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Error::Closed,
-        _ => Error::io(doing)(error),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => BenchError::Closed,
+        _ => BenchError::io(doing)(error),
     }
 }
 
@@ -111,8 +115,9 @@ pub(crate) struct Poller {
 
 impl Poller {
     /// Watches `connections`; each event carries the connection's place among them.
-    pub(crate) fn new(connections: &[Connection]) -> Result<Self, Error> {
-        let refused = |errno: rustix::io::Errno| Error::io("watching connections")(errno.into());
+    pub(crate) fn new(connections: &[Connection]) -> Result<Self, BenchError> {
+        let refused =
+            |errno: rustix::io::Errno| BenchError::io("watching connections")(errno.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refused)?;
         // Edge-triggered: both loops read and write until the socket has no more.
         let wanted = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
@@ -127,9 +132,10 @@ impl Poller {
     pub(crate) fn wait(
         &mut self,
         timeout: Duration,
-    ) -> Result<impl Iterator<Item = usize> + '_, Error> {
+    ) -> Result<impl Iterator<Item = usize> + '_, BenchError> {
         let timeout = Timespec::try_from(timeout).expect("timeouts are below a minute");
-        let refused = |errno: rustix::io::Errno| Error::io("waiting for replies")(errno.into());
+        let refused =
+            |errno: rustix::io::Errno| BenchError::io("waiting for replies")(errno.into());
         // epoll_pwait rounds timeouts up to milliseconds; ppoll on the epoll descriptor does not.
         let mut readable = [PollFd::new(&self.epoll, PollFlags::IN)];
         match poll(&mut readable, Some(&timeout)) {

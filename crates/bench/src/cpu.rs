@@ -8,7 +8,7 @@ use std::fs;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::error::Error;
+use crate::error::BenchError;
 
 /// Processor time that a process has used, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,16 +19,16 @@ pub(crate) struct CpuTime {
 
 impl CpuTime {
     /// What process `pid` has used since its start.
-    pub(crate) fn of(pid: u32) -> Result<Self, Error> {
+    pub(crate) fn of(pid: u32) -> Result<Self, BenchError> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-            .map_err(|source| Error::process(pid, source))?;
+            .map_err(|source| BenchError::process(pid, source))?;
         let ticks_a_second = rustix::param::clock_ticks_per_second() as f64;
         parse_stat(&stat)
             .map(|(user, system)| Self {
                 user_us: user as f64 * 1e6 / ticks_a_second,
                 system_us: system as f64 * 1e6 / ticks_a_second,
             })
-            .ok_or_else(|| Error::Usage(format!("/proc/{pid}/stat has an unknown form")))
+            .ok_or_else(|| BenchError::Usage(format!("/proc/{pid}/stat has an unknown form")))
     }
 
     /// The time used since `earlier`.
@@ -48,25 +48,25 @@ fn parse_stat(stat: &str) -> Option<(u64, u64)> {
 }
 
 /// Memory of process `pid` that is in RAM now, bytes.
-pub(crate) fn resident_bytes(pid: u32) -> Result<u64, Error> {
+pub(crate) fn resident_bytes(pid: u32) -> Result<u64, BenchError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))
-        .map_err(|source| Error::process(pid, source))?;
+        .map_err(|source| BenchError::process(pid, source))?;
     status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())
         .map(|kib: u64| kib * 1024)
-        .ok_or_else(|| Error::Usage(format!("process {pid} has no resident memory")))
+        .ok_or_else(|| BenchError::Usage(format!("process {pid} has no resident memory")))
 }
 
 /// Keeps the calling thread on processor `cpu`.
-pub(crate) fn pin(cpu: usize) -> Result<(), Error> {
+pub(crate) fn pin(cpu: usize) -> Result<(), BenchError> {
     if cpu >= CpuSet::MAX_CPU {
-        return Err(Error::Usage(format!("--pin {cpu}: there is no such processor")));
+        return Err(BenchError::Usage(format!("--pin {cpu}: there is no such processor")));
     }
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set)
-        .map_err(|errno| Error::Io { doing: "pinning a thread (--pin)", source: errno.into() })
+        .map_err(|errno| BenchError::Io { doing: "pinning a thread (--pin)", source: errno.into() })
 }
 
 #[cfg(test)]

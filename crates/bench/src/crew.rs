@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 
 use crate::clock::Clock;
 use crate::cpu::{CpuTime, pin};
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::latency::Latency;
 use crate::plan::Plan;
 use crate::verify::Counts;
@@ -110,9 +110,9 @@ impl Around<'_> {
 }
 
 /// Runs `work` on each of the plan's threads and measures.
-pub(crate) fn measure<F>(plan: &Plan, around: &Around<'_>, work: F) -> Result<Measured, Error>
+pub(crate) fn measure<F>(plan: &Plan, around: &Around<'_>, work: F) -> Result<Measured, BenchError>
 where
-    F: Fn(usize, &Watch) -> Result<Tally, Error> + Sync,
+    F: Fn(usize, &Watch) -> Result<Tally, BenchError> + Sync,
 {
     let watch = Watch::new(plan.threads);
     let watcher = thread::current();
@@ -149,7 +149,7 @@ fn observe(
     plan: &Plan,
     around: &Around<'_>,
     watch: &Watch,
-) -> Result<(f64, u64, Option<CpuTime>), Error> {
+) -> Result<(f64, u64, Option<CpuTime>), BenchError> {
     let ended = || watch.ended.load(Relaxed) == plan.threads;
     let stop = || ended() || around.is_interrupted();
     let wait = || thread::park_timeout(Duration::from_millis(2));

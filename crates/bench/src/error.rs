@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 /// Why a run ended without a result, or with a bad one.
 #[derive(Debug)]
-pub enum Error {
+pub enum BenchError {
     /// The arguments contradict each other or ask for the impossible; the text says which and why.
     Usage(String),
     /// The server cannot be reached at this address.
@@ -51,7 +51,7 @@ pub enum Error {
     Violations(u64),
 }
 
-impl Error {
+impl BenchError {
     /// Wraps an error of the system with what was being done.
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
@@ -73,7 +73,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(80)].escape_ascii().to_string()
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(why) => f.write_str(why),
@@ -113,4 +113,4 @@ impl fmt::Display for Error {
 }
 
 /// Without sources: each sentence has its cause in it, and whoever prints a chain would say it twice.
-impl std::error::Error for Error {}
+impl std::error::Error for BenchError {}

@@ -21,13 +21,13 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::SIGINT;
 
-pub use address::{Address, Target};
-pub use args::Args;
+pub use address::{ServerAddress, Target};
+pub use args::BenchArgs;
 pub use compare::{Row, Spread, Standing};
-pub use error::Error;
+pub use error::BenchError;
 pub use latency::Summary;
 pub use memory::Filling;
-pub use outcome::{CpuCost, Outcome};
+pub use outcome::{CpuCost, RunResult};
 pub use rng::{Rng, mix};
 pub use verify::Counts;
 pub use zipf::Zipf;
@@ -68,9 +68,9 @@ mod rng;
 /// the process.
 ///
 /// # Errors
-/// [`Error::Usage`] before anything is sent; [`Error::Violations`] after the result is printed, if
+/// [`BenchError::Usage`] before anything is sent; [`BenchError::Violations`] after the result is printed, if
 /// values were read that no write stored; the others when the run could not be finished.
-pub fn run(args: &Args) -> Result<(), Error> {
+pub fn run(args: &BenchArgs) -> Result<(), BenchError> {
     let bar = progress();
     let around = Around { pid: None, bar: &bar, interrupted: interruptible()? };
     let violations = match &args.command {
@@ -93,23 +93,23 @@ pub fn run(args: &Args) -> Result<(), Error> {
             0
         }
     };
-    if violations == 0 { Ok(()) } else { Err(Error::Violations(violations)) }
+    if violations == 0 { Ok(()) } else { Err(BenchError::Violations(violations)) }
 }
 
 /// What `guira bench compare` prints, without printing it: for programs that compare servers themselves.
 ///
 /// # Errors
-/// [`Error::Usage`] if the arguments ask for something else; others when the comparison could not be finished.
-pub fn compared(args: &Args) -> Result<Vec<Row>, Error> {
+/// [`BenchError::Usage`] if the arguments ask for something else; others when the comparison could not be finished.
+pub fn compared(args: &BenchArgs) -> Result<Vec<Row>, BenchError> {
     let Some(Command::Compare(compare)) = &args.command else {
-        return Err(Error::Usage("only `compare` has rows".into()));
+        return Err(BenchError::Usage("only `compare` has rows".into()));
     };
     let (bar, interrupted) = (ProgressBar::hidden(), Arc::default());
     compare::run(compare, &Around { pid: None, bar: &bar, interrupted })
 }
 
 /// A run without a subcommand.
-fn plain(args: &Args, around: &Around<'_>) -> Result<Outcome, Error> {
+fn plain(args: &BenchArgs, around: &Around<'_>) -> Result<RunResult, BenchError> {
     let plan = Plan::new(&args.workload, &args.pace, args.preset, false)?;
     let target = Target {
         name: args.server.to_string(),
@@ -125,11 +125,11 @@ fn plain(args: &Args, around: &Around<'_>) -> Result<Outcome, Error> {
 }
 
 /// A flag that SIGINT sets; the next SIGINT then has its usual effect.
-fn interruptible() -> Result<Arc<AtomicBool>, Error> {
+fn interruptible() -> Result<Arc<AtomicBool>, BenchError> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register_conditional_default(SIGINT, flag.clone())
         .and_then(|_| signal_hook::flag::register(SIGINT, flag.clone()))
-        .map_err(Error::io("catching SIGINT"))?;
+        .map_err(BenchError::io("catching SIGINT"))?;
     Ok(flag)
 }
 

@@ -9,19 +9,19 @@ use std::thread;
 
 use socket2::Socket;
 
-use crate::address::Address;
+use crate::address::ServerAddress;
 use crate::crew::Around;
-use crate::error::{Error, printable};
+use crate::error::{BenchError, printable};
 use crate::requests::Wire;
 use crate::workload::Workload;
 
 /// Stores every key of `workload` over `threads` connections.
 pub(crate) fn load(
     workload: &Workload,
-    address: &Address,
+    address: &ServerAddress,
     threads: usize,
     around: &Around<'_>,
-) -> Result<(), Error> {
+) -> Result<(), BenchError> {
     around.bar.set_length(workload.keys);
     around.bar.set_position(0);
     let threads = threads as u64;
@@ -32,7 +32,7 @@ pub(crate) fn load(
                 scope.spawn(move || {
                     let mut loader = Loader::open(workload, address)?;
                     loader.store(bound(part)..bound(part + 1), around)?;
-                    if around.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
+                    if around.is_interrupted() { Err(BenchError::Interrupted) } else { Ok(()) }
                 })
             })
             .collect();
@@ -50,7 +50,7 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    pub(crate) fn open(workload: &Workload, address: &Address) -> Result<Self, Error> {
+    pub(crate) fn open(workload: &Workload, address: &ServerAddress) -> Result<Self, BenchError> {
         Ok(Self { socket: address.connect()?, wire: Wire::new(workload), out: Vec::new() })
     }
 
@@ -60,7 +60,7 @@ impl Loader {
         &mut self,
         numbers: std::ops::Range<u64>,
         around: &Around<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), BenchError> {
         let mut unsaid = 0;
         let last = numbers.end.saturating_sub(1);
         for number in numbers {
@@ -80,24 +80,24 @@ impl Loader {
     }
 
     /// Sends what is queued, the last write of it being loud, and waits for the reply.
-    fn settle(&mut self) -> Result<(), Error> {
-        (&self.socket).write_all(&self.out).map_err(Error::io("storing items"))?;
+    fn settle(&mut self) -> Result<(), BenchError> {
+        (&self.socket).write_all(&self.out).map_err(BenchError::io("storing items"))?;
         self.out.clear();
         let line = read_line(&self.socket)?;
         match line.as_slice() {
             b"STORED" | b"HD" => Ok(()),
-            line => Err(Error::Refused { reply: printable(line) }),
+            line => Err(BenchError::Refused { reply: printable(line) }),
         }
     }
 }
 
 /// Reads a line and returns it without its end.
-fn read_line(socket: &Socket) -> Result<Vec<u8>, Error> {
+fn read_line(socket: &Socket) -> Result<Vec<u8>, BenchError> {
     let mut line = Vec::new();
     let mut chunk = [0; 512];
     while line.last() != Some(&b'\n') {
-        match (&mut &*socket).read(&mut chunk).map_err(Error::io("reading a reply"))? {
-            0 => return Err(Error::Closed),
+        match (&mut &*socket).read(&mut chunk).map_err(BenchError::io("reading a reply"))? {
+            0 => return Err(BenchError::Closed),
             n => line.extend_from_slice(&chunk[..n]),
         }
         if line.len() > 64 * 1024 {
@@ -111,14 +111,14 @@ fn read_line(socket: &Socket) -> Result<Vec<u8>, Error> {
 }
 
 /// The figure `name` of the server's `stats`.
-pub(crate) fn stat(address: &Address, name: &str) -> Result<u64, Error> {
+pub(crate) fn stat(address: &ServerAddress, name: &str) -> Result<u64, BenchError> {
     let socket = address.connect()?;
-    (&socket).write_all(b"stats\r\n").map_err(Error::io("asking for stats"))?;
+    (&socket).write_all(b"stats\r\n").map_err(BenchError::io("asking for stats"))?;
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     while !text.ends_with(b"END\r\n") {
-        match (&socket).read(&mut chunk).map_err(Error::io("reading stats"))? {
-            0 => return Err(Error::Closed),
+        match (&socket).read(&mut chunk).map_err(BenchError::io("reading stats"))? {
+            0 => return Err(BenchError::Closed),
             n => text.extend_from_slice(&chunk[..n]),
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn stat(address: &Address, name: &str) -> Result<u64, Error> {
     let prefix = format!("STAT {name} ");
     text.lines()
         .find_map(|line| line.strip_prefix(&prefix)?.trim().parse().ok())
-        .ok_or_else(|| Error::protocol(format!("stats has no {name}").as_bytes()))
+        .ok_or_else(|| BenchError::protocol(format!("stats has no {name}").as_bytes()))
 }
 
 /// Bytes sent before a loud write.

@@ -5,11 +5,11 @@
 
 use serde::Serialize;
 
-use crate::address::{Address, Target};
+use crate::address::{ServerAddress, Target};
 use crate::args::{Memory, Preset};
 use crate::cpu::resident_bytes;
 use crate::crew::Around;
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::load::{Loader, stat};
 use crate::value::fits;
 use crate::workload::Workload;
@@ -37,9 +37,9 @@ pub struct Filling {
 }
 
 /// Fills the server.
-pub(crate) fn run(args: &Memory, around: &Around<'_>) -> Result<Filling, Error> {
+pub(crate) fn run(args: &Memory, around: &Around<'_>) -> Result<Filling, BenchError> {
     if !fits(args.items, args.key_bytes) {
-        return Err(Error::Usage(format!(
+        return Err(BenchError::Usage(format!(
             "--key-bytes {}: keys are 2 to 250 bytes, with room for a letter and {} in digits",
             args.key_bytes, args.items
         )));
@@ -69,7 +69,11 @@ pub(crate) fn run(args: &Memory, around: &Around<'_>) -> Result<Filling, Error> 
 }
 
 /// Stores items until the server evicts, all are stored, or the user has seen enough.
-fn fill(workload: &Workload, address: &Address, around: &Around<'_>) -> Result<(u64, bool), Error> {
+fn fill(
+    workload: &Workload,
+    address: &ServerAddress,
+    around: &Around<'_>,
+) -> Result<(u64, bool), BenchError> {
     around.bar.set_prefix("filling");
     around.bar.set_length(workload.keys);
     let evictions_before = stat(address, "evictions")?;

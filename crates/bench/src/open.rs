@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
-use crate::address::Address;
+use crate::address::ServerAddress;
 use crate::args::Arrivals;
 use crate::connection::{Connection, Poller};
 use crate::crew::{Tally, Watch};
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::requests::{Kind, Request};
 use crate::rng::Rng;
@@ -32,10 +32,10 @@ pub(crate) struct Pacing {
 /// The work of thread `thread`.
 pub(crate) fn run(
     (plan, pacing): (&Plan, Pacing),
-    address: &Address,
+    address: &ServerAddress,
     thread: usize,
     watch: &Watch,
-) -> Result<Tally, Error> {
+) -> Result<Tally, BenchError> {
     let mut connections = plan
         .lanes_of(thread)
         .map(|lane| Connection::open(plan, address, lane))
@@ -84,7 +84,7 @@ fn send_due(
     turn: &mut usize,
     depth: usize,
     quota: &mut u64,
-) -> Result<(), Error> {
+) -> Result<(), BenchError> {
     let lanes = connections.len();
     let mut full = 0;
     while due.at_ns <= now && *quota > 0 && full < lanes {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::address::Target;
 use crate::args::Counting;
 use crate::crew::{Around, Measured, measure};
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::latency::Summary;
 use crate::open::Pacing;
 use crate::plan::{Mode, Plan};
@@ -14,7 +14,7 @@ use crate::{busy, closed, open};
 
 /// The figures of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct RunResult {
     /// The server, by name or address.
     pub server: String,
     /// `closed`, `open`, `busy, counted by bytes` or `busy, counted by replies`.
@@ -51,7 +51,7 @@ pub struct CpuCost {
     pub total_us: f64,
 }
 
-impl Outcome {
+impl RunResult {
     /// Values that no write stored, whenever they were read.
     pub fn violations(&self) -> u64 {
         self.counts.violations() + self.warmup.violations()
@@ -68,7 +68,11 @@ impl CpuCost {
 }
 
 /// Runs `plan` on `target`.
-pub(crate) fn run(plan: &Plan, target: &Target, around: &Around<'_>) -> Result<Outcome, Error> {
+pub(crate) fn run(
+    plan: &Plan,
+    target: &Target,
+    around: &Around<'_>,
+) -> Result<RunResult, BenchError> {
     let around = Around { pid: target.pid, ..around.clone() };
     let Mode::Busy(counting) = plan.mode else {
         let measured = measure_mode(plan, target, &around, false)?;
@@ -101,7 +105,7 @@ fn reading_pass(
     target: &Target,
     around: &Around<'_>,
     requests: u64,
-) -> Result<Counts, Error> {
+) -> Result<Counts, BenchError> {
     let pass = plan.reading_pass(requests.min(plan.requests_max.unwrap_or(u64::MAX)));
     Ok(measure_mode(&pass, target, around, false)?.tally.counts)
 }
@@ -111,7 +115,7 @@ fn measure_mode(
     target: &Target,
     around: &Around<'_>,
     by_bytes: bool,
-) -> Result<Measured, Error> {
+) -> Result<Measured, BenchError> {
     let address = &target.address;
     measure(plan, around, |thread, watch| match plan.mode {
         Mode::Closed => closed::run(plan, address, thread, watch),
@@ -122,9 +126,9 @@ fn measure_mode(
     })
 }
 
-fn outcome(target: &Target, mode: &str, measured: &Measured, counts: Counts) -> Outcome {
+fn outcome(target: &Target, mode: &str, measured: &Measured, counts: Counts) -> RunResult {
     let (read_latency, write_latency) = measured.tally.latency.summaries();
-    Outcome {
+    RunResult {
         server: target.name.clone(),
         mode: mode.to_owned(),
         seconds: measured.seconds,

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::value::fits;
 use crate::workload::{Distribution, Mix, Workload};
-use crate::{args, error::Error};
+use crate::{args, error::BenchError};
 
 /// How requests are paced and replies taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ impl Plan {
         pace: &args::Pace,
         preset: Option<args::Preset>,
         busy_by_default: bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BenchError> {
         let (base, connections) = preset.map_or_else(plain, args::Preset::workload);
         let busy = pace.busy || busy_by_default || preset.is_some();
         let mode = match (pace.rate, busy) {
@@ -81,9 +81,9 @@ impl Plan {
         Ok(plan)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), BenchError> {
         let Workload { keys, key_bytes, theta, batch, .. } = self.workload;
-        let wrong = |why: String| Err(Error::Usage(why));
+        let wrong = |why: String| Err(BenchError::Usage(why));
         // Insertions go on above the preloaded keys: two digits more leave room for them.
         let numbers = if self.workload.mix == Mix::D { keys.saturating_mul(100) } else { keys };
         if keys == 0 || batch == 0 || batch > BATCH_MAX {

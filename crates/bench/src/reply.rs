@@ -4,7 +4,7 @@
 
 use guira_proto::reply::{self, MetaStatus, ReplyLimits, ReplyParsed};
 
-use crate::error::Error;
+use crate::error::BenchError;
 
 /// One reply, or one value of a reply that has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,9 @@ pub(crate) enum Reply<'b> {
 }
 
 /// The reply at the start of `input` and its length, or `None` if more bytes are needed.
-pub(crate) fn first(input: &[u8]) -> Result<Option<(Reply<'_>, usize)>, Error> {
-    let parsed = reply::parse(input, &ReplyLimits::DEFAULT).map_err(|_| Error::protocol(input))?;
+pub(crate) fn first(input: &[u8]) -> Result<Option<(Reply<'_>, usize)>, BenchError> {
+    let parsed =
+        reply::parse(input, &ReplyLimits::DEFAULT).map_err(|_| BenchError::protocol(input))?;
     let ReplyParsed::Reply { reply, used } = parsed else { return Ok(None) };
     let line = input[..used].trim_ascii_end();
     let meaning = match reply {

@@ -7,18 +7,18 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
 use crate::compare::{Row, Spread, Standing};
-use crate::error::Error;
+use crate::error::BenchError;
 use crate::memory::Filling;
-use crate::outcome::Outcome;
+use crate::outcome::RunResult;
 
 /// Writes `figures` as JSON to standard output.
-pub(crate) fn json(figures: &impl Serialize) -> Result<(), Error> {
+pub(crate) fn json(figures: &impl Serialize) -> Result<(), BenchError> {
     let text = serde_json::to_string_pretty(figures).expect("figures are plain data");
     print(&text)
 }
 
 /// The table of a run; `is_filled`: all keys were stored before.
-pub(crate) fn outcome(outcome: &Outcome, is_filled: bool) -> Result<(), Error> {
+pub(crate) fn outcome(outcome: &RunResult, is_filled: bool) -> Result<(), BenchError> {
     let mut table = table(&["server", "loop", "seconds", "operations", "operations/s"]);
     table.add_row([
         outcome.server.clone(),
@@ -41,7 +41,7 @@ pub(crate) fn outcome(outcome: &Outcome, is_filled: bool) -> Result<(), Error> {
     if lines.is_empty() { Ok(()) } else { print(&lines.join("\n")) }
 }
 
-fn latencies(outcome: &Outcome) -> Result<(), Error> {
+fn latencies(outcome: &RunResult) -> Result<(), BenchError> {
     let mut table =
         table(&["latency, us", "requests", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"]);
     let rows = [("read", &outcome.read_latency), ("write", &outcome.write_latency)];
@@ -62,7 +62,7 @@ fn latencies(outcome: &Outcome) -> Result<(), Error> {
     if table.is_empty() { Ok(()) } else { print(&table.to_string()) }
 }
 
-pub(crate) fn counts(outcome: &Outcome, is_filled: bool) -> Vec<String> {
+pub(crate) fn counts(outcome: &RunResult, is_filled: bool) -> Vec<String> {
     let counts = &outcome.counts;
     let reads = counts.hits + counts.misses;
     let mut lines = Vec::new();
@@ -100,7 +100,7 @@ const TOO_SMALL: &str =
     "many keys were not there any more: give the server more memory, or ask for fewer --keys";
 
 /// The tables of a comparison.
-pub(crate) fn comparison(rows: &[Row]) -> Result<(), Error> {
+pub(crate) fn comparison(rows: &[Row]) -> Result<(), BenchError> {
     for row in rows {
         let mut table =
             table(&[&row.row, "CPU us an operation", "user", "system", "x", "M operations/s", "x"]);
@@ -145,7 +145,7 @@ fn standing_cells(standing: &Standing) -> [String; 7] {
 }
 
 /// The table of a filled server.
-pub(crate) fn filling(filling: &Filling) -> Result<(), Error> {
+pub(crate) fn filling(filling: &Filling) -> Result<(), BenchError> {
     let mut table =
         table(&["server", "stored", "held", "resident before", "resident", "bytes an item"]);
     let mib = |bytes: Option<u64>| {
@@ -200,10 +200,10 @@ fn rate(rate: f64) -> String {
 }
 
 /// Writes to standard output. A reader that has gone away (`| head`) is no error.
-fn print(text: &str) -> Result<(), Error> {
+fn print(text: &str) -> Result<(), BenchError> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::io("writing the result")(error))
+            Err(BenchError::io("writing the result")(error))
         }
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::error::{Error, printable};
+use crate::error::{BenchError, printable};
 use crate::reply::{self, Reply};
 use crate::requests::{Asked, Kind, Request};
 use crate::value::{Fault, check, number_of};
@@ -64,11 +64,11 @@ pub(crate) fn settle(
     verify: bool,
     counts: &mut Counts,
     mut done: impl FnMut(Request),
-) -> Result<usize, Error> {
+) -> Result<usize, BenchError> {
     let mut used = 0;
     while let Some((reply, length)) = reply::first(&input[used..])? {
         let Some(&request) = asked.requests.front() else {
-            return Err(Error::protocol(&input[used..]));
+            return Err(BenchError::protocol(&input[used..]));
         };
         if settle_one(reply, request, asked, verify, counts)? {
             asked.pop();
@@ -86,7 +86,7 @@ fn settle_one(
     asked: &mut Asked,
     verify: bool,
     counts: &mut Counts,
-) -> Result<bool, Error> {
+) -> Result<bool, BenchError> {
     match (request.kind, reply) {
         (Kind::Read, Reply::Value { key, value }) => {
             let number = attribute(key, request, asked, counts);
@@ -111,8 +111,10 @@ fn settle_one(
             counts.refusal.get_or_insert_with(|| printable(line));
             Ok(true)
         }
-        (_, Reply::Unexpected(line)) => Err(Error::Refused { reply: printable(line) }),
-        (_, other) => Err(Error::Protocol { got: format!("{other:?} to a {:?}", request.kind) }),
+        (_, Reply::Unexpected(line)) => Err(BenchError::Refused { reply: printable(line) }),
+        (_, other) => {
+            Err(BenchError::Protocol { got: format!("{other:?} to a {:?}", request.kind) })
+        }
     }
 }
 

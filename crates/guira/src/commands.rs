@@ -43,13 +43,13 @@ fn bench() -> Command {
     let command = Command::new("bench").about(
         "Measure any server that speaks memcached's protocol: throughput, latency, processor time",
     );
-    command.defer(with_args::<guira_bench::Args>)
+    command.defer(with_args::<guira_bench::BenchArgs>)
 }
 
 fn lab() -> Command {
     let command = Command::new("lab")
         .about("Repeat the experiments of the papers behind Guira on this machine");
-    command.defer(with_args::<guira_lab::Args>)
+    command.defer(with_args::<guira_lab::LabArgs>)
 }
 
 fn plan() -> Command {

@@ -177,12 +177,12 @@ fn serve(matches: &ArgMatches, name: &str) -> ExitCode {
 }
 
 fn bench(matches: &ArgMatches) -> anyhow::Result<()> {
-    let arguments = guira_bench::Args::from_arg_matches(matches)?;
+    let arguments = guira_bench::BenchArgs::from_arg_matches(matches)?;
     Ok(guira_bench::run(&arguments)?)
 }
 
 fn lab(matches: &ArgMatches) -> anyhow::Result<()> {
-    guira_lab::run(&guira_lab::Args::from_arg_matches(matches)?)
+    guira_lab::run(&guira_lab::LabArgs::from_arg_matches(matches)?)
 }
 
 fn plan(matches: &ArgMatches) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use crate::scale::Scale;
 /// here. Checks compare ratios and orders rather than times, and the verdict is computed from them.
 #[derive(Clone, Debug, Parser)]
 #[command(subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
-pub struct Args {
+pub struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -23,7 +23,7 @@ pub(crate) enum Command {
     List(List),
     Run(Run),
     Report(Report),
-    Trace(crate::trace::Args),
+    Trace(crate::trace::TraceArgs),
 }
 
 /// List the experiments: id, paper, title

@@ -12,7 +12,7 @@
 //! The samples of a round stand at the same place in every point that was measured by turns, so that a comparison is the
 //! median of the rounds' ratios ([`ratio`]). Joining attempts appends rounds: the median counts.
 
-use crate::measure::{Rounds, Spread};
+use crate::measure::{Quartiles, Rounds};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// All lines of an experiment.
@@ -196,7 +196,7 @@ impl Point {
     /// The middle of the rounds.
     #[must_use]
     pub fn median(&self) -> f64 {
-        Spread::of(&self.samples).median
+        Quartiles::of(&self.samples).median
     }
 }
 
@@ -220,7 +220,7 @@ pub fn ratio(over: &Point, under: &Point) -> f64 {
         return f64::NAN;
     }
     let pairs = over.samples.iter().zip(&under.samples);
-    Spread::of(&pairs.map(|(over, under)| over / under).collect::<Vec<_>>()).median
+    Quartiles::of(&pairs.map(|(over, under)| over / under).collect::<Vec<_>>()).median
 }
 
 /// JSON has no infinities and no NaN: they are written as `null` and read as NaN.

@@ -1,7 +1,7 @@
 //! What an experiment is, and the papers.
 
 use crate::data::Data;
-use crate::{Outcome, Scale};
+use crate::{Findings, Scale};
 
 /// An experiment, declared once.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Experiment {
     /// Measures, and concludes nothing.
     pub measure: fn(&Run<'_>) -> anyhow::Result<Data>,
     /// Concludes, from nothing but what was measured.
-    pub judge: fn(&Data) -> Outcome,
+    pub judge: fn(&Data) -> Findings,
 }
 
 /// The papers.

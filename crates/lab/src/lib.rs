@@ -1,7 +1,7 @@
 //! `guira lab`: every table and figure of the papers, measured on the reader's own machine.
 //!
 //! An [`Experiment`] is declared once: id, paper, claim, shape, a function that measures and a function that judges. The
-//! list, the documents and the checks follow from that. Measuring yields a [`Data`], judging an [`Outcome`]: plots with
+//! list, the documents and the checks follow from that. Measuring yields a [`Data`], judging makes [`Findings`]: plots with
 //! the paper's axes, tables with the paper's figures next to ours, [`Check`]s of shapes (ratios and orders, never absolute
 //! times), and a sentence of reading. The [`Verdict`] is computed from the checks, and planted wrong results show that
 //! the checks can fail.
@@ -58,11 +58,11 @@ mod data;
 pub mod measure;
 mod outcome;
 
-pub use args::Args;
+pub use args::LabArgs;
 pub use catalogue::EXPERIMENTS;
 pub use data::{Data, Line, Point, Role, ratio};
 pub use experiment::{Experiment, Paper, Run};
-pub use outcome::{Axis, Bound, Check, Outcome, Plot, Said, Series, Standing, Table};
+pub use outcome::{Axis, Bound, Check, CheckStanding, Findings, Plot, Said, Series, Table};
 pub use scale::Scale;
 pub use verdict::{Finding, Verdict, finding};
 
@@ -73,7 +73,7 @@ use args::Command;
 /// # Errors
 /// For names that nothing has; for results that can't be read or written; if an experiment could not be finished, or
 /// with `--check` if a check failed, after all have run.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &LabArgs) -> anyhow::Result<()> {
     let declared: Vec<&Experiment> = EXPERIMENTS.iter().copied().flatten().collect();
     match &args.command {
         Command::List(args) => Ok(console::print(&list::list(&declared, args.long))?),

@@ -59,7 +59,7 @@ impl Work {
 
 /// The middle of some samples, and the quarter below and above which a quarter of them lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct Quartiles {
     /// A quarter of the samples is below.
     pub low: f64,
     /// Half of the samples are below.
@@ -68,7 +68,7 @@ pub struct Spread {
     pub high: f64,
 }
 
-impl Spread {
+impl Quartiles {
     /// Of samples in any order; all NaN if there are none.
     #[must_use]
     pub fn of(samples: &[f64]) -> Self {
@@ -88,8 +88,8 @@ pub struct Rounds {
 impl Rounds {
     /// The figures of a variant.
     #[must_use]
-    pub fn spread(&self, variant: usize) -> Spread {
-        Spread::of(&self.samples[variant])
+    pub fn spread(&self, variant: usize) -> Quartiles {
+        Quartiles::of(&self.samples[variant])
     }
 
     /// The median figure of a variant.
@@ -101,9 +101,9 @@ impl Rounds {
     /// By how much the figure of variant `over` exceeds that of variant `under`: the spread of their ratios, round by
     /// round.
     #[must_use]
-    pub fn ratio(&self, over: usize, under: usize) -> Spread {
+    pub fn ratio(&self, over: usize, under: usize) -> Quartiles {
         let pairs = self.samples[over].iter().zip(&self.samples[under]);
-        Spread::of(&pairs.map(|(over, under)| over / under).collect::<Vec<_>>())
+        Quartiles::of(&pairs.map(|(over, under)| over / under).collect::<Vec<_>>())
     }
 }
 
@@ -280,9 +280,9 @@ mod tests {
 
     #[test]
     fn quarters_lie_between_samples() {
-        let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
-        assert_eq!(spread, Spread { low: 1.75, median: 2.5, high: 3.25 });
-        assert!(Spread::of(&[]).median.is_nan());
+        let spread = Quartiles::of(&[4.0, 1.0, 3.0, 2.0]);
+        assert_eq!(spread, Quartiles { low: 1.75, median: 2.5, high: 3.25 });
+        assert!(Quartiles::of(&[]).median.is_nan());
     }
 
     #[test]

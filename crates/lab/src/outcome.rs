@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What an experiment found: made by its `judge` from the [`Data`](crate::Data), whenever a page needs it.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct Findings {
     /// Plots, with the paper's axes.
     pub plots: Vec<Plot>,
     /// Tables, the paper's figures next to ours.
@@ -124,11 +124,11 @@ impl Check {
 
     /// Whether what was measured lies where it must. What is no number doesn't.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> CheckStanding {
         match () {
-            () if self.not_judged.is_some() => Standing::NotJudged,
-            () if self.bound.holds(self.measured) => Standing::Holds,
-            () => Standing::Fails,
+            () if self.not_judged.is_some() => CheckStanding::NotJudged,
+            () if self.bound.holds(self.measured) => CheckStanding::Holds,
+            () => CheckStanding::Fails,
         }
     }
 
@@ -145,7 +145,7 @@ impl Check {
 
 /// What became of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CheckStanding {
     /// The figure lies within the bound.
     Holds,
     /// It doesn't.
@@ -154,7 +154,7 @@ pub enum Standing {
     NotJudged,
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for CheckStanding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Holds => "holds",
@@ -210,14 +210,14 @@ mod tests {
     #[test]
     fn what_is_no_number_holds_no_bound() {
         let infinite = Bound::Between(f64::NEG_INFINITY, f64::INFINITY);
-        assert_eq!(check("", f64::NAN, infinite, "").standing(), Standing::Fails);
+        assert_eq!(check("", f64::NAN, infinite, "").standing(), CheckStanding::Fails);
     }
 
     #[test]
     fn what_cannot_be_judged_neither_holds_nor_fails() {
         let check = check("", 3.0, Bound::AtLeast(1.0), "");
-        assert_eq!(check.standing(), Standing::Holds);
+        assert_eq!(check.standing(), CheckStanding::Holds);
         let check = check.judged_if(false, || "no second processor".into());
-        assert_eq!(check.standing(), Standing::NotJudged);
+        assert_eq!(check.standing(), CheckStanding::NotJudged);
     }
 }

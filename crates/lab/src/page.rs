@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::experiment::Experiment;
 use crate::number::figure;
-use crate::outcome::{Check, Outcome, Standing};
+use crate::outcome::{Check, CheckStanding, Findings};
 use crate::record::{Record, plot_files};
 use crate::verdict::{Finding, Verdict, finding};
 
@@ -71,11 +71,11 @@ fn is_figure(cell: &str) -> bool {
 }
 
 /// Every check, those that could not be judged too; with several attempts the figure of each in parentheses.
-fn checks(checks: &[Check], attempts: &[Outcome]) -> String {
+fn checks(checks: &[Check], attempts: &[Findings]) -> String {
     let header = ["check", "paper", "measured", "must be", "", "because"].map(Into::into);
     let row = |(at, check): (usize, &Check)| {
         let standing = match check.standing() {
-            Standing::Fails => "**fails**".to_owned(),
+            CheckStanding::Fails => "**fails**".to_owned(),
             standing => standing.to_string(),
         };
         let because = match &check.not_judged {
@@ -104,7 +104,7 @@ fn compared(check: &Check) -> Option<String> {
 }
 
 /// The figures of a check in each attempt, if there were several.
-fn of_each(attempts: &[Outcome], check: usize) -> String {
+fn of_each(attempts: &[Findings], check: usize) -> String {
     if attempts.len() < 2 {
         return String::new();
     }
@@ -115,10 +115,11 @@ fn of_each(attempts: &[Outcome], check: usize) -> String {
     format!(" ({})", figures.collect::<Vec<_>>().join(", "))
 }
 
-fn verdict(experiment: &Experiment, outcome: &Outcome) -> String {
+fn verdict(experiment: &Experiment, outcome: &Findings) -> String {
     let verdict = Verdict::of(&outcome.checks);
     let word = sentence(&verdict.to_string());
-    let fails = outcome.checks.iter().filter(|check| check.standing() == Standing::Fails).count();
+    let fails =
+        outcome.checks.iter().filter(|check| check.standing() == CheckStanding::Fails).count();
     let mut text = format!("**{word}**");
     if fails > 0 {
         write!(text, " **Checks that fail: {fails}.**").expect("a string takes all");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::data::{Data, Line};
 use crate::experiment::{Experiment, Paper, Run};
 use crate::figures::{axis, check, drawn, papers, table};
-use crate::outcome::{Bound, Outcome, Plot};
+use crate::outcome::{Bound, Findings, Plot};
 
 /// Holds.
 pub(crate) const HOLDS: Experiment = experiment("planted-holds", true, |run| {
@@ -24,7 +24,7 @@ pub(crate) const NOISY: Experiment = experiment("planted-noisy", false, |_| {
 
 /// Holds whatever is measured.
 pub(crate) const BLIND: Experiment = Experiment {
-    judge: |_| Outcome::default(),
+    judge: |_| Findings::default(),
     ..experiment("planted-blind", false, HOLDS.measure)
 };
 
@@ -79,11 +79,11 @@ pub(crate) fn measured(gain: f64) -> Data {
     data
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let cuckoo = data.line("cuckoo");
     let chaining = data.line("chaining");
     let gain = |line: &Line| line.median(2.0) / line.median(1.0);
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "rate against threads".into(),
             x: axis("threads"),

@@ -14,7 +14,7 @@
 
 use crate::data::{Data, Line, Role};
 use crate::experiment::Experiment;
-use crate::outcome::Standing;
+use crate::outcome::CheckStanding;
 
 /// The plants that `experiment` doesn't notice in `data`, each in words.
 pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
@@ -22,9 +22,9 @@ pub(crate) fn unnoticed(experiment: &Experiment, data: &Data) -> Vec<String> {
     let is_noticed = |falsified: &Data| {
         let checks = (experiment.judge)(falsified).checks;
         checks.iter().zip(&truth).any(|(check, of_truth)| match check.standing() {
-            Standing::Fails => true,
-            Standing::Holds => false,
-            Standing::NotJudged => {
+            CheckStanding::Fails => true,
+            CheckStanding::Holds => false,
+            CheckStanding::NotJudged => {
                 let differs = check.measured.to_bits() != of_truth.measured.to_bits();
                 differs && !check.bound.holds(check.measured)
             }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Data;
 use crate::experiment::Experiment;
 use crate::machine::Machine;
-use crate::outcome::Outcome;
+use crate::outcome::Findings;
 use crate::scale::Scale;
 
 /// A run of one experiment: its circumstances and what it measured.
@@ -78,12 +78,12 @@ impl Record {
     }
 
     /// What follows from all attempts together.
-    pub(crate) fn outcome(&self, experiment: &Experiment) -> Outcome {
+    pub(crate) fn outcome(&self, experiment: &Experiment) -> Findings {
         (experiment.judge)(&self.data())
     }
 
     /// What would follow from each attempt alone.
-    pub(crate) fn outcomes(&self, experiment: &Experiment) -> Vec<Outcome> {
+    pub(crate) fn outcomes(&self, experiment: &Experiment) -> Vec<Findings> {
         self.attempts.iter().map(|attempt| (experiment.judge)(&attempt.data)).collect()
     }
 }

@@ -22,7 +22,7 @@ use crate::args;
 use crate::console::print;
 use crate::contents::{CONTENTS, Entry};
 use crate::experiment::{Experiment, Paper};
-use crate::outcome::Standing;
+use crate::outcome::CheckStanding;
 use crate::page::{build, section, sentence, table};
 use crate::plot::svg;
 use crate::record::{Record, plot_files};
@@ -163,7 +163,7 @@ fn row(entry: &Entry, results: &[Found<'_>], beside: &str) -> Vec<String> {
         || ("not run".to_owned(), String::new()),
         |record| {
             let checks = record.outcome(experiment).checks;
-            let held = checks.iter().filter(|it| it.standing() == Standing::Holds).count();
+            let held = checks.iter().filter(|it| it.standing() == CheckStanding::Holds).count();
             (Verdict::of(&checks).to_string(), format!("{held} of {}", checks.len()))
         },
     );
@@ -347,7 +347,7 @@ mod tests {
         for (experiment, record) in committed() {
             let data = record.expect("committed() found it").data();
             let checks = (experiment.judge)(&data).checks.into_iter();
-            let failing = checks.filter(|check| check.standing() == Standing::Fails);
+            let failing = checks.filter(|check| check.standing() == CheckStanding::Fails);
             let failing = failing.map(|check| format!("this check fails: {}", check.claim));
             let unnoticed = crate::plants::unnoticed(experiment, &data).into_iter();
             let unnoticed = unnoticed.map(|plant| format!("no check notices this: {plant}"));

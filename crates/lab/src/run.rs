@@ -21,7 +21,7 @@ use crate::experiment::{self, Experiment};
 use crate::machine::{Machine, load};
 use crate::measure::{now, process_cpu};
 use crate::number::figure;
-use crate::outcome::{Check, Outcome, Standing};
+use crate::outcome::{Check, CheckStanding, Findings};
 use crate::page::page;
 use crate::plants::unnoticed;
 use crate::plot::svg;
@@ -104,6 +104,9 @@ fn attempts(
         if record.attempts.len() < most {
             let mut faults: Vec<_> = failing(&outcome).map(fault).collect();
             faults.extend(missing.iter().map(|why| format!("not judged: {why}")));
+            if faults.is_empty() {
+                faults.push("all holds now, and did not before: the median decides".into());
+            }
             progress.say(&format!("measured again, since {}", faults.join("; ")));
         }
     }
@@ -162,7 +165,8 @@ fn in_short(experiment: &Experiment, result: &Result<Record>) -> String {
     match result {
         Ok(record) => {
             let checks = record.outcome(experiment).checks;
-            let held = checks.iter().filter(|check| check.standing() == Standing::Holds).count();
+            let held =
+                checks.iter().filter(|check| check.standing() == CheckStanding::Holds).count();
             let took_s: f64 = record.attempts.iter().map(|attempt| attempt.duration_s).sum();
             let again = match record.attempts.len() {
                 1 => String::new(),
@@ -220,9 +224,9 @@ fn verdicts(results: &[Ran<'_>]) -> String {
         table.add_row([
             experiment.id.to_owned(),
             verdict.to_string(),
-            of(Standing::Holds),
-            of(Standing::Fails),
-            of(Standing::NotJudged),
+            of(CheckStanding::Holds),
+            of(CheckStanding::Fails),
+            of(CheckStanding::NotJudged),
             record.attempts.len().to_string(),
         ]);
         *counts.entry(verdict.finding.to_string()).or_default() += 1;
@@ -267,12 +271,12 @@ fn judge(results: &[Ran<'_>], with_checks: bool) -> Result<()> {
     )
 }
 
-fn failing(outcome: &Outcome) -> impl Iterator<Item = &Check> {
-    outcome.checks.iter().filter(|check| check.standing() == Standing::Fails)
+fn failing(outcome: &Findings) -> impl Iterator<Item = &Check> {
+    outcome.checks.iter().filter(|check| check.standing() == CheckStanding::Fails)
 }
 
 /// Why checks can't be judged.
-fn not_judged(outcome: &Outcome) -> Vec<String> {
+fn not_judged(outcome: &Findings) -> Vec<String> {
     outcome.checks.iter().filter_map(|check| check.not_judged.clone()).collect()
 }
 

@@ -30,26 +30,26 @@ mod zstd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use guira_bench::Address;
+use guira_bench::ServerAddress;
 
 use crate::{console, measure, plot};
 use args::Size;
 use grid::{Replay, summarize};
 
-pub use args::Args;
-pub use format::Format;
+pub use args::TraceArgs;
+pub use format::TraceFormat;
 pub use read::{Columns, ColumnsError};
 pub use recorded::{Lifetime, Step, Trace};
-pub use request::{Op, Place, ReadError, Request};
-pub use simulate::{Counted, Player, simulate};
-pub use source::{Reading, Source};
+pub use request::{Place, ReadError, TraceOp, TraceRequest};
+pub use simulate::{Player, Replayed, simulate};
+pub use source::{Reading, TraceSource};
 pub use synthetic::Synthetic;
 
 /// Does what the arguments ask and prints the result to standard output.
 ///
 /// # Errors
 /// A trace that can't be read, sizes that it can't have, a plot that can't be written, a server that fails.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &TraceArgs) -> Result<()> {
     let players = args.players();
     if let Some(address) = &args.server {
         return args
@@ -99,7 +99,7 @@ fn plot_path(path: &Path, name: &str, traces: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{}.svg", name.replace([':', '/'], "-")))
 }
 
-fn load(source: &Source, args: &Args, progress: &console::Progress) -> Result<Trace> {
+fn load(source: &TraceSource, args: &TraceArgs, progress: &console::Progress) -> Result<Trace> {
     let trace = source.load(&args.reading(), &|read| {
         progress.at(0.0, &format!("reading: {read} requests"));
     })?;
@@ -109,10 +109,10 @@ fn load(source: &Source, args: &Args, progress: &console::Progress) -> Result<Tr
 
 /// Replays one trace over the wire, then through the policies at as many items as the server held.
 fn over_the_wire(
-    args: &Args,
+    args: &TraceArgs,
     players: &[Player],
-    source: &Source,
-    address: &Address,
+    source: &TraceSource,
+    address: &ServerAddress,
 ) -> Result<()> {
     let name = source.to_string();
     let progress = console::Progress::new(&name, 1, 1);

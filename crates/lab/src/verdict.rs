@@ -3,7 +3,7 @@
 //! Each check that carries the paper's word on its figure ([`Said`]) agrees with the paper, shows the same but weaker,
 //! or contradicts it. The experiment's verdict is the worst of them.
 
-use crate::outcome::{Check, Said, Standing};
+use crate::outcome::{Check, CheckStanding, Said};
 use std::fmt;
 
 /// What became of the claims of an experiment.
@@ -36,7 +36,10 @@ impl Verdict {
         let judged = findings().filter(|it| *it != Finding::NotTestable);
         Self {
             finding: judged.max().unwrap_or(Finding::NotTestable),
-            not_judged: checks.iter().filter(|it| it.standing() == Standing::NotJudged).count(),
+            not_judged: checks
+                .iter()
+                .filter(|it| it.standing() == CheckStanding::NotJudged)
+                .count(),
         }
     }
 }
@@ -46,7 +49,7 @@ impl Verdict {
 pub fn finding(check: &Check) -> Option<Finding> {
     let said = check.paper.as_ref()?;
     Some(match check.standing() {
-        Standing::NotJudged => Finding::NotTestable,
+        CheckStanding::NotJudged => Finding::NotTestable,
         _ => compare(said, check.measured),
     })
 }

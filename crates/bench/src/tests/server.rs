@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::address::Address;
+use crate::address::ServerAddress;
 use crate::load::stat;
 
 /// A memcached that ends when it is dropped.
 pub(crate) struct Memcached {
     child: Child,
-    address: Address,
+    address: ServerAddress,
 }
 
 impl Memcached {
@@ -23,7 +23,7 @@ impl Memcached {
         let name = format!("guira-bench-{}-{number}.sock", std::process::id());
         let path = std::env::temp_dir().join(name);
         let place = ["-s", path.to_str().expect("the temporary directory has a name in UTF-8")];
-        Self::spawn(&[&place[..], flags].concat(), Address::Unix(path.clone()))
+        Self::spawn(&[&place[..], flags].concat(), ServerAddress::Unix(path.clone()))
     }
 
     /// Starts one on a loopback port that was free a moment ago.
@@ -35,7 +35,7 @@ impl Memcached {
         Self::spawn(&[&place[..], flags].concat(), address)
     }
 
-    fn spawn(flags: &[&str], address: Address) -> Self {
+    fn spawn(flags: &[&str], address: ServerAddress) -> Self {
         let program = std::env::var_os("MEMCACHED_BIN").unwrap_or_else(|| "memcached".into());
         let child = Command::new(&program)
             .args(["-u", "nobody", "-t", "1"])
@@ -82,7 +82,7 @@ impl Drop for Memcached {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if let Address::Unix(path) = &self.address {
+        if let ServerAddress::Unix(path) = &self.address {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -91,7 +91,7 @@ impl Drop for Memcached {
 #[test]
 fn memcached_answers_on_its_socket() {
     let server = Memcached::start(&[]);
-    let Address::Unix(path) = &server.address else { panic!("not a unix socket") };
+    let ServerAddress::Unix(path) = &server.address else { panic!("not a unix socket") };
     let mut socket = UnixStream::connect(path).unwrap();
     socket.write_all(b"version\r\n").unwrap();
     let mut line = String::new();

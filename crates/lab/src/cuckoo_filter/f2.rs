@@ -8,7 +8,7 @@
 use super::items::Items;
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, most, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_filter::{Filter, Keyed, Lanes, Orbit, Pair, Xor};
 
@@ -65,8 +65,8 @@ fn load(layout: Lanes, rule: impl Orbit, seed: u64) -> f64 {
     (1..tables).map(|table| one(seed + table).0).fold(first, f64::min)
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![Plot {
             title: "Load at the first failed insert".into(),
             x: axis("bits of a fingerprint"),

@@ -5,7 +5,7 @@
 use super::items::Items;
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, series, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use guira_filter::{Filter, Keyed, Lanes, Pair};
 
@@ -79,13 +79,13 @@ fn bits_at(data: &Data, slots: u32, rate: f64) -> f64 {
     })
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let row = |rate: f64| {
         let bits = SLOTS.map(|slots| format!("{:.2}", bits_at(data, slots, rate)));
         [format!("{} %", rate * 100.0)].into_iter().chain(bits).collect()
     };
     let header = ["rate", "b = 2", "b = 4", "b = 8"];
-    Outcome {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![table(
             "Bits an item, between measured filters",

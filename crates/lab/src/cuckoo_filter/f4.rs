@@ -5,7 +5,7 @@ use super::items::Items;
 use crate::baseline::filter::{Bloom, Set};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, most, papers, series, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_filter::{Filter, Keyed, Lanes, Layout, Pair, Sorted};
 use std::f64::consts::LN_2;
@@ -119,8 +119,8 @@ impl Size {
     }
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![shown(data)],
         checks: checks(data),

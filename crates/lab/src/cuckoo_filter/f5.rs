@@ -8,7 +8,7 @@ use super::items::Items;
 use crate::baseline::filter::Set;
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, least, series, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 
 /// Figure 4.5.
@@ -73,8 +73,8 @@ fn at_half(data: &Data, kind: usize, other: usize) -> f64 {
     ratio(line(data, kind).at(HALF), line(data, other).at(HALF))
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![shown(data)],
         checks: [cuckoo(data), others(data)].concat(),

@@ -9,7 +9,7 @@ use super::items::Items;
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, most, series, table};
 use crate::measure::now;
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use std::hint::black_box;
 
@@ -82,8 +82,8 @@ fn spread(data: &Data, from: usize, to: usize, kind: usize) -> f64 {
     ratio(to, from)
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![shown(data)],
         checks: checks(data),

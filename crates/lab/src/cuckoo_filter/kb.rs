@@ -6,7 +6,7 @@
 use super::items::Items;
 use crate::data::{Data, Line};
 use crate::figures::{check, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Run, Table};
 use anyhow::Result;
 use guira_filter::{Digits, Filter, Keyed, Lanes, Orbit, Pair, Xor};
 
@@ -110,8 +110,8 @@ fn overhead(data: &Data, way: usize) -> f64 {
     bits(data, way) + rate(data, way).log2()
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: Vec::new(),
         tables: vec![shown(data)],
         checks: checks(data),

@@ -9,7 +9,7 @@ use super::contest::{BLOCKED, BLOOM, CUCKOO, D_LEFT, KINDS, QUOTIENT, SORTED};
 use super::items::Items;
 use crate::data::{Data, Line, ratio};
 use crate::figures::{check, least, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Run, Table};
 use anyhow::{Result, ensure};
 
 /// Table 4.3.
@@ -83,8 +83,8 @@ fn speed(data: &Data, kind: usize, other: usize) -> f64 {
     ratio(ns(other), ns(kind))
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: Vec::new(),
         tables: vec![shown(data)],
         checks: [space(data), building(data)].concat(),

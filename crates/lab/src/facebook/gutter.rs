@@ -4,7 +4,7 @@ use super::web::{Counts, TICK, Web};
 use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, drawn, least, most, table};
 use crate::live::{Client, Router, pool, store};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::{Result, ensure};
 use guira_bench::mix;
 use serde_json::{Value, json};
@@ -97,8 +97,8 @@ fn at(data: &Data, line: &str, way: usize) -> f64 {
     data.line(line).median(way as f64)
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![Plot {
             title: "Gets that ask the database, before and after one of eight servers is killed"
                 .into(),

@@ -3,7 +3,7 @@
 use super::herd::{Clients, Herd};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 
 /// The paper's peak rates of queries, 17 K and 1.3 K a second, over the time between two changes of a key.
@@ -45,8 +45,8 @@ fn wait_of(name: &str) -> String {
     format!("{name}: mean wait, ms")
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![queries(data), waits(data)],
         checks: checks(data),

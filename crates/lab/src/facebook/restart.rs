@@ -2,7 +2,7 @@
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_cache::{Cache, Config, Handle, MemoryFile, START_S, Store};
 use std::path::PathBuf;
@@ -55,10 +55,10 @@ fn after(data: &Data, system: usize) -> f64 {
     at(data, system, WINDOWS / 2)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let [own, file, crash] = [OWN, FILE, CRASH]
         .map(|it| format!("{:.1} % and {:.1} %", before(data, it), after(data, it)));
-    Outcome {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![shares(data)],
         checks: checks(data),

@@ -10,7 +10,7 @@
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, series, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_cache::{Automove, Cache, ClassCounter, Config, Handle, Store};
@@ -199,10 +199,10 @@ fn moved(data: &Data, name: &str, from_s: u32) -> f64 {
     line.median(f64::from(END_S - 1)) - line.median(f64::from(from_s))
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let lines = || COURSES.iter().map(|(name, ..)| data.line(name));
     let shown = |line: &Line| series(&line.name, line.medians().step_by(5));
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Hit rate of the popular keys while their values change size".into(),
             x: axis("seconds"),

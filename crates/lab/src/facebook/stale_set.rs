@@ -3,7 +3,7 @@
 use super::herd::{Clients, Counts, Herd};
 use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, drawn, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 
 /// No figure of the paper's: its argument, counted.
@@ -58,7 +58,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let plain = |name: &str| data.line(name).median(0.0);
     let plot = Plot {
         title: "Stale values left in the cache".into(),
@@ -66,7 +66,7 @@ fn judge(data: &Data) -> Outcome {
         y: axis("changes that left one"),
         series: vec![drawn(data.line(LEFT))],
     };
-    Outcome {
+    Findings {
         plots: vec![plot],
         tables: vec![totals(data)],
         checks: checks(data),

@@ -2,7 +2,7 @@
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, drawn, most, papers, table};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::{Result, ensure};
 use guira_cache::{Cache, Config, Eviction, Handle, Miss, START_S, Store};
 
@@ -48,9 +48,9 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let share = data.line(SHARE).figures();
-    Outcome {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![shares(data)],
         checks: checks(data),

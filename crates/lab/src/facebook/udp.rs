@@ -6,7 +6,7 @@ use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, least, series, table};
 use crate::live::{Client, Router, pool, store_with};
 use crate::measure::now;
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::{Result, ensure};
 use guira_bench::Rng;
 use serde_json::json;
@@ -129,10 +129,10 @@ fn of_sorted(times: &[f64], percent: usize) -> f64 {
     times[percent * (times.len() - 1) / 100]
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let curve =
         |name: &&str| series(name, data.line(name).medians().map(|(percent, us)| (us, percent)));
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "How long a get takes, one under way".into(),
             x: Axis { is_log: true, ..axis("microseconds") },

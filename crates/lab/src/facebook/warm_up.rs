@@ -4,7 +4,7 @@ use super::web::{Counts, TICK, Web};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, table};
 use crate::live::{Client, Router, pool, store};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
@@ -72,8 +72,8 @@ fn at(data: &Data, line: &str, way: usize) -> f64 {
     data.line(line).median(way as f64)
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![Plot {
             title: "Gets that hit, after a cluster began cold".into(),
             x: axis("seconds"),

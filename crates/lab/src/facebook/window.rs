@@ -7,7 +7,7 @@
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, series, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::Rng;
 use guira_client::{Permit, Window};
@@ -69,9 +69,9 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let percent = |share: f64| 100.0 * share;
-    Outcome {
+    Findings {
         plots: vec![
             plot(data, "How long a request waits", "milliseconds", [WAITS, ADAPTIVE_WAITS], |it| {
                 it

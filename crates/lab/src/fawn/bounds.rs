@@ -4,7 +4,7 @@ use super::balls::Fullest;
 use super::cluster::count;
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, most, series, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use guira_route::plan;
 
@@ -62,7 +62,7 @@ fn worst_mean(servers: usize, k: f64, trials: u64, seed: u64) -> f64 {
     factors.into_iter().map(load).fold(0.0, f64::max)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let by_size = SERVERS.map(|servers| {
         let sizes = (2..=40).map(|step| 10f64.powf(f64::from(step) / 8.0));
         let points =
@@ -82,7 +82,7 @@ fn judge(data: &Data) -> Outcome {
     };
     let ks = KS.map(|k| format!("k = {k}"));
     let head: Vec<&str> = [""].into_iter().chain(ks.iter().map(String::as_str)).collect();
-    Outcome {
+    Findings {
         plots: vec![
             plot(
                 "Bound against the cache's size",

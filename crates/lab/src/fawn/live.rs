@@ -12,7 +12,7 @@ use crate::data::{Data, Line, ratio};
 use crate::figures::{axis, check, drawn, least, table};
 use crate::live::{Answer, Client, Router, pause, store};
 use crate::measure::now;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::{Result, ensure};
 use guira_bench::{Rng, Zipf};
 use guira_route::plan;
@@ -172,9 +172,9 @@ fn throughput(
     Ok(rate)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let lines = || variants().map(|(queries, has_cache)| data.line(&queries.line(has_cache)));
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Throughput of rate-limited stores behind guira route".into(),
             x: axis("stores"),

@@ -3,7 +3,7 @@
 use super::balls::Fullest;
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use guira_route::plan;
 
@@ -48,7 +48,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let [mean, p99, most, bound] = [MEAN, P99, MOST, BOUND].map(|name| data.line(name));
     let plot = Plot {
         title: "The fullest server's load".into(),
@@ -61,7 +61,7 @@ fn judge(data: &Data) -> Outcome {
         [keys.to_string()].into_iter().chain(loads).collect()
     };
     let head = ["keys", "mean", "p99", "most", "bound"];
-    Outcome {
+    Findings {
         plots: vec![plot],
         tables: vec![table("Normalised load", &head, KEYS.iter().map(row).collect())],
         checks: checks(data),

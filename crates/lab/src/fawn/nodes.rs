@@ -4,7 +4,7 @@ use super::balls::{Fullest, throughput, thrown};
 use super::cluster::{RATE, SERVERS, WHOLE};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use guira_bench::mix;
 
@@ -72,13 +72,13 @@ fn mean(data: &Data, keys: usize) -> f64 {
     data.line(&snapshot_of(keys)).figures().iter().sum::<f64>() / SERVERS as f64
 }
 
-fn judge_snapshot(data: &Data) -> Outcome {
+fn judge_snapshot(data: &Data) -> Findings {
     let idle = |keys: usize| data.line(IDLE).median(keys as f64);
     let row = |keys: usize| {
         vec![keys.to_string(), format!("{:.1}", idle(keys)), format!("{:.3}", mean(data, keys))]
     };
     let head = ["keys", "idle servers", "mean load, of the busiest"];
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Each server's load against the busiest, mean of the trials".into(),
             x: axis("servers, the busiest first"),
@@ -142,11 +142,11 @@ fn measure_throughput(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn judge_throughput(data: &Data) -> Outcome {
+fn judge_throughput(data: &Data) -> Findings {
     let rates = data.line(RATES);
     let at = |keys: f64| rates.median(keys);
     let row = |(keys, rate): (f64, f64)| vec![format!("{keys:.0}"), format!("{rate:.1}")];
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Throughput without a cache".into(),
             x: Axis { is_log: true, ..axis("keys asked equally often") },

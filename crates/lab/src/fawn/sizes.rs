@@ -4,7 +4,7 @@ use super::balls::{Fullest, throughput};
 use super::cluster::{SERVERS, WHOLE, count};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use guira_route::plan;
 
@@ -53,7 +53,7 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let [worst, guaranteed, keys] = [WORST, GUARANTEED, AT_KEYS].map(|name| data.line(name));
     let plot = Plot {
         title: "The worst throughput of ten numbers of keys".into(),
@@ -66,7 +66,7 @@ fn judge(data: &Data) -> Outcome {
         cells.map(|it| format!("{it:.0}")).into()
     };
     let head = ["entries", "worst", "at keys", "guaranteed"];
-    Outcome {
+    Findings {
         plots: vec![plot],
         tables: vec![table("Thousand queries a second", &head, worst.medians().map(row).collect())],
         checks: checks(data),

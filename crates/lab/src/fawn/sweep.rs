@@ -4,7 +4,7 @@ use super::balls::{Fullest, throughput};
 use super::cluster::{SERVERS, WHOLE};
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, series, table};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use guira_route::plan;
 
@@ -52,7 +52,7 @@ fn lowest(data: &Data) -> (f64, f64) {
     lowest.unwrap_or((f64::NAN, f64::NAN))
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let [all, servers] = [ALL, OF_SERVERS].map(|name| data.line(name));
     let ends = [KEYS[0], KEYS[KEYS.len() - 1]].map(|keys| (keys as f64, guarantee()));
     let plot = Plot {
@@ -66,7 +66,7 @@ fn judge(data: &Data) -> Outcome {
     };
     let head = ["keys", "cache and servers", "servers"];
     let (keys, rate) = lowest(data);
-    Outcome {
+    Findings {
         plots: vec![plot],
         tables: vec![table("Thousand queries a second", &head, all.medians().map(row).collect())],
         checks: checks(data),

@@ -12,7 +12,7 @@ use crate::data::Data;
 use crate::figures::{axis, check, drawn, table};
 use crate::memc3::gains::{Gains, NOTHING_GAINED, measure as measure_rates};
 use crate::ycsb::Ycsb;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_index::{Cuckoo, Hopscotch};
 use std::sync::Arc;
@@ -84,10 +84,10 @@ fn measure(run: &Run<'_>, puts: f64) -> Result<Data> {
     Ok(data)
 }
 
-fn judge(data: &Data, puts: f64) -> Outcome {
+fn judge(data: &Data, puts: f64) -> Findings {
     let gains = Gains::of(data, CONTROL);
     let [crowded, ahead] = [crowded(data), gains.ratio(2, HOPSCOTCH, ONE_LOCK)];
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: format!("{:.0} % puts", puts * 100.0),
             x: axis("threads, on two processors"),

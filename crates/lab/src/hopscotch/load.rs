@@ -10,8 +10,8 @@ use crate::baseline::pages;
 use crate::baseline::single_writer::{Design, Paths, SingleWriter};
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::{axis, check, drawn, least, papers, table};
-use crate::measure::{Spread, cpu_ns};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table};
+use crate::measure::{Quartiles, cpu_ns};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Series, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_index::{Entry as _, Full, Hash, Hopscotch, Hopscotch64, Index, Items as _, Location};
@@ -172,7 +172,7 @@ fn fill(filling: &mut impl Filling, items: &Items, seed: u64) -> Costs {
     step_by_step(filling, items, |filling, entered, load, insert_ns| {
         costs.inserts.push((load, vec![insert_ns]));
         let look = |round| hits_ns(filling, items, entered, seed + round);
-        costs.hits.push((load, vec![Spread::of(&[0, 1, 2].map(look)).median]));
+        costs.hits.push((load, vec![Quartiles::of(&[0, 1, 2].map(look)).median]));
     });
     costs
 }
@@ -242,7 +242,7 @@ fn failures(slots_log2: u32, seed: u64) -> [f64; 2] {
     let slots = 1 << slots_log2;
     // One unlucky neighbourhood decides, so that single tables differ by several hundredths.
     let middle = |fill: fn(usize, u64) -> f64| {
-        Spread::of(&[0, 1, 2, 3, 4].map(|table| fill(slots, seed + table))).median
+        Quartiles::of(&[0, 1, 2, 3, 4].map(|table| fill(slots, seed + table))).median
     };
     [
         middle(|slots, seed| first_failure(&Hopscotch::with_slots(slots), slots, seed)),
@@ -268,10 +268,10 @@ impl guira_index::Items for Numbers {
     }
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let mut checks = pages::judged(cost_checks(data), data);
     checks.extend(load_checks(data));
-    Outcome {
+    Findings {
         plots: plots(data),
         tables: vec![costs(data), first_failures(data)],
         checks,

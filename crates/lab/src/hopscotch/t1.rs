@@ -12,7 +12,7 @@ use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, most, papers, table};
 use crate::live::{Client, Server, memcached};
 use crate::trace::parallel::in_parallel;
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 
 /// Table 1.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -93,9 +93,9 @@ fn fill_memcached(program: &str) -> Result<f64> {
     Ok(client.stat("curr_items")? as f64 / 1e6)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let first = data.line(HOPSCOTCH).median(64.0);
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Items stored over memory".into(),
             x: Axis { is_log: true, ..axis("memory for items, MB") },

@@ -19,7 +19,7 @@ use crate::policies::PolicyKind;
 use crate::trace::gray::GrayZipf;
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::shuffle;
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 
 /// Table 2.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -252,13 +252,13 @@ fn hash(key: u32) -> Hash {
     Hash(mix(u64::from(key)))
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let mut hits = vec![papers(
         &format!("{LRU} (paper)"),
         PAPERS_LRU.into_iter().enumerate().map(|(size, hits)| (megabytes(size), hits)),
     )];
     hits.extend(VARIANTS.map(|name| drawn(data.line(name))));
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Hit ratio over memory".into(),
             x: Axis { is_log: true, ..axis("memory for items, MB") },

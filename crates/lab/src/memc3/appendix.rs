@@ -15,7 +15,7 @@
 
 use crate::data::{Data, Line};
 use crate::figures::{check, table};
-use crate::{Bound, Experiment, Outcome, Paper, Run, Table};
+use crate::{Bound, Experiment, Findings, Paper, Run, Table};
 use anyhow::Result;
 use std::collections::HashSet;
 
@@ -115,7 +115,7 @@ fn measure(_: &Run<'_>) -> Result<Data> {
     Ok(data)
 }
 
-fn conclude(data: &Data) -> Outcome {
+fn conclude(data: &Data) -> Findings {
     let faults = |scenario: Scenario| data.line(&format!("{scenario:?}")).figures();
     let wrong = SCENARIOS.into_iter().filter(|&it| faults(it)[0] > 0.0).count();
     let caught = |scenarios: &[Scenario]| {
@@ -148,7 +148,7 @@ fn conclude(data: &Data) -> Outcome {
         },
     ));
     let states = SCENARIOS.map(|it| data.line(&format!("{it:?}: {STATES}")).figures());
-    Outcome {
+    Findings {
         plots: Vec::new(),
         tables: vec![shown(data)],
         checks,

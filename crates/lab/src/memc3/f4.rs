@@ -9,7 +9,7 @@ use crate::baseline::single_writer::{Design, Paths, SingleWriter};
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::{axis, check, drawn, papers};
 use crate::measure::cpu_ns;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Series};
 use anyhow::Result;
 use guira_index::Index as _;
 
@@ -86,13 +86,13 @@ fn fill(paths: Paths, buckets: usize, seed: u64) -> (SingleWriter, Vec<[f64; 2]>
     (table, filled)
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let mut times = plot("Time of an insert", "nanoseconds", data, time);
     times.series.push(papers("paper: 1 path", [(70.0, 100.0), (95.0, 1300.0)]));
     times.series.push(papers("paper: 2 paths", [(70.0, 100.0), (95.0, 840.0)]));
     let mut checks = pages::judged(time_checks(data), data);
     checks.extend(move_checks(data));
-    Outcome {
+    Findings {
         plots: vec![times, plot("Keys moved per insert", "keys", data, moved)],
         tables: Vec::new(),
         checks,

@@ -9,7 +9,7 @@ use crate::data::{Data, Line, Point, ratio};
 use crate::drive::look_up;
 use crate::figures::{axis, categories, check, series, table};
 use crate::measure::{cpu_ns, in_turns};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use std::ops::Range;
 
@@ -81,8 +81,8 @@ fn gain(data: &Data, keys: &str, from: usize, to: usize) -> f64 {
     ratio(at(from), at(to))
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![gains(data)],
         checks: checks(data),

@@ -11,7 +11,7 @@ use crate::data::{Data, Line, Point, ratio};
 use crate::drive::{look_up, threads_apart};
 use crate::figures::{axis, categories, check, papers, series, table};
 use crate::measure::in_turns;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -111,8 +111,8 @@ fn possible(data: &Data, kind: &str, threads: usize) -> f64 {
     ratio(control.at(threads as f64), control.at(1.0))
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![
             plot("Lookups of present keys", data, PRESENT, 12.0),
             plot("Lookups of absent keys", data, ABSENT, 25.0),

@@ -7,7 +7,7 @@ use super::gains::{Gains, NOTHING_GAINED, measure as measure_rates};
 use crate::baseline::pages;
 use crate::data::Data;
 use crate::figures::{axis, check, drawn, papers};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Series};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -60,11 +60,11 @@ fn name(kind: &str, table: &str) -> String {
     format!("{kind}, {table}")
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let mut plots =
         vec![plot("Reads only", READS, data), plot("90 % reads, 10 % writes", MIXED, data)];
     plots[0].series.push(papers("paper: MemC3", [(1.0, 5.0), (12.0, 35.0)]));
-    Outcome {
+    Findings {
         plots,
         tables: Vec::new(),
         checks: pages::judged(checks(data), data),

@@ -9,7 +9,7 @@ use crate::baseline::pages;
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::{axis, check, most, series};
 use crate::measure::in_turns;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run};
 use anyhow::Result;
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ fn best(data: &Data, table: usize, writes: f64) -> f64 {
     most([one, two])
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: Vec::new(),
         checks: pages::judged(checks(data), data),

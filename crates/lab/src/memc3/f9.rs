@@ -8,10 +8,10 @@
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::{axis, check, drawn, table};
 use crate::live::{Server, memcached};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Series, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Series, Table};
 use anyhow::{Context, Result};
 use clap::Parser as _;
-use guira_bench::{Args, Rng, Row, Zipf, mix};
+use guira_bench::{BenchArgs, Rng, Row, Zipf, mix};
 use std::process::Command;
 
 /// Figure 9.
@@ -90,7 +90,7 @@ fn compare(threads: usize, batch: usize, memcached: Option<&str>, run: &Run<'_>)
     line.extend(["--workload", "c", "--distribution", "uniform", "--keys", keys]);
     line.extend(["--batch", &batch_text, "--pipeline", pipeline, "--connections", "4"]);
     line.extend(["--seconds", seconds, "--warmup", "0.1", "--rounds", "3", "--seed", &seed]);
-    let row = guira_bench::compared(&Args::try_parse_from(line)?)?.pop();
+    let row = guira_bench::compared(&BenchArgs::try_parse_from(line)?)?.pop();
     row.context("a comparison has a row")
 }
 
@@ -119,8 +119,8 @@ fn times(data: &Data, threads: usize, batch: usize) -> f64 {
     memcached.zip(guira).map_or(f64::NAN, |(memcached, guira)| ratio(&memcached, &guira))
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![costs(data), sharding(data)],
         checks: checks(data),

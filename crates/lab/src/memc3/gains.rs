@@ -6,7 +6,7 @@
 
 use crate::data::{Data, Line, Point, ratio};
 use crate::figures::check;
-use crate::measure::{Spread, in_turns};
+use crate::measure::{Quartiles, in_turns};
 use crate::{Bound, Check};
 use anyhow::Result;
 
@@ -118,7 +118,7 @@ fn share([one, two]: [&Point; 2], [control_one, control_two]: [&Point; 2]) -> f6
         pairs.map(|(one, two)| two / one).collect::<Vec<_>>()
     };
     let pairs = gains(one, two).into_iter().zip(gains(control_one, control_two));
-    Spread::of(&pairs.map(|(own, possible)| own / possible).collect::<Vec<_>>()).median
+    Quartiles::of(&pairs.map(|(own, possible)| own / possible).collect::<Vec<_>>()).median
 }
 
 /// Why a gain has a lower bound.

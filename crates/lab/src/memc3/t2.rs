@@ -9,7 +9,7 @@ use crate::baseline::single_writer::{Design, PAPER_BUCKET_BYTES, Paths, SLOTS, S
 use crate::data::{Data, Line};
 use crate::figures::{self, check, table};
 use crate::measure::cpu_ns;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Run, Table};
 use anyhow::Result;
 use guira_bench::mix;
 use guira_index::{Cuckoo, Entry as _, Hash, Index, Items, Location};
@@ -81,7 +81,14 @@ fn measure(run: &Run<'_>) -> Result<Data> {
             row => fill_cuckoo(PATHS[row - 1], buckets, run.seed),
         }
     };
-    let rows: Vec<_> = TABLES.iter().enumerate().map(fill).collect();
+    // A neighbour on the machine only slows a table down, so the fastest of its rounds counts.
+    let mut rows: Vec<_> = TABLES.iter().enumerate().map(fill).collect();
+    for _ in 1..ROUNDS {
+        for (best, again) in rows.iter_mut().zip(TABLES.iter().enumerate().map(fill)) {
+            best.rate = best.rate.max(again.rate);
+            best.last_rate = best.last_rate.max(again.last_rate);
+        }
+    }
     let line = |name: &str, figure: fn(&Filled) -> f64| {
         let rows = rows.iter().enumerate().filter(|(_, row)| !figure(row).is_nan());
         Line::of_figures(name, rows.map(|(row, filled)| (row as f64, figure(filled))))
@@ -179,8 +186,8 @@ fn number(keys: usize) -> u32 {
     u32::try_from(keys).expect("32 bits")
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: Vec::new(),
         tables: vec![shown(data)],
         checks: checks(data),
@@ -331,6 +338,7 @@ const TABLES: [&str; 6] = [
     "cuckoo, breadth-first",
     "ours, growing",
 ];
+const ROUNDS: u32 = 3;
 /// Places in [`TABLES`].
 const CHAIN: usize = 0;
 const ONE: usize = 1;

@@ -13,7 +13,7 @@ use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, most, papers, series, table};
 use crate::trace::parallel::in_parallel;
 use crate::trace::sampled::{Sampled, Workload};
-use crate::{Axis, Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Axis, Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 
 /// Table 3.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -119,8 +119,8 @@ fn systems_of(data: &Data) -> Vec<System> {
     systems(data.figure(ITEM_BYTES), data.figure(ALL_IN_BYTES))
 }
 
-fn judge(data: &Data) -> Outcome {
-    Outcome {
+fn judge(data: &Data) -> Findings {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![fitting(data), misses(data, false), misses(data, true)],
         checks: checks(data),

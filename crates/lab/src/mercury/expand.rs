@@ -10,8 +10,8 @@ use crate::baseline::pages;
 use crate::data::{Data, Line};
 use crate::drive::pick;
 use crate::figures::{axis, check, papers, series, table};
-use crate::measure::{Spread, now, thread_cpu};
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::measure::{Quartiles, now, thread_cpu};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_index::{Chained, Cuckoo, Entry as _, Hopscotch, Index, Location};
@@ -79,7 +79,7 @@ fn push(data: &mut Data, name: &str, doubled: &Doubled, items: u32) {
         data.aside(&slow_insert(name), tenth);
     }
     let middle = |which: usize| {
-        Spread::of(&doubled.slices.iter().map(|slice| slice[which]).collect::<Vec<_>>()).median
+        Quartiles::of(&doubled.slices.iter().map(|slice| slice[which]).collect::<Vec<_>>()).median
     };
     let costs = [middle(0), middle(1), doubled.background, first, tenth, rare];
     let costs = costs.into_iter().enumerate().map(|(column, cost)| (column as f64, cost));
@@ -214,10 +214,10 @@ fn remove(index: &impl Index, items: &Items, number: u32) {
     }
 }
 
-fn judge(data: &Data) -> Outcome {
-    let kept = |name: &str| Spread::of(&data.line(&share_kept(name)).figures()).median;
+fn judge(data: &Data) -> Findings {
+    let kept = |name: &str| Quartiles::of(&data.line(&share_kept(name)).figures()).median;
     let costs = data.line(&costs_of(MERCURY)).figures();
-    Outcome {
+    Findings {
         plots: vec![plot(data)],
         tables: vec![growth(data)],
         checks: checks(data),
@@ -253,7 +253,7 @@ fn plot(data: &Data) -> Plot {
 fn growth(data: &Data) -> Table {
     let row = |name: &str| {
         let costs = data.line(&costs_of(name)).figures().into_iter();
-        let kept = Spread::of(&data.line(&share_kept(name)).figures()).median;
+        let kept = Quartiles::of(&data.line(&share_kept(name)).figures()).median;
         let cells = costs.map(|cost| format!("{cost:.0}")).chain([format!("{kept:.2}")]);
         std::iter::once(name.to_owned()).chain(cells).collect()
     };
@@ -262,7 +262,7 @@ fn growth(data: &Data) -> Table {
 }
 
 fn checks(data: &Data) -> Vec<Check> {
-    let kept = Spread::of(&data.line(&share_kept(MERCURY)).figures()).median;
+    let kept = Quartiles::of(&data.line(&share_kept(MERCURY)).figures()).median;
     let all = vec![
         check(
             "Mercury: throughput while doubling, to that with room, the background's processor time included",

@@ -10,7 +10,7 @@ use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, papers, series, table};
 use crate::measure::cpu_ns;
 use crate::policies::PolicyKind;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
 use guira_index::{Chained, Index, Location};
@@ -122,10 +122,10 @@ fn ns(index: &impl Index, items: &Items, seed: u64) -> f64 {
     cpu_ns(|| crate::drive::look_up(seed, COUNTED, 0..items.count(), get))
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let [mercury, memcached] = [MERCURY, MEMCACHED].map(|name| data.figure(name));
     let places = |figures: [f64; 2]| [(0.0, figures[0]), (1.0, figures[1])];
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Misses per get".into(),
             x: categories("table", &[MERCURY, MEMCACHED]),

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::measure::in_turns;
 use crate::memc3::gains::{SCALES, second_thread};
 use crate::ycsb::Ycsb;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_index::{Chained, LockedGets, Tas};
 use std::sync::Arc;
@@ -98,12 +98,12 @@ fn ahead(data: &Data, threads: usize, of: usize) -> f64 {
     ratio(at(data, threads, TAS), at(data, threads, of))
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let line = |(variant, name): (usize, &&str)| {
         let points = THREADS.map(|threads| (threads as f64, at(data, threads, variant).median()));
         series(name, points)
     };
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: "Gets, by lock".into(),
             x: axis("threads, on two processors"),

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::measure::in_turns;
 use crate::memc3::gains::SECOND_PROCESSOR;
 use crate::ycsb::Ycsb;
-use crate::{Bound, Check, Experiment, Outcome, Paper, Plot, Run, Table};
+use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_index::{Chained, Cuckoo, Hopscotch};
 use std::sync::Arc;
@@ -153,9 +153,9 @@ fn churned(table: &str) -> String {
     format!("{table}, entering and removing")
 }
 
-fn judge(data: &Data) -> Outcome {
+fn judge(data: &Data) -> Findings {
     let threads = data.figure(THREADS);
-    Outcome {
+    Findings {
         plots: vec![Plot {
             title: format!("{threads} threads"),
             x: axis("puts, %"),

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use guira_bench::Address;
+use guira_bench::ServerAddress;
 
-use super::format::Format;
+use super::format::TraceFormat;
 use super::read::Columns;
 use super::recorded::Trace;
 use super::simulate::Player;
-use super::source::{Reading, Source};
+use super::source::{Reading, TraceSource};
 use crate::policies::PolicyKind;
 
 /// Replay recorded requests through eviction policies, and print how often each policy misses
@@ -21,10 +21,10 @@ use crate::policies::PolicyKind;
 /// LRU's misses that the policy avoids. For several traces, the mean of that percentage and the worst trace follow.
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = EXAMPLES)]
-pub struct Args {
+pub struct TraceArgs {
     /// Files, or zipf:THETA:KEYS:REQUESTS[:once=SHARE][:drift=SHARE] for a generated trace
     #[arg(required = true, value_name = "FILE")]
-    pub(super) traces: Vec<Source>,
+    pub(super) traces: Vec<TraceSource>,
 
     /// Policies to replay, or "all"
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = DEFAULT_POLICIES)]
@@ -41,7 +41,7 @@ pub struct Args {
 
     /// Format of the files [default: found by the file's name or first line]
     #[arg(long, value_name = "FORMAT")]
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<TraceFormat>,
 
     /// The columns of a CSV file in their order: time, key, size (any number), op, ttl; other names are skipped
     #[arg(long, value_name = "NAME,...")]
@@ -61,14 +61,14 @@ pub struct Args {
 
     /// Replay against this memcached server instead, which must be empty, and compare it with simulations of as many items
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["size", "sized", "plot"])]
-    pub(super) server: Option<Address>,
+    pub(super) server: Option<ServerAddress>,
 
     /// Size of the values to store in the server
     #[arg(long, value_name = "BYTES", default_value_t = 32, requires = "server")]
     pub(super) value_bytes: usize,
 }
 
-impl Args {
+impl TraceArgs {
     /// How to read files.
     pub(super) fn reading(&self) -> Reading {
         Reading { format: self.format, columns: self.columns.clone(), limit: self.limit }
@@ -186,12 +186,12 @@ mod tests {
     #[test]
     fn policies_are_named_and_lru_is_among_them() {
         let names = |policy: &str| -> Vec<&str> {
-            let args = Args::try_parse_from(["trace", "t.lis", "--policy", policy]).unwrap();
+            let args = TraceArgs::try_parse_from(["trace", "t.lis", "--policy", policy]).unwrap();
             args.players().into_iter().map(Player::name).collect()
         };
         assert_eq!(names("opt,sieve"), ["lru", "sieve", "opt"]);
         assert_eq!(names("sieve,all"), Player::all().map(Player::name).collect::<Vec<_>>());
-        let unknown = Args::try_parse_from(["trace", "t.lis", "--policy", "lru,mru"]);
+        let unknown = TraceArgs::try_parse_from(["trace", "t.lis", "--policy", "lru,mru"]);
         let words = unknown.unwrap_err().to_string();
         assert!(words.contains("'mru'") && words.contains("s3-clock, opt, all"), "{words}");
     }

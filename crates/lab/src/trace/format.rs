@@ -10,7 +10,7 @@ use super::zstd::Frames;
 
 /// A format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum TraceFormat {
     /// Runs of blocks, as published with ARC: start count ignored number
     Arc,
     /// One decimal key per line, as published with LIRS
@@ -28,7 +28,7 @@ pub enum Format {
     OracleGeneral,
 }
 
-impl Format {
+impl TraceFormat {
     /// By the end of the name, compression aside; for names that say nothing, by the first line.
     ///
     /// # Errors
@@ -101,28 +101,32 @@ mod tests {
     #[test]
     fn the_name_tells_the_format_whatever_compresses_it() {
         for (name, format) in [
-            ("a/OLTP.lis.zst", Format::Arc),
-            ("w106.be32.xz", Format::Be32),
-            ("x.BE64", Format::Be64),
-            ("cluster052.oracleGeneral.bin.gz", Format::OracleGeneral),
-            ("t.oracleGeneral.zst", Format::OracleGeneral),
-            ("cluster010.csv", Format::Csv),
+            ("a/OLTP.lis.zst", TraceFormat::Arc),
+            ("w106.be32.xz", TraceFormat::Be32),
+            ("x.BE64", TraceFormat::Be64),
+            ("cluster052.oracleGeneral.bin.gz", TraceFormat::OracleGeneral),
+            ("t.oracleGeneral.zst", TraceFormat::OracleGeneral),
+            ("cluster010.csv", TraceFormat::Csv),
         ] {
-            assert_eq!(Format::detect(Path::new(name), b""), Some(format), "{name}");
+            assert_eq!(TraceFormat::detect(Path::new(name), b""), Some(format), "{name}");
         }
     }
 
     #[test]
     fn the_first_line_tells_where_the_name_does_not() {
         for (line, format) in [
-            ("17\r\n18\r\n", Some(Format::Lirs)),
-            ("1 0 68\n", Some(Format::Sized)),
-            ("1 1 0 0\n", Some(Format::Arc)),
-            ("time,key,size\n", Some(Format::Csv)),
+            ("17\r\n18\r\n", Some(TraceFormat::Lirs)),
+            ("1 0 68\n", Some(TraceFormat::Sized)),
+            ("1 1 0 0\n", Some(TraceFormat::Arc)),
+            ("time,key,size\n", Some(TraceFormat::Csv)),
             ("what is this\n", None),
             ("", None),
         ] {
-            assert_eq!(Format::detect(Path::new("t.txt.gz"), line.as_bytes()), format, "{line:?}");
+            assert_eq!(
+                TraceFormat::detect(Path::new("t.txt.gz"), line.as_bytes()),
+                format,
+                "{line:?}"
+            );
         }
     }
 }

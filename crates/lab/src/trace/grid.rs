@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use super::args::Size;
 use super::parallel::in_parallel;
 use super::recorded::Trace;
-use super::simulate::{Counted, Player, simulate};
+use super::simulate::{Player, Replayed, simulate};
 use crate::policies::PolicyKind;
 
 /// What every policy does with a trace, at every size.
@@ -20,7 +20,7 @@ pub(super) struct Grid {
     /// Sizes, as given and as what they mean for this trace.
     pub(super) sizes: Vec<(Size, u64)>,
     /// A row for each policy, as many cells as sizes.
-    pub(super) rows: Vec<(Player, Vec<Counted>)>,
+    pub(super) rows: Vec<(Player, Vec<Replayed>)>,
 }
 
 /// What is replayed.
@@ -42,7 +42,7 @@ impl Replay<'_> {
             .collect::<Result<Vec<_>>>()
             .with_context(|| self.name.clone())?;
         let cells = self.cells(&sizes, progress);
-        let rows = cells.chunks(sizes.len().max(1)).map(<[Counted]>::to_vec);
+        let rows = cells.chunks(sizes.len().max(1)).map(<[Replayed]>::to_vec);
         let footprint = if self.is_sized { self.trace.footprint_bytes() } else { None };
         Ok(Grid {
             name: self.name.clone(),
@@ -53,7 +53,7 @@ impl Replay<'_> {
         })
     }
 
-    fn cells(&self, sizes: &[(Size, u64)], progress: &dyn Fn(f64)) -> Vec<Counted> {
+    fn cells(&self, sizes: &[(Size, u64)], progress: &dyn Fn(f64)) -> Vec<Replayed> {
         let cell = |place: usize| {
             let (row, column) = (place / sizes.len(), place % sizes.len());
             simulate(self.trace, self.players[row], sizes[column].1, self.is_sized)
@@ -64,9 +64,9 @@ impl Replay<'_> {
 
 impl Grid {
     /// LRU's cell at a size.
-    pub(super) fn lru(&self, size: usize) -> Counted {
+    pub(super) fn lru(&self, size: usize) -> Replayed {
         let is_lru =
-            |(player, _): &&(Player, Vec<Counted>)| *player == Player::Kind(PolicyKind::Lru);
+            |(player, _): &&(Player, Vec<Replayed>)| *player == Player::Kind(PolicyKind::Lru);
         self.rows.iter().find(is_lru).map(|(_, cells)| cells[size]).unwrap_or_default()
     }
 }

@@ -22,8 +22,8 @@ mod lines;
 
 use std::io::BufRead;
 
-use super::format::Format;
-use super::request::{ReadError, Request};
+use super::format::TraceFormat;
+use super::request::{ReadError, TraceRequest};
 
 pub use csv::{Columns, ColumnsError};
 
@@ -35,19 +35,19 @@ use lines::{LINE_BYTES_MAX, RUN_MAX};
 /// # Errors
 /// The first place that isn't of the format, or can't be read or decompressed. Requests before it were delivered.
 pub(super) fn read(
-    format: Format,
+    format: TraceFormat,
     columns: Option<&Columns>,
     input: &mut dyn BufRead,
-    each: &mut dyn FnMut(Request),
+    each: &mut dyn FnMut(TraceRequest),
 ) -> Result<(), ReadError> {
     match format {
-        Format::Arc => text::arc(input, each),
-        Format::Lirs => text::lirs(input, each),
-        Format::Sized => text::sized(input, each),
-        Format::Csv => csv::read(columns, input, each),
-        Format::Be32 => binary::keys::<4>(input, each),
-        Format::Be64 => binary::keys::<8>(input, each),
-        Format::OracleGeneral => binary::oracle_general(input, each),
+        TraceFormat::Arc => text::arc(input, each),
+        TraceFormat::Lirs => text::lirs(input, each),
+        TraceFormat::Sized => text::sized(input, each),
+        TraceFormat::Csv => csv::read(columns, input, each),
+        TraceFormat::Be32 => binary::keys::<4>(input, each),
+        TraceFormat::Be64 => binary::keys::<8>(input, each),
+        TraceFormat::OracleGeneral => binary::oracle_general(input, each),
     }
 }
 

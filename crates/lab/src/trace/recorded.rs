@@ -7,7 +7,7 @@
 
 use rapidhash::RapidHashMap;
 
-use super::request::{Op, Request};
+use super::request::{TraceOp, TraceRequest};
 
 /// The requests of a trace.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Trace {
     /// The object of each request.
     objects: Vec<u32>,
     /// What each asks; empty if all are gets.
-    ops: Vec<Op>,
+    ops: Vec<TraceOp>,
     /// Bytes of the object at each; empty if the format knows none.
     sizes: Vec<u32>,
     /// Second of each, and the time to live of what it stores; empty if nothing expires.
@@ -39,7 +39,7 @@ pub struct Step {
     /// The object's number.
     pub object: u32,
     /// What is asked.
-    pub op: Op,
+    pub op: TraceOp,
     /// Its size; 0 if the trace has no sizes.
     pub bytes: u32,
     /// When, and for how long.
@@ -95,7 +95,7 @@ impl Trace {
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         self.objects.iter().enumerate().map(|(place, &object)| Step {
             object,
-            op: self.ops.get(place).copied().unwrap_or(Op::Get),
+            op: self.ops.get(place).copied().unwrap_or(TraceOp::Get),
             bytes: self.sizes.get(place).copied().unwrap_or(0),
             lifetime: self.times.get(place).copied().unwrap_or_default(),
         })
@@ -112,14 +112,14 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Adds a request; what more than 2^32 objects would need is left out.
-    pub(super) fn push(&mut self, request: Request) {
+    pub(super) fn push(&mut self, request: TraceRequest) {
         let next = self.trace.footprint;
         let object = *self.numbers.entry(request.key).or_insert(next);
         self.trace.footprint = next.max(object.saturating_add(1));
         let trace = &mut self.trace;
         let place = trace.objects.len();
         trace.objects.push(object);
-        append(&mut trace.ops, place, Op::Get, request.op);
+        append(&mut trace.ops, place, TraceOp::Get, request.op);
         append(&mut trace.sizes, place, 0, request.bytes);
         let lifetime = Lifetime { time_s: request.time_s, ttl_s: request.ttl_s };
         append(&mut trace.times, place, Lifetime::default(), lifetime);
@@ -158,7 +158,7 @@ fn append<T: Copy + PartialEq>(column: &mut Vec<T>, place: usize, usual: T, valu
 mod tests {
     use super::*;
 
-    fn record(requests: &[Request]) -> Trace {
+    fn record(requests: &[TraceRequest]) -> Trace {
         let mut recorder = Recorder::default();
         requests.iter().for_each(|&request| recorder.push(request));
         recorder.finish()
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn objects_are_numbered_as_they_appear() {
-        let trace = record(&[9, 7, 9, u64::MAX, 7].map(Request::get));
+        let trace = record(&[9, 7, 9, u64::MAX, 7].map(TraceRequest::get));
         assert_eq!(trace.objects(), [0, 1, 0, 2, 1]);
         assert_eq!((trace.len(), trace.footprint(), trace.footprint_bytes()), (5, 3, None));
     }
 
     #[test]
     fn a_column_begins_where_something_is_in_it_and_keeps_its_place() {
-        let sized = |key, bytes| Request { bytes, ..Request::get(key) };
+        let sized = |key, bytes| TraceRequest { bytes, ..TraceRequest::get(key) };
         let trace = record(&[sized(1, 0), sized(2, 5), sized(1, 0), sized(2, 3)]);
         let sizes: Vec<u32> = trace.steps().map(|step| step.bytes).collect();
         assert_eq!(sizes, [0, 5, 0, 3]);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn times_are_kept_only_where_something_expires() {
-        let at = |time_s, ttl_s| Request { time_s, ttl_s, ..Request::get(1) };
+        let at = |time_s, ttl_s| TraceRequest { time_s, ttl_s, ..TraceRequest::get(1) };
         assert!(!record(&[at(1, 0), at(2, 0)]).has_lifetimes());
         let trace = record(&[at(0, 0), at(7, 0), at(9, 3)]);
         let last = trace.steps().last().unwrap();

@@ -2,11 +2,11 @@
 
 /// What a trace says of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct TraceRequest {
     /// The object, as a number; text keys are hashed to 64 bits.
     pub key: u64,
     /// What is asked.
-    pub op: Op,
+    pub op: TraceOp,
     /// Size of key and value together, in bytes, or 0 where the format says nothing of sizes.
     pub bytes: u32,
     /// When, in seconds since some beginning; 0 where the format says nothing of time.
@@ -15,16 +15,16 @@ pub struct Request {
     pub ttl_s: u32,
 }
 
-impl Request {
+impl TraceRequest {
     /// A get of `key`, of which nothing else is known.
     pub(super) fn get(key: u64) -> Self {
-        Self { key, op: Op::Get, bytes: 0, time_s: 0, ttl_s: 0 }
+        Self { key, op: TraceOp::Get, bytes: 0, time_s: 0, ttl_s: 0 }
     }
 }
 
 /// What is asked of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub enum TraceOp {
     /// A read; whoever misses stores the object.
     Get,
     /// A write of the object, present or not.

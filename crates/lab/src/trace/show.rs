@@ -92,7 +92,7 @@ pub(super) fn json(grids: &[Grid], summaries: &[Summary]) -> Value {
 /// Miss ratio over size, a curve for each policy.
 pub(super) fn plot(grid: &Grid, is_sized: bool) -> Plot {
     let label = if is_sized { "cache, bytes" } else { "cache, objects" };
-    let curve = |(player, cells): &(super::Player, Vec<super::Counted>)| Series {
+    let curve = |(player, cells): &(super::Player, Vec<super::Replayed>)| Series {
         name: player.name().to_owned(),
         points: cells
             .iter()

@@ -6,7 +6,7 @@
 use guira_policy::Access;
 
 use super::recorded::{Step, Trace};
-use super::request::Op;
+use super::request::TraceOp;
 use crate::policies::{Opt, PolicyKind};
 
 /// Who decides what is evicted.
@@ -20,14 +20,14 @@ pub enum Player {
 
 /// What a replay counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct Replayed {
     /// Gets.
     pub gets: u64,
     /// Gets that found nothing.
     pub misses: u64,
 }
 
-impl Counted {
+impl Replayed {
     /// Misses of a hundred gets.
     #[must_use]
     pub fn miss_percent(self) -> f64 {
@@ -59,16 +59,16 @@ impl Player {
 
 /// Replays the whole trace through an empty cache of `capacity`: objects, or bytes if `is_sized`.
 #[must_use]
-pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) -> Counted {
+pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) -> Replayed {
     let mut policy = match player {
         Player::Kind(kind) => kind.cache(capacity),
         Player::Opt => {
-            let gets = trace.steps().filter(|step| step.op == Op::Get);
+            let gets = trace.steps().filter(|step| step.op == TraceOp::Get);
             Box::new(Opt::new(capacity, gets.map(|step| u64::from(step.object))))
         }
     };
     let mut lives = Lives::of(trace);
-    let mut counted = Counted::default();
+    let mut counted = Replayed::default();
     for step in trace.steps() {
         let request = Access {
             key: u64::from(step.object),
@@ -77,12 +77,12 @@ pub fn simulate(trace: &Trace, player: Player, capacity: u64, is_sized: bool) ->
             expires: lives.expiry(step),
         };
         match step.op {
-            Op::Get => {
+            TraceOp::Get => {
                 counted.gets += 1;
                 counted.misses += u64::from(!policy.access(&request));
             }
-            Op::Set => policy.insert(&request),
-            Op::Delete => {
+            TraceOp::Set => policy.insert(&request),
+            TraceOp::Delete => {
                 policy.remove(request.key);
             }
         }
@@ -102,7 +102,7 @@ impl Lives {
     /// When what the step stores is gone; 0 for never.
     fn expiry(&mut self, step: Step) -> u32 {
         let Some(life) = self.0.get_mut(step.object as usize) else { return 0 };
-        if step.lifetime.ttl_s > 0 || step.op == Op::Set {
+        if step.lifetime.ttl_s > 0 || step.op == TraceOp::Set {
             *life = step.lifetime.ttl_s;
         }
         if *life == 0 { 0 } else { step.lifetime.time_s.saturating_add(*life).max(1) }
@@ -115,7 +115,7 @@ mod tests {
     use crate::trace::recorded::Recorder;
     use crate::trace::request;
 
-    fn trace(requests: impl IntoIterator<Item = request::Request>) -> Trace {
+    fn trace(requests: impl IntoIterator<Item = request::TraceRequest>) -> Trace {
         let mut recorder = Recorder::default();
         requests.into_iter().for_each(|request| recorder.push(request));
         recorder.finish()
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_loop_one_larger_than_the_cache_misses_always_but_for_the_bound() {
-        let looped = trace((0..400).map(|n| request::Request::get(n % 4)));
+        let looped = trace((0..400).map(|n| request::TraceRequest::get(n % 4)));
         let misses = |player| simulate(&looped, player, 3, false).misses;
         assert_eq!(misses(Player::Kind(PolicyKind::Lru)), 400);
         // The bound keeps two of the four, misses one of each three requests, and less at the end.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_cache_that_holds_all_misses_each_object_once_under_every_policy() {
-        let requests = trace((0..5000u64).map(|n| request::Request::get(n * n % 97)));
+        let requests = trace((0..5000u64).map(|n| request::TraceRequest::get(n * n % 97)));
         for player in Player::all() {
             let counted = simulate(&requests, player, 97, false);
             assert_eq!(counted.misses, u64::from(requests.footprint()), "{}", player.name());
@@ -141,30 +141,35 @@ mod tests {
 
     #[test]
     fn an_object_is_gone_when_the_last_write_said() {
-        let at =
-            |time_s, op, ttl_s| request::Request { time_s, op, ttl_s, ..request::Request::get(1) };
+        let at = |time_s, op, ttl_s| request::TraceRequest {
+            time_s,
+            op,
+            ttl_s,
+            ..request::TraceRequest::get(1)
+        };
         let asked = trace([
-            at(0, Op::Set, 10),
-            at(9, Op::Get, 0),
-            at(10, Op::Get, 0),
-            at(19, Op::Get, 0),
-            at(20, Op::Get, 0),
-            at(20, Op::Set, 0),
-            at(9999, Op::Get, 0),
+            at(0, TraceOp::Set, 10),
+            at(9, TraceOp::Get, 0),
+            at(10, TraceOp::Get, 0),
+            at(19, TraceOp::Get, 0),
+            at(20, TraceOp::Get, 0),
+            at(20, TraceOp::Set, 0),
+            at(9999, TraceOp::Get, 0),
         ]);
         let counted = simulate(&asked, Player::Kind(PolicyKind::Lru), 5, false);
-        assert_eq!(counted, Counted { gets: 5, misses: 2 });
+        assert_eq!(counted, Replayed { gets: 5, misses: 2 });
     }
 
     #[test]
     fn deletes_remove_and_large_objects_take_more() {
-        let sized = |key, bytes, op| request::Request { bytes, op, ..request::Request::get(key) };
+        let sized =
+            |key, bytes, op| request::TraceRequest { bytes, op, ..request::TraceRequest::get(key) };
         let asked = [
-            sized(1, 60, Op::Get),
-            sized(2, 60, Op::Get),
-            sized(1, 60, Op::Get),
-            sized(1, 60, Op::Delete),
-            sized(1, 60, Op::Get),
+            sized(1, 60, TraceOp::Get),
+            sized(2, 60, TraceOp::Get),
+            sized(1, 60, TraceOp::Get),
+            sized(1, 60, TraceOp::Delete),
+            sized(1, 60, TraceOp::Get),
         ];
         let misses = |capacity| {
             simulate(&trace(asked), Player::Kind(PolicyKind::Lru), capacity, true).misses

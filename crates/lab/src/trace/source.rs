@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::format::{self, Format};
+use super::format::{self, TraceFormat};
 use super::read::{Columns, read};
 use super::recorded::{Recorder, Trace};
 use super::synthetic::Synthetic;
 
 /// Where a trace comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Source {
+pub enum TraceSource {
     /// A file in one of the formats.
     File(PathBuf),
     /// Made by rule.
@@ -23,14 +23,14 @@ pub enum Source {
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// Its format, if the name doesn't tell.
-    pub format: Option<Format>,
+    pub format: Option<TraceFormat>,
     /// The columns of a CSV file, if its header doesn't tell.
     pub columns: Option<Columns>,
     /// Most requests to take.
     pub limit: Option<u64>,
 }
 
-impl std::str::FromStr for Source {
+impl std::str::FromStr for TraceSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -42,7 +42,7 @@ impl std::str::FromStr for Source {
     }
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for TraceSource {
     /// A file's name without its folder and its extensions; a rule as it is written.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -64,7 +64,7 @@ impl std::fmt::Display for Source {
     }
 }
 
-impl Source {
+impl TraceSource {
     /// Reads or makes the whole trace; `progress` hears how many requests there are so far.
     ///
     /// # Errors
@@ -96,12 +96,12 @@ impl Source {
 fn read_file(
     path: &Path,
     reading: &Reading,
-    push: &mut dyn FnMut(super::request::Request),
+    push: &mut dyn FnMut(super::request::TraceRequest),
 ) -> Result<()> {
     let mut input = format::open(path)?;
     let format = match reading.format {
         Some(format) => format,
-        None => Format::detect(path, input.fill_buf()?).ok_or_else(|| {
+        None => TraceFormat::detect(path, input.fill_buf()?).ok_or_else(|| {
             anyhow!("neither its name nor its first line tells the format; give --format")
         })?,
     };

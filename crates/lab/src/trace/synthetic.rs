@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use guira_bench::{Rng, Zipf, mix};
 
-use super::request::Request;
+use super::request::TraceRequest;
 
 /// A trace made by rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Synthetic {
 
 impl Synthetic {
     /// Calls `each` with every request; the same seed gives the same requests.
-    pub fn generate(&self, seed: u64, each: &mut dyn FnMut(Request)) {
+    pub fn generate(&self, seed: u64, each: &mut dyn FnMut(TraceRequest)) {
         let zipf = Zipf::new(self.keys, self.theta);
         let mut rng = Rng::new(seed);
         let mut renewed = Renewed::default();
@@ -49,7 +49,7 @@ impl Synthetic {
                 let rank = zipf.rank(&mut rng);
                 renewed.get(&rank).copied().unwrap_or_else(|| mix(rank))
             };
-            each(Request::get(key));
+            each(TraceRequest::get(key));
         }
     }
 }

@@ -12,11 +12,11 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context, Result, bail, ensure};
-use guira_bench::{Address, mix};
+use guira_bench::{ServerAddress, mix};
 use rapidhash::RapidHashSet;
 
 use super::recorded::Trace;
-use super::request::Op;
+use super::request::TraceOp;
 
 /// What a replay found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) struct Replayed {
 /// A server that isn't there, isn't empty, or answers what is no reply to what was asked.
 pub(super) fn replay(
     trace: &Trace,
-    address: &Address,
+    address: &ServerAddress,
     value_bytes: usize,
     progress: &dyn Fn(usize),
 ) -> Result<Replayed> {
@@ -50,7 +50,7 @@ pub(super) fn replay(
     let mut window = Window::default();
     for (place, step) in trace.steps().enumerate() {
         match step.op {
-            Op::Get => {
+            TraceOp::Get => {
                 window.objects.push(step.object);
                 if window.objects.len() == WINDOW {
                     window.send(&mut server)?;
@@ -59,7 +59,7 @@ pub(super) fn replay(
             }
             write => {
                 window.send(&mut server)?;
-                if write == Op::Set {
+                if write == TraceOp::Set {
                     server.set(step.object);
                 } else {
                     server.delete(step.object);
@@ -121,14 +121,14 @@ struct Server {
 }
 
 impl Server {
-    fn connect(address: &Address, value_bytes: usize) -> Result<Self> {
+    fn connect(address: &ServerAddress, value_bytes: usize) -> Result<Self> {
         let (input, output): (Box<dyn Read>, Box<dyn Write>) = match address {
-            Address::Unix(path) => {
+            ServerAddress::Unix(path) => {
                 let socket = UnixStream::connect(path)
                     .with_context(|| format!("cannot connect to {address}"))?;
                 (Box::new(socket.try_clone()?), Box::new(socket))
             }
-            Address::Tcp(name) => {
+            ServerAddress::Tcp(name) => {
                 let socket = TcpStream::connect(name)
                     .with_context(|| format!("cannot connect to {address}"))?;
                 socket.set_nodelay(true)?;

@@ -2,16 +2,16 @@
 
 use std::io::{BufRead, ErrorKind};
 
-use crate::trace::request::{Place, ReadError, Request};
+use crate::trace::request::{Place, ReadError, TraceRequest};
 
 /// Big-endian keys of `N` bytes each, `N` at most 8.
 pub(super) fn keys<const N: usize>(
     input: &mut dyn BufRead,
-    each: &mut dyn FnMut(Request),
+    each: &mut dyn FnMut(TraceRequest),
 ) -> Result<(), ReadError> {
     let mut at = 0;
     while let Some(record) = next::<N>(input, &mut at)? {
-        each(Request::get(record.iter().fold(0, |key, &byte| key << 8 | u64::from(byte))));
+        each(TraceRequest::get(record.iter().fold(0, |key, &byte| key << 8 | u64::from(byte))));
     }
     Ok(())
 }
@@ -19,15 +19,15 @@ pub(super) fn keys<const N: usize>(
 /// libCacheSim's: time, object, size, and the place of its next use, which an honest cache doesn't look at.
 pub(super) fn oracle_general(
     input: &mut dyn BufRead,
-    each: &mut dyn FnMut(Request),
+    each: &mut dyn FnMut(TraceRequest),
 ) -> Result<(), ReadError> {
     let mut at = 0;
     while let Some(record) = next::<{ field::END }>(input, &mut at)? {
         let four = |range| u32::from_le_bytes(array(&record, range));
-        each(Request {
+        each(TraceRequest {
             bytes: four(field::SIZE),
             time_s: four(field::TIME),
-            ..Request::get(u64::from_le_bytes(array(&record, field::OBJECT)))
+            ..TraceRequest::get(u64::from_le_bytes(array(&record, field::OBJECT)))
         });
     }
     Ok(())

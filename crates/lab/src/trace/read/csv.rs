@@ -6,7 +6,7 @@ use std::io::BufRead;
 use std::str::FromStr;
 
 use super::lines::{Lines, decimal, saturated, shown};
-use crate::trace::request::{Op, Place, ReadError, Request};
+use crate::trace::request::{Place, ReadError, TraceOp, TraceRequest};
 
 /// What stands in which column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl std::error::Error for ColumnsError {}
 pub(super) fn read(
     columns: Option<&Columns>,
     input: &mut dyn BufRead,
-    each: &mut dyn FnMut(Request),
+    each: &mut dyn FnMut(TraceRequest),
 ) -> Result<(), ReadError> {
     let mut lines = Lines::new(input);
     let mut known = columns.cloned();
@@ -112,8 +112,8 @@ fn named(name: &str) -> Option<Column> {
 }
 
 /// The request on a line; `None` where the operation is none of a cache's reads, writes and removals.
-fn request(columns: &Columns, line: &[u8], number: u64) -> Result<Option<Request>, ReadError> {
-    let mut request = Request::get(0);
+fn request(columns: &Columns, line: &[u8], number: u64) -> Result<Option<TraceRequest>, ReadError> {
+    let mut request = TraceRequest::get(0);
     let mut fields = line.split(|&byte| byte == b',');
     let mut has_op = true;
     for (place, column) in columns.0.iter().enumerate() {
@@ -151,11 +151,13 @@ fn seconds(field: &[u8], number: u64, name: &str) -> Result<u32, ReadError> {
 }
 
 /// memcached's commands, in Twitter's spelling; the numbers are libCacheSim's for get and set.
-fn op(field: &[u8], number: u64) -> Result<Option<Op>, ReadError> {
+fn op(field: &[u8], number: u64) -> Result<Option<TraceOp>, ReadError> {
     Ok(Some(match field.to_ascii_lowercase().as_slice() {
-        b"get" | b"gets" | b"read" | b"1" | b"2" => Op::Get,
-        b"set" | b"add" | b"replace" | b"cas" | b"append" | b"prepend" | b"write" | b"3" => Op::Set,
-        b"delete" | b"4" => Op::Delete,
+        b"get" | b"gets" | b"read" | b"1" | b"2" => TraceOp::Get,
+        b"set" | b"add" | b"replace" | b"cas" | b"append" | b"prepend" | b"write" | b"3" => {
+            TraceOp::Set
+        }
+        b"delete" | b"4" => TraceOp::Delete,
         // Arithmetic changes what is there and stores nothing that wasn't.
         b"incr" | b"decr" => return Ok(None),
         _ => {

@@ -3,10 +3,13 @@
 use std::io::BufRead;
 
 use super::lines::{Lines, RUN_MAX, decimal, saturated};
-use crate::trace::request::{Place, ReadError, Request};
+use crate::trace::request::{Place, ReadError, TraceRequest};
 
 /// ARC's: a record is a run of blocks of 512 bytes; each block is a request, as in the literature.
-pub(super) fn arc(input: &mut dyn BufRead, each: &mut dyn FnMut(Request)) -> Result<(), ReadError> {
+pub(super) fn arc(
+    input: &mut dyn BufRead,
+    each: &mut dyn FnMut(TraceRequest),
+) -> Result<(), ReadError> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if line.is_empty() {
@@ -21,7 +24,7 @@ pub(super) fn arc(input: &mut dyn BufRead, each: &mut dyn FnMut(Request)) -> Res
             .checked_add(count)
             .ok_or_else(|| wrong(format!("{count} blocks from {start} pass the last number")))?;
         for block in start..end {
-            each(Request::get(block));
+            each(TraceRequest::get(block));
         }
     }
     Ok(())
@@ -30,12 +33,12 @@ pub(super) fn arc(input: &mut dyn BufRead, each: &mut dyn FnMut(Request)) -> Res
 /// LIRS's: a key a line. Some files end in `*`, some have lines ending in CRLF.
 pub(super) fn lirs(
     input: &mut dyn BufRead,
-    each: &mut dyn FnMut(Request),
+    each: &mut dyn FnMut(TraceRequest),
 ) -> Result<(), ReadError> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
         if !line.is_empty() && line != b"*" {
-            each(Request::get(decimal(line, number, "the key")?));
+            each(TraceRequest::get(decimal(line, number, "the key")?));
         }
     }
     Ok(())
@@ -44,7 +47,7 @@ pub(super) fn lirs(
 /// `number key bytes`, as the traces of AdaptSize are.
 pub(super) fn sized(
     input: &mut dyn BufRead,
-    each: &mut dyn FnMut(Request),
+    each: &mut dyn FnMut(TraceRequest),
 ) -> Result<(), ReadError> {
     let mut lines = Lines::new(input);
     while let Some((number, line)) = lines.next()? {
@@ -52,7 +55,7 @@ pub(super) fn sized(
             continue;
         }
         let [_, key, bytes] = numbers(line, number, ["the number", "the key", "the size"])?;
-        each(Request { bytes: saturated(bytes), ..Request::get(key) });
+        each(TraceRequest { bytes: saturated(bytes), ..TraceRequest::get(key) });
     }
     Ok(())
 }

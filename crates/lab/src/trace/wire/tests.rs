@@ -7,11 +7,11 @@ use crate::policies::PolicyKind;
 
 use super::*;
 use crate::trace::recorded::Recorder;
-use crate::trace::request::Request;
+use crate::trace::request::TraceRequest;
 use crate::trace::simulate::{Player, simulate};
 
 /// Serves one connection from a FIFO cache of `capacity` items; returns where.
-fn fifo(capacity: usize) -> Address {
+fn fifo(capacity: usize) -> ServerAddress {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -84,10 +84,15 @@ fn what_fits_misses_once_even_within_a_window() {
 #[test]
 fn writes_of_the_trace_are_sent_in_their_order() {
     let mut recorder = Recorder::default();
-    for (key, op) in
-        [(1, Op::Set), (1, Op::Get), (1, Op::Delete), (1, Op::Get), (1, Op::Get), (2, Op::Set)]
-    {
-        recorder.push(Request { op, ..Request::get(key) });
+    for (key, op) in [
+        (1, TraceOp::Set),
+        (1, TraceOp::Get),
+        (1, TraceOp::Delete),
+        (1, TraceOp::Get),
+        (1, TraceOp::Get),
+        (2, TraceOp::Set),
+    ] {
+        recorder.push(TraceRequest { op, ..TraceRequest::get(key) });
     }
     let replayed = replay(&recorder.finish(), &fifo(9), 8, &|_| ()).unwrap();
     assert_eq!(replayed, Replayed { gets: 3, misses: 1, refused: 0, items: 2 });
