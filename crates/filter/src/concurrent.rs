@@ -27,7 +27,7 @@
 //! Bad at: several writers (put a lock around the writer), and bits an item for fingerprints of which few bits remain,
 //! as 13 (52 of 64 bits used).
 
-use crate::filter::{Full, fingerprint};
+use crate::filter::{FilterFull, fingerprint};
 use crate::hash::{Keyed, reduce};
 use crate::hint;
 use crate::orbit::{Pair, Rule};
@@ -152,8 +152,8 @@ impl<H> ConcurrentCuckooFilter<H> {
     /// As [`ConcurrentCuckooFilter::insert`], for the hash of an item.
     ///
     /// # Errors
-    /// [`Full`]; the filter is as it was.
-    pub fn insert_hash(&mut self, hash: u64) -> Result<(), Full> {
+    /// [`FilterFull`]; the filter is as it was.
+    pub fn insert_hash(&mut self, hash: u64) -> Result<(), FilterFull> {
         let (home, fingerprint) = self.shared.find(hash);
         let roots = [home, self.shared.orbit.other(home, fingerprint, 1)];
         let mut nodes = core::mem::take(&mut self.nodes);
@@ -178,13 +178,13 @@ impl<H> ConcurrentCuckooFilter<H> {
     }
 
     #[cold]
-    fn full(&self, roots: [u64; 2], fingerprint: u64) -> Full {
+    fn full(&self, roots: [u64; 2], fingerprint: u64) -> FilterFull {
         let mut copies = 0;
         for bucket in roots {
             self.shared.exits(bucket, |content, _| copies += u32::from(content == fingerprint));
         }
         let copies_max = 2 * self.shared.swar.lanes();
-        Full { len: self.len, slots: self.slots(), copies, copies_max }
+        FilterFull { len: self.len, slots: self.slots(), copies, copies_max }
     }
 }
 
@@ -192,8 +192,8 @@ impl<H: BuildHasher> ConcurrentCuckooFilter<H> {
     /// Enters an item; again if it was in. Readers find every other item while its neighbours are moved.
     ///
     /// # Errors
-    /// [`Full`] if no slot can be had; nothing was displaced.
-    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), Full> {
+    /// [`FilterFull`] if no slot can be had; nothing was displaced.
+    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), FilterFull> {
         self.insert_hash(self.shared.hasher.hash_one(item))
     }
 

@@ -50,7 +50,7 @@ pub struct Filter<L, O, H = Keyed> {
 
 /// There is no way to a free slot. The filter is as it was: nothing was displaced, nothing is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full {
+pub struct FilterFull {
     /// Fingerprints in the filter.
     pub len: usize,
     /// Slots of the filter.
@@ -61,7 +61,7 @@ pub struct Full {
     pub copies_max: u32,
 }
 
-impl Full {
+impl FilterFull {
     /// If it failed because the item (or others that look the same) is in as often as can be: 2b times for k = 2.
     #[must_use]
     pub fn is_of_copies(&self) -> bool {
@@ -69,7 +69,7 @@ impl Full {
     }
 }
 
-impl fmt::Display for Full {
+impl fmt::Display for FilterFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_of_copies() {
             write!(f, "the item is in {} times; insert it once, or count it elsewhere", self.copies)
@@ -79,7 +79,7 @@ impl fmt::Display for Full {
     }
 }
 
-impl core::error::Error for Full {}
+impl core::error::Error for FilterFull {}
 
 impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     /// An empty filter with the buckets of `orbit`.
@@ -154,9 +154,9 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     /// As [`Filter::insert`], for the hash of an item.
     ///
     /// # Errors
-    /// [`Full`]; the filter is as it was.
+    /// [`FilterFull`]; the filter is as it was.
     #[inline]
-    pub fn insert_hash(&mut self, hash: u64) -> Result<(), Full> {
+    pub fn insert_hash(&mut self, hash: u64) -> Result<(), FilterFull> {
         let fingerprint = self.fingerprint(hash);
         self.insert_content(self.home(hash), fingerprint)
     }
@@ -217,7 +217,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     }
 
     #[inline]
-    pub(crate) fn insert_content(&mut self, home: u64, content: u64) -> Result<(), Full> {
+    pub(crate) fn insert_content(&mut self, home: u64, content: u64) -> Result<(), FilterFull> {
         for bucket in self.orbit(home, content) {
             if self.layout.replace(&mut self.table, bucket, 0, content) {
                 self.len += 1;
@@ -230,7 +230,7 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     /// Enters a content that finds all its buckets full.
     #[cold]
     #[inline(never)]
-    pub(crate) fn displace(&mut self, home: u64, content: u64) -> Result<(), Full> {
+    pub(crate) fn displace(&mut self, home: u64, content: u64) -> Result<(), FilterFull> {
         let mut nodes = core::mem::take(&mut self.nodes);
         let leaf = path::search(self, self.orbit(home, content), &mut nodes);
         if let Some(leaf) = leaf {
@@ -279,14 +279,14 @@ impl<L: Layout, O: Orbit, H> Filter<L, O, H> {
     }
 
     #[cold]
-    fn full(&self, home: u64, content: u64) -> Full {
+    fn full(&self, home: u64, content: u64) -> FilterFull {
         let named = mask(self.layout.fingerprint_bits());
         let mut copies = 0;
         self.for_each_in_orbit(home, content, |slot| {
             copies += u32::from(slot & named == content & named);
         });
         let copies_max = self.ways() * self.bucket_slots();
-        Full { len: self.len, slots: self.slots(), copies, copies_max }
+        FilterFull { len: self.len, slots: self.slots(), copies, copies_max }
     }
 
     #[inline(always)]
@@ -302,9 +302,9 @@ impl<L: Layout, O: Orbit, H: BuildHasher> Filter<L, O, H> {
     /// Costs one line from memory while the filter is half empty, two to four when it is nearly full (§4.2).
     ///
     /// # Errors
-    /// [`Full`] if no slot can be had. Nothing was displaced: all that was in still is, the item is not.
+    /// [`FilterFull`] if no slot can be had. Nothing was displaced: all that was in still is, the item is not.
     #[inline]
-    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), Full> {
+    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), FilterFull> {
         self.insert_hash(self.hash(item))
     }
 

@@ -14,7 +14,7 @@
 //! was far too low; 2 lines a filter.
 
 use crate::CuckooFilter;
-use crate::filter::{Full, LoadError, checksum};
+use crate::filter::{FilterFull, LoadError, checksum};
 use crate::hash::Keyed;
 use crate::plan::Plan;
 use alloc::vec::Vec;
@@ -84,9 +84,9 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
     /// Enters an item; grows if there is no room.
     ///
     /// # Errors
-    /// [`Full`] if the item is in as often as it can be in a filter ([`Full::is_of_copies`]), or if the chain may not grow
+    /// [`FilterFull`] if the item is in as often as it can be in a filter ([`FilterFull::is_of_copies`]), or if the chain may not grow
     /// further: the next filter would have more than 2^32 buckets. It is not entered.
-    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), Full> {
+    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T) -> Result<(), FilterFull> {
         let hash = self.hasher.hash_one(item);
         for link in self.links.iter_mut().rev() {
             if link.filter.len() < link.items_max {
@@ -133,9 +133,9 @@ impl<H: BuildHasher + Clone> GrowingCuckooFilter<H> {
         Some(&mut self.links[number].filter)
     }
 
-    fn full(&self) -> Full {
+    fn full(&self) -> FilterFull {
         let slots = self.links.iter().map(|link| link.filter.slots()).sum();
-        Full { len: self.len(), slots, copies: 0, copies_max: 2 }
+        FilterFull { len: self.len(), slots, copies: 0, copies_max: 2 }
     }
 }
 

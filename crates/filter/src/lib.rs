@@ -30,7 +30,7 @@
 //!
 //! # What the caller owes
 //! 1. Remove only what was inserted, as often as it was inserted. Anything else may take an item from somebody else.
-//! 2. Insert an item at most 2b times (4, 8 or 16): that many slots it has. [`Full::is_of_copies`] tells.
+//! 2. Insert an item at most 2b times (4, 8 or 16): that many slots it has. [`FilterFull::is_of_copies`] tells.
 //!
 //! # Features and unsafe
 //! Without the default feature `std` the crate needs `alloc` only; then hash keys come from the caller
@@ -70,7 +70,7 @@ mod swar;
 
 #[cfg(target_has_atomic = "64")]
 pub use concurrent::{ConcurrentCuckooFilter, FilterReader};
-pub use filter::{Filter, Full, FullAt, LoadError};
+pub use filter::{Filter, FilterFull, FullAt, LoadError};
 pub use growing::{GrowingCuckooFilter, Removal};
 pub use hash::{Keyed, KeyedHasher};
 pub use layout::{Fixed, FixedSorted, Lanes, Layout, Sorted};

@@ -11,7 +11,7 @@
 //! # Costs
 //! As a [`CuckooFilter`](crate::CuckooFilter), with v more bits a slot.
 
-use crate::filter::{Filter, Full, LoadError};
+use crate::filter::{Filter, FilterFull, LoadError};
 use crate::hash::Keyed;
 use crate::layout::{Lanes, Slots};
 use crate::orbit::Pair;
@@ -107,11 +107,11 @@ impl<H: BuildHasher> ValueFilter<H> {
     /// [`Filter::insert`].
     ///
     /// # Errors
-    /// [`Full`] if no slot can be had; nothing was displaced.
+    /// [`FilterFull`] if no slot can be had; nothing was displaced.
     ///
     /// # Panics
     /// If the value has more bits than the filter's values.
-    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T, value: u32) -> Result<(), Full> {
+    pub fn insert<T: Hash + ?Sized>(&mut self, item: &T, value: u32) -> Result<(), FilterFull> {
         let (home, fingerprint) = self.find(item);
         let content = self.content(fingerprint, value);
         self.filter.insert_content(home, content)

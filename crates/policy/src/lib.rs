@@ -25,7 +25,7 @@ mod ghost;
 pub use ghost::Ghost;
 pub use list::{Linked, ObjectLinks, ObjectList};
 pub use miniature::Miniature;
-pub use objects::{Object, Objects};
+pub use objects::{HeldObject, Objects};
 pub use s3clock::{Bounds, Holder, Tuning, choose};
 pub use tuner::Tuner;
 

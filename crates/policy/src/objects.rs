@@ -16,13 +16,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Objects with a policy's own mark on each.
 pub struct Objects<M> {
     buckets: Vec<u32>,
-    entries: Vec<Object<M>>,
+    entries: Vec<HeldObject<M>>,
     free: Vec<u32>,
     weight: u64,
 }
 
 /// One object, or a free slot.
-pub struct Object<M> {
+pub struct HeldObject<M> {
     /// Which object.
     pub key: u64,
     /// What it takes of the capacity; 0 if the slot is free.
@@ -32,7 +32,7 @@ pub struct Object<M> {
     pub mark: M,
 }
 
-impl<M> Object<M> {
+impl<M> HeldObject<M> {
     /// Whether the slot has no object.
     pub(crate) fn is_free(&self) -> bool {
         self.weight == 0
@@ -94,7 +94,7 @@ impl<M> Objects<M> {
             self.grow();
         }
         let weight = request.weight.max(1);
-        let entry = Object { key: request.key, weight, expires: request.expires, mark };
+        let entry = HeldObject { key: request.key, weight, expires: request.expires, mark };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self[slot] = entry;
@@ -166,15 +166,15 @@ impl<M> Objects<M> {
 }
 
 impl<M> Index<u32> for Objects<M> {
-    type Output = Object<M>;
+    type Output = HeldObject<M>;
 
-    fn index(&self, slot: u32) -> &Object<M> {
+    fn index(&self, slot: u32) -> &HeldObject<M> {
         &self.entries[slot as usize]
     }
 }
 
 impl<M> IndexMut<u32> for Objects<M> {
-    fn index_mut(&mut self, slot: u32) -> &mut Object<M> {
+    fn index_mut(&mut self, slot: u32) -> &mut HeldObject<M> {
         &mut self.entries[slot as usize]
     }
 }

@@ -21,7 +21,7 @@ pub enum Admin {
         target: i32,
     },
     /// `slabs automove`.
-    SlabsAutomove(Automove),
+    SlabsAutomove(AutomoveCommand),
     /// `lru tune`: shares of at most 80 % together, factors over 0.
     LruTune {
         /// Share of the hot queue.
@@ -80,12 +80,18 @@ impl Admin {
             Admin::Shutdown(ShutdownMode::Unknown) => "shutdown unknown".into(),
             Admin::CacheMemlimit { megabytes } => format!("cache_memlimit {megabytes}"),
             Admin::SlabsReassign { source, target } => format!("slabs reassign {source} {target}"),
-            Admin::SlabsAutomove(Automove::Level(level)) => format!("slabs automove {level}"),
-            Admin::SlabsAutomove(Automove::Ratio(ratio)) => format!("slabs automove ratio {ratio}"),
-            Admin::SlabsAutomove(Automove::FreeRatio(ratio)) => {
+            Admin::SlabsAutomove(AutomoveCommand::Level(level)) => {
+                format!("slabs automove {level}")
+            }
+            Admin::SlabsAutomove(AutomoveCommand::Ratio(ratio)) => {
+                format!("slabs automove ratio {ratio}")
+            }
+            Admin::SlabsAutomove(AutomoveCommand::FreeRatio(ratio)) => {
                 format!("slabs automove freeratio {ratio}")
             }
-            Admin::SlabsAutomove(Automove::Window(n)) => format!("slabs automove window {n}"),
+            Admin::SlabsAutomove(AutomoveCommand::Window(n)) => {
+                format!("slabs automove window {n}")
+            }
             Admin::LruTune { hot_percent, warm_percent, hot_factor, warm_factor } => {
                 format!("lru tune {hot_percent} {warm_percent} {hot_factor} {warm_factor}")
             }
@@ -122,7 +128,7 @@ pub enum ShutdownMode {
 
 /// What `slabs automove` sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Automove {
+pub enum AutomoveCommand {
     /// 0 off, 1 slow, 2 on each eviction.
     Level(u32),
     /// Age of a class's tail under this share of the average gives it a page.

@@ -70,7 +70,7 @@ impl Process {
         debts: Debts,
         taps: Option<Taps>,
     ) -> Result<Self, String> {
-        options.settings.log = settings::Log::new(|line| tracing::info!("{line}"));
+        options.settings.log = settings::LogSink::new(|line| tracing::info!("{line}"));
         let logins = options.auth_file.clone().map(Logins::open).transpose();
         let logins = logins.map_err(|words| format!("--auth-file {words}"))?;
         let login = options.server_auth_file.as_deref().map(credentials).transpose();

@@ -61,7 +61,7 @@ pub struct Settings {
     /// The time of day.
     pub clock: Clock,
     /// Where a `LoggingRoute` writes.
-    pub log: Log,
+    pub log: LogSink,
     /// This proxy thread's number.
     pub proxy_index: u32,
     /// Servers can be spoken to over TLS.
@@ -101,7 +101,7 @@ impl Default for Settings {
             stripes: Stripes::new(),
             runtime_variables: RuntimeVariables::default(),
             clock: Clock::default(),
-            log: Log::default(),
+            log: LogSink::default(),
             proxy_index: 0,
             has_tls: false,
             is_logging_route_enabled: false,
@@ -238,11 +238,11 @@ impl Default for Clock {
 
 /// Takes lines for the log.
 #[derive(Clone)]
-pub struct Log {
+pub struct LogSink {
     write: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Log {
+impl LogSink {
     /// A log that hands each line to `write`.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { write: Arc::new(write) }
@@ -255,14 +255,14 @@ impl Log {
 }
 
 /// Forgets what it is told.
-impl Default for Log {
+impl Default for LogSink {
     fn default() -> Self {
         Self::new(|_| {})
     }
 }
 
-impl fmt::Debug for Log {
+impl fmt::Debug for LogSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Log")
+        f.write_str("LogSink")
     }
 }

@@ -44,8 +44,8 @@ pub use metrics::metric_meanings;
 pub use server::{SIGNALS, run};
 pub use settings::suboptions_markdown;
 pub use settings::{
-    AbsentFlags, Address, ClientCerts, EXIT_CODES, Extended, Flags, Host, KeyFormat, Listen,
-    Protocol, Refusal, ServerSettings, SlabsName, TlsSettings, Verify,
+    AbsentFlags, ClientCerts, EXIT_CODES, Extended, Flags, Host, KeyFormat, Listen, ListenAddress,
+    Refusal, ServerSettings, SlabsName, TlsSettings, Verify, WireProtocol,
 };
 pub use stats::{Meaning, stat_meanings, stat_tables};
 pub use version::MEMCACHED_VERSION;

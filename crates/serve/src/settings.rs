@@ -12,7 +12,7 @@ mod tests;
 pub use crate::options::{EXIT_CODES, Extended, KeyFormat, Refusal, TlsSettings, Verify};
 pub(crate) use crate::options::{EXIT_SYSTEM, EXIT_VALUE, Shown};
 pub use flags::{AbsentFlags, Flags, SlabsName};
-pub use listen::{Address, ClientCerts, Host};
+pub use listen::{ClientCerts, Host, ListenAddress};
 pub(crate) use suboption::all as suboptions;
 pub use suboption::markdown as suboptions_markdown;
 
@@ -27,7 +27,7 @@ pub struct ServerSettings {
     /// Where to listen.
     pub listen: Listen,
     /// Where to serve metrics over HTTP.
-    pub http: Option<Address>,
+    pub http: Option<ListenAddress>,
     /// memcached's `inter`: the `-l` values joined by commas, if any.
     pub inter: Option<String>,
     /// The UDP port; 0 none, -1 any.
@@ -51,7 +51,7 @@ pub struct ServerSettings {
     /// Length of the accept queue.
     pub backlog: i32,
     /// `auto`, `ascii` or `binary`.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// Whether binary connections must log in.
     pub sasl: bool,
     /// The users of text logins; with one, text connections must log in.
@@ -113,14 +113,14 @@ pub enum Listen {
         mode: u32,
     },
     /// TCP addresses, at which UDP listens too if it has a port.
-    Tcp(Vec<Address>),
+    Tcp(Vec<ListenAddress>),
     /// Addresses for UDP, if it has a port: `-p 0` turns TCP off.
-    Udp(Vec<Address>),
+    Udp(Vec<ListenAddress>),
 }
 
 /// memcached's `-B`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum WireProtocol {
     /// The first byte of a connection decides.
     Auto,
     /// Text and meta only.
@@ -129,7 +129,7 @@ pub enum Protocol {
     Binary,
 }
 
-impl Protocol {
+impl WireProtocol {
     /// As `stats settings` says it.
     pub fn name(self) -> &'static str {
         match self {
@@ -273,7 +273,7 @@ fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {
     }
     let tls = flags.enable_ssl.then_some(ClientCerts::AsSet);
     let addresses = match inter {
-        None => vec![Address { host: Host::Loopback, port, tls }],
+        None => vec![ListenAddress { host: Host::Loopback, port, tls }],
         Some(list) => listen::parse(list, port, tls)?,
     };
     Ok(if typed == 0 { Listen::Udp(addresses) } else { Listen::Tcp(addresses) })
@@ -338,7 +338,7 @@ fn prefix_delimiter(text: Option<&str>) -> Result<u8, Refusal> {
 }
 
 /// Where logins are demanded, only protocols that have them are spoken.
-fn protocol(flags: &Flags) -> Result<Protocol, Refusal> {
+fn protocol(flags: &Flags) -> Result<WireProtocol, Refusal> {
     let usage = |message: String| Err(Refusal::usage(message));
     let (sasl, file) = (flags.enable_sasl, flags.auth_file.is_some());
     if (sasl || file) && flags.udp_port != 0 {
@@ -346,9 +346,9 @@ fn protocol(flags: &Flags) -> Result<Protocol, Refusal> {
     }
     let typed = match flags.protocol.as_deref().map(str::trim) {
         None => None,
-        Some("auto") => Some(Protocol::Auto),
-        Some("ascii") => Some(Protocol::Ascii),
-        Some("binary") => Some(Protocol::Binary),
+        Some("auto") => Some(WireProtocol::Auto),
+        Some("ascii") => Some(WireProtocol::Ascii),
+        Some("binary") => Some(WireProtocol::Binary),
         Some(other) => {
             return usage(format!(
                 "Invalid value for binding protocol: {other}\n -- should be one of auto, binary, or ascii"
@@ -356,17 +356,17 @@ fn protocol(flags: &Flags) -> Result<Protocol, Refusal> {
         }
     };
     match (sasl, file, typed) {
-        (true, _, Some(Protocol::Auto | Protocol::Ascii)) => {
+        (true, _, Some(WireProtocol::Auto | WireProtocol::Ascii)) => {
             usage("ERROR: You cannot allow the ASCII protocol while using SASL.".to_owned())
         }
-        (false, true, Some(Protocol::Auto | Protocol::Binary)) => usage(
+        (false, true, Some(WireProtocol::Auto | WireProtocol::Binary)) => usage(
             "ERROR: You cannot allow the BINARY protocol while using ascii authentication tokens."
                 .to_owned(),
         ),
         (_, _, Some(typed)) => Ok(typed),
-        (true, false, None) => Ok(Protocol::Binary),
-        (false, true, None) => Ok(Protocol::Ascii),
-        (_, _, None) => Ok(Protocol::Auto),
+        (true, false, None) => Ok(WireProtocol::Binary),
+        (false, true, None) => Ok(WireProtocol::Ascii),
+        (_, _, None) => Ok(WireProtocol::Auto),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::process::roster::name_of;
 use crate::settings::{
-    Address, ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, Refusal, ServerSettings,
+    ClientCerts, EXIT_SYSTEM, EXIT_VALUE, Host, Listen, ListenAddress, Refusal, ServerSettings,
 };
 use rustix::fs::Mode;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -135,7 +135,7 @@ pub(crate) fn open(
 /// As `flag` asks, beside the sockets that are `there` already.
 fn open_tcp(
     flag: &str,
-    address: &Address,
+    address: &ListenAddress,
     settings: &ServerSettings,
     inherited: &mut Inherited,
     there: &Sockets,
@@ -177,7 +177,7 @@ fn open_tcp(
 }
 
 fn open_udp(
-    address: &Address,
+    address: &ListenAddress,
     settings: &ServerSettings,
     inherited: &mut Inherited,
     sockets: &mut Sockets,

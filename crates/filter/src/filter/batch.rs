@@ -6,7 +6,7 @@
 //! # Invariants
 //! 1. When an insert fails, exactly the items before it are in: later ones of its run are taken out again.
 
-use super::{Filter, Full};
+use super::{Filter, FilterFull};
 use crate::layout::Layout;
 use crate::orbit::Orbit;
 use crate::path::Buckets;
@@ -19,7 +19,7 @@ pub struct FullAt {
     /// How many items are in: those at the front.
     pub entered: usize,
     /// Why the next one is not.
-    pub full: Full,
+    pub full: FilterFull,
 }
 
 impl fmt::Display for FullAt {

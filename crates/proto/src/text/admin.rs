@@ -5,7 +5,8 @@
 use crate::line::{Refusal, is_quiet};
 use crate::number::{parse_f64, parse_i32, parse_i64, parse_u32};
 use crate::{
-    Admin, Automove, ClockShift, CrawlTarget, Request, ShutdownMode, WatchKinds, Words, fixed,
+    Admin, AutomoveCommand, ClockShift, CrawlTarget, Request, ShutdownMode, WatchKinds, Words,
+    fixed,
 };
 
 /// Reads a line that no data command claimed. Leading spaces are allowed here, as memcached allows them.
@@ -93,14 +94,14 @@ fn slabs(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
 fn automove(setting: &[u8], value: Option<&[u8]>) -> Result<Admin, &'static [u8]> {
     let ratio = || value.and_then(parse_f64).ok_or(fixed::ERROR);
     Ok(Admin::SlabsAutomove(match setting {
-        b"ratio" => Automove::Ratio(ratio()?),
-        b"freeratio" => Automove::FreeRatio(ratio()?),
+        b"ratio" => AutomoveCommand::Ratio(ratio()?),
+        b"freeratio" => AutomoveCommand::FreeRatio(ratio()?),
         b"window" => match value.and_then(parse_u32).ok_or(fixed::BAD_FORMAT)? {
-            samples @ 3..=1800 => Automove::Window(samples),
+            samples @ 3..=1800 => AutomoveCommand::Window(samples),
             _ => return Err(fixed::AUTOMOVE_WINDOW_RANGE),
         },
         level => match parse_u32(level).ok_or(fixed::BAD_FORMAT)? {
-            level @ 0..=2 => Automove::Level(level),
+            level @ 0..=2 => AutomoveCommand::Level(level),
             _ => return Err(fixed::ERROR),
         },
     }))

@@ -3,7 +3,7 @@
 use super::config;
 use super::failures::Failures;
 use super::passwords::{Format, Passwords, PasswordsError, Watched};
-use crate::settings::{EXIT_VALUE, Protocol, Refusal, ServerSettings};
+use crate::settings::{EXIT_VALUE, Refusal, ServerSettings, WireProtocol};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
@@ -50,10 +50,10 @@ impl Auth {
     }
 
     /// Whether a connection of this protocol begins with a login.
-    pub(crate) fn is_required(&self, protocol: Protocol) -> bool {
+    pub(crate) fn is_required(&self, protocol: WireProtocol) -> bool {
         match protocol {
-            Protocol::Binary => self.sasl.is_some(),
-            Protocol::Ascii | Protocol::Auto => self.file.is_some(),
+            WireProtocol::Binary => self.sasl.is_some(),
+            WireProtocol::Ascii | WireProtocol::Auto => self.file.is_some(),
         }
     }
 

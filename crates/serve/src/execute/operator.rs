@@ -16,7 +16,7 @@ use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
 use guira_proto::binary::{Request, Status, reply};
 use guira_proto::{
-    Admin, Automove, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed,
+    Admin, AutomoveCommand, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
@@ -331,15 +331,15 @@ fn reassign(executor: &Executor<'_>, source: i32, target: i32) -> &'static [u8] 
 }
 
 /// Changes how pages move by themselves.
-fn automove(executor: &Executor<'_>, what: &Automove) -> &'static [u8] {
+fn automove(executor: &Executor<'_>, what: &AutomoveCommand) -> &'static [u8] {
     let cache = &executor.turn.process.cache;
     let mut how = cache.automove();
     match *what {
-        Automove::Level(level) => how.level = level,
-        Automove::Ratio(ratio) => how.ratio = ratio,
-        Automove::Window(seconds) => how.window_s = seconds,
+        AutomoveCommand::Level(level) => how.level = level,
+        AutomoveCommand::Ratio(ratio) => how.ratio = ratio,
+        AutomoveCommand::Window(seconds) => how.window_s = seconds,
         // memcached uses it only with storage beside memory.
-        Automove::FreeRatio(_) => {}
+        AutomoveCommand::FreeRatio(_) => {}
     }
     if executor.turn.process.settings.extended.slab_reassign {
         cache.set_automove(how);

@@ -4,7 +4,7 @@ use crate::options::Refusal;
 
 /// One place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct ListenAddress {
     /// The host or the group of addresses.
     pub host: Host,
     /// The port; 0 means any free one.
@@ -43,7 +43,7 @@ pub(super) fn parse(
     list: &str,
     port: u16,
     tls: Option<ClientCerts>,
-) -> Result<Vec<Address>, Refusal> {
+) -> Result<Vec<ListenAddress>, Refusal> {
     list.split([',', ';'])
         .map(str::trim)
         .filter(|entry| !entry.is_empty())
@@ -51,17 +51,17 @@ pub(super) fn parse(
         .collect()
 }
 
-fn parse_one(entry: &str, port: u16, tls: Option<ClientCerts>) -> Result<Address, Refusal> {
+fn parse_one(entry: &str, port: u16, tls: Option<ClientCerts>) -> Result<ListenAddress, Refusal> {
     let (entry, tls) = without_tls(entry, tls)?;
     let entry = without_protocol(entry)?;
-    Ok(Address { tls, ..place(without_tag(entry)?, port, "-l")? })
+    Ok(ListenAddress { tls, ..place(without_tag(entry)?, port, "-l")? })
 }
 
 /// Where to serve metrics: a port alone is loopback's, a host alone gets [`HTTP_PORT`].
 ///
 /// # Errors
 /// A bad port or bracket.
-pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
+pub(super) fn parse_http(text: &str) -> Result<ListenAddress, Refusal> {
     let text = text.trim();
     let port = text.strip_prefix(':').unwrap_or(text);
     // A number is a port, and never the address that systems make of it: 99999 would be 0.1.134.159.
@@ -69,12 +69,12 @@ pub(super) fn parse_http(text: &str) -> Result<Address, Refusal> {
         let port = port.parse().map_err(|_| {
             Refusal::value(format!("--http {text}: a port is a number from 1 to 65535"))
         })?;
-        return Ok(Address { host: Host::Loopback, port, tls: None });
+        return Ok(ListenAddress { host: Host::Loopback, port, tls: None });
     }
     place(text, HTTP_PORT, "--http")
 }
 
-fn place(entry: &str, port: u16, flag: &str) -> Result<Address, Refusal> {
+fn place(entry: &str, port: u16, flag: &str) -> Result<ListenAddress, Refusal> {
     let (host, port_text) = split_host(entry, flag)?;
     let port = match port_text {
         None => port,
@@ -86,7 +86,7 @@ fn place(entry: &str, port: u16, flag: &str) -> Result<Address, Refusal> {
         },
     };
     let host = if host == "*" { Host::All } else { Host::Named(host.to_owned()) };
-    Ok(Address { host, port, tls: None })
+    Ok(ListenAddress { host, port, tls: None })
 }
 
 /// Takes `notls:`, `btls:` or `mtls:` off; `tls` is what holds without.

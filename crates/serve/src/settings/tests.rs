@@ -1,7 +1,7 @@
 //! Command lines as users and memcached's own tests give them, and what comes of them.
 
-use super::{Address, EXIT_VALUE, Host, Listen, Protocol, Refusal, ServerSettings};
 use super::{ClientCerts, Verify};
+use super::{EXIT_VALUE, Host, Listen, ListenAddress, Refusal, ServerSettings, WireProtocol};
 use crate::settings::Flags;
 use clap::{Args, Command, FromArgMatches};
 use guira_cache::{Eviction, IndexKind, Slabs};
@@ -24,14 +24,14 @@ fn without_flags_the_values_are_memcacheds() {
     let settings = accepted("");
     assert_eq!(
         settings.listen,
-        Listen::Tcp(vec![Address { host: Host::Loopback, port: 11211, tls: None }])
+        Listen::Tcp(vec![ListenAddress { host: Host::Loopback, port: 11211, tls: None }])
     );
     assert_eq!(settings.memory_bytes, 64 << 20);
     assert_eq!(settings.item_bytes_max, 1 << 20);
     assert_eq!((settings.threads, settings.connections_max, settings.backlog), (4, 1024, 1024));
     assert!(settings.evictions && settings.cas_enabled && settings.flush_enabled);
     assert!(!settings.shutdown_enabled && !settings.detail_enabled && !settings.daemon);
-    assert_eq!(settings.protocol, Protocol::Auto);
+    assert_eq!(settings.protocol, WireProtocol::Auto);
     assert!(settings.extended.maxconns_fast && settings.extended.lru_crawler);
 }
 
@@ -39,7 +39,8 @@ fn without_flags_the_values_are_memcacheds() {
 fn debians_configuration_file_is_understood() {
     let settings =
         accepted("-m 64 -p 11211 -u memcache -l 127.0.0.1 -l ::1 -P /run/memcached/memcached.pid");
-    let named = |host: &str| Address { host: Host::Named(host.to_owned()), port: 11211, tls: None };
+    let named =
+        |host: &str| ListenAddress { host: Host::Named(host.to_owned()), port: 11211, tls: None };
     assert_eq!(settings.listen, Listen::Tcp(vec![named("127.0.0.1"), named("::1")]));
     assert_eq!(settings.user.as_deref(), Some("memcache"));
     assert_eq!(settings.pidfile, Some(PathBuf::from("/run/memcached/memcached.pid")));
@@ -55,7 +56,7 @@ fn values_may_be_attached_repeated_and_long() {
     assert_eq!((settings.verbosity, settings.threads), (2, 8));
     assert!(settings.shutdown_enabled && settings.lock_memory);
     assert!(!settings.flush_enabled && !settings.cas_enabled && !settings.evictions);
-    assert_eq!(accepted("-B binary -B ascii").protocol, Protocol::Ascii);
+    assert_eq!(accepted("-B binary -B ascii").protocol, WireProtocol::Ascii);
     let detail = accepted("-D /");
     assert_eq!((detail.prefix_delimiter, detail.detail_enabled), (b'/', true));
 }
@@ -79,8 +80,9 @@ fn an_eviction_policy_is_chosen_by_name_and_a_wrong_name_is_told_the_right_ones(
 
 #[test]
 fn addresses_are_read_in_each_of_memcacheds_notations() {
-    let named = |host: &str, port| Address { host: Host::Named(host.to_owned()), port, tls: None };
-    let all = |port| Address { host: Host::All, port, tls: None };
+    let named =
+        |host: &str, port| ListenAddress { host: Host::Named(host.to_owned()), port, tls: None };
+    let all = |port| ListenAddress { host: Host::All, port, tls: None };
     for (list, want) in [
         ("127.0.0.1", vec![named("127.0.0.1", 11211)]),
         ("localhost:123", vec![named("localhost", 123)]),
@@ -113,10 +115,10 @@ fn addresses_are_read_in_each_of_memcacheds_notations() {
 
 #[test]
 fn only_protocols_with_a_login_are_spoken_where_logins_are_demanded() {
-    assert_eq!(accepted("-S").protocol, Protocol::Binary);
-    assert_eq!(accepted("-Y f").protocol, Protocol::Ascii);
-    assert_eq!(accepted("-S -Y f").protocol, Protocol::Auto);
-    assert_eq!(accepted("-S -Y f -B binary").protocol, Protocol::Binary);
+    assert_eq!(accepted("-S").protocol, WireProtocol::Binary);
+    assert_eq!(accepted("-Y f").protocol, WireProtocol::Ascii);
+    assert_eq!(accepted("-S -Y f").protocol, WireProtocol::Auto);
+    assert_eq!(accepted("-S -Y f -B binary").protocol, WireProtocol::Binary);
 }
 
 #[test]
@@ -278,7 +280,7 @@ fn sizes_take_units_wherever_there_are_sizes() {
 #[test]
 fn metrics_are_served_at_a_port_or_an_address() {
     let http = |text: &str| accepted(&format!("--http {text}")).http.unwrap();
-    let at = |host, port| Address { host, port, tls: None };
+    let at = |host, port| ListenAddress { host, port, tls: None };
     assert_eq!(http("9150"), at(Host::Loopback, 9150));
     assert_eq!(http(":65535"), at(Host::Loopback, 65535));
     assert_eq!(http("*:9150"), at(Host::All, 9150));

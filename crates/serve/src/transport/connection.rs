@@ -37,7 +37,7 @@ use crate::process::budget::{Charge, SPARING_BYTES, UNSENT_FREE_BYTES};
 use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Seat};
 use crate::process::watch::CloseReason;
-use crate::settings::Protocol;
+use crate::settings::WireProtocol;
 use crate::time::clock_ms;
 use crate::turn::Turn;
 use guira_cache::{Counter, FlushAsked, Handle};
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     stream: Stream,
     seat: Arc<Seat>,
     /// `Auto` until the first byte has come.
-    protocol: Protocol,
+    protocol: WireProtocol,
     state: State,
     /// Received and not consumed, from `done` on.
     input: Vec<u8>,
@@ -88,7 +88,12 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, seat: Arc<Seat>, protocol: Protocol, now: u32) -> Connection {
+    pub(crate) fn new(
+        stream: Stream,
+        seat: Arc<Seat>,
+        protocol: WireProtocol,
+        now: u32,
+    ) -> Connection {
         Connection {
             stream,
             seat,

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use guira_client::{Op, Outcome, Reply, Request};
 
-use crate::settings::{Clock, Log};
+use crate::settings::{Clock, LogSink};
 use crate::tree::canned::{Canned, pools};
 use crate::{Settings, outcome};
 
@@ -421,7 +421,7 @@ fn delays_are_added_and_what_was_found_is_logged() {
     let lines = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
     let log = {
         let lines = lines.clone();
-        Log::new(move |line| lines.lock().push(line.to_owned()))
+        LogSink::new(move |line| lines.lock().push(line.to_owned()))
     };
     let settings = Settings { log, is_logging_route_enabled: true, ..Settings::default() };
     let canned = Canned::with(&config("a", "\"PoolRoute|a\""), &settings).unwrap();

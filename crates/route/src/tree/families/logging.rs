@@ -8,13 +8,13 @@ use guira_client::{Reply, Request};
 use super::{BoxFuture, Builder, Context, Json, Node, Result, Route, Shape, Takes, field, null};
 use crate::ops::op_name;
 use crate::outcome::{self, is_hit, is_stored};
-use crate::settings::Log;
+use crate::settings::LogSink;
 
 /// Logs what its child did.
 #[derive(Debug)]
 struct Logging {
     child: Node,
-    log: Log,
+    log: LogSink,
 }
 
 impl Route for Logging {
@@ -44,7 +44,7 @@ impl Route for Logging {
 }
 
 /// `child`, whose hits and stores are logged.
-pub(in crate::tree) fn node(child: Node, log: Log) -> Node {
+pub(in crate::tree) fn node(child: Node, log: LogSink) -> Node {
     Rc::new(Logging { child, log })
 }
 pub(super) static SHAPE: Shape = Shape {

@@ -4,7 +4,7 @@ use super::Connection;
 use crate::batch::{Dialect, End, Piece, Rooms, Skip, Source, run};
 use crate::dialects::{Binary, Text};
 use crate::execute::{Executor, Flow, Opened, StoreCommand, earns_chunk};
-use crate::settings::Protocol;
+use crate::settings::WireProtocol;
 use crate::transport::state::{Arriving, State, Step};
 use guira_cache::NoRoom;
 use guira_proto::Parsed;
@@ -44,11 +44,11 @@ impl Connection {
 
     /// Decides the protocol by the first byte.
     fn begin(&mut self, executor: &Executor<'_>, rest: &[u8]) -> Step {
-        if self.protocol == Protocol::Auto {
+        if self.protocol == WireProtocol::Auto {
             self.protocol = match rest.first() {
                 None => return Step::Piece(Piece::Line(0)),
-                Some(&REQUEST_MAGIC) => Protocol::Binary,
-                Some(_) => Protocol::Ascii,
+                Some(&REQUEST_MAGIC) => WireProtocol::Binary,
+                Some(_) => WireProtocol::Ascii,
             };
         }
         let must_log_in = executor.turn.process.auth.is_required(self.protocol);
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     pub(super) fn speaks_binary(&self) -> bool {
-        self.protocol == Protocol::Binary
+        self.protocol == WireProtocol::Binary
     }
 
     /// Executes a batch.

@@ -3,7 +3,7 @@
 use crate::batch::{self, Dialect, End, Rooms, Skip, Source};
 use crate::dialects::{Binary, Text};
 use crate::execute::{Executor, Flow};
-use crate::settings::Protocol;
+use crate::settings::WireProtocol;
 use guira_proto::binary::REQUEST_MAGIC;
 use std::ops::ControlFlow;
 
@@ -11,9 +11,9 @@ use std::ops::ControlFlow;
 /// a datagram may ask for, or can't be had without waiting.
 pub(super) fn run(executor: &mut Executor<'_>, rooms: &mut Rooms, payload: &[u8]) -> bool {
     let is_binary = match executor.turn.process.settings.protocol {
-        Protocol::Auto => payload.first() == Some(&REQUEST_MAGIC),
-        Protocol::Ascii => false,
-        Protocol::Binary => true,
+        WireProtocol::Auto => payload.first() == Some(&REQUEST_MAGIC),
+        WireProtocol::Ascii => false,
+        WireProtocol::Binary => true,
     };
     if is_binary {
         run_all::<Binary>(executor, rooms, payload)

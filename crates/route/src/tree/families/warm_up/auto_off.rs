@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use crate::settings::{Clock, Log};
+use crate::settings::{Clock, LogSink};
 use crate::tree::families::{Fields, Json, Result, SHARE, Shape, Takes, field};
 
 /// Judges the minutes.
@@ -17,7 +17,7 @@ pub(super) struct AutoOff {
     /// So many minutes in a row.
     minutes: u32,
     clock: Clock,
-    log: Log,
+    log: LogSink,
     state: Cell<State>,
 }
 
@@ -42,7 +42,7 @@ pub(super) static SHAPE: Shape = Shape {
 };
 
 impl AutoOff {
-    pub(super) fn read(json: &Json, clock: Clock, log: Log) -> Result<Self> {
+    pub(super) fn read(json: &Json, clock: Clock, log: LogSink) -> Result<Self> {
         let fields = Fields::new(json, &SHAPE);
         let share = fields.number("share")?.unwrap_or(0.95);
         if !(0.0..=1.0).contains(&share) {
@@ -105,7 +105,7 @@ mod tests {
         let clock =
             Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(60 * MINUTE.load(Relaxed)));
         let json = crate::json::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
-        let auto_off = AutoOff::read(&json, clock, Log::default()).unwrap();
+        let auto_off = AutoOff::read(&json, clock, LogSink::default()).unwrap();
         // Found in the cold cluster, in the warm one; then whether it is off a minute later.
         for (in_cold, in_warm, is_off) in [
             (95, 5, false),
