@@ -33,8 +33,9 @@ fn a_configuration_that_is_removed_is_told_once_and_when_it_is_back() {
     let (file, aside) = (dir.join("route.json"), dir.join("aside"));
     fs::write(&file, CONFIG).expect("a file");
     let router = Server::start_router(&["-f", text(&file)]);
-    let gone = format!("WARN the configuration's file is gone: {}: No such file", text(&file));
-    let back = format!("INFO the configuration's file {} is there again", text(&file));
+    let gone =
+        format!("WARN the configuration's file can't be read: {}: No such file", text(&file));
+    let back = format!("INFO the configuration's file {} can be read again", text(&file));
     for times in 1..=2 {
         fs::rename(&file, &aside).expect("the same directory");
         eventually(&gone, || router.said().matches(&gone).count() == times);

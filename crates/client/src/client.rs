@@ -339,7 +339,9 @@ fn too_late() -> Reply {
 fn settle_permit(permit: Permit, outcome: Outcome) {
     match outcome {
         Outcome::Timeout | Outcome::RemoteError => drop(permit),
-        Outcome::ConnectError | Outcome::ConnectTimeout | Outcome::Busy => permit.unused(),
+        Outcome::ConnectError | Outcome::ConnectTimeout | Outcome::Busy | Outcome::LocalError => {
+            permit.unused();
+        }
         _ => permit.answered(),
     }
 }

@@ -173,7 +173,7 @@ outcomes! {
     ClientError,
     /// The server's fault: `SERVER_ERROR`, or the connection broke before the reply.
     RemoteError,
-    /// Ours: no route, no memory, nowhere to write.
+    /// Ours: no route, no memory, no descriptor, nowhere to write.
     LocalError,
 }
 

@@ -3,8 +3,8 @@
 //! One thread, apart from those that serve clients. It ends with the process.
 //!
 //! # Invariants
-//! 1. At most [`EXCHANGES_MAX`] exchanges at a time. One more takes the place of the oldest that is not finished, so that
-//!    slow or silent connections never keep a probe out.
+//! 1. At most [`EXCHANGES_MAX`] exchanges at a time, or as many as there are descriptors. One more takes the place of the
+//!    oldest that is not finished, so that slow or silent connections never keep a probe out.
 //! 2. A request has `REQUEST_BYTES_MAX` bytes at most, and an exchange `EXCHANGE_MAX_MS`. A connection is closed after one
 //!    answer.
 //! 3. Only GET and HEAD are answered; what is sent after the head is ignored.
@@ -84,9 +84,10 @@ pub fn serve(listening: &[BorrowedFd<'_>], pages: impl Fn(&str) -> Option<Page>)
                     }
                     exchanges.push(Exchange::new(socket, now + EXCHANGE_MAX_MS));
                 }
-                // They are the clients', who need them more; accepting pauses.
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    has_descriptors = false;
+                    // The next look at the socket finds the oldest's descriptor free; without any, accepting pauses.
+                    has_descriptors = !exchanges.is_empty();
+                    exchanges.drain(..1.min(exchanges.len()));
                 }
                 Err(_) => {}
             }

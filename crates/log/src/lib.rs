@@ -22,10 +22,12 @@
 
 mod format;
 mod rate;
+mod seldom;
 mod sink;
 
 pub use format::Format;
 pub use rate::LINES_A_SECOND;
+pub use seldom::Seldom;
 
 use parking_lot::Mutex;
 use rate::Rates;

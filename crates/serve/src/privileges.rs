@@ -4,7 +4,7 @@
 //! that no user has is taken as it is. The server keeps the user's supplementary groups, and none of root's.
 
 use crate::options::{EXIT_NO_USER, EXIT_USAGE};
-use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
+use crate::settings::{DESCRIPTORS_RESERVED, EXIT_SYSTEM, Refusal, ServerSettings};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, User, initgroups, setresgid, setresuid};
 use rustix::process::{Resource, Rlimit};
@@ -20,11 +20,15 @@ pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Resul
     if settings.core_dumps {
         raise(Resource::Core, None).map_err(|_| system("failed to ensure corefile creation"))?;
     }
-    raise(Resource::Nofile, Some(u64::from(settings.connections_max))).map_err(|_| {
-        system(
-            "failed to set rlimit for open files. Try starting as root or requesting smaller \
-             maxconns value.",
-        )
+    let most = u64::from(settings.connections_max);
+    // The hard limit has room for the reserve too, if the system lets it; [`keep_reserve`] raises the soft one later.
+    let _ = raise(Resource::Nofile, Some(most + DESCRIPTORS_RESERVED));
+    raise(Resource::Nofile, Some(most)).map_err(|_| {
+        let may_be = rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+        system(&format!(
+            "failed to set rlimit for open files: -c {most} needs {most}, and the system allows {may_be}. Raise its limit \
+             (ulimit -Hn, LimitNOFILE=), start as root, or lower -c."
+        ))
     })?;
     if settings.lock_memory {
         // Root may; for others the limit that they have must do.
@@ -33,6 +37,16 @@ pub(crate) fn apply(settings: &ServerSettings, notes: &mut Vec<String>) -> Resul
     }
     become_user(settings, notes)?;
     Ok(settings.lock_memory && lock_memory(notes))
+}
+
+/// Lets the process have more descriptors than `-c` allows clients, for the HTTP port and files. To be called once all that
+/// `-c` must have room for is open.
+pub(crate) fn keep_reserve(settings: &ServerSettings) {
+    let with_reserve = u64::from(settings.connections_max) + DESCRIPTORS_RESERVED;
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
+    let current = Some(maximum.map_or(with_reserve, |hard| hard.min(with_reserve)));
+    // A process may always raise its soft limit to its hard one.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
 /// Sets the soft limit to `to`, or to the hard limit; raises the hard one when `to` needs it.

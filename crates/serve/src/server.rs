@@ -122,6 +122,7 @@ fn serve(
     say_what_is_open(&process, &sockets);
     let ready = ready::lines(name, &process.settings, &sockets);
     let threads_left = start_threads(&process, sockets)?;
+    privileges::keep_reserve(&process.settings);
     let pidfile = Pidfile::write(process.settings.pidfile.as_deref())?;
     if process.settings.daemon {
         let keep_stderr = process.settings.verbosity > 0;

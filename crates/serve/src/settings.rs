@@ -389,3 +389,6 @@ fn slabs(flags: &Flags, item_bytes_max: usize, extended: &Extended) -> Slabs {
 const TRANSIENT_S: u32 = 60;
 /// memcached's port.
 const PORT: i64 = 11211;
+
+/// Descriptors beside those of `-c`, which no client gets: for the HTTP port and files.
+pub(crate) const DESCRIPTORS_RESERVED: u64 = 16;

@@ -18,6 +18,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
@@ -129,7 +130,7 @@ impl<'s> Driver<'s> {
             if let Poll::Ready(done) = connecting.as_mut().poll(cx) {
                 return Poll::Ready(match done {
                     Ok(Ok(stream)) => Ok(stream),
-                    Ok(Err(error)) => Err(broken(Outcome::ConnectError, &error)),
+                    Ok(Err(error)) => Err(broken(whose(&error), &error)),
                     Err(_) => Err(Reply::failure(Outcome::ConnectTimeout, "connect timed out")),
                 });
             }
@@ -481,6 +482,15 @@ impl<'s> Driver<'s> {
 /// Has the task polled again when the runtime has looked at its sockets and at its other tasks.
 fn yield_turn(cx: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(cx);
+}
+
+/// Whose fault it is that there is no connection: a process without descriptors or memory has none to any server.
+fn whose(error: &io::Error) -> Outcome {
+    let own = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    match Errno::from_io_error(error) {
+        Some(errno) if own.contains(&errno) => Outcome::LocalError,
+        _ => Outcome::ConnectError,
+    }
 }
 
 fn broken(outcome: Outcome, error: &io::Error) -> Reply {

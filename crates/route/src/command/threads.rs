@@ -112,7 +112,8 @@ async fn enter_and_serve(
     entering: Rc<Entering>,
     arrival: Arrival,
 ) {
-    tracing::trace!("a client comes from {arrival}");
+    let from = arrival.to_string();
+    tracing::trace!("a client comes from {from}");
     let entered = tokio::select! {
         entered = entrance::enter(arrival, &proxy.process, &entering) => Some(entered),
         () = proxy.is_ending.notified() => None,
@@ -121,7 +122,7 @@ async fn enter_and_serve(
         Some(Ok((stream, input))) => {
             Session::new(Rc::clone(&proxy), lanes, stream, input).serve().await;
         }
-        Some(Err(error)) => refuse(&proxy.process.refusals, &error),
+        Some(Err(error)) => refuse(&proxy.process.refusals, &from, &error),
         None => {}
     }
 }

@@ -260,14 +260,14 @@ impl Gone {
         for (path, words) in unread {
             if self.0.insert(path.clone()) {
                 tracing::warn!(
-                    "the configuration's file is gone: {words}; the configuration in use stays"
+                    "the configuration's file can't be read: {words}; the configuration in use stays"
                 );
             }
         }
         self.0.retain(|path| {
             let is_gone = unread.iter().any(|(unread, _)| unread == path);
             if !is_gone {
-                tracing::info!("the configuration's file {} is there again", path.display());
+                tracing::info!("the configuration's file {} can be read again", path.display());
             }
             is_gone
         });

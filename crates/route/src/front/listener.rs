@@ -13,13 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use guira_log::Seldom;
+use rustix::fd::{AsFd, AsRawFd as _};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{
+    PidfdFlags, PidfdGetfdFlags, Resource, getpid, getrlimit, pidfd_getfd, pidfd_open,
+};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::stream::Arrival;
 use crate::configure::options::Listen;
-use crate::process::Process;
+use crate::process::{Process, refuse};
 use crate::proxy::ProxyMessage;
 
 /// A socket that clients come in by.
@@ -229,6 +234,7 @@ pub(crate) async fn accept(socket: Listening, dealer: Arc<Dealer>) -> io::Result
         Listening::Unix(socket) => {
             let socket = tokio::net::UnixListener::from_std(socket)?;
             loop {
+                dealer.wait_for_room(&socket).await;
                 match socket.accept().await {
                     Ok((stream, _)) => {
                         if let Ok(stream) = stream.into_std() {
@@ -249,6 +255,7 @@ async fn accept_tcp(
 ) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
     loop {
+        dealer.wait_for_room(&socket).await;
         match socket.accept().await {
             Ok((stream, _)) => {
                 // A socket that can't be told to be prompt is one that has gone already.
@@ -279,6 +286,12 @@ impl Dealer {
 
     fn deal(&self, arrival: Arrival) {
         if !self.process.admit() {
+            let most = self.process.options.client.connections_max;
+            let words = format!(
+                "there are {most}, as many as --max-conns allows: raise it, or let clients use fewer connections"
+            );
+            let crowded = io::Error::new(io::ErrorKind::QuotaExceeded, words);
+            refuse(&self.process.refusals, &arrival.to_string(), &crowded);
             return;
         }
         if let (Arrival::Tcp(stream) | Arrival::Tls(stream), Some(keepalive)) =
@@ -302,12 +315,40 @@ impl Dealer {
                 | io::ErrorKind::Interrupted
         );
         if !is_clients {
-            tracing::warn!("accepting pauses: {error}");
-            self.process.note_pause();
-            tokio::time::sleep(PAUSE).await;
+            self.rest(&error.to_string()).await;
         }
     }
+
+    /// Waits until clients leave enough descriptors to servers, files and the HTTP port.
+    async fn wait_for_room(&self, socket: &impl AsFd) {
+        while !has_room(socket) {
+            self.rest("too many open files").await;
+        }
+    }
+
+    async fn rest(&self, why: &str) {
+        static TOLD: Seldom = Seldom::new();
+        if TOLD.admits() {
+            tracing::warn!(
+                "accepting pauses: {why}. Raise the limit of open files (ulimit -n, LimitNOFILE=), or set a lower --max-conns."
+            );
+        }
+        self.process.note_pause();
+        tokio::time::sleep(PAUSE).await;
+    }
 }
+
+/// Whether a client may have another descriptor. The system gives out the lowest, so that a copy's number tells.
+fn has_room(socket: &impl AsFd) -> bool {
+    let Some(limit) = getrlimit(Resource::Nofile).current else { return true };
+    let for_clients = limit.saturating_sub((limit / 8).clamp(RESERVE_MIN, RESERVE_MAX));
+    fcntl_dupfd_cloexec(socket, 0)
+        .is_ok_and(|copy| u64::try_from(copy.as_raw_fd()).is_ok_and(|fd| fd < for_clients))
+}
+
+/// Descriptors that no client gets: an eighth of all, within these bounds.
+const RESERVE_MIN: u64 = 16;
+const RESERVE_MAX: u64 = 4096;
 
 /// What is written for a client and not yet on its way, before its socket counts as full.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;

@@ -29,6 +29,7 @@ mod get;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -81,6 +82,8 @@ pub(crate) struct Session {
     is_held: bool,
     /// Shows what goes through.
     tap: Option<FifoTap>,
+    /// The client's end over TCP, which a socket that failed doesn't know any more.
+    peer: Option<SocketAddr>,
     patience: Patience,
 }
 
@@ -92,9 +95,11 @@ impl Session {
         let account = Account::new(&proxy.process.bank);
         let purse = Some(Arc::clone(&account) as Arc<dyn Purse>);
         let context = Rc::new(Context { client, counters, purse, ..Context::default() });
-        let tap = proxy.view.client_tap(stream.ends());
+        let ends = stream.ends();
+        let tap = proxy.view.client_tap(ends);
         Self {
             tap,
+            peer: ends.0,
             pace: Pace::new(lanes),
             proxy,
             context,
@@ -128,7 +133,10 @@ impl Session {
         });
         // Whatever went wrong with the connection, it is over, and no client is left to tell.
         if let Err(error) = turns.await {
-            tracing::debug!("a client's connection ends: {error}");
+            match self.peer {
+                Some(peer) => tracing::debug!("the connection of {peer} ends: {error}"),
+                None => tracing::debug!("a connection by the unix socket ends: {error}"),
+            }
         }
         let mut is_kept = false;
         std::future::poll_fn(|cx| {

@@ -11,20 +11,30 @@ use parking_lot::Mutex;
 /// How many weren't let in, for what.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    total: AtomicU64,
+    /// For a handshake or a login.
+    entrances: AtomicU64,
+    /// Because there were as many as may be.
+    crowded: AtomicU64,
     /// Those of the kinds that were told of not long ago, and not told of themselves.
     untold: Mutex<HashMap<io::ErrorKind, u64>>,
 }
 
 impl Refusals {
-    /// Clients that weren't let in since the start.
-    pub(crate) fn total(&self) -> u64 {
-        self.total.load(Relaxed)
+    /// Clients that failed at a handshake or a login since the start.
+    pub(crate) fn entrances(&self) -> u64 {
+        self.entrances.load(Relaxed)
+    }
+
+    /// Clients beyond as many as may be since the start.
+    pub(crate) fn crowded(&self) -> u64 {
+        self.crowded.load(Relaxed)
     }
 
     /// True: it is to be told of, and [`end`](Self::end) to be called later.
     fn begin(&self, kind: io::ErrorKind) -> bool {
-        self.total.fetch_add(1, Relaxed);
+        let is_crowded = kind == io::ErrorKind::QuotaExceeded;
+        let counter = if is_crowded { &self.crowded } else { &self.entrances };
+        counter.fetch_add(1, Relaxed);
         let mut untold = self.untold.lock();
         untold.get_mut(&kind).map(|n| *n += 1).is_none() && untold.insert(kind, 0).is_none()
     }
@@ -35,15 +45,15 @@ impl Refusals {
     }
 }
 
-/// Says, or counts, that a client wasn't let in. To be called in a runtime.
-pub(crate) fn note(refusals: &Arc<Refusals>, error: &io::Error) {
+/// Says, or counts, that a client wasn't let in; [`io::ErrorKind::QuotaExceeded`]: because there were as many as may be. To be called in a runtime.
+pub(crate) fn note(refusals: &Arc<Refusals>, from: &str, error: &io::Error) {
     let kind = error.kind();
     if !refusals.begin(kind) {
-        tracing::debug!("a client isn't let in: {error}");
+        tracing::debug!("a client isn't let in: {error} (from {from})");
         return;
     }
     let words = error.to_string();
-    tracing::warn!("a client isn't let in: {words}");
+    tracing::warn!("a client isn't let in: {words} (from {from})");
     let refusals = Arc::clone(refusals);
     tokio::spawn(async move {
         tokio::time::sleep(COUNTED_FOR).await;

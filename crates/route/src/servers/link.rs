@@ -20,6 +20,7 @@ use bytes::Bytes;
 use guira_client::{
     Ask, AskKeys, Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request,
 };
+use guira_log::Seldom;
 use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
@@ -131,6 +132,8 @@ impl Link {
                 let was_asked = self.stats.outstanding.load(Relaxed) > 0;
                 match reply.outcome {
                     Outcome::ConnectError | Outcome::ConnectTimeout => self.failed(reply.outcome),
+                    // Not the server's fault: the next request tries again.
+                    Outcome::LocalError => self.tell_of_lack(reply),
                     _ if self.is_resetting.swap(false, Relaxed) => {}
                     _ if was_asked => self.failed(Outcome::ConnectError),
                     // The server closed an idle connection: it has ended, or just tidies up. A connection that fails
@@ -145,6 +148,17 @@ impl Link {
                     }
                 }
             }
+        }
+    }
+
+    /// Says that this process lacks what a connection needs.
+    fn tell_of_lack(&self, reply: &Reply) {
+        static TOLD: Seldom = Seldom::new();
+        if TOLD.admits() {
+            let (name, words) = (&self.tko.name, String::from_utf8_lossy(&reply.message));
+            tracing::warn!(
+                "no connection to {name}, which isn't at fault: {words}. Raise the limit of open files (ulimit -n, LimitNOFILE=)."
+            );
         }
     }
 

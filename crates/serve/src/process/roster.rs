@@ -5,6 +5,7 @@
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -108,6 +109,18 @@ impl Peer {
     }
 }
 
+/// The address of the other end, or of the socket itself if it is ours.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Own(name) => f.write_str(name),
+            Peer::Tcp { from, .. } => f.write_str(&name_of("tcp", *from)),
+            // A client's unix socket has no name; memcached shows the server's.
+            Peer::Unix { to } => f.write_str(to),
+        }
+    }
+}
+
 impl Seat {
     pub(crate) fn set_doing(&self, doing: Doing) {
         self.doing.store(doing as u8, Ordering::Relaxed);
@@ -128,12 +141,7 @@ impl Seat {
 
     /// The address of the other end, or of the socket itself if it is ours.
     pub(crate) fn address(&self) -> String {
-        match &self.peer {
-            Peer::Own(name) => name.to_string(),
-            Peer::Tcp { from, .. } => name_of("tcp", *from),
-            // A client's unix socket has no name; memcached shows the server's.
-            Peer::Unix { to } => to.to_string(),
-        }
+        self.peer.to_string()
     }
 
     /// The other end's address, over TCP.

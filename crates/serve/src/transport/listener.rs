@@ -13,13 +13,15 @@ use crate::process::gauges::Gauge;
 use crate::process::mailbox::Arrival;
 use crate::process::roster::{Doing, Peer};
 use crate::process::watch::Event;
-use crate::settings::ClientCerts;
+use crate::settings::{ClientCerts, DESCRIPTORS_RESERVED};
 use crate::sockets::Listening;
+use guira_log::Seldom;
 use guira_proto::WatchKinds;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,6 +67,9 @@ fn accept_some(
     process: &Process,
 ) -> bool {
     for _ in 0..ACCEPTS_PER_EVENT {
+        if !process.settings.extended.maxconns_fast && !has_room(listening, process) {
+            return tell_of_pause(process);
+        }
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match rustix::net::acceptfrom_with(&listening.socket, flags) {
             Ok((socket, from)) => {
@@ -76,8 +81,7 @@ fn accept_some(
             }
             Err(Errno::AGAIN) => return true,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                tracing::warn!("Too many open connections: accepting pauses");
-                return false;
+                return tell_of_pause(process);
             }
             Err(Errno::INTR) => {}
             // The client has gone, or the network has; neither concerns the next one.
@@ -103,6 +107,28 @@ fn accept_some(
     true
 }
 
+/// Whether a client may have another descriptor. The system gives out the lowest, so that a copy's number tells.
+fn has_room(listening: &Listening, process: &Process) -> bool {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let reserve = (limit / 8).clamp(RESERVE_MIN, DESCRIPTORS_RESERVED);
+    let for_clients = (limit.saturating_sub(reserve)).min(process.settings.connections_max.into());
+    fcntl_dupfd_cloexec(&listening.socket, 0)
+        .is_ok_and(|copy| u64::try_from(copy.as_raw_fd()).is_ok_and(|fd| fd < for_clients))
+}
+
+/// Says now and then that accepting pauses, which it does for as long as what is returned is returned.
+fn tell_of_pause(process: &Process) -> bool {
+    static TOLD: Seldom = Seldom::new();
+    if TOLD.admits() {
+        let most = process.settings.connections_max;
+        tracing::warn!(
+            "Too many open connections: accepting pauses. Raise -c, which is {most}, and the limit of open files \
+             (ulimit -n, LimitNOFILE=)."
+        );
+    }
+    false
+}
+
 /// A connection that was accepted.
 struct Newcomer<'l> {
     socket: OwnedFd,
@@ -113,20 +139,20 @@ struct Newcomer<'l> {
 
 fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, process: &Process) {
     let Newcomer { socket, from, to, tls } = newcomer;
+    let to = Arc::clone(to);
+    let peer = match from.and_then(|a| SocketAddr::try_from(a).ok()) {
+        Some(from) => Peer::Tcp { from, to },
+        None => Peer::Unix { to },
+    };
     let fd = socket.as_raw_fd();
     let limit = process.settings.connections_max.saturating_sub(1);
     if process.settings.extended.maxconns_fast && u32::try_from(fd).is_ok_and(|fd| fd >= limit) {
         process.gauges.count(Gauge::Rejected);
         // A client too slow to hear it is closed without a word.
         let _ = rustix::net::send(&socket, TOO_MANY, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        tracing::debug!("Too many open connections (-c {})", limit + 1);
+        tell_of_refusal(&peer, limit + 1);
         return;
     }
-    let to = Arc::clone(to);
-    let peer = match from.and_then(|a| SocketAddr::try_from(a).ok()) {
-        Some(from) => Peer::Tcp { from, to },
-        None => Peer::Unix { to },
-    };
     process.gauges.opened();
     tracing::trace!("<{fd} new auto-negotiating client connection");
     let seat = process.roster.enter(fd, peer, Doing::Reading, process.time.now());
@@ -135,6 +161,19 @@ fn admit(newcomer: Newcomer<'_>, next_worker: &mut usize, process: &Process) {
     }
     process.mailboxes[*next_worker].put(Arrival { socket, seat, tls });
     *next_worker = (*next_worker + 1) % process.mailboxes.len();
+}
+
+/// Says which client was refused: of each with `-v`, else now and then that there are some.
+fn tell_of_refusal(peer: &Peer, most: u32) {
+    static TOLD: Seldom = Seldom::new();
+    if TOLD.admits() {
+        tracing::warn!(
+            "Too many open connections (-c {most}): {peer} is refused, and others may be. Raise -c, or close idle ones \
+             (-o idle_timeout=SECONDS)."
+        );
+    } else {
+        tracing::debug!("Too many open connections (-c {most}): {peer} is refused");
+    }
 }
 
 /// Stops looking at the sockets for a moment; the connections wait in their backlogs.
@@ -166,6 +205,8 @@ fn data_of(at: usize) -> epoll::EventData {
 
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 const ACCEPTS_PER_EVENT: usize = 64;
+/// Where few descriptors may be open, so many are left to others than clients.
+const RESERVE_MIN: u64 = 4;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 #[cfg(test)]
