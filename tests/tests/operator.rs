@@ -177,8 +177,13 @@ fn each_is_tried(docs: &str, tried: &BTreeSet<String>) {
 /// By each signal that ends it, and by a client where that is allowed.
 #[test]
 fn whoever_is_told_to_end_ends_with_0() {
-    let signals = [Some(Signal::TERM), Some(Signal::INT), Some(Signal::USR1), None];
-    for signal in signals {
+    let signals = [
+        (Some(Signal::TERM), "SIGTERM"),
+        (Some(Signal::INT), "SIGINT"),
+        (Some(Signal::USR1), "SIGUSR1"),
+        (None, "a client's shutdown"),
+    ];
+    for (signal, cause) in signals {
         let server = Server::start(Program::Guira, &["-A"]);
         let router = Server::start_router(&["--config-str", GOOD, "--enable-shutdown"]);
         for mut program in [server, router] {
@@ -192,6 +197,8 @@ fn whoever_is_told_to_end_ends_with_0() {
             }
             let status = program.ended_within(20);
             assert_eq!(status.and_then(|status| status.code()), Some(0), "{signal:?}");
+            let (said, line) = (program.said(), format!("INFO stopped by {cause}"));
+            assert!(said.contains(&line), "{line}: {said}");
         }
     }
 }

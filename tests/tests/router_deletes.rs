@@ -1,5 +1,6 @@
 //! Deletes that `guira route` could not send, over reloads, clients that go, signals, and servers that die again.
 
+use guira_tests::metrics::Scrape;
 use guira_tests::server::{
     Address, Program, Server, eventually, free_port, own_directory, send_signal, within,
 };
@@ -415,4 +416,56 @@ fn a_server_that_is_away_when_a_router_starts_has_what_was_left_for_it_before_it
     assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
     let _server = stage.stale(COUNT);
     stage.is_never_stale(&router);
+}
+
+/// What `/metrics` says of deletes: those that wait, servers they wait for, and those that could not be written down.
+fn owed(http: u16) -> [u64; 3] {
+    let scrape = Scrape::of(http);
+    ["deletes_waiting", "servers_owed_deletes", "deletes_unwritten_total"].map(|name| {
+        let value = scrape.value(&format!("guira_route_{name}"));
+        format!("{value}").parse().expect("a count")
+    })
+}
+
+#[test]
+fn deletes_that_wait_are_counted_and_told_at_the_end_and_to_the_next_router() {
+    let stage = Stage::new();
+    stage.configure(stage.port, "");
+    let http = free_port();
+    let text = http.to_string();
+    let mut router = stage.quick(&["--http", &text]);
+    stage.delete(&router);
+    assert_eq!(owed(http), [100, 1, 0]);
+    router.signal(Signal::TERM);
+    assert!(router.ended_within(20).is_some_and(|status| status.success()));
+    let said = router.said();
+    assert!(said.contains("INFO stopped by SIGTERM; 100 deletes are left in the spool"), "{said}");
+    // The next one knows another server only.
+    let other = Server::start_tcp(Program::Memcached, &[]);
+    let Address::Tcp(port) = *other.address() else { panic!("a port") };
+    stage.configure(port, "");
+    let router = stage.quick(&["--http", &text]);
+    let told = format!("WARN 100 deletes wait in the spool for 127.0.0.1:{}, which", stage.port);
+    eventually("it is told", || router.said().contains(&told));
+    assert_eq!(owed(http), [100, 1, 0]);
+    drop(router);
+    stage.configure(stage.port, "");
+    let router = stage.quick(&["--http", &text]);
+    assert!(!router.said().contains("deletes wait in the spool"), "{}", router.said());
+    let _server = stage.stale(0);
+    within(60, "the server has them", || owed(http) == [0, 0, 0]);
+}
+
+#[test]
+fn deletes_that_cannot_be_written_down_are_counted() {
+    let stage = Stage::new();
+    stage.configure(stage.port, "");
+    fs::write(stage.spool(), "no directory").expect("a file");
+    let http = free_port();
+    let router = stage.quick(&["--http", &http.to_string()]);
+    let mut client = router.connect();
+    for n in 0..3 {
+        assert!(client.ask(&format!("delete k{n}")).starts_with("SERVER_ERROR"));
+    }
+    assert_eq!(owed(http), [0, 0, 3]);
 }

@@ -59,9 +59,11 @@ fn the_end_is_told_with_what_ended_it_and_what_becomes_of_the_items() {
         for (flags, items) in
             [(&["-A"][..], "1 items are gone with it"), (&["-A", "-e", &memory], &kept)]
         {
-            for (signal, name) in
-                [(Some(Signal::TERM), "TERM"), (Some(Signal::USR1), "USR1"), (None, "INT")]
-            {
+            for (signal, name) in [
+                (Some(Signal::TERM), "SIGTERM"),
+                (Some(Signal::USR1), "SIGUSR1"),
+                (None, "a client's shutdown"),
+            ] {
                 let mut server = Server::start(Program::Guira, &[flags, size].concat());
                 let mut client = server.connect();
                 assert_eq!(client.set("k", b"v"), "STORED\r\n");

@@ -190,4 +190,5 @@ fn sockets_for_http_and_datagrams_go_over_as_well() {
     eventually("the new one serves HTTP", || accepts(&Address::Tcp(http)));
     assert_eq!(connect(port).get("k"), Some(b"v".to_vec()));
     eventually("it says so", || new.said().contains("took 6 sockets over"));
+    assert!(old.said().contains("INFO stopped by a successor, in "), "{}", old.said());
 }

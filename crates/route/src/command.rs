@@ -47,7 +47,9 @@ use crate::ops::SPOKEN;
 use crate::process::Process;
 use crate::proxy::ProxyMessage;
 pub use exit::{CONVERT_EXIT_CODES, EXIT_CODES};
-use exit::{UNRECOVERABLE, code_of, raise_descriptor_limit, refuse};
+use exit::{
+    UNRECOVERABLE, code_of, raise_descriptor_limit, refuse, tell_end, tell_of_owed_strangers,
+};
 pub use replay::{EXIT_CODES as REPLAY_EXIT_CODES, command as replay_command, run as replay};
 use threads::Thread;
 
@@ -236,7 +238,8 @@ fn serve(
     if let Some(fifos) = &view.fifos {
         fifos.remove();
     }
-    served
+    tell_end(served?, &process.servers.debts);
+    Ok(())
 }
 
 /// What servers are owed, and the spool where that is written down.
@@ -299,7 +302,7 @@ async fn until_told(
     threads: &[Thread],
     ready: Receiver<()>,
     Heard { mut hang_up, mut second_user }: Heard,
-) -> Result<(), String> {
+) -> Result<&'static str, String> {
     let process = &view.process;
     let heard = |kind| signal(kind).map_err(|e| format!("signals: {e}"));
     let mut interrupt = heard(SignalKind::interrupt())?;
@@ -320,6 +323,7 @@ async fn until_told(
         (0..proxies).all(is_ready)
     };
     let _ = tokio::task::spawn_blocking(all_ready).await;
+    tell_of_owed_strangers(&process.servers);
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let dealer = Arc::new(Dealer::new(Arc::clone(process), orders.clone()));
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
@@ -328,7 +332,7 @@ async fn until_told(
         tokio::spawn(async move {
             if let Err(error) = listener::accept(socket, dealer).await {
                 tracing::error!("a socket can't be listened on: {error}");
-                process.stop.notify_one();
+                process.stop_for("a socket that fails");
             }
         });
     }
@@ -341,10 +345,10 @@ async fn until_told(
     let reload = keep_up(view, orders, variables)?;
     loop {
         tokio::select! {
-            _ = interrupt.recv() => return Ok(()),
-            _ = terminate.recv() => return Ok(()),
-            _ = user.recv() => return Ok(()),
-            () = process.stop.notified() => return Ok(()),
+            _ = interrupt.recv() => return Ok("SIGINT"),
+            _ = terminate.recv() => return Ok("SIGTERM"),
+            _ = user.recv() => return Ok("SIGUSR1"),
+            () = process.stop.notified() => return Ok(process.stopped_by()),
             _ = hang_up.recv() => {
                 tracing::info!("SIGHUP: the configuration is being read again");
                 process.refresh_credentials();

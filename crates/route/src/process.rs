@@ -5,8 +5,8 @@
 
 mod refusals;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use guira_client::{ConnectionOptions, Login, Protocol, Taps};
 use guira_http::Vitals;
@@ -54,6 +54,8 @@ pub(crate) struct Process {
     pub(crate) logins: Option<Logins>,
     /// Somebody wants the process to end.
     pub(crate) stop: Notify,
+    /// Who that is.
+    stopped_by: OnceLock<&'static str>,
     phase: AtomicU8,
     /// Milliseconds from the start to the last time that no connection could be accepted.
     paused_ms: AtomicU64,
@@ -95,6 +97,7 @@ impl Process {
             refusals: Arc::default(),
             standing: Arc::default(),
             stop: Notify::new(),
+            stopped_by: OnceLock::new(),
             phase: AtomicU8::new(STARTING),
             paused_ms: AtomicU64::new(0),
         })
@@ -108,6 +111,11 @@ impl Process {
             Some(Ok(())) => tracing::info!("the clients' logins were read again"),
             Some(Err(words)) => tracing::warn!("{words}; the logins in use stay"),
         }
+    }
+
+    /// Logins with a wrong user or password.
+    pub(crate) fn login_failures(&self) -> u64 {
+        self.logins.as_ref().map_or(0, Logins::failures)
     }
 
     /// Clients are accepted from now on.
@@ -134,6 +142,17 @@ impl Process {
             }
             _ => None,
         }
+    }
+
+    /// Ends the process. The first `why` is the log's.
+    pub(crate) fn stop_for(&self, why: &'static str) {
+        let _ = self.stopped_by.set(why);
+        self.stop.notify_one();
+    }
+
+    /// Why the process was told to end, if a signal didn't do so.
+    pub(crate) fn stopped_by(&self) -> &'static str {
+        self.stopped_by.get().copied().unwrap_or("a request")
     }
 
     /// No connection could be accepted.

@@ -39,6 +39,7 @@ use rustix::io::Errno;
 use source_budget::Budget;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use watch::Watch;
 
@@ -76,6 +77,8 @@ pub(crate) struct Process {
     pub(crate) is_stopping: AtomicBool,
     /// Rings once when the server stops gracefully: no new connections, finish, go.
     pub(crate) stop: Bell,
+    /// Who stops the server, if no user's signal does.
+    pub(crate) stopped_by: OnceLock<&'static str>,
     /// Set when no more connections will be dealt.
     pub(crate) is_listener_gone: AtomicBool,
     /// The connection to a successor that is ready, and all sockets for it.
@@ -127,6 +130,7 @@ impl Process {
             mailboxes: mailboxes.map_err(|e| out_of_descriptors(&settings, &e))?,
             is_stopping: AtomicBool::new(false),
             stop: Bell::new().map_err(|e| Refusal::system("an event descriptor", &e))?,
+            stopped_by: OnceLock::new(),
             is_listener_gone: AtomicBool::new(false),
             heir: Mutex::default(),
             settings,

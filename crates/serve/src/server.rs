@@ -169,8 +169,9 @@ fn stop(process: &Process, signal: i32, threads_left: &AtomicUsize) {
     }
     tell_systemd(NotifyState::Stopping);
     let items = warm::end(process);
-    let signal = signal_name(signal).unwrap_or("a signal");
-    tracing::info!("stopped by {signal}, in {} ms: {items}", monotonic_ms() - began_ms);
+    let by = process.stopped_by.get().copied().or_else(|| signal_name(signal));
+    let by = by.unwrap_or("a signal");
+    tracing::info!("stopped by {by}, in {} ms: {items}", monotonic_ms() - began_ms);
 }
 
 /// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.

@@ -1,10 +1,13 @@
 //! How a router's process begins and ends: exit codes, the last words, its limits.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use guira_log::Format;
 
 use crate::configure::Refusal;
+use crate::deletes::debts::Debts;
+use crate::servers::Servers;
 
 pub(super) fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
     guira_log::refuse(format, &format!("guira route: {words}"));
@@ -23,6 +26,27 @@ pub(super) fn raise_descriptor_limit() {
     limit.current = limit.maximum;
     // If not, there are fewer connections.
     let _ = setrlimit(Resource::Nofile, limit);
+}
+
+/// Says which servers are owed deletes and get none, because the configuration doesn't have them.
+pub(super) fn tell_of_owed_strangers(servers: &Servers) {
+    let known: BTreeSet<_> = servers.links().iter().map(|link| link.server.host_port()).collect();
+    for (name, waiting) in
+        servers.debts.owed().into_iter().filter(|(name, _)| !known.contains(name))
+    {
+        tracing::warn!(
+            "{waiting} deletes wait in the spool for {name}, which the configuration lacks: name it there again, or send \
+             them with guira replay"
+        );
+    }
+}
+
+/// The last line of the log: why the process ends, and what it leaves to the next.
+pub(super) fn tell_end(why: &str, debts: &Debts) {
+    match debts.waiting() {
+        0 => tracing::info!("stopped by {why}"),
+        waiting => tracing::info!("stopped by {why}; {waiting} deletes are left in the spool"),
+    }
 }
 
 /// Each exit code of a router, and when, for the documentation.

@@ -192,7 +192,7 @@ impl Replay<'_> {
         let connection = Connection::new(address, options);
         let (mut sent, mut is_done) = (0, true);
         for (file, _) in files {
-            match pay::send(&connection, server, file, self.rate).await {
+            match pay::send(&connection, server, file, self.rate, |_| ()).await {
                 Ok(Sent { count, unmarked, .. }) => {
                     sent += count;
                     if let Some(error) = unmarked {

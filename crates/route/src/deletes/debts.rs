@@ -43,11 +43,28 @@ impl Debts {
             if survey.waiting.is_empty() && is_old(&file) {
                 debts.tidy(&file);
             }
-            for (name, (_, end)) in survey.waiting {
-                debts.account(&name).enter(&file, end);
+            for (name, (count, end)) in survey.waiting {
+                debts.account(&name).enter(&file, count as u64, end);
             }
         }
         debts
+    }
+
+    /// Servers that are owed deletes, and how many.
+    pub(crate) fn owed(&self) -> Vec<(String, u64)> {
+        let accounts = self.accounts.lock();
+        let owed = accounts.iter().filter(|(_, account)| !account.is_paid());
+        owed.map(|(name, account)| (name.clone(), account.waiting())).collect()
+    }
+
+    /// How many deletes wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.accounts.lock().values().map(|account| account.waiting()).sum()
+    }
+
+    /// How many deletes failed and could not be written down.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.spool.as_ref().map_or(0, Spool::unwritten)
     }
 
     /// A server's account, by `host:port`.
@@ -165,7 +182,8 @@ impl Paying {
             }
             Err(error) => return Err(error.into()),
         };
-        let sent = pay::send(connection, name, file, None).await;
+        let sent =
+            pay::send(connection, name, file, None, |count| self.account.note_sent(count)).await;
         let (Ok(pay::Sent { count, .. }) | Err(Wait::Refused { sent: count, .. })) = &sent else {
             return sent;
         };
@@ -294,7 +312,7 @@ mod tests {
         let (debts, (path, ends)) = (debts(), file("meanwhile", 1));
         let account = debts.account("h:1");
         assert!(account.is_paid());
-        account.enter(&path, ends[0]);
+        account.enter(&path, 1, ends[0]);
         assert!(account.is_owed());
         drop(Paying::start(&account).unwrap());
         assert!(account.is_owed(), "dropped, it is owed again");
@@ -303,7 +321,7 @@ mod tests {
         assert!(Paying::start(&account).is_none() && account.is_sending());
         assert!(!paying.pay(&debts, &connection).await.unwrap());
         let (path, ends) = file("meanwhile", 2);
-        account.enter(&path, ends[1]);
+        account.enter(&path, 1, ends[1]);
         let mut paying = paying.finish(|| panic!("the mark comes off too early")).unwrap_err();
         assert!(account.is_sending());
         paying.pay(&debts, &connection).await.unwrap();
@@ -311,7 +329,7 @@ mod tests {
         let finished = paying.finish(|| unmarked.store(1, Relaxed)).unwrap();
         assert_eq!((unmarked.into_inner(), finished.files), (1, vec![path.clone()]));
         assert!(account.is_paid());
-        account.enter(&path, ends[1]);
+        account.enter(&path, 1, ends[1]);
         assert!(account.is_owed(), "a payment that has ended changes nothing any more");
         fs::remove_file(super::super::marks::path(&path)).unwrap();
         fs::remove_file(path).unwrap();
@@ -321,7 +339,7 @@ mod tests {
     async fn a_refused_delete_is_owed_still_and_holds_up_no_mark() {
         let (debts, (path, ends)) = (debts(), file("refused", 2));
         let account = debts.account("h:1");
-        account.enter(&path, ends[1]);
+        account.enter(&path, 1, ends[1]);
         let mut paying = Paying::start(&account).unwrap();
         let has_refused = paying.pay(&debts, &server("SERVER_ERROR no\r\n").await).await.unwrap();
         assert!(has_refused && paying.finish(|| ()).unwrap().files.is_empty());
@@ -341,14 +359,14 @@ mod tests {
         for round in 0..2000 {
             let account = debts.account(&format!("h:{round}"));
             let (is_marked, file) = (AtomicBool::new(true), PathBuf::from("spool"));
-            account.enter(&file, 1);
+            account.enter(&file, 1, 1);
             let mut paying = Paying::start(&account).unwrap();
             paying.sent.insert(file.clone(), (1, true));
             let (finished, was_marked) = thread::scope(|scope| {
                 let payer =
                     scope.spawn(|| paying.finish(|| is_marked.store(false, Relaxed)).is_ok());
                 let writer = scope.spawn(|| {
-                    account.enter(&file, 2);
+                    account.enter(&file, 1, 2);
                     is_marked.load(Relaxed)
                 });
                 (payer.join().unwrap(), writer.join().unwrap())
@@ -361,7 +379,7 @@ mod tests {
     #[test]
     fn an_account_is_kept_while_someone_knows_it_or_something_is_owed() {
         let debts = debts();
-        debts.account("owed:1").enter(Path::new("spool"), 1);
+        debts.account("owed:1").enter(Path::new("spool"), 1, 1);
         let known = debts.account("known:1");
         drop(debts.account("paid:1"));
         assert!(

@@ -62,7 +62,8 @@ pub(crate) struct Sent {
     pub(crate) unmarked: Option<io::Error>,
 }
 
-/// Sends what a file holds for a server and the server hasn't got, at most so many a second.
+/// Sends what a file holds for a server and the server hasn't got, at most so many a second. `told` hears how many more
+/// the server has.
 ///
 /// # Errors
 /// The file can't be read, or the server fails: what it answered is marked, the rest waits. Or it refuses some.
@@ -71,6 +72,7 @@ pub(crate) async fn send(
     name: &str,
     file: &Path,
     rate: Option<u32>,
+    told: impl Fn(usize),
 ) -> Result<Sent, Wait> {
     let (name, file) = (name.to_owned(), file.to_owned());
     let mut courier = aside(move || Courier::new(name, file)).await?;
@@ -85,6 +87,7 @@ pub(crate) async fn send(
         // An error is a refusal, or came with the end of the connection: a second one tells.
         let failed = ask(connection, batch.iter()).await?;
         let failed = ask(connection, failed.into_iter()).await?;
+        told(batch.len() - failed.len());
         count += batch.len() - failed.len();
         refused += failed.len();
         first = first.or_else(|| failed.first().map(|delete| shown(&delete.key)));
@@ -253,16 +256,19 @@ mod tests {
         let lines: Vec<_> = ["a", "b", "c"].iter().map(|key| line(&server, key)).collect();
         let file = spool("refused", &lines.concat());
         let mut seen = || std::iter::from_fn(|| asked.try_recv().ok()).collect::<String>();
-        let sent = send(&connection, &server, &file, None).await;
+        let sent = send(&connection, &server, &file, None, |_| ()).await;
         assert!(matches!(sent, Err(Wait::Refused { sent: 2, refused: 1, key }) if key == "b"));
         assert_eq!((seen(), waiting(&file, &server)), ("abcb".to_owned(), 1));
         fs::write(&file, lines.concat() + &line(&server, "d")).unwrap();
-        let sent = send(&connection, &server, &file, None).await;
+        let sent = send(&connection, &server, &file, None, |_| ()).await;
         assert!(matches!(sent, Err(Wait::Refused { sent: 1, .. })));
         assert_eq!(seen(), "bdb");
         assert!(matches!(tidy(&file), Tidied::Kept), "a refused delete is kept");
         refuses.store(false, Relaxed);
-        assert!(matches!(send(&connection, &server, &file, None).await, Ok(Sent { count: 1, .. })));
+        assert!(matches!(
+            send(&connection, &server, &file, None, |_| ()).await,
+            Ok(Sent { count: 1, .. })
+        ));
         assert_eq!(seen(), "b");
         assert!(matches!(tidy(&file), Tidied::Removed));
     }

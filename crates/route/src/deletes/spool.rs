@@ -19,6 +19,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub(crate) struct Spool {
     own: Arc<Mutex<Own>>,
     /// What waits in files of other processes.
     left: Mutex<Vec<(PathBuf, Survey)>>,
+    /// Deletes that could not be written down.
+    unwritten: AtomicU64,
 }
 
 /// The files that this process wrote.
@@ -101,7 +104,7 @@ impl Spool {
             trouble: None,
         };
         thread::Builder::new().name("spool".to_owned()).spawn(move || writer.run(&received))?;
-        Ok(Self { orders, names, own, left })
+        Ok(Self { orders, names, own, left, unwritten: AtomicU64::new(0) })
     }
 
     /// Writes a delete down and enters it into the server's account; true once that is done.
@@ -116,7 +119,15 @@ impl Spool {
         let (written, done) = oneshot::channel();
         let entry = Entry { account: Arc::clone(account), line, written };
         // A writer that can't keep up must not hold the proxies: the client is told that its delete failed.
-        self.orders.try_send(Order::Write(entry)).is_ok() && done.await.unwrap_or(false)
+        let is_written =
+            self.orders.try_send(Order::Write(entry)).is_ok() && done.await.unwrap_or(false);
+        self.unwritten.fetch_add((!is_written).into(), Relaxed);
+        is_written
+    }
+
+    /// Deletes that could not be written down since the start.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.unwritten.load(Relaxed)
     }
 
     /// What other processes left, once.
@@ -328,7 +339,7 @@ impl Writer {
         open.bytes += lines.len() as u64;
         open.is_torn = false;
         for (entry, end) in batch.iter().zip(ends) {
-            entry.account.enter(&open.path, end);
+            entry.account.enter(&open.path, 1, end);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::ready;
 use std::time::Duration;
 
@@ -63,7 +64,10 @@ async fn log_in(stream: &mut Stream, logins: &Logins) -> io::Result<BytesMut> {
             Login::Token { user, password, used } if logins.admit(user, password) => {
                 (fixed::STORED, used, true)
             }
-            Login::Token { used, .. } => (fixed::AUTH_FAILED, used, false),
+            Login::Token { used, .. } => {
+                logins.failures.fetch_add(1, Relaxed);
+                (fixed::AUTH_FAILED, used, false)
+            }
         };
         input.advance(used.min(input.len()));
         write_all(stream, answer).await?;
@@ -95,6 +99,8 @@ async fn write_all(stream: &mut Stream, mut bytes: &[u8]) -> io::Result<()> {
 pub(crate) struct Logins {
     path: PathBuf,
     users: Mutex<Vec<User>>,
+    /// Logins with a wrong user or password.
+    failures: AtomicU64,
 }
 
 /// A line `user:password`; what is printed of it has the name only.
@@ -127,7 +133,7 @@ impl Logins {
     /// In a sentence: it can't be read, or which line is no `user:password`.
     pub(crate) fn open(path: PathBuf) -> Result<Self, String> {
         let users = Mutex::new(users(&path)?);
-        Ok(Self { path, users })
+        Ok(Self { path, users, failures: AtomicU64::new(0) })
     }
 
     /// Reads the file again; if that fails, those who could log in still can.
@@ -135,6 +141,11 @@ impl Logins {
         let fresh = users(&self.path)?;
         *self.users.lock() = fresh;
         Ok(())
+    }
+
+    /// Logins with a wrong user or password since the start.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Relaxed)
     }
 
     fn admit(&self, name: &[u8], password: &[u8]) -> bool {

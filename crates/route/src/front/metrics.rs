@@ -43,13 +43,51 @@ impl<S> Figure<S> {
 
 const BUILD: Family = Family::new("gauge", "build_info", "The version, as a label.");
 
-const OF_PROCESS: [Figure<Process>; 10] = [
+const OF_PROCESS: [Figure<Process>; 17] = [
     Figure::gauge("uptime_seconds", "Seconds since the start.", |process| {
         process.started.elapsed().as_secs()
     }),
     Figure::gauge("client_connections", "Connections of clients.", |process| {
         process.clients.load(Relaxed) as u64
     }),
+    Figure::gauge(
+        "client_connections_limit",
+        "Connections that clients may have (`--max-conns`); 0: as many as there are descriptors.",
+        |process| match process.options.client.connections_max {
+            usize::MAX => 0,
+            most => most as u64,
+        },
+    ),
+    Figure::counter(
+        "clients_refused_total",
+        "Clients that were closed because there were `--max-conns` already.",
+        |process| process.refusals.crowded(),
+    ),
+    Figure::counter(
+        "authorization_failures_total",
+        "Clients that went or were closed before they had shaken hands (TLS) and logged in.",
+        |process| process.refusals.entrances(),
+    ),
+    Figure::counter(
+        "login_failures_total",
+        "Logins with a wrong user or password.",
+        Process::login_failures,
+    ),
+    Figure::gauge(
+        "deletes_waiting",
+        "Deletes in the spool that their servers don't have yet.",
+        |process| process.servers.debts.waiting(),
+    ),
+    Figure::gauge(
+        "servers_owed_deletes",
+        "Servers that deletes wait for, in the configuration or not.",
+        |process| process.servers.debts.owed().len() as u64,
+    ),
+    Figure::counter(
+        "deletes_unwritten_total",
+        "Deletes that failed and could not be written down: clients saw the error.",
+        |process| process.servers.debts.unwritten(),
+    ),
     Figure::gauge(
         "client_memory_bytes",
         "Bytes of requests and replies that are held for clients.",

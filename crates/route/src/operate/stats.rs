@@ -77,7 +77,11 @@ const PROCESS: &[Row] = rows! {
     client_memory_limit_bytes, "--client-memory: bytes that may be held for all clients together", |v| v.process.bank.limits().all;
     client_memory_each_limit_bytes, "--client-memory-each: bytes that may be held for one client", |v| v.process.bank.limits().each;
     client_memory_refusals, "requests and values that were refused because too much was held", |v| v.process.bank.refused();
-    num_authorization_failures, "clients that weren't let in, such as those without a login or a good certificate", |v| v.process.refusals.total();
+    num_authorization_failures, "clients that weren't let in, such as those without a login or a good certificate", |v| v.process.refusals.entrances();
+    login_failures, "logins with a wrong user or password", |v| v.process.login_failures();
+    clients_refused, "clients that were closed because there were --max-conns already", |v| v.process.refusals.crowded();
+    deletes_waiting, "deletes in the spool that their servers don't have yet", |v| v.process.servers.debts.waiting();
+    deletes_unwritten, "deletes that failed and could not be written down: clients saw the error", |v| v.process.servers.debts.unwritten();
     log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| v.process.log.dropped();
     log_suppressed, "log lines not made because their event had 100 in the second", |v| v.process.log.suppressed();
     rusage_user, "CPU seconds in user mode", |v| v.usage.user;

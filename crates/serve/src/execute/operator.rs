@@ -159,7 +159,7 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
     let line = match command {
         Admin::Shutdown(_) if !settings.shutdown_enabled => fixed::SHUTDOWN_NOT_ENABLED,
         Admin::Shutdown(ShutdownMode::Unknown) => fixed::SHUTDOWN_MODE,
-        Admin::Shutdown(mode) => return shut_down(*mode),
+        Admin::Shutdown(mode) => return shut_down(executor, *mode),
         Admin::DebugTime(_) if !settings.extended.debug_commands => fixed::ERROR,
         Admin::DebugTime(shift) => debug_time(executor, *shift),
         Admin::CacheMemlimit { megabytes } => {
@@ -348,9 +348,11 @@ fn automove(executor: &Executor<'_>, what: &AutomoveCommand) -> &'static [u8] {
 }
 
 /// The way of a signal, so that there is one way out.
-fn shut_down(mode: ShutdownMode) -> Flow {
+fn shut_down(executor: &Executor<'_>, mode: ShutdownMode) -> Flow {
     let signal = if mode == ShutdownMode::Graceful { Signal::USR1 } else { Signal::INT };
     tracing::info!("a client sent shutdown");
+    // Another client, or a successor, may have been first.
+    let _ = executor.turn.process.stopped_by.set("a client's shutdown");
     // A process may always signal itself.
     let _ = kill_process(getpid(), signal);
     Flow::Close

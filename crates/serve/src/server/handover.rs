@@ -158,6 +158,7 @@ impl Successor {
             match prepare(&to, &self.sockets) {
                 Ok(()) => {
                     tracing::info!("a successor is ready: this server stops for it");
+                    let _ = process.stopped_by.set("a successor");
                     *process.heir.lock() = Some((to, self.sockets));
                     kill_process(getpid(), Signal::USR1)?;
                     return Ok(());

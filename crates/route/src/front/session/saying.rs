@@ -46,7 +46,7 @@ impl Proxy {
             }
             Line::Shutdown(_) => {
                 out.extend_from_slice(b"OK\r\n");
-                self.process.stop.notify_one();
+                self.process.stop_for("a client's shutdown");
             }
         }
         (true, 0)
