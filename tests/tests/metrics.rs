@@ -54,7 +54,13 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     let (server, port) = start(&["-t", "1"]);
     ask_everything(&server);
     let scrape = Scrape::of(port);
-    let names = scrape.names();
+    let port = free_port();
+    let config = r#"{"pools": {"A": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|A"}"#;
+    let text = port.to_string();
+    let _router = Server::start_router(&["--config-str", config, "--http", &text]);
+    let routers = Scrape::of(port);
+    let mut names = scrape.names();
+    names.extend(routers.names());
     for (path, least) in
         [("packaging/grafana/dashboard.json", 20), ("packaging/prometheus/alerts.yaml", 10)]
     {
@@ -67,6 +73,33 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     }
     assert_eq!(metrics_in("rate(guira_typo_total{job=\"guira\"}[5m])"), ["guira_typo_total"]);
     assert!(!names.contains("guira_typo_total"));
+}
+
+/// The number behind an expression in the alert rules.
+fn threshold(expression: &str) -> f64 {
+    let rules = fs::read_to_string(workspace().join("packaging/prometheus/alerts.yaml")).unwrap();
+    let behind = rules.split_once(&format!("{expression} > ")).expect(expression).1;
+    behind.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
+}
+
+#[test]
+fn what_warns_of_the_limit_of_connections_can_be_reached() {
+    for connections in ["100", "1024"] {
+        let (server, port) = start(&["-c", connections]);
+        let mut first = server.connect();
+        let mut held = Vec::new();
+        while first.stat("rejected_connections") == 0 {
+            held.push(server.connect());
+        }
+        let scrape = Scrape::of(port);
+        for (used, limit) in [
+            ("memcached_current_connections", "memcached_max_connections"),
+            ("process_open_fds", "process_max_fds"),
+        ] {
+            let share = scrape.value(used) / scrape.value(limit);
+            assert!(share > threshold(&format!("{used} / {limit}")), "-c {connections}: {share}");
+        }
+    }
 }
 
 /// Words that begin as metrics do.
