@@ -46,6 +46,12 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
+    /// Its own certificate, as if it were a server's.
+    #[must_use]
+    pub fn as_identity(&self) -> Identity {
+        Identity { certificate: self.pem.clone(), key: self.issuer.key().serialize_pem() }
+    }
+
     /// A certificate for `localhost` in somebody's name.
     ///
     /// # Panics

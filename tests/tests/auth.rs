@@ -6,7 +6,7 @@
 use guira_tests::client::Client;
 use guira_tests::packet::Packet;
 use guira_tests::packet::opcode::{GET, NOOP, SET, STAT, VERSION};
-use guira_tests::server::{Address, Program, Server, free_port, own_directory};
+use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use rustix::process::Signal;
@@ -301,4 +301,31 @@ fn after_a_failed_login_the_next_from_there_waits_and_others_are_served() {
         assert!(inside.stat("auth_errors") >= 1);
     }
     fs::remove_dir_all(&dir).ok();
+}
+
+#[test]
+fn the_log_has_the_address_of_a_failed_login() {
+    let dir = own_directory();
+    let users = write_users(&dir, USERS);
+    for size in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let server = Server::start_tcp(Program::Guira, &[&["-v", "-Y", &users], size].concat());
+        for _ in 0..2 {
+            let reply = answer(&server, b"set foo 0 0 7\r\nfoo bab\r\n");
+            assert_eq!(reply, FAILED.as_bytes());
+        }
+        eventually("each is logged", || {
+            let said = server.said();
+            let lines = said.lines().filter(|line| line.contains("failed to log in"));
+            lines.filter(|line| line.contains(" tcp:127.0.0.1:")).count() == 2
+        });
+    }
+    // Without -v there is a line all the same, and not one for each.
+    let server = Server::start_tcp(Program::Guira, &["-Y", &users]);
+    for _ in 0..3 {
+        assert_eq!(answer(&server, b"set foo 0 0 7\r\nfoo bab\r\n"), FAILED.as_bytes());
+    }
+    let said = server.said();
+    assert!(said.contains("WARN tcp:127.0.0.1:"), "{said}");
+    assert_eq!(said.matches("failed to log in").count(), 1, "{said}");
+    fs::remove_dir_all(dir).expect("it is there");
 }

@@ -266,5 +266,29 @@ fn it_speaks_tls() {
     assert_eq!(ask(&at, &["get", "k", "--tls-ca", &trusted, "--timeout", "20s"]).0, b"v");
     let (_, error, code) = ask(&at, &["get", "k", "--tls-ca", &stranger, "--timeout", "20s"]);
     assert!(error.contains("certificate") && code == 3, "{error}");
+    let next = "; compare the server's certificate with --tls-ca and the name in -s";
+    assert!(error.trim_end().ends_with(next), "{error}");
+    // As `openssl req -x509` makes them, unless it is told otherwise.
+    let [chain, key] = authority.as_identity().write(&dir);
+    let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &settings(&chain, &key)]);
+    let at = address(&server).replace("127.0.0.1", "localhost");
+    let (_, error, code) = ask(&at, &["get", "k", "--tls-ca", &trusted, "--timeout", "20s"]);
+    let next = "; the server's certificate is that of an authority: make one with basicConstraints=CA:FALSE";
+    assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
     fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_server_with_as_many_connections_as_it_may_have_is_named_as_such() {
+    for program in [Program::Memcached, Program::Guira] {
+        let server = Server::start_tcp(program, &["-c", "40", "-t", "1"]);
+        let mut first = server.connect();
+        let mut held = Vec::new();
+        while first.stat("rejected_connections") == 0 {
+            held.push(server.connect());
+        }
+        let (_, error, code) = ask(&address(&server), &["stats", "conns", "--timeout", "20s"]);
+        let said = "the server refuses the connection: Too many open connections; try again later, or raise the server's -c";
+        assert!(error.trim_end().ends_with(said) && code == 3, "{program:?}: {error}");
+    }
 }

@@ -4,7 +4,7 @@
 use guira_tests::client::Client;
 use guira_tests::packet::Packet;
 use guira_tests::packet::opcode::GET;
-use guira_tests::server::{Program, Server};
+use guira_tests::server::{Program, Server, eventually};
 
 fn serve(flags: &[&str]) -> Server {
     Server::start(Program::Guira, flags)
@@ -92,6 +92,13 @@ fn the_memory_limit_is_told_as_it_was_asked_for() {
         assert_eq!(client.ask(command), answer, "{command}");
     }
     assert_eq!(setting(&mut client, "maxbytes"), (100 << 20).to_string());
+    let bound = "cache_memlimit 999999999 is refused: at most 520 MB, eight times -m";
+    eventually("the bound is told", || server.said().contains(bound));
+    assert_eq!(
+        client.ask("cache_memlimit 521"),
+        "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n"
+    );
+    assert_eq!(client.ask("cache_memlimit 520"), "OK\r\n");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use guira_tests::server::{
 };
 use guira_tests::tls::Authority;
 use std::fs;
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -75,6 +77,18 @@ const SERVE: &[Mistake] = &[
         64,
         &["{\"time\":\"", "\"level\":\"error\",\"message\":\"ERROR: Invalid port"],
     ),
+    ("-p {free} -l 192.0.2.1", 71, &["this machine has no such address: choose one"]),
+    (
+        "-p -1 -u nobody -s {dir}/locked/s",
+        71,
+        &["Permission denied", "let the server's user write there, or choose another path (-s)"],
+    ),
+    (
+        "-p -1 -c 2000000000",
+        71,
+        &["-c 2000000000 needs 2000000000, and the system allows", "LimitNOFILE=", "lower -c"],
+    ),
+    ("-p {taken} -e {dir}/memory", 71, &["take its place (-e, --take-over)"]),
     ("--log-format journald -p {taken}", 71, &["<3>failed to listen on TCP port"]),
 ];
 
@@ -156,6 +170,7 @@ const CONFIGS: &[Mistake] = &[
         3,
         &["{dir}/port.json:1: Pool A: '99999' is no port, a number from 1 to 65535"],
     ),
+    ("--config-str {\"pools\":", 3, &["expected a value, found the end of the text line: 1"]),
     (
         "--config-str {\"pools\":1x}",
         3,
@@ -190,6 +205,8 @@ impl Setting {
         let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("a file");
         Authority::new("the test's authority").identity("server").write(&dir);
         write("noise", "no colon\n");
+        fs::create_dir(dir.join("locked")).expect("a directory");
+        fs::set_permissions(dir.join("locked"), Permissions::from_mode(0)).expect("it is ours");
         write("empty", "");
         write("port.json", r#"{"pools":{"A":{"servers":["h:99999"]}},"route":"PoolRoute|A"}"#);
         write("kind.json", "{\n \"route\": {\"type\": \"XYZRoute\"}\n}\n");

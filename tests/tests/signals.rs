@@ -28,7 +28,7 @@ fn a_hangup_says_what_was_read_again_and_only_that() {
     for (text, why) in [("no colon", "line 1 is malformed"), ("", "the file is empty")] {
         write(text);
         server.signal(Signal::HUP);
-        says(&server, &format!("WARN SIGHUP: users stay as they were: {why}"));
+        says(&server, &format!("WARN SIGHUP: users stay as they were: {users}: {why}"));
     }
     assert!(!server.said().contains("certificate"), "{}", server.said());
 
@@ -73,7 +73,7 @@ fn the_end_is_told_with_what_ended_it_and_what_becomes_of_the_items() {
                 }
                 assert!(server.ended_within(20).is_some_and(|status| status.success()));
                 let said = server.said();
-                assert!(said.contains(&format!("INFO stopped by SIG{name}, in ")), "{said}");
+                assert!(said.contains(&format!("INFO stopped by {name}, in ")), "{said}");
                 assert!(said.contains(items), "{said}");
                 assert_eq!(
                     said.contains("INFO a client sent shutdown"),

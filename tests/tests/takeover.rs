@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -161,6 +162,9 @@ fn a_successor_that_would_start_empty_is_refused_and_changes_nothing() {
         };
         let is_told = said.contains("would start empty") && said.contains(why);
         assert!(is_told && said.contains("The other server goes on"), "{others:?}: {said}");
+        let told = "a successor came and went (its last line says why): this server goes on";
+        eventually("the old server says so", || server.said().contains(told));
+        assert_eq!(client.stat_word("stats guira", "handovers_failed"), "1");
         assert_eq!(client.get("k"), Some(b"v".to_vec()), "{others:?}: the connection goes on");
         assert!(server.is_running(), "{others:?}");
         // The old server stopped first: that is how an operator insists.
@@ -170,6 +174,37 @@ fn a_successor_that_would_start_empty_is_refused_and_changes_nothing() {
         let new = new.expect("it starts");
         assert_eq!(new.connect().get("k"), None, "{others:?}");
     }
+}
+
+/// It was told that another program had its port, and to stop that one.
+#[test]
+fn a_successor_that_runs_as_another_user_is_told_so() {
+    let memory = Memory::new();
+    // The file belongs to whom the test runs as.
+    let (mut server, port) = memory.start(&["-u", "root"]);
+    let mut client = server.connect();
+    assert_eq!(client.set("k", b"v"), "STORED\r\n");
+    let door = format!("{}.handover", memory.path());
+    // Root may connect to any socket: it becomes somebody else. Others may not connect to one of mode 0.
+    fs::set_permissions(&door, fs::Permissions::from_mode(0)).expect("it is ours");
+    fs::set_permissions(&memory.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
+    let (path, text) = (memory.path(), port.to_string());
+    let flags = ["-l", "127.0.0.1", "-p", &text, "-e", &path, "--take-over", "-u", "nobody"];
+    let new = Server::start_at(Program::Guira, &flags, Address::Tcp(port));
+    let said = match new {
+        Err(refused) => refused.said,
+        // The port answers: it is the old server's.
+        Ok(mut new) => {
+            assert!(new.ended_within(20).is_some_and(|status| status.code() == Some(71)));
+            new.said()
+        }
+    };
+    assert!(
+        said.contains("runs as another user and goes on. Start this one as the same"),
+        "{said}"
+    );
+    assert_eq!(client.get("k"), Some(b"v".to_vec()), "the connection goes on");
+    assert!(server.is_running());
 }
 
 /// Unlike the case of two servers that both come up, in restart.rs: every socket goes over, of each kind.

@@ -384,3 +384,18 @@ fn values_that_nobody_reads_stay_within_the_budget() {
         }
     }
 }
+
+#[test]
+fn the_log_has_the_address_and_the_reason_of_a_failed_handshake() {
+    let setup = Setup::new("", &[]);
+    for _ in 0..3 {
+        let mut stranger = TcpStream::connect(("127.0.0.1", setup.ports[0])).expect("it listens");
+        stranger.write_all(b"version\r\n").expect("it is there");
+        let _ = stranger.read_to_end(&mut Vec::new());
+    }
+    // Without -v there is a line all the same, and not one for each.
+    let said = setup.server.said();
+    assert_eq!(said.matches("WARN TLS with tcp:127.0.0.1:").count(), 1, "{said}");
+    assert_eq!(said.matches("TLS with").count(), 1, "{said}");
+    fs::remove_dir_all(setup.dir).expect("it is there");
+}

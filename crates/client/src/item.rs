@@ -78,6 +78,12 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether the server has as many connections as it may have: it answers so whatever it is asked.
+    #[must_use]
+    pub fn is_for_room(&self) -> bool {
+        self.message.contains("Too many open connections")
+    }
+
     pub(crate) fn of(reply: &Reply) -> Self {
         let message = String::from_utf8_lossy(&reply.message).into_owned();
         Self { outcome: reply.outcome, message }
@@ -87,6 +93,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self.outcome {
+            Outcome::BadCommand if self.is_for_room() => "the server refuses the connection",
             Outcome::Timeout => "no reply in time",
             Outcome::ConnectTimeout => "no connection in time",
             Outcome::ConnectError => "no connection",

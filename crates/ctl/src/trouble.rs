@@ -83,10 +83,19 @@ impl fmt::Display for Trouble {
 /// What to do next.
 fn advice(failure: &Failure) -> &'static str {
     match failure.outcome {
+        Outcome::ConnectError if failure.message.contains("CaUsedAsEndEntity") => {
+            "; the server's certificate is that of an authority: make one with basicConstraints=CA:FALSE"
+        }
+        Outcome::ConnectError if failure.message.contains("certificate") => {
+            "; compare the server's certificate with --tls-ca and the name in -s"
+        }
         Outcome::ConnectError | Outcome::ConnectTimeout => {
             "; start a server (guira serve), or name another (-s ADDRESS)"
         }
         Outcome::Timeout => "; wait longer (--timeout 5s)",
+        Outcome::BadCommand if failure.is_for_room() => {
+            "; try again later, or raise the server's -c"
+        }
         Outcome::ClientError if failure.message.contains("unauthenticated") => {
             "; log in (--user NAME)"
         }

@@ -255,9 +255,9 @@ impl Drop for EndsWithThread {
 
 /// Reads again what can be while it serves, and says what that was; what can't be read stays as it was.
 fn reload(process: &Process) {
-    let auth = process.auth.reload().map(|result| match result {
-        Ok(path) => Ok(format!("the users of {} were read again", path.display())),
-        Err(error) => Err(format!("users stay as they were: {error}")),
+    let auth = process.auth.reload().map(|(path, result)| match (path.display(), result) {
+        (path, Ok(())) => Ok(format!("the users of {path} were read again")),
+        (path, Err(error)) => Err(format!("users stay as they were: {path}: {error}")),
     });
     let tls = process.tls.as_ref().map(|tls| match tls.refresh(process.time.now()) {
         Ok(()) => Ok("certificate and key were read again".to_owned()),

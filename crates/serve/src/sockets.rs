@@ -348,10 +348,16 @@ fn refusal_unix(path: &Path, error: &io::Error) -> Refusal {
 fn refusal(flag: &str, what: &str, error: &io::Error) -> Refusal {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("; another server has it: stop that one, or choose another ({flag})")
+            format!(
+                "; another server has it: stop that one, take its place (-e, --take-over), or choose another ({flag})"
+            )
         }
-        io::ErrorKind::PermissionDenied => {
-            format!("; choose a port from 1024 on, or another path ({flag})")
+        io::ErrorKind::PermissionDenied if flag == "-s" => {
+            "; let the server's user write there, or choose another path (-s)".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => format!("; choose a port from 1024 on ({flag})"),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("; this machine has no such address: choose one that it has ({flag})")
         }
         _ => format!(" ({flag})"),
     };

@@ -40,7 +40,11 @@ impl Parser<'_> {
     fn error(&self, expected: &str) -> ConfigError {
         let found: String =
             self.rest.chars().take(20).take_while(|character| *character != '\n').collect();
-        let found = if self.rest.is_empty() { "the end".to_owned() } else { format!("'{found}'") };
+        let found = if self.rest.is_empty() {
+            "the end of the text".to_owned()
+        } else {
+            format!("'{found}'")
+        };
         let message = format!("parse error: expected {expected}, found {found}");
         ConfigError { column: self.column(), ..ConfigError::at(self.line, message) }
     }

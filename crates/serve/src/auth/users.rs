@@ -89,16 +89,12 @@ impl Auth {
         admitted
     }
 
-    /// Reads `-Y`'s file again, for SIGHUP, and tells which that is; `None` without one.
-    ///
-    /// # Errors
-    /// It can't be read or is no such file; those who could log in still can.
-    pub(crate) fn reload(&self) -> Option<Result<&Path, PasswordsError>> {
+    /// Reads `-Y`'s file again, for SIGHUP, and tells which that is; `None` without one. If it can't be read or is no such
+    /// file, those who could log in still can.
+    pub(crate) fn reload(&self) -> Option<(&Path, Result<(), PasswordsError>)> {
         let (path, passwords) = self.file.as_ref()?;
-        Some(Passwords::read(path, Format::AuthFile).map(|read| {
-            *passwords.lock() = read;
-            path.as_path()
-        }))
+        let read = Passwords::read(path, Format::AuthFile).map(|read| *passwords.lock() = read);
+        Some((path, read))
     }
 
     /// What is to be said where nobody can log in.

@@ -164,8 +164,15 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         Admin::DebugTime(shift) => debug_time(executor, *shift),
         Admin::CacheMemlimit { megabytes } => {
             let process = executor.turn.process;
-            let can = process.memory.limit((*megabytes as usize) << 20, &process.cache);
-            if can { fixed::OK } else { fixed::MEMLIMIT_OUT_OF_BOUNDS }
+            if process.memory.limit((*megabytes as usize) << 20, &process.cache) {
+                fixed::OK
+            } else {
+                let most = settings.memory_bytes.saturating_mul(8) >> 20;
+                tracing::info!(
+                    "cache_memlimit {megabytes} is refused: at most {most} MB, eight times -m"
+                );
+                fixed::MEMLIMIT_OUT_OF_BOUNDS
+            }
         }
         Admin::SlabsReassign { .. } if !settings.extended.slab_reassign => fixed::SLABS_DISABLED,
         Admin::SlabsReassign { .. } if executor.puts_off() => return Flow::Later,

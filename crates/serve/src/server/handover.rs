@@ -55,7 +55,19 @@ pub(crate) fn take_over(
     let (true, Some(at)) = (settings.take_over, place(settings)) else {
         return Ok((Inherited::default(), None));
     };
-    let Ok(connection) = UnixStream::connect(&at) else { return Ok((Inherited::default(), None)) };
+    let connection = match UnixStream::connect(&at) {
+        Ok(connection) => connection,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let message = format!(
+                "failed to take over by {}: {error}. The other server runs as another user and goes on. Start this one as \
+                 the same (-u).",
+                at.display()
+            );
+            return Err(Refusal::new(EXIT_SYSTEM, message));
+        }
+        // No server is there.
+        Err(_) => return Ok((Inherited::default(), None)),
+    };
     let mut predecessor = Predecessor { at, connection, sockets: 0 };
     let refuse = |error: io::Error| predecessor.refusal(&error);
     predecessor.connection.set_read_timeout(Some(PATIENCE)).map_err(refuse)?;
@@ -164,7 +176,12 @@ impl Successor {
                     return Ok(());
                 }
                 Err(error) => {
-                    tracing::warn!("a successor came and went ({error}): this server goes on");
+                    process.gauges.count(Gauge::HandoversFailed);
+                    let why = match error.kind() {
+                        io::ErrorKind::UnexpectedEof => "its last line says why".to_owned(),
+                        _ => error.to_string(),
+                    };
+                    tracing::warn!("a successor came and went ({why}): this server goes on");
                 }
             }
         }

@@ -148,7 +148,7 @@ pub struct Flags {
     #[arg(short = 'D', value_name = "CHAR")]
     pub prefix_delimiter: Option<String>,
 
-    /// User to run as, when root starts the server
+    /// User to run as, when root starts the server: if unset memcache, or nobody where there is no such user
     #[arg(short = 'u', long, value_name = "NAME")]
     pub user: Option<String>,
 

@@ -55,7 +55,7 @@ pub(crate) const STATS: &[Row] = rows! {
     #[IdleTimeout] idle_kicks, "connections closed for idle_timeout", gauge!(Kicked) => counter guira_connections_idle_closed_total;
     bytes_read, "bytes received", counter!(BytesRead) => counter memcached_read_bytes_total;
     bytes_written, "bytes sent", counter!(BytesWritten) => counter memcached_written_bytes_total;
-    limit_maxbytes, "bytes for items, -m at the start", |v| number(v.process.memory.limit_bytes()) => gauge memcached_limit_bytes;
+    limit_maxbytes, "bytes that items may take: -m, or what cache_memlimit has set since; a tmpfs that is too small for the memory file gives less", |v| number(v.process.memory.limit_bytes()) => gauge memcached_limit_bytes;
     accepting_conns, "whether connections are accepted", |v| number(u8::from(v.process.gauges.is_accepting())) => gauge memcached_accepting_connections;
     listen_disabled_num, "pauses of accepting because no descriptor was free", gauge!(Pauses) => counter memcached_connections_listener_disabled_total;
     time_in_listen_disabled_us, "microseconds of such pauses", gauge!(PausedUs);
@@ -139,7 +139,7 @@ pub(crate) const OWN: &[Row] = rows! {
     unsent_limit_bytes, "what they may come to, -o unsent_limit", |v| number(v.process.unsent.bytes_max()) => gauge guira_unsent_limit_bytes;
     unsent_refused, "connections closed for that limit", |v| number(v.process.unsent.refused()) => counter guira_unsent_refused_total;
     connections_lost, "connections closed because the system failed to accept or to watch them", gauge!(ConnectionsLost) => counter guira_connections_lost_total;
-    handovers_failed, "successors that could not be let in, for instance because no descriptor was free", gauge!(HandoversFailed) => counter guira_handovers_failed_total;
+    handovers_failed, "successors that came and went: refused for their flags, failed, or not let in because no descriptor was free", gauge!(HandoversFailed) => counter guira_handovers_failed_total;
     log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| number(v.process.log.dropped()) => counter guira_log_lines_dropped_total;
     log_suppressed, "log lines not made because their event had 100 in the second", |v| number(v.process.log.suppressed()) => counter guira_log_lines_suppressed_total;
     lease_tokens, "lease tokens given", counter!(LeaseTokens) => counter guira_lease_tokens_total;

@@ -142,7 +142,7 @@ impl Connection {
             Ok(Next::Wait(Interest::Read)) if self.has_ended() => Next::Close,
             Ok(next) => next,
             Err(error) => {
-                tracing::debug!("<{} {error}", self.fd());
+                tracing::debug!("<{} {error}, from {}", self.fd(), self.seat.address());
                 self.is_broken = true;
                 Next::Close
             }

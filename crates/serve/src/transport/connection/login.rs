@@ -10,6 +10,7 @@ use crate::time::clock_ms;
 use crate::transport::state::{LoggedOut, State, Step};
 use crate::version::VERSION;
 use guira_cache::Counter;
+use guira_log::Seldom;
 use guira_proto::binary::login::{self, Whole};
 use guira_proto::binary::{Status, reply};
 use guira_proto::{Login, fixed, parse_login};
@@ -148,12 +149,25 @@ impl Connection {
             executor.handle().count(Counter::AuthErrors);
             let source = self.seat.remote().map(|remote| remote.ip());
             executor.turn.process.auth.failures.note(source, clock_ms());
-            tracing::debug!("<{} failed to log in", self.fd());
+            tell_of_failure(&self.seat.address());
         }
     }
 
     /// The state of a connection that has to log in.
     pub(super) fn logged_out() -> State {
         State::Login(LoggedOut::default())
+    }
+}
+
+/// Says who failed to log in: each with `-v`, else now and then that there are some.
+fn tell_of_failure(address: &str) {
+    static TOLD: Seldom = Seldom::new();
+    if TOLD.admits() {
+        tracing::warn!(
+            "{address} failed to log in, and others may; -v names each. Correct that client's user or password, or refuse \
+             its address."
+        );
+    } else {
+        tracing::debug!("{address} failed to log in");
     }
 }

@@ -17,15 +17,18 @@
 use crate::output::{Output, Unsent, send_once};
 use crate::process::Process;
 use crate::process::budget::SPARING_BYTES;
+use crate::process::roster::name_of;
 use crate::settings::ClientCerts;
 use crate::tls::Tls;
 use crate::turn::Turn;
+use guira_log::Seldom;
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, getpeername, recv};
 use rustls::ServerConnection;
 use std::io::{self, BufRead, IoSlice, Write};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 /// A client's socket with the session over it.
@@ -138,7 +141,10 @@ impl Channel {
         let counts = &tls.counts;
         let count = if in_handshake { &counts.handshake_errors } else { &counts.proto_errors };
         count.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!("TLS: {error}");
+        let peer = getpeername(&self.socket).ok().flatten();
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+        let address = peer.map_or_else(|| "a client".to_owned(), |peer| name_of("tcp", peer));
+        tell_of_failure(&address, in_handshake, error);
     }
 
     /// Encrypts what is queued and sends it. What the socket doesn't take goes into `unsent`: records, and behind them
@@ -237,5 +243,18 @@ fn write(session: &mut ServerConnection, together: &mut Vec<IoSlice<'_>>) -> io:
 
 /// Bytes received at most in one go.
 const RECEIVE_BYTES: usize = 64 << 10;
+/// Says whose TLS failed and why: of each with `-v`, else now and then that handshakes fail.
+fn tell_of_failure(address: &str, in_handshake: bool, error: &rustls::Error) {
+    static TOLD: Seldom = Seldom::new();
+    if in_handshake && TOLD.admits() {
+        tracing::warn!(
+            "TLS with {address} fails: {error}. Others may fail too; -v names each. Compare versions, names and roots of \
+             client and server."
+        );
+    } else {
+        tracing::debug!("TLS with {address} fails: {error}");
+    }
+}
+
 /// How long a handshake may take.
 const HANDSHAKE_S: u32 = 10;
