@@ -206,7 +206,7 @@ impl Setting {
         Authority::new("the test's authority").identity("server").write(&dir);
         write("noise", "no colon\n");
         fs::create_dir(dir.join("locked")).expect("a directory");
-        fs::set_permissions(dir.join("locked"), Permissions::from_mode(0)).expect("it is ours");
+        fs::set_permissions(dir.join("locked"), Permissions::from_mode(0o000)).expect("it is ours");
         write("empty", "");
         write("port.json", r#"{"pools":{"A":{"servers":["h:99999"]}},"route":"PoolRoute|A"}"#);
         write("kind.json", "{\n \"route\": {\"type\": \"XYZRoute\"}\n}\n");

@@ -186,7 +186,7 @@ fn a_successor_that_runs_as_another_user_is_told_so() {
     assert_eq!(client.set("k", b"v"), "STORED\r\n");
     let door = format!("{}.handover", memory.path());
     // Root may connect to any socket: it becomes somebody else. Others may not connect to one of mode 0.
-    fs::set_permissions(&door, fs::Permissions::from_mode(0)).expect("it is ours");
+    fs::set_permissions(&door, fs::Permissions::from_mode(0o000)).expect("it is ours");
     fs::set_permissions(&memory.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
     let (path, text) = (memory.path(), port.to_string());
     let flags = ["-l", "127.0.0.1", "-p", &text, "-e", &path, "--take-over", "-u", "nobody"];
