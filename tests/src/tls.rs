@@ -5,7 +5,7 @@
 
 use crate::client::PATIENCE;
 use crate::server::eventually;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -58,8 +58,20 @@ impl Authority {
     /// If the machine has no random bytes.
     #[must_use]
     pub fn identity(&self, name: &str) -> Identity {
+        self.identity_until(name, None)
+    }
+
+    /// One that ends, or ended, when a year begins.
+    ///
+    /// # Panics
+    /// If the machine has no random bytes.
+    #[must_use]
+    pub fn identity_until(&self, name: &str, year: Option<i32>) -> Identity {
         let key = KeyPair::generate().expect("random bytes");
-        let params = params(name, &["localhost"]);
+        let mut params = params(name, &["localhost"]);
+        if let Some(year) = year {
+            params.not_after = date_time_ymd(year, 1, 1);
+        }
         let certificate = params.signed_by(&key, &self.issuer).expect("it can sign");
         Identity { certificate: certificate.pem(), key: key.serialize_pem() }
     }

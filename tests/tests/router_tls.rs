@@ -1,6 +1,7 @@
 //! `guira route` over TLS and with logins, towards clients and towards servers: real binaries on both sides.
 
 use guira_tests::client::Client;
+use guira_tests::metrics::Scrape;
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory, within};
 use guira_tests::tls::{self, Authority};
 use rustix::process::Signal;
@@ -236,4 +237,24 @@ fn of_many_silent_clients_the_oldest_gives_way_and_one_that_shakes_hands_is_let_
     assert!(client.ask("version\r\n", "\r\n").starts_with("VERSION "));
     drop(silent);
     fs::remove_dir_all(dir).expect("the directory is there");
+}
+
+#[test]
+fn a_certificate_that_has_ended_is_told_of_and_its_end_is_a_metric() {
+    let (authority, dir, http) = (Authority::new("authority"), own_directory(), free_port());
+    let [chain, key] = authority.identity_until("router", Some(2020)).write(&dir);
+    let (http_text, tls) = (http.to_string(), free_port().to_string());
+    let identity = ["--pem-cert-path", text(&chain), "--pem-key-path", text(&key)];
+    let config = r#"{"route": "NullRoute"}"#;
+    let flags = ["--config-str", config, "--http", &http_text, "--ssl-port", &tls];
+    let router = Server::start_router(&[&flags[..], &identity].concat());
+    let told =
+        "WARN the certificate has ended: clients refuse it. Replace its file and send SIGHUP";
+    eventually("it is told", || router.said().contains(told));
+    let end = || Scrape::of(http).value("guira_route_tls_certificate_end_timestamp_seconds");
+    assert_eq!(end(), 1_577_836_800.0);
+    authority.identity_until("router", Some(2100)).write(&dir);
+    router.signal(Signal::HUP);
+    eventually("it is read again", || end() == 4_102_444_800.0);
+    fs::remove_dir_all(dir).expect("it is there");
 }

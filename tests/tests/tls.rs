@@ -1,5 +1,6 @@
 //! TLS: what goes over it, who gets in, certificates that change while the server serves.
 
+use guira_tests::metrics::Scrape;
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use guira_tests::tls::{Authority, Client, Connection, Identity};
 use rustix::process::Signal;
@@ -398,4 +399,28 @@ fn the_log_has_the_address_and_the_reason_of_a_failed_handshake() {
     assert_eq!(said.matches("WARN TLS with tcp:127.0.0.1:").count(), 1, "{said}");
     assert_eq!(said.matches("TLS with").count(), 1, "{said}");
     fs::remove_dir_all(setup.dir).expect("it is there");
+}
+
+/// The end of the certificate that a program shows, as its metrics have it.
+fn end_of_certificate(http: u16, name: &str) -> f64 {
+    Scrape::of(http).value(name)
+}
+
+#[test]
+fn a_certificate_that_has_ended_is_told_of_and_its_end_is_a_metric() {
+    let (authority, dir, http) = (Authority::new("authority"), own_directory(), free_port());
+    let [chain, key] = authority.identity_until("server", Some(2020)).write(&dir);
+    let (files, text) =
+        (format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display()), http.to_string());
+    let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &files, "--http", &text]);
+    let told =
+        "WARN the certificate has ended: clients refuse it. Replace its file and send SIGHUP";
+    eventually("it is told", || server.said().contains(told));
+    let name = "guira_tls_certificate_end_timestamp_seconds";
+    assert_eq!(end_of_certificate(http, name), 1_577_836_800.0);
+    authority.identity_until("server", Some(2100)).write(&dir);
+    server.signal(Signal::HUP);
+    eventually("it is read again", || end_of_certificate(http, name) == 4_102_444_800.0);
+    assert_eq!(server.said().matches("the certificate has ended").count(), 1);
+    fs::remove_dir_all(dir).expect("it is there");
 }

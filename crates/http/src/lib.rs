@@ -13,8 +13,10 @@
 //!
 //! Bad at: being reached by strangers. It knows no TLS and no password, and tells whoever asks.
 
+mod expiry;
 mod vitals;
 
+pub use expiry::Expiry;
 pub use vitals::{PROCESS_METRICS, Vitals};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

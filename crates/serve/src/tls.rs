@@ -17,6 +17,7 @@ mod files;
 
 use crate::settings::{ClientCerts, Refusal, ServerSettings, TlsSettings, Verify};
 use files::{Material, TlsError, Wanted};
+use guira_http::Expiry;
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 use std::fs::File;
@@ -29,6 +30,8 @@ pub(crate) struct Tls {
     settings: TlsSettings,
     configs: RwLock<Configs>,
     pub(crate) counts: Counts,
+    /// When the certificate in use ends.
+    pub(crate) expiry: Expiry,
     refreshed_s: AtomicU32,
 }
 
@@ -64,11 +67,11 @@ impl Tls {
             // The server may change its directory later.
             *path = path.take().map(|path: PathBuf| std::path::absolute(&path).unwrap_or(path));
         }
-        let counts = Counts::default();
-        let configs =
-            Configs::read(&settings, &counts).map_err(|error| Refusal::usage(error.to_string()))?;
+        let (counts, expiry) = (Counts::default(), Expiry::default());
+        let configs = Configs::read(&settings, &counts, &expiry);
+        let configs = configs.map_err(|error| Refusal::usage(error.to_string()))?;
         let (configs, refreshed_s) = (RwLock::new(configs), AtomicU32::new(0));
-        Ok(Some(Tls { settings, configs, counts, refreshed_s }))
+        Ok(Some(Tls { settings, configs, counts, expiry, refreshed_s }))
     }
 
     /// Reads certificates and key again, for connections to come.
@@ -76,7 +79,7 @@ impl Tls {
     /// # Errors
     /// As [`open`](Self::open); what there was stays in force.
     pub(crate) fn refresh(&self, now: u32) -> Result<(), TlsError> {
-        let configs = Configs::read(&self.settings, &self.counts)
+        let configs = Configs::read(&self.settings, &self.counts, &self.expiry)
             .map_err(|error| self.warn_of_refresh().map_or(error, TlsError::new))?;
         *self.configs.write() = configs;
         self.refreshed_s.store(now, Ordering::Relaxed);
@@ -138,10 +141,10 @@ impl Tls {
 }
 
 impl Configs {
-    fn read(settings: &TlsSettings, counts: &Counts) -> Result<Configs, TlsError> {
+    fn read(settings: &TlsSettings, counts: &Counts, expiry: &Expiry) -> Result<Configs, TlsError> {
         let material = Material::read(settings)?;
         let config = |wanted| material.config(settings, wanted, &counts.sessions);
-        Ok(Configs {
+        let configs = Configs {
             as_set: config(match settings.verify {
                 Verify::None => Wanted::Nothing,
                 Verify::Request => Wanted::IfAny,
@@ -149,6 +152,8 @@ impl Configs {
             })?,
             never: config(Wanted::Nothing)?,
             always: config(Wanted::Certificate)?,
-        })
+        };
+        expiry.note(material.chain());
+        Ok(configs)
     }
 }

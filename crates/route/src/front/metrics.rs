@@ -43,7 +43,7 @@ impl<S> Figure<S> {
 
 const BUILD: Family = Family::new("gauge", "build_info", "The version, as a label.");
 
-const OF_PROCESS: [Figure<Process>; 17] = [
+const OF_PROCESS: [Figure<Process>; 18] = [
     Figure::gauge("uptime_seconds", "Seconds since the start.", |process| {
         process.started.elapsed().as_secs()
     }),
@@ -87,6 +87,11 @@ const OF_PROCESS: [Figure<Process>; 17] = [
         "deletes_unwritten_total",
         "Deletes that failed and could not be written down: clients saw the error.",
         |process| process.servers.debts.unwritten(),
+    ),
+    Figure::gauge(
+        "tls_certificate_end_timestamp_seconds",
+        "Unix time at which the certificate that clients see ends; 0: there is none.",
+        |process| u64::try_from(process.tls.expiry.ends_s()).unwrap_or(0),
     ),
     Figure::gauge(
         "client_memory_bytes",

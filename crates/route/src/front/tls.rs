@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use guira_client::tls as pem;
+use guira_http::Expiry;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -184,6 +185,8 @@ pub(crate) fn parsed<T>(
 pub(crate) struct Tls {
     options: TlsOptions,
     listening: Option<Mutex<Arc<ServerConfig>>>,
+    /// When the certificate that clients see ends.
+    pub(crate) expiry: Expiry,
     upstream: Option<pem::Tls>,
 }
 
@@ -193,7 +196,17 @@ impl Tls {
         let listening = options.listening.as_ref().map(|paths| options.server_config(paths));
         let upstream = options.upstream.as_ref().map(|paths| options.client_tls(paths));
         let listening = listening.transpose()?.map(|config| Mutex::new(Arc::new(config)));
-        Ok(Self { listening, upstream: upstream.transpose()?, options })
+        let tls =
+            Self { listening, upstream: upstream.transpose()?, expiry: Expiry::default(), options };
+        tls.note_end();
+        Ok(tls)
+    }
+
+    /// Notes when the certificate that clients see ends.
+    fn note_end(&self) {
+        let shown = self.options.listening.as_ref().and_then(|paths| paths.identity.as_ref());
+        let chain = shown.and_then(|(chain, _)| chain.parsed(pem::certificates).ok());
+        self.expiry.note(chain.iter().flatten().map(AsRef::as_ref));
     }
 
     fn refresh(&self) -> Result<(), String> {
@@ -204,6 +217,7 @@ impl Tls {
         if let (Some(now), Some(fresh)) = (&self.upstream, &fresh.upstream) {
             now.renew(fresh);
         }
+        self.note_end();
         Ok(())
     }
 
@@ -229,10 +243,13 @@ pub(crate) fn refresh(tls: &Tls) {
     }
 }
 
-/// Reads the files again when they have changed, for ever.
+/// Reads the files again when they have changed, and says once a day that the certificate ends, for ever.
 pub(crate) async fn watch(tls: Arc<Tls>) {
     let mut seen = tls.options.times();
     while !seen.is_empty() {
+        if let Some(warning) = tls.expiry.warning() {
+            tracing::warn!("{warning} (--ssl-port)");
+        }
         tokio::time::sleep(LOOK_EVERY).await;
         let now = tls.options.times();
         if now != seen {

@@ -15,6 +15,7 @@ pub(super) fn sweep(process: &Process) {
     while !process.is_stopping.load(Ordering::Relaxed) {
         warm::keep_time(process);
         shortage.tell(process);
+        tell_of_certificate(process);
         let now = process.time.now();
         let is_watched = process.watch.kinds().meets(WatchKinds::EVICTIONS);
         if is_watched {
@@ -38,6 +39,13 @@ pub(super) fn sweep(process: &Process) {
                 }
             });
         }
+    }
+}
+
+/// Says once a day that the certificate ends soon or has ended.
+fn tell_of_certificate(process: &Process) {
+    if let Some(warning) = process.tls.as_ref().and_then(|tls| tls.expiry.warning()) {
+        tracing::warn!("{warning} (-o ssl_chain_cert)");
     }
 }
 

@@ -128,6 +128,7 @@ pub(crate) const OWN: &[Row] = rows! {
     pages_held_bytes, "bytes of the pages in use", |v| number(v.process.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
     slab_classes, "slab classes", |v| number(v.process.cache.classes()) => gauge guira_slab_classes;
     tls_handshakes_put_off, "TLS handshakes that waited for a later turn, because another went on in it", gauge!(HandshakesPutOff) => counter guira_tls_handshakes_put_off_total;
+    tls_certificate_ends, "Unix time at which the server's certificate ends; 0 without TLS", |v| tls(v, |t| u64::try_from(t.expiry.ends_s()).unwrap_or(0)) => gauge guira_tls_certificate_end_timestamp_seconds;
     auth_waits, "attempts to log in that waited a second, because one from there had just failed", gauge!(LoginsPaused) => counter guira_auth_waits_total;
     udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", gauge!(DatagramsDropped) => counter guira_udp_replies_dropped_total;
     unfinished_bytes, "bytes that requests hold which aren't whole", |v| number(v.process.unfinished.bytes()) => gauge guira_unfinished_bytes;

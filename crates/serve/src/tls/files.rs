@@ -49,6 +49,8 @@ pub(super) enum Wanted {
 pub(super) struct Material {
     provider: Arc<CryptoProvider>,
     own: Arc<SingleCertAndKey>,
+    /// The server's own certificate and those above it.
+    chain: Vec<CertificateDer<'static>>,
     /// Roots of clients' certificates; `None`: there are none, and no certificate is good.
     roots: Option<Arc<RootCertStore>>,
 }
@@ -74,7 +76,7 @@ impl Material {
                 ))
             })?,
         };
-        let certified = CertifiedKey::from_der(certificates, key, &provider);
+        let certified = CertifiedKey::from_der(certificates.clone(), key, &provider);
         let own = certified.map_err(|error| {
             failed("Error validating the certificate (-o ssl_chain_cert, ssl_key)", chain, &error)
         })?;
@@ -85,8 +87,14 @@ impl Material {
         Ok(Material {
             provider: Arc::new(provider),
             own: Arc::new(SingleCertAndKey::from(own)),
+            chain: certificates,
             roots,
         })
+    }
+
+    /// The chain's certificates in DER.
+    pub(super) fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        self.chain.iter().map(AsRef::as_ref)
     }
 
     /// The configuration of listeners that want `wanted`, with sessions of its own.
