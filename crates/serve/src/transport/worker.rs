@@ -574,8 +574,9 @@ const LAST_WORDS_MS: u64 = 3000;
 const HANDSHAKES_A_TURN: usize = 1;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
-/// The work of a turn: as much as it is to send so many bytes, some milliseconds.
-const WORK_BYTES_A_TURN: usize = 4 << 20;
+/// The work of a turn: as much as it is to send so many bytes, about a millisecond. More workers than processors take
+/// their turns one after the other.
+const WORK_BYTES_A_TURN: usize = 1 << 20;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// The first of the UDP sockets' numbers; there are never as many connections.
