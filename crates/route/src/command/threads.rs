@@ -120,7 +120,7 @@ async fn enter_and_serve(
     };
     match entered {
         Some(Ok((stream, input))) => {
-            Session::new(Rc::clone(&proxy), lanes, stream, input).serve().await;
+            Session::new(Rc::clone(&proxy), lanes, stream, input).serve(&from).await;
         }
         Some(Err(error)) => refuse(&proxy.process.refusals, &from, &error),
         None => {}

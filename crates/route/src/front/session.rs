@@ -29,7 +29,6 @@ mod get;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -82,8 +81,6 @@ pub(crate) struct Session {
     is_held: bool,
     /// Shows what goes through.
     tap: Option<FifoTap>,
-    /// The client's end over TCP, which a socket that failed doesn't know any more.
-    peer: Option<SocketAddr>,
     patience: Patience,
 }
 
@@ -95,11 +92,9 @@ impl Session {
         let account = Account::new(&proxy.process.bank);
         let purse = Some(Arc::clone(&account) as Arc<dyn Purse>);
         let context = Rc::new(Context { client, counters, purse, ..Context::default() });
-        let ends = stream.ends();
-        let tap = proxy.view.client_tap(ends);
+        let tap = proxy.view.client_tap(stream.ends());
         Self {
             tap,
-            peer: ends.0,
             pace: Pace::new(lanes),
             proxy,
             context,
@@ -119,8 +114,8 @@ impl Session {
         }
     }
 
-    /// Serves the client until it goes.
-    pub(crate) async fn serve(mut self) {
+    /// Serves the client until it goes; the log has where it came `from`.
+    pub(crate) async fn serve(mut self, from: &str) {
         let proxy = Rc::clone(&self.proxy);
         let mut ending = pin!(proxy.is_ending.notified());
         let mut is_listening = false;
@@ -133,10 +128,7 @@ impl Session {
         });
         // Whatever went wrong with the connection, it is over, and no client is left to tell.
         if let Err(error) = turns.await {
-            match self.peer {
-                Some(peer) => tracing::debug!("the connection of {peer} ends: {error}"),
-                None => tracing::debug!("a connection by the unix socket ends: {error}"),
-            }
+            tracing::debug!("the connection from {from} ends: {error}");
         }
         let mut is_kept = false;
         std::future::poll_fn(|cx| {
