@@ -199,7 +199,8 @@ fn a_router_without_descriptors_does_not_hold_it_against_a_server() {
     let router = router_before(&server, &http.to_string());
     let mut client = router.connect();
     assert!(client.ask("version").starts_with("VERSION"));
-    get_http(http, "/livez");
+    let (head, _) = get_http(http, "/livez");
+    assert!(head.contains(" 200 "), "{head}");
     set_limit(&router, 3);
     let reply = client.ask("get a");
     assert!(reply.starts_with("SERVER_ERROR"), "{reply}");
