@@ -77,7 +77,8 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
 
 /// The number behind an expression in the alert rules.
 fn threshold(expression: &str) -> f64 {
-    let rules = fs::read_to_string(workspace().join("packaging/prometheus/alerts.yaml")).unwrap();
+    let rules = fs::read_to_string(workspace().join("packaging/prometheus/alerts.yaml"))
+        .expect("the rules");
     let behind = rules.split_once(&format!("{expression} > ")).expect(expression).1;
     behind.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
 }
