@@ -27,37 +27,31 @@ impl<'c, I: Index> Handle<'c, I> {
 
     /// Bytes of values that requests had read or copied here, though no client sent or got them, since
     /// [`Handle::take_moved`]: whoever serves many clients sees by it who asks for much work in few bytes.
-    #[inline]
     pub fn moved(&self) -> usize {
         self.actor.moved()
     }
 
     /// As [`Handle::moved`], which counts from 0 again.
-    #[inline]
     pub fn take_moved(&self) -> usize {
         self.actor.take_moved()
     }
 
     /// Counts so many bytes more, or what costs as much.
-    #[inline]
     pub fn note_moved(&self, bytes: usize) {
         self.actor.note_moved(bytes);
     }
 
     /// Hashes a key of 1 to 250 bytes.
-    #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.actor.local.key(bytes)
     }
 
     /// First stage of a batch: asks the processor for the key's index lines. A hint only.
-    #[inline]
     pub fn prefetch(&self, key: &Key<'_>) {
         self.actor.local.engine.index.prefetch(key.hash);
     }
 
     /// As [`Handle::prefetch`], for a key that will be changed or whose unique will be asked for.
-    #[inline]
     pub fn prefetch_change(&self, key: &Key<'_>) {
         self.actor.local.engine.index.prefetch(key.hash);
         self.actor.local.engine.stripes.prefetch(key.hash);
@@ -65,7 +59,6 @@ impl<'c, I: Index> Handle<'c, I> {
 
     /// Second stage, once the index lines may have arrived: asks for the item's first two lines,
     /// which hold all of a small item wherever it starts.
-    #[inline]
     pub fn prefetch_item(&self, key: &Key<'_>) {
         self.actor.local.prefetch_item(key);
     }
@@ -78,7 +71,6 @@ impl<'c, I: Index> Handle<'c, I> {
     }
 
     /// Ends the turn and runs `wait` offline: a thread that sleeps holds up nobody's memory.
-    #[inline]
     pub fn asleep<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         self.actor.asleep(wait)
     }
@@ -86,38 +78,32 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Whether who stores a large value from here on takes memory however much is retired. Who doesn't hurry is told
     /// [`NoRoom::Later`] while that is much, though there may be room: what would be stored in it is retired as fast
     /// again, and would take the place of other items.
-    #[inline]
     pub fn hurry(&self, hurries: bool) {
         self.actor.local.hurry(hurries);
     }
 
     /// Counts an event of the whole cache.
-    #[inline]
     pub fn count(&self, counter: Counter) {
         self.actor.local.counts.add(counter, 1);
     }
 
     /// What this handle's thread has counted, resets or not.
-    #[inline]
     pub fn counted(&self, counter: Counter) -> u64 {
         self.actor.local.counts.get(counter)
     }
 
     /// Adds `n` to a counter of the whole cache.
-    #[inline]
     pub fn count_many(&self, counter: Counter, n: u64) {
         self.actor.local.counts.add(counter, n);
     }
 
     /// Counts an event of a class, as told by [`ItemRef::class`].
-    #[inline]
     pub fn count_class(&self, counter: ClassCounter, class: usize) {
         let class = Class::try_from(class).expect("a class told by an item");
         self.actor.local.counts.add_class(counter, class, 1);
     }
 
     /// Sums over all handles.
-    #[inline]
     pub fn totals(&self) -> Totals {
         self.actor.local.engine.counters.totals()
     }
@@ -127,38 +113,32 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`].
-    #[inline]
     pub fn room<'u>(&self, new: &'u mut Unpublished, now: u32) -> Result<&'u mut [u8], NoRoom> {
         self.actor.local.room(new, now)
     }
 
     /// As [`Handle::room`], but takes no chunk: empty where one would have to be taken.
-    #[inline]
     pub fn room_at_hand<'u>(&self, new: &'u mut Unpublished) -> &'u mut [u8] {
         new.room(self.chunks())
     }
 
     /// Whether the next byte of the value needs a chunk that isn't taken yet.
-    #[inline]
     pub fn wants_chunk(&self, new: &Unpublished) -> bool {
         new.wants_chunk(self.chunks())
     }
 
     /// Bytes of the chunks that the item has taken.
-    #[inline]
     pub fn chunk_bytes(&self, new: &Unpublished) -> usize {
         new.chunk_bytes(self.chunks())
     }
 
     /// Bytes of the largest chunk.
-    #[inline]
     pub fn chunk_bytes_max(&self) -> usize {
         let classes = &self.chunks().classes;
         classes.bytes(classes.largest())
     }
 
     /// Gives the item's memory back: nobody ever saw it, so it is free at once.
-    #[inline]
     pub fn discard(&self, new: Unpublished) {
         self.actor.local.discard(new);
     }
@@ -168,13 +148,11 @@ impl<'c, I: Index> Handle<'c, I> {
     }
 
     /// Notes this handle's evictions from now on, 4096 at most.
-    #[inline]
     pub fn note_evictions(&self, now: u32) {
         self.actor.local.notes.begin(now);
     }
 
     /// The evictions noted; no more are.
-    #[inline]
     pub fn take_evictions(&self) -> Vec<Evicted> {
         self.actor.local.notes.take()
     }
@@ -203,13 +181,11 @@ impl<'c, I: Index> Handle<'c, I> {
     /// ```text
     /// let unique = handle.cas_unique(&key);  let item = handle.get(&key, now);  … handle.cas_of(&item, unique)
     /// ```
-    #[inline]
     pub fn cas_unique(&self, key: &Key<'_>) -> u64 {
         self.actor.cas_unique(key)
     }
 
     /// The item's cas unique, given the key's as loaded before the item was looked up.
-    #[inline]
     pub fn cas_of(&self, item: &ItemRef<'_>, unique: u64) -> u64 {
         self.actor.cas_of(item, unique)
     }
@@ -221,7 +197,6 @@ impl<'c, I: Index> Handle<'c, I> {
     }
 
     /// A keyed hash of an item's value, by which a later turn knows it again.
-    #[inline]
     pub fn digest(&self, item: &ItemRef<'_>) -> u64 {
         self.actor.digest(item)
     }
@@ -236,7 +211,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`]; nothing is stored then, and the present item is still there.
-    #[inline]
     pub fn store(
         &self,
         key: &Key<'_>,
@@ -251,7 +225,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`].
-    #[inline]
     pub fn begin(
         &self,
         key: &Key<'_>,
@@ -266,7 +239,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`] and the item: publish it again next turn, or discard it.
-    #[inline]
     pub fn publish(
         &self,
         key: &Key<'_>,
@@ -280,20 +252,17 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Deletes an item, and lets nobody add one for `hold_off_s` seconds, be it there or not.
     ///
     /// Scaling Memcache at Facebook (NSDI 2013), section 4.3.
-    #[inline]
     pub fn delete_holding_off(&self, key: &Key<'_>, hold_off_s: u32, now: u32) -> Deleted {
         self.actor.delete_holding_off(key, hold_off_s, now)
     }
 
     /// Holds a key off no longer: for whoever is about to store a value that is no copy of an older one.
     /// Cost: a load, and a line where any delete held off.
-    #[inline]
     pub fn end_hold_off(&self, key: &Key<'_>) {
         self.actor.end_hold_off(key);
     }
 
     /// Deletes an item, if its unique matches `compare`.
-    #[inline]
     pub fn delete(&self, key: &Key<'_>, compare: Option<u64>, now: u32) -> Deleted {
         self.actor.delete(key, compare, now)
     }
@@ -303,7 +272,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`]: the new text needs a chunk of its own.
-    #[inline]
     pub fn arithmetic(
         &self,
         key: &Key<'_>,
@@ -315,13 +283,11 @@ impl<'c, I: Index> Handle<'c, I> {
 
     /// Gives an item a new expiry (0: never), and marks it as used; one that is
     /// [withheld](ItemRef::is_withheld) is a miss.
-    #[inline]
     pub fn touch(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.actor.touch(key, exptime, now)
     }
 
     /// As [`Handle::touch`], for who knows of leases: also an item that is stale, or has no value yet.
-    #[inline]
     pub fn touch_withheld(&self, key: &Key<'_>, exptime: u32, now: u32) -> Touched<'_> {
         self.actor.touch_withheld(key, exptime, now)
     }
@@ -330,7 +296,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`]: an item that has no field for the mark is copied.
-    #[inline]
     pub fn invalidate(
         &self,
         key: &Key<'_>,
@@ -341,7 +306,6 @@ impl<'c, I: Index> Handle<'c, I> {
     }
 
     /// The value of a key, or the right to fetch it. Cost: a get; a miss locks the key's records on top.
-    #[inline]
     pub fn lease_get(&self, key: &Key<'_>, now: u32) -> Leased<'_> {
         self.actor.lease_get(key, now)
     }
@@ -351,7 +315,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`] and the item: try again next turn, or discard it. The token stays good.
-    #[inline]
     pub fn lease_set(
         &self,
         key: &Key<'_>,
@@ -366,7 +329,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`]; nothing is stored then, and the token stays good.
-    #[inline]
     pub fn lease_store(
         &self,
         key: &Key<'_>,
@@ -382,7 +344,6 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`].
-    #[inline]
     pub fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
         self.actor.vivify(key, how, now)
     }
@@ -390,32 +351,27 @@ impl<'c, I: Index> Handle<'c, I> {
     /// Makes every item stored so far a miss, in constant time; `false` if the sweep behind the
     /// last flush is still under way: end the turn, and try again with the same `asked`, which is
     /// `None` at first.
-    #[inline]
     pub fn flush(&self, asked: &mut Option<FlushAsked>) -> bool {
         self.actor.flush(asked)
     }
 
     /// Lets a flush take place at second `at`, instead of any planned before.
-    #[inline]
     pub fn flush_at(&self, at: u32) {
         self.actor.flush_at(at);
     }
 
     /// Carries out what is planned for `now`; call it once a turn. Cost: one load.
-    #[inline]
     pub fn tick(&self, now: u32) {
         self.actor.tick(now);
     }
 
     /// A walk over the items of a class, for [`Handle::list`]. It holds nothing: items that move meanwhile may be seen
     /// twice or not at all.
-    #[inline]
     pub fn walk(&self, class: usize) -> Walk {
         self.actor.walk(class)
     }
 
     /// Goes a step on, over some hundred chunks, and calls `see` with each live item; whether there may be more.
-    #[inline]
     pub fn list(&self, walk: &mut Walk, now: u32, see: impl FnMut(&ItemRef<'_>)) -> bool {
         self.actor.list(walk, now, see)
     }

@@ -93,7 +93,9 @@ impl Dialect for Text {
         match (&at_hand.request, key) {
             (Request::Get(get), Some(key)) => return executor.get(key, get),
             (Request::Get(get), None) => return executor.get_keys(get),
-            (Request::MetaGet(meta), _) => return executor.meta_get(meta, key),
+            (Request::MetaGet(meta), _) => {
+                return executor.with_key(meta, key, Executor::meta_get);
+            }
             (Request::Store(store), _) => {
                 return executor.store(StoreCommand::Text(store), key, at_hand.body);
             }
@@ -103,9 +105,13 @@ impl Dialect for Text {
             (Request::Delete { hold_off_s, quiet, .. }, Some(key)) => {
                 executor.delete(key, *hold_off_s, *quiet);
             }
-            (Request::MetaDelete(meta), _) => return executor.meta_delete(meta, key),
+            (Request::MetaDelete(meta), _) => {
+                return executor.with_key(meta, key, Executor::meta_delete);
+            }
             (Request::Arithmetic(what), Some(key)) => return executor.arithmetic(what, key),
-            (Request::MetaArithmetic(meta), _) => return executor.meta_arithmetic(meta, key),
+            (Request::MetaArithmetic(meta), _) => {
+                return executor.with_key(meta, key, Executor::meta_arithmetic);
+            }
             (Request::Touch { exptime, quiet, .. }, Some(key)) => {
                 return executor.touch(key, *exptime, *quiet);
             }

@@ -67,11 +67,7 @@ impl Executor<'_> {
         Flow::Done
     }
 
-    pub(crate) fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
-        self.with_key(meta, key, Self::meta_arithmetic_key)
-    }
-
-    fn meta_arithmetic_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+    pub(crate) fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
         let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
         let arithmetic = Arithmetic {
             delta: meta.delta(),

@@ -28,11 +28,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    pub(crate) fn meta_delete(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
-        self.with_key(meta, key, Self::meta_delete_key)
-    }
-
-    fn meta_delete_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+    pub(crate) fn meta_delete(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
         let deleted = if meta.has(b'I') || meta.has(b'x') {
             match self.invalidate(meta, key) {
                 Ok(deleted) => deleted,

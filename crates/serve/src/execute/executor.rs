@@ -212,7 +212,7 @@ impl<'t> Executor<'t> {
     }
 
     /// Calls `command` with the key, decoded if it came in base64.
-    pub(super) fn with_key(
+    pub(crate) fn with_key(
         &mut self,
         meta: &Meta<'_>,
         key: Option<&Key<'_>>,

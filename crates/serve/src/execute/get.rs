@@ -254,11 +254,7 @@ impl<'t> Executor<'t> {
         }
     }
 
-    pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: Option<&Key<'_>>) -> Flow {
-        self.with_key(meta, key, Self::meta_get_key)
-    }
-
-    fn meta_get_key(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+    pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
         match self.find(meta, key) {
             Ok(Ok(found)) => self.answer_hit(meta, key, &found),
             Ok(Err(miss)) => self.answer_miss(meta, key, miss),
