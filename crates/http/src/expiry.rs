@@ -7,20 +7,20 @@ use x509_parser::prelude::FromDer;
 
 /// When the certificate in use ends.
 #[derive(Debug)]
-pub struct Expiry {
+pub struct CertificateEnd {
     /// Seconds since 1970; 0: there is none, or it can't be read.
     ends_s: AtomicI64,
     /// The day of the last warning.
     told_day: AtomicI64,
 }
 
-impl Default for Expiry {
+impl Default for CertificateEnd {
     fn default() -> Self {
         Self { ends_s: AtomicI64::new(0), told_day: AtomicI64::new(NEVER) }
     }
 }
 
-impl Expiry {
+impl CertificateEnd {
     /// Notes the certificates of a chain, in DER: the first of them to end counts.
     pub fn note<'d>(&self, chain: impl Iterator<Item = &'d [u8]>) {
         let ends = chain.filter_map(|der| {
@@ -37,7 +37,7 @@ impl Expiry {
         self.ends_s.load(Relaxed)
     }
 
-    /// What is to be said today, if it wasn't said yet: that the certificate ends within [`Expiry::SOON_DAYS`], or has.
+    /// What is to be said today, if it wasn't said yet: that the certificate ends within [`CertificateEnd::SOON_DAYS`], or has.
     pub fn warning(&self) -> Option<String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         self.warning_at(i64::try_from(now.as_secs()).ok()?)
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_certificate_that_ends_soon_or_has_ended_is_told_of_once_a_day() {
-        let (expiry, noon) = (Expiry::default(), 20_000 * DAY_S + DAY_S / 2);
+        let (expiry, noon) = (CertificateEnd::default(), 20_000 * DAY_S + DAY_S / 2);
         assert_eq!(expiry.warning_at(noon), None, "there is none");
         expiry.ends_s.store(noon + 15 * DAY_S, Relaxed);
         assert_eq!(expiry.warning_at(noon), None);

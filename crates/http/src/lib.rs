@@ -16,7 +16,7 @@
 mod expiry;
 mod vitals;
 
-pub use expiry::Expiry;
+pub use expiry::CertificateEnd;
 pub use vitals::{PROCESS_METRICS, Vitals};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -17,7 +17,7 @@ mod files;
 
 use crate::settings::{ClientCerts, Refusal, ServerSettings, TlsSettings, Verify};
 use files::{Material, TlsError, Wanted};
-use guira_http::Expiry;
+use guira_http::CertificateEnd;
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 use std::fs::File;
@@ -31,7 +31,7 @@ pub(crate) struct Tls {
     configs: RwLock<Configs>,
     pub(crate) counts: Counts,
     /// When the certificate in use ends.
-    pub(crate) expiry: Expiry,
+    pub(crate) expiry: CertificateEnd,
     refreshed_s: AtomicU32,
 }
 
@@ -67,7 +67,7 @@ impl Tls {
             // The server may change its directory later.
             *path = path.take().map(|path: PathBuf| std::path::absolute(&path).unwrap_or(path));
         }
-        let (counts, expiry) = (Counts::default(), Expiry::default());
+        let (counts, expiry) = (Counts::default(), CertificateEnd::default());
         let configs = Configs::read(&settings, &counts, &expiry);
         let configs = configs.map_err(|error| Refusal::usage(error.to_string()))?;
         let (configs, refreshed_s) = (RwLock::new(configs), AtomicU32::new(0));
@@ -141,7 +141,11 @@ impl Tls {
 }
 
 impl Configs {
-    fn read(settings: &TlsSettings, counts: &Counts, expiry: &Expiry) -> Result<Configs, TlsError> {
+    fn read(
+        settings: &TlsSettings,
+        counts: &Counts,
+        expiry: &CertificateEnd,
+    ) -> Result<Configs, TlsError> {
         let material = Material::read(settings)?;
         let config = |wanted| material.config(settings, wanted, &counts.sessions);
         let configs = Configs {

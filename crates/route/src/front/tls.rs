@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use guira_client::tls as pem;
-use guira_http::Expiry;
+use guira_http::CertificateEnd;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -186,7 +186,7 @@ pub(crate) struct Tls {
     options: TlsOptions,
     listening: Option<Mutex<Arc<ServerConfig>>>,
     /// When the certificate that clients see ends.
-    pub(crate) expiry: Expiry,
+    pub(crate) expiry: CertificateEnd,
     upstream: Option<pem::Tls>,
 }
 
@@ -196,8 +196,12 @@ impl Tls {
         let listening = options.listening.as_ref().map(|paths| options.server_config(paths));
         let upstream = options.upstream.as_ref().map(|paths| options.client_tls(paths));
         let listening = listening.transpose()?.map(|config| Mutex::new(Arc::new(config)));
-        let tls =
-            Self { listening, upstream: upstream.transpose()?, expiry: Expiry::default(), options };
+        let tls = Self {
+            listening,
+            upstream: upstream.transpose()?,
+            expiry: CertificateEnd::default(),
+            options,
+        };
         tls.note_end();
         Ok(tls)
     }
