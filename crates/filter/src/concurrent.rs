@@ -50,7 +50,7 @@ use core::hash::{BuildHasher, Hash};
 /// let other = std::thread::spawn(move || while !reader.contains("ani") {});
 /// filter.insert("ani")?;
 /// other.join().unwrap();
-/// # Ok::<(), guira_filter::Full>(())
+/// # Ok::<(), guira_filter::FilterFull>(())
 /// ```
 pub struct ConcurrentCuckooFilter<H = Keyed> {
     shared: Arc<Shared<H>>,

@@ -29,7 +29,7 @@ use core::hash::{BuildHasher, Hash};
 /// (0..10_000).try_for_each(|n| seen.insert(&n))?;
 /// assert!((0..10_000).all(|n| seen.contains(&n)));
 /// assert_ne!(seen.remove(&17), Removal::Absent);
-/// # Ok::<(), guira_filter::Full>(())
+/// # Ok::<(), guira_filter::FilterFull>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct GrowingCuckooFilter<H = Keyed> {

@@ -14,7 +14,7 @@
 //! seen.insert("ani")?;
 //! assert!(seen.contains("ani"));
 //! assert!(seen.remove("ani") && !seen.contains("ani"));
-//! # Ok::<(), guira_filter::Full>(())
+//! # Ok::<(), guira_filter::FilterFull>(())
 //! ```
 //!
 //! # Which one
@@ -116,6 +116,6 @@ pub type FixedCuckooFilter<const BITS: u32, const SLOTS: u32, H = Keyed> =
 /// let mut filter = SortedCuckooFilter::with_rate(1_000, 0.001);
 /// filter.insert(&17)?;
 /// assert!(filter.contains(&17));
-/// # Ok::<(), guira_filter::Full>(())
+/// # Ok::<(), guira_filter::FilterFull>(())
 /// ```
 pub type SortedCuckooFilter<H = Keyed> = Filter<Sorted, Pair, H>;

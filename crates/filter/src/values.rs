@@ -30,7 +30,7 @@ use core::hash::{BuildHasher, Hash};
 /// assert!(shards.get("ani").any(|shard| shard == 3));
 /// shards.replace("ani", 3, 9);
 /// assert!(shards.get("ani").any(|shard| shard == 9));
-/// # Ok::<(), guira_filter::Full>(())
+/// # Ok::<(), guira_filter::FilterFull>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ValueFilter<H = Keyed> {
