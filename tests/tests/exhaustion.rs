@@ -84,6 +84,7 @@ fn a_connection_over_the_limit_is_told_so_and_one_that_closes_makes_room() {
         assert_eq!(server.connect().read_to_end(), told);
     }
     // A server that refuses everybody says so, once a minute, with an address.
+    eventually("it is logged", || server.said().contains("Too many open connections"));
     let said = server.said();
     assert_eq!(said.matches("Too many open connections (-c 40)").count(), 1, "{said}");
     assert!(said.contains("(-c 40): tcp:127.0.0.1:"), "{said}");

@@ -57,7 +57,9 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     let port = free_port();
     let config = r#"{"pools": {"A": {"servers": ["127.0.0.1:1"]}}, "route": "PoolRoute|A"}"#;
     let text = port.to_string();
-    let _router = Server::start_router(&["--config-str", config, "--http", &text]);
+    let router = Server::start_router(&["--config-str", config, "--http", &text]);
+    // It listens before its threads have their routes.
+    assert!(router.connect().ask("get a").starts_with("SERVER_ERROR"));
     let routers = Scrape::of(port);
     let mut names = scrape.names();
     names.extend(routers.names());

@@ -121,6 +121,8 @@ fn without_tcp_udp_is_served_and_without_both_it_is_said_that_nobody_can_come() 
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let udp = free_port();
     let server = start(&udp.to_string());
+    // The port that it was seen by, that of HTTP, is open before the one for datagrams.
+    says(&server, " ready: ");
     socket.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");
     socket.send_to(b"\0\x01\0\0\0\x01\0\0get k\r\n", ("127.0.0.1", udp)).expect("it goes out");
     let mut room = [0; 100];

@@ -395,6 +395,7 @@ fn the_log_has_the_address_and_the_reason_of_a_failed_handshake() {
         let _ = stranger.read_to_end(&mut Vec::new());
     }
     // Without -v there is a line all the same, and not one for each.
+    eventually("it is logged", || setup.server.said().contains("TLS with"));
     let said = setup.server.said();
     assert_eq!(said.matches("WARN TLS with tcp:127.0.0.1:").count(), 1, "{said}");
     assert_eq!(said.matches("TLS with").count(), 1, "{said}");
