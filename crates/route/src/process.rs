@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use guira_client::{ConnectionOptions, Login, Protocol, Taps};
-use guira_http::Vitals;
+use guira_front::vitals::Vitals;
 use guira_log::Log;
 use parking_lot::Mutex;
 use tokio::sync::Notify;

@@ -1,11 +1,11 @@
 //! What the HTTP port tells: `/metrics` for Prometheus, `/livez` and `/readyz` for whoever starts and stops servers.
 //!
-//! The port itself, and what a client of it may do, is `guira-http`.
+//! The port itself, and what a client of it may do, is in `guira-front`.
 
 use crate::metrics;
 use crate::process::Process;
 use crate::sockets::Listening;
-use guira_http::Page;
+use guira_front::http::Page;
 use rustix::fd::AsFd;
 use std::io;
 
@@ -15,7 +15,7 @@ use std::io;
 /// Waiting for events fails.
 pub(crate) fn serve(listening: &[Listening], process: &Process) -> io::Result<()> {
     let sockets: Vec<_> = listening.iter().map(|listening| listening.socket.as_fd()).collect();
-    guira_http::serve(&sockets, |path| page(path, process))
+    guira_front::http::serve(&sockets, |path| page(path, process))
 }
 
 fn page(path: &str, process: &Process) -> Option<Page> {

@@ -27,7 +27,7 @@ use crawler::Crawler;
 use detail::Detail;
 use gauges::Gauges;
 use guira_cache::{Automove, Cache, Config, MemoryFile};
-use guira_http::Vitals;
+use guira_front::vitals::Vitals;
 use guira_log::Log;
 use mailbox::{Bell, Mailbox};
 use measure::Measures;

@@ -17,7 +17,7 @@ mod files;
 
 use crate::settings::{ClientCerts, Refusal, ServerSettings, TlsSettings, Verify};
 use files::{Material, TlsError, Wanted};
-use guira_http::CertificateEnd;
+use guira_front::expiry::CertificateEnd;
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 use std::fs::File;

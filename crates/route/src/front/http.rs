@@ -59,7 +59,7 @@ pub(crate) fn open(text: &str, there: &[Listening]) -> Result<TcpListener, Strin
 pub(crate) fn start(listener: TcpListener, process: Arc<Process>) -> io::Result<()> {
     tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
     let serve = move || {
-        let served = guira_http::serve(&[listener.as_fd()], |path| page(path, &process));
+        let served = guira_front::http::serve(&[listener.as_fd()], |path| page(path, &process));
         if let Err(error) = served {
             tracing::error!("no more metrics and probes: {error}");
         }

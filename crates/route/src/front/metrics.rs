@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
-use guira_http::PROCESS_METRICS;
+use guira_front::vitals::PROCESS_METRICS;
 
 use crate::configure::seconds_now;
 use crate::counters::Counter;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use guira_client::tls as pem;
-use guira_http::CertificateEnd;
+use guira_front::expiry::CertificateEnd;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::ring;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use guira_client::Outcome;
-use guira_http::Vitals;
+use guira_front::vitals::Vitals;
 use guira_proto::reply;
 
 use super::rates::{self, Rows};

@@ -10,7 +10,7 @@
 
 use crate::process::Process;
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
-use guira_http::Vitals;
+use guira_front::vitals::Vitals;
 use guira_proto::reply;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::{self, Display};

@@ -13,12 +13,6 @@
 //!
 //! Bad at: being reached by strangers. It knows no TLS and no password, and tells whoever asks.
 
-mod expiry;
-mod vitals;
-
-pub use expiry::CertificateEnd;
-pub use vitals::{PROCESS_METRICS, Vitals};
-
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
