@@ -46,7 +46,7 @@ pub mod connection;
 mod login;
 pub mod ring;
 mod address;
-pub mod tls;
+mod tls;
 pub mod udp;
 mod item;
 mod window;

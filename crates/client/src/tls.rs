@@ -1,4 +1,4 @@
-//! TLS towards servers, by rustls; and PEM's certificates and keys, for whoever configures either side.
+//! TLS towards servers, by rustls.
 
 use std::fmt;
 use std::io;
@@ -105,19 +105,13 @@ fn config() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
 }
 
 /// The private key in a PEM.
-///
-/// # Errors
-/// There is none, or none that can be read.
-pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
     let key = PrivateKeyDer::from_pem_slice(pem);
     key.map_err(|error| TlsError(format!("the key can't be read: {error}")))
 }
 
 /// The certificates in a PEM, at least one.
-///
-/// # Errors
-/// There is none, or one that can't be read.
-pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = read.map_err(|error| TlsError(format!("a certificate can't be read: {error}")))?;
     if found.is_empty() {
@@ -126,11 +120,8 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError
     Ok(found)
 }
 
-/// The certificates in a PEM, as those who sign others.
-///
-/// # Errors
-/// There is none, or one that can't be read or used.
-pub fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
+/// The certificates in a PEM, as authorities that sign others.
+fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
         let added = roots.add(certificate);

@@ -1,17 +1,17 @@
-//! The HTTP port of server and router: pages for Prometheus, and probes for whoever starts and stops processes.
+//! The HTTP port of every program: metrics for Prometheus, and probes for what starts and stops processes.
 //!
-//! One thread, apart from those that serve clients. It ends with the process.
+//! One thread serves it, apart from those that serve clients. The thread ends with the process.
 //!
 //! # Invariants
-//! 1. At most [`EXCHANGES_MAX`] exchanges at a time, or as many as there are descriptors. One more takes the place of the
-//!    oldest that is not finished, so that slow or silent connections never keep a probe out.
-//! 2. A request has `REQUEST_BYTES_MAX` bytes at most, and an exchange `EXCHANGE_MAX_MS`. A connection is closed after one
-//!    answer.
-//! 3. Only GET and HEAD are answered; what is sent after the head is ignored.
+//! 1. There are at most `EXCHANGES_MAX` exchanges at a time, or as many as there are descriptors. One more takes the place
+//!    of the oldest unfinished one, so that slow or silent connections never keep a probe out.
+//! 2. A request has at most `REQUEST_BYTES_MAX` bytes, and an exchange takes at most `EXCHANGE_MAX_MS`. A connection is
+//!    closed after one answer.
+//! 3. Only GET and HEAD are answered; what follows the head is ignored.
 //! 4. One connection is accepted between two looks at all others: a request that has arrived is answered before 31 more
 //!    connections can take its place.
 //!
-//! Bad at: being reached by strangers. It knows no TLS and no password, and tells whoever asks.
+//! Bad at: being reached by strangers. It knows no TLS and no password, and answers everybody.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,45 +20,20 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, shutdown};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 
-/// What a path has to say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Code and reason, as in `200 OK`.
-    pub status: &'static str,
-    /// The content type.
-    pub kind: &'static str,
-    /// The text.
-    pub body: String,
+/// A program that the port answers for.
+pub trait Probed {
+    /// Its metrics, in the text format of Prometheus.
+    fn metrics(&self) -> String;
+
+    /// Why it should get no more clients, if so.
+    fn unready(&self) -> Option<&'static str>;
 }
 
-impl Page {
-    /// A page of plain text.
-    #[must_use]
-    pub fn text(status: &'static str, body: impl Into<String>) -> Self {
-        Self { status, kind: TEXT, body: body.into() }
-    }
-
-    /// Metrics in the text format of Prometheus.
-    #[must_use]
-    pub fn metrics(body: String) -> Self {
-        Self { status: "200 OK", kind: METRICS, body }
-    }
-
-    /// The answer of a probe: good, or why not.
-    #[must_use]
-    pub fn probe(wrong: Option<&str>) -> Self {
-        match wrong {
-            None => Self::text("200 OK", "ok\n"),
-            Some(why) => Self::text("503 Service Unavailable", format!("{why}\n")),
-        }
-    }
-}
-
-/// Answers for ever at sockets that listen and don't block. `pages` gives the page of a path; `None`: there is none.
+/// Answers forever at sockets that listen and don't block.
 ///
 /// # Errors
 /// Waiting for events fails.
-pub fn serve(listening: &[BorrowedFd<'_>], pages: impl Fn(&str) -> Option<Page>) -> io::Result<()> {
+pub fn serve(listening: &[BorrowedFd<'_>], probed: &impl Probed) -> io::Result<()> {
     let mut exchanges: Vec<Exchange> = Vec::new();
     let mut has_descriptors = true;
     loop {
@@ -68,7 +43,7 @@ pub fn serve(listening: &[BorrowedFd<'_>], pages: impl Fn(&str) -> Option<Page>)
         let mut at = 0;
         exchanges.retain_mut(|exchange| {
             at += 1;
-            let goes_on = !ready.exchanges[at - 1] || exchange.advance(&pages);
+            let goes_on = !ready.exchanges[at - 1] || exchange.advance(probed);
             goes_on && now < exchange.until_ms
         });
         has_descriptors = true;
@@ -96,13 +71,13 @@ fn monotonic_ms() -> u64 {
     now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
-/// What there is to do.
+/// Sockets with something to do.
 struct Ready {
     listening: Vec<bool>,
     exchanges: Vec<bool>,
 }
 
-/// Waits for a connection, for one to go on, or for a while if one is to be closed for its time.
+/// Waits for a connection, or for one to go on; not longer than a while if one may have to be closed for its time.
 fn wait(listening: &[BorrowedFd<'_>], exchanges: &[Exchange]) -> io::Result<Ready> {
     let mut polled: Vec<PollFd<'_>> =
         listening.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
@@ -126,7 +101,7 @@ struct Exchange {
     answer: Vec<u8>,
     /// Bytes of the answer that are out.
     sent: usize,
-    /// When it is closed, whatever it does.
+    /// It is closed then, whatever it does.
     until_ms: u64,
 }
 
@@ -140,7 +115,7 @@ impl Exchange {
     }
 
     /// Reads or writes once; `false` when it is over.
-    fn advance(&mut self, pages: &impl Fn(&str) -> Option<Page>) -> bool {
+    fn advance(&mut self, probed: &impl Probed) -> bool {
         if self.sent == self.answer.len() {
             let mut room = [0; 1024];
             match rustix::net::recv(self.socket.as_fd(), &mut room[..], RecvFlags::DONTWAIT) {
@@ -151,7 +126,7 @@ impl Exchange {
                 Err(Errno::AGAIN | Errno::INTR) => return true,
                 Err(_) => return false,
             }
-            let Some(answer) = answer(&self.request, pages) else { return true };
+            let Some(answer) = answer(&self.request, probed) else { return true };
             self.answer = answer;
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -165,26 +140,32 @@ impl Exchange {
 }
 
 /// The answer to a request, `None` while it isn't whole.
-fn answer(request: &[u8], pages: &impl Fn(&str) -> Option<Page>) -> Option<Vec<u8>> {
+fn answer(request: &[u8], probed: &impl Probed) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
-    let page = match head.parse(request) {
+    let text = |status, body: &str| (status, TEXT, body.to_owned());
+    let (status, kind, body) = match head.parse(request) {
         Ok(httparse::Status::Partial) if request.len() < REQUEST_BYTES_MAX => return None,
         Ok(httparse::Status::Complete(_)) => match (head.method, head.path) {
             (Some("GET" | "HEAD"), Some(target)) => {
-                let path = target.split('?').next().unwrap_or_default();
-                let missing =
-                    || Page::text("404 Not Found", "/metrics, /livez and /readyz are here\n");
-                pages(path).unwrap_or_else(missing)
+                match target.split('?').next().unwrap_or_default() {
+                    "/metrics" => (OK, METRICS, probed.metrics()),
+                    "/livez" => text(OK, "ok\n"),
+                    "/readyz" => match probed.unready() {
+                        None => text(OK, "ok\n"),
+                        Some(why) => ("503 Service Unavailable", TEXT, format!("{why}\n")),
+                    },
+                    "/" => text(OK, "/metrics\n/livez\n/readyz\n"),
+                    _ => text("404 Not Found", "/metrics, /livez and /readyz are here\n"),
+                }
             }
-            _ => Page::text("405 Method Not Allowed", "only GET and HEAD\n"),
+            _ => text("405 Method Not Allowed", "only GET and HEAD\n"),
         },
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-            Page::text("431 Request Header Fields Too Large", "too long\n")
+            text("431 Request Header Fields Too Large", "too long\n")
         }
-        Err(_) => Page::text("400 Bad Request", "this port speaks HTTP/1.1\n"),
+        Err(_) => text("400 Bad Request", "this port speaks HTTP/1.1\n"),
     };
-    let Page { status, kind, body } = page;
     let length = body.len();
     let body = if head.method == Some("HEAD") { "" } else { &body };
     let answer = format!(
@@ -195,12 +176,57 @@ fn answer(request: &[u8], pages: &impl Fn(&str) -> Option<Page>) -> Option<Vec<u
 }
 
 /// Exchanges at a time.
-pub const EXCHANGES_MAX: usize = 32;
+const EXCHANGES_MAX: usize = 32;
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
-/// For asking and for reading the answer.
+/// For the request and for reading the answer.
 const EXCHANGE_MAX_MS: u64 = 5_000;
-/// How often connections are looked at that nothing happens on.
+/// How often idle connections are checked for their time.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OK: &str = "200 OK";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Program(Option<&'static str>);
+
+    impl Probed for Program {
+        fn metrics(&self) -> String {
+            "up 1\n".to_owned()
+        }
+
+        fn unready(&self) -> Option<&'static str> {
+            self.0
+        }
+    }
+
+    fn said(request: &str, unready: Option<&'static str>) -> Option<String> {
+        answer(request.as_bytes(), &Program(unready))
+            .map(|answer| String::from_utf8(answer).expect("text"))
+    }
+
+    #[test]
+    fn a_request_gets_the_page_of_its_path_once_it_is_whole() {
+        assert_eq!(said("GET /metrics HTTP/1.1\r\n", None), None);
+        for (line, unready, status, body) in [
+            ("GET /metrics?a=b HTTP/1.1", None, "200 OK", "up 1\n"),
+            ("HEAD /metrics HTTP/1.1", None, "200 OK", ""),
+            ("GET /livez HTTP/1.0", Some("stopping"), "200 OK", "ok\n"),
+            ("GET /readyz HTTP/1.1", None, "200 OK", "ok\n"),
+            ("GET /readyz HTTP/1.1", Some("stopping"), "503 Service Unavailable", "stopping\n"),
+            ("GET / HTTP/1.1", None, "200 OK", "/metrics\n/livez\n/readyz\n"),
+            ("GET /x HTTP/1.1", None, "404 Not Found", "/metrics, /livez and /readyz are here\n"),
+            ("POST / HTTP/1.1", None, "405 Method Not Allowed", "only GET and HEAD\n"),
+            ("get k", None, "400 Bad Request", "this port speaks HTTP/1.1\n"),
+        ] {
+            let said = said(&format!("{line}\r\n\r\n"), unready).expect("whole");
+            assert!(said.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{line}: {said}");
+            assert!(said.ends_with(&format!("\r\n\r\n{body}")), "{line}: {said}");
+        }
+        let long = format!("GET / HTTP/1.1\r\nA: {}", "a".repeat(REQUEST_BYTES_MAX));
+        assert!(said(&long, None).is_some_and(|said| said.starts_with("HTTP/1.1 431 ")));
+    }
+}

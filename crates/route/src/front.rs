@@ -2,7 +2,6 @@
 
 pub(crate) mod http;
 pub(crate) mod listener;
-pub(crate) mod metrics;
 pub(crate) mod session;
 pub(crate) mod entrance;
 pub(crate) mod entering;

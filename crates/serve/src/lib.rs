@@ -8,7 +8,7 @@
 //! worker n ┘                                                       transport/connection.rs, batch.rs, execute/, output.rs
 //! sweeper    cleans up after flush_all, forgets old accesses                         server/sweep.rs
 //! crawler    lists items, removes the dead, when told to                             server/crawl.rs
-//! http       /metrics, /livez, /readyz: --http                                       http.rs, metrics.rs
+//! http       /metrics, /livez, /readyz: --http                                       metrics.rs
 //! ```
 //! What the threads share is `Process` (process.rs); what was decided before the start is [`ServerSettings`].
 //!
@@ -20,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod server;
-mod http;
 mod metrics;
 mod privileges;
 mod transport;

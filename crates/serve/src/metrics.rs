@@ -2,43 +2,51 @@
 //!
 //! Names, labels and types are `memcached_exporter`'s wherever it has one, so that its dashboards and
 //! alerts work without it; Guira's own begin with `guira_`. The rows of `stats` carry them; here are
-//! the few that no line of `stats` has, and how a scrape is put together.
+//! the few that no line of `stats` has, how a scrape is put together, and what a probe is told.
 //!
 //! # Costs
 //! A scrape reads what `stats`, `stats items`, `stats slabs` and `stats settings` read, on the thread of
 //! the HTTP port: no worker does anything for it.
-
-mod exposition;
 
 use crate::process::Process;
 use crate::process::measure::Measures;
 use crate::stats::row::{Row, Value, View, number, rows};
 use crate::stats::{ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
 use crate::version::{GUIRA_VERSION, VERSION};
-use exposition::Exposition;
-use guira_cache::{ClassCounter, Counter};
+use guira_cache::{ClassCounter, Counter, Distribution};
+use guira_front::exposition::Exposition;
+use guira_front::http::Probed;
 use std::collections::BTreeMap;
 
-/// The body of a scrape.
-pub(crate) fn expose(process: &Process) -> String {
-    let mut view = View::new(process, process.time.now());
-    let mut all = Exposition::default();
-    let settings = SETTINGS.iter().map(|(rows, _)| *rows);
-    for table in [STATS, OWN].into_iter().chain(settings).chain([SLABS_ALL, ALONE]) {
-        all.table(table, &view, None);
+impl Probed for Process {
+    fn metrics(&self) -> String {
+        let mut view = View::new(self, self.time.now());
+        let mut all = Exposition::default();
+        let settings = SETTINGS.iter().map(|(rows, _)| *rows);
+        for rows in [STATS, OWN].into_iter().chain(settings).chain([SLABS_ALL, ALONE]) {
+            table(&mut all, rows, &view, None);
+        }
+        view.each_class(|class, view| {
+            let slab = (class + 1).to_string();
+            if view.class_count(ClassCounter::Items) > 0 {
+                table(&mut all, ITEMS, view, Some(&slab));
+            }
+            if view.shows_slab() {
+                table(&mut all, SLABS, view, Some(&slab));
+                table(&mut all, SLABS_ALONE, view, Some(&slab));
+            }
+        });
+        histograms(self, &mut all);
+        all.sort();
+        all.into_text()
     }
-    view.each_class(|class, view| {
-        let slab = Some(class + 1);
-        if view.class_count(ClassCounter::Items) > 0 {
-            all.table(ITEMS, view, slab);
+
+    fn unready(&self) -> Option<&'static str> {
+        if self.stop.has_rung() {
+            return Some("stopping");
         }
-        if view.shows_slab() {
-            all.table(SLABS, view, slab);
-            all.table(SLABS_ALONE, view, slab);
-        }
-    });
-    histograms(process, &mut all);
-    all.into_text()
+        (!self.gauges.is_accepting()).then_some("out of descriptors")
+    }
 }
 
 /// Each family of a scrape, its type, and what it means, for the documentation.
@@ -48,7 +56,7 @@ pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)>
     let mut families = BTreeMap::new();
     for row in tables.chain(settings).flatten() {
         if let Some(metric) = &row.metric {
-            let help = exposition::help(metric.name, row.meaning);
+            let help = help(metric.name, row.meaning);
             families.entry(metric.name).or_insert((metric.kind.name(), help));
         }
     }
@@ -56,21 +64,57 @@ pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)>
     families
 }
 
-fn histograms(process: &Process, all: &mut Exposition) {
-    Measures::latencies(&process.measures, |command, status, took_ns| {
-        // A kind of request that nobody sends has no series, but the gets that dashboards begin with.
-        if took_ns.count > 0 || command == "get" {
-            all.histogram(LATENCY, &[("command", command), ("status", status)], 1e9, &took_ns);
-        }
-    });
-    if let Some(bytes) = Measures::values(&process.measures) {
-        all.histogram(VALUES, &[], 1.0, &bytes);
-    }
-    if let Some(idle_s) = process.cache.evicted_idle_s() {
-        all.histogram(EVICTED, &[], 1.0, &idle_s);
+/// Adds the rows of a table that have a metric; `slab` is the class that they are about.
+fn table(all: &mut Exposition, rows: &[Row], view: &View<'_>, slab: Option<&str>) {
+    for row in rows.iter().filter(|row| view.shows(row)) {
+        let Some(metric) = &row.metric else { continue };
+        let slab = slab.map(|slab| ("slab", slab));
+        let labels: Vec<_> = slab.into_iter().chain(metric.labels.iter().copied()).collect();
+        let mut family = all.family(metric.name, metric.kind.name(), help(metric.name, row.meaning));
+        family.add(&labels, (row.value)(view).as_metric());
     }
 }
 
+/// A family's help: a row's meaning, unless several rows share the family.
+fn help(name: &str, meaning: &'static str) -> &'static str {
+    SHARED.iter().find(|(family, _)| *family == name).map_or(meaning, |(_, help)| help)
+}
+
+fn histograms(process: &Process, all: &mut Exposition) {
+    Measures::latencies(&process.measures, |command, status, took_ns| {
+        // A kind of request that nobody sends has no series, except the gets that dashboards begin with.
+        if took_ns.count > 0 || command == "get" {
+            histogram(all, LATENCY, &[("command", command), ("status", status)], 1e9, &took_ns);
+        }
+    });
+    if let Some(bytes) = Measures::values(&process.measures) {
+        histogram(all, VALUES, &[], 1.0, &bytes);
+    }
+    if let Some(idle_s) = process.cache.evicted_idle_s() {
+        histogram(all, EVICTED, &[], 1.0, &idle_s);
+    }
+}
+
+fn histogram(
+    all: &mut Exposition,
+    (name, help): (&'static str, &'static str),
+    labels: &[(&str, &str)],
+    per_unit: f64,
+    of: &Distribution,
+) {
+    let steps = of.steps.iter().scan(0, |below, &(bound, more)| {
+        *below += more;
+        Some((bound as f64 / per_unit, *below))
+    });
+    let mut family = all.family(name, "histogram", help);
+    family.histogram(labels, steps, of.sum as f64 / per_unit, of.count);
+}
+
+const SHARED: &[(&str, &str)] = &[
+    ("memcached_commands_total", "requests by command and outcome"),
+    ("memcached_slab_commands_total", "requests by slab class, command and outcome"),
+    ("memcached_slab_lru_hits_total", "keys found, by slab class and queue"),
+];
 const LATENCY: (&str, &str) = (
     "guira_command_duration_seconds",
     "from waking up to replies sent, for one batch a connection in a sixteenth of the turns",

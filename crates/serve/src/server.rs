@@ -19,10 +19,10 @@ use crate::tls::Tls;
 use crate::transport::datagrams::Datagrams;
 use crate::transport::listener;
 use crate::transport::worker::Worker;
-use crate::{http, privileges};
+use crate::privileges;
 use guira_log::Log;
 use handover::Successor;
-use rustix::fd::AsRawFd;
+use rustix::fd::{AsFd, AsRawFd};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -207,7 +207,10 @@ fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicU
     start(&log, "crawler", move || crawl::crawl(&crawling))?;
     if !http.is_empty() {
         let telling = Arc::clone(process);
-        start(&log, "http", move || http::serve(&http, &telling))?;
+        start(&log, "http", move || {
+            let sockets: Vec<_> = http.iter().map(|listening| listening.socket.as_fd()).collect();
+            guira_front::http::serve(&sockets, &*telling)
+        })?;
     }
     if let Some(successor) = successor {
         let handing = Arc::clone(process);

@@ -53,7 +53,7 @@ fn meaning(row: &Row) -> Meaning {
     Meaning {
         name: row.name,
         meaning: row.meaning,
-        metric: metric.map(|metric| (metric.sample(None), metric.kind.name())),
+        metric: metric.map(|metric| (metric.series(), metric.kind.name())),
     }
 }
 

@@ -13,15 +13,17 @@
 //! A handshake is about a millisecond of a worker (an RSA signature) in which its other connections wait.
 //! `refresh_certs` reads three small files on the worker that is asked.
 
-mod files;
-
-use crate::settings::{ClientCerts, Refusal, ServerSettings, TlsSettings, Verify};
-use files::{Material, TlsError, Wanted};
-use guira_front::expiry::CertificateEnd;
+use crate::settings::{ClientCerts, KeyFormat, Refusal, ServerSettings, TlsSettings, Verify};
+use guira_front::certificates::{
+    CertificateEnd, Material, NamedFile, Wanted, certificates, key, roots,
+};
 use parking_lot::RwLock;
 use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, StoresServerSessions};
+use rustls::version::{TLS12, TLS13};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -68,8 +70,7 @@ impl Tls {
             *path = path.take().map(|path: PathBuf| std::path::absolute(&path).unwrap_or(path));
         }
         let (counts, expiry) = (Counts::default(), CertificateEnd::default());
-        let configs = Configs::read(&settings, &counts, &expiry);
-        let configs = configs.map_err(|error| Refusal::usage(error.to_string()))?;
+        let configs = Configs::read(&settings, &counts, &expiry).map_err(Refusal::usage)?;
         let (configs, refreshed_s) = (RwLock::new(configs), AtomicU32::new(0));
         Ok(Some(Tls { settings, configs, counts, expiry, refreshed_s }))
     }
@@ -78,9 +79,9 @@ impl Tls {
     ///
     /// # Errors
     /// As [`open`](Self::open); what there was stays in force.
-    pub(crate) fn refresh(&self, now: u32) -> Result<(), TlsError> {
+    pub(crate) fn refresh(&self, now: u32) -> Result<(), String> {
         let configs = Configs::read(&self.settings, &self.counts, &self.expiry)
-            .map_err(|error| self.warn_of_refresh().map_or(error, TlsError::new))?;
+            .map_err(|words| self.warn_of_refresh().unwrap_or(words))?;
         *self.configs.write() = configs;
         self.refreshed_s.store(now, Ordering::Relaxed);
         Ok(())
@@ -145,9 +146,21 @@ impl Configs {
         settings: &TlsSettings,
         counts: &Counts,
         expiry: &CertificateEnd,
-    ) -> Result<Configs, TlsError> {
-        let material = Material::read(settings)?;
-        let config = |wanted| material.config(settings, wanted, &counts.sessions);
+    ) -> Result<Configs, String> {
+        let material = material(settings)?;
+        let versions = if settings.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
+        let config = |wanted| {
+            let mut config = material.config(wanted, versions)?;
+            // Sessions of its own.
+            config.session_storage = if settings.session_cache {
+                let cache = ServerSessionMemoryCache::new(SESSIONS_MAX);
+                Arc::new(CountedSessions { cache, stored: Arc::clone(&counts.sessions) })
+            } else {
+                config.send_tls13_tickets = 0;
+                Arc::new(NoServerSessionStorage {})
+            };
+            Ok::<_, String>(Arc::new(config))
+        };
         let configs = Configs {
             as_set: config(match settings.verify {
                 Verify::None => Wanted::Nothing,
@@ -161,3 +174,62 @@ impl Configs {
         Ok(configs)
     }
 }
+
+fn material(settings: &TlsSettings) -> Result<Material, String> {
+    let Some(chain) = &settings.chain_cert else {
+        return Err("-Z needs the server's certificate: -o ssl_chain_cert=FILE".into());
+    };
+    let named = |label: &str, path: &Path| NamedFile { label: label.into(), path: path.into() };
+    // First: a key that isn't found in its file is no mistake of the key's.
+    let own = named("Error loading the certificate chain (-o ssl_chain_cert): ", chain);
+    let own = own.parsed(certificates)?;
+    let key_file = settings.key.as_ref().unwrap_or(chain);
+    let key_file = named("Error loading the key (-o ssl_key): ", key_file);
+    let key = match settings.key_format {
+        KeyFormat::Pem => key_file.parsed(key),
+        KeyFormat::Der => key_file.parsed(|der| PrivateKeyDer::try_from(der.to_vec())),
+    };
+    let key = key.map_err(|words| match &settings.key {
+        Some(_) => words,
+        None => {
+            format!("{words}; where the key has a file of its own, name it by -o ssl_key=FILE")
+        }
+    })?;
+    let authorities = settings.ca_cert.as_deref().map(|path| {
+        named("Error loading the CA certificate (-o ssl_ca_cert): ", path).parsed(roots)
+    });
+    let has_suite = |suite| settings.suites.contains(&suite);
+    Material::new(own, key, authorities.transpose()?, has_suite).map_err(|error| {
+        let label = "Error validating the certificate (-o ssl_chain_cert, ssl_key): ";
+        named(label, chain).complaint(error)
+    })
+}
+
+/// Sessions in memory, counted as they come.
+#[derive(Debug)]
+struct CountedSessions {
+    cache: Arc<ServerSessionMemoryCache>,
+    stored: Arc<AtomicU64>,
+}
+
+impl StoresServerSessions for CountedSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.stored.fetch_add(1, Ordering::Relaxed);
+        self.cache.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.get(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.take(key)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+/// Sessions kept for resumption at most, of each kind of listener: a few hundred bytes each.
+const SESSIONS_MAX: usize = 8192;

@@ -1,18 +1,14 @@
-//! The HTTP port: `/metrics` for Prometheus, `/livez` and `/readyz` for whoever starts and stops routers.
-//!
-//! A thread of its own, apart from the proxies. The port itself, and what a client of it may do, is `guira-http`.
+//! Where the HTTP port is: `--http` is read, the port opened, and served by a thread of its own.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::thread;
 
-use guira_http::Page;
+use guira_front::http::{Probed, serve};
 use rustix::fd::AsFd;
 
 use super::listener::{Listening, all_addresses, refusal};
-use super::metrics;
-use crate::process::Process;
 
 /// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
 /// machine's own address.
@@ -55,26 +51,21 @@ pub(crate) fn open(text: &str, there: &[Listening]) -> Result<TcpListener, Strin
     opened.map_err(|error| refusal(&format!("--http {text}"), address, &error, there))
 }
 
-/// Answers until the process ends.
-pub(crate) fn start(listener: TcpListener, process: Arc<Process>) -> io::Result<()> {
+/// Answers for a program until the process ends.
+///
+/// # Errors
+/// The system has no thread.
+pub(crate) fn start(
+    listener: TcpListener,
+    probed: Arc<impl Probed + Send + Sync + 'static>,
+) -> io::Result<()> {
     tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
     let serve = move || {
-        let served = guira_front::http::serve(&[listener.as_fd()], |path| page(path, &process));
-        if let Err(error) = served {
+        if let Err(error) = serve(&[listener.as_fd()], &*probed) {
             tracing::error!("no more metrics and probes: {error}");
         }
     };
     thread::Builder::new().name("http".to_owned()).spawn(serve).map(drop)
-}
-
-fn page(path: &str, process: &Process) -> Option<Page> {
-    match path {
-        "/metrics" => Some(Page::metrics(metrics::exposition(process))),
-        "/livez" => Some(Page::probe(None)),
-        "/readyz" => Some(Page::probe(process.unready())),
-        "/" => Some(Page::text("200 OK", "/metrics\n/livez\n/readyz\n")),
-        _ => None,
-    }
 }
 
 /// Where a host alone is served, as by `guira serve`.

@@ -1,23 +1,21 @@
-//! TLS towards clients and towards servers: which files, read when, and what connections to come are given.
+//! TLS towards clients and towards servers: which files there are, when they are read, and what new connections get.
 //!
 //! # Invariants
-//! 1. A refresh reads all of its files and uses them, or changes nothing. Connections keep what they began with.
-//! 2. A server's certificate is always checked; there is no flag against it.
+//! 1. A refresh reads all files and uses them, or changes nothing. Connections keep what they began with.
+//! 2. A server's certificate is always checked; no flag turns that off.
 //!
 //! # Costs
 //! A handshake is about a millisecond of a proxy thread, in which its other clients wait.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use guira_client::tls as pem;
-use guira_front::expiry::CertificateEnd;
+use guira_client::Tls as Upstream;
+use guira_front::certificates::{
+    CertificateEnd, Material, NamedFile, Wanted, certificates, key, roots,
+};
 use parking_lot::Mutex;
-use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::server::WebPkiClientVerifier;
+use rustls::{DEFAULT_VERSIONS, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use crate::configure::flags::{self, Typed};
@@ -35,33 +33,12 @@ pub(crate) struct TlsOptions {
     servers_name: String,
 }
 
-/// Files in PEM.
+/// Files in PEM; each label is its flag.
 #[derive(Clone, Debug, Default)]
 struct Paths {
     /// Chain and key.
-    identity: Option<(Named, Named)>,
-    authorities: Option<Named>,
-}
-
-/// A file, and the flag that names it.
-#[derive(Clone, Debug)]
-struct Named {
-    flag: String,
-    path: PathBuf,
-}
-
-impl Named {
-    /// What it holds, or a sentence with its name.
-    fn parsed<T>(
-        &self,
-        parse: impl FnOnce(&[u8]) -> Result<T, pem::TlsError>,
-    ) -> Result<T, String> {
-        parsed(&self.path, parse).map_err(|words| format!("{} {words}", self.flag))
-    }
-
-    fn read(&self) -> Result<Vec<u8>, String> {
-        read(&self.path).map_err(|words| format!("{} {words}", self.flag))
-    }
+    identity: Option<(NamedFile, NamedFile)>,
+    authorities: Option<NamedFile>,
 }
 
 impl TlsOptions {
@@ -69,13 +46,13 @@ impl TlsOptions {
     pub(crate) fn new(typed: &Typed) -> Result<Self, String> {
         let path = |name: &str| {
             let path = Some(typed.text(name)).filter(|text| !text.is_empty())?;
-            Some(Named { flag: flags::typed_as(name), path: path.into() })
+            Some(NamedFile { label: format!("{} ", flags::typed_as(name)), path: path.into() })
         };
         let identity = |prefix: &str| {
             let chain = path(&format!("{prefix}pem_cert_path"))?;
             let name = format!("{prefix}pem_key_path");
-            let beside = || Named { flag: flags::typed_as(&name), ..chain.clone() };
-            let key = path(&name).unwrap_or_else(beside);
+            let label = format!("{} ", flags::typed_as(&name));
+            let key = path(&name).unwrap_or_else(|| NamedFile { label, ..chain.clone() });
             Some((chain, key))
         };
         let ports = typed.text("ssl_ports");
@@ -116,36 +93,25 @@ impl TlsOptions {
     }
 
     fn server_config(&self, paths: &Paths) -> Result<ServerConfig, String> {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?;
-        let builder = match &paths.authorities {
-            None => builder.with_no_client_auth(),
-            Some(file) => {
-                let roots = file.parsed(pem::roots)?;
-                let mut verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                if !self.needs_client_certificates {
-                    verifier = verifier.allow_unauthenticated();
-                }
-                let verifier = verifier.build().map_err(|e| format!("{}: {e}", file.flag))?;
-                builder.with_client_cert_verifier(verifier)
-            }
+        let (chain, key_file) = paths.identity.as_ref().ok_or("no certificate")?;
+        let authorities = paths.authorities.as_ref().map(|file| file.parsed(roots)).transpose()?;
+        let wanted = match (&authorities, self.needs_client_certificates) {
+            (None, _) => Wanted::Nothing,
+            (Some(_), false) => Wanted::IfAny,
+            (Some(_), true) => Wanted::Certificate,
         };
-        let (chain, key) = paths.identity.as_ref().ok_or("no certificate")?;
-        let certified =
-            builder.with_single_cert(chain.parsed(pem::certificates)?, key.parsed(pem::key)?);
-        certified.map_err(|error| format!("{} {}: {error}", chain.flag, chain.path.display()))
+        let own = (chain.parsed(certificates)?, key_file.parsed(key)?);
+        let material = Material::new(own.0, own.1, authorities, |_| true);
+        material.map_err(|error| chain.complaint(error))?.config(wanted, DEFAULT_VERSIONS)
     }
 
-    fn client_tls(&self, paths: &Paths) -> Result<pem::Tls, String> {
+    fn client_tls(&self, paths: &Paths) -> Result<Upstream, String> {
         let authorities = paths.authorities.as_ref().ok_or("no authorities")?;
         let tls = match &paths.identity {
-            None => authorities.parsed(pem::Tls::trusting),
+            None => authorities.parsed(Upstream::trusting),
             Some((chain, key)) => {
                 let [chain, key] = [chain.read()?, key.read()?];
-                authorities.parsed(|pem| pem::Tls::trusting_as(pem, &chain, &key))
+                authorities.parsed(|pem| Upstream::trusting_as(pem, &chain, &key))
             }
         }?;
         match &self.servers_name[..] {
@@ -161,33 +127,18 @@ impl TlsOptions {
             let (chain, key) = side.identity.as_ref().map(|(c, k)| (c, k)).unzip();
             [chain, key, side.authorities.as_ref()].into_iter().flatten()
         });
-        let modified =
-            |file: &Named| fs::metadata(&file.path).and_then(|file| file.modified()).ok();
-        paths.map(modified).collect()
+        paths.map(NamedFile::written_at).collect()
     }
 }
 
-/// A file, or a sentence with its name.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// What a file in PEM holds, or a sentence with its name.
-pub(crate) fn parsed<T>(
-    path: &Path,
-    parse: impl FnOnce(&[u8]) -> Result<T, pem::TlsError>,
-) -> Result<T, String> {
-    parse(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// What connections to come are given.
+/// What new connections get.
 #[derive(Debug)]
 pub(crate) struct Tls {
     options: TlsOptions,
     listening: Option<Mutex<Arc<ServerConfig>>>,
     /// When the certificate that clients see ends.
     pub(crate) expiry: CertificateEnd,
-    upstream: Option<pem::Tls>,
+    upstream: Option<Upstream>,
 }
 
 impl Tls {
@@ -209,7 +160,7 @@ impl Tls {
     /// Notes when the certificate that clients see ends.
     fn note_end(&self) {
         let shown = self.options.listening.as_ref().and_then(|paths| paths.identity.as_ref());
-        let chain = shown.and_then(|(chain, _)| chain.parsed(pem::certificates).ok());
+        let chain = shown.and_then(|(chain, _)| chain.parsed(certificates).ok());
         self.expiry.note(chain.iter().flatten().map(AsRef::as_ref));
     }
 
@@ -231,12 +182,12 @@ impl Tls {
     }
 
     /// For servers.
-    pub(crate) fn upstream(&self) -> Option<pem::Tls> {
+    pub(crate) fn upstream(&self) -> Option<Upstream> {
         self.upstream.clone()
     }
 }
 
-/// Reads the files again, if there are any, and says how that went.
+/// Reads the files again, if there are any, and logs how that went.
 pub(crate) fn refresh(tls: &Tls) {
     if tls.options.listening.is_none() && tls.upstream.is_none() {
         return;
@@ -247,7 +198,7 @@ pub(crate) fn refresh(tls: &Tls) {
     }
 }
 
-/// Reads the files again when they have changed, and says once a day that the certificate ends, for ever.
+/// Reads the files again when they have changed, and says once a day that the certificate ends, forever.
 pub(crate) async fn watch(tls: Arc<Tls>) {
     let mut seen = tls.options.times();
     while !seen.is_empty() {
@@ -263,5 +214,5 @@ pub(crate) async fn watch(tls: Arc<Tls>) {
     }
 }
 
-/// How often the files' times are looked at.
+/// How often the files' times are read.
 const LOOK_EVERY: Duration = Duration::from_secs(10);

@@ -103,12 +103,10 @@ impl Display for Value {
 }
 
 impl Metric {
-    /// Its name and labels as the exposition spells them; `slab` is the class that it tells of.
-    pub(crate) fn sample(&self, slab: Option<usize>) -> String {
-        let slab = slab.map(|number| ("slab", number.to_string()));
-        let own = self.labels.iter().map(|&(label, of)| (label, of.to_owned()));
+    /// Its name and own labels, for the documentation.
+    pub(crate) fn series(&self) -> String {
         let labels: Vec<_> =
-            slab.into_iter().chain(own).map(|(label, of)| format!("{label}=\"{of}\"")).collect();
+            self.labels.iter().map(|(label, of)| format!("{label}=\"{of}\"")).collect();
         match labels.is_empty() {
             true => self.name.to_owned(),
             false => format!("{}{{{}}}", self.name, labels.join(",")),
@@ -291,7 +289,6 @@ mod tests {
         let metric = table[1].metric.as_ref().unwrap();
         assert_eq!(table[1].when, When::Crawler);
         assert_eq!(metric.kind, Kind::counter);
-        let sample = metric.sample(Some(3));
-        assert_eq!(sample, r#"family_total{slab="3",command="get",status="hit"}"#);
+        assert_eq!(metric.series(), r#"family_total{command="get",status="hit"}"#);
     }
 }

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use guira_client::tls as pem;
+use guira_client::{Tls, TlsError};
+use guira_front::certificates::{NamedFile, certificates};
 use parking_lot::Mutex;
 use rustls::crypto::ring;
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use ureq::{Agent, Body};
 
 use crate::configure::flags::Typed;
 use crate::front::entrance::User;
-use crate::front::tls::{parsed, read};
 
 /// Where certificates and a login are, if they are needed.
 #[derive(Default)]
@@ -32,10 +32,10 @@ pub(crate) struct Access {
 
 #[derive(Debug)]
 struct Paths {
-    /// Who signs etcd's certificate.
-    authorities: PathBuf,
+    /// Those that sign etcd's certificate.
+    authorities: NamedFile,
     /// The router's own chain and key.
-    identity: Option<(PathBuf, PathBuf)>,
+    identity: Option<(NamedFile, NamedFile)>,
 }
 
 /// Without the token.
@@ -59,10 +59,11 @@ impl Access {
         if !is_secured {
             return Ok(Self { login, ..Self::default() });
         }
-        let authorities = path("etcd_cacert")
+        let file = |name| Some(NamedFile { label: String::new(), path: path(name)? });
+        let authorities = file("etcd_cacert")
             .ok_or("--config etcds: needs who signs etcd's certificate: give --etcd-cacert FILE")?;
-        let chain = path("etcd_cert");
-        let key = path("etcd_key").or_else(|| chain.clone());
+        let chain = file("etcd_cert");
+        let key = file("etcd_key").or_else(|| chain.clone());
         let tls = Some(Paths { authorities, identity: chain.zip(key) });
         Ok(Self { tls, login, ..Self::default() })
     }
@@ -113,20 +114,20 @@ impl Access {
 
 impl Paths {
     fn tls(&self) -> Result<TlsConfig, String> {
-        let der = |file: &[u8]| -> Result<Vec<Certificate<'static>>, pem::TlsError> {
-            let certificates = pem::certificates(file)?;
-            Ok(certificates.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
+        let der = |pem: &[u8]| {
+            let found = certificates(pem)?;
+            Ok::<_, String>(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
         };
-        let roots = parsed(&self.authorities, der)?;
+        let roots: Vec<_> = self.authorities.parsed(der)?;
         let own = self.identity.as_ref().map(|(chain, key)| {
             // A chain and a key that don't belong together are found here.
             let [authorities, chain_pem, key_pem] =
-                [read(&self.authorities)?, read(chain)?, read(key)?];
-            let named = |error: pem::TlsError| format!("{}: {error}", chain.display());
-            pem::Tls::trusting_as(&authorities, &chain_pem, &key_pem).map_err(named)?;
-            let named = |error: ureq::Error| format!("{}: {error}", key.display());
-            let key = PrivateKey::from_pem(&key_pem).map_err(named)?;
-            Ok::<_, String>(ClientCert::new_with_certs(&parsed(chain, der)?, key))
+                [self.authorities.read()?, chain.read()?, key.read()?];
+            let named = |error: TlsError| chain.complaint(error);
+            Tls::trusting_as(&authorities, &chain_pem, &key_pem).map_err(named)?;
+            let key = PrivateKey::from_pem(&key_pem).map_err(|error| key.complaint(error))?;
+            let chain: Vec<_> = chain.parsed(der)?;
+            Ok::<_, String>(ClientCert::new_with_certs(&chain, key))
         });
         Ok(TlsConfig::builder()
             .provider(TlsProvider::Rustls)

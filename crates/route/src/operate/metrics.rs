@@ -1,13 +1,15 @@
 //! The router's numbers in Prometheus' text format: names begin with `guira_route_`.
 //!
 //! Latencies are histograms by pool and server, as the router saw them: from a request's turn to its reply. Each family is
-//! declared once, with its help: the reference has the same tables.
+//! declared once, with its help; the reference prints the same tables.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
 
+use guira_front::exposition::{Exposition, Samples};
+use guira_front::http::Probed;
 use guira_front::vitals::PROCESS_METRICS;
 
 use crate::configure::seconds_now;
@@ -185,59 +187,47 @@ pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static
 
 const PREFIX: &str = "guira_route_";
 
-/// Text under construction. Writing to a string doesn't fail.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, Family { name, kind, help }: &Family) {
-        // What comes from documentation has Markdown, which monitors would show as it is.
-        let help = help.replace('`', "");
-        let _ = writeln!(self.0, "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} {kind}");
+impl Family {
+    fn of<'e>(&self, all: &'e mut Exposition) -> Samples<'e> {
+        all.family(format!("{PREFIX}{}", self.name), self.kind, self.help)
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "{PREFIX}{name}");
-        for (at, (label, text)) in labels.iter().enumerate() {
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{}{label}=\"{text}\"", if at == 0 { '{' } else { ',' });
+    fn single(&self, all: &mut Exposition, value: impl Display) {
+        self.of(all).add(&[], value);
+    }
+}
+
+impl Probed for Process {
+    fn metrics(&self) -> String {
+        let mut all = Exposition::default();
+        BUILD.of(&mut all).add(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        for Figure(family, value) in &OF_PROCESS {
+            family.single(&mut all, value(self));
         }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+        counters(&mut all, self);
+        servers(&mut all, self);
+        latencies(&mut all, self);
+        for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(self.vitals.metrics()) {
+            all.family(name, kind, help).add(&[], value);
+        }
+        all.into_text()
     }
 
-    fn single(&mut self, family: &Family, value: impl Display) {
-        self.family(family);
-        self.sample(&family.name, &[], value);
+    fn unready(&self) -> Option<&'static str> {
+        self.unready()
     }
 }
 
-/// All that there is to scrape.
-pub(crate) fn exposition(process: &Process) -> String {
-    let mut text = Text::default();
-    text.family(&BUILD);
-    text.sample(&BUILD.name, &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    for Figure(family, value) in &OF_PROCESS {
-        text.single(family, value(process));
-    }
-    counters(&mut text, process);
-    servers(&mut text, process);
-    latencies(&mut text, process);
-    for ((name, kind, help), value) in PROCESS_METRICS.iter().zip(process.vitals.metrics()) {
-        let _ = writeln!(text.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-    }
-    text.0
-}
-
-fn counters(text: &mut Text, process: &Process) {
+fn counters(all: &mut Exposition, process: &Process) {
     let sum = |counter| process.counters.iter().map(|thread| thread.get(counter)).sum::<u64>();
-    text.family(&COMMANDS);
+    let mut commands = COMMANDS.of(all);
     for &counter in Counter::ALL {
         if let Some(command) = command(counter) {
-            text.sample(&COMMANDS.name, &[("command", command)], sum(counter));
+            commands.add(&[("command", command)], sum(counter));
         }
     }
     for (counter, family) in others() {
-        text.single(&family, sum(counter));
+        family.single(all, sum(counter));
     }
 }
 
@@ -252,7 +242,7 @@ struct Server {
     probes: u64,
 }
 
-fn servers(text: &mut Text, process: &Process) {
+fn servers(all: &mut Exposition, process: &Process) {
     let mut servers: BTreeMap<String, Server> = BTreeMap::new();
     for link in process.servers.links() {
         let server = servers.entry(link.server.host_port()).or_default();
@@ -264,37 +254,28 @@ fn servers(text: &mut Text, process: &Process) {
         server.probes += link.stats.probes.load(Relaxed);
     }
     for Figure(family, value) in &OF_SERVER {
-        text.family(family);
+        let mut samples = family.of(all);
         for (host_port, server) in &servers {
-            text.sample(&family.name, &[("server", host_port)], value(server));
+            samples.add(&[("server", host_port)], value(server));
         }
     }
 }
 
-fn latencies(text: &mut Text, process: &Process) {
+fn latencies(all: &mut Exposition, process: &Process) {
     let leaves = process.servers.leaves();
-    text.family(&DURATION);
+    let mut durations = DURATION.of(all);
     for ((pool, server), threads) in &leaves {
         let mut shape = Latencies::default();
         threads.iter().for_each(|stats| shape.add(&stats.took));
-        let labels = [("pool", &pool[..]), ("server", &server[..])];
-        for (bound, count) in shape.cumulative() {
-            let bound = bound.to_string();
-            let labels = [labels[0], labels[1], ("le", &bound)];
-            text.sample("request_duration_seconds_bucket", &labels, count);
-        }
-        let count = shape.count();
-        let last = [labels[0], labels[1], ("le", "+Inf")];
-        text.sample("request_duration_seconds_bucket", &last, count);
         #[expect(clippy::cast_precision_loss, reason = "a sum for monitors")]
         let sum = shape.sum_us as f64 / 1e6;
-        text.sample("request_duration_seconds_sum", &labels, sum);
-        text.sample("request_duration_seconds_count", &labels, count);
+        let labels = [("pool", &pool[..]), ("server", &server[..])];
+        durations.histogram(&labels, shape.cumulative(), sum, shape.count());
     }
-    text.family(&ERRORS);
+    let mut errors = ERRORS.of(all);
     for ((pool, server), threads) in &leaves {
-        let errors: u64 = threads.iter().map(|stats| stats.errors.load(Relaxed)).sum();
-        text.sample(&ERRORS.name, &[("pool", pool), ("server", server)], errors);
+        let failed: u64 = threads.iter().map(|stats| stats.errors.load(Relaxed)).sum();
+        errors.add(&[("pool", pool), ("server", server)], failed);
     }
 }
 
@@ -304,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_reference_has_what_a_scrape_declares_in_its_order() {
-        let text = exposition(&Process::idle(&[]));
+        let text = Probed::metrics(&*Process::idle(&[]));
         let helps = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let declared: Vec<_> = helps.zip(types).collect();
@@ -325,7 +306,7 @@ mod tests {
         for (name, _, help) in metric_meanings() {
             assert!(!help.contains('\n') && help.trim() == help && help.ends_with('.'), "{name}");
         }
-        let text = exposition(&Process::idle(&[]));
+        let text = Probed::metrics(&*Process::idle(&[]));
         let begin = format!(
             "# HELP guira_route_build_info The version, as a label.\n\
              # TYPE guira_route_build_info gauge\n\

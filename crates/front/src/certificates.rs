@@ -1,0 +1,224 @@
+//! Certificates and keys: from files in PEM to rustls's configuration of a listener.
+//!
+//! # Invariants
+//! 1. A [`Material`] is whole: certificate and key belong together. So a refresh reads all files or changes nothing.
+//! 2. A complaint is a sentence that begins with what named the file, and has its path.
+
+mod expiry;
+
+pub use expiry::CertificateEnd;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{
+    CertificateError, CipherSuite, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    ServerConfig, SignatureScheme, SupportedProtocolVersion,
+};
+use std::fmt::Display;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A file, and what a complaint about it begins with: the flag that names it, or what was being done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// With what separates it from the path.
+    pub label: String,
+    /// Where the file is.
+    pub path: PathBuf,
+}
+
+impl NamedFile {
+    /// A sentence that says why the file can't be used.
+    pub fn complaint(&self, why: impl Display) -> String {
+        format!("{}{}: {why}", self.label, self.path.display())
+    }
+
+    /// What it holds.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn read(&self) -> Result<Vec<u8>, String> {
+        fs::read(&self.path).map_err(|error| self.complaint(error))
+    }
+
+    /// What it holds, parsed.
+    ///
+    /// # Errors
+    /// It can't be read or parsed.
+    pub fn parsed<T, E: Display>(
+        &self,
+        parse: impl FnOnce(&[u8]) -> Result<T, E>,
+    ) -> Result<T, String> {
+        parse(&self.read()?).map_err(|error| self.complaint(error))
+    }
+
+    /// When it was last written, if it is there.
+    #[must_use]
+    pub fn written_at(&self) -> Option<SystemTime> {
+        fs::metadata(&self.path).and_then(|file| file.modified()).ok()
+    }
+}
+
+/// The certificates in a PEM, at least one.
+///
+/// # Errors
+/// There is none, or one that can't be read.
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = read.map_err(|error| format!("a certificate can't be read: {error}"))?;
+    if found.is_empty() { Err("no certificate is in it".into()) } else { Ok(found) }
+}
+
+/// The private key in a PEM.
+///
+/// # Errors
+/// There is none, or none that can be read.
+pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| format!("the key can't be read: {error}"))
+}
+
+/// The certificates in a PEM, as authorities that sign others.
+///
+/// # Errors
+/// There is none, or one that can't be read or used.
+pub fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(|error| format!("an authority can't be used: {error}"))?;
+    }
+    Ok(roots)
+}
+
+/// What a listener asks of its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// A certificate, which must be good if there is one.
+    IfAny,
+    /// A good certificate.
+    Certificate,
+}
+
+/// What a server shows to its clients, and whom it trusts among them.
+#[derive(Debug)]
+pub struct Material {
+    provider: Arc<CryptoProvider>,
+    own: Arc<SingleCertAndKey>,
+    chain: Vec<CertificateDer<'static>>,
+    /// Of clients' certificates; `None`: none is good.
+    roots: Option<Arc<RootCertStore>>,
+}
+
+impl Material {
+    /// Puts together what was read; of TLS 1.2's cipher suites, those that `has_suite` picks are spoken.
+    ///
+    /// # Errors
+    /// Certificate and key don't belong together.
+    pub fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        roots: Option<RootCertStore>,
+        has_suite: impl Fn(CipherSuite) -> bool,
+    ) -> Result<Self, Error> {
+        let mut provider = ring::default_provider();
+        provider.cipher_suites.retain(|it| it.tls13().is_some() || has_suite(it.suite()));
+        let own = Arc::new(CertifiedKey::from_der(chain.clone(), key, &provider)?.into());
+        Ok(Self { provider: Arc::new(provider), own, chain, roots: roots.map(Arc::new) })
+    }
+
+    /// The server's own certificate and those above it, in DER.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        self.chain.iter().map(AsRef::as_ref)
+    }
+
+    /// The configuration of listeners that ask for `wanted`.
+    ///
+    /// # Errors
+    /// In a sentence: suites and versions have nothing in common, or the roots are of no use.
+    pub fn config(
+        &self,
+        wanted: Wanted,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Result<ServerConfig, String> {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(versions)
+            .map_err(|error| format!("the cipher suites and versions: {error}"))?;
+        let builder = match self.verifier(wanted)? {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
+        };
+        Ok(builder.with_cert_resolver(Arc::clone(&self.own) as _))
+    }
+
+    fn verifier(&self, wanted: Wanted) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+        let is_mandatory = match wanted {
+            Wanted::Nothing => return Ok(None),
+            Wanted::IfAny => false,
+            Wanted::Certificate => true,
+        };
+        let Some(roots) = &self.roots else {
+            return Ok(Some(Arc::new(NobodyIsKnown { is_mandatory })));
+        };
+        let (roots, provider) = (Arc::clone(roots), Arc::clone(&self.provider));
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        if !is_mandatory {
+            builder = builder.allow_unauthenticated();
+        }
+        let built = builder.build().map_err(|error| format!("the clients' authorities: {error}"))?;
+        Ok(Some(built))
+    }
+}
+
+/// What is asked of clients where no root of theirs is known: no certificate is good, as with OpenSSL.
+#[derive(Debug)]
+struct NobodyIsKnown {
+    is_mandatory: bool,
+}
+
+impl ClientCertVerifier for NobodyIsKnown {
+    fn client_auth_mandatory(&self) -> bool {
+        self.is_mandatory
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Err(CertificateError::UnknownIssuer.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(CertificateError::UnknownIssuer.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(CertificateError::UnknownIssuer.into())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
