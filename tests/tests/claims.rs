@@ -144,7 +144,7 @@ const NEVER: &[(&str, &str, Kept)] = &[
         ),
     ),
     ("serve", "has unsafe code", Kept::Safe),
-    ("http", "knows what its pages say", Kept::Apart(&[])),
+    ("front", "knows its programs", Kept::Apart(&["guira-cache", "guira-route", "guira-serve"])),
     (
         "ctl",
         "prints anything but the answer to standard output",

@@ -63,6 +63,20 @@ fn a_get_of_many_keys_gathers_the_values_of_all_servers_in_the_order_asked() {
     assert!(items.iter().all(|&n| n > 0), "and each server has some: {items:?}");
 }
 
+/// The later parts of such a get were begun and not polled: it was answered when the client sent something more.
+#[test]
+fn a_get_of_several_keys_that_all_servers_answer_may_be_the_first_request() {
+    let ((_one, one), (_two, two)) = (memcached(), memcached());
+    let config = format!(
+        "{{\"pools\": {{\"A\": {{\"servers\": [\"127.0.0.1:{one}\"]}}, \"B\": {{\"servers\": [\"127.0.0.1:{two}\"]}}}},
+          \"route\": {{\"type\": \"AllSyncRoute\", \"children\": [\"PoolRoute|A\", \"PoolRoute|B\"]}}}}"
+    );
+    let router = routed(&["--config", &config], &[]);
+    for get in ["get a b\n", "get a b c d\n", "gat 9 a b c\n"] {
+        talk(&mut router.connect(), get, "END\n");
+    }
+}
+
 #[test]
 fn each_command_is_answered_as_memcached_answers_it() {
     let (_memcached, port) = memcached();

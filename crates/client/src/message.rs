@@ -177,6 +177,34 @@ outcomes! {
     LocalError,
 }
 
+impl Outcome {
+    /// Whether the request failed, for whatever reason.
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        use Outcome::{
+            BadCommand, BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout,
+            DeadlineExceeded, LocalError, RemoteError, Shutdown, Timeout, Tko, TryAgain,
+        };
+        matches!(
+            self,
+            Timeout
+                | ConnectTimeout
+                | ConnectError
+                | Tko
+                | Busy
+                | TryAgain
+                | Shutdown
+                | DeadlineExceeded
+                | BadKey
+                | BadValue
+                | BadCommand
+                | ClientError
+                | RemoteError
+                | LocalError
+        )
+    }
+}
+
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {

@@ -171,7 +171,8 @@ impl Material {
         if !is_mandatory {
             builder = builder.allow_unauthenticated();
         }
-        let built = builder.build().map_err(|error| format!("the clients' authorities: {error}"))?;
+        let built =
+            builder.build().map_err(|error| format!("the clients' authorities: {error}"))?;
         Ok(Some(built))
     }
 }

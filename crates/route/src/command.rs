@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 use guira_client::Taps;
+use guira_front::sessions::{self, Dealer, Listening, open_http, start_http};
 use guira_log::Log;
 use sd_notify::NotifyState;
 use tokio::runtime;
@@ -36,11 +37,9 @@ use tokio::time::Instant;
 
 use crate::configure::flags::{self, Typed, Validate};
 use crate::configure::options::LogOptions;
-use crate::configure::{self, Loaded, Options, adopt, etcd, schema, variables};
+use crate::configure::{self, Loaded, Options, adopt, etcd, schema, tls, variables};
 use crate::deletes::debts::Debts;
 use crate::deletes::spool::{Spool, SpoolNames};
-use crate::front::listener::{Dealer, Listening};
-use crate::front::{http, listener, tls};
 use crate::operate::fifo::{Fifos, With};
 use crate::operate::{View, statfiles};
 use crate::ops::SPOKEN;
@@ -201,8 +200,8 @@ fn serve(
         tracing::warn!("{words}");
     }
     raise_descriptor_limit();
-    let sockets = listener::open(&options.listen, &options.tls.ports)?;
-    let http = options.http.as_deref().map(|text| http::open(text, &sockets)).transpose()?;
+    let sockets = sessions::open(&options.listen, &options.tls.ports)?;
+    let http = options.http.as_deref().map(|text| open_http(text, &sockets)).transpose()?;
     let debts = debts(&options)?;
     let variables = variables::begin(&options);
     let opened = Opened { sockets, http, variables };
@@ -291,7 +290,7 @@ fn keep_up(
         tokio::spawn(async move { fifos.open_forever().await });
     }
     tokio::spawn(variables::watch(Arc::clone(options), variables));
-    tokio::spawn(tls::watch(Arc::clone(&process.tls)));
+    tokio::spawn(tls::watch(Arc::clone(&process.tls), Arc::clone(&process.clients)));
     Ok(reload)
 }
 
@@ -311,7 +310,7 @@ async fn until_told(
     let dns = Arc::clone(&process.options.dns_servers);
     tokio::spawn(Arc::clone(&process.names).look_up_forever(dns));
     if let Some(listener) = http {
-        http::start(listener, Arc::clone(process)).map_err(|e| format!("no thread: {e}"))?;
+        start_http(listener, Arc::clone(process)).map_err(|e| format!("no thread: {e}"))?;
     }
     // Deletes that are left from before go out first. A server that takes too long gets them before it is asked.
     let (proxies, until) = (threads.len(), Instant::now() + START_WAIT);
@@ -325,22 +324,13 @@ async fn until_told(
     let _ = tokio::task::spawn_blocking(all_ready).await;
     tell_of_owed_strangers(&process.servers);
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
-    let dealer = Arc::new(Dealer::new(Arc::clone(process), orders.clone()));
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
-    for socket in sockets {
-        let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
-        tokio::spawn(async move {
-            if let Err(error) = listener::accept(socket, dealer).await {
-                tracing::error!("a socket can't be listened on: {error}");
-                process.stop_for("a socket that fails");
-            }
-        });
-    }
+    accept_all(process, sockets, orders.clone());
     process.note_ready();
     tell_systemd(NotifyState::Ready);
-    listener::tell(&listening, process.logins.is_some());
+    sessions::tell(&listening, process.clients.logins.is_some());
     if process.options.log.says_ready {
-        listener::tell_ready(&listening, threads.len());
+        sessions::tell_ready(&listening, threads.len());
     }
     let reload = keep_up(view, orders, variables)?;
     loop {
@@ -356,6 +346,25 @@ async fn until_told(
             }
             _ = second_user.recv() => tracing::info!("SIGUSR2 is ignored"),
         }
+    }
+}
+
+/// Accepts clients at all sockets, and deals them to the threads.
+fn accept_all(
+    process: &Arc<Process>,
+    sockets: Vec<Listening>,
+    orders: Vec<UnboundedSender<ProxyMessage>>,
+) {
+    let keepalive = process.options.listen.keepalive.clone();
+    let dealer = Arc::new(Dealer::new(Arc::clone(&process.clients), keepalive, orders));
+    for socket in sockets {
+        let (dealer, process) = (Arc::clone(&dealer), Arc::clone(process));
+        tokio::spawn(async move {
+            if let Err(error) = sessions::accept(socket, dealer).await {
+                tracing::error!("a socket can't be listened on: {error}");
+                process.stop_for("a socket that fails");
+            }
+        });
     }
 }
 

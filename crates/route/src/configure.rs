@@ -7,6 +7,7 @@ mod check;
 pub(crate) mod schema;
 pub(crate) mod table;
 pub(crate) mod options;
+pub(crate) mod tls;
 mod kept;
 mod source;
 pub(crate) mod etcd;

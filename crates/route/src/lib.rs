@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod front;
 mod proxy;
 mod operate;
 mod process;

@@ -11,27 +11,7 @@ pub(crate) fn default_reply(request: &Request) -> Reply {
 
 /// Whether the request failed, for whatever reason.
 pub(crate) const fn is_error(outcome: Outcome) -> bool {
-    use Outcome::{
-        BadCommand, BadKey, BadValue, Busy, ClientError, ConnectError, ConnectTimeout,
-        DeadlineExceeded, LocalError, RemoteError, Shutdown, Timeout, Tko, TryAgain,
-    };
-    matches!(
-        outcome,
-        Timeout
-            | ConnectTimeout
-            | ConnectError
-            | Tko
-            | Busy
-            | TryAgain
-            | Shutdown
-            | DeadlineExceeded
-            | BadKey
-            | BadValue
-            | BadCommand
-            | ClientError
-            | RemoteError
-            | LocalError
-    )
+    outcome.is_error()
 }
 
 /// Whether another server may do better, where a configuration doesn't say otherwise.

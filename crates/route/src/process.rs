@@ -3,28 +3,25 @@
 //! Nothing here is touched while a request is served, except for relaxed atomics; locks are for those who start, reload
 //! and show statistics.
 
-mod refusals;
-
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use guira_client::{ConnectionOptions, Login, Protocol, Taps};
+use guira_front::sessions::{Clients, Logins, User};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::configure::tls::{self, Tls};
 use crate::configure::{Options, Standing};
 use crate::counters::Counters;
 use crate::deletes::debts::Debts;
-use crate::front::entrance::{Logins, credentials};
-use crate::front::memory::Bank;
-use crate::front::tls::{self, Tls};
 use crate::servers::names::Names;
 use crate::servers::{Permits, Servers, Speak};
 use crate::settings;
-pub(crate) use refusals::{Refusals, note as refuse};
 
 /// What all threads share.
 #[derive(Debug)]
@@ -37,12 +34,7 @@ pub(crate) struct Process {
     pub(crate) counters: Vec<Arc<Counters>>,
     /// One per proxy thread, where there is a limit on what is under way.
     pub(crate) routed: Vec<Permits>,
-    /// Clients' connections.
-    pub(crate) clients: AtomicUsize,
-    /// Memory that is held for clients.
-    pub(crate) bank: Arc<Bank>,
-    /// Clients that weren't let in.
-    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) clients: Arc<Clients>,
     pub(crate) servers: Arc<Servers>,
     /// What configuration is in use, and what became of the last change.
     pub(crate) standing: Arc<Mutex<Standing>>,
@@ -50,15 +42,11 @@ pub(crate) struct Process {
     pub(crate) names: Arc<Names>,
     /// Certificates and keys of both sides.
     pub(crate) tls: Arc<Tls>,
-    /// Who may ask; `None`: everybody.
-    pub(crate) logins: Option<Logins>,
     /// Somebody wants the process to end.
     pub(crate) stop: Notify,
     /// Who that is.
     stopped_by: OnceLock<&'static str>,
     phase: AtomicU8,
-    /// Milliseconds from the start to the last time that no connection could be accepted.
-    paused_ms: AtomicU64,
 }
 
 impl Process {
@@ -77,36 +65,32 @@ impl Process {
         let logins = logins.map_err(|words| format!("--auth-file {words}"))?;
         let login = options.server_auth_file.as_deref().map(credentials).transpose();
         let login = login.map_err(|words| format!("--server-auth-file {words}"))?;
-        let (names, tls) = (Arc::new(Names::new()), Arc::new(Tls::open(options.tls.clone())?));
-        let bank = Arc::new(Bank::new(options.memory));
-        let speak = speak(&options, &bank, (Arc::clone(&names), Arc::clone(&tls)), login, taps);
+        let (tls, certificates) = Tls::open(options.tls.clone())?;
+        let (names, tls) = (Arc::new(Names::new()), Arc::new(tls));
+        let speak = speak(&options, (Arc::clone(&names), Arc::clone(&tls)), login, taps);
         let servers = Servers::new(options.servers, speak, debts, &options.counted_pools);
         Ok(Self {
             names,
             tls,
-            logins,
+            clients: Arc::new(Clients::new(options.clients, logins, certificates)),
             counters: (0..options.proxies).map(|_| Arc::default()).collect(),
             routed: (0..options.proxies).filter_map(|_| Permits::new(options.routed)).collect(),
             servers: Arc::new(servers),
-            bank,
             options: Arc::new(options),
             log,
             started: Instant::now(),
             vitals: Vitals::open(),
-            clients: AtomicUsize::new(0),
-            refusals: Arc::default(),
             standing: Arc::default(),
             stop: Notify::new(),
             stopped_by: OnceLock::new(),
             phase: AtomicU8::new(STARTING),
-            paused_ms: AtomicU64::new(0),
         })
     }
 
     /// Reads certificates, keys and clients' logins again.
     pub(crate) fn refresh_credentials(&self) {
-        tls::refresh(&self.tls);
-        match self.logins.as_ref().map(Logins::refresh) {
+        tls::refresh(&self.tls, &self.clients);
+        match self.clients.logins.as_ref().map(Logins::refresh) {
             None => {}
             Some(Ok(())) => tracing::info!("the clients' logins were read again"),
             Some(Err(words)) => tracing::warn!("{words}; the logins in use stay"),
@@ -115,7 +99,7 @@ impl Process {
 
     /// Logins with a wrong user or password.
     pub(crate) fn login_failures(&self) -> u64 {
-        self.logins.as_ref().map_or(0, Logins::failures)
+        self.clients.logins.as_ref().map_or(0, Logins::failures)
     }
 
     /// Clients are accepted from now on.
@@ -133,14 +117,10 @@ impl Process {
     ///
     /// Servers that fail are no reason: all routers in front of them would be taken out at once.
     pub(crate) fn unready(&self) -> Option<&'static str> {
-        let paused = self.paused_ms.load(Relaxed);
         match self.phase.load(Relaxed) {
             STARTING => Some("starting"),
             STOPPING => Some("stopping"),
-            _ if paused > 0 && self.age_ms() < paused + PAUSE_COUNTS_MS => {
-                Some("no connections can be accepted")
-            }
-            _ => None,
+            _ => self.clients.is_paused().then_some("no connections can be accepted"),
         }
     }
 
@@ -154,32 +134,16 @@ impl Process {
     pub(crate) fn stopped_by(&self) -> &'static str {
         self.stopped_by.get().copied().unwrap_or("a request")
     }
+}
 
-    /// No connection could be accepted.
-    pub(crate) fn note_pause(&self) {
-        self.paused_ms.store(self.age_ms().max(1), Relaxed);
-    }
-
-    fn age_ms(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// One more client; false: there are as many as may be.
-    pub(crate) fn admit(&self) -> bool {
-        let most = self.options.client.connections_max;
-        let more = |clients| (clients < most).then_some(clients + 1);
-        self.clients.fetch_update(Relaxed, Relaxed, more).is_ok()
-    }
-
-    /// One client fewer.
-    pub(crate) fn leave(&self) {
-        self.clients.fetch_sub(1, Relaxed);
-    }
+/// What the router says to servers that want a login: the file's first line.
+fn credentials(path: &Path) -> Result<Login, String> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    User::first(path).map(|user| Login::new(text(user.name), text(user.password)))
 }
 
 fn speak(
     options: &Options,
-    bank: &Bank,
     (names, tls): (Arc<Names>, Arc<Tls>),
     login: Option<Login>,
     taps: Option<Taps>,
@@ -187,7 +151,7 @@ fn speak(
     let usual = ConnectionOptions::default();
     let of_all = ConnectionOptions {
         // No client may hold a longer one: it isn't waited for.
-        value_bytes_max: usual.value_bytes_max.min(bank.limits().longest_value()),
+        value_bytes_max: usual.value_bytes_max.min(options.clients.memory.longest_value()),
         trusts_order: options.trusts_order,
         login,
         taps,
@@ -205,8 +169,6 @@ fn speak(
 const STARTING: u8 = 0;
 const READY: u8 = 1;
 const STOPPING: u8 = 2;
-/// A router that couldn't accept a connection is unready for so long.
-const PAUSE_COUNTS_MS: u64 = 1000;
 
 #[cfg(test)]
 impl Process {

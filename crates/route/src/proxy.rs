@@ -5,18 +5,20 @@
 //! # Invariants
 //! 1. A request runs to its end on the tree that it began on: a new configuration replaces the tree for what comes.
 
-use std::cell::{Cell, RefCell};
+mod asking;
+mod answers;
+
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use guira_client::{Outcome, Reply, Request};
-use tokio::sync::Notify;
+use guira_front::sessions::Arrival;
 use tokio::time::Instant;
 
 use crate::configure::Loaded;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::front::stream::Arrival;
 use crate::json::ConfigError;
 use crate::operate::View;
 use crate::process::Process;
@@ -33,6 +35,12 @@ pub(crate) enum ProxyMessage {
     Configuration(Arc<Loaded>),
 }
 
+impl From<Arrival> for ProxyMessage {
+    fn from(arrival: Arrival) -> Self {
+        Self::Client(arrival)
+    }
+}
+
 /// What is one thread's own.
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -43,21 +51,6 @@ pub(crate) struct Proxy {
     settings: Settings,
     pub(crate) fleet: Rc<Fleet>,
     tree: RefCell<Rc<Tree>>,
-    pub(crate) phase: Cell<Phase>,
-    /// Told when the phase is no longer the first.
-    pub(crate) is_ending: Notify,
-    /// When `stats` may be answered again.
-    pub(crate) stats_free_at: Cell<Instant>,
-}
-
-/// What a thread does with its clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Serving,
-    /// One that has nothing to be answered is closed.
-    Draining,
-    /// Nothing more is read from any.
-    Closing,
 }
 
 impl Proxy {
@@ -72,17 +65,7 @@ impl Proxy {
         let proxy_index = u32::try_from(number).unwrap_or(u32::MAX);
         let settings = Settings { proxy_index, ..process.options.settings.clone() };
         let tree = RefCell::new(Rc::new(Tree::build(&loaded.config, &settings, &*fleet)?));
-        Ok(Self {
-            process,
-            view,
-            number,
-            settings,
-            fleet,
-            tree,
-            phase: Cell::new(Phase::Serving),
-            is_ending: Notify::new(),
-            stats_free_at: Cell::new(Instant::now()),
-        })
+        Ok(Self { process, view, number, settings, fleet, tree })
     }
 
     /// Answers a request by the tree, when it has a permit.

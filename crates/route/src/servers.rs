@@ -16,7 +16,7 @@ pub(crate) use fleet::Fleet;
 pub(crate) use histogram::Shape as Latencies;
 pub(crate) use leaf::Leaf;
 pub(crate) use leaf::{Asking, AskingKeys};
-pub(crate) use link::{Link, Start};
+pub(crate) use link::Link;
 pub(crate) use permits::{PermitLimits, Permits};
 pub(crate) use pool_stats::{FirstPool, PoolStats, meanings as pool_meanings};
 pub(crate) use tko::TkoOptions;

@@ -70,7 +70,8 @@ fn table(all: &mut Exposition, rows: &[Row], view: &View<'_>, slab: Option<&str>
         let Some(metric) = &row.metric else { continue };
         let slab = slab.map(|slab| ("slab", slab));
         let labels: Vec<_> = slab.into_iter().chain(metric.labels.iter().copied()).collect();
-        let mut family = all.family(metric.name, metric.kind.name(), help(metric.name, row.meaning));
+        let mut family =
+            all.family(metric.name, metric.kind.name(), help(metric.name, row.meaning));
         family.add(&labels, (row.value)(view).as_metric());
     }
 }

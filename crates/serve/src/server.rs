@@ -10,6 +10,7 @@ mod warm;
 mod ready;
 
 use crate::auth::Auth;
+use crate::privileges;
 use crate::process::roster::{Doing, Peer};
 use crate::process::{Opened, Process};
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
@@ -19,7 +20,6 @@ use crate::tls::Tls;
 use crate::transport::datagrams::Datagrams;
 use crate::transport::listener;
 use crate::transport::worker::Worker;
-use crate::privileges;
 use guira_log::Log;
 use handover::Successor;
 use rustix::fd::{AsFd, AsRawFd};

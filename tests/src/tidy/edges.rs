@@ -8,7 +8,7 @@ pub const EDGES: [(&str, &[&str]); 16] = [
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
-    ("guira-front", &[]),
+    ("guira-front", &["guira-client", "guira-log", "guira-proto"]),
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-log", &[]),

@@ -5,15 +5,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
 use guira_log::Format;
 use socket2::TcpKeepalive;
 
 use super::etcd::{Access, Place};
 use super::flags::{self, FLAGS, Typed, Validate};
 use super::source::{From, Shelf, Source};
-use crate::front::memory::MemoryLimits;
-use crate::front::owner::ShutdownFrom;
-use crate::front::tls::TlsOptions;
+use super::tls::TlsOptions;
 use crate::servers::names::{DnsServers, dns_servers};
 use crate::servers::{PermitLimits, PoolStats, ServersOptions, TkoOptions};
 use crate::settings::Settings;
@@ -21,11 +20,12 @@ use crate::settings::Settings;
 /// What the process does.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    pub(crate) listen: Listen,
+    pub(crate) listen: ListenOptions,
     /// At least one.
     pub(crate) proxies: usize,
-    pub(crate) client: Client,
-    pub(crate) memory: MemoryLimits,
+    pub(crate) clients: ClientLimits,
+    /// Routes may know a client's address.
+    pub(crate) keeps_address: bool,
     pub(crate) tls: TlsOptions,
     pub(crate) dns_servers: DnsServers,
     /// Who may ask.
@@ -39,7 +39,6 @@ pub(crate) struct Options {
     pub(crate) spool: Option<PathBuf>,
     pub(crate) is_spool_version_2: bool,
     pub(crate) is_flush_enabled: bool,
-    pub(crate) shutdown_from: ShutdownFrom,
     /// Of servers.
     pub(crate) trusts_order: bool,
     pub(crate) log: LogOptions,
@@ -82,29 +81,6 @@ impl LogOptions {
     }
 }
 
-/// Where clients come in.
-#[derive(Clone, Debug)]
-pub(crate) struct Listen {
-    pub(crate) ports: Vec<u16>,
-    pub(crate) addresses: Vec<String>,
-    pub(crate) inherited: Option<i32>,
-    pub(crate) unix: Option<PathBuf>,
-    pub(crate) backlog: i32,
-    pub(crate) keepalive: Option<TcpKeepalive>,
-}
-
-/// What a client may do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Client {
-    /// Lines under way at once.
-    pub(crate) outstanding_max: usize,
-    /// How long it may take no replies; zero: forever.
-    pub(crate) timeout: Duration,
-    pub(crate) keeps_address: bool,
-    /// Clients at once; `usize::MAX`: no limit.
-    pub(crate) connections_max: usize,
-}
-
 impl Options {
     /// Gives the flags their meaning.
     ///
@@ -134,13 +110,14 @@ impl Options {
             tls,
             dns_servers: dns_servers(&typed.text("dns_servers"))?,
             proxies,
-            client: Client {
+            clients: ClientLimits {
                 outstanding_max: at_most(typed, "max_client_outstanding_reqs")?,
                 timeout: milliseconds(typed, "client_timeout_ms")?,
-                keeps_address: typed.switch("retain_source_ip"),
                 connections_max: at_most(typed, "max_conns")?,
+                memory: memory(typed)?,
+                shutdown_from: shutdown_from(typed),
             },
-            memory: memory(typed)?,
+            keeps_address: typed.switch("retain_source_ip"),
             auth_file: path("auth_file"),
             server_auth_file: path("server_auth_file"),
             config: source(typed)?,
@@ -149,7 +126,6 @@ impl Options {
             spool: path("async_spool").filter(|_| !typed.switch("asynclog_disable")),
             is_spool_version_2: typed.switch("use_asynclog_version2"),
             is_flush_enabled: typed.switch("enable_flush_cmd"),
-            shutdown_from: shutdown_from(typed),
             trusts_order: typed.switch("trust_reply_order"),
             log: LogOptions::new(typed),
             stats_root: PathBuf::from(typed.text("stats_root")),
@@ -257,13 +233,13 @@ fn qos(typed: &Typed) -> Result<Option<(u8, u8)>, String> {
     Ok(typed.switch("enable_qos").then_some(default))
 }
 
-fn listen(typed: &Typed) -> Result<Listen, String> {
+fn listen(typed: &Typed) -> Result<ListenOptions, String> {
     let ports = typed.text("ports");
     let ports = ports.split(',').filter(|port| !port.is_empty()).map(|port| {
         port.trim().parse().map_err(|_| format!("-p {port}: a port is a number up to 65535"))
     });
     let addresses = typed.text("listen_addresses");
-    Ok(Listen {
+    Ok(ListenOptions {
         ports: ports.collect::<Result<_, String>>()?,
         addresses: addresses.split(',').filter(|a| !a.is_empty()).map(str::to_owned).collect(),
         inherited: typed

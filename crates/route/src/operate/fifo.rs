@@ -32,12 +32,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use guira_client::{Op, connection};
+use guira_front::sessions::{ClientTap, first_request};
 use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
 use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use crate::configure::Options;
-use crate::front::line::{Asked, Taken, take};
 use crate::settings::Settings;
 
 /// All pipes of the process.
@@ -177,16 +177,6 @@ impl FifoTap {
         self.fifo.is_read.load(Relaxed)
     }
 
-    /// Shows a request that came in.
-    pub(crate) fn asked(&self, asked: &Asked, request: &[u8]) {
-        self.message(true, op_of(asked).map_or(0, request_type), request);
-    }
-
-    /// Shows a reply that goes out.
-    pub(crate) fn answered(&self, op: Option<Op>, reply: &[u8]) {
-        self.message(false, op.map_or(0, reply_type), reply);
-    }
-
     fn message(&self, is_received: bool, kind: u32, mut bytes: &[u8]) {
         let mut header = self.header;
         header[DIRECTION] = is_received.into();
@@ -212,6 +202,20 @@ impl FifoTap {
     }
 }
 
+impl ClientTap for FifoTap {
+    fn is_open(&self) -> bool {
+        FifoTap::is_open(self)
+    }
+
+    fn asked(&self, op: Option<Op>, request: &[u8]) {
+        self.message(true, op.map_or(0, request_type), request);
+    }
+
+    fn answered(&self, op: Option<Op>, reply: &[u8]) {
+        self.message(false, op.map_or(0, reply_type), reply);
+    }
+}
+
 impl connection::Tap for FifoTap {
     fn is_open(&self) -> bool {
         FifoTap::is_open(self)
@@ -220,11 +224,8 @@ impl connection::Tap for FifoTap {
     fn sent(&self, requests: Bytes) {
         let mut at = 0;
         while at < requests.len() {
-            let (kind, used) = match take(&requests, at) {
-                Taken::Whole(asked, used) => (op_of(&asked).map_or(0, request_type), used),
-                _ => (0, requests.len() - at),
-            };
-            self.message(false, kind, &requests[at..at + used]);
+            let (op, used) = first_request(&requests, at);
+            self.message(false, op.map_or(0, request_type), &requests[at..at + used]);
             at += used;
         }
     }
@@ -255,18 +256,6 @@ fn reply_bytes(bytes: &[u8], op: Option<Op>) -> usize {
         }
     }
     bytes.len()
-}
-
-fn op_of(asked: &Asked) -> Option<Op> {
-    match asked {
-        Asked::Get { op, .. } => Some(*op),
-        Asked::GetOne(request) | Asked::One { request, .. } | Asked::Meta { request, .. } => {
-            Some(request.op)
-        }
-        Asked::Flush { .. } => Some(Op::FlushAll),
-        Asked::Version => Some(Op::Version),
-        _ => None,
-    }
 }
 
 /// mcrouter's number for a request.

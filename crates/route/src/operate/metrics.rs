@@ -50,12 +50,12 @@ const OF_PROCESS: [Figure<Process>; 18] = [
         process.started.elapsed().as_secs()
     }),
     Figure::gauge("client_connections", "Connections of clients.", |process| {
-        process.clients.load(Relaxed) as u64
+        process.clients.connected() as u64
     }),
     Figure::gauge(
         "client_connections_limit",
         "Connections that clients may have (`--max-conns`); 0: as many as there are descriptors.",
-        |process| match process.options.client.connections_max {
+        |process| match process.options.clients.connections_max {
             usize::MAX => 0,
             most => most as u64,
         },
@@ -63,12 +63,12 @@ const OF_PROCESS: [Figure<Process>; 18] = [
     Figure::counter(
         "clients_refused_total",
         "Clients that were closed because there were `--max-conns` already.",
-        |process| process.refusals.crowded(),
+        |process| process.clients.refusals.crowded(),
     ),
     Figure::counter(
         "authorization_failures_total",
         "Clients that went or were closed before they had shaken hands (TLS) and logged in.",
-        |process| process.refusals.entrances(),
+        |process| process.clients.refusals.entrances(),
     ),
     Figure::counter(
         "login_failures_total",
@@ -98,17 +98,17 @@ const OF_PROCESS: [Figure<Process>; 18] = [
     Figure::gauge(
         "client_memory_bytes",
         "Bytes of requests and replies that are held for clients.",
-        |process| process.bank.held() as u64,
+        |process| process.clients.bank.held() as u64,
     ),
     Figure::gauge(
         "client_memory_limit_bytes",
         "Bytes that may be held for all clients together.",
-        |process| process.bank.limits().all as u64,
+        |process| process.clients.limits.memory.all as u64,
     ),
     Figure::counter(
         "client_memory_refusals_total",
         "Requests and values that were refused because too much was held.",
-        |process| process.bank.refused(),
+        |process| process.clients.bank.refused(),
     ),
     Figure::counter(
         "log_lines_dropped_total",

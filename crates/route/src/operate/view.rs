@@ -26,7 +26,8 @@ impl View {
     /// The way of one of this thread's connections with a client into its pipe.
     pub(crate) fn client_tap(
         &self,
-        (peer, local): (Option<SocketAddr>, Option<SocketAddr>),
+        peer: Option<SocketAddr>,
+        local: Option<SocketAddr>,
     ) -> Option<FifoTap> {
         self.fifos.as_ref().map(|fifos| fifos.tap(With::Clients, peer, local))
     }

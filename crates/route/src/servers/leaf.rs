@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use guira_client::{Ask, AskKeys, Op, Outcome, Reply, Request};
+use guira_front::sessions::Start;
 
 use super::directory::Servers;
 use super::histogram::LeafStats;
-use super::link::{Care, Link, Start, UnderWay};
+use super::link::{Care, Link, UnderWay};
 use crate::context::Context;
 use crate::counters::Counter;
 use crate::key;

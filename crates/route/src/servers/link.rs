@@ -13,13 +13,14 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use guira_client::{
     Ask, AskKeys, Connection, ConnectionOptions, Event, Op, Outcome, Reply, Request,
 };
+use guira_front::sessions::Start;
 use guira_log::Seldom;
 use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
@@ -379,15 +380,6 @@ pub(crate) trait Care: fmt::Debug + Send + Sync {
 
     /// Has the deletes that a server is owed sent after a first pause, though it isn't marked.
     fn tend(self: Arc<Self>, account: &Arc<Account>, first: Duration);
-}
-
-/// How a request begins.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start<'w> {
-    /// When: those of one turn may share a look at the clock.
-    pub(crate) at: Instant,
-    /// Told of the reply, without a first poll.
-    pub(crate) waker: Option<&'w Waker>,
 }
 
 /// A request, or a get of several keys, that was sent and not yet answered; dropped, it counts as outstanding no more.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use guira_client::{Tls, TlsError};
 use guira_front::certificates::{NamedFile, certificates};
+use guira_front::sessions::User;
 use parking_lot::Mutex;
 use rustls::crypto::ring;
 use serde_json::{Value, json};
@@ -19,7 +20,6 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsPr
 use ureq::{Agent, Body};
 
 use crate::configure::flags::Typed;
-use crate::front::entrance::User;
 
 /// Where certificates and a login are, if they are needed.
 #[derive(Default)]

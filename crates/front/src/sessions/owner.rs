@@ -1,19 +1,19 @@
-//! Which clients could end the router anyway: from them `shutdown` is taken, though no flag allows it to everybody.
+//! Which clients could end the process anyway: from them `shutdown` is taken, though no flag allows it to everybody.
 //!
-//! A process of the router's own user, or of root's, may send it a signal; `shutdown` over a connection of this machine
-//! gives such a process nothing new. Of a unix socket the kernel says whose process connected. Of loopback TCP it lists
-//! each end with its user, in `/proc/self/net/tcp` and `tcp6`.
+//! A process of this process's own user, or of root's, may send it a signal; `shutdown` over a connection of this machine
+//! gives such a process nothing new. For a unix socket the kernel knows the peer's user. For loopback TCP it lists each end
+//! with its user, in `/proc/self/net/tcp` and `tcp6`.
 //!
 //! # Invariants
 //! 1. What can't be found out is refused: a client of another machine, a connection that isn't listed.
 //! 2. A row without an inode is nobody's: the client closed its end, and the kernel then lists it as root's.
 //!
 //! # Costs
-//! Nothing but for `shutdown`. The list has a row for each connection of the machine, so it is read on a thread that
+//! Nothing, except for `shutdown`. The list has a row for each connection of the machine, so it is read on a thread that
 //! serves nobody: by one look at a time, of at most [`LIST_BYTES`] of each file.
 //!
 //! # Weaknesses
-//! A relay on this machine speaks for whoever it relays, and containers that share loopback and user ids, as those of a
+//! A relay on this machine speaks for all its clients, and containers that share loopback and user ids, as those of a
 //! pod do, pass for one another. Both are what `--disable-shutdown` is for.
 
 use std::fs::File;
@@ -26,18 +26,20 @@ use std::task::{Context, Poll};
 use rustix::process::geteuid;
 use tokio::sync::Semaphore;
 
-use super::stream::Stream;
+use crate::sessions::stream::Stream;
 
 /// From whom `shutdown` is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ShutdownFrom {
+pub enum ShutdownFrom {
+    /// From no client.
     Nobody,
-    /// Clients of this machine and of the router's own user or root.
+    /// Clients of this machine and of this process's own user or root.
     Owner,
+    /// From every client.
     Anybody,
 }
 
-/// Whether a client may end the router.
+/// Whether a client may end the process.
 pub(crate) enum Verdict {
     Known(bool),
     /// To be found out.

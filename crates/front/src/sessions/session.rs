@@ -1,8 +1,8 @@
 //! One client's connection: requests in, replies out, in order.
 //!
 //! A turn is one poll of the session's task: what the client sent is read and each request begun; what is answered,
-//! from the front, goes out in one write. Requests of one turn reach a server's connection together, so that they
-//! share a write there too. A client that keeps the thread busy goes on in a later turn ([`pace`]).
+//! from the front, goes out in one write. Requests of one turn reach their service together, so that they can share a write
+//! there too. A client that keeps the thread busy goes on in a later turn ([`pace`]).
 //!
 //! # Invariants
 //! 1. Replies leave in the order of their requests, however many are under way.
@@ -13,16 +13,12 @@
 //!    keeps its place among the clients.
 //!
 //! # Costs
-//! A request that goes straight to a server takes two uncontended locks, when it is queued and when its reply is fetched,
-//! and allocates for the value; one that goes through routes is a future on the heap. A turn looks at each request that is
-//! under way, at a number of its server's: bad at thousands of them on one connection whose replies come one by one.
+//! A turn polls each request that is under way: bad at thousands of them on one connection whose replies come one by one.
+//! Nothing is allocated for a request beyond what its service allocates.
 
-mod asking;
 mod input;
 mod pace;
 mod patience;
-mod lanes;
-mod saying;
 mod lines;
 mod get;
 
@@ -36,28 +32,24 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use guira_client::{Op, Output, Purse};
+use guira_client::{Output, Purse};
 use tokio::time::Instant;
 
-use super::line::Asked;
-use super::memory::{Account, FREE_BYTES};
-use super::stream::Stream;
-use crate::operate::fifo::FifoTap;
-use crate::ops::VERSION;
-use crate::proxy::{Phase, Proxy};
-use crate::servers::Start;
-use crate::{Context, Counter};
+use crate::sessions::line::Asked;
+use crate::sessions::memory::{Account, FREE_BYTES};
+use crate::sessions::service::{ClientTap, Service, Start};
+use crate::sessions::stream::Stream;
+use crate::sessions::thread::{Phase, Sessions};
 use get::Get;
 use input::Input;
-pub(crate) use lanes::Lanes;
 use lines::Line;
 use pace::{Pace, SHORT_BYTES, TURN_BYTES};
 use patience::Patience;
 
 /// A client's connection.
-pub(crate) struct Session {
-    proxy: Rc<Proxy>,
-    context: Rc<Context>,
+pub(crate) struct Session<S: Service> {
+    sessions: Rc<Sessions<S>>,
+    client: S::Client,
     stream: Stream,
     input: Input,
     /// A request that waits until it may begin.
@@ -65,7 +57,7 @@ pub(crate) struct Session {
     pace: Pace,
     account: Arc<Account>,
     /// With the bytes that each holds.
-    lines: VecDeque<(Line, usize)>,
+    lines: VecDeque<(Line<S>, usize)>,
     /// The sum of them.
     lines_bytes: usize,
     /// Of `lines`, the text of those that need no server.
@@ -80,24 +72,21 @@ pub(crate) struct Session {
     /// What was written waits in the stream.
     is_held: bool,
     /// Shows what goes through.
-    tap: Option<FifoTap>,
+    tap: Option<Box<dyn ClientTap>>,
     patience: Patience,
 }
 
-impl Session {
+impl<S: Service> Session<S> {
     /// A client that sent `input` already.
-    pub(crate) fn new(proxy: Rc<Proxy>, lanes: Rc<Lanes>, stream: Stream, input: BytesMut) -> Self {
-        let client = stream.peer().filter(|_| proxy.process.options.client.keeps_address);
-        let counters = proxy.counters();
-        let account = Account::new(&proxy.process.bank);
-        let purse = Some(Arc::clone(&account) as Arc<dyn Purse>);
-        let context = Rc::new(Context { client, counters, purse, ..Context::default() });
-        let tap = proxy.view.client_tap(stream.ends());
+    pub(crate) fn new(sessions: Rc<Sessions<S>>, stream: Stream, input: BytesMut) -> Self {
+        let account = Account::new(&sessions.clients.bank);
+        let purse = Arc::clone(&account) as Arc<dyn Purse>;
+        let (peer, local) = stream.ends();
         Self {
-            tap,
-            pace: Pace::new(lanes),
-            proxy,
-            context,
+            client: sessions.service.enter(stream.peer(), purse),
+            tap: sessions.service.tap(peer, local),
+            pace: Pace::new(Rc::clone(&sessions.lanes)),
+            sessions,
             stream,
             input: Input::new(input, Arc::clone(&account)),
             next: None,
@@ -116,11 +105,11 @@ impl Session {
 
     /// Serves the client until it goes; the log has where it came `from`.
     pub(crate) async fn serve(mut self, from: &str) {
-        let proxy = Rc::clone(&self.proxy);
-        let mut ending = pin!(proxy.is_ending.notified());
+        let sessions = Rc::clone(&self.sessions);
+        let mut ending = pin!(sessions.is_ending.notified());
         let mut is_listening = false;
         let turns = std::future::poll_fn(|cx| {
-            // Once: the task's waker stays the same. What it is told is in the proxy's phase.
+            // Once: the task's waker stays the same. The phase says why it was woken.
             if !std::mem::replace(&mut is_listening, true) {
                 let _ = ending.as_mut().poll(cx);
             }
@@ -159,15 +148,15 @@ impl Session {
 
     /// Ready once the changes of a client that has gone are carried through.
     fn poll_changes(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.context));
+        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.client));
         let is_through = self.lines.iter().all(|(line, _)| line.is_answered());
         if is_through { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
-        let phase = self.proxy.phase.get();
+        let phase = self.sessions.phase.get();
         self.is_ending |= phase == Phase::Closing;
-        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.context));
+        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.client));
         if self.waits() {
             // It isn't read from, so that its end is seen in no other way.
             self.stream.check()?;
@@ -205,11 +194,15 @@ impl Session {
                 }
             }
         }
+        if self.pace.is_in_lane() {
+            // What was answered as it was begun leaves the lane, though its client may not read.
+            self.settle_lanes();
+        }
         self.pace.end_turn();
         self.tidy();
         self.account.hold(self.held());
         let do_wait = !self.output.is_empty() || self.is_held;
-        let limit = self.proxy.process.options.client.timeout;
+        let limit = self.sessions.clients.limits.timeout;
         self.patience.poll(cx, limit, (do_wait, self.stream.taken()))
     }
 
@@ -227,7 +220,7 @@ impl Session {
 
     /// Whether more may be read.
     fn may_read(&self) -> bool {
-        self.outstanding < self.proxy.process.options.client.outstanding_max
+        self.outstanding < self.sessions.clients.limits.outstanding_max
             && !self.waits()
             && !self.input.is_taking()
             && self.may_begin()
@@ -246,7 +239,8 @@ impl Session {
 
     /// Whether a request waits, or part of a get.
     fn waits(&self) -> bool {
-        let is_cut = |(line, _): &(Line, usize)| matches!(line, Line::Get(get) if get.rest() > 0);
+        let is_cut =
+            |(line, _): &(Line<S>, usize)| matches!(line, Line::Get(get) if get.rest() > 0);
         self.next.is_some() || self.lines.back().is_some_and(is_cut)
     }
 
@@ -267,7 +261,7 @@ impl Session {
 
     /// Bytes that are held for the client, beside its long values.
     fn held(&self) -> usize {
-        let places = (self.lines.capacity() - self.lines.len()) * size_of::<(Line, usize)>();
+        let places = (self.lines.capacity() - self.lines.len()) * size_of::<(Line<S>, usize)>();
         self.lines_bytes + places + self.input.held() + self.output.bytes.capacity()
     }
 
@@ -283,7 +277,7 @@ impl Session {
 
     /// Bytes that are kept for what may come.
     fn rooms(&self) -> usize {
-        self.lines.capacity() * size_of::<(Line, usize)>() + self.output.bytes.capacity()
+        self.lines.capacity() * size_of::<(Line<S>, usize)>() + self.output.bytes.capacity()
     }
 
     #[cold]
@@ -313,7 +307,7 @@ impl Session {
     }
 
     #[inline]
-    fn push(&mut self, line: Line) {
+    fn push(&mut self, line: Line<S>) {
         if let Line::Said(text) = line {
             return self.push_said(text);
         }
@@ -366,7 +360,8 @@ impl Session {
             let before = self.output.left();
             // Nobody else wants to know.
             let op = if self.tap.is_some() { line.op() } else { None };
-            let (is_done, keys) = self.proxy.say(line, &mut self.output, OUTPUT_BYTES_MAX);
+            let service = &*self.sessions.service;
+            let (is_done, keys) = line.say(service, &mut self.output, OUTPUT_BYTES_MAX);
             let bytes = self.output.left() - before;
             if keys > 0 {
                 self.pace.answered(keys, bytes);
@@ -421,6 +416,9 @@ impl Session {
         self.pace.set_under_way(self.under_way());
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         let mut has_begun = self.go_on(start);
+        if has_begun {
+            self.poll_last(cx);
+        }
         // Whether a request finds room for its bytes doesn't change while requests begin: they are told of afterwards.
         let has_room = self.has_output_room() && self.account.room() > 0;
         while has_room && self.said_bytes < SAID_BYTES_MAX || self.is_idle() {
@@ -440,10 +438,7 @@ impl Session {
             }
             has_begun = true;
             self.pace.spend(REQUEST_COST);
-            if let Some((line, _)) = self.lines.back_mut() {
-                // What goes through routes reaches a server in the order in which it was sent.
-                line.poll(cx, &self.context);
-            }
+            self.poll_last(cx);
         }
         if let (None, Some((_, bytes))) = (&self.next, self.lines.back_mut()) {
             // Its requests are slices of it: it goes with the last of them.
@@ -454,6 +449,14 @@ impl Session {
         has_begun
     }
 
+    /// Polls what was just begun: an answer need not wake anything before its first poll, and what waits for the same thing
+    /// waits in the order in which it was sent.
+    fn poll_last(&mut self, cx: &mut std::task::Context<'_>) {
+        if let Some((line, _)) = self.lines.back_mut() {
+            line.poll(cx, &self.client);
+        }
+    }
+
     /// Takes the next request from what was read.
     fn take(&mut self) -> Option<Asked> {
         let asked = self.input.next();
@@ -461,7 +464,7 @@ impl Session {
             && tap.is_open()
             && !self.input.taken().is_empty()
         {
-            tap.asked(asked, self.input.taken());
+            tap.asked(asked.op(), self.input.taken());
         }
         asked
     }
@@ -472,7 +475,6 @@ impl Session {
         if !get.may_go_on() {
             return false;
         }
-        let asks = (get.op, get.exptime);
         let (keys, value_bytes) = get.news();
         if keys > 0 {
             self.pace.answered(keys, value_bytes);
@@ -481,9 +483,12 @@ impl Session {
         let n = start.waker.map_or(0, |waker| self.pace.admit(n, waker));
         if n > 0 {
             self.pace.spend(n * REQUEST_COST);
-            let (proxy, context, short) = (&self.proxy, &self.context, self.pace.short());
+            let (service, client, short) =
+                (&self.sessions.service, &self.client, self.pace.short());
             let before = get.held(short);
-            get.go_on(short, |keys| proxy.get_several(asks, (n, keys), context, start));
+            get.begin(n, short, |op, exptime, keys| {
+                service.begin_keys(client, op, exptime, keys, start)
+            });
             let more = get.held(short).saturating_sub(before);
             *bytes += more;
             self.lines_bytes += more;
@@ -513,48 +518,45 @@ impl Session {
             self.next = Some(Box::new(asked));
             return false;
         };
-        let line = match asked {
+        let Some(line) = self.line(asked, admitted, start) else { return false };
+        self.push(line);
+        true
+    }
+
+    /// The line of a request, begun, of a get so many keys; `None`: it waits.
+    #[inline]
+    fn line(&mut self, asked: Asked, admitted: usize, start: Start<'_>) -> Option<Line<S>> {
+        let (service, client) = (&self.sessions.service, &self.client);
+        Some(match asked {
             Asked::Get { op, exptime, keys } => {
-                self.count(op, keys.len());
-                let (asks, context) = ((op, exptime), &self.context);
                 let mut get = Get::new(op, exptime, keys);
-                get.go_on(self.pace.short(), |keys| {
-                    self.proxy.get_several(asks, (admitted, keys), context, start)
+                get.begin(admitted, self.pace.short(), |op, exptime, keys| {
+                    service.begin_keys(client, op, exptime, keys, start)
                 });
                 Line::Get(get)
             }
             Asked::GetOne(request) => {
-                self.count(request.op, 1);
-                let op = request.op;
-                Line::GetOne { op, part: self.proxy.get(request, &self.context, start) }
+                let (op, key) = (request.op, request.key.clone());
+                Line::GetOne { op, key, answer: service.begin(client, request, start) }
             }
             Asked::One { request, is_quiet } => {
-                self.count(request.op, 1);
                 let op = request.op;
-                let part = self.proxy.ask(request, &self.context, start);
-                Line::One { op, is_quiet, part }
+                Line::One { op, is_quiet, answer: service.begin(client, request, start) }
             }
             Asked::Meta { request, wanted } => {
-                self.count(request.op, 1);
-                let part = self.proxy.ask(request, &self.context, start);
-                Line::Meta { wanted, part }
+                let key = request.key.clone();
+                Line::Meta { wanted, key, answer: service.begin(client, request, start) }
             }
-            Asked::Flush { delay, is_quiet } => {
-                self.count(Op::FlushAll, 1);
-                let part = self.proxy.flush_all(delay, &self.context, start);
-                Line::One { op: Op::FlushAll, is_quiet, part }
-            }
-            Asked::Stats(group) => match self.proxy.stats(&group, start) {
+            Asked::Stats(group) => match self.sessions.stats(&group, start) {
                 Some(text) => Line::Said(text),
                 None => {
                     self.next = Some(Box::new(Asked::Stats(group)));
-                    return false;
+                    return None;
                 }
             },
-            Asked::Version => Line::Said(format!("VERSION {VERSION}\r\n").into_bytes()),
+            Asked::Version => Line::Said(format!("VERSION {}\r\n", S::VERSION).into_bytes()),
             Asked::Shutdown => {
-                let from = self.proxy.process.options.shutdown_from;
-                Line::Shutdown(from.judge(&self.stream))
+                Line::Shutdown(self.sessions.clients.limits.shutdown_from.judge(&self.stream))
             }
             Asked::Quit => {
                 self.end();
@@ -566,20 +568,13 @@ impl Session {
                 }
                 Line::Said(line.to_vec())
             }
-        };
-        self.push(line);
-        true
+        })
     }
 
     /// Nothing more of the client is read.
     fn end(&mut self) {
         self.is_ending = true;
         self.input.discard();
-    }
-
-    fn count(&self, op: Op, n: usize) {
-        self.context.counters.add(Counter::of(op), n as u64);
-        self.context.counters.add(Counter::RequestSent, n as u64);
     }
 }
 

@@ -1,9 +1,9 @@
-//! Where the clients of a proxy thread wait for each other: those that have long values under way, and those that keep the
-//! thread busy, or have many keys under way.
+//! Where the clients of a thread wait for each other: those that have long values under way, and those that keep the thread
+//! busy, or have many keys under way.
 //!
 //! # Invariants
-//! 1. Whoever waits is served in the order of coming: nobody overtakes, and a client that has just been served goes to the
-//!    end of the line.
+//! 1. Clients that wait are served in the order in which they came: none overtakes, and a client that has just been served
+//!    goes to the end of the line.
 //! 2. The first of a lane's line tries again when it is woken, or leaves the line: it never holds up the others.
 //!
 //! # Costs
@@ -15,21 +15,21 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// What a proxy thread's clients share.
+/// What a thread's clients share.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     /// Of values that are asked for and known to be long.
-    pub(super) long: Lane,
+    pub(crate) long: Lane,
     /// Of values that are asked for by clients that had none yet.
-    pub(super) newcomers: Lane,
+    pub(crate) newcomers: Lane,
     /// Bytes of a newcomer's value, as far as the last ones tell.
-    pub(super) expected: Cell<usize>,
+    pub(crate) expected: Cell<usize>,
     /// Of keys that are asked for by clients with many of them under way.
-    pub(super) many: Lane,
+    pub(crate) many: Lane,
     /// Of values that are on their way to servers.
-    pub(super) stores: Lane,
+    pub(crate) stores: Lane,
     /// For those that keep the thread busy.
-    pub(super) rounds: Rounds,
+    pub(crate) rounds: Rounds,
 }
 
 impl Lanes {
@@ -46,7 +46,7 @@ impl Lanes {
 
     /// The lane of many keys has no room for somebody. It makes some after a while in which nothing comes back: then it is
     /// a server that is slow, not this thread, and those who ask other servers need not wait for it.
-    pub(super) fn watch_many(self: &Rc<Self>) {
+    pub(crate) fn watch_many(self: &Rc<Self>) {
         if self.many.is_watched.replace(true) {
             return;
         }
@@ -69,7 +69,7 @@ impl Lanes {
 
 /// Bytes that may be under way at once for several clients together, and who waits for that.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(crate) struct Lane {
     free: Cell<usize>,
     line: RefCell<VecDeque<(u64, Waker)>>,
     entered: Cell<u64>,
@@ -90,13 +90,13 @@ impl Lane {
     }
 
     #[cfg(test)]
-    pub(super) fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.free.get()
     }
 
     /// Takes so many bytes; false: there are fewer, or others wait for them. Then the client has its `place` in the line,
     /// and `waker` will be called when it is the first and there are more.
-    pub(super) fn take(&self, bytes: usize, place: &mut Option<u64>, waker: &Waker) -> bool {
+    pub(crate) fn take(&self, bytes: usize, place: &mut Option<u64>, waker: &Waker) -> bool {
         let mut line = self.line.borrow_mut();
         let is_next = line.front().is_none_or(|(first, _)| Some(*first) == *place);
         let left = self.free.get().checked_sub(bytes.min(LANE_BYTES)).filter(|_| is_next);
@@ -118,7 +118,7 @@ impl Lane {
         true
     }
 
-    pub(super) fn give(&self, bytes: usize) {
+    pub(crate) fn give(&self, bytes: usize) {
         if bytes > 0 {
             self.given.set(self.given.get() + 1);
             // What was made room for beside what is under way comes back as well.
@@ -128,7 +128,7 @@ impl Lane {
     }
 
     /// Gives up a place in the line.
-    pub(super) fn leave(&self, place: &mut Option<u64>) {
+    pub(crate) fn leave(&self, place: &mut Option<u64>) {
         let Some(number) = place.take() else { return };
         let mut line = self.line.borrow_mut();
         let was_first = line.front().is_some_and(|(first, _)| *first == number);
@@ -153,7 +153,7 @@ impl Lane {
 /// Turns of clients that keep the thread busy: a few each time that the thread has looked at its sockets, so that what
 /// others ask is seen and answered between them.
 #[derive(Debug, Default)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     line: RefCell<VecDeque<Waker>>,
     entered: Cell<u64>,
     through: Cell<u64>,
@@ -161,7 +161,7 @@ pub(super) struct Rounds {
 
 impl Rounds {
     /// The number of a turn to come, of which `waker` will be told.
-    pub(super) fn enter(lanes: &Rc<Lanes>, waker: &Waker) -> u64 {
+    pub(crate) fn enter(lanes: &Rc<Lanes>, waker: &Waker) -> u64 {
         let Self { line, entered, .. } = &lanes.rounds;
         let number = entered.get();
         entered.set(number + 1);
@@ -173,7 +173,7 @@ impl Rounds {
     }
 
     /// Whether the turn of that number has come.
-    pub(super) fn is_through(&self, number: u64) -> bool {
+    pub(crate) fn is_through(&self, number: u64) -> bool {
         number < self.through.get()
     }
 
@@ -195,7 +195,7 @@ impl Rounds {
 }
 
 /// Long values that clients of a lane have under way at once: so much may come before another client's reply.
-pub(super) const LANE_BYTES: usize = 1 << 20;
+pub(crate) const LANE_BYTES: usize = 1 << 20;
 /// How long the lane of many keys waits for something to come back.
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
 /// Turns between two looks at the sockets: together they may move a quarter of a megabyte.

@@ -19,9 +19,9 @@ use std::mem;
 use std::rc::Rc;
 use std::task::Waker;
 
-use super::lanes::{LANE_BYTES, Lane, Lanes, Rounds};
-use super::lines::KEY_BYTES;
-use crate::front::memory::Account;
+use crate::sessions::lanes::{LANE_BYTES, Lane, Lanes, Rounds};
+use crate::sessions::memory::Account;
+use crate::sessions::service::KEY_BYTES;
 
 /// A client's pace.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::thread;
 
-use guira_front::http::{Probed, serve};
+use crate::http::{Probed, serve};
 use rustix::fd::AsFd;
 
-use super::listener::{Listening, all_addresses, refusal};
+use crate::sessions::listener::{Listening, all_addresses, refusal};
 
 /// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
 /// machine's own address.
@@ -42,7 +42,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 ///
 /// # Errors
 /// In a sentence: it can't be listened on.
-pub(crate) fn open(text: &str, there: &[Listening]) -> Result<TcpListener, String> {
+pub fn open(text: &str, there: &[Listening]) -> Result<TcpListener, String> {
     let address = address(text)?;
     let opened = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
@@ -55,7 +55,7 @@ pub(crate) fn open(text: &str, there: &[Listening]) -> Result<TcpListener, Strin
 ///
 /// # Errors
 /// The system has no thread.
-pub(crate) fn start(
+pub fn start(
     listener: TcpListener,
     probed: Arc<impl Probed + Send + Sync + 'static>,
 ) -> io::Result<()> {

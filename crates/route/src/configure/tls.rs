@@ -14,11 +14,10 @@ use guira_client::Tls as Upstream;
 use guira_front::certificates::{
     CertificateEnd, Material, NamedFile, Wanted, certificates, key, roots,
 };
-use parking_lot::Mutex;
+use guira_front::sessions::Clients;
 use rustls::{DEFAULT_VERSIONS, ServerConfig};
-use tokio_rustls::TlsAcceptor;
 
-use crate::configure::flags::{self, Typed};
+use super::flags::{self, Typed};
 
 /// What the flags say about TLS.
 #[derive(Clone, Debug, Default)]
@@ -131,30 +130,24 @@ impl TlsOptions {
     }
 }
 
-/// What new connections get.
+/// What new connections to servers get, and where all files are.
 #[derive(Debug)]
 pub(crate) struct Tls {
     options: TlsOptions,
-    listening: Option<Mutex<Arc<ServerConfig>>>,
     /// When the certificate that clients see ends.
     pub(crate) expiry: CertificateEnd,
     upstream: Option<Upstream>,
 }
 
 impl Tls {
-    /// Reads all files.
-    pub(crate) fn open(options: TlsOptions) -> Result<Self, String> {
+    /// Reads all files; the caller shows the second to clients.
+    pub(crate) fn open(options: TlsOptions) -> Result<(Self, Option<ServerConfig>), String> {
         let listening = options.listening.as_ref().map(|paths| options.server_config(paths));
         let upstream = options.upstream.as_ref().map(|paths| options.client_tls(paths));
-        let listening = listening.transpose()?.map(|config| Mutex::new(Arc::new(config)));
-        let tls = Self {
-            listening,
-            upstream: upstream.transpose()?,
-            expiry: CertificateEnd::default(),
-            options,
-        };
+        let (listening, expiry) = (listening.transpose()?, CertificateEnd::default());
+        let tls = Self { upstream: upstream.transpose()?, expiry, options };
         tls.note_end();
-        Ok(tls)
+        Ok((tls, listening))
     }
 
     /// Notes when the certificate that clients see ends.
@@ -164,21 +157,16 @@ impl Tls {
         self.expiry.note(chain.iter().flatten().map(AsRef::as_ref));
     }
 
-    fn refresh(&self) -> Result<(), String> {
-        let fresh = Self::open(self.options.clone())?;
-        if let (Some(now), Some(fresh)) = (&self.listening, fresh.listening) {
-            *now.lock() = fresh.into_inner();
+    fn refresh(&self, clients: &Clients) -> Result<(), String> {
+        let (fresh, listening) = Self::open(self.options.clone())?;
+        if let Some(config) = listening {
+            clients.renew_certificates(config);
         }
         if let (Some(now), Some(fresh)) = (&self.upstream, &fresh.upstream) {
             now.renew(fresh);
         }
         self.note_end();
         Ok(())
-    }
-
-    /// For a client's connection; `None`: nobody listens for TLS.
-    pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
-        self.listening.as_ref().map(|config| TlsAcceptor::from(Arc::clone(&config.lock())))
     }
 
     /// For servers.
@@ -188,18 +176,18 @@ impl Tls {
 }
 
 /// Reads the files again, if there are any, and logs how that went.
-pub(crate) fn refresh(tls: &Tls) {
+pub(crate) fn refresh(tls: &Tls, clients: &Clients) {
     if tls.options.listening.is_none() && tls.upstream.is_none() {
         return;
     }
-    match tls.refresh() {
+    match tls.refresh(clients) {
         Ok(()) => tracing::info!("certificates and keys were read again"),
         Err(words) => tracing::warn!("{words}; the certificates in use stay"),
     }
 }
 
 /// Reads the files again when they have changed, and says once a day that the certificate ends, forever.
-pub(crate) async fn watch(tls: Arc<Tls>) {
+pub(crate) async fn watch(tls: Arc<Tls>, clients: Arc<Clients>) {
     let mut seen = tls.options.times();
     while !seen.is_empty() {
         if let Some(warning) = tls.expiry.warning() {
@@ -208,7 +196,7 @@ pub(crate) async fn watch(tls: Arc<Tls>) {
         tokio::time::sleep(LOOK_EVERY).await;
         let now = tls.options.times();
         if now != seen {
-            refresh(&tls);
+            refresh(&tls, &clients);
             seen = now;
         }
     }

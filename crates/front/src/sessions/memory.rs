@@ -2,8 +2,8 @@
 //!
 //! One budget for the process ([`Bank`]), and an [`Account`] for each client. A client may hold as much as one client may,
 //! and no more than is still free. So n clients that take all they can get leave one part in n + 1 to everybody else
-//! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998): the budget needs no reserve, and whoever holds little
-//! is served while others are refused.
+//! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998): the budget needs no reserve, and a client that holds
+//! little is served while others are refused.
 //!
 //! # Invariants
 //! 1. What is charged never exceeds the budget. What is [held](Account::hold) may, by what a client holds before it is
@@ -23,7 +23,7 @@ use guira_client::Purse;
 
 /// What the process may hold for its clients.
 #[derive(Debug)]
-pub(crate) struct Bank {
+pub struct Bank {
     limits: MemoryLimits,
     held: AtomicUsize,
     refused: AtomicU64,
@@ -31,16 +31,16 @@ pub(crate) struct Bank {
 
 /// In bytes; `usize::MAX`: no limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryLimits {
+pub struct MemoryLimits {
     /// All clients.
-    pub(crate) all: usize,
+    pub all: usize,
     /// One of them.
-    pub(crate) each: usize,
+    pub each: usize,
 }
 
 impl MemoryLimits {
     /// The longest value that a client can be given.
-    pub(crate) fn longest_value(self) -> usize {
+    pub fn longest_value(self) -> usize {
         self.each.min(self.all)
     }
 }
@@ -50,12 +50,8 @@ impl Bank {
         Self { limits, held: AtomicUsize::new(0), refused: AtomicU64::new(0) }
     }
 
-    pub(crate) fn limits(&self) -> MemoryLimits {
-        self.limits
-    }
-
     /// Bytes held now.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
@@ -65,7 +61,7 @@ impl Bank {
     }
 
     /// How many requests and values were refused since the start.
-    pub(crate) fn refused(&self) -> u64 {
+    pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! The sockets that clients come in by, and the task that deals clients to the proxy threads in turn.
+//! The sockets that clients come in by, and the task that deals clients to threads in turn.
 //!
 //! One accepting task and a round robin spread connections exactly evenly; threads that all accept don't.
 
@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -19,25 +19,43 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{
     PidfdFlags, PidfdGetfdFlags, Resource, getpid, getrlimit, pidfd_getfd, pidfd_open,
 };
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::stream::Arrival;
-use crate::configure::options::Listen;
-use crate::process::{Process, refuse};
-use crate::proxy::ProxyMessage;
+use crate::sessions::clients::Clients;
+use crate::sessions::stream::Arrival;
+
+/// Where clients come in.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// Of TCP.
+    pub ports: Vec<u16>,
+    /// All addresses of this machine if there are none.
+    pub addresses: Vec<String>,
+    /// A descriptor that the process was started with.
+    pub inherited: Option<i32>,
+    /// The path of a unix socket.
+    pub unix: Option<PathBuf>,
+    /// Connections that wait to be accepted, at most.
+    pub backlog: i32,
+    /// Whether and how silent clients are probed by the system.
+    pub keepalive: Option<TcpKeepalive>,
+}
 
 /// A socket that clients come in by.
 #[derive(Debug)]
-pub(crate) enum Listening {
+pub enum Listening {
+    /// Plain TCP.
     Tcp(TcpListener),
+    /// TLS over TCP.
     Tls(TcpListener),
+    /// A path.
     Unix(UnixListener),
 }
 
 impl Listening {
     /// Where clients find it, and whether they are of this machine only.
-    pub(crate) fn place(&self) -> (String, bool) {
+    pub fn place(&self) -> (String, bool) {
         let (socket, over) = match self {
             Self::Tcp(socket) => (socket, ""),
             Self::Tls(socket) => (socket, " (TLS)"),
@@ -65,7 +83,7 @@ impl Listening {
 }
 
 /// Says once clients are served: where, and who may come.
-pub(crate) fn tell(places: &[(String, bool)], is_guarded: bool) {
+pub fn tell(places: &[(String, bool)], is_guarded: bool) {
     let named: Vec<&str> = places.iter().map(|(place, _)| place.as_str()).collect();
     tracing::info!("listening on {}", named.join(", "));
     for (place, _) in places.iter().filter(|(_, is_local)| !is_local && !is_guarded) {
@@ -77,7 +95,7 @@ pub(crate) fn tell(places: &[(String, bool)], is_guarded: bool) {
 }
 
 /// Says what a user may type next.
-pub(crate) fn tell_ready(places: &[(String, bool)], threads: usize) {
+pub fn tell_ready(places: &[(String, bool)], threads: usize) {
     let near = |(place, _): &(String, bool)| match place.strip_prefix('/') {
         Some(_) => format!("unix:{place}"),
         None => place.replacen("[::]", "127.0.0.1", 1).replacen("0.0.0.0", "127.0.0.1", 1),
@@ -94,7 +112,7 @@ pub(crate) fn tell_ready(places: &[(String, bool)], threads: usize) {
 ///
 /// # Errors
 /// In a sentence: which can't be opened, and what to do.
-pub(crate) fn open(listen: &Listen, tls_ports: &[u16]) -> Result<Vec<Listening>, String> {
+pub fn open(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Vec<Listening>, String> {
     let mut sockets = Vec::new();
     if let Some(fd) = listen.inherited {
         let taken = take_over(fd).map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
@@ -167,7 +185,7 @@ fn bind_unix(path: &Path) -> Result<UnixListener, String> {
     opened.map_err(|error| refused(flag, path.display(), &error))
 }
 
-fn addresses(listen: &Listen, port: u16) -> Result<Vec<SocketAddr>, String> {
+fn addresses(listen: &ListenOptions, port: u16) -> Result<Vec<SocketAddr>, String> {
     if listen.addresses.is_empty() {
         return Ok(vec![SocketAddr::new(all_addresses(), port)]);
     }
@@ -227,7 +245,7 @@ fn keep_little_unsent(socket: &Socket) {
 }
 
 /// Accepts until the task is dropped.
-pub(crate) async fn accept(socket: Listening, dealer: Arc<Dealer>) -> io::Result<()> {
+pub async fn accept<T: From<Arrival>>(socket: Listening, dealer: Arc<Dealer<T>>) -> io::Result<()> {
     match socket {
         Listening::Tcp(socket) => accept_tcp(socket, &dealer, Arrival::Tcp).await,
         Listening::Tls(socket) => accept_tcp(socket, &dealer, Arrival::Tls).await,
@@ -248,9 +266,9 @@ pub(crate) async fn accept(socket: Listening, dealer: Arc<Dealer>) -> io::Result
     }
 }
 
-async fn accept_tcp(
+async fn accept_tcp<T: From<Arrival>>(
     socket: TcpListener,
-    dealer: &Dealer,
+    dealer: &Dealer<T>,
     kind: fn(std::net::TcpStream) -> Arrival,
 ) -> io::Result<()> {
     let socket = tokio::net::TcpListener::from_std(socket)?;
@@ -271,27 +289,31 @@ async fn accept_tcp(
 
 /// Deals clients to threads in turn.
 #[derive(Debug)]
-pub(crate) struct Dealer {
-    process: Arc<Process>,
-    threads: Vec<UnboundedSender<ProxyMessage>>,
+pub struct Dealer<T> {
+    clients: Arc<Clients>,
+    threads: Vec<UnboundedSender<T>>,
     next: AtomicUsize,
-    keepalive: Option<socket2::TcpKeepalive>,
+    keepalive: Option<TcpKeepalive>,
 }
 
-impl Dealer {
-    pub(crate) fn new(process: Arc<Process>, threads: Vec<UnboundedSender<ProxyMessage>>) -> Self {
-        let keepalive = process.options.listen.keepalive.clone();
-        Self { process, threads, next: AtomicUsize::new(0), keepalive }
+impl<T: From<Arrival>> Dealer<T> {
+    /// Each thread is sent its clients by one of `threads`.
+    pub fn new(
+        clients: Arc<Clients>,
+        keepalive: Option<TcpKeepalive>,
+        threads: Vec<UnboundedSender<T>>,
+    ) -> Self {
+        Self { clients, threads, next: AtomicUsize::new(0), keepalive }
     }
 
     fn deal(&self, arrival: Arrival) {
-        if !self.process.admit() {
-            let most = self.process.options.client.connections_max;
+        if !self.clients.admit() {
+            let most = self.clients.limits.connections_max;
             let words = format!(
                 "there are {most}, as many as --max-conns allows: raise it, or let clients use fewer connections"
             );
             let crowded = io::Error::new(io::ErrorKind::QuotaExceeded, words);
-            refuse(&self.process.refusals, &arrival.to_string(), &crowded);
+            self.clients.refusals.note(&arrival.to_string(), &crowded);
             return;
         }
         if let (Arrival::Tcp(stream) | Arrival::Tls(stream), Some(keepalive)) =
@@ -301,8 +323,8 @@ impl Dealer {
             let _ = SockRef::from(stream).set_tcp_keepalive(keepalive);
         }
         let next = self.next.fetch_add(1, Relaxed) % self.threads.len();
-        if self.threads[next].send(ProxyMessage::Client(arrival)).is_err() {
-            self.process.leave();
+        if self.threads[next].send(arrival.into()).is_err() {
+            self.clients.leave();
         }
     }
 
@@ -333,7 +355,7 @@ impl Dealer {
                 "accepting pauses: {why}. Raise the limit of open files (ulimit -n, LimitNOFILE=), or set a lower --max-conns."
             );
         }
-        self.process.note_pause();
+        self.clients.note_pause();
         tokio::time::sleep(PAUSE).await;
     }
 }

@@ -21,9 +21,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 
-use crate::front::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
-use crate::front::memory::Account;
-use crate::front::stream::{READ_BYTES_MAX, Stream};
+use crate::sessions::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
+use crate::sessions::memory::Account;
+use crate::sessions::stream::{READ_BYTES_MAX, Stream};
 
 /// See the module's head.
 pub(super) struct Input {
@@ -317,7 +317,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::front::memory::{Bank, MemoryLimits};
+    use crate::sessions::memory::{Bank, MemoryLimits};
 
     fn given(bytes: &[u8]) -> Input {
         let bank = Bank::new(MemoryLimits { all: usize::MAX, each: usize::MAX });

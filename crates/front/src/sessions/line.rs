@@ -1,4 +1,4 @@
-//! What a client's line asks of the router.
+//! What a client's line asks.
 //!
 //! `guira-proto` reads the line; here it becomes owned requests, whose keys and values are stretches of the buffer
 //! that was read.
@@ -6,12 +6,12 @@
 use bytes::Bytes;
 use guira_client::{Op, Request};
 use guira_proto::{
-    Admin, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, Request as Line, Store, Verb, Words,
-    fixed, parse,
+    Admin, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, Request as Line, Store, Words, fixed,
+    parse,
 };
 
-use super::keys::Keys;
-use super::meta::{self, Wanted};
+use crate::sessions::keys::Keys;
+use crate::sessions::meta::{self, Wanted, op_of};
 
 /// What is asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,12 +20,10 @@ pub(crate) enum Asked {
     Get { op: Op, exptime: i64, keys: Keys },
     /// The same for one key, which is most of them.
     GetOne(Request),
-    /// Anything else for one key.
+    /// Anything else for one key, and `flush_all`.
     One { request: Request, is_quiet: bool },
     /// A meta command for one key.
     Meta { request: Request, wanted: Wanted },
-    /// `flush_all`.
-    Flush { delay: i64, is_quiet: bool },
     /// `stats`, and what follows.
     Stats(String),
     /// `version`.
@@ -39,10 +37,22 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// Whether it is to be carried through though nobody waits for its answer.
+    /// What it asks, where that is one thing.
+    pub(crate) fn op(&self) -> Option<Op> {
+        match self {
+            Asked::Get { op, .. } => Some(*op),
+            Asked::GetOne(request) | Asked::One { request, .. } | Asked::Meta { request, .. } => {
+                Some(request.op)
+            }
+            Asked::Version => Some(Op::Version),
+            _ => None,
+        }
+    }
+
+    /// Whether it must be carried through though nobody waits for its answer.
     pub(crate) fn is_change(&self) -> bool {
         match self {
-            Asked::One { .. } | Asked::Flush { .. } => true,
+            Asked::One { .. } => true,
             Asked::Meta { wanted, .. } => !wanted.is_get(),
             _ => false,
         }
@@ -76,6 +86,14 @@ pub(crate) enum Taken {
     Partial(usize),
     /// Bytes to throw away: the body of a refused request.
     Skip { line: &'static [u8], used: usize, swallow: u64 },
+}
+
+/// What the first request of `chunk`, past `at`, asks, and how many bytes it has; if it isn't a whole one, all of them.
+pub fn first(chunk: &Bytes, at: usize) -> (Option<Op>, usize) {
+    match take(chunk, at) {
+        Taken::Whole(asked, used) => (asked.op(), used),
+        _ => (None, chunk.len() - at),
+    }
 }
 
 /// Takes one request from the front of `chunk`, past `at`.
@@ -146,7 +164,7 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
             one(Request { exptime: exptime.into(), ..keyed(Op::Touch, key) }, quiet)
         }
         Line::FlushAll { exptime, quiet } => {
-            Asked::Flush { delay: exptime.into(), is_quiet: quiet }
+            one(Request { exptime: exptime.into(), ..Request::new(Op::FlushAll, "") }, quiet)
         }
         Line::Version => Asked::Version,
         Line::Quit => Asked::Quit,
@@ -170,19 +188,6 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
 /// More keys than a get may have are refused before any server is asked.
 const KEYS_MAX: usize = 64 << 10;
 const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
-
-/// The command that stores so.
-pub(crate) fn op_of(verb: Verb) -> Op {
-    match verb {
-        Verb::Set => Op::Set,
-        Verb::Add => Op::Add,
-        Verb::Replace => Op::Replace,
-        Verb::Append => Op::Append,
-        Verb::Prepend => Op::Prepend,
-        Verb::Cas => Op::Cas,
-        Verb::Lease => Op::LeaseSet,
-    }
-}
 
 fn stored(chunk: &Bytes, at: usize, store: Store<'_>, used: usize) -> Taken {
     let value_bytes = store.value_bytes as usize;

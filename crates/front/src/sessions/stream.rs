@@ -10,9 +10,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-
-use super::tls::Tls;
 
 /// A client's socket.
 #[derive(Debug)]
@@ -22,10 +21,12 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<Counted>>),
 }
 
-/// A socket on its way from the listener to a proxy's thread.
+/// A socket on its way from the listener to a thread.
 #[derive(Debug)]
-pub(crate) enum Arrival {
+pub enum Arrival {
+    /// Plain TCP.
     Tcp(std::net::TcpStream),
+    /// By a path.
     Unix(std::os::unix::net::UnixStream),
     /// TCP, on which a handshake comes first.
     Tls(std::net::TcpStream),
@@ -45,12 +46,15 @@ impl fmt::Display for Arrival {
 
 impl Arrival {
     /// Enters the socket into the thread's runtime, and shakes hands.
-    pub(crate) async fn into_stream(self, tls: &Tls) -> io::Result<Stream> {
+    pub(crate) async fn into_stream(
+        self,
+        acceptor: impl FnOnce() -> Option<TlsAcceptor>,
+    ) -> io::Result<Stream> {
         match self {
             Arrival::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
             Arrival::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
             Arrival::Tls(stream) => {
-                let acceptor = tls.acceptor().ok_or(io::ErrorKind::Unsupported)?;
+                let acceptor = acceptor().ok_or(io::ErrorKind::Unsupported)?;
                 let stream = Counted { stream: TcpStream::from_std(stream)?, taken: 0 };
                 let stream = acceptor.accept(stream).await?;
                 Ok(Stream::Tls(Box::new(stream)))
@@ -80,8 +84,8 @@ impl Stream {
         }
     }
 
-    /// Reads into the room that there is, [`READ_BYTES_MAX`] at most; 0: the client has gone. A read that leaves room isn't tried again before the
-    /// socket is readable anew, which spares a system call a turn.
+    /// Reads into the room that there is, [`READ_BYTES_MAX`] at most; 0: the client has gone. A read that leaves room isn't
+    /// tried again before the socket is readable anew, which spares a system call per turn.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -227,7 +231,7 @@ mod tests {
     use rustls::{ClientConfig, RootCertStore, ServerConfig};
     use socket2::SockRef;
     use tokio::net::TcpSocket;
-    use tokio_rustls::{TlsAcceptor, TlsConnector};
+    use tokio_rustls::TlsConnector;
 
     use super::*;
 

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Output, Reply, Request};
 use guira_proto::reply::{MetaReply, MetaStatus};
-use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, decode_base64};
+use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, Verb, decode_base64};
 
-use super::answer::append_error;
-use super::line::op_of;
-use crate::outcome::is_error;
+use crate::sessions::answer::append_error;
 
 /// What of a meta command its answer needs.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,6 +81,19 @@ fn verbatim(verb: MetaVerb, meta: &Meta<'_>, key: &[u8]) -> Option<Arc<[u8]>> {
     Some(words.join(&b" "[..]).into())
 }
 
+/// The command that stores so.
+pub(crate) fn op_of(verb: Verb) -> Op {
+    match verb {
+        Verb::Set => Op::Set,
+        Verb::Add => Op::Add,
+        Verb::Replace => Op::Replace,
+        Verb::Append => Op::Append,
+        Verb::Prepend => Op::Prepend,
+        Verb::Cas => Op::Cas,
+        Verb::Lease => Op::LeaseSet,
+    }
+}
+
 fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
     match verb {
         MetaVerb::Get => match (meta.ttl().is_some(), meta.has(b'c')) {
@@ -101,7 +112,7 @@ fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
 /// Appends the answer.
 pub(crate) fn append(output: &mut Output, wanted: &Wanted, key: &[u8], reply: &Reply) {
     let out = &mut output.bytes;
-    if is_error(reply.outcome) {
+    if reply.outcome.is_error() {
         return append_error(out, reply);
     }
     let status = match (wanted.verb, reply.outcome) {

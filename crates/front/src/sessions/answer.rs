@@ -7,12 +7,10 @@
 use guira_client::{Op, Outcome, Output, Reply};
 use guira_proto::{fixed, reply};
 
-use crate::outcome::is_error;
-
 /// Appends the answer to a command that isn't a get.
 pub(crate) fn append(out: &mut Vec<u8>, op: Op, reply: &Reply) {
     let line = match reply.outcome {
-        outcome if is_error(outcome) => return append_error(out, reply),
+        outcome if outcome.is_error() => return append_error(out, reply),
         Outcome::Found if op.is_arithmetic() => return reply::number(out, reply.number),
         Outcome::Stored if op.is_update() => fixed::STORED,
         Outcome::StaleStored if op.is_update() => fixed::STALE_STORED,

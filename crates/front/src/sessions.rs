@@ -1,0 +1,36 @@
+//! Clients of a program over tokio: they are accepted, let in, read from and answered.
+//!
+//! A program has one [`Clients`], a [`Dealer`] and, on each of its threads, [`Sessions`] over a [`Service`] of its own.
+//! Everything that waits for a client counts in bytes, against one budget of the process: see [`Bank`].
+
+mod http_port;
+mod listener;
+mod serving;
+mod session;
+mod thread;
+mod entrance;
+mod clients;
+mod lanes;
+mod line;
+mod keys;
+mod meta;
+mod answer;
+mod owner;
+mod refusals;
+mod logins;
+mod stream;
+mod service;
+mod memory;
+
+pub use clients::{ClientLimits, Clients};
+pub use http_port::{open as open_http, start as start_http};
+pub use line::first as first_request;
+pub use listener::{Dealer, ListenOptions, Listening, accept, open, tell, tell_ready};
+pub use logins::{Logins, User};
+pub use memory::{Bank, MemoryLimits};
+pub use owner::ShutdownFrom;
+pub use refusals::Refusals;
+pub use service::{Answer, ClientTap, KEY_BYTES, Service, Start};
+pub use serving::{drain, serve};
+pub use stream::Arrival;
+pub use thread::Sessions;
