@@ -1,7 +1,8 @@
 //! Slab pages: moved by command and on the server's own account, without losing what is in them.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Program, Server};
+use guira_tests::server::{Program, Server, within};
+use std::ops::Range;
 
 /// Stores values of so many bytes under numbered keys.
 fn fill(client: &mut Client, prefix: &str, count: usize, bytes: usize) {
@@ -56,6 +57,64 @@ fn a_page_moves_by_command_and_its_items_stay() {
     assert_eq!(client.stat("evictions"), 0);
     assert!(client.stat("slab_reassign_rescues") > 0);
     assert_eq!(client.stat("slab_reassign_busy_deletes"), 0);
+}
+
+/// Stores values of so many bytes under these numbers, without an answer to each.
+fn pour(client: &mut Client, prefix: &str, numbers: Range<usize>, bytes: usize) {
+    let mut sets = Vec::new();
+    for n in numbers {
+        sets.extend_from_slice(format!("set {prefix}{n} 0 0 {bytes} noreply\r\n").as_bytes());
+        sets.extend_from_slice(&value(n, bytes));
+        sets.extend_from_slice(b"\r\n");
+    }
+    let reply = client.exchange(&sets).bytes;
+    assert!(reply.is_empty(), "{}", reply.escape_ascii());
+}
+
+/// Fills a server, deletes two of three items, and stores others, a tenth as large, in what is free then.
+fn free_chunks_serve_another_class(flags: &[&str], bytes: usize) {
+    const BATCH: usize = 100;
+    let server = Server::start(Program::Guira, flags);
+    let mut client = server.connect();
+    let mut count = 0;
+    while client.stat("evictions") == 0 {
+        pour(&mut client, "k", count..count + BATCH, bytes);
+        count += BATCH;
+    }
+    for n in (0..count).filter(|n| n % 3 != 0) {
+        client.send(format!("delete k{n} noreply\r\n").as_bytes());
+    }
+    let left = (0..count).filter(|n| client.get(&format!("k{n}")).is_some());
+    let left: Vec<usize> = left.collect();
+    let (evictions, limit) = (client.stat("evictions"), client.stat("limit_maxbytes"));
+    let page = client.stat_word("stats guira", "page_bytes").parse::<u64>().expect("a number");
+    within(300, "a third of the memory is in the pool", || {
+        client.stat("slab_global_page_pool") * page > limit / 3
+    });
+    for &n in &left {
+        assert_eq!(client.get(&format!("k{n}")), Some(value(n, bytes)), "{flags:?}: k{n}");
+    }
+    let small = bytes / 10;
+    let others = usize::try_from(limit).expect("bytes fit") / 4 / small;
+    for n in (0..others).step_by(BATCH) {
+        pour(&mut client, "other", n..n + BATCH, small);
+    }
+    assert_eq!(client.stat("evictions"), evictions, "{flags:?}");
+    assert!(client.stat("curr_items") >= (left.len() + others) as u64, "{flags:?}");
+}
+
+#[test]
+fn what_deletes_leave_free_all_over_a_class_serves_another_one_without_evictions() {
+    std::thread::scope(|scope| {
+        for (flags, bytes) in [
+            (&[][..], 9_000),
+            (&["-m", "64", "--eviction", "lru"], 9_000),
+            (&["-m", "1024"], 100_000),
+            (&["--slabs", "memcached"], 9_000),
+        ] {
+            scope.spawn(move || free_chunks_serve_another_class(flags, bytes));
+        }
+    });
 }
 
 #[test]

@@ -204,7 +204,7 @@ impl<I: Index> Cache<I> {
         self.engine.index.capacity()
     }
 
-    /// Pages that a class held and none holds now.
+    /// Pages that a class held and none holds now, whose memory is still the process's.
     pub fn pages_returned(&self) -> usize {
         self.engine.slab.pages_returned()
     }
@@ -212,6 +212,11 @@ impl<I: Index> Cache<I> {
     /// Item memory that slab classes hold, in bytes.
     pub fn page_bytes_held(&self) -> usize {
         self.engine.slab.bytes_held()
+    }
+
+    /// Item memory that is the process's: what slab classes hold, and pages that wait for one; in bytes.
+    pub fn page_bytes_backed(&self) -> usize {
+        self.engine.slab.bytes_backed()
     }
 
     /// Changes the memory for items (memcached's `cache_memlimit`), at most eightfold; `false` if

@@ -117,6 +117,74 @@ fn a_full_class_loses_a_pages_worth_of_items_to_a_move_and_not_more() {
     }
 }
 
+/// Fills the cache, then deletes two of three items, so that each page keeps some; those that are left.
+fn thinned(cache: &Cache, handle: &mut Handle<'_>) -> Vec<usize> {
+    let mut count = 0;
+    while cache.totals().all(ClassCounter::Evicted) == 0 {
+        set(handle, count, &value(count, VALUE_BYTES), &Store::default());
+        handle.quiesce();
+        count += 1;
+    }
+    for n in (0..count).filter(|n| n % 3 != 0) {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    handle.quiesce();
+    (0..count).filter(|&n| read(handle, n).is_some()).collect()
+}
+
+#[test]
+fn free_chunks_of_many_pages_become_pages_that_another_class_takes_without_evicting() {
+    for eviction in Eviction::ALL {
+        let cache = cache(4 << 20, eviction);
+        let mut handle = cache.handle();
+        let left = thinned(&cache, &mut handle);
+        let (held, evicted) = (cache.page_bytes_held(), cache.totals().all(ClassCounter::Evicted));
+        cache.set_automove(Automove { level: 1, ..Automove::default() });
+        let mut sweeper = cache.sweeper();
+        for second in NOW..NOW + 30 {
+            for _ in 0..100 {
+                handle.quiesce();
+                sweeper.step(second);
+            }
+        }
+        drop(sweeper);
+        let free = cache.pages_returned() * cache.page_bytes();
+        assert!(free > held / 2, "{eviction}: {free} of {held} bytes are in the pool");
+        assert!(cache.page_bytes_backed() >= held, "{eviction}: the process keeps them");
+        for &n in &left {
+            assert_eq!(read(&handle, n), Some(value(n, VALUE_BYTES)), "{eviction}: {n}");
+        }
+        let small = 100;
+        for n in 0..free / (small + 64) {
+            set(&mut handle, 1_000_000 + n, &value(n, small), &Store::default());
+            handle.quiesce();
+        }
+        assert_eq!(cache.totals().all(ClassCounter::Evicted), evicted, "{eviction}");
+    }
+}
+
+#[test]
+fn pages_in_the_pool_go_back_to_the_system_when_the_limit_falls() {
+    let cache = cache(4 << 20, Eviction::default());
+    let mut handle = cache.handle();
+    let left = thinned(&cache, &mut handle);
+    for n in left {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    handle.quiesce();
+    let page_bytes = cache.page_bytes();
+    let (held, backed) = (cache.page_bytes_held(), cache.page_bytes_backed());
+    assert!(held < 8 * page_bytes && backed > 32 * page_bytes, "{held} {backed}");
+    assert!(cache.set_memory_limit(16 * page_bytes));
+    let mut sweeper = cache.sweeper();
+    for _ in 0..200 {
+        handle.quiesce();
+        sweeper.step(NOW);
+    }
+    assert_eq!(cache.page_bytes_backed(), 16 * page_bytes);
+    assert_eq!(cache.pages_returned() * page_bytes, 16 * page_bytes - cache.page_bytes_held());
+}
+
 #[test]
 fn a_moved_item_keeps_its_place_in_the_lru_order() {
     let cache = cache(2 << 20, Eviction::Lru);

@@ -148,9 +148,10 @@ impl<I: Index> Local<'_, I> {
         self.give_up(self.engine.slab.richest(Some(class)));
     }
 
-    /// Empties a page if classes hold more than the limit allows; whether it found one to empty.
+    /// Gives up a page in the pool, or empties one, if there are more than the limit allows; whether it found one.
     pub(crate) fn shed(&self) -> bool {
-        self.engine.slab.is_over() && self.give_up(self.engine.slab.richest(None))
+        let slab = &self.engine.slab;
+        slab.release_one() || slab.is_over() && self.give_up(slab.richest(None))
     }
 
     /// Empties the pages that classes are giving up already: an item that was in the making may

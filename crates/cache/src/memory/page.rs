@@ -115,10 +115,11 @@ impl PageState {
     }
 }
 
-/// Pages without a class: those given back, then those never used.
+/// Pages without a class: those given back, then those whose memory the system has again, then those never used.
 #[derive(Default)]
 pub(crate) struct PagePool {
     returned: Vec<u32>,
+    released: Vec<u32>,
     next_fresh: u32,
     /// Pages that were given beyond the limit.
     extra: usize,
@@ -153,26 +154,51 @@ impl PagePool {
 
     /// The page that the pool would give next; one beyond the last where it has none.
     pub(crate) fn next_to_give(&mut self) -> u32 {
-        self.returned.last().copied().unwrap_or(self.next_fresh)
+        let again = self.returned.last().or(self.released.last());
+        again.copied().unwrap_or(self.next_fresh)
     }
 
     fn next(&mut self) -> u32 {
-        self.returned.pop().unwrap_or_else(|| {
+        let again = self.returned.pop().or_else(|| self.released.pop());
+        again.unwrap_or_else(|| {
             self.next_fresh += 1;
             self.next_fresh - 1
         })
     }
 
-    /// Takes a page back; where classes hold more than `max`, also one that was to be moved.
-    pub(crate) fn give(&mut self, page: u32, max: usize) {
+    /// Takes a page back; where classes hold more than `max`, also one that was to be moved. Whether the caller is to
+    /// release its memory.
+    #[must_use]
+    pub(crate) fn give(&mut self, page: u32, max: usize) -> bool {
+        let is_over = self.is_over(max);
         if self.is_moving(page) {
-            if !self.is_over(max) {
+            if !is_over {
                 self.moving = Some(Moving { page, is_empty: true });
-                return;
+                return false;
             }
             self.moving = None;
         }
-        self.returned.push(page);
+        if is_over {
+            self.released.push(page);
+        } else {
+            self.returned.push(page);
+        }
+        is_over
+    }
+
+    /// Takes back a page for which the system had no memory.
+    pub(crate) fn give_unbacked(&mut self, page: u32) {
+        self.released.push(page);
+    }
+
+    /// A page that nobody holds, whose memory the caller is to release, where there are more than `max` with memory.
+    pub(crate) fn release_one(&mut self, max: usize) -> Option<u32> {
+        if self.backed() <= max.saturating_add(self.extra) {
+            return None;
+        }
+        let page = self.returned.pop()?;
+        self.released.push(page);
+        Some(page)
     }
 
     /// Lets `page` come to nobody but who asks for it by [`PagePool::take_moved`].
@@ -214,10 +240,15 @@ impl PagePool {
 
     /// Pages that classes hold.
     pub(crate) fn held(&self) -> usize {
-        self.next_fresh as usize - self.returned.len()
+        self.backed() - self.returned.len()
     }
 
-    /// Pages that were held once and are not now.
+    /// Pages that have memory: those that classes hold, and those given back.
+    pub(crate) fn backed(&self) -> usize {
+        self.next_fresh as usize - self.released.len()
+    }
+
+    /// Pages that were held once and are not now, and still have their memory.
     pub(crate) fn returned(&self) -> usize {
         self.returned.len()
     }

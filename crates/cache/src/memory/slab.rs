@@ -212,7 +212,7 @@ impl<O: Ledger> Slab<O> {
         if let Err(error) = self.chunks.back(page) {
             // The page goes back.
             let held = self.change_pool(|pool| {
-                pool.give(page, usize::MAX);
+                pool.give_unbacked(page);
                 pool.held()
             });
             self.limit.make_do(held, &error);
@@ -237,13 +237,25 @@ impl<O: Ledger> Slab<O> {
         state.draining.retain(|&p| p != page);
         state.order.page_left(page);
         self.chunks.leave_page(page);
-        self.change_pool(|pool| {
-            let pages_max = self.limit.pages();
-            if pool.is_over(pages_max) {
-                self.chunks.release(page);
-            }
-            pool.give(page, pages_max);
+        self.change_pool(|pool| self.give(pool, page));
+    }
+
+    /// Puts a page that nobody holds into the pool.
+    fn give(&self, pool: &mut PagePool, page: u32) {
+        if pool.give(page, self.limit.pages()) {
+            self.chunks.release(page);
+        }
+    }
+
+    /// Gives the memory of a page in the pool back to the system, if more have memory than the limit allows; whether it
+    /// found one.
+    pub(crate) fn release_one(&self) -> bool {
+        let page = self.change_pool(|pool| {
+            let page = pool.release_one(self.limit.pages())?;
+            self.chunks.release(page);
+            Some(page)
         });
+        page.is_some()
     }
 
     /// Changes the pool, and notes what it has room for.
@@ -349,6 +361,11 @@ impl<O: Ledger> Slab<O> {
     /// Pages that a class gave back and none has taken since.
     pub(crate) fn pages_returned(&self) -> usize {
         self.pool.lock().returned()
+    }
+
+    /// Item memory that is the process's: pages that some class holds, and those in the pool.
+    pub(crate) fn bytes_backed(&self) -> usize {
+        self.pool.lock().backed() * self.chunks.page_bytes()
     }
 
     /// Item memory in use: pages that some class holds, in bytes.

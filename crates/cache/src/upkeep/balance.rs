@@ -12,13 +12,20 @@
 //! victims are all younger or older than the header can tell, the time in which it evicts as many items as it has; of
 //! one that doesn't evict, the time since which its oldest was seen to be beyond four minutes.
 //!
+//! # Spare pages
+//! Deletes and expiry leave free chunks in many pages of a class, where no other class can use them. A class that
+//! doesn't evict, and for a window had more than two and a half pages of free chunks beside its reserve, gives pages to
+//! the pool until it has fewer; this is memcached's rule. So a class that needs a page finds one, and evicts nothing.
+//!
+//! Both rules hold from when a class first had to evict.
+//!
 //! # Against ping-pong
 //! A page moves only if the donor, a page poorer, would still hold the older items. Who got a page gives none for a
-//! window, and who gave one gets none. A page moves a second at most, and one at a time.
+//! window, and who gave one gets none. A page moves from class to class a second at most, and one at a time.
 //!
 //! # Costs
-//! Once a second, if memory is full: a lock a class, 64 headers for each that doesn't. Bad at: a class whose one page
-//! is too little for a fair sample.
+//! Once a second, from then on: a lock per class, 64 headers for each that doesn't evict. Bad at: a class whose one page
+//! is too little for a fair sample; items that are deleted and stored again every few windows, whose pages come and go.
 
 use crate::items::{IDLE_MAX_S, ItemRef};
 use crate::memory::{Chunks, Class, ClassState};
@@ -30,7 +37,7 @@ mod tests;
 /// How pages move by themselves (memcached's `-o slab_automove…`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Automove {
-    /// 0 not at all, 1 a page a second at most, 2 as fast as pages get empty.
+    /// 0 not at all, 1 a page a second at most from class to class, 2 as fast as pages get empty.
     pub level: u32,
     /// How young the next victim of a class must be, beside the others' on the average, for the class to get a page:
     /// 0.8 is the paper's fifth.
@@ -50,9 +57,11 @@ impl Default for Automove {
 #[derive(Default)]
 pub(crate) struct Balance {
     looked_at: u32,
-    /// When memory was full first; what is averaged from then on counts after a window.
+    /// When a class first had to evict; what is averaged from then on counts after a window.
     began_at: u32,
     classes: Vec<Seen>,
+    /// The class that gives spare pages to the pool, while it does.
+    giver: Option<Class>,
 }
 
 /// What was seen of a class.
@@ -67,6 +76,8 @@ struct Seen {
     evicted_at: u32,
     /// Since when its oldest item is older than its header can tell; 0 if it isn't.
     old_since: u32,
+    /// Since when it has spare pages; 0 if it has none.
+    spare_since: u32,
     /// When it last got or gave a page.
     got_at: u32,
     gave_at: u32,
@@ -82,20 +93,30 @@ struct Standing {
     evicts: bool,
     /// Whether it has more than a page's worth of free chunks, and does not evict.
     has_spare: bool,
+    /// Whether it is to give pages to the pool.
+    is_giver: bool,
     may_get: bool,
     may_give: bool,
 }
 
 impl Balance {
-    /// From which class a page is to go to which, if any.
+    /// From which class a page is to go to which, or to the pool, if any. Asked from when a class first had to evict.
     pub(crate) fn choose(
         &mut self,
         slab: &ItemSlab,
         how: &Automove,
         now: u32,
-    ) -> Option<(Class, Class)> {
+    ) -> Option<(Class, Option<Class>)> {
+        if how.level == 0 {
+            return None;
+        }
+        // One that gives goes on at once.
+        self.giver = self.giver.filter(|&class| has_spare_pages(slab, class, &slab.lock(class)));
+        if let Some(class) = self.giver {
+            return Some((class, None));
+        }
         let is_due = now != self.looked_at;
-        if how.level == 0 || (how.level == 1 && !is_due) || slab.pages_left() > 0 {
+        if how.level == 1 && !is_due {
             return None;
         }
         if self.began_at == 0 {
@@ -108,6 +129,13 @@ impl Balance {
         if now < self.began_at + how.window_s {
             return None;
         }
+        self.giver = standings.iter().find(|s| s.is_giver).map(|s| s.class);
+        if let Some(class) = self.giver {
+            return Some((class, None));
+        }
+        if slab.pages_left() > 0 {
+            return None;
+        }
         let (from, to) = choose(&standings, how.ratio)?;
         let pages = |class| standings.iter().find(|s| s.class == class).map_or(1, |s| s.pages);
         // The ages are a window's averages: until that has seen the move, this is how they will be.
@@ -115,7 +143,7 @@ impl Balance {
         self.seen(from).gave_at = now;
         scale(&mut self.seen(to).age_s, pages(to) + 1, pages(to));
         scale(&mut self.seen(from).age_s, pages(from) - 1, pages(from));
-        Some((from, to))
+        Some((from, Some(to)))
     }
 
     fn seen(&mut self, class: Class) -> &mut Seen {
@@ -142,14 +170,21 @@ impl Balance {
             let free = (state.pages.len() * slots).saturating_sub(state.used);
             let is_past = |second: u32| second == 0 || second + how.window_s <= now;
             let evicts = !is_past(seen.evicted_at);
+            let may_give = is_past(seen.got_at) && state.pages.len() > 1;
+            if !has_spare_pages(slab, class, &state) {
+                seen.spare_since = 0;
+            } else if seen.spare_since == 0 {
+                seen.spare_since = now;
+            }
             standings.push(Standing {
                 class,
                 pages: state.pages.len(),
                 age_s: seen.age_s.unwrap_or(0.0),
                 evicts,
                 has_spare: !evicts && state.pages.len() > 1 && free >= 2 * slots,
+                is_giver: !evicts && may_give && seen.spare_since > 0 && is_past(seen.spare_since),
                 may_get: is_past(seen.gave_at) && seen.age_s.is_some(),
-                may_give: is_past(seen.got_at) && state.pages.len() > 1,
+                may_give,
             });
         }
         standings
@@ -224,6 +259,14 @@ fn choose(standings: &[Standing], ratio: f64) -> Option<(Class, Class)> {
     let donor = donors.max_by(|a, b| a.age_s.total_cmp(&b.age_s))?;
     let poorer_s = donor.age_s * float(donor.pages - 1) / float(donor.pages);
     (poorer_s > taker.age_s).then_some((donor.class, taker.class))
+}
+
+/// Whether so many chunks of the class are free that pages of it can go to the pool.
+fn has_spare_pages(slab: &ItemSlab, class: Class, state: &ClassState<ClassOrder>) -> bool {
+    let slots = slab.chunks.slots(class) as usize;
+    let chunks = state.pages.len() * slots;
+    let free = chunks.saturating_sub(state.used);
+    state.pages.len() > 2 && 2 * free > 5 * slots + 2 * slab.reserve(chunks)
 }
 
 fn scale(age_s: &mut Option<f64>, by: usize, of: usize) {

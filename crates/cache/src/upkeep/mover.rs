@@ -33,7 +33,7 @@ pub enum Unmoved {
     Busy,
     /// There is no such class.
     BadClass,
-    /// The class that shall give has no two pages.
+    /// The class that is to give has no two pages.
     NoSpare,
     /// From a class to itself.
     Same,
@@ -217,8 +217,11 @@ impl MoverTask {
         let Some(moving) = &mut self.moving else {
             let balance = &mut self.balance;
             let choose = |how: &Automove| {
+                if !engine.dial.is_wanted() {
+                    return None;
+                }
                 let (from, to) = balance.choose(&engine.slab, how, now)?;
-                Some(Route { from, to: Some(to) })
+                Some(Route { from, to })
             };
             let Some(route) = mover.next(choose) else { return false };
             let page = engine.slab.set_out(route.from);

@@ -43,9 +43,9 @@ impl Memory {
         can
     }
 
-    /// Bytes of pages that classes hold.
-    pub(crate) fn held_bytes(&self, cache: &Cache) -> usize {
-        cache.page_bytes_held() + self.pretended_bytes
+    /// Bytes of pages that classes hold, and of those that wait for one.
+    pub(crate) fn taken_bytes(&self, cache: &Cache) -> usize {
+        cache.page_bytes_backed() + self.pretended_bytes
     }
 }
 

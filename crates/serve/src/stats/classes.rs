@@ -111,7 +111,7 @@ pub(crate) const SLABS: &[Row] = rows! {
 
 /// The end of `stats slabs`.
 pub(crate) const SLABS_ALL: &[Row] = rows! {
-    total_malloced, "bytes of the pages in use", |v| number(v.process.memory.held_bytes(&v.process.cache)) => gauge memcached_malloced_bytes;
+    total_malloced, "bytes of the pages in use, and of those in the pool", |v| number(v.process.memory.taken_bytes(&v.process.cache)) => gauge memcached_malloced_bytes;
 };
 
 const STEP_BYTES: usize = 32;

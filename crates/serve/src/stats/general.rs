@@ -72,7 +72,7 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Reassign] slab_reassign_busy_nomem, "times that a move waited for a free chunk", |v| number(v.moves.no_room);
     #[Reassign] slab_reassign_last_busy_status, "none", |_| text("none");
     #[Reassign] slab_reassign_running, "whether a page is moving", |v| number(u64::from(v.moves.is_running));
-    #[Reassign] slabs_moved, "pages moved from class to class", |v| number(v.moves.pages) => counter guira_slab_pages_moved_total;
+    #[Reassign] slabs_moved, "pages moved from class to class, or to the pool", |v| number(v.moves.pages) => counter guira_slab_pages_moved_total;
     #[Crawler] lru_crawler_running, "whether the crawler walks now", |v| number(v.process.crawler.is_running());
     #[Crawler] lru_crawler_starts, "walks of the crawler", |v| number(v.process.crawler.starts()) => counter memcached_lru_crawler_starts_total;
     #[Maintainer] lru_maintainer_juggles, "0: there are no queues to maintain", zero;
@@ -91,7 +91,7 @@ pub(crate) const STATS: &[Row] = rows! {
     bytes, "bytes of items", class_counter!(Bytes) => gauge memcached_current_bytes;
     curr_items, "items", class_counter!(Items) => gauge memcached_current_items;
     total_items, "items stored since the start", counter!(TotalItems) => counter memcached_items_total;
-    slab_global_page_pool, "pages that no class holds, of those that one held", |v| number(v.process.cache.pages_returned()) => gauge guira_free_pages;
+    slab_global_page_pool, "pages in the pool: free for any class, with memory that the process keeps", |v| number(v.process.cache.pages_returned()) => gauge guira_free_pages;
     expired_unfetched, "items expired and never read", class_counter!(ExpiredUnfetched) => counter guira_items_expired_unfetched_total;
     evicted_unfetched, "items evicted and never read", class_counter!(EvictedUnfetched) => counter guira_items_evicted_unfetched_total;
     #[Segmented] evicted_active, "0", zero;

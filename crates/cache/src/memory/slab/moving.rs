@@ -48,7 +48,7 @@ impl<O: Ledger> Slab<O> {
             return self.change_pool(|pool| {
                 let has_moved = pool.take_moved();
                 if has_moved {
-                    pool.give(page, self.limit.pages());
+                    self.give(pool, page);
                 }
                 has_moved
             });

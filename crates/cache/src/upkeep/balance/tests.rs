@@ -4,7 +4,16 @@ use super::{Standing, choose};
 use crate::memory::Class;
 
 fn standing(class: Class, pages: usize, age_s: f64, evicts: bool) -> Standing {
-    Standing { class, pages, age_s, evicts, has_spare: false, may_get: true, may_give: pages > 1 }
+    Standing {
+        class,
+        pages,
+        age_s,
+        evicts,
+        has_spare: false,
+        is_giver: false,
+        may_get: true,
+        may_give: pages > 1,
+    }
 }
 
 #[test]

@@ -86,7 +86,9 @@ const MEMORY: &[Suboption] = &[
             Ok(())
         }),
         unset: Is("1"),
-        help: "whether the server moves slab pages by itself: 0 never, 1 at most one page per second, 2 as fast as pages can be emptied",
+        help: "whether the server moves slab pages by itself: 0 never, 1 at most one page per second from class to class, 2 as fast as \
+               pages can be emptied. A class with free chunks for more than two and a half pages gives pages to the pool, with \
+               1 too as fast as they can be emptied",
         shown: Shown::Live,
     },
     Suboption {
@@ -111,7 +113,7 @@ const MEMORY: &[Suboption] = &[
         name: "slab_automove_window",
         takes: Number("SECONDS", 3..=1800, |e, n| e.slab_automove_window = n),
         unset: Is("10"),
-        help: "time over which those ages are averaged",
+        help: "time over which those ages are averaged, and for which a class has free chunks before it gives their pages to the pool",
         shown: Shown::Live,
     },
     Suboption {
