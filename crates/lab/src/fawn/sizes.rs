@@ -93,8 +93,8 @@ fn checks(data: &Data) -> Vec<Check> {
         check(
             "100 entries: the worst, of all servers'",
             of(100.0),
-            Bound::Between(0.5, 0.57),
-            "an independent simulation found 0.532",
+            Bound::Between(0.48, 0.58),
+            "an independent simulation found 0.532; the worst of a run's queries differs by 0.02 from seed to seed",
         ),
         check(
             "3000 entries: the worst, of all servers'",
