@@ -128,7 +128,7 @@ fn the_readme_has_the_figures_of_the_pages() {
     let read = |path: &str| fs::read_to_string(workspace().join(path)).unwrap();
     let (readme, measured) = (read("README.md"), read("docs/performance.md"));
     let traces = read("docs/explained/traces.md");
-    let version = &cells(&readme, "| it saves |")[2];
+    let version = &cells(&readme, "| what |")[2];
     for (what, head, row) in [
         ("| processor time", "| row |", "| `get50` |"),
         ("| memory per item", "| | items", "| `-m 1024` |"),

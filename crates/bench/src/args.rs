@@ -12,7 +12,7 @@ use crate::workload::{parse_bytes, parse_count};
 /// Measure any server that speaks memcached's protocol
 ///
 /// Sends requests for a bounded time and prints throughput and latency. With --server-pid it also prints
-/// the server's CPU time per operation, which other work on the machine disturbs the least.
+/// the server's CPU time per operation, the figure that other work on the machine disturbs least.
 #[derive(Clone, Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, after_long_help = EXAMPLES)]
 pub struct BenchArgs {
@@ -102,7 +102,7 @@ pub(crate) struct Memory {
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
 
-    /// Most items to store
+    /// Maximum number of items to store
     #[arg(long, default_value = "100m", value_parser = parse_count)]
     pub(crate) items: u64,
 
@@ -123,7 +123,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Workload")]
 pub(crate) struct Load {
-    /// Mix of requests: one of YCSB's (without e, which scans), or set for writes only [default: b]
+    /// Mix of requests: a, b, c, d or f of the benchmark YCSB, or set for writes only [default: b]
     #[arg(long, ignore_case = true)]
     pub(crate) workload: Option<Mix>,
 
@@ -293,7 +293,9 @@ Examples:
 const MEMORY_EXAMPLES: &str = "\
 Examples:
   How many items of 16 + 32 bytes a server holds, and what each costs:
-    memcached -p 11212 -m 1024 & guira bench memory --server 127.0.0.1:11212 --server-pid $!
+    memcached -p 11212 -m 1024 & pid=$!
+    guira ping -s 127.0.0.1:11212 --wait 5s
+    guira bench memory --server 127.0.0.1:11212 --server-pid $pid
 
   The cost at ten million items, eviction or not:
     guira bench memory --items 10m --server-pid $(pidof guira)";

@@ -30,7 +30,7 @@ pub(crate) fn outcome(outcome: &RunResult, is_filled: bool) -> Result<(), BenchE
     align(&mut table, 2);
     print(&table.to_string())?;
     if let Some(cpu) = outcome.cpu {
-        let mut table = self::table(&["server CPU an operation", "user", "system", "total"]);
+        let mut table = self::table(&["server CPU per operation", "user", "system", "total"]);
         let us = |us: f64| format!("{us:.3} us");
         table.add_row(["".into(), us(cpu.user_us), us(cpu.system_us), us(cpu.total_us)]);
         align(&mut table, 1);
@@ -43,7 +43,7 @@ pub(crate) fn outcome(outcome: &RunResult, is_filled: bool) -> Result<(), BenchE
 
 fn latencies(outcome: &RunResult) -> Result<(), BenchError> {
     let mut table =
-        table(&["latency, us", "requests", "mean", "50 %", "90 %", "99 %", "99.9 %", "most"]);
+        table(&["latency, us", "requests", "mean", "50 %", "90 %", "99 %", "99.9 %", "max"]);
     let rows = [("read", &outcome.read_latency), ("write", &outcome.write_latency)];
     for (name, summary) in rows.iter().filter_map(|(name, it)| it.as_ref().map(|it| (name, it))) {
         let us = |us: f64| format!("{us:.1}");
@@ -102,15 +102,22 @@ const TOO_SMALL: &str =
 /// The tables of a comparison.
 pub(crate) fn comparison(rows: &[Row]) -> Result<(), BenchError> {
     for row in rows {
-        let mut table =
-            table(&[&row.row, "CPU us an operation", "user", "system", "x", "M operations/s", "x"]);
+        let mut table = table(&[
+            &row.row,
+            "CPU us per operation",
+            "user",
+            "system",
+            "x",
+            "M operations/s",
+            "x",
+        ]);
         for standing in &row.servers {
             table.add_row(standing_cells(standing));
         }
         align(&mut table, 1);
         print(&table.to_string())?;
     }
-    let note = "medians [least to most] of the rounds; x: how many times better than the first";
+    let note = "medians [lowest to highest] of the rounds; x: how many times better than the first";
     if rows.is_empty() { Ok(()) } else { print(note) }
 }
 

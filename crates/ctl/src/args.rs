@@ -27,7 +27,7 @@ pub(crate) struct Server {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(crate) timeout: Duration,
 
-    /// Use TLS, and trust servers whose certificate one in FILE (PEM) has signed
+    /// Use TLS, and trust servers whose certificate is signed by one of the certificates in FILE (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
 
@@ -217,10 +217,10 @@ const USER_HELP: &str = "Log in under this name; the password is in the variable
 const PING_EXAMPLES: &str = "\
 Examples:
   guira ping                            127.0.0.1:11211 answers in 0.05 ms: version 1.6.45
-  guira ping -s cache-1 --wait 10s      wait until it is up, as a container's health probe does
-  guira ping -s unix:/run/guira.sock    over a unix socket
+  guira ping -s cache-1 --wait 10s      wait until it is up, in a start script for example
+  guira ping -s unix:/tmp/guira.sock    over a unix socket
 
-The variable GUIRA_SERVER sets the server for all commands.
+The variable GUIRA_SERVER sets the server for ping, get, set, delete, incr, stats and keys.
 Exit code: 0 it answers, 2 a mistake on the command line, 3 it does not answer.";
 
 const GET_EXAMPLES: &str = "\
@@ -253,7 +253,7 @@ Examples:
   guira incr hits -3                    8
 
 Exit code: 0 counted, 1 not found, 2 a mistake on the command line, 3 a failure, such as a value
-that is no number.";
+that is not a number.";
 
 const STATS_EXAMPLES: &str = "\
 Examples:
@@ -265,11 +265,11 @@ Exit code: 0 done, 2 a mistake on the command line, 3 a failure.";
 
 const KEYS_EXAMPLES: &str = "\
 Examples:
-  guira keys                            one key per line, in no order
+  guira keys                            one key per line, in no particular order
   guira keys --match 'user:*' | head
   guira keys | wc -l
 
-A server makes one listing at a time. Routers (guira route, mcrouter) can't list keys.
+A server makes one listing at a time; a second one fails with BUSY. Routers (guira route, mcrouter) can't list keys.
 Keys with special bytes are printed URI-encoded (%0A for a line end).
 Exit code: 0 done, 2 a mistake on the command line, 3 a failure.";
 

@@ -54,7 +54,7 @@ fn lab() -> Command {
 
 fn plan() -> Command {
     let command = Command::new("plan")
-        .about("Compute how large a router's hot cache must be so that no choice of keys overloads a server");
+        .about("Compute how many entries a router's hot cache (HotCacheRoute) needs, so that no server is overloaded whichever keys are popular");
     command.defer(with_args::<guira_route::plan::command::Args>)
 }
 
@@ -69,15 +69,15 @@ const EXAMPLES: &str = "\
 Examples:
   guira serve                          serve on 127.0.0.1:11211 with 64 MB
   guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
-  guira serve -s /run/guira.sock       on a unix socket
+  guira serve -s /tmp/guira.sock       on a unix socket
   guira route -p 5000 -f route.json    many servers as one cache, with a configuration of mcrouter
   guira ping                           ask a server whether it answers
   guira set hello world                store an item; guira get hello prints it
   guira bench                          measure the server on 127.0.0.1:11211
   guira plan --servers 85              size of a hot cache in front of 85 servers
   guira lab list                       list the experiments; guira lab run ID runs one
-  ln -s guira memcached; ./memcached   memcached's command line as it is
-  ln -s guira mcrouter; ./mcrouter     mcrouter's command line as it is";
+  ln -s guira memcached; ./memcached   takes memcached's command line
+  ln -s guira mcrouter; ./mcrouter     takes mcrouter's command line";
 
 #[cfg(test)]
 mod tests {

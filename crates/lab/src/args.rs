@@ -54,8 +54,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Exit with 1 if a check fails, or if planted wrong results pass it. Noisy figures are measured up to three times,
-    /// and the median counts
+    /// Exit with 1 if a check fails, or if it accepts results that were falsified to test it. Noisy figures are measured
+    /// up to three times, and the median counts
     #[arg(long)]
     pub(crate) check: bool,
 

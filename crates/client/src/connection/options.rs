@@ -34,15 +34,15 @@ pub struct ConnectionOptions {
     pub key_bytes_max: usize,
     /// Longest reply value; a longer one closes the connection. Bytes.
     pub value_bytes_max: usize,
-    /// Most requests without a reply.
+    /// Maximum number of requests without a reply.
     pub outstanding_max: usize,
-    /// Most bytes that wait for the socket; a request may exceed it if it is the only one.
+    /// Maximum number of bytes that wait for the socket; a request may exceed it if it is the only one.
     pub unsent_bytes_max: usize,
     /// Where the very first value of a connection names another key than was asked, tell values by their order from then
     /// on, as mcrouter does: for proxies that change keys on their way and not back. Otherwise such a value closes the
     /// connection.
     pub trusts_order: bool,
-    /// Most keys that neighbouring gets put on one line; 1: each get has a line of its own.
+    /// Maximum number of keys that neighbouring gets put on one line; 1: each get has a line of its own.
     pub keys_per_line_max: u32,
     /// The byte that marks packets for the network (DSCP and ECN bits, as `IP_TOS`); 0: as the system has it.
     pub traffic_class: u8,

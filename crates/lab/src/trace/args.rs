@@ -177,7 +177,8 @@ Examples:
   guira lab trace web.csv --sized --size 64m,1g        sizes in bytes; expired objects miss
   guira lab trace t.lis --size 0.1%,0.3%,1%,3%,10%,30% --plot t.svg
   guira lab trace zipf:0.99:1000000:20000000           a generated trace
-  guira serve -m 64 & guira lab trace OLTP.lis.zst --server 127.0.0.1:11211 --policy s3-clock";
+  guira serve -m 64 & guira ping --wait 5s
+  guira lab trace OLTP.lis.zst --server 127.0.0.1:11211 --policy s3-clock";
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,7 @@ pub struct Reading {
     pub format: Option<TraceFormat>,
     /// The columns of a CSV file, if its header doesn't tell.
     pub columns: Option<Columns>,
-    /// Most requests to take.
+    /// Maximum number of requests to take.
     pub limit: Option<u64>,
 }
 

@@ -91,7 +91,7 @@ fn explain(matches: &ArgMatches) -> Result<String, Failed> {
     let outline: String = outline.lines().map(|line| format!("  {line}\n")).collect();
     Ok(format!(
         "sent to, if each server answers:\n{}\
-         may be sent to, if servers fail or miss, nearest first:\n{}\
+         may be sent to, depending on how servers answer, first choice first:\n{}\
          routes on the way, children below their parents:\n{outline}\
          the answer if nothing is stored anywhere: {}\n",
         or_nobody(&reached),

@@ -51,14 +51,15 @@ pub fn command() -> Command {
                 .long("rate")
                 .value_name("NUM")
                 .value_parser(value_parser!(u32).range(1..))
-                .help("Most deletes per second to each server [default: as fast as the server answers]"),
+                .help("Maximum number of deletes per second to each server [default: as fast as the server answers]"),
         )
         .arg(
             Arg::new("dry-run")
                 .long("dry-run")
                 .action(ArgAction::SetTrue)
-                .help("Send nothing: print how many deletes wait for which server"),
+                .help("Send nothing: print how many deletes wait for each server"),
         )
+        .after_help(EXAMPLES)
 }
 
 /// Does what the command line asks.
@@ -146,7 +147,10 @@ impl Replay<'_> {
             println!("{}: no deletes wait{elsewhere}", self.dir.display());
         }
         if self.is_dry {
-            waiting.iter().for_each(|(server, count)| println!("{server}: {count} deletes wait"));
+            for (server, count) in &waiting {
+                let deletes_wait = if *count == 1 { "delete waits" } else { "deletes wait" };
+                println!("{server}: {count} {deletes_wait}");
+            }
             return Ok(outcome);
         }
         for server in waiting.keys() {
@@ -257,3 +261,10 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
     (1, "some could not be read or sent: they wait, and a sentence says why"),
     (LEFT, "some are left to a router that runs: it writes or sends them itself"),
 ];
+const EXAMPLES: &str = "\
+Examples:
+  guira replay --dry-run                     how many deletes wait for each server
+  guira replay --server 10.0.0.1:11211       send those for one server
+
+Exit code: 0 nothing waits any more, 1 some could not be read or sent and wait on, 2 some are left
+to a router that runs, which sends them itself.";

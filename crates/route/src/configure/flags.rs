@@ -173,7 +173,7 @@ Examples:
   guira route explain --config route.json get user:1           print where this key would go, and why
   guira route -p 5000 --config '{\"pools\":{\"A\":{\"servers\":[\"10.0.0.1:11211\",\"10.0.0.2:11211\"]}},
                                 \"route\":\"PoolRoute|A\"}'
-  ln -s guira mcrouter; ./mcrouter …                           mcrouter's command line as it is";
+  ln -s guira mcrouter; ./mcrouter …                           takes mcrouter's command line";
 
 #[cfg(test)]
 mod tests {

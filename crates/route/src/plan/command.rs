@@ -7,6 +7,7 @@ use super::{ALPHA, bound_of_k, entries, entries_by_chance, k_of, unequal_factor}
 
 /// How large the small cache in front of n servers must be.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Servers behind the cache
     #[arg(short = 'n', long, value_name = "N", required_unless_present = "capacities")]
@@ -24,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "P", default_value_t = 1e-6)]
     failure: f64,
 
-    /// Largest share of keys that the ring gives one server, as a multiple of 1/N: 1.16 with 256 points per server
+    /// How unevenly the pool's hash spreads keys: the largest server's share divided by the mean share (about 1.16 for a ring with 256 points per server)
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     imbalance: f64,
 
@@ -103,23 +104,30 @@ pub fn plan(args: &Args) -> Result<String, NoPlan> {
         by_chance.to_string(),
         memory(by_chance as f64),
         format!(
-            "no choice of keys loads a server beyond {} of the mean, but with probability {:e}; {keys} keys come \
-             closest",
+            "whichever keys are popular, no server gets more than {} times the mean load, except with probability {:e}; \
+             the worst case is {keys} keys of equal popularity",
             args.target, args.failure
         ),
     ]);
     table.add_row([
-        "thesis".to_owned(),
+        "for comparison".to_owned(),
         format!("{thesis:.0}"),
         memory(thesis),
         format!(
-            "c = {:.3}·n·ln n + 1, expected load at most {:.3} of the mean (eq. 2.13, alpha 2)",
+            "c = {:.3}·n·ln n + 1 of Fan's thesis (eq. 2.13, alpha 2): the expected load of each server is at most {:.3} of the mean",
             k * factor,
             bound_of_k(k, ALPHA) * args.imbalance
         ),
     ]);
     Ok(table.to_string())
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  guira plan --servers 85                    entries for a HotCacheRoute in front of 85 equal servers
+  guira plan --servers 85 --imbalance 1.16   the same, if their pool hashes by a ring
+
+Of the rows, \"take\" is the answer.";
 
 #[cfg(test)]
 mod tests {

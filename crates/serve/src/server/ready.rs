@@ -30,7 +30,10 @@ pub(crate) fn lines(
         format!(
             "guira {GUIRA_VERSION} ready: {places}{who}, {memory} MB for items, {threads} thread{s}"
         ),
-        format!("try: guira ping{}; Ctrl-C ends, SIGUSR1 drains", flags_to_reach(sockets)),
+        format!(
+            "try: guira ping{}; Ctrl-C stops it at once, SIGUSR1 once requests are answered",
+            flags_to_reach(sockets)
+        ),
     ])
 }
 

@@ -101,7 +101,12 @@ pub(crate) fn keep_time(process: &Process) {
 pub(crate) fn end(process: &Process) -> String {
     let items = process.cache.len();
     let Some(path) = &process.settings.memory_file else {
-        return format!("{items} items are gone with it");
+        let (items, are) = if items == 1 {
+            ("1 item".to_owned(), "is")
+        } else {
+            (format!("{items} items"), "are")
+        };
+        return format!("{items} {are} gone with it");
     };
     if let Err(error) = process.cache.stop(process.time.now(), unix_now()) {
         tracing::warn!(

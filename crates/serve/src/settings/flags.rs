@@ -72,7 +72,7 @@ pub struct Flags {
     #[arg(value_parser = named::<IndexKind>(IndexKind::ALL.map(IndexKind::name)))]
     pub index: IndexKind,
 
-    /// Most connections at a time; the limit on open files is raised to match
+    /// Maximum number of connections at a time; the limit on open files is raised to match
     #[arg(short = 'c', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
     pub conn_limit: i64,
@@ -105,7 +105,7 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub slab_growth_factor: Option<f64>,
 
-    /// Smallest room for key, value and flags in a chunk, with -f or --slabs memcached: bytes, or with a unit
+    /// Room for key, value and flags in the smallest chunk, with -f or --slabs memcached: bytes, or with a unit
     #[arg(short = 'n', long, value_name = "SIZE", default_value = "48")]
     #[arg(allow_negative_numbers = true)]
     pub slab_min_size: String,
@@ -114,7 +114,7 @@ pub struct Flags {
     #[arg(short = 'L', long)]
     pub enable_largepages: bool,
 
-    /// Keep the items over restarts in this file, which belongs on tmpfs (/dev/shm) or a DAX mount
+    /// Keep the items over restarts in this file: put it on tmpfs, such as /dev/shm, or on a DAX mount (persistent memory)
     #[arg(short = 'e', long, value_name = "FILE")]
     pub memory_file: Option<String>,
 
@@ -148,7 +148,7 @@ pub struct Flags {
     #[arg(short = 'D', value_name = "CHAR")]
     pub prefix_delimiter: Option<String>,
 
-    /// User to run as, when root starts the server: if unset memcache, or nobody where there is no such user
+    /// User to run as, if root starts the server [default: memcache, or nobody if that user doesn't exist]
     #[arg(short = 'u', long, value_name = "NAME")]
     pub user: Option<String>,
 

@@ -105,7 +105,11 @@ pub(crate) fn help() -> String {
         let _ = writeln!(text, "  {line}");
     }
     text.push_str(
-        "\nUnder the name \"memcached\", this program takes these flags without the word \"serve\".",
+        "\nExamples:\n  \
+         guira serve -m 4096 -l 0.0.0.0 -t 8         4 GB for items, all addresses, 8 threads\n  \
+         guira serve -e /dev/shm/guira -m 1024       keep the items over restarts\n  \
+         guira serve --http 9150                     serve /metrics, /livez and /readyz too\n\n\
+         Under the name \"memcached\", this program takes these flags without the word \"serve\".",
     );
     text
 }

@@ -60,8 +60,8 @@ pub(super) fn shown(field: &[u8]) -> String {
 /// Longest line of a text format.
 pub(super) const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Most requests that one record may stand for: 512 MB of ARC's blocks.
+/// Maximum number of requests that one record may stand for: 512 MB of ARC's blocks.
 pub(super) const RUN_MAX: u64 = 1 << 20;
 
-/// Most bytes of a wrong field that an error repeats.
+/// Maximum number of bytes of a wrong field that an error repeats.
 const SHOWN_BYTES_MAX: usize = 40;

@@ -70,19 +70,19 @@ flags! {
         num_proxies "num-proxies" () Number ""
             "Threads that serve clients, each with its own connections to servers [default: one per processor]";
         max_conns "max-conns" () Number "0"
-            "Most connections of clients at a time; further ones are closed (0: as many as file descriptors allow)";
+            "Maximum number of connections of clients at a time; further ones are closed (0: as many as file descriptors allow)";
         max_client_outstanding_reqs "max-client-outstanding-reqs" () Number "100"
-            "Most requests of one client that may wait for replies; then the router stops reading from it (0: no limit)";
+            "Maximum number of requests of one client that may wait for replies; then the router stops reading from it (0: no limit)";
         client_memory "client-memory" () Size "256m"
             "Memory for the requests and unread replies of all clients together (0: no limit)";
         client_memory_each "client-memory-each" () Size "128m"
-            "Memory for the requests and unread replies of each client, which never gets more than is still free for the others (0: no limit)";
+            "Memory for the requests and unread replies of each client, and never more than is still free of --client-memory (0: no limit)";
         client_timeout_ms "client-timeout" () Number("MS") "1000"
             "Close a client that reads no replies for this long (0: never)";
         proxy_max_inflight_requests "proxy-max-inflight-requests" () Number "0"
-            "Most requests of all clients that each thread handles at a time; more wait in a queue (0: no limit)";
+            "Maximum number of requests of all clients that each thread handles at a time; more wait in a queue (0: no limit)";
         proxy_max_throttled_requests "proxy-max-throttled-requests" () Number "0"
-            "Most requests in the queue of each thread; more are answered 307 busy (0: no limit)";
+            "Maximum number of requests in the queue of each thread; more are answered 307 busy (0: no limit)";
         waiting_request_timeout_ms "waiting-request-timeout-ms" () Number("MS") "0"
             "Longest time in that queue; then a request is answered 307 busy (0: no limit)";
         enable_shutdown "enable-shutdown" () Switch ""
@@ -146,7 +146,7 @@ flags! {
         config_params "config-params" () Text("NAME:VALUE,...") ""
             "Constants for the configuration's macros";
         config_dump_root "config-dump-root" () Text("DIR") "/var/spool/mcrouter/configs"
-            "Where the last good configuration is kept, for a start with a bad one (empty: it is not kept)";
+            "Directory for the last good configuration, which the router uses if it is started with a bad one (empty: keep none)";
         max_dumped_config_age "max-dumped-config-age" () Number("SECONDS") "43200"
             "Longest time for which a kept configuration may be used (0: never)";
         runtime_vars_file "runtime-vars-file" () Text("FILE") "/etc/mcrouter/mcrouter.json"
@@ -158,7 +158,7 @@ flags! {
         reconfiguration_delay_ms "reconfiguration-delay-ms" () Number("MS") "1000"
             "Time from a change of the configuration to its use";
         reconfiguration_jitter_ms "reconfiguration-jitter-ms" () Number("MS") "0"
-            "Most time to add to that delay, at random";
+            "Longest time to add to that delay, at random";
     }
     "Routes" {
         send_invalid_route_to_default "send-invalid-route-to-default" () Switch ""
@@ -172,15 +172,15 @@ flags! {
         big_value_split_threshold "big-value-split-threshold" () Size "0"
             "Cut values longer than this into chunks: bytes, or with a unit, such as 512k (0: never)";
         big_value_batch_size "big-value-batch-size" () Number "10"
-            "Most chunks of a value that are requested at a time (0: all)";
+            "Maximum number of chunks of a value that are requested at a time (0: all)";
         big_value_hide_reply_flag "big-value-hide-reply-flag" () Switch ""
-            "Hide the flag that marks a value cut into chunks from clients";
+            "Hide from clients the flag that marks a value as cut into chunks";
         enable_logging_route "enable-logging-route" () Switch ""
             "Log each request (for tests)";
         target_max_shadow_requests "target-max-shadow-requests" () Number "1000"
-            "Most shadow requests under way to each server, per thread";
+            "Maximum number of shadow requests under way to each server, per thread";
         proxy_max_inflight_shadow_requests "proxy-max-inflight-shadow-requests" () Number "0"
-            "Most shadow requests under way, per thread; more are dropped (0: no limit)";
+            "Maximum number of shadow requests under way, per thread; more are dropped (0: no limit)";
         max_shadow_token_map_size "max-shadow-token-map-size" () Number "1024"
             "Lease tokens remembered for shadows";
         disable_shard_split_route "disable-shard-split-route" () Switch ""
@@ -214,11 +214,11 @@ flags! {
         dns_servers "dns-servers" () Text("ADDR,...") ""
             "DNS servers to ask for servers' names, separated by commas [default: those of /etc/resolv.conf]";
         trust_reply_order "trust-reply-order" () Switch ""
-            "Match a server's values to keys by their order, even if the first value is for another key, as under the name mcrouter";
+            "Match a server's values to the keys asked for by their order, even if they are for other keys; always on under the name mcrouter. Without it the router closes such a connection";
         target_max_inflight_requests "target-max-inflight-requests" () Number "0"
-            "Most requests under way to each server, per thread; more wait in a queue (0: no limit)";
+            "Maximum number of requests under way to each server, per thread; more wait in a queue (0: no limit)";
         target_max_pending_requests "target-max-pending-requests" () Number "100000"
-            "Most requests in that queue; more fail at once (0: no limit)";
+            "Maximum number of requests in that queue; more fail at once (0: no limit)";
     }
     "Deletes" {
         async_spool "async-dir" ('a') Text("DIR") "/var/spool/mcrouter"
@@ -234,7 +234,7 @@ flags! {
         log_format "log-format" () Format "text"
             "Format of log lines; journald is text with a priority in front";
         verbosity "verbosity" ('v') Number "0"
-            "What is logged: 0 errors, warnings and news; 1 also problems of single clients; 2 also each connection";
+            "What is logged: 0 errors, warnings and notices; 1 also problems with single clients; 2 also each connection";
         stats_root "stats-root" () Text("DIR") "/var/mcrouter/stats"
             "Where statistics are written as files; nothing is written if the directory does not exist";
         debug_fifo_root "debug-fifo-root" () Text("DIR") ""

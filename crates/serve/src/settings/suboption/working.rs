@@ -15,7 +15,10 @@ pub(crate) struct Group {
 pub(crate) const WORKING: &[Group] = &[
     Group { heading: "Connections", suboptions: CONNECTIONS },
     Group { heading: "Memory", suboptions: MEMORY },
-    Group { heading: "Leases and hold-off", suboptions: LEASES },
+    Group {
+        heading: "Leases (lease-get, lease-set) and hold-off (delete KEY SECONDS)",
+        suboptions: LEASES,
+    },
     Group { heading: "UDP", suboptions: UDP },
     Group { heading: "Crawler, watchers and statistics", suboptions: WATCHING },
     Group { heading: "TLS, with -Z", suboptions: TLS },
@@ -50,7 +53,7 @@ const CONNECTIONS: &[Suboption] = &[
         name: "unfinished_limit",
         takes: Size(MB, 1..=(1 << 50), |e, n| e.unfinished_limit_bytes = n),
         unset: Follows("a tenth of -m"),
-        help: "memory for requests of which only a part has arrived, at least twice -I. When it is used up, the newest \
+        help: "memory for requests that have arrived only in part, at least twice -I. When it is used up, the newest \
                such request is refused",
         // What it comes to depends on -m and -I.
         shown: Shown::Live,
