@@ -104,7 +104,7 @@ pub fn tell_ready(places: &[(String, bool)], threads: usize) {
     let try_it = try_it.map_or_else(String::new, |place| format!("; try: guira ping -s {place}"));
     let (version, s) = (env!("CARGO_PKG_VERSION"), if threads == 1 { "" } else { "s" });
     tracing::info!(
-        "guira {version} ready with {threads} thread{s}{try_it}; Ctrl-C ends, SIGUSR1 drains"
+        "guira {version} ready with {threads} thread{s}{try_it}; Ctrl-C or SIGUSR1 stops it once requests are answered"
     );
 }
 
