@@ -1,6 +1,6 @@
 //! What operators read: counters, settings, connections, prefixes.
 
-use guira_tests::server::{Program, Server};
+use guira_tests::server::{Program, Server, eventually};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -265,18 +265,52 @@ fn connections_are_listed_with_address_and_state() {
     waiting.exchange(b"");
     waiting.send(b"set k 0 0 10\r\nabc");
     let mut listed = String::new();
-    for _ in 0..1000 {
+    eventually("the value is waited for", || {
         listed = client.ask("stats conns");
-        if listed.contains("conn_nread") {
-            break;
-        }
-    }
-    assert!(listed.contains(":state conn_nread\r\n"), "{listed}");
+        listed.contains(":state conn_nread\r\n")
+    });
     assert!(listed.contains(":state conn_listening\r\n"), "{listed}");
     assert!(listed.contains(":state conn_parse_cmd\r\n"), "{listed}");
     assert!(listed.contains(":addr tcp:127.0.0.1:"), "{listed}");
     assert!(listed.contains(":listen_addr tcp:127.0.0.1:"), "{listed}");
     assert!(listed.contains(":secs_since_last_cmd 0\r\n"), "{listed}");
+}
+
+const HELD: [&str; 3] = ["unfinished_bytes", "unsent_bytes", "backlog_bytes"];
+
+/// What `stats conns` says of one thing, of each client.
+fn of_each(listed: &str, name: &str) -> Vec<usize> {
+    let words = listed.lines().filter_map(|line| line.split_once(&format!(":{name} ")));
+    words.map(|(_, number)| number.parse().expect(listed)).collect()
+}
+
+/// The sums are in `stats guira`: what one client holds must be found beside it.
+#[test]
+fn a_connection_is_listed_with_the_bytes_that_it_holds_of_each_budget() {
+    for flags in [&[][..], &["-m", "64"], &["-m", "1024"]] {
+        let server = Server::start(Program::Guira, flags);
+        let (mut asking, mut idle) = (server.connect(), server.connect());
+        let (mut slow, mut deaf) = (server.connect(), server.connect());
+        idle.exchange(b"");
+        assert_eq!(asking.set("large", &vec![b'l'; 900_000]), "STORED\r\n");
+        slow.send(&[b"set k 0 0 500000\r\n", &[b'x'; 300_000][..]].concat());
+        // More gets than are executed at once, whose replies it doesn't read.
+        deaf.send(&b"get large\r\n".repeat(2000));
+        for name in HELD {
+            eventually(name, || {
+                let sum: usize = asking.stat_word("stats guira", name).parse().unwrap();
+                let held = of_each(&asking.ask("stats conns"), name);
+                // One line for each client, and the first two hold nothing.
+                let free = held.iter().filter(|&&bytes| bytes == 0).count();
+                sum > 0 && held.len() == 4 && held.iter().sum::<usize>() == sum && free >= 2
+            });
+        }
+        drop((slow, deaf));
+        eventually("nobody holds anything", || {
+            let listed = asking.ask("stats conns");
+            HELD.iter().all(|name| of_each(&listed, name) == [0, 0])
+        });
+    }
 }
 
 #[test]
@@ -299,8 +333,9 @@ fn connections_count_up_and_down() {
     assert!(with_others >= 21);
     assert!(client.stat("total_connections") >= 21);
     drop(others);
-    let gone = (0..2000).any(|_| client.stat("curr_connections") <= with_others - 20);
-    assert!(gone, "closed connections are still counted");
+    eventually("closed connections are counted no more", || {
+        client.stat("curr_connections") <= with_others - 20
+    });
 }
 
 #[test]

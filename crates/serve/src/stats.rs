@@ -16,7 +16,7 @@ pub(crate) use general::{OWN, STATS};
 pub(crate) use settings::{SETTINGS, settings};
 
 use crate::process::Process;
-use crate::process::roster::Seat;
+use crate::process::roster::{Held, Seat};
 use row::{Row, View, line, lines};
 use std::os::fd::RawFd;
 
@@ -82,4 +82,7 @@ pub(crate) fn conn((fd, seat): (RawFd, &Seat), now: u32, is_asking: bool, out: &
     line(out, &format!("{fd}:state"), state);
     let idle_s = if is_listening { 0 } else { now.saturating_sub(seat.last_request()) };
     line(out, &format!("{fd}:secs_since_last_cmd"), idle_s);
+    for held in Held::ALL.into_iter().filter(|_| !is_listening) {
+        line(out, &format!("{fd}:{}", held.name()), seat.held(held));
+    }
 }

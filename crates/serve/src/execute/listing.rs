@@ -79,7 +79,7 @@ impl Listing {
 /// Bytes of a piece: about 250 lines, some ten microseconds.
 const PIECE_BYTES: usize = 16 << 10;
 /// Sockets of a piece, with about as many bytes.
-const SOCKETS: usize = 100;
+const SOCKETS: usize = 70;
 /// Steps of a walk in a piece: not every item is shown.
 const STEPS: usize = 16;
 const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

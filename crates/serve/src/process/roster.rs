@@ -1,7 +1,7 @@
 //! Who is connected: what `stats conns` shows of every socket, whichever thread serves it.
 //!
-//! A worker writes two relaxed atomics of its own connections; the map is locked when a connection
-//! comes or goes and by `stats conns`.
+//! A worker writes relaxed atomics of its own connections, of what they hold only when that changes; the map is locked
+//! when a connection comes or goes and by `stats conns`.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 /// All sockets of the server by descriptor.
 #[derive(Default)]
@@ -29,6 +29,16 @@ pub(crate) struct Seat {
     peer: Peer,
     doing: AtomicU8,
     last_request_s: AtomicU32,
+    /// Bytes that it is charged, by [`Held`].
+    held: [AtomicUsize; Held::ALL.len()],
+}
+
+/// The budgets of which connections hold bytes (`process/budget.rs`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Held {
+    Unfinished,
+    Unsent,
+    Backlog,
 }
 
 /// The other end of a socket, or the socket's own name.
@@ -64,6 +74,7 @@ impl Roster {
             peer,
             doing: AtomicU8::new(doing as u8),
             last_request_s: AtomicU32::new(now),
+            held: Default::default(),
         });
         let mut seats = self.seats.lock();
         if let Some(address) = seat.peer.address() {
@@ -121,7 +132,29 @@ impl fmt::Display for Peer {
     }
 }
 
+impl Held {
+    pub(crate) const ALL: [Held; 3] = [Held::Unfinished, Held::Unsent, Held::Backlog];
+
+    /// As the budget's sum over all connections is called in `stats guira`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Held::Unfinished => "unfinished_bytes",
+            Held::Unsent => "unsent_bytes",
+            Held::Backlog => "backlog_bytes",
+        }
+    }
+}
+
 impl Seat {
+    pub(crate) fn set_held(&self, what: Held, bytes: usize) {
+        self.held[what as usize].store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that it is charged: 0 while it holds no more than is free.
+    pub(crate) fn held(&self, what: Held) -> usize {
+        self.held[what as usize].load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_doing(&self, doing: Doing) {
         self.doing.store(doing as u8, Ordering::Relaxed);
     }

@@ -29,6 +29,7 @@ use crate::process::budget::Queue;
 use crate::process::gauges::Gauge;
 use crate::process::mailbox::Arrival;
 use crate::process::measure::Sample;
+use crate::process::roster::Held;
 use crate::process::watch::{CloseReason, Event};
 use crate::time::clock_ms;
 use crate::transport::connection::Connection;
@@ -327,15 +328,18 @@ impl<'s> Worker<'s> {
         if holds != held {
             let charge = (&mut connection.charge, place);
             self.unfinished.charge(charge, holds, &self.process.unfinished);
+            connection.seat().set_held(Held::Unfinished, holds);
         }
         let (kept, keeps) = (connection.unsent_charge.bytes, connection.unsent_bytes());
         if keeps != kept {
             let charge = (&mut connection.unsent_charge, place);
             self.unsent.charge(charge, keeps, &self.process.unsent);
+            connection.seat().set_held(Held::Unsent, keeps);
         }
         let waits = connection.backlog_bytes();
         if waits != connection.backlog_charged {
             self.process.backlog.recount(&mut connection.backlog_charged, waits);
+            connection.seat().set_held(Held::Backlog, waits);
         }
         self.settle(place, next);
         holds > held || keeps > kept
