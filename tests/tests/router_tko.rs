@@ -102,6 +102,21 @@ fn a_refusal_between_timeouts_says_nothing_good_of_the_server() {
     assert_eq!(marked(&router), [0, 1]);
 }
 
+/// An average of 0.000 made a server that only timed out look like the fastest.
+#[test]
+fn a_server_that_only_times_out_is_slow_in_the_statistics() {
+    let router = router(&["--num-proxies", "1"]);
+    let mut client = router.connect();
+    assert!(client.ask("get late").starts_with("SERVER_ERROR"));
+    let line = client.ask("stats servers");
+    let average = line.split_once("avg_latency_us:").and_then(|(_, rest)| rest.split_once(' '));
+    let average_us: f64 = average.expect(&line).0.parse().expect(&line);
+    // The default of --server-timeout is a second.
+    assert!(average_us >= 900_000.0, "{line}");
+    let mean_us: f64 = client.stat_word("stats all", "duration_us").parse().expect("a number");
+    assert!(mean_us >= 900_000.0, "{mean_us}");
+}
+
 #[test]
 fn a_connection_that_is_lost_with_a_request_marks_the_server() {
     let router = router(&[]);

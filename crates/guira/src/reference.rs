@@ -197,7 +197,7 @@ only Guira has begins with `guira_`.";
 
 const ROUTER_STATISTICS: &str = "\
 Each line that `stats` of `guira route` answers, under mcrouter's names. `stats detailed` is `stats all`, `stats cmd-error` is \
-`stats count`. `stats servers` has a line for each server instead: the mean time of a reply, requests that wait and requests \
+`stats count`. `stats servers` has a line for each server instead: the mean time until a reply or a timeout, requests that wait and requests \
 under way, its mark if it is TKO, connections by state, replies by kind. `stats suspect_servers` has one for each server that \
 failed when it was last asked, and `stats version` is the version alone.";
 

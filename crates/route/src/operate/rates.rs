@@ -21,8 +21,8 @@ pub(crate) type Rows = Vec<(String, String)>;
 struct Sample {
     at: Instant,
     counts: Box<[u64]>,
-    /// Replies of servers, and how long they took in all.
-    replies: u64,
+    /// Requests to servers, answered or timed out, and how long they took in all.
+    timed: u64,
     took_us: u64,
 }
 
@@ -47,7 +47,7 @@ impl Rates {
     /// Nothing is counted yet.
     pub(crate) fn new(at: Instant) -> Self {
         let counts = vec![0; Counter::ALL.len()].into();
-        Self(Mutex::new([Sample { at, counts, replies: 0, took_us: 0 }].into()))
+        Self(Mutex::new([Sample { at, counts, timed: 0, took_us: 0 }].into()))
     }
 
     fn take(&self, sample: Sample) {
@@ -58,7 +58,7 @@ impl Rates {
         samples.push_back(sample);
     }
 
-    /// Each rate by its name, and the mean time of a reply.
+    /// Each rate by its name, and the mean time of a request to a server.
     fn rows(&self, now: &Sample) -> Rows {
         let samples = self.0.lock();
         let Some(then) = samples.front() else { return Rows::new() };
@@ -70,9 +70,9 @@ impl Rates {
                 Some((name(*counter)?, shown(quotient(now.saturating_sub(*then), elapsed_s))))
             })
             .collect();
-        let replies = now.replies.saturating_sub(then.replies);
+        let timed = now.timed.saturating_sub(then.timed);
         #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
-        let mean_us = quotient(now.took_us.saturating_sub(then.took_us), replies.max(1) as f64);
+        let mean_us = quotient(now.took_us.saturating_sub(then.took_us), timed.max(1) as f64);
         rows.push((DURATION.0.to_owned(), shown(mean_us)));
         rows
     }
@@ -86,9 +86,11 @@ fn name(counter: Counter) -> Option<String> {
     }
 }
 
-/// The mean time of a reply: its name and meaning.
-const DURATION: (&str, &str) =
-    ("duration_us", "microseconds that a server's reply took, on average");
+/// The mean time of a request to a server: its name and meaning.
+const DURATION: (&str, &str) = (
+    "duration_us",
+    "microseconds that a request to a server took until its reply or its timeout, on average",
+);
 
 /// Each line's name and meaning.
 pub(crate) fn meanings() -> impl Iterator<Item = (String, String)> {
@@ -111,13 +113,13 @@ fn shown(number: f64) -> String {
 
 fn sample(process: &Process) -> Sample {
     let sum = |&counter| process.counters.iter().map(|thread| thread.get(counter)).sum();
-    let (mut replies, mut took_us) = (0, 0);
+    let (mut timed, mut took_us) = (0, 0);
     for link in process.servers.links() {
-        replies += link.stats.answered.load(Relaxed);
+        timed += link.stats.timed.load(Relaxed);
         took_us += link.stats.took_us.load(Relaxed);
     }
     let counts = Counter::ALL.iter().map(sum).collect();
-    Sample { at: Instant::now(), counts, replies, took_us }
+    Sample { at: Instant::now(), counts, timed, took_us }
 }
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -136,7 +138,7 @@ mod tests {
                 _ => 0,
             });
             let at = start + Duration::from_secs(second);
-            Sample { at, counts: counts.collect(), replies: gets, took_us: gets * 50 }
+            Sample { at, counts: counts.collect(), timed: gets, took_us: gets * 50 }
         };
         let rates = Rates::new(start);
         let row = |sample: &Sample, wanted: &str| {

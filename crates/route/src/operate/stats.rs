@@ -227,7 +227,7 @@ fn counts(process: &Process) -> Rows {
 /// A server's line, over all threads.
 #[derive(Default)]
 struct ServerLine {
-    answered: u64,
+    timed: u64,
     took_us: u64,
     pending: usize,
     in_flight: usize,
@@ -245,7 +245,7 @@ impl ServerLine {
         let (pending, in_flight) = link.load();
         self.pending += pending;
         self.in_flight += in_flight;
-        self.answered += stats.answered.load(Relaxed);
+        self.timed += stats.timed.load(Relaxed);
         self.took_us += stats.took_us.load(Relaxed);
         (self.is_marked, self.is_hard) = (link.tko.is_marked(), link.tko.is_hard());
         match (stats.is_up.load(Relaxed), stats.opened.load(Relaxed)) {
@@ -260,7 +260,7 @@ impl ServerLine {
 
     fn show(&self) -> String {
         #[expect(clippy::cast_precision_loss, reason = "an average for people")]
-        let average = self.took_us as f64 / self.answered.max(1) as f64;
+        let average = self.took_us as f64 / self.timed.max(1) as f64;
         let mut text = format!(
             "avg_latency_us:{average:.3} pending_reqs:{} inflight_reqs:{}",
             self.pending, self.in_flight

@@ -61,8 +61,8 @@ pub(crate) struct LinkStats {
     pub(crate) outstanding: AtomicUsize,
     pub(crate) results: [AtomicU64; Outcome::ALL.len()],
     pub(crate) sent: AtomicU64,
-    /// Replies, and how long they took in all.
-    pub(crate) answered: AtomicU64,
+    /// Requests that the server answered, or that waited in vain for its reply, and how long they took in all.
+    pub(crate) timed: AtomicU64,
     pub(crate) took_us: AtomicU64,
     pub(crate) is_up: AtomicBool,
     pub(crate) opened: AtomicU64,
@@ -238,9 +238,14 @@ impl Link {
         self.permits.is_some()
     }
 
-    /// Counts a reply, and says it in mcrouter's words. `took` is how long the server took; `None`: it said nothing, and
-    /// the reply, a refusal or a lost connection, tells nothing good of it.
-    fn settle(self: &Arc<Self>, reply: &mut Reply, took: Option<Duration>) {
+    /// Counts a reply that took so long, and says it in mcrouter's words. `is_servers`: the server sent it; else the reply,
+    /// a refusal or a lost connection, tells nothing good of it.
+    fn settle(self: &Arc<Self>, reply: &mut Reply, took: Duration, is_servers: bool) {
+        // A server that answers too late is slow: that is no time of nothing.
+        if is_servers || reply.outcome == Outcome::Timeout {
+            add(&self.stats.took_us, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+            add(&self.stats.timed, 1);
+        }
         match reply.outcome {
             // It was others' long values that the request waited for: that their clients read slowly is no fault of the
             // server.
@@ -251,14 +256,8 @@ impl Link {
             | Outcome::Shutdown => {
                 self.failed(reply.outcome);
             }
-            _ => {
-                if let Some(took) = took {
-                    let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                    add(&self.stats.took_us, took_us);
-                    add(&self.stats.answered, 1);
-                    self.tko.succeeded();
-                }
-            }
+            _ if is_servers => self.tko.succeeded(),
+            _ => {}
         }
         self.note(reply.outcome);
         say_in_mcrouters_words(reply);
@@ -416,7 +415,7 @@ impl UnderWay<Ask> {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Reply, Duration)> {
         let (mut reply, came) = ready!(self.ask.poll_timed(cx));
         let took = self.took(came);
-        self.link.settle(&mut reply, came.map(|_| took));
+        self.link.settle(&mut reply, took, came.is_some());
         Poll::Ready((reply, took))
     }
 }
@@ -431,7 +430,7 @@ impl UnderWay<AskKeys> {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(Vec<Reply>, Duration)> {
         let (mut replies, came) = ready!(self.ask.poll_timed(cx));
         let took = self.took(came);
-        replies.iter_mut().for_each(|reply| self.link.settle(reply, came.map(|_| took)));
+        replies.iter_mut().for_each(|reply| self.link.settle(reply, took, came.is_some()));
         Poll::Ready((replies, took))
     }
 }
