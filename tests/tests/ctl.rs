@@ -268,12 +268,37 @@ fn it_speaks_tls() {
     assert!(error.contains("certificate") && code == 3, "{error}");
     let next = "; compare the server's certificate with --tls-ca and the name in -s";
     assert!(error.trim_end().ends_with(next), "{error}");
+    let (_, error, code) = ask(&at, &["get", "k", "--timeout", "20s"]);
+    let next = "; does it speak TLS there (--tls-ca FILE)? Its log may say why";
+    assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
     // As `openssl req -x509` makes them, unless it is told otherwise.
     let [chain, key] = authority.as_identity().write(&dir);
     let server = Server::start_tcp(Program::Guira, &["-Z", "-o", &settings(&chain, &key)]);
     let at = address(&server).replace("127.0.0.1", "localhost");
     let (_, error, code) = ask(&at, &["get", "k", "--tls-ca", &trusted, "--timeout", "20s"]);
     let next = "; the server's certificate is that of an authority: make one with basicConstraints=CA:FALSE";
+    assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_server_without_tls_and_a_value_that_is_too_large_are_named_as_such() {
+    let dir = own_directory();
+    let trusted = dir.join("ca.pem");
+    fs::write(&trusted, Authority::new("authority").pem).unwrap();
+    let server = Server::start_tcp(Program::Guira, &[]);
+    let at = address(&server);
+    let trusted = trusted.to_str().unwrap();
+    let (_, error, code) = ask(&at, &["get", "k", "--tls-ca", trusted, "--timeout", "20s"]);
+    let next = "; the server speaks no TLS there: leave out --tls-ca, or name its port for TLS";
+    assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
+    let large = dir.join("large");
+    fs::write(&large, vec![b'v'; 2 << 20]).unwrap();
+    let mut command = Command::new(guira());
+    command.args(["set", "k", "-", "--timeout", "20s", "-s", &at]);
+    let (_, error, code) =
+        said(command.stdin(fs::File::open(&large).unwrap()).output().expect("it runs"));
+    let next = "too large for cache; raise the server's -I";
     assert!(error.trim_end().ends_with(next) && code == 3, "{error}");
     fs::remove_dir_all(dir).unwrap();
 }

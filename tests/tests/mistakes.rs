@@ -89,6 +89,18 @@ const SERVE: &[Mistake] = &[
         &["-c 2000000000 needs 2000000000, and the system allows", "LimitNOFILE=", "lower -c"],
     ),
     ("-p {taken} -e {dir}/memory", 71, &["take its place (-e, --take-over)"]),
+    ("-p -1 -m 999999999", 71, &["give at most", " MB (-m)"]),
+    ("-p -1 -e {dir}/none/memory", 71, &["make its directory, or name a file elsewhere (-e)"]),
+    ("-p -1 -e {dir}", 71, &["cannot use {dir} as memory file: Is a directory", "in it (-e)"]),
+    ("-p -1 -o maxconn_fast", 1, &["\"maxconn_fast\", did you mean \"maxconns_fast\"?"]),
+    (
+        "-p -1 -u nobody -Y {dir}/locked/users",
+        1,
+        &[
+            "-Y {dir}/locked/users: Permission denied",
+            "the server's user (-u) must be able to read it",
+        ],
+    ),
     ("--log-format journald -p {taken}", 71, &["<3>failed to listen on TCP port"]),
 ];
 
@@ -170,6 +182,17 @@ const CONFIGS: &[Mistake] = &[
         3,
         &["{dir}/port.json:1: Pool A: '99999' is no port, a number from 1 to 65535"],
     ),
+    (
+        "-f {dir}/portless.json",
+        3,
+        &["{dir}/portless.json:1: Pool A: no port in server 'h': write host:port"],
+    ),
+    ("-f {dir}/letter.json", 3, &["Can not read pool: cach, did you mean 'cache'? line: 1"]),
+    (
+        "{dir}/letter.json",
+        3,
+        &["no configuration: ", "{dir}/letter.json stands alone: write -f before it"],
+    ),
     ("--config-str {\"pools\":", 3, &["expected a value, found the end of the text line: 1"]),
     (
         "--config-str {\"pools\":1x}",
@@ -209,6 +232,8 @@ impl Setting {
         fs::set_permissions(dir.join("locked"), Permissions::from_mode(0o000)).expect("it is ours");
         write("empty", "");
         write("port.json", r#"{"pools":{"A":{"servers":["h:99999"]}},"route":"PoolRoute|A"}"#);
+        write("portless.json", r#"{"pools":{"A":{"servers":["h"]}},"route":"PoolRoute|A"}"#);
+        write("letter.json", r#"{"pools":{"cache":{"servers":["h:1"]}},"route":"PoolRoute|cach"}"#);
         write("kind.json", "{\n \"route\": {\"type\": \"XYZRoute\"}\n}\n");
         write("comma.json", "{\n \"pools\": {}\n  \"route\": \"NullRoute\"\n}\n");
         let import = dir.join("comma.json");
@@ -265,7 +290,8 @@ fn end(command: &mut Command, dir: &str) -> (Option<i32>, String) {
     let child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it runs");
     let mut running = Running(child);
-    for _ in 0..2000 {
+    // Two minutes: on a machine that is busy with other things it takes its time.
+    for _ in 0..12_000 {
         if let Ok(Some(status)) = running.0.try_wait() {
             return (status.code(), fs::read_to_string(&path).expect("what it said"));
         }

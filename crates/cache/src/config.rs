@@ -134,7 +134,9 @@ impl fmt::Display for ConfigError {
         match self {
             Self::TooMuchMemory { asked, most } => write!(
                 f,
-                "{asked} bytes of item memory are more than one cache can refer to; give at most {most}"
+                "{} MB of item memory are more than one cache can refer to; give at most {} MB",
+                asked >> 20,
+                most >> 20
             ),
             Self::GrowthFactor(g) => {
                 write!(f, "growth factor {g} must be greater than 1 (try 1.25)")

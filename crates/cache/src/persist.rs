@@ -108,11 +108,13 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 
 /// The error, and what to do about a file system that has no room.
 pub(crate) fn explained(error: io::Error) -> io::Error {
-    if is_full(&error) {
-        io::Error::other(format!("{error}; make room there, or name a file elsewhere"))
-    } else {
-        error
-    }
+    let advice = match error.kind() {
+        _ if is_full(&error) => "make room there, or name a file elsewhere",
+        io::ErrorKind::NotFound => "make its directory, or name a file elsewhere",
+        io::ErrorKind::IsADirectory => "name a file in it",
+        _ => return error,
+    };
+    io::Error::other(format!("{error}; {advice}"))
 }
 
 /// Why a cache as planned would empty the memory file at `path`, which another process may have. `None`: it would keep

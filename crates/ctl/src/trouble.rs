@@ -86,6 +86,9 @@ fn advice(failure: &Failure) -> &'static str {
         Outcome::ConnectError if failure.message.contains("CaUsedAsEndEntity") => {
             "; the server's certificate is that of an authority: make one with basicConstraints=CA:FALSE"
         }
+        Outcome::ConnectError if failure.message.contains("InvalidContentType") => {
+            "; the server speaks no TLS there: leave out --tls-ca, or name its port for TLS"
+        }
         Outcome::ConnectError if failure.message.contains("certificate") => {
             "; compare the server's certificate with --tls-ca and the name in -s"
         }
@@ -100,6 +103,10 @@ fn advice(failure: &Failure) -> &'static str {
             "; log in (--user NAME)"
         }
         Outcome::Busy => "; try again later",
+        _ if failure.message.contains("too large for cache") => "; raise the server's -I",
+        _ if failure.message == "connection closed by the server" => {
+            "; does it speak TLS there (--tls-ca FILE)? Its log may say why"
+        }
         _ => "",
     }
 }

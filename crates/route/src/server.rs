@@ -84,7 +84,8 @@ impl Server {
         let port = match (is_unix, defaults.port) {
             (true, _) => 0,
             (false, 0) => {
-                let port = parts.next().unwrap_or_default();
+                let port = parts.next().filter(|port| !port.is_empty());
+                let port = port.ok_or_else(|| bad("no port"))?;
                 port.parse()
                     .map_err(|_| bad(&format!("'{port}' is no port, a number from 1 to 65535,")))?
             }

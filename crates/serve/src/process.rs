@@ -26,7 +26,7 @@ use budget::ByteBudget;
 use crawler::Crawler;
 use detail::Detail;
 use gauges::Gauges;
-use guira_cache::{Automove, Cache, Config, MemoryFile};
+use guira_cache::{Automove, Cache, Config, ConfigError, MemoryFile};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use mailbox::{Bell, Mailbox};
@@ -179,7 +179,15 @@ fn config(
 
 fn cache(settings: &ServerSettings, config: &Config) -> Result<Cache, Refusal> {
     let extended = &settings.extended;
-    let cache = Cache::new(config).map_err(|error| Refusal::new(EXIT_SYSTEM, error.to_string()))?;
+    let cache = Cache::new(config).map_err(|error| {
+        let flag = match &error {
+            ConfigError::MemoryFile { .. } => " (-e)",
+            ConfigError::TooMuchMemory { .. } | ConfigError::Map(_) => " (-m)",
+            ConfigError::GrowthFactor(_) => " (-f)",
+            ConfigError::Random(_) => "",
+        };
+        Refusal::new(EXIT_SYSTEM, format!("{error}{flag}"))
+    })?;
     cache.set_automove(Automove {
         level: if extended.slab_reassign { extended.slab_automove } else { 0 },
         ratio: extended.slab_automove_ratio,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::fields::Fields;
 use super::shape::{Field, NUMBER, Shape, Takes, U32, field, ignored, words};
 use crate::json::budget::Budget;
-use crate::json::{ConfigError, Json, Object, Result, Value};
+use crate::json::{ConfigError, Json, Object, Result, Value, perhaps};
 use crate::server::{LeafSpec, Server};
 use crate::settings::Settings;
 
@@ -59,7 +59,9 @@ impl Pools {
 
     fn completed(&mut self, name: &str, line: u32, budget: &Budget) -> Result<Rc<Json>> {
         let Some(state) = self.pools.get_mut(name) else {
-            return Err(ConfigError::at(line, format!("Can not read pool: {name}")));
+            let known: Vec<&str> = self.pools.keys().map(|known| &**known).collect();
+            let message = format!("Can not read pool: {name}{}", perhaps(name, &known));
+            return Err(ConfigError::at(line, message));
         };
         let mut pool = match std::mem::replace(state, State::Inheriting) {
             State::Complete(pool) => {

@@ -131,6 +131,11 @@ impl Typed {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
     }
 
+    /// The first word without a flag: flavors of mcrouter's are taken, and not read.
+    pub(crate) fn stray(&self) -> Option<&str> {
+        self.0.try_get_one::<String>("flavor").ok().flatten().map(String::as_str)
+    }
+
     /// `None`: not given, and no default.
     pub(crate) fn number(&self, name: &str) -> Option<i64> {
         self.0.get_one::<i64>(name).copied()

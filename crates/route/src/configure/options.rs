@@ -281,9 +281,11 @@ fn source(typed: &Typed) -> Result<Source, String> {
     } else if !file.is_empty() {
         From::File(file.into())
     } else {
-        return Err(
-            "no configuration: give --config PATH, --config TEXT, --config etcd:HOST:PORT/KEY or -f PATH".to_owned()
-        );
+        let stray = typed.stray().map(|word| format!("; {word} stands alone: write -f before it"));
+        return Err(format!(
+            "no configuration: give --config PATH, --config TEXT, --config etcd:HOST:PORT/KEY or -f PATH{}",
+            stray.unwrap_or_default()
+        ));
     };
     let root = typed.text("config_dump_root");
     let kept = Some(root).filter(|root| !root.is_empty()).map(|root| {

@@ -48,6 +48,9 @@ pub(crate) enum PasswordsError {
 impl fmt::Display for PasswordsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(f, "{error}: the server's user (-u) must be able to read it")
+            }
             Self::Io(error) => write!(f, "the file of passwords can't be read: {error}"),
             Self::TooLarge => write!(f, "a file of passwords has at most {FILE_BYTES_MAX} bytes"),
             Self::Malformed(line) => {

@@ -62,11 +62,20 @@ fn unknown(name: &str) -> Refusal {
         n if n.starts_with("proxy_") => "the proxy",
         _ => {
             return Refusal::value(format!(
-                "Illegal suboption \"{name}\"; --help lists what -o takes"
+                "Illegal suboption \"{name}\"{}; --help lists what -o takes",
+                perhaps(name)
             ));
         }
     };
     Refusal::usage(format!("-o {name}: {part} is not in this build. Remove it to start without."))
+}
+
+/// `, did you mean "hashpower"?`, or nothing where nothing is like it.
+fn perhaps(name: &str) -> String {
+    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    let best = all().map(|it| it.name).max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let best = best.filter(|known| likeness(known) >= ALIKE);
+    best.map(|known| format!(", did you mean \"{known}\"?")).unwrap_or_default()
 }
 
 /// The end of `--help`.
@@ -148,5 +157,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// Where the help of a setting begins, and how wide it is: 100 with the two spaces before a name.
+/// From this likeness on, a name is taken for a mistyped one.
+const ALIKE: f64 = 0.85;
 const NAME_COLUMNS: usize = 27;
 const HELP_COLUMNS: usize = 71;
