@@ -25,6 +25,7 @@
 //! 3. Everything that a page starts ends with its shell.
 //!
 //! # Weaknesses
+//! Of a pipeline only the last command must succeed.
 //! A program that a page starts as a daemon leaves the shell's process group, and stays. Exit codes of a console block are
 //! not compared, because a reader doesn't see them.
 

@@ -137,6 +137,8 @@ fn marks_do_what_they_say_and_no_other_is_taken() {
         "<!-- test: stays -->\n",
         "```sh\ntrue\n",
         "```console\ntrue\n```\n",
+        "```sh\nfalse && true\necho on\n```\n",
+        "<!-- test: given false && true -->\n",
     ] {
         assert!(steps(wrong).is_err(), "{wrong}");
     }

@@ -125,6 +125,7 @@ fn take_mark(
     marks.line = line;
     match (word, rest) {
         ("given", script) if !script.is_empty() => {
+            refuse_lists(script, line)?;
             found.push(Step::Copied { line, script: script.into(), stays: false });
         }
         ("skip", reason) if !reason.is_empty() => marks.skip = Some(reason.into()),
@@ -132,6 +133,14 @@ fn take_mark(
         ("numbers", "vary") => marks.numbers_vary = true,
         ("stays", "") => marks.stays = true,
         _ => return Err(format!("line {line}: {mark:?} is no mark")),
+    }
+    Ok(())
+}
+
+/// bash tells nobody of a command that fails before `&&`.
+fn refuse_lists(script: &str, line: usize) -> Result<(), String> {
+    if script.contains(" && ") {
+        return Err(format!("line {line}: `a && b` hides that a fails: write them on two lines"));
     }
     Ok(())
 }
@@ -145,6 +154,7 @@ fn take_block(block: &Block<'_>, marks: Marks, found: &mut Vec<Step>) -> Result<
     match (block.language, marks.skip) {
         ("sh" | "bash" | "console", Some(reason)) => found.push(Step::Skipped { line, reason }),
         ("sh" | "bash", None) => {
+            refuse_lists(&block.text, line)?;
             let script = block.text.trim_end().to_owned();
             found.push(Step::Copied { line, script, stays: marks.stays });
         }
