@@ -7,16 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+
+use crate::client::PATIENCE;
 
 /// Sends `request` to a port of this machine and reads until the other end closes.
 ///
 /// # Panics
-/// If nobody answers within ten seconds.
+/// If nobody answers in time.
 #[must_use]
 pub fn ask_http(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the HTTP port accepts");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket takes a timeout");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
     stream.write_all(request.as_bytes()).expect("the request goes out");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer in time, in UTF-8");

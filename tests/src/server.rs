@@ -283,7 +283,8 @@ impl Server {
             panic!("cannot run {command:?} ({error}); `make test` installs what the tests need")
         });
         let mut server = Self { child, address, dir };
-        for _ in 0..2000 {
+        // A minute at most.
+        for _ in 0..12_000 {
             if accepts(&server.address) {
                 return Ok(server);
             }
@@ -379,12 +380,12 @@ pub fn send_signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Waits until something holds, 20 seconds at most.
+/// Waits until something holds, 60 seconds at most: on a machine that is busy with other things little happens in less.
 ///
 /// # Panics
 /// It doesn't: with `what` was waited for.
 pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    within(20, what, holds);
+    within(60, what, holds);
 }
 
 /// Waits until something holds, `seconds` at most.

@@ -113,7 +113,7 @@ fn no_reader_of_standard_error_can_hold_up_a_router_or_its_clients() {
     let (stderrs, unread) = bad_stderrs();
     for (stderr, fails) in stderrs {
         // A line for each value that is stored, beside those of the start.
-        let flags = ["--config-str", &config, "--enable-logging-route"];
+        let flags = ["--config-str", &config, "--enable-logging-route", "-t", "60000"];
         let mut router = Chosen::start(Program::Router, stderr, &flags);
         for _ in 0..5 {
             let stored = router.connect().exchange("set k 0 0 1\r\nv\r\n".repeat(500).as_bytes());

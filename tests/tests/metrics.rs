@@ -1,5 +1,6 @@
 //! The HTTP port: what Prometheus scrapes, what probes ask, and what it refuses.
 
+use guira_tests::client::PATIENCE;
 use guira_tests::metrics::{Scrape, ask_http, get_http};
 use guira_tests::server::{Address, Program, Server, accepts, free_port, within, workspace};
 use rustix::process::Signal;
@@ -7,7 +8,6 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// A server with an HTTP port.
 fn start(flags: &[&str]) -> (Server, u16) {
@@ -297,7 +297,7 @@ fn probe_beside_silent_connections(port: u16) {
     let read = newest.read(&mut [0]);
     assert!(read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "the newest is open");
     let mut oldest = &silent[0];
-    oldest.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+    oldest.set_read_timeout(Some(PATIENCE)).expect("an option");
     let read = oldest.read(&mut [0]);
     let is_open = read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
     assert!(!is_open, "the oldest is closed");

@@ -1,5 +1,6 @@
 //! What operators rely on beside the protocol: exit codes, pipes, and units for systemd.
 
+use guira_tests::client::PATIENCE;
 use guira_tests::server::{
     Address, Program, Running, Server, command, free_port, guira, own_directory, workspace,
 };
@@ -8,7 +9,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 /// Runs `guira` to its end.
 fn run(arguments: &[&str]) -> Output {
@@ -238,7 +238,7 @@ fn systemd_hears_when_they_are_ready_and_when_they_stop() {
     let dir = own_directory();
     let path = dir.join("notify");
     let told = UnixDatagram::bind(&path).expect("a socket");
-    told.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    told.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let hear = |word: &str| {
         let mut room = [0; 100];
         let bytes = told.recv(&mut room).unwrap_or_else(|error| panic!("no {word}: {error}"));

@@ -104,7 +104,7 @@ fn who_reads_a_pipe_sees_requests_and_replies_of_clients_or_of_servers() {
         }
     }
     router.signal(Signal::TERM);
-    assert!(router.ended_within(10).is_some_and(|status| status.success()));
+    assert!(router.ended_within(30).is_some_and(|status| status.success()));
     assert!(fifos(&dir).is_empty());
     std::fs::remove_dir_all(dir).expect("the directory is there");
 }

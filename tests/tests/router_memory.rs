@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use guira_tests::client::Client;
+use guira_tests::client::{Client, PATIENCE};
 use guira_tests::server::{Address, Program, Server, eventually};
 
 /// A server, and a router in front of it as a user starts it.
@@ -39,7 +39,7 @@ fn router_of(ports: &[u16], flags: &[&str]) -> Server {
 /// A connection that a test reads and writes itself, or doesn't.
 fn raw(router: &Server) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port(router))).expect("the router listens");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     stream.set_write_timeout(Some(Duration::from_secs(5))).expect("a socket");
     stream
 }

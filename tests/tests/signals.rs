@@ -1,11 +1,11 @@
 //! What a server says of signals, and of its end.
 
+use guira_tests::client::PATIENCE;
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use guira_tests::tls::Authority;
 use rustix::process::Signal;
 use std::fs;
 use std::net::UdpSocket;
-use std::time::Duration;
 
 fn says(server: &Server, what: &str) {
     eventually(what, || server.said().contains(what));
@@ -123,7 +123,7 @@ fn without_tcp_udp_is_served_and_without_both_it_is_said_that_nobody_can_come() 
     let server = start(&udp.to_string());
     // The port that it was seen by, that of HTTP, is open before the one for datagrams.
     says(&server, " ready: ");
-    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");
+    socket.set_read_timeout(Some(PATIENCE)).expect("an option of sockets");
     socket.send_to(b"\0\x01\0\0\0\x01\0\0get k\r\n", ("127.0.0.1", udp)).expect("it goes out");
     let mut room = [0; 100];
     let read = socket.recv(&mut room).expect("an answer");

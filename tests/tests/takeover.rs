@@ -1,6 +1,6 @@
 //! A successor takes sockets and items over (`--take-over`), or dies on the way: one of the two always serves.
 
-use guira_tests::client::Client;
+use guira_tests::client::{Client, PATIENCE};
 use guira_tests::server::{
     Address, Program, Server, accepts, eventually, free_port, own_directory,
 };
@@ -11,7 +11,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Flags for the memory: none as a user starts it, and two that are given.
 const SIZES: [&[&str]; 3] = [&[], &["-m", "64"], &["-m", "1024"]];
@@ -36,7 +35,7 @@ impl Memory {
 
     fn knock(&self) -> UnixStream {
         let door = UnixStream::connect(format!("{}.handover", self.path())).expect("a door");
-        door.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        door.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         door
     }
 }
@@ -100,7 +99,7 @@ fn a_successor_that_dies_leaves_its_predecessor_serving() {
             waiting.write_all(b"get k\r\n").expect("sent");
             drop(door);
             let mut answer = [0; 20];
-            waiting.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+            waiting.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             waiting.read_exact(&mut answer).expect("the old server serves again");
             assert_eq!(&answer[..], b"VALUE k 0 1\r\nv\r\nEND\r\n"[..20].as_ref());
             assert!(server.is_running(), "the same process");
