@@ -132,6 +132,18 @@ fn thinned(cache: &Cache, handle: &mut Handle<'_>) -> Vec<usize> {
     (0..count).filter(|&n| read(handle, n).is_some()).collect()
 }
 
+/// Half a minute of upkeep, with pages that move by themselves.
+fn upkeep(cache: &Cache, handle: &mut Handle<'_>) {
+    cache.set_automove(Automove { level: 1, ..Automove::default() });
+    let mut sweeper = cache.sweeper();
+    for second in NOW..NOW + 30 {
+        for _ in 0..100 {
+            handle.quiesce();
+            sweeper.step(second);
+        }
+    }
+}
+
 #[test]
 fn free_chunks_of_many_pages_become_pages_that_another_class_takes_without_evicting() {
     for eviction in Eviction::ALL {
@@ -139,15 +151,7 @@ fn free_chunks_of_many_pages_become_pages_that_another_class_takes_without_evict
         let mut handle = cache.handle();
         let left = thinned(&cache, &mut handle);
         let (held, evicted) = (cache.page_bytes_held(), cache.totals().all(ClassCounter::Evicted));
-        cache.set_automove(Automove { level: 1, ..Automove::default() });
-        let mut sweeper = cache.sweeper();
-        for second in NOW..NOW + 30 {
-            for _ in 0..100 {
-                handle.quiesce();
-                sweeper.step(second);
-            }
-        }
-        drop(sweeper);
+        upkeep(&cache, &mut handle);
         let free = cache.pages_returned() * cache.page_bytes();
         assert!(free > held / 2, "{eviction}: {free} of {held} bytes are in the pool");
         assert!(cache.page_bytes_backed() >= held, "{eviction}: the process keeps them");
@@ -160,6 +164,67 @@ fn free_chunks_of_many_pages_become_pages_that_another_class_takes_without_evict
             handle.quiesce();
         }
         assert_eq!(cache.totals().all(ClassCounter::Evicted), evicted, "{eviction}");
+    }
+}
+
+#[test]
+fn a_cache_that_never_evicts_gathers_free_chunks_when_it_is_full() {
+    let config = Config { memory_bytes: 4 << 20, evictions: false, ..Config::default() };
+    let cache: Cache = Cache::new(&config).expect("a small cache");
+    let mut handle = cache.handle();
+    let stores = |handle: &mut Handle<'_>, n: usize, len: usize| {
+        let name = name(n);
+        handle.quiesce();
+        handle.store(&handle.key(name.as_bytes()), &value(n, len), &Store::default(), NOW).is_ok()
+    };
+    let count = (0..).find(|&n| !stores(&mut handle, n, VALUE_BYTES)).expect("it gets full");
+    for n in (0..count).filter(|n| n % 3 != 0) {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    assert!(!stores(&mut handle, count, 2 * VALUE_BYTES), "no page for another class");
+    upkeep(&cache, &mut handle);
+    for n in count..count + count / 5 {
+        assert!(stores(&mut handle, n, 2 * VALUE_BYTES), "{n} of {count}");
+    }
+}
+
+/// In each page of a class there is the head of an item whose links have no room elsewhere.
+#[test]
+fn free_chunks_are_not_gathered_at_the_price_of_an_item() {
+    const PAGES: usize = 28;
+    let cache = cache(PAGES << 16, Eviction::default());
+    assert_eq!(cache.page_bytes(), 1 << 16);
+    let mut handle = cache.handle();
+    let class = set(&mut handle, 0, &value(0, VALUE_BYTES), &Store::default()).1;
+    let slots = cache.class_stats(class).chunks_per_page;
+    let chained = (5 << 16..6 << 16)
+        .step_by(16)
+        .find(|&len| set(&mut handle, 0, &value(0, len), &Store::default()).1 == class);
+    let chained = chained.expect("a head of each class");
+    let is_chained = |n: usize| n.is_multiple_of(slots);
+    for n in 0..4 * slots {
+        let len = if is_chained(n) { chained } else { VALUE_BYTES };
+        set(&mut handle, n, &value(n, len), &Store::default());
+        handle.quiesce();
+    }
+    assert_eq!(cache.class_stats(class).pages, 4);
+    for n in 10_000.. {
+        if cache.page_bytes_held() == PAGES << 16 {
+            break;
+        }
+        set(&mut handle, n, &value(n, 4 * VALUE_BYTES), &Store::default());
+    }
+    for n in (0..4 * slots).filter(|&n| !is_chained(n)) {
+        handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
+    }
+    handle.quiesce();
+    let evicted = cache.totals().all(ClassCounter::Evicted);
+    upkeep(&cache, &mut handle);
+    assert!(cache.moves().no_room > 0, "it tried: {:?}", cache.moves());
+    assert_eq!(cache.totals().all(ClassCounter::Evicted), evicted);
+    assert!(!cache.moves().is_running, "it gave up");
+    for n in (0..4).map(|page| page * slots) {
+        assert_eq!(read(&handle, n), Some(value(n, chained)), "{n}");
     }
 }
 

@@ -17,7 +17,7 @@
 //! doesn't evict, and for a window had more than two and a half pages of free chunks beside its reserve, gives pages to
 //! the pool until it has fewer; this is memcached's rule. So a class that needs a page finds one, and evicts nothing.
 //!
-//! Both rules hold from when a class first had to evict.
+//! Both rules hold from when a class first had to evict, or the pool is empty.
 //!
 //! # Against ping-pong
 //! A page moves only if the donor, a page poorer, would still hold the older items. Who got a page gives none for a
@@ -57,7 +57,7 @@ impl Default for Automove {
 #[derive(Default)]
 pub(crate) struct Balance {
     looked_at: u32,
-    /// When a class first had to evict; what is averaged from then on counts after a window.
+    /// When memory was full first; what is averaged from then on counts after a window.
     began_at: u32,
     classes: Vec<Seen>,
     /// The class that gives spare pages to the pool, while it does.
@@ -100,11 +100,12 @@ struct Standing {
 }
 
 impl Balance {
-    /// From which class a page is to go to which, or to the pool, if any. Asked from when a class first had to evict.
+    /// From which class a page is to go to which, or to the pool, if any; none until memory `is_full` once.
     pub(crate) fn choose(
         &mut self,
         slab: &ItemSlab,
         how: &Automove,
+        is_full: bool,
         now: u32,
     ) -> Option<(Class, Option<Class>)> {
         if how.level == 0 {
@@ -116,7 +117,8 @@ impl Balance {
             return Some((class, None));
         }
         let is_due = now != self.looked_at;
-        if how.level == 1 && !is_due {
+        let has_been_full = self.began_at > 0 || is_full;
+        if !has_been_full || (how.level == 1 && !is_due) {
             return None;
         }
         if self.began_at == 0 {
@@ -144,6 +146,14 @@ impl Balance {
         scale(&mut self.seen(to).age_s, pages(to) + 1, pages(to));
         scale(&mut self.seen(from).age_s, pages(from) - 1, pages(from));
         Some((from, Some(to)))
+    }
+
+    /// A page of the class could not be emptied: it gives none to the pool for a window.
+    pub(crate) fn rest(&mut self, class: Class, now: u32) {
+        self.giver = None;
+        if let Some(seen) = self.classes.get_mut(usize::from(class)) {
+            seen.spare_since = now;
+        }
     }
 
     fn seen(&mut self, class: Class) -> &mut Seen {

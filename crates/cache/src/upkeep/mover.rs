@@ -2,7 +2,7 @@
 //!
 //! One page at a time is on its way. It takes no new items; the sweeper looks through it in small steps, and copies each
 //! live item into a free chunk of the item's own class, or of its classes, if it is chained. Where there is none, the
-//! class first evicts what its policy values least. When the last chunk of the page is out of its grace period, the
+//! class first evicts what its policy values least; but for a page that goes to the pool unasked, nothing is evicted. When the last chunk of the page is out of its grace period, the
 //! page belongs to the other class.
 //!
 //! # A move of an item
@@ -79,6 +79,8 @@ struct State {
 struct Route {
     from: Class,
     to: Option<Class>,
+    /// Whether items may be evicted for it: not for a page that nobody has asked for yet.
+    may_evict: bool,
 }
 
 #[derive(Default)]
@@ -153,7 +155,7 @@ impl Mover {
         if slab.lock(from).pages.len() < 2 {
             return Err(Unmoved::NoSpare);
         }
-        state.asked.push_back(Route { from, to });
+        state.asked.push_back(Route { from, to, may_evict: true });
         Ok(())
     }
 
@@ -217,18 +219,16 @@ impl MoverTask {
         let Some(moving) = &mut self.moving else {
             let balance = &mut self.balance;
             let choose = |how: &Automove| {
-                if !engine.dial.is_wanted() {
-                    return None;
-                }
-                let (from, to) = balance.choose(&engine.slab, how, now)?;
-                Some(Route { from, to })
+                let is_full = engine.dial.is_wanted() || engine.slab.pages_left() == 0;
+                let (from, to) = balance.choose(&engine.slab, how, is_full, now)?;
+                Some(Route { from, to, may_evict: to.is_some() })
             };
             let Some(route) = mover.next(choose) else { return false };
             let page = engine.slab.set_out(route.from);
             self.moving = page.map(|page| Moving { route, page, slot: 0, waits: 0 });
             return true;
         };
-        let Route { from, to } = moving.route;
+        let Route { from, to, may_evict } = moving.route;
         if engine.slab.arrive(moving.page, to) {
             add(&mover.moved.pages, 1);
             self.moving = None;
@@ -241,10 +241,14 @@ impl MoverTask {
         }
         let goes_on = empty_slots(actor, &mover.moved, moving, now);
         moving.waits += u32::from(!goes_on);
-        if moving.waits == WAITS_EVICTING && engine.evictions {
+        if may_evict && moving.waits == WAITS_EVICTING && engine.evictions {
             add(&mover.moved.evicted, actor.local.empty_page(from, moving.page));
-        } else if moving.waits > WAITS_MAX && engine.slab.call_off(from, moving.page) {
+            return goes_on;
+        }
+        let waits_max = if may_evict { WAITS_MAX } else { WAITS_EVICTING };
+        if moving.waits > waits_max && engine.slab.call_off(from, moving.page) {
             self.moving = None;
+            self.balance.rest(from, now);
         }
         goes_on
     }
@@ -275,7 +279,9 @@ fn empty_slots<I: Index>(
             Carried::Gone => add(&moved.busy, 1),
             Carried::NoRoom => {
                 add(&moved.no_room, 1);
-                make_room(&actor.local, &item, slots, now);
+                if moving.route.may_evict {
+                    make_room(&actor.local, &item, slots, now);
+                }
                 return false;
             }
         }
@@ -347,7 +353,8 @@ fn add(count: &AtomicU64, n: u64) {
 const ASKED_MAX: usize = 2;
 /// Bytes of chunks that a step looks at.
 const STEP_BYTES: usize = 32 << 10;
-/// After so many waits, half a second, what is left in the page is evicted: writers take the chunks that get free.
+/// After so many waits, half a second, what is left in the page is evicted: writers take the chunks that get free. A page
+/// for which nothing may be evicted stays where it is.
 const WAITS_EVICTING: u32 = 25;
 /// After so many the page stays where it is.
 const WAITS_MAX: u32 = 400;
