@@ -431,7 +431,7 @@ fn explain_says_where_a_key_would_go_without_sending_it() {
     let done = command.args(["route", "explain", "--config", config, "get", "user:1"]).output();
     let said = String::from_utf8_lossy(&done.expect("guira runs").stdout).into_owned();
     let expect = "sent to, if each server answers:\n  10.0.0.1:1:ascii:plain:notcompressed\n\
-                  may be sent to, if servers fail or miss, nearest first:\n  \
+                  may be sent to, depending on how servers answer, first choice first:\n  \
                   10.0.0.1:1:ascii:plain:notcompressed\n  10.0.0.2:2:ascii:plain:notcompressed\n";
     assert!(said.starts_with(expect), "{said}");
 }

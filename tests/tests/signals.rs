@@ -54,10 +54,10 @@ fn the_second_user_signal_is_ignored() {
 fn the_end_is_told_with_what_ended_it_and_what_becomes_of_the_items() {
     let dir = own_directory();
     let memory = dir.join("memory").display().to_string();
-    let kept = format!("1 items are kept in {memory}");
+    let kept = format!("1 item is kept in {memory}");
     for size in [&[][..], &["-m", "64"], &["-m", "1024"]] {
         for (flags, items) in
-            [(&["-A"][..], "1 items are gone with it"), (&["-A", "-e", &memory], &kept)]
+            [(&["-A"][..], "1 item is gone with it"), (&["-A", "-e", &memory], &kept)]
         {
             for (signal, name) in [
                 (Some(Signal::TERM), "SIGTERM"),

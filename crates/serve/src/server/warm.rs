@@ -99,21 +99,19 @@ pub(crate) fn keep_time(process: &Process) {
 
 /// Marks the memory file as that of a clean stop, once all threads have ended. What becomes of the items, in words.
 pub(crate) fn end(process: &Process) -> String {
-    let items = process.cache.len();
+    let items = match process.cache.len() {
+        1 => "1 item is".to_owned(),
+        items => format!("{items} items are"),
+    };
     let Some(path) = &process.settings.memory_file else {
-        let (items, are) = if items == 1 {
-            ("1 item".to_owned(), "is")
-        } else {
-            (format!("{items} items"), "are")
-        };
-        return format!("{items} {are} gone with it");
+        return format!("{items} gone with it");
     };
     if let Err(error) = process.cache.stop(process.time.now(), unix_now()) {
         tracing::warn!(
             "the memory file could not be marked as cleanly closed: {error}. The next start looks at it as after a crash."
         );
     }
-    format!("{items} items are kept in {}", path.display())
+    format!("{items} kept in {}", path.display())
 }
 
 const MB_SHIFT: u32 = 20;
