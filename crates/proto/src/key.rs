@@ -38,8 +38,8 @@ impl<'b> Iterator for Words<'b> {
 
     #[inline]
     fn next(&mut self) -> Option<&'b [u8]> {
-        while let [b' ', rest @ ..] = self.rest {
-            self.rest = rest;
+        if let [b' ', rest @ ..] = self.rest {
+            self.rest = if rest.first() == Some(&b' ') { skip_spaces(rest) } else { rest };
         }
         if self.rest.is_empty() {
             return None;
@@ -70,6 +70,29 @@ impl std::fmt::Debug for Words<'_> {
     }
 }
 
+/// `text` without the spaces at its front. Between two words there is one; a line of nothing else may have millions.
+#[cold]
+pub(crate) fn skip_spaces(text: &[u8]) -> &[u8] {
+    let (blocks, _) = text.as_chunks();
+    let blank = blocks.iter().take_while(|block| **block == [b' '; BLOCK_BYTES]).count();
+    let mut rest = &text[BLOCK_BYTES * blank..];
+    while let [b' ', behind @ ..] = rest {
+        rest = behind;
+    }
+    rest
+}
+
+/// Whether no word of `text` is longer than a key. One search for each [`KEY_BYTES_MAX`] bytes, however many words they are:
+/// a line of millions takes milliseconds to walk through word by word.
+pub(crate) fn has_no_long_word(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(reach) = rest.get(..=KEY_BYTES_MAX) {
+        let Some(space) = memchr::memrchr(b' ', reach) else { return false };
+        rest = &rest[space + 1..];
+    }
+    true
+}
+
 /// The place of the first `byte` in `text`. Short lines and words, the usual ones, end within the first steps here, which
 /// take half of what it costs to call memchr.
 #[inline]
@@ -93,6 +116,8 @@ pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
 
 /// 1 in each byte.
 const EACH_BYTE: u64 = u64::MAX / 0xff;
+/// Spaces that are skipped at a time.
+const BLOCK_BYTES: usize = 64;
 /// Words of 8 bytes that are searched one by one.
 const WORDS_MAX: usize = 4;
 
@@ -110,6 +135,37 @@ mod tests {
                 text.iter_mut().skip(at).step_by(5).for_each(|b| *b = b' ');
                 assert_eq!(find(b' ', &text), (at < len).then_some(at), "{text:?}");
             }
+        }
+    }
+
+    /// As it was before: word by word.
+    #[test]
+    fn a_word_that_is_too_long_for_a_key_is_found_wherever_it_is() {
+        for (before, spaces, len) in
+            [0, 1, 249, 250, 251, 252, 600].into_iter().flat_map(|before| {
+                [1, 2, 250, 251, 700].into_iter().flat_map(move |spaces| {
+                    [1, 2, 249, 250, 251, 252, 501, 502, 900].map(|len| (before, spaces, len))
+                })
+            })
+        {
+            let word = [b'w'; 1000];
+            let text = [&b"a ".repeat(before)[..], &b" ".repeat(spaces), &word[..len]].concat();
+            for text in
+                [&text[..], &[&text, &b" b c"[..]].concat(), &[&text, &word[..250]].concat()]
+            {
+                let all_fit = Words::new(text).all(|word| word.len() <= KEY_BYTES_MAX);
+                assert_eq!(has_no_long_word(text), all_fit, "{before} {spaces} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn spaces_are_skipped_however_many_they_are() {
+        for spaces in (0..300).chain([1 << 20]) {
+            let text = [&b" ".repeat(spaces)[..], b"a b"].concat();
+            assert_eq!(skip_spaces(&text), b"a b", "{spaces}");
+            assert_eq!(Words::new(&text).collect::<Vec<_>>(), [b"a", b"b"], "{spaces}");
+            assert_eq!(Words::new(&text[..spaces]).next(), None, "{spaces}");
         }
     }
 

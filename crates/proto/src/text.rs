@@ -7,6 +7,7 @@
 mod admin;
 mod meta;
 
+use crate::key::{has_no_long_word, skip_spaces};
 use crate::line::{Refusal, Verb, is_quiet, parse_value_bytes};
 use crate::number::{parse_client_flags, parse_exptime, parse_i32, parse_u32, parse_u64};
 use crate::{Arithmetic, Get, KEY_BYTES_MAX, MetaVerb, Request, Store, Words, fixed};
@@ -87,9 +88,7 @@ fn keys(text: &[u8]) -> Result<Words<'_>, Refusal> {
     let is_good = if text.len() <= KEY_BYTES_MAX {
         text.iter().any(|&b| b != b' ')
     } else {
-        let mut shape = keys.map(|key| key.len());
-        shape.next().is_some_and(|first| first <= KEY_BYTES_MAX)
-            && shape.all(|length| length <= KEY_BYTES_MAX)
+        !skip_spaces(text).is_empty() && has_no_long_word(text)
     };
     if is_good { Ok(keys) } else { Err(BAD) }
 }
