@@ -64,7 +64,8 @@ pub(crate) struct Connection {
     interest: Interest,
     /// There are requests at hand that it didn't get to.
     has_backlog: bool,
-    /// It was long to serve last: long replies, copied values, many requests or keys. So it may be before its first.
+    /// It was long to serve last: long replies, long or copied values, many requests or keys. So it may be before its
+    /// first.
     is_bulky: bool,
     /// It ends because what came was no request, or because the socket failed.
     is_broken: bool,
@@ -162,7 +163,7 @@ impl Connection {
         }
         let (mut input, done) = self.lend_input(turn, rooms);
         if !self.has_backlog {
-            match self.receive(turn, &mut input, &mut rooms.wire) {
+            match self.receive(turn, &mut input, rooms) {
                 Ok(0) | Err(Errno::CONNRESET) => {
                     self.keep_input(input, done, rooms);
                     return Ok(Next::Close);
@@ -207,8 +208,9 @@ impl Connection {
     fn count_sent(&mut self, sent: usize, done: usize, turn: &Turn<'_>) {
         turn.handle.count_many(Counter::BytesWritten, sent as u64);
         let work = sent + done;
-        if work >= LONG_BYTES || self.is_bulky {
-            self.is_bulky = work >= LONG_BYTES;
+        let is_bulky = work >= LONG_BYTES || self.state.is_within_value();
+        if is_bulky || self.is_bulky {
+            self.is_bulky = is_bulky;
             turn.work_left.set(turn.work_left.get().saturating_sub(work));
         }
     }

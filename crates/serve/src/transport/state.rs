@@ -31,6 +31,13 @@ pub(super) enum State {
     Closing,
 }
 
+impl State {
+    /// Whether more of what is long comes: one piece of it may be short, and the next one long.
+    pub(super) fn is_within_value(&self) -> bool {
+        matches!(self, State::Value(_) | State::Swallow(_) | State::SwallowLine | State::Refused(_))
+    }
+}
+
 /// A large item in the making, and the line (or header, extras and key) that asked for it.
 pub(super) struct Arriving {
     pub(super) line: Box<[u8]>,

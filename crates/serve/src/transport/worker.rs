@@ -12,8 +12,8 @@
 //!    millisecond in which all others wait. The rest is put off (`turn.rs`), and its events are left alone meanwhile.
 //! 4. So are connections whose commands cost a worker much (`stats`): [`COSTLY_A_TURN`] of these are executed in a turn,
 //!    whoever sent them, in the order in which they were put off. Who sends many waits; others wait for one.
-//! 5. A turn has its work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent and of values copied, and what costs as much
-//!    as these. Once it is done, connections that have requests at hand, or were long to serve last, wait for the next
+//! 5. A turn has its work, [`WORK_BYTES_A_TURN`]: bytes of long replies sent, of values copied and of what came in long
+//!    stretches, and what costs as much as these. Once it is done, connections that have requests at hand, or were long to serve last, wait for the next
 //!    (worker/limits.rs), so that those who ask for little have theirs soon.
 //! 6. A worker that may block is offline in the cache ([`Handle::asleep`]): it holds no memory back.
 //!

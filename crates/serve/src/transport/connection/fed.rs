@@ -76,7 +76,7 @@ impl Connection {
     /// Receives and forgets; `false` at the end of the stream.
     fn drop_input(&mut self, turn: &Turn<'_>, rooms: &mut Rooms) -> bool {
         let (mut input, _) = self.lend_input(turn, rooms);
-        let received = self.receive(turn, &mut input, &mut rooms.wire);
+        let received = self.receive(turn, &mut input, rooms);
         let all = input.len();
         self.keep_input(input, all, rooms);
         matches!(received, Ok(1..) | Err(Errno::AGAIN | Errno::INTR))

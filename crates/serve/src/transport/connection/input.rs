@@ -1,7 +1,7 @@
 //! Receiving: into the worker's buffer, into the connection's own while much is left over, or
 //! straight into the memory of a large item.
 
-use super::Connection;
+use super::{Connection, LONG_BYTES};
 use crate::batch::Rooms;
 use crate::process::budget::SPARING_BYTES;
 use crate::transport::state::State;
@@ -25,8 +25,9 @@ impl Connection {
         if own.len() > KEEP_BYTES {
             if own.capacity() - own.len() < RECEIVE_BYTES / 4 {
                 // Far more than is needed next: room that nothing was written to takes no memory, copying takes time,
-                // and each copy leaves a hole where it was.
-                own.reserve_exact((7 * own.len()).clamp(RECEIVE_BYTES, ROOM_BYTES_MAX));
+                // and each copy leaves a hole where it was. What is copied is less than a megabyte.
+                let room = 7 * own.len();
+                own.reserve_exact(if room > MOVED_BYTES_MAX { ROOM_BYTES_MAX } else { room });
             }
             return (own, std::mem::take(&mut self.done));
         }
@@ -42,18 +43,18 @@ impl Connection {
         &mut self,
         turn: &Turn<'_>,
         input: &mut Vec<u8>,
-        wire: &mut Vec<u8>,
+        rooms: &mut Rooms,
     ) -> Result<usize, Errno> {
         let received = match (&mut self.stream, &mut self.state) {
             (Stream::Tls(channel), _) => {
-                channel.receive(turn.process, input, wire, &mut self.unsent)?
+                channel.receive(turn.process, input, &mut rooms.wire, &mut self.unsent)?
             }
             (Stream::Plain(socket), State::Value(arriving))
                 if input.is_empty() && arriving.new.missing_bytes() > 0 =>
             {
                 match turn.handle.room_at_hand(&mut arriving.new) {
                     // Whoever takes the value off the input takes the next chunk.
-                    [] => receive_into(socket, input)?,
+                    [] => receive_into(socket, input, rooms)?,
                     room => {
                         let (_, received) = recv(socket, room, RecvFlags::DONTWAIT)?;
                         arriving.new.advance(received);
@@ -61,9 +62,12 @@ impl Connection {
                     }
                 }
             }
-            (Stream::Plain(socket), _) => receive_into(socket, input)?,
+            (Stream::Plain(socket), _) => receive_into(socket, input, rooms)?,
         };
         turn.handle.count_many(Counter::BytesRead, received as u64);
+        if received >= LONG_BYTES {
+            turn.handle.note_moved(received);
+        }
         Ok(received)
     }
 
@@ -72,8 +76,9 @@ impl Connection {
         let left = input.len() - consumed;
         if left > KEEP_BYTES {
             // Moved to the front once that is no more than what is done: a line of n bytes is so moved for n in the whole,
-            // however few of its keys are answered at a time.
-            if consumed < left {
+            // however few of its keys are answered at a time. Not if it is long: moving takes a millisecond for each
+            // megabyte, in which others wait.
+            if consumed < left || left > MOVED_BYTES_MAX {
                 self.done = consumed;
                 self.input = input;
             } else {
@@ -101,8 +106,16 @@ impl Connection {
     }
 }
 
-fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>) -> Result<usize, Errno> {
-    let (_, received) = recv(socket, spare_capacity(input), RecvFlags::DONTWAIT)?;
+/// Receives once, at most about [`RECEIVE_BYTES`], though `input` may have room for megabytes: others wait meanwhile.
+fn receive_into(socket: &OwnedFd, input: &mut Vec<u8>, rooms: &mut Rooms) -> Result<usize, Errno> {
+    if input.capacity() - input.len() <= ROOM_BYTES {
+        let (_, received) = recv(socket, spare_capacity(input), RecvFlags::DONTWAIT)?;
+        return Ok(received);
+    }
+    rooms.receive.clear();
+    rooms.receive.reserve_exact(ROOM_BYTES);
+    let (_, received) = recv(socket, spare_capacity(&mut rooms.receive), RecvFlags::DONTWAIT)?;
+    input.extend_from_slice(&rooms.receive);
     Ok(received)
 }
 
@@ -122,6 +135,8 @@ const RECEIVE_BYTES: usize = 64 << 10;
 const ROOM_BYTES: usize = KEEP_BYTES + RECEIVE_BYTES;
 /// Room that is asked for at a time: for a line of the greatest length.
 const ROOM_BYTES_MAX: usize = 8 << 20;
+/// Bytes that are moved at most in one go.
+const MOVED_BYTES_MAX: usize = 1 << 20;
 /// Large pieces have room in steps of this.
 const PIECE_STEP_BYTES: usize = 2 << 10;
 const PIECE_BYTES_MIN: usize = 64;

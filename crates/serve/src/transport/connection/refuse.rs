@@ -81,7 +81,7 @@ impl Connection {
         rest: &[u8],
         consumed: &mut usize,
     ) -> Step {
-        self.scanned = 0;
+        let scanned = std::mem::take(&mut self.scanned);
         match std::mem::replace(&mut self.state, State::Requests) {
             State::Refused(Refused::Value(arriving)) => {
                 self.state = State::Value(arriving);
@@ -92,9 +92,9 @@ impl Connection {
                 executor.say(fixed::OUT_OF_MEMORY_WRITING);
             }
             _ if self.speaks_binary() => {
-                return self.turn_request_away::<Binary>(executor, rest, consumed);
+                return self.turn_request_away::<Binary>(executor, (rest, 0), consumed);
             }
-            _ => return self.turn_request_away::<Text>(executor, rest, consumed),
+            _ => return self.turn_request_away::<Text>(executor, (rest, scanned), consumed),
         }
         self.after(executor, Flow::Done)
     }
@@ -102,10 +102,10 @@ impl Connection {
     fn turn_request_away<D: Dialect>(
         &mut self,
         executor: &mut Executor<'_>,
-        rest: &[u8],
+        (rest, scanned): (&[u8], usize),
         consumed: &mut usize,
     ) -> Step {
-        match D::parse(rest, 0) {
+        match D::parse(rest, scanned) {
             Ok(Parsed::Request { request, used }) => {
                 *consumed += used;
                 match D::storing(&request) {

@@ -4,6 +4,7 @@ use super::*;
 use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Peer};
 use crate::transport::connection::tests::process;
+use guira_cache::Counter;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -168,6 +169,39 @@ fn a_turn_copies_about_a_mib_of_values_whoever_asks() {
         share(&process, 4, &b"append large 0 0 0\r\n\r\n".repeat(10), (10, 2, 0));
         share(&process, 1, &b"prepend large 0 0 0\r\n\r\n".repeat(10), (10, 2, 0));
     });
+}
+
+/// Each of them was received from as much as its socket held.
+#[test]
+fn a_turn_receives_about_a_mib_whoever_sends() {
+    for flags in ["-t 1", "-m 64 -t 1", "-m 1024 -t 1"] {
+        let process = process(flags);
+        let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+        let mut senders: Vec<_> = (0..40).map(|_| (connect(&process), 0)).collect();
+        let mut other = connect(&process);
+        other.write_all(b"mn\r\n").unwrap();
+        while arrived(&mut other).is_empty() {
+            worker.turn().unwrap();
+        }
+        let value = [&b"set k 0 0 900000\r\n"[..], &[b'v'; 900_000], b"\r\n"].concat();
+        let received = || process.cache.totals().get(Counter::BytesRead);
+        let (mut waits, mut most) = (0, 0);
+        for turn in 1..400 {
+            for (sender, sent) in &mut senders {
+                *sent += sender.write(&value[*sent..]).unwrap_or(0);
+            }
+            if waits == 0 {
+                other.write_all(b"mn\r\n").unwrap();
+            }
+            let before = received();
+            worker.turn().unwrap();
+            most = most.max(received() - before);
+            waits = if arrived(&mut other).is_empty() { waits + 1 } else { 0 };
+            assert_eq!(waits, 0, "turn {turn}");
+        }
+        assert!((1 << 20..3 << 19).contains(&most), "{flags}: {most} bytes in a turn");
+        assert!(senders.iter().all(|(_, sent)| *sent == value.len()), "{flags}: all is sent");
+    }
 }
 
 #[test]
