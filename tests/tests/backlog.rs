@@ -4,7 +4,7 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{Address, Program, Server, eventually};
-use rustix::net::{AddressFamily, SocketType, connect, ipproto, socket, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -23,8 +23,9 @@ const SLACK_BYTES: u64 = 8 << 20;
 /// A connection with a small room for replies, so that these wait in the server soon.
 fn small_reader(server: &Server) -> TcpStream {
     let &Address::Tcp(port) = server.address() else { panic!("a server at a port") };
-    let client =
-        socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::TCP)).expect("a socket");
+    let (family, kind, flags) = (AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC);
+    // Not for the servers that another test starts meanwhile: they would run out of descriptors.
+    let client = socket_with(family, kind, flags, Some(ipproto::TCP)).expect("a socket");
     sockopt::set_socket_recv_buffer_size(&client, 2048).expect("a small buffer");
     connect(&client, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).expect("the server listens");
     let client = TcpStream::from(client);
