@@ -256,30 +256,39 @@ impl Connection {
     }
 
     /// What a request's outcome means for the connection.
+    #[inline(always)]
     pub(super) fn after(&mut self, executor: &mut Executor<'_>, flow: Flow) -> Step {
-        match flow {
-            Flow::Later if executor.is_put_off() => return Step::PutOff,
-            Flow::Later => return Step::Later,
-            Flow::Close => return Step::Close,
-            Flow::Fed => {
-                let Some(fed) = executor.fed.take() else { return Step::Close };
-                self.state = State::Fed(fed);
-                return Step::Fed;
-            }
-            Flow::Listing => {
-                let Some(listing) = executor.listing.take() else { return Step::Close };
-                self.state = State::Listing(listing);
-                return Step::PutOff;
-            }
-            Flow::Keys => {
-                self.state = State::Keys(executor.more);
-                return if executor.is_spent() { Step::Spent } else { Step::Full };
-            }
-            Flow::Done => {}
+        if flow != Flow::Done {
+            return self.after_part(executor, flow);
         }
         self.waits_since_ms = None;
         executor.can_wait = true;
         if executor.handle().moved() >= MOVED_MAX { Step::Full } else { Step::More }
+    }
+
+    /// What it means that a request isn't done. Out of the way of those that are.
+    #[cold]
+    fn after_part(&mut self, executor: &mut Executor<'_>, flow: Flow) -> Step {
+        match flow {
+            Flow::Done => Step::More,
+            Flow::Later if executor.is_put_off() => Step::PutOff,
+            Flow::Later => Step::Later,
+            Flow::Close => Step::Close,
+            Flow::Fed => {
+                let Some(fed) = executor.fed.take() else { return Step::Close };
+                self.state = State::Fed(fed);
+                Step::Fed
+            }
+            Flow::Listing => {
+                let Some(listing) = executor.listing.take() else { return Step::Close };
+                self.state = State::Listing(listing);
+                Step::PutOff
+            }
+            Flow::Keys => {
+                self.state = State::Keys(executor.more);
+                if executor.is_spent() { Step::Spent } else { Step::Full }
+            }
+        }
     }
 }
 
@@ -287,7 +296,7 @@ impl Source for Connection {
     type Stop = Step;
     const BODY_MAX: usize = 16 << 10;
 
-    #[inline]
+    #[inline(always)]
     fn after(&mut self, executor: &mut Executor<'_>, flow: Flow) -> ControlFlow<Step> {
         match self.after(executor, flow) {
             Step::More if executor.is_full() => ControlFlow::Break(Step::Full),
