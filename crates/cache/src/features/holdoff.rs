@@ -201,5 +201,5 @@ mod tests {
         });
     }
 
-    const ROUNDS: u64 = 5000;
+    const ROUNDS: u64 = if cfg!(miri) { 20 } else { 5000 };
 }

@@ -6,7 +6,8 @@ use crate::{Cache, Config, Deleted, Handle, Key, Mode, Store, Stored};
 const KEY: &[u8] = b"key";
 
 fn small() -> Cache {
-    Cache::new(&Config { memory_bytes: 4 << 20, ..Config::default() }).expect("a small cache")
+    let memory_bytes = if cfg!(miri) { 1 << 17 } else { 4 << 20 };
+    Cache::new(&Config { memory_bytes, ..Config::default() }).expect("a small cache")
 }
 
 /// A command, by its name.

@@ -359,8 +359,8 @@ fn deleted(deleted: Deleted) -> Told {
 
 fn cache() -> Cache {
     let leases = LeaseTerms { interval_s: INTERVAL_S, stale_s: STALE_S, ..LeaseTerms::default() };
-    Cache::new(&Config { memory_bytes: 1 << 20, leases, ..Config::default() })
-        .expect("a small cache")
+    let memory_bytes = if cfg!(miri) { 1 << 17 } else { 1 << 20 };
+    Cache::new(&Config { memory_bytes, leases, ..Config::default() }).expect("a small cache")
 }
 
 /// Plays `steps` to both; the first step whose answers differ.
@@ -400,7 +400,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 400 }))]
 
     #[test]
     fn leases_answer_as_the_reference_whatever_comes(steps in steps()) {
@@ -409,6 +409,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: a cache for each try")]
 fn each_planted_fault_is_seen() {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -439,11 +440,11 @@ fn of_many_who_miss_at_once_one_gets_a_token() {
     let cache = cache();
     let granted = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for _ in 0..8 {
+        for _ in 0..if cfg!(miri) { 3 } else { 8 } {
             scope.spawn(|| {
                 let handle = cache.handle();
                 let key = handle.key(KEY);
-                for _ in 0..100 {
+                for _ in 0..if cfg!(miri) { 5 } else { 100 } {
                     let is_ours = matches!(handle.lease_get(&key, 100), Leased::Granted { .. });
                     granted.fetch_add(is_ours.into(), SeqCst);
                 }
@@ -452,6 +453,9 @@ fn of_many_who_miss_at_once_one_gets_a_token() {
     });
     assert_eq!(granted.load(SeqCst), 1);
 }
+
+/// Reads and changes of each thread.
+const ROUNDS: u64 = if cfg!(miri) { 20 } else { 2000 };
 
 /// A database of one row, and clients that read it to fill the cache while others change it: paper §3.2.1's stale set.
 #[test]
@@ -464,7 +468,7 @@ fn no_value_that_a_delete_overtook_is_stored() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut handle = cache.handle();
-                for _ in 0..2000 {
+                for _ in 0..ROUNDS {
                     let key = handle.key(KEY);
                     let read = match handle.lease_get(&key, 100) {
                         Leased::Hit(item) => {
@@ -484,7 +488,7 @@ fn no_value_that_a_delete_overtook_is_stored() {
             });
         }
         let mut handle = cache.handle();
-        for _ in 0..2000 {
+        for _ in 0..ROUNDS {
             let key = handle.key(KEY);
             let new = row.fetch_add(1, SeqCst) + 1;
             handle.delete(&key, None, 100);
@@ -504,7 +508,7 @@ fn stale_values_stay_within_their_memory_and_go_with_their_time() {
     let mut handle = cache.handle();
     handle.lease_get(&handle.key(b"first"), 100);
     let kept = Cell::new(0);
-    for n in 0..100 {
+    for n in 0..if cfg!(miri) { 20 } else { 100 } {
         let name = format!("key{n:03}");
         let key = handle.key(name.as_bytes());
         handle.store(&key, &[b'v'; 994], &Store::default(), 100).expect("there is room");
