@@ -42,8 +42,8 @@ pub struct Config {
     pub leases: LeaseTerms,
     /// Keeps the items in a file, over restarts (memcached's `-e`).
     pub memory_file: Option<MemoryFile>,
-    /// Fixes the hash's secrets, for tests and experiments that must repeat. `None`: drawn from the system
-    /// ([`Cache::hash_seed`](crate::Cache::hash_seed)), anew in each process, also over a memory file.
+    /// Fixes the hash's secrets, for tests and experiments that must repeat. `None`: drawn from the system, anew in each
+    /// process, also over a memory file. Whoever knows it can make keys that collide.
     pub hash_seed: Option<u64>,
 }
 

@@ -93,11 +93,6 @@ impl Counts {
         Counts { numbers, evicted_idle_s: Histogram::new(1, IDLE_MAX_S.ilog2()) }
     }
 
-    /// What the owning thread has counted since its making.
-    pub(crate) fn get(&self, counter: Counter) -> u64 {
-        self.numbers[counter as usize].load(Relaxed)
-    }
-
     /// Adds to a counter; only the owning thread calls this. `n` may be a negative number's wrap.
     #[inline]
     pub(crate) fn add(&self, counter: Counter, n: u64) {

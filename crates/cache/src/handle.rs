@@ -87,11 +87,6 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.local.counts.add(counter, 1);
     }
 
-    /// What this handle's thread has counted, resets or not.
-    pub fn counted(&self, counter: Counter) -> u64 {
-        self.actor.local.counts.get(counter)
-    }
-
     /// Adds `n` to a counter of the whole cache.
     pub fn count_many(&self, counter: Counter, n: u64) {
         self.actor.local.counts.add(counter, n);
