@@ -77,6 +77,16 @@ impl Eviction {
         matches!(self, Self::Sieve | Self::Lru)
     }
 
+    /// Whether a hit moves the item in an order beside the items, which takes its class's lock.
+    pub(crate) fn moves_hits(self) -> bool {
+        self == Self::Lru
+    }
+
+    /// Whether classes remember keys that were evicted, and ask by a new item's key.
+    pub(crate) fn remembers_keys(self) -> bool {
+        self == Self::S3Clock
+    }
+
     /// What a new item begins with, in place of `live`, if that was there. `evicts` says whether any class did so far.
     #[inline]
     pub(crate) fn admitted(

@@ -36,7 +36,6 @@ pub struct Meta<'b> {
     compare_cas: u64,
     new_cas: u64,
     delta: u64,
-    initial: u64,
     ttl: i32,
     vivify: i32,
     recache: i32,
@@ -79,7 +78,6 @@ impl<'b> Meta<'b> {
             compare_cas: 0,
             new_cas: 0,
             delta: 1,
-            initial: 0,
             ttl: 0,
             vivify: 0,
             recache: 0,
@@ -167,9 +165,8 @@ impl<'b> Meta<'b> {
     }
 
     /// `J`: what a created number starts at; 0 when left out.
-    #[inline]
     pub fn initial(&self) -> u64 {
-        self.initial
+        self.number(b'J').unwrap_or(0)
     }
 
     /// `M` of `ma`: count down.
@@ -195,6 +192,11 @@ impl<'b> Meta<'b> {
     #[inline]
     pub fn value_bytes(&self) -> u32 {
         self.value_bytes
+    }
+
+    /// The number behind a letter, read anew: so a flag that few commands have needs no field, which all would carry.
+    fn number(&self, letter: u8) -> Option<u64> {
+        self.flags().find(|flag| flag.letter() == letter).and_then(|flag| parse_u64(flag.token()))
     }
 
     #[inline]
@@ -249,7 +251,7 @@ impl<'b> Meta<'b> {
             Kind::CompareCas => self.compare_cas = wide(token)?,
             Kind::NewCas => self.new_cas = wide(token)?,
             Kind::Delta => self.delta = parse_u64(token).ok_or(Fault::Delta)?,
-            Kind::Initial => self.initial = parse_u64(token).ok_or(Fault::Initial)?,
+            Kind::Initial => parse_u64(token).map(drop).ok_or(Fault::Initial)?,
             Kind::ClientFlags => self.client_flags = parse_u32(token).ok_or(Fault::ClientFlags)?,
             // An empty mode is a wrong one, but only for the commands that have modes.
             Kind::Mode => self.mode = token.first().copied().unwrap_or(b' '),

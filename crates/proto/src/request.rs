@@ -129,4 +129,4 @@ pub struct Arithmetic<'b> {
     pub quiet: bool,
 }
 
-const _: () = assert!(size_of::<Request<'static>>() <= 104, "a request is passed by value");
+const _: () = assert!(size_of::<Request<'static>>() <= 96, "a request is passed by value");

@@ -11,7 +11,7 @@
 use crate::process::Process;
 use crate::process::measure::Measures;
 use crate::stats::row::{Row, Value, View, number, rows};
-use crate::stats::{ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
+use crate::stats::{EVENTS, ITEMS, OWN, SETTINGS, SLABS, SLABS_ALL, STATS};
 use crate::version::{GUIRA_VERSION, VERSION};
 use guira_cache::{ClassCounter, Counter, Distribution};
 use guira_front::exposition::Exposition;
@@ -23,7 +23,7 @@ impl Probed for Process {
         let mut view = View::new(self, self.time.now());
         let mut all = Exposition::default();
         let settings = SETTINGS.iter().map(|(rows, _)| *rows);
-        for rows in [STATS, OWN].into_iter().chain(settings).chain([SLABS_ALL, ALONE]) {
+        for rows in [STATS, OWN, EVENTS].into_iter().chain(settings).chain([SLABS_ALL, ALONE]) {
             table(&mut all, rows, &view, None);
         }
         view.each_class(|class, view| {
@@ -52,7 +52,7 @@ impl Probed for Process {
 /// Each family of a scrape, its type, and what it means, for the documentation.
 pub fn metric_meanings() -> BTreeMap<&'static str, (&'static str, &'static str)> {
     let settings = SETTINGS.iter().map(|(rows, _)| *rows);
-    let tables = [STATS, OWN, SLABS_ALL, ALONE, ITEMS, SLABS, SLABS_ALONE].into_iter();
+    let tables = [STATS, OWN, EVENTS, SLABS_ALL, ALONE, ITEMS, SLABS, SLABS_ALONE].into_iter();
     let mut families = BTreeMap::new();
     for row in tables.chain(settings).flatten() {
         if let Some(metric) = &row.metric {

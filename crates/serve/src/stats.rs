@@ -12,7 +12,7 @@ mod settings;
 pub(crate) mod row;
 
 pub(crate) use classes::{ITEMS, SLABS, SLABS_ALL, items, sizes, slabs};
-pub(crate) use general::{OWN, STATS};
+pub(crate) use general::{EVENTS, OWN, STATS};
 pub(crate) use settings::{SETTINGS, settings};
 
 use crate::process::Process;
@@ -32,7 +32,7 @@ pub struct Meaning {
 
 /// Every line of `stats`, then of `stats guira`, for the documentation.
 pub fn stat_meanings() -> impl Iterator<Item = Meaning> {
-    STATS.iter().chain(OWN).map(meaning)
+    STATS.iter().chain(OWN).chain(EVENTS).map(meaning)
 }
 
 /// Each kind of `stats` with its lines, for the documentation.
@@ -41,7 +41,7 @@ pub fn stat_tables() -> Vec<(&'static str, Vec<Meaning>)> {
     let of = |rows: &'static [Row]| rows.iter().map(meaning).collect();
     vec![
         ("stats", of(STATS)),
-        ("stats guira", of(OWN)),
+        ("stats guira", OWN.iter().chain(EVENTS).map(meaning).collect()),
         ("stats items", of(ITEMS)),
         ("stats slabs", SLABS.iter().chain(SLABS_ALL).map(meaning).collect()),
         ("stats settings", settings.map(meaning).collect()),
@@ -65,7 +65,10 @@ pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut
         Some(b"items") => items(process, now, out),
         Some(b"slabs") => slabs(process, now, out),
         Some(b"sizes") => sizes(process, now, out),
-        Some(b"guira") => lines(OWN, &View::new(process, now), "", out),
+        Some(b"guira") => {
+            let view = View::new(process, now);
+            [OWN, EVENTS].into_iter().for_each(|table| lines(table, &view, "", out));
+        }
         Some(_) => return false,
     }
     true

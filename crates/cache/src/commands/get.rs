@@ -6,7 +6,7 @@
 use super::commit::Actor;
 use crate::features::Sampled;
 use crate::items::{ItemRef, Key};
-use crate::orders::{self, Eviction};
+use crate::orders;
 use guira_index::Index;
 
 /// Why a look-up found nothing. An expected outcome, told apart for the statistics.
@@ -84,7 +84,7 @@ impl<I: Index> Actor<'_, I> {
     pub(crate) fn mark_used(&self, item: &ItemRef<'_>, now: u32) {
         let eviction = self.local.engine.eviction;
         item.mark(item.header().hit(eviction.hits_max()).fetched().accessed(now));
-        if eviction == Eviction::Lru {
+        if eviction.moves_hits() {
             orders::renew(&self.local.engine.slab, item);
         }
     }

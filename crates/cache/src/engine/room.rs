@@ -12,7 +12,7 @@ use super::walk::items_in;
 use crate::counters::ClassCounter;
 use crate::items::ItemRef;
 use crate::memory::{Allocated, Class, ClassState, Owned};
-use crate::orders::{self, Eviction, Shares, Victim};
+use crate::orders::{self, Shares, Victim};
 use guira_index::{Hash, Index};
 
 /// Why there is no memory for an item.
@@ -61,7 +61,7 @@ impl<I: Index> Local<'_, I> {
         if self.engine.evictions && free < kept && free + self.waiting(class) < kept {
             self.evict(class, now);
         }
-        let probes = hash.filter(|_| self.engine.eviction == Eviction::S3Clock);
+        let probes = hash.filter(|_| self.engine.eviction.remembers_keys());
         let on_probation =
             probes.is_some_and(|hash| !is_known && (free < 2 * reserve || self.goes_early(hash)));
         Ok((chunk, on_probation))

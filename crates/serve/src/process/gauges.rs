@@ -1,40 +1,58 @@
 //! Figures of the server as a whole that no worker owns.
+//!
+//! An event of Guira's own is declared in one place, [`own_events`]: its line of `stats guira` and its metric follow. What
+//! happens for each request is counted by worker instead, without a lock: [`guira_cache::Counter`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// One figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(crate) enum Gauge {
-    /// Connections now; the only one that falls.
-    Connections,
-    ConnectionsTotal,
-    /// Connections refused for `-c`.
-    Rejected,
-    /// Pauses of accepting, and their microseconds.
-    Pauses,
-    PausedUs,
-    /// Connections closed for being idle.
-    Kicked,
-    /// Replies over UDP that were not sent, or not all of them.
-    DatagramsDropped,
-    /// Replies, and pieces of requests, for which `read_buf_mem_limit` left no memory.
-    RepliesRefused,
-    PiecesRefused,
-    /// TLS handshakes that waited for a later turn.
-    HandshakesPutOff,
-    /// Attempts to log in that waited, because another one from there had failed.
-    LoginsPaused,
-    /// Connections that could not be accepted, or not be watched.
-    ConnectionsLost,
-    /// Successors that could not be let in.
-    HandoversFailed,
+/// Guira's own events: the name in the code, the line of `stats guira`, what it means, and the metric. A new one is a row
+/// here, and [`Gauges::count`] where it happens.
+macro_rules! own_events {
+    ($make:ident) => {
+        $make! {
+            HandshakesPutOff: tls_handshakes_put_off, "TLS handshakes that waited for a later turn, because another went on in it" => guira_tls_handshakes_put_off_total;
+            LoginsPaused: auth_waits, "attempts to log in that waited a second, because one from there had just failed" => guira_auth_waits_total;
+            DatagramsDropped: udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room" => guira_udp_replies_dropped_total;
+            ConnectionsLost: connections_lost, "connections closed because the system failed to accept or to watch them" => guira_connections_lost_total;
+            HandoversFailed: handovers_failed, "successors that came and went: refused for their flags, failed, or not let in because no descriptor was free" => guira_handovers_failed_total;
+        }
+    };
 }
+pub(crate) use own_events;
+
+/// The figures: those that memcached has, too, and then Guira's own.
+macro_rules! gauges {
+    ($($own:ident: $line:ident, $meaning:literal => $metric:ident;)*) => {
+        /// One figure.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Gauge {
+            /// Connections now; the only one that falls.
+            Connections,
+            ConnectionsTotal,
+            /// Connections refused for `-c`.
+            Rejected,
+            /// Pauses of accepting, and their microseconds.
+            Pauses,
+            PausedUs,
+            /// Connections closed for being idle.
+            Kicked,
+            /// Replies, and pieces of requests, for which `read_buf_mem_limit` left no memory.
+            RepliesRefused,
+            PiecesRefused,
+            $(#[doc = $meaning] $own),*
+        }
+
+        const GAUGES: usize = Gauge::PiecesRefused as usize + 1 + [$(Gauge::$own),*].len();
+    };
+}
+
+own_events!(gauges);
 
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Gauges {
-    counts: [AtomicU64; Gauge::HandoversFailed as usize + 1],
+    counts: [AtomicU64; GAUGES],
     is_paused: AtomicBool,
 }
 

@@ -1,6 +1,7 @@
-//! `stats` and `stats guira`: two tables of rows, from which the answers and the metrics derive.
+//! `stats` and `stats guira`: tables of rows, from which the answers and the metrics derive.
 
 use super::row::{Row, Value, View, class_counter, counter, gauge, number, rows, text, zero};
+use crate::process::gauges::own_events;
 use crate::tls::Tls;
 use crate::version::VERSION;
 use std::sync::atomic::Ordering;
@@ -107,7 +108,7 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Segmented] lru_bumps_dropped, "0", zero;
 };
 
-/// Guira's own statistics.
+/// Guira's own statistics; [`EVENTS`] come behind them.
 pub(crate) const OWN: &[Row] = rows! {
     index_slots, "slots of the index", |v| number(v.process.cache.index_slots()) => gauge guira_index_slots;
     index_bytes, "bytes of the index", |v| number(v.process.cache.index_bytes()) => gauge guira_index_bytes;
@@ -127,10 +128,7 @@ pub(crate) const OWN: &[Row] = rows! {
     page_bytes, "bytes of a slab page", |v| number(v.process.cache.page_bytes()) => gauge guira_page_bytes;
     pages_held_bytes, "bytes of the pages in use", |v| number(v.process.cache.page_bytes_held()) => gauge guira_pages_held_bytes;
     slab_classes, "slab classes", |v| number(v.process.cache.classes()) => gauge guira_slab_classes;
-    tls_handshakes_put_off, "TLS handshakes that waited for a later turn, because another went on in it", gauge!(HandshakesPutOff) => counter guira_tls_handshakes_put_off_total;
     tls_certificate_ends, "Unix time at which the server's certificate ends; 0 without TLS", |v| tls(v, |t| u64::try_from(t.expiry.ends_s()).unwrap_or(0)) => gauge guira_tls_certificate_end_timestamp_seconds;
-    auth_waits, "attempts to log in that waited a second, because one from there had just failed", gauge!(LoginsPaused) => counter guira_auth_waits_total;
-    udp_dropped, "replies over UDP not sent: over their source's budget, too long, or no room", gauge!(DatagramsDropped) => counter guira_udp_replies_dropped_total;
     unfinished_bytes, "bytes that requests hold which aren't whole", |v| number(v.process.unfinished.bytes()) => gauge guira_unfinished_bytes;
     unfinished_limit_bytes, "what they may hold, -o unfinished_limit", |v| number(v.process.unfinished.bytes_max()) => gauge guira_unfinished_limit_bytes;
     unfinished_refused, "requests refused for that limit", |v| number(v.process.unfinished.refused()) => counter guira_unfinished_refused_total;
@@ -139,8 +137,6 @@ pub(crate) const OWN: &[Row] = rows! {
     unsent_bytes, "bytes of replies that clients have yet to take, beyond what each connection has free", |v| number(v.process.unsent.bytes()) => gauge guira_unsent_bytes;
     unsent_limit_bytes, "what they may come to, -o unsent_limit", |v| number(v.process.unsent.bytes_max()) => gauge guira_unsent_limit_bytes;
     unsent_refused, "connections closed for that limit", |v| number(v.process.unsent.refused()) => counter guira_unsent_refused_total;
-    connections_lost, "connections closed because the system failed to accept or to watch them", gauge!(ConnectionsLost) => counter guira_connections_lost_total;
-    handovers_failed, "successors that came and went: refused for their flags, failed, or not let in because no descriptor was free", gauge!(HandoversFailed) => counter guira_handovers_failed_total;
     log_dropped, "log lines dropped because nobody read them, or that could not be written", |v| number(v.process.log.dropped()) => counter guira_log_lines_dropped_total;
     log_suppressed, "log lines not made because their event had 100 in the second", |v| number(v.process.log.suppressed()) => counter guira_log_lines_suppressed_total;
     lease_tokens, "lease tokens given", counter!(LeaseTokens) => counter guira_lease_tokens_total;
@@ -158,6 +154,16 @@ pub(crate) const OWN: &[Row] = rows! {
     transient_reclaimed, "short-lived items reclaimed when they expired", |v| number(v.process.cache.transients().reclaimed) => counter guira_transient_reclaimed_total;
     transient_dropped, "short-lived items for which there was no entry", |v| number(v.process.cache.transients().dropped) => counter guira_transient_dropped_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.process.detail.len()) => gauge guira_detail_prefixes;
+};
+
+/// Guira's own events, as gauges.rs declares them.
+pub(crate) const EVENTS: &[Row] = {
+    macro_rules! table {
+        ($($own:ident: $line:ident, $meaning:literal => $metric:ident;)*) => {
+            rows! { $($line, $meaning, gauge!($own) => counter $metric;)* }
+        };
+    }
+    own_events!(table)
 };
 
 /// log2 of the index's slots, from memcached's first table (`-o hashpower`, 16 unless given) on.
@@ -193,13 +199,13 @@ mod tests {
 
     #[test]
     fn no_name_is_there_twice_and_each_has_a_meaning() {
-        for table in [STATS, OWN] {
-            let mut names: Vec<_> = table.iter().map(|stat| stat.name).collect();
+        for table in [STATS.iter().chain(&[]), OWN.iter().chain(EVENTS)] {
+            let mut names: Vec<_> = table.clone().map(|stat| stat.name).collect();
             names.sort_unstable();
             let count = names.len();
             names.dedup();
             assert_eq!(names.len(), count);
-            assert!(table.iter().all(|stat| !stat.meaning.is_empty()));
+            assert!(table.clone().all(|stat| !stat.meaning.is_empty()));
         }
     }
 }
