@@ -38,8 +38,8 @@ impl<'b> Iterator for Words<'b> {
 
     #[inline]
     fn next(&mut self) -> Option<&'b [u8]> {
-        if let [b' ', rest @ ..] = self.rest {
-            self.rest = if rest.first() == Some(&b' ') { skip_spaces(rest) } else { rest };
+        while let [b' ', rest @ ..] = self.rest {
+            self.rest = rest;
         }
         if self.rest.is_empty() {
             return None;
@@ -70,8 +70,7 @@ impl std::fmt::Debug for Words<'_> {
     }
 }
 
-/// `text` without the spaces at its front. Between two words there is one; a line of nothing else may have millions.
-#[cold]
+/// `text` without the spaces at its front, many at a time: a line of nothing else may have millions.
 pub(crate) fn skip_spaces(text: &[u8]) -> &[u8] {
     let (blocks, _) = text.as_chunks();
     let blank = blocks.iter().take_while(|block| **block == [b' '; BLOCK_BYTES]).count();
