@@ -513,6 +513,7 @@ impl<S: Service> Session<S> {
     }
 
     /// Begins a request. False: it waits.
+    #[inline]
     fn begin(&mut self, asked: Asked, start: Start<'_>) -> bool {
         let Some(admitted) = self.admit(&asked, start) else {
             self.next = Some(Box::new(asked));

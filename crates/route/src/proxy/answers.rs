@@ -24,7 +24,8 @@ pub(crate) enum Answer {
     /// On its way to a server, and no more.
     Sent(Asking),
     Done(Reply),
-    Keys(Gets),
+    /// Boxed, so that an answer to one key, the usual one, is short.
+    Keys(Box<Gets>),
 }
 
 impl Answer {

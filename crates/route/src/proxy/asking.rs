@@ -67,7 +67,7 @@ impl Service for Proxy {
             }
         }
         gets.begin(context, start);
-        Answer::Keys(gets)
+        Answer::Keys(Box::new(gets))
     }
 
     fn replied(&self, reply: &Reply) {
