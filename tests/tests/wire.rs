@@ -20,8 +20,10 @@ fn play(name: &str, pace: Pace) {
             Server::start(Program::Guira, &flags)
         });
         let server = own.as_ref().unwrap_or(&shared);
-        server.connect().exchange(b"flush_all\r\n");
-        wrong.extend(case.play(&mut server.connect(), pace));
+        wrong.extend(case.settled(|case| {
+            server.connect().exchange(b"flush_all\r\n");
+            case.play(&mut server.connect(), pace)
+        }));
     }
     assert!(
         wrong.is_empty(),
