@@ -297,7 +297,7 @@ Examples:
     guira ping -s 127.0.0.1:11212 --wait 5s
     guira bench memory --server 127.0.0.1:11212 --server-pid $pid
 
-  The cost at ten million items, eviction or not:
+  The cost at ten million items, on a server whose -m holds them all:
     guira bench memory --items 10m --server-pid $(pidof guira)";
 
 #[cfg(test)]

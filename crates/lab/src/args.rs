@@ -54,7 +54,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Exit with 1 if a check fails, or if it accepts results that were falsified to test it. Noisy figures are measured
+    /// Exit with 1 if a check fails, or if it passes on wrong results that were made to test the check. Noisy figures are measured
     /// up to three times, and the median counts
     #[arg(long)]
     pub(crate) check: bool,

@@ -247,9 +247,7 @@ fn refuse_absent_parts(flags: &Flags) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(Refusal::usage(format!(
-        "{part} is not in this build. Remove the flag to start without it."
-    )))
+    Err(Refusal::usage(format!("{part} is absent in Guira. Remove the flag to start without it.")))
 }
 
 fn listen(flags: &Flags, inter: Option<&str>) -> Result<Listen, Refusal> {

@@ -59,7 +59,8 @@ pub struct TraceArgs {
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Replay against this memcached server instead, which must be empty, and compare it with simulations of as many items
+    /// Replay against this memcached server instead, which must be empty, and compare its misses with those of
+    /// simulated caches that hold as many items as the server held
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["size", "sized", "plot"])]
     pub(super) server: Option<ServerAddress>,
 

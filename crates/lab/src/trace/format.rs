@@ -11,7 +11,7 @@ use super::zstd::Frames;
 /// A format of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceFormat {
-    /// Runs of blocks, as published with ARC: start count ignored number
+    /// Runs of blocks, as published with ARC: four numbers per line: start, count, one that is ignored, number of the request
     Arc,
     /// One decimal key per line, as published with LIRS
     Lirs,

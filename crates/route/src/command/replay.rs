@@ -266,5 +266,5 @@ Examples:
   guira replay --dry-run                     how many deletes wait for each server
   guira replay --server 10.0.0.1:11211       send those for one server
 
-Exit code: 0 nothing waits any more, 1 some could not be read or sent and wait on, 2 some are left
-to a router that runs, which sends them itself.";
+Exit code: 0 nothing waits any more, 1 some could not be read or sent and still wait, or a mistake on
+the command line, 2 some are left to a running router, which sends them itself.";

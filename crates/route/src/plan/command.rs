@@ -127,7 +127,7 @@ Examples:
   guira plan --servers 85                    entries for a HotCacheRoute in front of 85 equal servers
   guira plan --servers 85 --imbalance 1.16   the same, if their pool hashes by a ring
 
-Of the rows, \"take\" is the answer.";
+The row \"take\" of the table has the number of entries to configure.";
 
 #[cfg(test)]
 mod tests {

@@ -31,7 +31,7 @@ pub(crate) fn lines(
             "guira {GUIRA_VERSION} ready: {places}{who}, {memory} MB for items, {threads} thread{s}"
         ),
         format!(
-            "try: guira ping{}; Ctrl-C stops it at once, SIGUSR1 once requests are answered",
+            "try: guira ping{}; Ctrl-C stops it at once, SIGUSR1 after the requests under way",
             flags_to_reach(sockets)
         ),
     ])

@@ -114,7 +114,7 @@ pub struct Flags {
     #[arg(short = 'L', long)]
     pub enable_largepages: bool,
 
-    /// Keep the items over restarts in this file: put it on tmpfs, such as /dev/shm, or on a DAX mount (persistent memory)
+    /// Keep the items in this file, so that they survive restarts: put it on tmpfs, such as /dev/shm, or on a DAX mount (persistent memory)
     #[arg(short = 'e', long, value_name = "FILE")]
     pub memory_file: Option<String>,
 
@@ -184,7 +184,7 @@ pub struct Flags {
     #[arg(short = 'S', long, help = SASL_HELP)]
     pub enable_sasl: bool,
 
-    /// Require a login over the text protocol; the file has a line user:password for each user
+    /// Require a login over the text protocol, and speak only that unless -S is given too; the file has a line user:password for each user
     #[arg(short = 'Y', long, value_name = "FILE")]
     pub auth_file: Option<String>,
 
@@ -234,7 +234,7 @@ Require TLS on every TCP address except -l notls:ADDR; -o ssl_chain_cert names t
 
 /// The help of `-S`, apart as that of `-U`.
 const SASL_HELP: &str = "\
-Require a login over the binary protocol; users are those of -Y, and those of the file that the \
+Require a login over the binary protocol, and speak only that unless -Y is given too; users are those of -Y, and those of the file that the \
 variable MEMCACHED_SASL_PWDB names (a line user:password for each)";
 
 /// The values of `-B`, for completions. Others get as far as [`crate::Settings`], which refuses them as memcached does:

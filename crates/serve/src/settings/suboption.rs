@@ -67,7 +67,9 @@ fn unknown(name: &str) -> Refusal {
             ));
         }
     };
-    Refusal::usage(format!("-o {name}: {part} is not in this build. Remove it to start without."))
+    Refusal::usage(format!(
+        "-o {name}: {part} is absent in Guira. Remove the setting to start without it."
+    ))
 }
 
 /// `, did you mean "hashpower"?`, or nothing where nothing is like it.
@@ -116,7 +118,7 @@ pub(crate) fn help() -> String {
     text.push_str(
         "\nExamples:\n  \
          guira serve -m 4096 -l 0.0.0.0 -t 8         4 GB for items, all addresses, 8 threads\n  \
-         guira serve -e /dev/shm/guira -m 1024       keep the items over restarts\n  \
+         guira serve -e /dev/shm/guira -m 1024       keep the items across restarts\n  \
          guira serve --http 9150                     serve /metrics, /livez and /readyz too\n\n\
          Under the name \"memcached\", this program takes these flags without the word \"serve\".",
     );

@@ -82,7 +82,7 @@ flags! {
         proxy_max_inflight_requests "proxy-max-inflight-requests" () Number "0"
             "Maximum number of requests of all clients that each thread handles at a time; more wait in a queue (0: no limit)";
         proxy_max_throttled_requests "proxy-max-throttled-requests" () Number "0"
-            "Maximum number of requests in the queue of each thread; more are answered 307 busy (0: no limit)";
+            "Maximum number of requests in the queue of each thread; more are answered with SERVER_ERROR 307 busy (0: no limit)";
         waiting_request_timeout_ms "waiting-request-timeout-ms" () Number("MS") "0"
             "Longest time in that queue; then a request is answered 307 busy (0: no limit)";
         enable_shutdown "enable-shutdown" () Switch ""
@@ -148,7 +148,7 @@ flags! {
         config_dump_root "config-dump-root" () Text("DIR") "/var/spool/mcrouter/configs"
             "Directory for the last good configuration, which the router uses if it is started with a bad one (empty: keep none)";
         max_dumped_config_age "max-dumped-config-age" () Number("SECONDS") "43200"
-            "Longest time for which a kept configuration may be used (0: never)";
+            "Longest time for which a kept configuration may be used (0: never use one)";
         runtime_vars_file "runtime-vars-file" () Text("FILE") "/etc/mcrouter/mcrouter.json"
             "Variables that routes read while they run";
         disable_reload_configs "disable-reload-configs" () Switch ""

@@ -90,8 +90,8 @@ const MEMORY: &[Suboption] = &[
         }),
         unset: Is("1"),
         help: "whether the server moves slab pages by itself: 0 never, 1 at most one page per second from class to class, 2 as fast as \
-               pages can be emptied. A class with free chunks for more than two and a half pages gives pages to the pool, with \
-               1 too as fast as they can be emptied",
+               pages can be emptied. With 1 and 2, a class with more than two and a half pages' worth of free chunks gives pages \
+               to the pool as fast as they can be emptied",
         shown: Shown::Live,
     },
     Suboption {
@@ -116,7 +116,7 @@ const MEMORY: &[Suboption] = &[
         name: "slab_automove_window",
         takes: Number("SECONDS", 3..=1800, |e, n| e.slab_automove_window = n),
         unset: Is("10"),
-        help: "time over which those ages are averaged, and for which a class has free chunks before it gives their pages to the pool",
+        help: "time over which those ages are averaged; also how long a class must have had free chunks before it gives their pages to the pool",
         shown: Shown::Live,
     },
     Suboption {
