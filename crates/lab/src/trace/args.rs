@@ -22,11 +22,12 @@ use crate::policies::PolicyKind;
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct TraceArgs {
-    /// Files, or zipf:THETA:KEYS:REQUESTS[:once=SHARE][:drift=SHARE] for a generated trace
+    /// Files, or zipf:THETA:KEYS:REQUESTS[:once=SHARE][:drift=SHARE] for a generated trace: "once" adds that share of
+    /// requests for objects that never come back, "drift" replaces that share of the keys every 20,000 requests
     #[arg(required = true, value_name = "FILE")]
     pub(super) traces: Vec<TraceSource>,
 
-    /// Policies to replay, or "all"
+    /// Policies to replay, or "all"; docs/explained/traces.md says what each does
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = DEFAULT_POLICIES)]
     #[arg(value_parser = PossibleValuesParser::new(policies()))]
     pub(super) policy: Vec<String>,

@@ -158,7 +158,7 @@ static TIMES: [Field; 9] = [
 static HASHING: [Field; 3] = [
     field("weights", Takes::List(&NUMBER), "of the servers, for `WeightedCh3`"),
     field("tags", Takes::List(&Takes::Text), "the servers' names, for `Rendezvous`"),
-    field("error_on_empty", Takes::Bool, "without servers answer an error (true)"),
+    field("error_on_empty", Takes::Bool, "without servers answer with an error (true)"),
 ];
 
 static MCROUTERS: [Field; 6] = [

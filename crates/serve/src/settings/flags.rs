@@ -54,7 +54,7 @@ pub struct Flags {
     #[arg(short = 'm', long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory_limit: Option<String>,
 
-    /// When memory is full, answer an error instead of evicting items
+    /// When memory is full, answer sets with an error instead of evicting items
     #[arg(short = 'M', long)]
     pub disable_evictions: bool,
 
@@ -260,7 +260,7 @@ impl TypedValueParser for ProtocolName {
 }
 
 /// The help of `--eviction`, apart as that of `-S`.
-const EVICTION_HELP: &str = "How to choose the item to evict when memory is full [default: s3-clock; lru with -o no_modern]";
+const EVICTION_HELP: &str = "How to choose the item to evict when memory is full; docs/explained/eviction.md compares the policies [default: s3-clock; lru with -o no_modern]";
 
 /// The help of `--slabs`, apart for the same reason.
 const SLABS_HELP: &str = "\
@@ -270,4 +270,4 @@ Sizes of the chunks that hold items: fine wastes the least, memcached has memcac
 /// The help of `-l`, apart because its brackets are no link.
 const LISTEN_HELP: &str = "\
 Addresses to listen on, separated by commas or given several times: host, host:port, [v6]:port, or \
-* for all [default: 127.0.0.1 and ::1, so that only this machine can connect]";
+* for all; with -Z, notls:ADDR serves ADDR without TLS [default: 127.0.0.1 and ::1, so that only this machine can connect]";

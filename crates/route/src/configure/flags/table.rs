@@ -84,9 +84,9 @@ flags! {
         proxy_max_throttled_requests "proxy-max-throttled-requests" () Number "0"
             "Maximum number of requests in the queue of each thread; more are answered with SERVER_ERROR 307 busy (0: no limit)";
         waiting_request_timeout_ms "waiting-request-timeout-ms" () Number("MS") "0"
-            "Longest time in that queue; then a request is answered 307 busy (0: no limit)";
+            "Longest time in that queue; then a request is answered with SERVER_ERROR 307 busy (0: no limit)";
         enable_shutdown "enable-shutdown" () Switch ""
-            "Let every client end the router with shutdown, as under the name mcrouter [default: only clients on this machine that run as the router's user or as root]";
+            "Let every client end the router with shutdown; always so under the name mcrouter [default: only clients on this machine that run as the router's user or as root]";
         disable_shutdown "disable-shutdown" () Switch ""
             "Let no client end the router with shutdown, even with --enable-shutdown";
         retain_source_ip "retain-source-ip" () Switch ""

@@ -19,7 +19,7 @@ pub(super) static HASHING: [Field; 12] = [
     field("key_hash", Takes::Word(key_hashes), "how `Ketama` and `Modula` hash (`md5`)"),
     field("hash_tag", Takes::Text, "two characters, between which a key is hashed"),
     field("bucketize", Takes::Bool, "hash the key's bucket"),
-    field("error_on_empty", Takes::Bool, "without children answer an error (true)"),
+    field("error_on_empty", Takes::Bool, "without children answer with an error (true)"),
     field("failover_count", Takes::Whole(0, U32), "for `Latest`: how many children are drawn (5)"),
     field("thread_local_failover", Takes::Bool, "for `Latest`: each thread draws for itself"),
 ];

@@ -86,7 +86,7 @@ pub(crate) const TLS: &[Suboption] = &[
         name: "ssl_session_cache",
         takes: Switch(|e, is_on| e.tls.session_cache = is_on),
         unset: Is("off"),
-        help: "let clients resume sessions; 8,192 are kept for each kind of address",
+        help: "let clients resume sessions; 8,192 are kept for each way in which the addresses of -l ask for client certificates",
         shown: Shown::As("ssl_session_cache", |e| yes(e.tls.session_cache)),
     },
     Suboption {

@@ -30,7 +30,7 @@ const CONNECTIONS: &[Suboption] = &[
         name: "maxconns_fast",
         takes: Switch(|e, is_on| e.maxconns_fast = is_on),
         unset: Is("on"),
-        help: "answer an error to connections beyond -c and close them; with no_maxconns_fast they wait until there is room",
+        help: "answer connections beyond -c with an error and close them; with no_maxconns_fast they wait until there is room",
         shown: Shown::As("maxconns_fast", |e| yes(e.maxconns_fast)),
     },
     Suboption {
