@@ -1,6 +1,6 @@
 //! What a server says of signals, and of its end.
 
-use guira_tests::client::PATIENCE;
+use guira_tests::client::{Client, PATIENCE};
 use guira_tests::server::{Address, Program, Server, eventually, free_port, own_directory};
 use guira_tests::tls::Authority;
 use rustix::process::Signal;
@@ -83,6 +83,29 @@ fn the_end_is_told_with_what_ended_it_and_what_becomes_of_the_items() {
             }
         }
         fs::remove_file(&memory).expect("it is there");
+    }
+    fs::remove_dir_all(dir).expect("it is there");
+}
+
+/// They were reset: they had connected, and the server had yet to accept them.
+#[test]
+fn clients_that_wait_to_be_accepted_at_a_graceful_end_are_answered_first() {
+    let dir = own_directory();
+    let memory = dir.join("memory").display().to_string();
+    let file = ["-e", &memory];
+    for (flags, signal) in [(&file[..], Signal::TERM), (&[], Signal::USR1)] {
+        let mut server = Server::start(Program::Guira, flags);
+        assert_eq!(server.connect().set("k", b"v"), "STORED\r\n");
+        server.signal(Signal::STOP);
+        let mut clients: Vec<_> = (0..100).map(|_| Client::connect(server.address())).collect();
+        clients.iter_mut().for_each(|client| client.send(b"get k\r\n"));
+        server.signal(signal);
+        server.signal(Signal::CONT);
+        for client in &mut clients {
+            let reply = client.read_to_end();
+            assert_eq!(reply.escape_ascii().to_string(), r"VALUE k 0 1\r\nv\r\nEND\r\n");
+        }
+        assert!(server.ended_within(20).is_some_and(|status| status.success()));
     }
     fs::remove_dir_all(dir).expect("it is there");
 }

@@ -46,6 +46,8 @@ pub(crate) struct Executor<'t> {
     /// Requests that were left when the work was taken last.
     requests_counted: usize,
     pub(super) keys_left: usize,
+    /// Requests that may change something, of the turn's share.
+    changes_left: usize,
     /// Replies with what they borrow are sent from this size on.
     queued_max: usize,
     is_put_off: bool,
@@ -111,6 +113,7 @@ impl<'t> Executor<'t> {
             requests_left: turn.process.allowance.requests,
             requests_counted: turn.process.allowance.requests,
             keys_left: turn.process.allowance.keys,
+            changes_left: CHANGES_A_TURN,
             queued_max: OUTPUT_MAX,
             is_put_off: false,
         }
@@ -137,6 +140,11 @@ impl<'t> Executor<'t> {
     /// Counts a request that is executed elsewhere, or is none.
     pub(crate) fn spend(&mut self) {
         self.requests_left = self.requests_left.saturating_sub(1);
+    }
+
+    /// Counts requests that may change something.
+    pub(crate) fn spend_changes(&mut self, changes: usize) {
+        self.changes_left = self.changes_left.saturating_sub(changes);
     }
 
     /// Gives another share of requests of the turn.
@@ -176,7 +184,13 @@ impl<'t> Executor<'t> {
 
     /// Whether the connection had its share of the turn.
     pub(crate) fn is_spent(&self) -> bool {
-        self.requests_left == 0 || self.keys_left == 0
+        self.requests_left == 0 || self.keys_left == 0 || self.changes_left == 0
+    }
+
+    /// Whether it had its share of the memory for replies.
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.turn.process.allowance.limits_requests()
+            && (self.requests_left == 0 || self.keys_left == 0)
     }
 
     /// Takes a costly command's share of the worker's turn, or puts the command off because the share is used up. Where
@@ -285,6 +299,9 @@ fn echo(reply: &mut MetaReply<'_>, meta: &Meta<'_>, key: &Key<'_>) {
     }
 }
 
+/// Requests of one connection in a turn that may change something: about 100 µs of work. Changes of many connections wait
+/// for the same locks, so a worker with long turns of them keeps the others, and their clients, waiting.
+const CHANGES_A_TURN: usize = 256;
 /// A request, or a key of a multiget, costs what it does to send so many bytes.
 pub(crate) const KEY_BYTES: usize = 1024;
 /// Copied replies are sent from this size on.

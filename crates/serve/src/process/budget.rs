@@ -11,8 +11,9 @@
 //! requests work however they are cut into packets, whatever others hold.
 //!
 //! Of the connections of the worker that finds a budget used up, the one that began to be charged last gives way. The first
-//! one does instead where its request has not gone on for [`STALLED_S`]; else the client that came first could keep
-//! all others' large values out forever.
+//! one does instead if its request is [`STALLED_S`] old and came slower than [`SLOW_BYTES_A_S`], or if it has left replies
+//! unread for as long. Else a client that came first, and sends a byte now and then, could keep all others' large values
+//! out forever. A slow client gives way only while others need the memory.
 //!
 //! While half of the unsent budget is used up, connections keep less: they queue [`QUEUED_SCARCE_MAX`] and one reply before
 //! they send, and of a large value the rest stays in the cache (`output/held.rs`). So a client that reads gets its
@@ -114,6 +115,16 @@ pub(crate) struct Charge {
     pub(crate) bytes: usize,
     /// Its place in the queue, while that is more than 0 bytes.
     turn: u64,
+    /// Since which second it is charged for the same request, or for less.
+    since_s: u32,
+}
+
+impl Charge {
+    /// Whether the request is old and came slowly.
+    pub(crate) fn is_stalled(&self, now_s: u32) -> bool {
+        let age_s = now_s.saturating_sub(self.since_s);
+        age_s > STALLED_S && self.bytes / SLOW_BYTES_A_S < age_s as usize
+    }
 }
 
 /// The connections of one worker that are charged, in the order in which they began to be.
@@ -124,13 +135,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Charges the connection at `place` for `bytes`, instead of what it was charged.
+    /// Charges the connection at `place` for `bytes`, instead of what it was charged. If that is less, a request is done.
     pub(crate) fn charge(
         &mut self,
         (charge, place): (&mut Charge, usize),
-        bytes: usize,
+        (bytes, now_s): (usize, u32),
         budget: &ByteBudget,
     ) {
+        if bytes < charge.bytes || charge.bytes == 0 {
+            charge.since_s = now_s;
+        }
         match (charge.bytes, bytes) {
             (0, 1..) => {
                 self.last += 1;
@@ -153,8 +167,10 @@ impl Queue {
     }
 }
 
-/// The first in the queue gives way instead of the last once its request has not gone on for so long, in seconds.
+/// The first in the queue gives way instead of the last once its request is so many seconds old,
 pub(crate) const STALLED_S: u32 = 10;
+/// and came with fewer bytes per second than this: a MiB in half a minute.
+const SLOW_BYTES_A_S: usize = 32 << 10;
 /// What each connection may hold for a request that isn't whole, free of charge: room for every line but long gets.
 pub(crate) const UNFINISHED_FREE_BYTES: usize = 2 << 10;
 /// What each connection may keep of replies, free of charge: what it queues while memory is scarce, and a TLS record.
@@ -179,17 +195,41 @@ mod tests {
         let mut queue = Queue::default();
         let mut charges = [Charge::default(); 3];
         for (place, bytes) in [(0, 10), (1, 20), (2, 30), (1, 5), (0, 40)] {
-            queue.charge((&mut charges[place], place), bytes, &budget);
+            queue.charge((&mut charges[place], place), (bytes, 0), &budget);
         }
         assert_eq!((budget.bytes(), queue.ends()), (75, Some((0, 2))));
-        queue.charge((&mut charges[2], 2), 0, &budget);
+        queue.charge((&mut charges[2], 2), (0, 0), &budget);
         assert_eq!((budget.bytes(), queue.ends()), (45, Some((0, 1))));
-        queue.charge((&mut charges[0], 0), 0, &budget);
-        queue.charge((&mut charges[0], 0), 96, &budget);
+        queue.charge((&mut charges[0], 0), (0, 0), &budget);
+        queue.charge((&mut charges[0], 0), (96, 0), &budget);
         assert_eq!((budget.is_used_up(), queue.ends()), (true, Some((1, 0))));
         for (place, charge) in charges.iter_mut().enumerate() {
-            queue.charge((charge, place), 0, &budget);
+            queue.charge((charge, place), (0, 0), &budget);
         }
         assert_eq!((budget.bytes(), queue.ends()), (0, None));
+    }
+
+    #[test]
+    fn a_request_stalls_if_it_is_old_and_came_slowly_and_each_has_its_own_age() {
+        let budget = ByteBudget::new(usize::MAX);
+        let mut queue = Queue::default();
+        let mut charge = Charge::default();
+        let mut at = |bytes, second| {
+            queue.charge((&mut charge, 0), (bytes, second), &budget);
+            charge.is_stalled(second)
+        };
+        // One more byte each second.
+        for second in 100..=110 {
+            assert!(!at(3000 + second as usize, second), "{second}");
+        }
+        assert!(at(4000, 111));
+        // It came fast then; a byte now and then makes it slow again.
+        assert!(!at(12 * SLOW_BYTES_A_S, 112));
+        assert!(at(12 * SLOW_BYTES_A_S + 1, 113));
+        // The next request is new, and so is one after a pause.
+        assert!(!at(3000, 114));
+        assert!(!at(0, 200));
+        assert!(!at(3000, 300));
+        assert!(at(3000, 311));
     }
 }

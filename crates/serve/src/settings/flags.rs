@@ -82,7 +82,7 @@ pub struct Flags {
     #[arg(allow_negative_numbers = true)]
     pub threads: i64,
 
-    /// Requests that one connection may have served before the next connection has its turn
+    /// Requests that one connection may have served before the next connection has its turn; at most 256 that change items
     #[arg(short = 'R', long, value_name = "NUM", default_value_t = 1024)]
     #[arg(allow_negative_numbers = true)]
     pub max_reqs_per_event: i64,

@@ -49,24 +49,42 @@ pub(crate) fn listen(sockets: &[Listening], process: &Process) -> io::Result<()>
         for event in &events {
             let data = event.data;
             let Some(at) = usize::try_from(data.u64()).ok().filter(|&at| at < sockets.len()) else {
+                accept_last(sockets, &names, &mut next_worker, process);
                 return Ok(());
             };
-            if !accept_some(&sockets[at], &names[at], &mut next_worker, process) {
+            let most = ACCEPTS_PER_EVENT;
+            if !accept_some((&sockets[at], &names[at]), most, &mut next_worker, process) {
                 pause(&queue, sockets, process)?;
             }
         }
     }
 }
 
-/// Accepts what waits at one socket, up to a bound so that the others get their turn too.
+/// The server stops: clients that have connected and wait to be accepted would be reset, so they are accepted first, and have
+/// their first requests answered. A successor does that itself. The bound ends it where others go on connecting.
+fn accept_last(
+    sockets: &[Listening],
+    names: &[Arc<str>],
+    next_worker: &mut usize,
+    process: &Process,
+) {
+    if process.heir.lock().is_some() {
+        return;
+    }
+    for socket in sockets.iter().zip(names) {
+        accept_some(socket, ACCEPTS_LAST, next_worker, process);
+    }
+}
+
+/// Accepts what waits at one socket, up to `most` so that the others get their turn too.
 /// `false`: the system is out of descriptors or memory, or fails otherwise.
 fn accept_some(
-    listening: &Listening,
-    name: &Arc<str>,
+    (listening, name): (&Listening, &Arc<str>),
+    most: usize,
     next_worker: &mut usize,
     process: &Process,
 ) -> bool {
-    for _ in 0..ACCEPTS_PER_EVENT {
+    for _ in 0..most {
         if !process.settings.extended.maxconns_fast && !has_room(listening, process) {
             return tell_of_pause(process);
         }
@@ -205,6 +223,8 @@ fn data_of(at: usize) -> epoll::EventData {
 
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 const ACCEPTS_PER_EVENT: usize = 64;
+/// As many as wait in the largest backlog that Linux allows by default.
+const ACCEPTS_LAST: usize = 4096;
 /// Where few descriptors may be open, so many are left to others than clients.
 const RESERVE_MIN: u64 = 4;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -224,8 +244,33 @@ mod tests {
         for socket in [OwnedFd::from(deaf), file.into()] {
             let (name, address, tls) = ("test".to_owned(), None, None);
             let listening = Listening { socket, name, address, tls };
-            assert!(!accept_some(&listening, &"test".into(), &mut 0, &process));
+            assert!(!accept_some((&listening, &"test".into()), 1, &mut 0, &process));
         }
         assert_eq!(process.gauges.get(Gauge::ConnectionsLost), 2);
+    }
+
+    #[test]
+    fn clients_that_wait_when_the_server_stops_are_accepted_unless_a_successor_does() {
+        for (has_heir, least) in [(false, 300), (true, 0)] {
+            let process = process("-m 8");
+            let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let address = socket.local_addr().unwrap();
+            // The standard library lets fewer wait; to listen again raises that.
+            rustix::net::listen(&socket, 1024).unwrap();
+            let clients: Vec<_> =
+                (0..300).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+            if has_heir {
+                let (heir, _) = std::os::unix::net::UnixStream::pair().unwrap();
+                *process.heir.lock() = Some((heir, Vec::new()));
+            }
+            process.stop.ring();
+            let (socket, name) = (socket.into(), "test".into());
+            listen(&[Listening { socket, name, address: None, tls: None }], &process).unwrap();
+            let dealt: usize = process.mailboxes.iter().map(|m| m.take().into_iter().count()).sum();
+            // The system may tell of clients before it tells of the stop: then 64 are accepted.
+            assert!((least..=least.max(ACCEPTS_PER_EVENT)).contains(&dealt), "{dealt}");
+            drop(clients);
+        }
     }
 }

@@ -327,13 +327,13 @@ impl<'s> Worker<'s> {
         let (held, holds) = (connection.charge.bytes, connection.unfinished_bytes(&self.handle));
         if holds != held {
             let charge = (&mut connection.charge, place);
-            self.unfinished.charge(charge, holds, &self.process.unfinished);
+            self.unfinished.charge(charge, (holds, now), &self.process.unfinished);
             connection.seat().set_held(Held::Unfinished, holds);
         }
         let (kept, keeps) = (connection.unsent_charge.bytes, connection.unsent_bytes());
         if keeps != kept {
             let charge = (&mut connection.unsent_charge, place);
-            self.unsent.charge(charge, keeps, &self.process.unsent);
+            self.unsent.charge(charge, (keeps, now), &self.process.unsent);
             connection.seat().set_held(Held::Unsent, keeps);
         }
         let waits = connection.backlog_bytes();
@@ -463,8 +463,16 @@ impl<'s> Worker<'s> {
 
     fn close(&mut self, place: usize, reason: CloseReason) {
         let Some(mut connection) = self.connections[place].take() else { return };
-        self.unfinished.charge((&mut connection.charge, place), 0, &self.process.unfinished);
-        self.unsent.charge((&mut connection.unsent_charge, place), 0, &self.process.unsent);
+        self.unfinished.charge(
+            (&mut connection.charge, place),
+            (0, self.now),
+            &self.process.unfinished,
+        );
+        self.unsent.charge(
+            (&mut connection.unsent_charge, place),
+            (0, self.now),
+            &self.process.unsent,
+        );
         self.process.backlog.recount(&mut connection.backlog_charged, 0);
         let fd = connection.fd();
         self.pieces -= usize::from(connection.keeps_piece());

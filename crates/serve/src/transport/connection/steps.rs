@@ -72,8 +72,7 @@ impl Connection {
             return Step::Piece(Piece::Line(0));
         }
         if executor.is_spent() {
-            let is_overrun = executor.turn.process.allowance.limits_requests();
-            return if is_overrun { Step::Overrun } else { Step::Spent };
+            return if executor.is_overrun() { Step::Overrun } else { Step::Spent };
         }
         let scanned = std::mem::take(&mut self.scanned);
         let (used, end) = run::<D, _>(executor, rooms, self, input, scanned);

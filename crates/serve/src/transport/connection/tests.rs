@@ -236,6 +236,30 @@ fn requests_beyond_the_share_of_a_turn_wait_for_the_next() {
 }
 
 #[test]
+fn changes_beyond_the_share_of_a_turn_wait_for_the_next_and_reads_go_on() {
+    for (request, reply, a_turn) in [
+        (&b"set k 0 0 1\r\nx\r\n"[..], &b"STORED\r\n"[..], 256),
+        (b"touch k 0\r\n", b"TOUCHED\r\n", 256),
+        (b"mg k\r\n", b"HD\r\n", 1000),
+    ] {
+        let process = process("");
+        let mut served = Served::new(&process);
+        served.ask(b"set k 0 0 1\r\nx\r\n");
+        served.client.write_all(&request.repeat(1000)).unwrap();
+        let mut got = 0;
+        let mut ready = Some(EventFlags::IN);
+        while got < 1000 {
+            served.serve(ready);
+            let replies = served.replies();
+            let now = replies.len() / reply.len();
+            assert_eq!(replies, reply.repeat(now));
+            assert_eq!(now, a_turn.min(1000 - got), "{}", String::from_utf8_lossy(request));
+            (got, ready) = (got + now, None);
+        }
+    }
+}
+
+#[test]
 fn a_client_that_does_not_read_is_not_read_from_and_loses_nothing() {
     let process = process("");
     let mut served = Served::new(&process);

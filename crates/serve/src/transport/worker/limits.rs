@@ -3,6 +3,7 @@
 use super::{Patience, Worker};
 use crate::process::budget::{Queue, STALLED_S};
 use crate::process::watch::CloseReason;
+use crate::transport::connection::Connection;
 use rustix::event::epoll;
 
 impl Worker<'_> {
@@ -17,7 +18,11 @@ impl Worker<'_> {
     #[cold]
     pub(super) fn keep_budgets(&mut self) {
         while self.process.unfinished.is_used_up() {
-            let Some(place) = self.who_gives_way(&self.unfinished) else { break };
+            let Some(place) =
+                self.who_gives_way(&self.unfinished, |c, now| c.charge.is_stalled(now))
+            else {
+                break;
+            };
             self.process.unfinished.count_refused();
             self.work(place, |connection, turn, rooms| connection.refuse(turn, rooms));
             if self.connections[place].as_ref().is_some_and(|c| c.charge.bytes > 0) {
@@ -25,7 +30,10 @@ impl Worker<'_> {
             }
         }
         while self.process.unsent.is_used_up() {
-            let Some(place) = self.who_gives_way(&self.unsent) else { break };
+            // Nothing is received from a client while replies wait for it.
+            let waits =
+                |c: &Connection, now: u32| now.saturating_sub(c.last_request_s()) > STALLED_S;
+            let Some(place) = self.who_gives_way(&self.unsent, waits) else { break };
             self.process.unsent.count_refused();
             self.close(place, CloseReason::Error);
         }
@@ -72,12 +80,15 @@ impl Worker<'_> {
         events.rotate_left(self.turns as usize % events.len().max(1));
     }
 
-    /// The newest of those who are charged, or the oldest if its request came long ago.
-    fn who_gives_way(&self, charged: &Queue) -> Option<usize> {
+    /// The newest of those who are charged, or the oldest if it is stalled.
+    fn who_gives_way(
+        &self,
+        charged: &Queue,
+        is_stalled: fn(&Connection, u32) -> bool,
+    ) -> Option<usize> {
         let (first, last) = charged.ends()?;
-        let first_connection = self.connections[first].as_deref()?;
-        let is_stalled = self.now.saturating_sub(first_connection.last_request_s()) > STALLED_S;
-        Some(if is_stalled { first } else { last })
+        let is_first_stalled = is_stalled(self.connections[first].as_deref()?, self.now);
+        Some(if is_first_stalled { first } else { last })
     }
 }
 
