@@ -1,5 +1,5 @@
-//! Where the clients of a thread wait for each other: those that have long values under way, and those that keep the thread
-//! busy, or have many keys under way.
+//! Where the clients of a thread wait for each other: those that have long values under way, those that keep the thread busy,
+//! one by one or together, and those that have many keys under way.
 //!
 //! # Invariants
 //! 1. Clients that wait are served in the order in which they came: none overtakes, and a client that has just been served
@@ -157,6 +157,8 @@ pub(crate) struct Rounds {
     line: RefCell<VecDeque<Waker>>,
     entered: Cell<u64>,
     through: Cell<u64>,
+    /// What all clients' turns have cost since the thread last looked at its sockets, in bytes.
+    done: Cell<usize>,
 }
 
 impl Rounds {
@@ -172,6 +174,18 @@ impl Rounds {
         number
     }
 
+    /// Something was done for a client that costs as much as moving so many bytes.
+    #[inline]
+    pub(crate) fn spend(&self, bytes: usize) {
+        self.done.set(self.done.get().saturating_add(bytes));
+    }
+
+    /// Whether enough was done since the thread looked at its sockets.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.done.get() >= BUSY_BYTES
+    }
+
     /// Whether the turn of that number has come.
     pub(crate) fn is_through(&self, number: u64) -> bool {
         number < self.through.get()
@@ -179,9 +193,11 @@ impl Rounds {
 
     /// Lets all through that are in the line, and those that come meanwhile.
     async fn run(lanes: Rc<Lanes>) {
-        let Self { line, through, .. } = &lanes.rounds;
+        let Self { line, through, done, .. } = &lanes.rounds;
         loop {
+            // The runtime looks at the sockets before it goes on.
             tokio::task::yield_now().await;
+            done.set(0);
             for _ in 0..TURNS_A_ROUND {
                 let Some(next) = line.borrow_mut().pop_front() else { return };
                 through.set(through.get() + 1);
@@ -198,6 +214,8 @@ impl Rounds {
 pub(crate) const LANE_BYTES: usize = 1 << 20;
 /// How long the lane of many keys waits for something to come back.
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
+/// After so much work clients with more than a few requests wait for a look at the sockets: about half a millisecond.
+const BUSY_BYTES: usize = 128 << 10;
 /// Turns between two looks at the sockets: together they may move a quarter of a megabyte.
 const TURNS_A_ROUND: usize = 4;
 

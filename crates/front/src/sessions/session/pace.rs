@@ -9,7 +9,9 @@
 //! a thousand keys at once, which servers answer in a millisecond or two.
 //!
 //! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
-//! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]).
+//! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]). Many clients with short turns
+//! keep it as busy as a few with long ones. So once enough was done since the thread last looked at its sockets, a turn
+//! ends with [`FEW_BYTES`]: a client that asks for little is served before the crowd's next requests.
 //!
 //! # Bad at
 //! A client that asks for many short values, and then for many long ones: those are asked for together, once.
@@ -102,12 +104,14 @@ impl Pace {
     #[inline]
     pub(super) fn spend(&mut self, bytes: usize) {
         self.spent = self.spent.saturating_add(bytes);
+        self.lanes.rounds.spend(bytes);
     }
 
     /// Whether others are to have their turn; `waker` is called when this client's comes again.
     #[inline]
     pub(super) fn is_spent(&mut self, waker: &Waker) -> bool {
-        self.spent >= TURN_BYTES && self.wait(waker)
+        let is_long = self.spent >= FEW_BYTES;
+        is_long && (self.spent >= TURN_BYTES || self.lanes.rounds.is_busy()) && self.wait(waker)
     }
 
     #[cold]
@@ -278,6 +282,8 @@ pub(super) const SHORT_BYTES: usize = 4 << 10;
 const AT_ONCE_BYTES: usize = 1 << 20;
 /// After so many bytes others have their turn.
 pub(super) const TURN_BYTES: usize = 64 << 10;
+/// The same while the thread is busy: eight short requests.
+const FEW_BYTES: usize = 2 << 10;
 /// Spent, and the next turn hasn't come.
 const WAITING: usize = usize::MAX >> 1;
 const WINDOW_GROWTH: usize = 16;
@@ -388,6 +394,36 @@ mod tests {
             assert_eq!(admitted(&mut paces[0], 400), 256);
             drop(paces);
             assert_eq!(lanes.many.free(), LANE_BYTES);
+        };
+        tokio::task::LocalSet::new().run_until(run).await;
+    }
+
+    #[tokio::test]
+    async fn a_crowd_with_short_turns_waits_for_a_look_at_the_sockets_and_a_calm_client_does_not() {
+        let run = async {
+            const SHORT_TURN: usize = 16 << 10;
+            let lanes = Lanes::new();
+            let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+            let mut calm = Pace::new(Rc::clone(&lanes));
+            let mut has_turn = |pace: &mut Pace, bytes| {
+                pace.begin_turn();
+                pace.spend(bytes);
+                !pace.is_spent(Waker::noop())
+            };
+            for _ in 0..10 {
+                let served =
+                    crowd.iter_mut().filter_map(|pace| has_turn(pace, SHORT_TURN).then_some(()));
+                assert!(served.count() <= 8, "of 100 clients with 64 requests each");
+                assert!(has_turn(&mut calm, 256), "it asks for little");
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+            }
+            // All of them come to their turns.
+            let waiting =
+                |pace: &&Pace| pace.spent >= WAITING && !lanes.rounds.is_through(pace.turn);
+            while crowd.iter().filter(waiting).count() > 0 {
+                tokio::task::yield_now().await;
+            }
         };
         tokio::task::LocalSet::new().run_until(run).await;
     }
