@@ -405,7 +405,7 @@ mod tests {
             let lanes = Lanes::new();
             let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
             let mut calm = Pace::new(Rc::clone(&lanes));
-            let mut has_turn = |pace: &mut Pace, bytes| {
+            let has_turn = |pace: &mut Pace, bytes| {
                 pace.begin_turn();
                 pace.spend(bytes);
                 !pace.is_spent(Waker::noop())
