@@ -160,8 +160,6 @@ pub(crate) fn run<'b, D: Dialect, S: Source>(
     let mut end = collect::<D, S::Stop>(input, reach, most, executor.handle(), &mut batch);
     if batch.len() > 1 {
         prefetch::<D>(executor.handle(), &batch);
-        let changes = batch.iter().filter(|at_hand| !D::is_read(&at_hand.request)).count();
-        executor.spend_changes(changes);
     }
     let mut used = 0;
     'batch: for at_hand in &batch {

@@ -142,9 +142,10 @@ impl<'t> Executor<'t> {
         self.requests_left = self.requests_left.saturating_sub(1);
     }
 
-    /// Counts requests that may change something.
-    pub(crate) fn spend_changes(&mut self, changes: usize) {
-        self.changes_left = self.changes_left.saturating_sub(changes);
+    /// Counts a request that may change something.
+    #[inline]
+    pub(super) fn spend_change(&mut self) {
+        self.changes_left = self.changes_left.saturating_sub(1);
     }
 
     /// Gives another share of requests of the turn.

@@ -232,6 +232,7 @@ impl<'t> Executor<'t> {
             Leased::Granted { token, stale, miss } => (token, stale, miss),
             Leased::Wait { stale, miss } => (TOKEN_WAIT, stale, miss),
         };
+        self.spend_change();
         self.record_miss(key, what, miss);
         self.watch_get(key, Err(miss));
         let out = &mut self.output.bytes;
@@ -255,6 +256,9 @@ impl<'t> Executor<'t> {
     }
 
     pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+        if meta.vivify().is_some() {
+            self.spend_change();
+        }
         match self.find(meta, key) {
             Ok(Ok(found)) => self.answer_hit(meta, key, &found),
             Ok(Err(miss)) => self.answer_miss(meta, key, miss),
