@@ -24,6 +24,7 @@ pub const EDGES: [(&str, &[&str]); 16] = [
             "guira-cache",
             "guira-client",
             "guira-filter",
+            "guira-front",
             "guira-index",
             "guira-policy",
             "guira-route",
