@@ -147,7 +147,7 @@ impl<S: Service> Session<S> {
             // It isn't read from, so that its end is seen in no other way.
             self.stream.check()?;
         }
-        self.pace.begin_turn();
+        self.pace.begin_turn(cx.waker());
         if self.pace.is_in_lane() {
             self.settle_lanes();
         }
