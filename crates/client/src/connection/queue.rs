@@ -395,6 +395,9 @@ const NONE: u32 = u32::MAX;
 /// With so much to send, requests wait: of those that nobody waits for by then, nothing is sent. Bytes.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
+/// Values from here on share the memory that they were read into. Bytes.
+const SHARED_BYTES_MIN: usize = 4 << 10;
+
 const MISS: Reply = Reply::new(Outcome::NotFound);
 
 #[cfg(test)]

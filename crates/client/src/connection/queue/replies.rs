@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use guira_proto::MetaFlags;
 use guira_proto::reply::{MetaStatus, ReplyLine, ReplyParsed, parse};
 
-use super::{Entry, MISS, Queue, Repeats};
+use super::{Entry, MISS, Queue, Repeats, SHARED_BYTES_MIN};
 use crate::connection::options::Protocol;
 use crate::wire::{OutOfStep, copy, meta, text, verbatim};
 use crate::{Op, Outcome, Reply};
@@ -192,6 +192,4 @@ impl Queue {
     }
 }
 
-/// Values from here on share the memory that they were read into. Bytes.
-const SHARED_BYTES_MIN: usize = 4 << 10;
 const FOUND: Reply = Reply::new(Outcome::Found);
