@@ -358,7 +358,7 @@ fn flushes_that_wait_are_served_by_one_and_strike_nothing_after_it() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "takes Miri too long: twelve minutes with 300 items")]
+#[cfg_attr(miri, ignore = "takes Miri too long: more than ten minutes with 300 items")]
 fn a_lower_limit_gives_memory_back_and_a_higher_one_takes_it() {
     let cache = small();
     let mut handle = cache.handle();
