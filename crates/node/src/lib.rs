@@ -1,0 +1,1 @@
+//! guira store: memcached's protocol over a store on flash
