@@ -8,6 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+mod file;
+mod entry;
+mod hash;
+mod checksum;
 mod stats;
 mod options;
 mod error;
