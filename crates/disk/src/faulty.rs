@@ -16,10 +16,12 @@
 //! # Costs
 //! The journal keeps a copy of all that was written. An image copies the files that exist.
 
-mod simulated;
 mod image;
+mod simulated;
 mod faults;
+mod journal;
 
 pub use faults::{DiskOp, Injected};
 pub use image::{Crashes, Fate};
-pub use simulated::{Journal, SimulatedDisk};
+pub use journal::Journal;
+pub use simulated::SimulatedDisk;

@@ -16,10 +16,12 @@
 mod ring;
 mod pool;
 mod wake;
+mod asked;
 
 pub use pool::ReadThreads;
 
 use crate::{Buffer, DiskFile};
+use asked::Read;
 use pool::Inbox;
 use ring::Ring;
 use rustix::event::{PollFd, PollFlags};
@@ -152,24 +154,5 @@ impl Reads {
 impl fmt::Debug for Reads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Reads by {}, {} under way", self.kind(), self.under_way)
-    }
-}
-
-/// A read that was asked for.
-struct Read {
-    tag: u64,
-    file: Arc<dyn DiskFile>,
-    buffer: Buffer,
-    offset: u64,
-}
-
-/// A read that has ended.
-type Ended = (u64, io::Result<Buffer>);
-
-impl Read {
-    /// Does it, on this thread.
-    fn run(mut self) -> Ended {
-        let read = self.file.read_at(&mut self.buffer, self.offset);
-        (self.tag, read.map(|()| self.buffer))
     }
 }

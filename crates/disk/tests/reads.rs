@@ -27,7 +27,7 @@ fn by_both(test: impl Fn(&mut Reads)) {
 fn numbered(folder: &Path, blocks: usize, direct: bool) -> Arc<dyn DiskFile> {
     let path = folder.join("numbered");
     let file = System.create(&path, false).expect("no fault");
-    let bytes: Vec<u8> = (0..blocks * BLOCK).map(|at| block_of(at)).collect();
+    let bytes: Vec<u8> = (0..blocks * BLOCK).map(block_of).collect();
     file.write_at(&bytes, 0).expect("no fault");
     file.sync_data().expect("no fault");
     System.open(&path, FileAccess { write: false, direct }).expect("no fault")

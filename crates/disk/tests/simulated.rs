@@ -1,6 +1,6 @@
 //! What the simulated disk loses, and what it can't lose.
 
-use guira_disk::faulty::{DiskOp, Fate, Injected};
+use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use guira_disk::{Disk, FileAccess, SimulatedDisk};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn disk() -> SimulatedDisk {
 
 /// Every state that `name` is found in, over every instant of the disk's journal from `since` on.
 fn states(disk: &SimulatedDisk, since: usize, name: &str) -> BTreeSet<Option<Vec<u8>>> {
-    let mut crashes = disk.journal().crashes(Path::new(DIR));
+    let mut crashes = Crashes::of(disk.journal(), Path::new(DIR));
     let mut found = BTreeSet::new();
     loop {
         if crashes.at() >= since {
@@ -174,7 +174,7 @@ proptest! {
             let durable = if kind == 0 { now.clone() } else { instants.last().unwrap().2.clone() };
             instants.push((disk.events(), now, durable));
         }
-        let mut crashes = disk.journal().crashes(Path::new(DIR));
+        let mut crashes = Crashes::of(disk.journal(), Path::new(DIR));
         for (at, now, durable) in instants {
             while crashes.at() < at {
                 prop_assert!(crashes.advance());

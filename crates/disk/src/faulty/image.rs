@@ -1,6 +1,7 @@
 //! What may be found on a disk after its power failed. The rules are the model in the module above.
 
-use super::simulated::{Event, Inode, Journal, SimulatedDisk};
+use super::journal::{Event, Inode, Journal};
+use super::simulated::SimulatedDisk;
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,9 @@ pub struct Crashes {
 }
 
 impl Crashes {
-    pub(super) fn of(journal: Journal, dir: &Path) -> Self {
+    /// A walk that stands before the first event, of a disk that began with this folder alone.
+    #[must_use]
+    pub fn of(journal: Journal, dir: &Path) -> Self {
         let durable = Names { files: BTreeMap::new(), dirs: BTreeSet::from([dir.to_owned()]) };
         let (files, live, changes) = (Vec::new(), BTreeMap::new(), Vec::new());
         Self { journal, at: 0, files, live, durable, changes }

@@ -1,7 +1,7 @@
 //! The disk in memory: names, bytes, the journal, and the gate at which syncs wait.
 
 use super::faults::{DiskOp, Faults, Injected};
-use super::image::Crashes;
+use super::journal::{Event, Inode, Journal};
 use crate::disk::{Disk, DiskFile, FileAccess, check_aligned};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,9 +9,6 @@ use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A file's number: the order in which files were made.
-pub(super) type Inode = usize;
 
 /// A disk in memory. Clones are the same disk. See the module `faulty`.
 #[derive(Clone, Default)]
@@ -35,46 +32,6 @@ struct State {
     syncs_are_held: bool,
     syncs_waiting: usize,
     counts: [u64; 3],
-}
-
-/// What happened.
-#[derive(Clone)]
-pub(super) enum Event {
-    MakeDir(PathBuf),
-    Create(PathBuf),
-    Rename(PathBuf, PathBuf),
-    Link(PathBuf, PathBuf),
-    Remove(PathBuf),
-    SyncDir(PathBuf),
-    Write(Inode, u64, Arc<[u8]>),
-    SetLen(Inode, u64),
-    /// Covers what happened before this many events: what is written while it runs waits for the next.
-    Sync(Inode, usize),
-    SyncFailed(Inode, usize),
-}
-
-/// All that happened to a disk, in order.
-#[derive(Clone)]
-pub struct Journal(pub(super) Vec<Event>);
-
-impl Journal {
-    /// Events so far.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// True if nothing happened yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// What may be found after each event, if the power fails there. The disk began with this folder alone.
-    #[must_use]
-    pub fn crashes(&self, dir: &Path) -> Crashes {
-        Crashes::of(self.clone(), dir)
-    }
 }
 
 impl SimulatedDisk {

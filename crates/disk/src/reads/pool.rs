@@ -4,8 +4,8 @@
 //! Two context switches per read, and a lock that all threads share for microseconds. Sixteen threads saturate a device
 //! of 90,000 reads per second; a faster one wants more, or the ring.
 
+use super::asked::{Ended, Read};
 use super::wake::Wake;
-use super::{Ended, Read};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;

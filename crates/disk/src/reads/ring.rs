@@ -10,8 +10,8 @@
 //!
 //! A file without a descriptor (a simulated one) is read at once, on this thread.
 
+use super::asked::{Ended, Read};
 use super::wake::Wake;
-use super::{Ended, Read};
 use io_uring::{IoUring, Probe, opcode, types};
 use rustix::io::Errno;
 use std::collections::VecDeque;
