@@ -49,6 +49,8 @@ pub enum StoreError {
     NoSpace,
     /// A sync failed, so nobody knows what is on the disk. Reads go on; writes need a reopened store.
     ReadOnly,
+    /// Merging lags so far behind that a write waited for longer than [`crate::Options::stall_max`].
+    Stalled,
     /// The store is being closed.
     Closed,
     /// A key is empty or longer than [`KEY_BYTES_MAX`].
@@ -82,7 +84,7 @@ impl StoreError {
     /// Trying again may help, without reopening.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::NoSpace)
+        matches!(self, Self::NoSpace | Self::Stalled)
     }
 }
 
@@ -103,6 +105,7 @@ impl fmt::Display for StoreError {
             Self::ReadOnly => f.write_str(
                 "the store is read-only because writing failed; repair the disk and reopen it",
             ),
+            Self::Stalled => f.write_str("merging lags behind; write more slowly"),
             Self::Closed => f.write_str("the store is closed"),
             Self::KeyLength(len) => {
                 write!(f, "a key of {len} bytes; 1 to {KEY_BYTES_MAX} are allowed")

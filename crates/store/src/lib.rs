@@ -8,6 +8,9 @@
 
 #![forbid(unsafe_code)]
 
+mod log;
+mod cuckoo;
+mod clock;
 mod file;
 mod entry;
 mod hash;
@@ -17,5 +20,6 @@ mod options;
 mod error;
 
 pub use error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
+pub use log::Batch;
 pub use options::{Alive, Durability, IndexKind, Options};
 pub use stats::EventCounts;

@@ -1,0 +1,166 @@
+//! What waits for the commit thread, and the sequence numbers that were given to it.
+//!
+//! # Invariants
+//! 1. Numbers are given under the lock under which a write is queued: the order of the queue is that of the numbers.
+//! 2. Whatever was queued is answered, once. After [`Queue::fail`] and [`Queue::close`] nothing more is queued.
+
+use crate::error::StoreError;
+use crate::hash::KeyHash;
+use crate::log::batch::Batch;
+use crate::options::Durability;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+/// What an accepted write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Committed {
+    /// The number of the batch's first write. The others follow it.
+    pub(crate) first_seq: u64,
+}
+
+/// Told what a write came to.
+pub(crate) type OnCommit = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
+
+/// Told when something else is done.
+pub(crate) type OnDone = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// A batch that waits.
+pub(crate) struct Write {
+    pub(crate) batch: Batch,
+    /// Of its keys, in order.
+    pub(crate) hashes: Vec<KeyHash>,
+    pub(crate) durability: Durability,
+    pub(crate) first_seq: u64,
+    pub(crate) done: OnCommit,
+}
+
+/// What the commit thread is asked for.
+pub(crate) enum Request {
+    Write(Write),
+    /// Make all before it durable.
+    Sync(OnDone),
+    /// Make all before it durable, in a log that takes no more.
+    Freeze(OnDone),
+}
+
+impl Request {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Write(write) => write.batch.bytes(),
+            Self::Sync(_) | Self::Freeze(_) => 0,
+        }
+    }
+
+    /// Answers it with an error.
+    pub(crate) fn refuse(self, error: StoreError) {
+        match self {
+            Self::Write(write) => (write.done)(Err(error)),
+            Self::Sync(done) | Self::Freeze(done) => done(Err(error)),
+        }
+    }
+}
+
+/// The queue. See the module's head.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    waiting: VecDeque<Request>,
+    bytes: usize,
+    next_seq: u64,
+    /// Why nothing is accepted.
+    refusal: Option<StoreError>,
+}
+
+impl Queue {
+    /// An empty queue that gives numbers from `next_seq` on; 0 is no number.
+    pub(crate) fn new(next_seq: u64) -> Self {
+        let next_seq = next_seq.max(1);
+        let state = State { waiting: VecDeque::new(), bytes: 0, next_seq, refusal: None };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Queues a write and returns its first number.
+    ///
+    /// # Errors
+    /// If nothing is accepted, or too much waits already; then `write.done` is not called.
+    pub(crate) fn push_write(&self, mut write: Write) -> Result<u64, StoreError> {
+        let mut state = self.state.lock();
+        state.check()?;
+        // A batch of any size fits into an empty queue.
+        if state.bytes > 0 && state.bytes + write.batch.bytes() > QUEUE_BYTES_MAX {
+            return Err(StoreError::Stalled);
+        }
+        let first_seq = state.next_seq;
+        write.first_seq = first_seq;
+        state.next_seq += write.batch.len() as u64;
+        state.push(Request::Write(write));
+        drop(state);
+        self.changed.notify_one();
+        Ok(first_seq)
+    }
+
+    /// Queues what isn't a write; if nothing is accepted, answers it at once.
+    pub(crate) fn push(&self, request: Request) {
+        let mut state = self.state.lock();
+        if let Err(error) = state.check() {
+            drop(state);
+            return request.refuse(error);
+        }
+        state.push(request);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Waits for requests, and moves all there are into `taken`, which is empty. False if none will come any more.
+    pub(crate) fn take(&self, taken: &mut VecDeque<Request>) -> bool {
+        let mut state = self.state.lock();
+        while state.waiting.is_empty() && state.refusal.is_none() {
+            self.changed.wait(&mut state);
+        }
+        std::mem::swap(&mut state.waiting, taken);
+        state.bytes = 0;
+        !taken.is_empty()
+    }
+
+    /// Accepts nothing more: a new start is needed.
+    pub(crate) fn fail(&self) {
+        self.refuse_with(StoreError::ReadOnly);
+    }
+
+    /// Accepts nothing more: the store closes.
+    pub(crate) fn close(&self) {
+        self.refuse_with(StoreError::Closed);
+    }
+
+    fn refuse_with(&self, refusal: StoreError) {
+        self.state.lock().refusal.get_or_insert(refusal);
+        self.changed.notify_all();
+    }
+
+    /// The highest number that was given.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.state.lock().next_seq - 1
+    }
+
+    /// Bytes of batches that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.state.lock().bytes
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<(), StoreError> {
+        self.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    fn push(&mut self, request: Request) {
+        self.bytes += request.bytes();
+        self.waiting.push_back(request);
+    }
+}
+
+/// More bytes than these don't wait: whoever submits faster than the disk takes is refused.
+const QUEUE_BYTES_MAX: usize = 256 << 20;
