@@ -3,18 +3,18 @@
 //! # Invariants
 //! 1. An entry is at every instant in one of its two buckets: a move writes the target, then counts itself, then clears
 //!    the source.
-//! 2. A tag is in its bucket only while the place beside it is of that tag's entry: a place is written before its tag,
-//!    and a slot's tag is cleared before another entry's place is written.
+//! 2. A place is written before its tag, and a slot's tag is cleared before the place of its next entry is written. So a
+//!    reader that has loaded a tag loads its entry's place, or that of the slot's next entry, and never an empty slot's.
 //!
 //! # Orderings
-//! All stores release and the first three kinds of loads below acquire.
+//! All stores release, and all loads of readers but the last acquire.
 //!
 //! | a reader | sees | and so |
 //! |---|---|---|
 //! | takes the count | a move's count | sees the entry in the target, by the first invariant |
 //! | loads a bucket's tags | a cleared source | sees the move's count when it looks again, and starts anew |
 //! | loads a place | that of the slot's next entry | likewise: the source was cleared before |
-//! | takes the count again | no difference | saw no source after it was cleared: what it didn't find isn't here |
+//! | takes the count again | no difference | what left a bucket before it looked was in the other one |
 
 use super::candidates::Candidates;
 use super::sync::{Acquire, AtomicU32, AtomicU64, Mutation, Relaxed, Release};
@@ -110,8 +110,7 @@ impl Table {
 
     /// Both buckets of a hash.
     pub(super) fn homes(&self, hash: u64) -> [usize; 2] {
-        let home = usize::try_from(hash & u64::from(u32::MAX)).unwrap_or(0) & self.mask();
-        [home, self.other(home, tag_of(hash))]
+        homes(hash, self.buckets.len())
     }
 
     /// An empty slot for a hash.
@@ -166,15 +165,21 @@ impl Table {
         bucket.tags.store(tags, release());
     }
 
-    /// Equation 3.1. The lowest bit always differs, so no entry has one bucket for two.
     fn other(&self, bucket: usize, tag: u16) -> usize {
-        let spread = (u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) | 1;
-        bucket ^ (usize::try_from(spread).unwrap_or(1) & self.mask())
+        other(bucket, tag, self.buckets.len())
     }
+}
 
-    fn mask(&self) -> usize {
-        self.buckets.len() - 1
-    }
+/// Both buckets of a hash in a table of so many.
+pub(super) fn homes(hash: u64, buckets: usize) -> [usize; 2] {
+    let home = usize::try_from(hash & u64::from(u32::MAX)).unwrap_or(0) & (buckets - 1);
+    [home, other(home, tag_of(hash), buckets)]
+}
+
+/// Equation 3.1. The lowest bit always differs, so no entry has one bucket for two.
+fn other(bucket: usize, tag: u16, buckets: usize) -> usize {
+    let spread = (u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) | 1;
+    bucket ^ (usize::try_from(spread).unwrap_or(1) & (buckets - 1))
 }
 
 /// The order of all stores.

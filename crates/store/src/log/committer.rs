@@ -42,7 +42,7 @@ impl Committer {
         options: CommitOptions,
     ) -> io::Result<Self> {
         let CommitOptions { hasher, next_seq, tally } = options;
-        let queue = Arc::new(Queue::new(next_seq));
+        let queue = Arc::new(Queue::new(next_seq, QUEUE_BYTES_MAX));
         let interval = IntervalSync::start(&queue, &tally)?;
         let writer = Writer::new(active, roll, queue.clone(), interval, tally);
         let thread = Builder::new().name("store-commit".into()).spawn(move || writer.run())?;
@@ -106,3 +106,6 @@ impl fmt::Debug for Committer {
         write!(f, "Committer(last seq {})", self.last_seq())
     }
 }
+
+/// More bytes than these don't wait: whoever submits faster than the disk takes is refused.
+const QUEUE_BYTES_MAX: usize = 256 << 20;

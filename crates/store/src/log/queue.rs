@@ -69,16 +69,17 @@ pub(crate) struct Queue {
 struct State {
     waiting: VecDeque<Request>,
     bytes: usize,
+    bytes_max: usize,
     next_seq: u64,
     /// Why nothing is accepted.
     refusal: Option<StoreError>,
 }
 
 impl Queue {
-    /// An empty queue that gives numbers from `next_seq` on; 0 is no number.
-    pub(crate) fn new(next_seq: u64) -> Self {
-        let next_seq = next_seq.max(1);
-        let state = State { waiting: VecDeque::new(), bytes: 0, next_seq, refusal: None };
+    /// An empty queue that gives numbers from `next_seq` on; 0 is no number. More than `bytes_max` don't wait.
+    pub(crate) fn new(next_seq: u64, bytes_max: usize) -> Self {
+        let (waiting, next_seq) = (VecDeque::new(), next_seq.max(1));
+        let state = State { waiting, bytes: 0, bytes_max, next_seq, refusal: None };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -90,7 +91,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.check()?;
         // A batch of any size fits into an empty queue.
-        if state.bytes > 0 && state.bytes + write.batch.bytes() > QUEUE_BYTES_MAX {
+        if state.bytes > 0 && state.bytes + write.batch.bytes() > state.bytes_max {
             return Err(StoreError::Stalled);
         }
         let first_seq = state.next_seq;
@@ -162,5 +163,41 @@ impl State {
     }
 }
 
-/// More bytes than these don't wait: whoever submits faster than the disk takes is refused.
-const QUEUE_BYTES_MAX: usize = 256 << 20;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(bytes: usize) -> Write {
+        let mut batch = Batch::new();
+        batch.put(b"k", &vec![0; bytes]).unwrap();
+        let (durability, done) = (Durability::Os, Box::new(|_| {}));
+        Write { batch, hashes: Vec::new(), durability, first_seq: 0, done }
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_gives_no_number() {
+        let queue = Queue::new(5, 1000);
+        assert_eq!(queue.push_write(write(2000)).unwrap(), 5, "the first may be large");
+        assert!(matches!(queue.push_write(write(1)), Err(StoreError::Stalled)));
+        assert!(queue.take(&mut VecDeque::new()));
+        assert_eq!(queue.push_write(write(500)).unwrap(), 6);
+        assert_eq!(queue.push_write(write(300)).unwrap(), 7);
+        assert!(matches!(queue.push_write(write(200)), Err(StoreError::Stalled)));
+        assert_eq!((queue.last_seq(), queue.bytes()), (7, 536 + 336));
+    }
+
+    #[test]
+    fn a_closed_queue_gives_out_what_it_has_and_the_first_refusal_stays() {
+        let queue = Queue::new(0, 1000);
+        assert_eq!(queue.push_write(write(1)).unwrap(), 1, "0 is no number");
+        queue.fail();
+        queue.close();
+        assert!(matches!(queue.push_write(write(1)), Err(StoreError::ReadOnly)));
+        let (tell, told) = std::sync::mpsc::channel();
+        queue.push(Request::Sync(Box::new(move |result| tell.send(result).unwrap())));
+        assert!(matches!(told.recv(), Ok(Err(StoreError::ReadOnly))), "answered at once");
+        let mut taken = VecDeque::new();
+        assert!(queue.take(&mut taken) && taken.len() == 1);
+        assert!(!queue.take(&mut VecDeque::new()));
+    }
+}

@@ -1,6 +1,10 @@
 //! The log on a disk whose faults the tests choose.
 
+mod crash;
+mod faults;
+mod group;
 mod lookup;
+mod torn;
 
 use crate::entry::EntryKind;
 use crate::error::StoreError;
