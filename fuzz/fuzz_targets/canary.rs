@@ -3,11 +3,11 @@
 
 #![no_main]
 
-use guira_proto::{Limits, Parsed, Request, parse};
+use guira_proto::{Command, Limits, Parsed, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|stream: &[u8]| {
-    if let Ok(Parsed::Request { request: Request::Touch { key, exptime, .. }, .. }) =
+    if let Ok(Parsed::Request { request: Command::Touch { key, exptime, .. }, .. }) =
         parse(stream, &Limits::DEFAULT)
         && key.len() == 3
     {

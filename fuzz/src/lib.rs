@@ -12,7 +12,7 @@ mod packets;
 pub use packets::{check_datagram, check_packets};
 
 use guira_proto::reply::{self, ReplyLimits, ReplyParsed};
-use guira_proto::{KEY_BYTES_MAX, Limits, Parsed, Request, decode_base64, parse, parse_from};
+use guira_proto::{Command, KEY_BYTES_MAX, Limits, Parsed, decode_base64, parse, parse_from};
 
 const LIMITS: Limits = Limits::DEFAULT;
 
@@ -70,15 +70,15 @@ fn cuts(used: usize) -> impl Iterator<Item = usize> {
     (0..used).step_by(used / 64 + 1)
 }
 
-fn body_bytes(request: &Request<'_>) -> usize {
+fn body_bytes(request: &Command<'_>) -> usize {
     match request {
-        Request::Store(store) => store.value_bytes as usize + 2,
-        Request::MetaSet(meta) => meta.value_bytes() as usize + 2,
+        Command::Store(store) => store.value_bytes as usize + 2,
+        Command::MetaSet(meta) => meta.value_bytes() as usize + 2,
         _ => 0,
     }
 }
 
-fn assert_written_again(request: &Request<'_>) {
+fn assert_written_again(request: &Command<'_>) {
     let mut line = Vec::new();
     request.encode(&mut line);
     let expected = Parsed::Request { request: *request, used: line.len() };
@@ -89,23 +89,23 @@ fn assert_written_again(request: &Request<'_>) {
 }
 
 /// What a server relies on once a request was accepted.
-fn assert_walkable(request: &Request<'_>) {
+fn assert_walkable(request: &Command<'_>) {
     let good = |key: &[u8]| (1..=KEY_BYTES_MAX).contains(&key.len()) && !key.contains(&b' ');
     match request {
-        Request::Get(get) => {
+        Command::Get(get) => {
             assert!(get.keys.count() > 0 && get.keys.into_iter().all(good));
         }
-        Request::Store(store) => assert!(good(store.key)),
-        Request::Delete { key, .. } | Request::Touch { key, .. } => assert!(good(key)),
-        Request::Arithmetic(arithmetic) => assert!(good(arithmetic.key)),
-        Request::MetaDebug { key, base64 } => {
+        Command::Store(store) => assert!(good(store.key)),
+        Command::Delete { key, .. } | Command::Touch { key, .. } => assert!(good(key)),
+        Command::Arithmetic(arithmetic) => assert!(good(arithmetic.key)),
+        Command::MetaDebug { key, base64 } => {
             assert!(good(key));
             assert!(!base64 || decode_base64(key, &mut [0; KEY_BYTES_MAX]).is_some());
         }
-        Request::MetaGet(meta)
-        | Request::MetaSet(meta)
-        | Request::MetaDelete(meta)
-        | Request::MetaArithmetic(meta) => {
+        Command::MetaGet(meta)
+        | Command::MetaSet(meta)
+        | Command::MetaDelete(meta)
+        | Command::MetaArithmetic(meta) => {
             assert!(good(meta.key()) && meta.flags().count() <= 18);
             for flag in meta.flags() {
                 assert!(meta.has(flag.letter()));

@@ -2,7 +2,7 @@
 
 use crate::check_requests;
 use guira_proto::Parsed;
-use guira_proto::binary::{self, Error, HEADER_BYTES, Header};
+use guira_proto::binary::{self, BadPacket, HEADER_BYTES, Header};
 use guira_proto::udp::{self, Frame};
 
 /// Parses a whole stream of binary requests and checks the laws on each.
@@ -32,7 +32,7 @@ fn check_packet(input: &[u8]) -> Option<usize> {
             assert!(request.key().is_none_or(|key| (1..=250).contains(&key.len())));
             (used, u64::from(request.value_bytes()), false)
         }
-        Err(Error { used, swallow, close, reply }) => {
+        Err(BadPacket { used, swallow, close, reply }) => {
             assert!(close || reply.is_some(), "a refusal that goes on has a reply");
             assert!(!close || swallow == 0);
             (used, swallow, close)

@@ -28,18 +28,20 @@ pub(crate) fn first(input: &[u8]) -> Result<Option<(Reply<'_>, usize)>, BenchErr
     let ReplyParsed::Reply { reply, used } = parsed else { return Ok(None) };
     let line = input[..used].trim_ascii_end();
     let meaning = match reply {
-        reply::Reply::Value { key, value, .. } => Reply::Value { key: Some(key), value },
-        reply::Reply::MetaValue { mut flags, value } => {
+        reply::ReplyLine::Value { key, value, .. } => Reply::Value { key: Some(key), value },
+        reply::ReplyLine::MetaValue { mut flags, value } => {
             let key = flags.find(|flag| flag.letter() == b'k').map(|flag| flag.token());
             Reply::Value { key, value }
         }
-        reply::Reply::End
-        | reply::Reply::MetaNoop
-        | reply::Reply::Meta { status: MetaStatus::Miss, .. } => Reply::NoMore,
-        reply::Reply::Stored | reply::Reply::Meta { status: MetaStatus::Done, .. } => Reply::Stored,
-        reply::Reply::NotStored
-        | reply::Reply::ServerError(_)
-        | reply::Reply::Meta { status: MetaStatus::NotStored, .. } => Reply::Refused(line),
+        reply::ReplyLine::End
+        | reply::ReplyLine::MetaNoop
+        | reply::ReplyLine::Meta { status: MetaStatus::Miss, .. } => Reply::NoMore,
+        reply::ReplyLine::Stored | reply::ReplyLine::Meta { status: MetaStatus::Done, .. } => {
+            Reply::Stored
+        }
+        reply::ReplyLine::NotStored
+        | reply::ReplyLine::ServerError(_)
+        | reply::ReplyLine::Meta { status: MetaStatus::NotStored, .. } => Reply::Refused(line),
         _ => Reply::Unexpected(line),
     };
     Ok(Some((meaning, used)))

@@ -5,7 +5,7 @@
 //! turn, round by round; medians are printed. The first column is a cache whose type names the cuckoo index, the second
 //! one that was told at run time to take it, as a server does: what lies between them is what the choice costs.
 
-use guira_cache::{Cache, Config, Handle, IndexKind, NoRoom, Store};
+use guira_cache::{Cache, CacheConfig, Handle, IndexKind, NoRoom, StoreTerms};
 use guira_index::{Cuckoo, Index};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
@@ -25,7 +25,7 @@ fn main() {
     let items: u64 = numbers.next().unwrap_or(1_000_000);
     let rounds = numbers.next().unwrap_or(5);
     let memory_bytes = usize::try_from(items).expect("fits") * 56 + (16 << 20);
-    let config = |index| Config { memory_bytes, index, ..Config::default() };
+    let config = |index| CacheConfig { memory_bytes, index, ..CacheConfig::default() };
     let cuckoo = Cuckoo::with_max(memory_bytes / 32);
     let named = Cache::with_index(&config(IndexKind::Cuckoo), cuckoo).expect("memory for it");
     let chosen = IndexKind::ALL.map(|kind| Cache::new(&config(kind)).expect("memory for it"));
@@ -101,7 +101,8 @@ fn key(n: u64) -> [u8; 16] {
 
 fn set<I: Index>(handle: &mut Handle<'_, I>, n: u64, seed: u64) {
     let value = [u8::try_from(seed & 0xff).expect("a byte"); 32];
-    while let Err(no_room) = handle.store(&handle.key(&key(n)), &value, &Store::default(), NOW) {
+    while let Err(no_room) = handle.store(&handle.key(&key(n)), &value, &StoreTerms::default(), NOW)
+    {
         assert_eq!(no_room, NoRoom::Later);
         handle.quiesce();
     }

@@ -1,6 +1,6 @@
 //! The cache itself: what all threads share, and how a thread gets its handle.
 
-use crate::config::{Config, ConfigError};
+use crate::config::{CacheConfig, CacheConfigError};
 use crate::counters::Totals;
 use crate::engine::{Engine, Terms};
 use crate::features::{Features, Flush, HoldOff, Leases, Samples, Transient, Transients};
@@ -17,7 +17,7 @@ use std::io;
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
 ///
-/// `I` is the index: the one that [`Config::index`] names, unless a benchmark or the lab names a type.
+/// `I` is the index: the one that [`CacheConfig::index`] names, unless a benchmark or the lab names a type.
 pub struct Cache<I: Index = AnyIndex> {
     engine: Engine<I>,
     features: Features,
@@ -28,7 +28,7 @@ pub struct Cache<I: Index = AnyIndex> {
 
 impl Cache {
     /// A cache over the index that `config` names, sized so that it can refer to every chunk.
-    pub fn new(config: &Config) -> Result<Cache, ConfigError> {
+    pub fn new(config: &CacheConfig) -> Result<Cache, CacheConfigError> {
         let items_max = config.memory_bytes_reserved().div_ceil(crate::memory::CHUNK_MIN);
         let (slab, start) = item_memory(config)?;
         let index = config.index.with_room(items_max, start.index_slots);
@@ -41,29 +41,30 @@ impl Cache {
 ///
 /// # Errors
 /// There can't be such a cache, or the file can't be read.
-pub fn would_empty(config: &Config) -> Result<Option<String>, ConfigError> {
+pub fn would_empty(config: &CacheConfig) -> Result<Option<String>, CacheConfigError> {
     config.check()?;
     let Some(MemoryFile { path, .. }) = &config.memory_file else { return Ok(None) };
-    persist::loss(&config.plan(), config.eviction, path)
-        .map_err(|error| ConfigError::MemoryFile { path: path.clone(), why: error.to_string() })
+    persist::loss(&config.plan(), config.eviction, path).map_err(|error| {
+        CacheConfigError::MemoryFile { path: path.clone(), why: error.to_string() }
+    })
 }
 
 impl<I: Index> Cache<I> {
-    /// A cache over an index of the caller's making; [`Config::index`] doesn't count.
-    pub fn with_index(config: &Config, index: I) -> Result<Cache<I>, ConfigError> {
+    /// A cache over an index of the caller's making; [`CacheConfig::index`] doesn't count.
+    pub fn with_index(config: &CacheConfig, index: I) -> Result<Cache<I>, CacheConfigError> {
         let (slab, start) = item_memory(config)?;
         Cache::assemble(config, slab, start, index)
     }
 
     fn assemble(
-        config: &Config,
+        config: &CacheConfig,
         slab: ItemSlab,
         start: Start,
         index: I,
-    ) -> Result<Cache<I>, ConfigError> {
+    ) -> Result<Cache<I>, CacheConfigError> {
         let hash_seed = match config.hash_seed {
             Some(seed) => seed,
-            None => random_seed().map_err(ConfigError::Random)?,
+            None => random_seed().map_err(CacheConfigError::Random)?,
         };
         let terms = Terms {
             handles_max: config.handles_max,
@@ -94,7 +95,7 @@ impl<I: Index> Cache<I> {
     /// A handle for the calling thread.
     ///
     /// # Panics
-    /// When more than [`Config::handles_max`] handles live at a time.
+    /// When more than [`CacheConfig::handles_max`] handles live at a time.
     pub fn handle(&self) -> Handle<'_, I> {
         Handle::new(&self.engine, &self.features, self.item_bytes_max)
     }
@@ -283,20 +284,20 @@ impl<I: Index> Cache<I> {
 }
 
 /// The memory that `config` asks for, in its memory file if it names one, and with what the cache starts.
-fn item_memory(config: &Config) -> Result<(ItemSlab, Start), ConfigError> {
+fn item_memory(config: &CacheConfig) -> Result<(ItemSlab, Start), CacheConfigError> {
     config.check()?;
     let order = || ClassOrder::new(config.eviction);
     let Some(file) = &config.memory_file else {
-        let slab = Slab::new(&config.plan(), None, order).map_err(ConfigError::Map)?;
+        let slab = Slab::new(&config.plan(), None, order).map_err(CacheConfigError::Map)?;
         return Ok((slab, Start::default()));
     };
-    let refuse = |error: io::Error| ConfigError::MemoryFile {
+    let refuse = |error: io::Error| CacheConfigError::MemoryFile {
         path: file.path.clone(),
         why: persist::explained(error).to_string(),
     };
     let opened = persist::open(&file.path).map_err(refuse)?;
     let slab = Slab::new(&config.plan(), Some(opened), order).map_err(|error| {
-        if persist::is_full(&error) { refuse(error) } else { ConfigError::Map(error) }
+        if persist::is_full(&error) { refuse(error) } else { CacheConfigError::Map(error) }
     })?;
     let start = persist::begin(&slab, config.eviction, file).map_err(refuse)?;
     Ok((slab, start))
@@ -322,7 +323,8 @@ mod tests {
     use super::*;
 
     fn cache(hash_seed: Option<u64>) -> Cache {
-        Cache::new(&Config { memory_bytes: 1 << 20, hash_seed, ..Config::default() }).unwrap()
+        Cache::new(&CacheConfig { memory_bytes: 1 << 20, hash_seed, ..CacheConfig::default() })
+            .unwrap()
     }
 
     #[test]

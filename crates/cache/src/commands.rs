@@ -13,11 +13,11 @@ mod delete;
 mod get;
 mod commit;
 
-pub use arithmetic::{Arithmetic, Counted};
+pub use arithmetic::{Counted, Delta};
 pub use change::{Invalidate, Touched};
 pub(crate) use commit::Actor;
 pub use delete::Deleted;
 pub use get::Miss;
 pub use lease::{Leased, Stale, Vivified};
 pub use list::Walk;
-pub use store::{Compare, Mode, Store, Stored};
+pub use store::{Compare, Mode, StoreTerms, Stored};

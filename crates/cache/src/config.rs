@@ -9,7 +9,7 @@ use std::fmt;
 
 /// How a cache is sized and what it may do. `Config::default()` is memcached's default.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct CacheConfig {
     /// Memory for items, in bytes (memcached's `-m`). The index comes on top: 5.6 to 16 bytes an item.
     pub memory_bytes: usize,
     /// The largest item that a server accepts, in bytes; bounds the value of one item.
@@ -47,9 +47,9 @@ pub struct Config {
     pub hash_seed: Option<u64>,
 }
 
-impl Default for Config {
+impl Default for CacheConfig {
     fn default() -> Self {
-        Config {
+        CacheConfig {
             memory_bytes: 64 << 20,
             item_bytes_max: 1 << 20,
             index: IndexKind::default(),
@@ -70,15 +70,15 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl CacheConfig {
     /// Whether there can be such a cache, as far as that can be told before memory is taken.
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), CacheConfigError> {
         if let Some(factor) = self.growth_factor.filter(|f| !f.is_finite() || *f <= 1.0) {
-            return Err(ConfigError::GrowthFactor(factor));
+            return Err(CacheConfigError::GrowthFactor(factor));
         }
         if self.memory_bytes > MEMORY_MAX {
             let (asked, most) = (self.memory_bytes, MEMORY_MAX);
-            return Err(ConfigError::TooMuchMemory { asked, most });
+            return Err(CacheConfigError::TooMuchMemory { asked, most });
         }
         Ok(())
     }
@@ -104,9 +104,9 @@ impl Config {
     }
 }
 
-/// Why a cache can't be made from a [`Config`]; says what to change.
+/// Why a cache can't be made from a [`CacheConfig`]; says what to change.
 #[derive(Debug)]
-pub enum ConfigError {
+pub enum CacheConfigError {
     /// More memory than 32-bit references reach.
     TooMuchMemory {
         /// What was asked for, in bytes.
@@ -129,7 +129,7 @@ pub enum ConfigError {
     Map(std::io::Error),
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for CacheConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMuchMemory { asked, most } => write!(
@@ -156,4 +156,4 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl std::error::Error for CacheConfigError {}

@@ -1,7 +1,7 @@
 //! A thread's way into the cache: each method is one line, and what it does is in commands/.
 
 use crate::commands::{
-    Actor, Arithmetic, Counted, Deleted, Invalidate, Leased, Miss, Store, Stored, Touched,
+    Actor, Counted, Deleted, Delta, Invalidate, Leased, Miss, StoreTerms, Stored, Touched,
     Vivified, Walk,
 };
 use crate::counters::{ClassCounter, Counter, Totals};
@@ -210,7 +210,7 @@ impl<'c, I: Index> Handle<'c, I> {
         &self,
         key: &Key<'_>,
         value: &[u8],
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, NoRoom> {
         self.actor.store(key, value, how, now)
@@ -224,7 +224,7 @@ impl<'c, I: Index> Handle<'c, I> {
         &self,
         key: &Key<'_>,
         value_bytes: usize,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
         self.actor.begin(key, value_bytes, how, now)
@@ -238,7 +238,7 @@ impl<'c, I: Index> Handle<'c, I> {
         &self,
         key: &Key<'_>,
         new: Unpublished,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         self.actor.publish(key, new, how, now)
@@ -267,12 +267,7 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`]: the new text needs a chunk of its own.
-    pub fn arithmetic(
-        &self,
-        key: &Key<'_>,
-        what: &Arithmetic,
-        now: u32,
-    ) -> Result<Counted, NoRoom> {
+    pub fn arithmetic(&self, key: &Key<'_>, what: &Delta, now: u32) -> Result<Counted, NoRoom> {
         self.actor.arithmetic(key, what, now)
     }
 
@@ -314,7 +309,7 @@ impl<'c, I: Index> Handle<'c, I> {
         &self,
         key: &Key<'_>,
         new: Unpublished,
-        (how, token): (&Store, u64),
+        (how, token): (&StoreTerms, u64),
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         self.actor.lease_set(key, new, (how, token), now)
@@ -328,7 +323,7 @@ impl<'c, I: Index> Handle<'c, I> {
         &self,
         key: &Key<'_>,
         value: &[u8],
-        (how, token): (&Store, u64),
+        (how, token): (&StoreTerms, u64),
         now: u32,
     ) -> Result<Stored, NoRoom> {
         self.actor.lease_store(key, value, (how, token), now)
@@ -339,7 +334,7 @@ impl<'c, I: Index> Handle<'c, I> {
     ///
     /// # Errors
     /// [`NoRoom`].
-    pub fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
+    pub fn vivify(&self, key: &Key<'_>, how: &StoreTerms, now: u32) -> Result<Vivified, NoRoom> {
         self.actor.vivify(key, how, now)
     }
 

@@ -54,10 +54,10 @@ mod sync;
 
 pub use cache::{Cache, would_empty};
 pub use commands::{
-    Arithmetic, Compare, Counted, Deleted, Invalidate, Leased, Miss, Mode, Stale, Store, Stored,
+    Compare, Counted, Deleted, Delta, Invalidate, Leased, Miss, Mode, Stale, StoreTerms, Stored,
     Touched, Vivified, Walk,
 };
-pub use config::{Config, ConfigError};
+pub use config::{CacheConfig, CacheConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
 pub use engine::{Evicted, NoRoom};
 pub use features::{FlushAsked, LeaseTerms, StaleValue, Transients};

@@ -324,13 +324,17 @@ const KEYS_SHARE: (usize, usize) = (4, 5);
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::{Cache, Config};
+    use crate::{Cache, CacheConfig};
 
     #[test]
     fn the_mark_is_gone_and_the_head_there_for_good_before_the_first_item_is_served() {
         let path = std::env::temp_dir().join(format!("guira-steps-{}", std::process::id()));
         let file = MemoryFile { path: path.clone(), unix_s: 1_700_000_000 };
-        let config = Config { memory_bytes: 1 << 20, memory_file: Some(file), ..Config::default() };
+        let config = CacheConfig {
+            memory_bytes: 1 << 20,
+            memory_file: Some(file),
+            ..CacheConfig::default()
+        };
         let taken = || steps::taken::STEPS.take();
         let cache = Cache::new(&config).unwrap();
         taken();

@@ -1,8 +1,8 @@
 //! Pages that move between slab classes: what was in them is kept where there is room, and nothing else changes.
 
 use guira_cache::{
-    Automove, Cache, ClassCounter, Config, Eviction, Handle, Store, Stored, Sweeper, Touched,
-    Unmoved,
+    Automove, Cache, CacheConfig, ClassCounter, Eviction, Handle, StoreTerms, Stored, Sweeper,
+    Touched, Unmoved,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,12 +10,13 @@ const NOW: u32 = 100;
 const VALUE_BYTES: usize = 1000;
 
 fn cache(memory_bytes: usize, eviction: Eviction) -> Cache {
-    let config = Config { memory_bytes, eviction, hash_seed: Some(7), ..Config::default() };
+    let config =
+        CacheConfig { memory_bytes, eviction, hash_seed: Some(7), ..CacheConfig::default() };
     Cache::new(&config).expect("a small cache")
 }
 
 /// Stores, ending turns until there is memory; the item's unique and class.
-fn set(handle: &mut Handle<'_>, n: usize, value: &[u8], how: &Store) -> (u64, usize) {
+fn set(handle: &mut Handle<'_>, n: usize, value: &[u8], how: &StoreTerms) -> (u64, usize) {
     let name = name(n);
     loop {
         match handle.store(&handle.key(name.as_bytes()), value, how, NOW) {
@@ -58,7 +59,7 @@ fn finish(cache: &Cache, handle: &mut Handle<'_>, sweeper: &mut Sweeper<'_>) {
 fn an_item_that_moves_keeps_its_value_its_unique_and_its_expiry() {
     let cache = cache(4 << 20, Eviction::default());
     let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
-    let how = Store { client_flags: 77, exptime: 500, ..Store::default() };
+    let how = StoreTerms { client_flags: 77, exptime: 500, ..StoreTerms::default() };
     let count = 3 * (cache.page_bytes() / (VALUE_BYTES + 64));
     let mut class = 0;
     for n in 0..count {
@@ -97,7 +98,7 @@ fn a_full_class_loses_a_pages_worth_of_items_to_a_move_and_not_more() {
         let mut handle = cache.handle();
         let mut class = 0;
         for n in 0..4000 {
-            class = set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default()).1;
+            class = set(&mut handle, n, &value(n, VALUE_BYTES), &StoreTerms::default()).1;
         }
         let mut sweeper = cache.sweeper();
         handle.quiesce();
@@ -121,7 +122,7 @@ fn a_full_class_loses_a_pages_worth_of_items_to_a_move_and_not_more() {
 fn thinned(cache: &Cache, handle: &mut Handle<'_>) -> Vec<usize> {
     let mut count = 0;
     while cache.totals().all(ClassCounter::Evicted) == 0 {
-        set(handle, count, &value(count, VALUE_BYTES), &Store::default());
+        set(handle, count, &value(count, VALUE_BYTES), &StoreTerms::default());
         handle.quiesce();
         count += 1;
     }
@@ -160,7 +161,7 @@ fn free_chunks_of_many_pages_become_pages_that_another_class_takes_without_evict
         }
         let small = 100;
         for n in 0..free / (small + 64) {
-            set(&mut handle, 1_000_000 + n, &value(n, small), &Store::default());
+            set(&mut handle, 1_000_000 + n, &value(n, small), &StoreTerms::default());
             handle.quiesce();
         }
         assert_eq!(cache.totals().all(ClassCounter::Evicted), evicted, "{eviction}");
@@ -169,13 +170,15 @@ fn free_chunks_of_many_pages_become_pages_that_another_class_takes_without_evict
 
 #[test]
 fn a_cache_that_never_evicts_gathers_free_chunks_when_it_is_full() {
-    let config = Config { memory_bytes: 4 << 20, evictions: false, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 4 << 20, evictions: false, ..CacheConfig::default() };
     let cache: Cache = Cache::new(&config).expect("a small cache");
     let mut handle = cache.handle();
     let stores = |handle: &mut Handle<'_>, n: usize, len: usize| {
         let name = name(n);
         handle.quiesce();
-        handle.store(&handle.key(name.as_bytes()), &value(n, len), &Store::default(), NOW).is_ok()
+        handle
+            .store(&handle.key(name.as_bytes()), &value(n, len), &StoreTerms::default(), NOW)
+            .is_ok()
     };
     let count = (0..).find(|&n| !stores(&mut handle, n, VALUE_BYTES)).expect("it gets full");
     for n in (0..count).filter(|n| n % 3 != 0) {
@@ -195,16 +198,16 @@ fn free_chunks_are_not_gathered_at_the_price_of_an_item() {
     let cache = cache(PAGES << 16, Eviction::default());
     assert_eq!(cache.page_bytes(), 1 << 16);
     let mut handle = cache.handle();
-    let class = set(&mut handle, 0, &value(0, VALUE_BYTES), &Store::default()).1;
+    let class = set(&mut handle, 0, &value(0, VALUE_BYTES), &StoreTerms::default()).1;
     let slots = cache.class_stats(class).chunks_per_page;
     let chained = (5 << 16..6 << 16)
         .step_by(16)
-        .find(|&len| set(&mut handle, 0, &value(0, len), &Store::default()).1 == class);
+        .find(|&len| set(&mut handle, 0, &value(0, len), &StoreTerms::default()).1 == class);
     let chained = chained.expect("a head of each class");
     let is_chained = |n: usize| n.is_multiple_of(slots);
     for n in 0..4 * slots {
         let len = if is_chained(n) { chained } else { VALUE_BYTES };
-        set(&mut handle, n, &value(n, len), &Store::default());
+        set(&mut handle, n, &value(n, len), &StoreTerms::default());
         handle.quiesce();
     }
     assert_eq!(cache.class_stats(class).pages, 4);
@@ -212,7 +215,7 @@ fn free_chunks_are_not_gathered_at_the_price_of_an_item() {
         if cache.page_bytes_held() == PAGES << 16 {
             break;
         }
-        set(&mut handle, n, &value(n, 4 * VALUE_BYTES), &Store::default());
+        set(&mut handle, n, &value(n, 4 * VALUE_BYTES), &StoreTerms::default());
     }
     for n in (0..4 * slots).filter(|&n| !is_chained(n)) {
         handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
@@ -258,7 +261,7 @@ fn a_moved_item_keeps_its_place_in_the_lru_order() {
     let count = 4 * slots;
     let mut class = 0;
     for n in 0..count {
-        class = set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default()).1;
+        class = set(&mut handle, n, &value(n, VALUE_BYTES), &StoreTerms::default()).1;
     }
     // Room for a page's items, made by the newest ones.
     for n in count - 2 * slots..count {
@@ -270,7 +273,7 @@ fn a_moved_item_keeps_its_place_in_the_lru_order() {
     assert_eq!(cache.totals().all(ClassCounter::Evicted), 0);
     drop(sweeper); // A handle that ends no turns holds up everybody's memory.
     for n in 10_000..20_000 {
-        set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default());
+        set(&mut handle, n, &value(n, VALUE_BYTES), &StoreTerms::default());
         if cache.totals().all(ClassCounter::Evicted) > 20 {
             break;
         }
@@ -287,7 +290,7 @@ fn a_chained_item_moves_as_a_whole() {
     let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
     let len = 3 * cache.page_bytes() / 8;
     for n in 0..40 {
-        set(&mut handle, n, &value(n, len), &Store::default());
+        set(&mut handle, n, &value(n, len), &StoreTerms::default());
     }
     for n in (0..40).step_by(2) {
         handle.delete(&handle.key(name(n).as_bytes()), None, NOW);
@@ -307,7 +310,7 @@ fn what_cannot_be_moved_is_refused() {
     let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
     let mut class = 0;
     for n in 0..400 {
-        class = set(&mut handle, n, &value(n, VALUE_BYTES), &Store::default()).1;
+        class = set(&mut handle, n, &value(n, VALUE_BYTES), &StoreTerms::default()).1;
     }
     assert_eq!(cache.reassign(Some(class), Some(class)), Err(Unmoved::Same));
     assert_eq!(cache.reassign(Some(cache.classes()), None), Err(Unmoved::BadClass));
@@ -329,7 +332,7 @@ fn a_move_that_an_item_in_the_making_holds_up_is_called_off() {
     let mut news = Vec::new();
     for n in 0..3 * slots {
         let key = name(n);
-        let how = Store::default();
+        let how = StoreTerms::default();
         news.push(handle.begin(&handle.key(key.as_bytes()), VALUE_BYTES, &how, NOW).unwrap());
     }
     let class = (0..cache.classes()).find(|&c| cache.class_stats(c).pages > 0).unwrap();
@@ -352,7 +355,7 @@ fn under_moves_no_value_is_torn_stale_or_lost() {
     let mut class = 0;
     {
         let mut handle = cache.handle();
-        let how = Store { exptime: NOW + 1, ..Store::default() };
+        let how = StoreTerms { exptime: NOW + 1, ..StoreTerms::default() };
         for n in 0..keys {
             class = set(&mut handle, n, &value(n, VALUE_BYTES), &how).1;
         }
@@ -373,7 +376,7 @@ fn under_moves_no_value_is_torn_stale_or_lost() {
                         assert_eq!(handle.peek(&key, NOW).unwrap().exptime(), exptime, "{name}");
                         let salt = usize::try_from(version).unwrap() * 1000 + n;
                         if n % 3 == 0 {
-                            let how = Store { exptime, ..Store::default() };
+                            let how = StoreTerms { exptime, ..StoreTerms::default() };
                             set(&mut handle, n, &value(salt, VALUE_BYTES), &how);
                             assert_eq!(read(&handle, n), Some(value(salt, VALUE_BYTES)), "{n}");
                         } else {
@@ -416,7 +419,7 @@ fn run(
                 hits += u32::from(second >= from_s + seconds - seconds / 10);
             } else {
                 let value = value(n, bytes);
-                let store = Store::default();
+                let store = StoreTerms::default();
                 while handle.store(&handle.key(name.as_bytes()), &value, &store, second).is_err() {
                     handle.quiesce();
                     sweeper.asleep(|| ());

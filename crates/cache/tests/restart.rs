@@ -4,8 +4,8 @@
 #![cfg(not(miri))]
 
 use guira_cache::{
-    Cache, Compare, Config, ConfigError, Deleted, Eviction, Found, IndexKind, Kept, MemoryFile,
-    Mode, NoRoom, START_S, Store, Stored,
+    Cache, CacheConfig, CacheConfigError, Compare, Deleted, Eviction, Found, IndexKind, Kept,
+    MemoryFile, Mode, NoRoom, START_S, StoreTerms, Stored,
 };
 use std::collections::HashMap;
 use std::fs;
@@ -31,13 +31,13 @@ impl Place {
     }
 
     /// A cache over the file, `after_s` seconds after the first start.
-    fn cache(&self, after_s: i64, config: &Config) -> Cache {
+    fn cache(&self, after_s: i64, config: &CacheConfig) -> Cache {
         self.try_cache(after_s, config).expect("a cache over the file")
     }
 
-    fn try_cache(&self, after_s: i64, config: &Config) -> Result<Cache, ConfigError> {
+    fn try_cache(&self, after_s: i64, config: &CacheConfig) -> Result<Cache, CacheConfigError> {
         let file = MemoryFile { path: self.0.clone(), unix_s: UNIX_S + after_s };
-        Cache::new(&Config { memory_file: Some(file), ..config.clone() })
+        Cache::new(&CacheConfig { memory_file: Some(file), ..config.clone() })
     }
 
     /// Why there is no cache over the file.
@@ -53,16 +53,16 @@ impl Drop for Place {
     }
 }
 
-fn small() -> Config {
-    Config { memory_bytes: 8 << 20, ..Config::default() }
+fn small() -> CacheConfig {
+    CacheConfig { memory_bytes: 8 << 20, ..CacheConfig::default() }
 }
 
-fn set(cache: &Cache, key: &[u8], value: &[u8], how: &Store) -> Stored {
+fn set(cache: &Cache, key: &[u8], value: &[u8], how: &StoreTerms) -> Stored {
     try_set(cache, key, value, how).expect("there is room")
 }
 
 /// As `set`; a full cache of few pages may have no room even after some turns.
-fn try_set(cache: &Cache, key: &[u8], value: &[u8], how: &Store) -> Result<Stored, NoRoom> {
+fn try_set(cache: &Cache, key: &[u8], value: &[u8], how: &StoreTerms) -> Result<Stored, NoRoom> {
     let mut handle = cache.handle();
     let mut last = Err(NoRoom::Later);
     for _ in 0..TURNS {
@@ -97,7 +97,7 @@ fn byte(n: usize) -> u8 {
 }
 
 /// Values of every shape: empty, small, with a length of their own, chained.
-fn values() -> Vec<(Vec<u8>, Vec<u8>, Store)> {
+fn values() -> Vec<(Vec<u8>, Vec<u8>, StoreTerms)> {
     let lengths = [0, 1, 32, 254, 255, 1000, 8_000, 8_192, 70_000, 500_000];
     let mut all = Vec::new();
     for (n, length) in lengths.into_iter().enumerate() {
@@ -105,7 +105,7 @@ fn values() -> Vec<(Vec<u8>, Vec<u8>, Store)> {
             [("a", 0, 0), ("b", 7, 0), ("c", 0, 500), ("d", 9, 600)]
         {
             let value: Vec<u8> = (0..length).map(|i| byte(i * 31 + n)).collect();
-            let how = Store { client_flags, exptime, ..Store::default() };
+            let how = StoreTerms { client_flags, exptime, ..StoreTerms::default() };
             all.push((format!("{kind}{length}").into_bytes(), value, how));
         }
     }
@@ -124,7 +124,7 @@ fn every_item_is_there_again_after_a_stop_and_after_a_crash_under_any_index() {
     for index in IndexKind::ALL {
         for crashes in [false, true] {
             let (place, config) =
-                (Place::new(), Config { index, memory_bytes: 32 << 20, ..small() });
+                (Place::new(), CacheConfig { index, memory_bytes: 32 << 20, ..small() });
             let cache = place.cache(0, &config);
             assert_eq!(cache.found(), &Found::New);
             for (key, value, how) in values() {
@@ -168,9 +168,9 @@ fn memory_that_was_free_is_used_again_and_nothing_leaks_over_many_restarts() {
 #[test]
 fn items_stay_over_a_clean_stop_when_the_memory_limit_changes_and_they_fit() {
     let place = Place::new();
-    let sized = |mib: usize| Config { memory_bytes: mib << 20, ..Config::default() };
+    let sized = |mib: usize| CacheConfig { memory_bytes: mib << 20, ..CacheConfig::default() };
     let cache = place.cache(0, &sized(16));
-    set(&cache, b"key", b"value", &Store::default());
+    set(&cache, b"key", b"value", &StoreTerms::default());
     stop(cache, 0);
     for (after_s, mib) in [(1, 12), (2, 20), (3, 16)] {
         let cache = place.cache(after_s, &sized(mib));
@@ -187,7 +187,10 @@ fn an_index_that_grew_is_as_large_after_a_restart_though_its_keys_are_gone() {
         let cache = place.cache(0, &small());
         let keys: Vec<_> = (0..20_000).map(|n| format!("key-{n}").into_bytes()).collect();
         for key in &keys {
-            assert!(matches!(set(&cache, key, b"x", &Store::default()), Stored::Stored { .. }));
+            assert!(matches!(
+                set(&cache, key, b"x", &StoreTerms::default()),
+                Stored::Stored { .. }
+            ));
         }
         for key in &keys {
             assert!(matches!(delete(&cache, key), Deleted::Deleted { .. }));
@@ -208,7 +211,7 @@ fn an_index_that_grew_is_as_large_after_a_restart_though_its_keys_are_gone() {
 fn time_goes_on_while_nobody_serves() {
     let (place, config) = (Place::new(), small());
     let cache = place.cache(0, &config);
-    let store = |exptime| Store { exptime, ..Store::default() };
+    let store = |exptime| StoreTerms { exptime, ..StoreTerms::default() };
     set(&cache, b"short", b"1", &store(START_S + 5));
     set(&cache, b"long", b"2", &store(START_S + 200));
     set(&cache, b"ever", b"3", &store(0));
@@ -232,9 +235,9 @@ fn time_goes_on_while_nobody_serves() {
 fn what_was_flushed_stays_away_and_a_flush_to_come_comes() {
     let (place, config) = (Place::new(), small());
     let cache = place.cache(0, &config);
-    set(&cache, b"old", b"1", &Store::default());
+    set(&cache, b"old", b"1", &StoreTerms::default());
     assert!(cache.handle().flush(&mut None));
-    set(&cache, b"new", b"2", &Store::default());
+    set(&cache, b"new", b"2", &StoreTerms::default());
     cache.handle().flush_at(START_S + 10);
     drop(cache);
     let cache = place.cache(2, &config);
@@ -252,14 +255,15 @@ fn what_was_flushed_stays_away_and_a_flush_to_come_comes() {
 fn an_item_that_was_not_published_or_is_deleted_or_replaced_does_not_come_up() {
     let (place, config) = (Place::new(), small());
     let cache = place.cache(0, &config);
-    set(&cache, b"gone", b"1", &Store::default());
-    set(&cache, b"twice", b"old", &Store::default());
-    set(&cache, b"twice", b"new", &Store::default());
+    set(&cache, b"gone", b"1", &StoreTerms::default());
+    set(&cache, b"twice", b"old", &StoreTerms::default());
+    set(&cache, b"twice", b"new", &StoreTerms::default());
     assert!(matches!(delete(&cache, b"gone"), Deleted::Deleted { .. }));
     {
         let handle = cache.handle();
         let key = handle.key(b"half");
-        let mut half = handle.begin(&key, 100_000, &Store::default(), START_S).expect("it works");
+        let mut half =
+            handle.begin(&key, 100_000, &StoreTerms::default(), START_S).expect("it works");
         handle.room(&mut half, START_S).expect("it works").fill(7);
     }
     drop(cache);
@@ -274,7 +278,7 @@ fn no_unique_from_before_a_restart_matches_after_it() {
     for crashes in [false, true] {
         let (place, config) = (Place::new(), small());
         let cache = place.cache(0, &config);
-        let Stored::Stored { cas, .. } = set(&cache, b"k", b"1", &Store::default()) else {
+        let Stored::Stored { cas, .. } = set(&cache, b"k", b"1", &StoreTerms::default()) else {
             panic!("stored")
         };
         if crashes {
@@ -284,9 +288,13 @@ fn no_unique_from_before_a_restart_matches_after_it() {
         }
         let cache = place.cache(0, &config);
         for _ in 0..3 {
-            set(&cache, b"k", b"2", &Store::default());
+            set(&cache, b"k", b"2", &StoreTerms::default());
         }
-        let how = Store { compare: Some(Compare::Equal(cas)), mode: Mode::Set, ..Store::default() };
+        let how = StoreTerms {
+            compare: Some(Compare::Equal(cas)),
+            mode: Mode::Set,
+            ..StoreTerms::default()
+        };
         assert_eq!(set(&cache, b"k", b"3", &how), Stored::Exists);
     }
 }
@@ -294,14 +302,14 @@ fn no_unique_from_before_a_restart_matches_after_it() {
 #[test]
 fn a_file_for_other_settings_is_emptied_and_the_reason_told() {
     let others = [
-        (Config { memory_bytes: 1 << 30, ..small() }, "the size of pages"),
-        (Config { growth_factor: Some(1.5), ..small() }, "other slab classes"),
-        (Config { eviction: Eviction::Lru, ..small() }, "another eviction policy"),
+        (CacheConfig { memory_bytes: 1 << 30, ..small() }, "the size of pages"),
+        (CacheConfig { growth_factor: Some(1.5), ..small() }, "other slab classes"),
+        (CacheConfig { eviction: Eviction::Lru, ..small() }, "another eviction policy"),
     ];
     for (other, reason) in others {
         let place = Place::new();
         let cache = place.cache(0, &small());
-        set(&cache, b"k", b"v", &Store::default());
+        set(&cache, b"k", b"v", &StoreTerms::default());
         stop(cache, 0);
         let cache = place.cache(0, &other);
         let Found::Nothing(why) = cache.found() else { panic!("kept {:?}", cache.found()) };
@@ -329,7 +337,7 @@ fn a_damaged_head_is_not_believed() {
     for (at, reason) in [layout, purpose, page] {
         let place = Place::new();
         let cache = place.cache(0, &small());
-        set(&cache, b"k", b"v", &Store::default());
+        set(&cache, b"k", b"v", &StoreTerms::default());
         stop(cache, 0);
         damage(&place.0, at);
         let cache = place.cache(0, &small());
@@ -366,7 +374,7 @@ fn an_empty_file_is_taken_and_so_is_one_that_a_crash_left_without_its_head() {
         fs::write(&place.0, content).expect("it works");
         let cache = place.cache(0, &small());
         assert_eq!(*cache.found(), Found::New);
-        set(&cache, b"key", b"value", &Store::default());
+        set(&cache, b"key", b"value", &StoreTerms::default());
     }
 }
 
@@ -407,7 +415,7 @@ fn a_mark_is_not_written_through_a_link_that_somebody_laid() {
 fn an_item_that_links_a_chunk_twice_is_dropped() {
     let (place, config) = (Place::new(), small());
     let cache = place.cache(0, &config);
-    let how = Store::default();
+    let how = StoreTerms::default();
     set(&cache, b"linked twice", &[b'v'; 100_000], &how);
     set(&cache, b"linked once!", &[b'v'; 100_000], &how);
     drop(cache);
@@ -439,7 +447,8 @@ fn a_stop_with_threads_at_work_is_no_clean_stop() {
 #[test]
 fn random_work_between_crashes_never_shows_a_wrong_value() {
     for eviction in Eviction::ALL {
-        let (place, config) = (Place::new(), Config { memory_bytes: 2 << 20, eviction, ..small() });
+        let (place, config) =
+            (Place::new(), CacheConfig { memory_bytes: 2 << 20, eviction, ..small() });
         let mut truth: HashMap<u32, Option<Vec<u8>>> = HashMap::new();
         let mut state = 42_u64;
         let mut random = || {
@@ -463,7 +472,7 @@ fn random_work_between_crashes_never_shows_a_wrong_value() {
                 } else {
                     let length = if random() % 50 == 0 { 10_000 } else { random() % 900 };
                     let value = vec![byte(random() as usize); length as usize];
-                    let how = Store::default();
+                    let how = StoreTerms::default();
                     if try_set(&cache, &key.to_le_bytes(), &value, &how).is_ok() {
                         truth.insert(key, Some(value));
                     }

@@ -2,7 +2,7 @@
 //! for it.
 
 use guira_cache::{
-    Arithmetic, Cache, ClassCounter, Compare, Config, Handle, Mode, NoRoom, Store, Touched,
+    Cache, CacheConfig, ClassCounter, Compare, Delta, Handle, Mode, NoRoom, StoreTerms, Touched,
 };
 use guira_index::IndexKind;
 
@@ -18,31 +18,31 @@ const SHARE_BYTES: usize = if MEMORY_BYTES / 16 > 1 << 20 { MEMORY_BYTES / 16 } 
 /// One more change of the large value; how often it was changed before makes it another.
 type Change = fn(&Handle<'_>, u32) -> Result<(), NoRoom>;
 
-fn store(handle: &Handle<'_>, value: &[u8], how: &Store) -> Result<(), NoRoom> {
+fn store(handle: &Handle<'_>, value: &[u8], how: &StoreTerms) -> Result<(), NoRoom> {
     handle.store(&handle.key(b"large"), value, how, NOW).map(|_| ())
 }
 
 fn set(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
-    store(handle, &vec![b'1'; LARGE_BYTES], &Store::default())
+    store(handle, &vec![b'1'; LARGE_BYTES], &StoreTerms::default())
 }
 
 fn cas(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
     let unique = handle.cas_unique(&handle.key(b"large"));
     let compare = Some(Compare::Equal(unique));
-    store(handle, &vec![b'1'; LARGE_BYTES], &Store { compare, ..Store::default() })
+    store(handle, &vec![b'1'; LARGE_BYTES], &StoreTerms { compare, ..StoreTerms::default() })
 }
 
 fn append(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
-    store(handle, b"+", &Store { mode: Mode::Append, ..Store::default() })
+    store(handle, b"+", &StoreTerms { mode: Mode::Append, ..StoreTerms::default() })
 }
 
 fn prepend(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
-    store(handle, b"+", &Store { mode: Mode::Prepend, ..Store::default() })
+    store(handle, b"+", &StoreTerms { mode: Mode::Prepend, ..StoreTerms::default() })
 }
 
 /// A value of one chunk: what is longer is no number.
 fn count(handle: &Handle<'_>, _: u32) -> Result<(), NoRoom> {
-    let one = Arithmetic { delta: 1, ..Arithmetic::default() };
+    let one = Delta { delta: 1, ..Delta::default() };
     handle.arithmetic(&handle.key(b"number"), &one, NOW).map(|_| ())
 }
 
@@ -78,7 +78,7 @@ fn succeeds(cache: &Cache, change: Change) -> u32 {
 fn fill(cache: &Cache) -> usize {
     let mut handle = cache.handle();
     let mut put = |key: &str, value: &[u8]| {
-        let stored = handle.store(&handle.key(key.as_bytes()), value, &Store::default(), NOW);
+        let stored = handle.store(&handle.key(key.as_bytes()), value, &StoreTerms::default(), NOW);
         assert!(stored.is_ok(), "{key}: {stored:?}");
         handle.quiesce();
     };
@@ -102,7 +102,8 @@ fn while_a_reader_lingers_rewriting_waits_and_evicts_nobody() {
     ];
     for &index in kinds {
         for (name, change, bytes) in changes {
-            let config = Config { memory_bytes: MEMORY_BYTES, index, ..Config::default() };
+            let config =
+                CacheConfig { memory_bytes: MEMORY_BYTES, index, ..CacheConfig::default() };
             let cache = Cache::new(&config).expect("a small mapping");
             let items = fill(&cache);
             let done = succeeds(&cache, change) as usize;
@@ -116,7 +117,7 @@ fn while_a_reader_lingers_rewriting_waits_and_evicts_nobody() {
 
 #[test]
 fn who_has_waited_long_enough_waits_no_more() {
-    let cache = Cache::new(&Config { memory_bytes: MEMORY_BYTES, ..Config::default() });
+    let cache = Cache::new(&CacheConfig { memory_bytes: MEMORY_BYTES, ..CacheConfig::default() });
     let cache = cache.expect("a small mapping");
     fill(&cache);
     let (handle, _reader) = (cache.handle(), cache.handle());
@@ -126,5 +127,5 @@ fn who_has_waited_long_enough_waits_no_more() {
     handle.hurry(false);
     assert_eq!(append(&handle, 0), Err(NoRoom::Later));
     // Who stores little has never waited.
-    assert!(handle.store(&handle.key(b"little"), b"x", &Store::default(), NOW).is_ok());
+    assert!(handle.store(&handle.key(b"little"), b"x", &StoreTerms::default(), NOW).is_ok());
 }

@@ -2,8 +2,8 @@
 //! its key, and is no older than what was acknowledged.
 
 use guira_cache::{
-    Arithmetic, Cache, ClassCounter, Compare, Config, Counted, Deleted, Handle, Mode, NoRoom,
-    Store, Stored,
+    Cache, CacheConfig, ClassCounter, Compare, Counted, Deleted, Delta, Handle, Mode, NoRoom,
+    StoreTerms, Stored,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -16,7 +16,7 @@ fn at(n: u64) -> usize {
 }
 
 fn cache(memory_bytes: usize) -> Cache {
-    Cache::new(&Config { memory_bytes, ..Config::default() }).expect("a small mapping")
+    Cache::new(&CacheConfig { memory_bytes, ..CacheConfig::default() }).expect("a small mapping")
 }
 
 /// Ends turns until the memory is there.
@@ -65,7 +65,12 @@ fn a_get_returns_a_whole_value_no_older_than_the_last_acknowledged_one() {
                     let bytes = value(key, sequence);
                     patiently(&mut handle, |handle| {
                         let key = name(key);
-                        handle.store(&handle.key(key.as_bytes()), &bytes, &Store::default(), NOW)
+                        handle.store(
+                            &handle.key(key.as_bytes()),
+                            &bytes,
+                            &StoreTerms::default(),
+                            NOW,
+                        )
                     });
                     acknowledged[at(key)].store(sequence, SeqCst);
                     if round % 5 == 0 {
@@ -111,10 +116,10 @@ fn no_increment_and_no_append_is_lost_or_doubled() {
             scope.spawn(|| {
                 let mut handle = cache.handle();
                 for _ in 0..rounds {
-                    let up =
-                        Arithmetic { delta: 1, initial: Some((1, 0)), ..Arithmetic::default() };
+                    let up = Delta { delta: 1, initial: Some((1, 0)), ..Delta::default() };
                     patiently(&mut handle, |h| h.arithmetic(&h.key(b"count"), &up, NOW));
-                    let how = Store { mode: Mode::Append, vivify: Some(0), ..Store::default() };
+                    let how =
+                        StoreTerms { mode: Mode::Append, vivify: Some(0), ..StoreTerms::default() };
                     patiently(&mut handle, |h| h.store(&h.key(b"list"), b"+", &how, NOW));
                     handle.quiesce();
                 }
@@ -149,10 +154,10 @@ fn of_those_who_read_one_unique_one_stores() {
                         Err(_) => "1".to_string(),
                     };
                     let present = step != "1";
-                    let how = Store {
+                    let how = StoreTerms {
                         mode: if present { Mode::Set } else { Mode::Add },
                         compare: present.then_some(Compare::Equal(unique)),
-                        ..Store::default()
+                        ..StoreTerms::default()
                     };
                     let stored = handle.store(&key, step.as_bytes(), &how, NOW);
                     if matches!(stored, Ok(Stored::Stored { .. })) {
@@ -183,7 +188,12 @@ fn chained_values_flushes_and_stolen_pages_keep_every_value_whole() {
                     let bytes = vec![thread + 1; size];
                     patiently(&mut handle, |handle| {
                         let name = format!("{}", round % 50);
-                        handle.store(&handle.key(name.as_bytes()), &bytes, &Store::default(), NOW)
+                        handle.store(
+                            &handle.key(name.as_bytes()),
+                            &bytes,
+                            &StoreTerms::default(),
+                            NOW,
+                        )
                     });
                     if thread == 0 && round % 100 == 99 {
                         handle.flush(&mut None);
@@ -209,7 +219,6 @@ fn chained_values_flushes_and_stolen_pages_keep_every_value_whole() {
             }
         });
     });
-    let counted =
-        cache.handle().arithmetic(&cache.handle().key(b"none"), &Arithmetic::default(), NOW);
+    let counted = cache.handle().arithmetic(&cache.handle().key(b"none"), &Delta::default(), NOW);
     assert_eq!(counted, Ok(Counted::NotFound));
 }

@@ -60,7 +60,7 @@ pub use connection::{
     Observer, Output, Protocol, Purse, Tap, Taps, Whereabouts, charged,
 };
 pub use item::{Cas, Expiry, Failure, Got, Item};
-pub use login::Login;
+pub use login::Credentials;
 pub use marker::{Markers, Source};
 pub use message::{Op, Outcome, Reply, Request};
 pub use tls::{Tls, TlsError};

@@ -5,12 +5,12 @@ use std::fmt;
 
 /// A name and a password; what is printed of it has the name only.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Login {
+pub struct Credentials {
     user: String,
     password: String,
 }
 
-impl Login {
+impl Credentials {
     /// The login that a line `user:password` of the server's file lets in.
     #[must_use]
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
@@ -24,8 +24,8 @@ impl Login {
     }
 }
 
-impl fmt::Debug for Login {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Login({:?}, …)", self.user)
+        write!(f, "Credentials({:?}, …)", self.user)
     }
 }

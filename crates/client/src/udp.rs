@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guira_proto::is_key;
-use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
+use guira_proto::reply::{ReplyLimits, ReplyLine, ReplyParsed, parse};
 use guira_proto::udp::Frame;
 use parking_lot::Mutex;
 use tokio::net::{UdpSocket, lookup_host};
@@ -269,8 +269,8 @@ fn read(key: &[u8], reply: &[u8]) -> Got {
             Err(error) => return failed(Outcome::RemoteError, &error.to_string()),
         };
         got = match line {
-            Line::End => return got,
-            Line::Value { key: found, flags, value, .. } if found == key => {
+            ReplyLine::End => return got,
+            ReplyLine::Value { key: found, flags, value, .. } if found == key => {
                 Got::Hit(Item { value: Bytes::copy_from_slice(value), flags, cas: 0 })
             }
             other => return failed(Outcome::RemoteError, &format!("the reply was {other:?}")),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use guira_client::{
-    Address, Ask, Caller, Connection, ConnectionOptions, Login, NO_ROOM, Op, Outcome, Purse, Reply,
-    Request, Tls,
+    Address, Ask, Caller, Connection, ConnectionOptions, Credentials, NO_ROOM, Op, Outcome, Purse,
+    Reply, Request, Tls,
 };
 use guira_tests::server::{self, Program, Server};
 use guira_tests::tls::Authority;
@@ -335,7 +335,7 @@ async fn a_login_comes_before_anything_else() {
     for program in PROGRAMS {
         let server = Server::start(program, &["-Y", &users.display().to_string()]);
         let with = |password: &str| {
-            let login = Some(Login::new("ann", password));
+            let login = Some(Credentials::new("ann", password));
             Connection::new(address(&server), ConnectionOptions { login, ..Default::default() })
         };
         assert_eq!(with("secret").ask(set("k", "v"), soon()).await.outcome, Outcome::Stored);

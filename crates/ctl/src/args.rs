@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
-use guira_client::{Address, Client, ConnectionOptions, Login, Tls};
+use guira_client::{Address, Client, ConnectionOptions, Credentials, Tls};
 
 use crate::trouble::Trouble;
 
@@ -176,12 +176,12 @@ impl Server {
         Tls::trusting(&pem).map(Some).map_err(|error| bad(&error))
     }
 
-    fn login(&self) -> Result<Option<Login>, Trouble> {
+    fn login(&self) -> Result<Option<Credentials>, Trouble> {
         let Some(user) = &self.user else { return Ok(None) };
         let password = std::env::var("GUIRA_PASSWORD").map_err(|_| {
             Trouble::Usage(format!("--user {user}: put the password into GUIRA_PASSWORD"))
         })?;
-        Ok(Some(Login::new(user, password)))
+        Ok(Some(Credentials::new(user, password)))
     }
 }
 

@@ -3,7 +3,9 @@
 //! The cache differs in that it evicts in batches, keeps a reserve, and judges by slab class; that may cost or gain a
 //! little, not more.
 
-use guira_cache::{Cache, ClassCounter, Config, Eviction, Handle, Mode, NoRoom, Store, Stored};
+use guira_cache::{
+    Cache, CacheConfig, ClassCounter, Eviction, Handle, Mode, NoRoom, StoreTerms, Stored,
+};
 use guira_lab::policies::PolicyKind;
 use guira_policy::{Access, mix};
 
@@ -36,12 +38,12 @@ fn with_scans(count: u64) -> impl Iterator<Item = u64> {
 
 /// The share of requests that hit, in the second half, and how many items there are at the end.
 fn replayed(eviction: Eviction, requests: impl Iterator<Item = u64>, half: u64) -> (f64, usize) {
-    let config = Config {
+    let config = CacheConfig {
         memory_bytes: 1 << 20,
         eviction,
         hash_seed: Some(7),
         handles_max: 2,
-        ..Config::default()
+        ..CacheConfig::default()
     };
     let cache = Cache::new(&config).expect("memory for it");
     let mut handle = cache.handle();
@@ -69,7 +71,8 @@ fn accessed(handle: &mut Handle<'_>, key: u64) -> bool {
 }
 
 fn stored(handle: &mut Handle<'_>, key: &[u8]) {
-    while let Err(no_room) = handle.store(&handle.key(key), &[b'v'; 32], &Store::default(), 10) {
+    while let Err(no_room) = handle.store(&handle.key(key), &[b'v'; 32], &StoreTerms::default(), 10)
+    {
         assert_eq!(no_room, NoRoom::Later);
         handle.quiesce();
     }
@@ -127,7 +130,7 @@ fn s3_clock_hits_what_its_simulator_hits() {
 /// whenever the reserve was whole, and a scan of one store a turn pushed out what was in use.
 #[test]
 fn a_scan_of_one_store_a_turn_pushes_out_nothing_that_passed_its_probation() {
-    let config = Config { memory_bytes: 1 << 20, handles_max: 2, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 1 << 20, handles_max: 2, ..CacheConfig::default() };
     let cache = Cache::new(&config).unwrap();
     let mut handle = cache.handle();
     for key in 0..20_000 {
@@ -148,7 +151,7 @@ fn a_scan_of_one_store_a_turn_pushes_out_nothing_that_passed_its_probation() {
 #[test]
 fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
     for eviction in Eviction::ALL {
-        let config = Config { memory_bytes: 16 << 20, eviction, ..Config::default() };
+        let config = CacheConfig { memory_bytes: 16 << 20, eviction, ..CacheConfig::default() };
         let cache = Cache::new(&config).unwrap();
         let mut handle = cache.handle();
         let value = vec![b'v'; 160_000];
@@ -167,7 +170,7 @@ fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
                     let stored = (0..1_000).any(|_| {
                         let key = handle.key(&key);
                         let done =
-                            handle.store(&key, &value[..bytes], &Store::default(), 10).is_ok();
+                            handle.store(&key, &value[..bytes], &StoreTerms::default(), 10).is_ok();
                         handle.quiesce();
                         done
                     });
@@ -185,14 +188,18 @@ fn every_policy_serves_on_while_items_of_all_sizes_come_go_and_are_replaced() {
 #[test]
 fn an_add_that_is_refused_counts_as_a_use() {
     for eviction in Eviction::ALL {
-        let config =
-            Config { memory_bytes: 1 << 20, eviction, handles_max: 1, ..Config::default() };
+        let config = CacheConfig {
+            memory_bytes: 1 << 20,
+            eviction,
+            handles_max: 1,
+            ..CacheConfig::default()
+        };
         let cache = Cache::new(&config).expect("memory for it");
         let mut handle = cache.handle();
         stored(&mut handle, b"asked for");
         for n in 0..30_000 {
             if n % 100 == 0 {
-                let how = Store { mode: Mode::Add, ..Store::default() };
+                let how = StoreTerms { mode: Mode::Add, ..StoreTerms::default() };
                 let add = || handle.store(&handle.key(b"asked for"), b"other", &how, 10);
                 let refused = match add() {
                     Err(NoRoom::Later) => None,
@@ -212,7 +219,7 @@ fn an_add_that_is_refused_counts_as_a_use() {
 
 #[test]
 fn while_there_is_room_only_a_share_of_what_comes_goes_on_probation() {
-    let config = Config { memory_bytes: 16 << 20, handles_max: 1, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 16 << 20, handles_max: 1, ..CacheConfig::default() };
     let cache = Cache::new(&config).expect("memory for it");
     let mut handle = cache.handle();
     let count = 100_000;
@@ -242,12 +249,12 @@ fn the_same_requests_have_the_same_victims_in_the_same_order() {
 /// How many victims 100,000 requests have, and a digest of their keys in order. Items of three classes, of which some expire
 /// and some are deleted.
 fn victims(eviction: Eviction) -> (u64, u64) {
-    let config = Config {
+    let config = CacheConfig {
         memory_bytes: 1 << 20,
         eviction,
         hash_seed: Some(7),
         handles_max: 2,
-        ..Config::default()
+        ..CacheConfig::default()
     };
     let cache = Cache::new(&config).expect("memory for it");
     let mut handle = cache.handle();
@@ -263,7 +270,7 @@ fn victims(eviction: Eviction) -> (u64, u64) {
         };
         let (bytes, value) = (key.to_be_bytes(), &[b'v'; 600][..value_bytes]);
         let exptime = if random & 15 == 0 { now + (random >> 32) as u32 % 200 } else { 0 };
-        let how = Store { exptime, ..Store::default() };
+        let how = StoreTerms { exptime, ..StoreTerms::default() };
         handle.note_evictions(now);
         if random >> 8 & 63 == 0 {
             handle.delete(&handle.key(&bytes), None, now);

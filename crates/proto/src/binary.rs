@@ -3,7 +3,7 @@
 //! ```text
 //! header (24)                                                       extras      key       value
 //! magic opcode key:2 extras:1 type:1 status:2 body:4 opaque:4 cas:8 | 0 – 20 B | ≤ 250 B | the rest of body
-//! └──────────────── parse: a Request, `used` bytes ────────────────────────────────────┘ └ the caller's ┘
+//! └──────────────── parse: a Packet, `used` bytes ─────────────────────────────────────┘ └ the caller's ┘
 //! ```
 //! All numbers are big-endian. `body` counts extras, key and value. A reply repeats opcode and opaque, and
 //! has its status where a request names a virtual bucket, which nobody uses.
@@ -26,7 +26,7 @@ mod header;
 pub mod opcode;
 
 pub use header::{
-    BODY_BYTES_MAX, Echo, Error, HEADER_BYTES, Header, REPLY_MAGIC, REQUEST_MAGIC, Status,
+    BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REPLY_MAGIC, REQUEST_MAGIC, Status,
 };
 pub use packet::parse;
-pub use request::{Arithmetic, Command, Request, Store};
+pub use request::{Packet, PacketArithmetic, PacketBody, PacketStore};

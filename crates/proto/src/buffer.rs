@@ -1,8 +1,8 @@
 //! The front of a buffer: a whole request line, or not yet.
 
 use crate::key::find;
-use crate::line::Error;
-use crate::{Request, text};
+use crate::line::BadLine;
+use crate::{Command, text};
 
 /// How much of one line a caller is willing to buffer. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub enum Parsed<R> {
 /// Reads one request from the front of `input`.
 ///
 /// # Errors
-/// The line is complete and wrong, or too long, or spoken by an HTTP client: see [`Error`].
+/// The line is complete and wrong, or too long, or spoken by an HTTP client: see [`BadLine`].
 ///
 /// # Cost
 /// One search for the newline and one pass over the line; no allocation.
 #[inline]
-pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Request<'b>>, Error> {
+pub fn parse<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Command<'b>>, BadLine> {
     parse_from(input, 0, limits)
 }
 
@@ -66,14 +66,14 @@ pub fn parse_from<'b>(
     input: &'b [u8],
     scanned: usize,
     limits: &Limits,
-) -> Result<Parsed<Request<'b>>, Error> {
+) -> Result<Parsed<Command<'b>>, BadLine> {
     let scanned = scanned.min(input.len());
     let Some(newline) = find(b'\n', &input[scanned..]).map(|at| at + scanned) else {
         return unfinished(input, limits);
     };
     let used = newline + 1;
     if used > limits.multiget_line_bytes_max {
-        return Err(Error::hang_up(used));
+        return Err(BadLine::hang_up(used));
     }
     let line = match &input[..newline] {
         [line @ .., b'\r'] => line,
@@ -86,14 +86,14 @@ pub fn parse_from<'b>(
 }
 
 #[cold]
-fn unfinished<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Request<'b>>, Error> {
+fn unfinished<'b>(input: &'b [u8], limits: &Limits) -> Result<Parsed<Command<'b>>, BadLine> {
     let limit = if input.len() > limits.line_bytes_max && is_multiget(input) {
         limits.multiget_line_bytes_max
     } else {
         limits.line_bytes_max
     };
     if input.len() > limit {
-        return Err(Error::hang_up(input.len()));
+        return Err(BadLine::hang_up(input.len()));
     }
     Ok(Parsed::Incomplete { at_least: input.len() + 1 })
 }

@@ -9,9 +9,9 @@
 //!                             ^ body: value_bytes + 2, the caller's
 //! ```
 //! ```
-//! use guira_proto::{Limits, Parsed, Request, parse};
+//! use guira_proto::{Command, Limits, Parsed, parse};
 //!
-//! let Ok(Parsed::Request { request: Request::Store(store), used }) =
+//! let Ok(Parsed::Request { request: Command::Store(store), used }) =
 //!     parse(b"set k 0 60 5\r\nhello\r\n", &Limits::DEFAULT)
 //! else {
 //!     panic!("a whole line")
@@ -55,9 +55,9 @@ pub use admin::{Admin, AutomoveCommand, ClockShift, CrawlTarget, ShutdownMode, W
 pub use base64::{append_base64, decode_base64};
 pub use buffer::{Limits, Parsed, parse, parse_from};
 pub use key::{KEY_BYTES_MAX, Words, is_key};
-pub use line::{Error, Verb};
-pub use login::{Login, parse_login};
+pub use line::{BadLine, Verb};
+pub use login::{TextLogin, parse_login};
 pub use meta::{Meta, MetaFlag, MetaFlags, MetaVerb, OPAQUE_BYTES_MAX};
-pub use request::{Arithmetic, Get, Request, Store};
+pub use request::{ArithmeticCommand, Command, Get, StoreCommand};
 pub use text::HOLD_OFF_MAX_S;
 pub use uri::append_uri;

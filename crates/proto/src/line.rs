@@ -25,7 +25,7 @@ pub enum Verb {
 
 /// A line that is no request: what to answer and how to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct BadLine {
     /// The line to send, with its `\r\n`; empty when the client asked for no reply or is hung up on.
     pub reply: &'static [u8],
     /// Bytes to drop from the front of the buffer.
@@ -36,9 +36,9 @@ pub struct Error {
     pub close: bool,
 }
 
-impl Error {
-    pub(crate) fn hang_up(used: usize) -> Error {
-        Error { reply: b"", used, swallow: 0, close: true }
+impl BadLine {
+    pub(crate) fn hang_up(used: usize) -> BadLine {
+        BadLine { reply: b"", used, swallow: 0, close: true }
     }
 }
 
@@ -67,8 +67,8 @@ impl Refusal {
         Refusal { swallow: value_bytes as u64 + 2, ..self }
     }
 
-    pub(crate) fn at(self, used: usize) -> Error {
-        Error { reply: self.reply, used, swallow: self.swallow, close: self.close }
+    pub(crate) fn at(self, used: usize) -> BadLine {
+        BadLine { reply: self.reply, used, swallow: self.swallow, close: self.close }
     }
 }
 

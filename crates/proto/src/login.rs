@@ -11,7 +11,7 @@ use memchr::memchr;
 
 /// What the front of a buffer holds, on a connection that has not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Login<'b> {
+pub enum TextLogin<'b> {
     /// A piece of a line.
     Line,
     /// The line, and a piece of the value.
@@ -37,16 +37,16 @@ pub enum Login<'b> {
 }
 
 /// Reads one attempt to log in from the front of `input`.
-pub fn parse_login(input: &[u8]) -> Login<'_> {
+pub fn parse_login(input: &[u8]) -> TextLogin<'_> {
     let Some(end) = memchr(b'\n', input) else {
-        return if input.len() > LINE_BYTES_MAX { Login::Junk } else { Login::Line };
+        return if input.len() > LINE_BYTES_MAX { TextLogin::Junk } else { TextLogin::Line };
     };
     if end < LINE_BYTES_MIN {
-        return Login::Junk;
+        return TextLogin::Junk;
     }
     let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     let used = end + 1;
-    let refused = |reply, used| Login::Refused { reply, used };
+    let refused = |reply, used| TextLogin::Refused { reply, used };
     let Some(value_bytes) = value_bytes(line) else {
         return refused(fixed::UNAUTHENTICATED, used);
     };
@@ -55,14 +55,14 @@ pub fn parse_login(input: &[u8]) -> Login<'_> {
     }
     let rest = &input[used..];
     let Some((value, end)) = rest.get(..value_bytes + 2).map(|v| v.split_at(value_bytes)) else {
-        return Login::Value;
+        return TextLogin::Value;
     };
     let used = used + value_bytes + 2;
     if end != b"\r\n" {
         return refused(fixed::AUTH_BAD_END, used);
     }
     match memchr(b' ', value) {
-        Some(at) => Login::Token { user: &value[..at], password: &value[at + 1..], used },
+        Some(at) => TextLogin::Token { user: &value[..at], password: &value[at + 1..], used },
         None => refused(fixed::AUTH_BAD_TOKEN, used),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_set_of_user_and_password_is_a_login_whatever_its_key() {
-        let token = Login::Token { user: b"foo", password: b"b r", used: 25 };
+        let token = TextLogin::Token { user: b"foo", password: b"b r", used: 25 };
         assert_eq!(parse_login(b"set any 0 0 7 \r\nfoo b r\r\n."), token);
     }
 
@@ -96,14 +96,14 @@ mod tests {
     fn a_prefix_is_never_an_error() {
         let whole = b"set k 0 0 7\r\nfoo bar\r\n";
         for cut in 0..whole.len() {
-            let want = if cut < 13 { Login::Line } else { Login::Value };
+            let want = if cut < 13 { TextLogin::Line } else { TextLogin::Value };
             assert_eq!(parse_login(&whole[..cut]), want, "{cut}");
         }
     }
 
     #[test]
     fn everything_else_is_refused_in_memcacheds_words() {
-        let refused = |reply, used| Login::Refused { reply, used };
+        let refused = |reply, used| TextLogin::Refused { reply, used };
         for (input, want) in [
             (&b"get foo\r\n"[..], refused(fixed::UNAUTHENTICATED, 9)),
             (b"set k 0 0\r\n", refused(fixed::UNAUTHENTICATED, 11)),
@@ -111,10 +111,10 @@ mod tests {
             (b"set k 0 0 16385\r\n", refused(fixed::AUTH_TOKEN_TOO_LONG, 17)),
             (b"set k 0 0 3\r\na b..", refused(fixed::AUTH_BAD_END, 18)),
             (b"set k 0 0 2\r\nhi\r\n", refused(fixed::AUTH_BAD_TOKEN, 17)),
-            (b"quit\r\n", Login::Junk),
+            (b"quit\r\n", TextLogin::Junk),
         ] {
             assert_eq!(parse_login(input), want, "{}", input.escape_ascii());
         }
-        assert_eq!(parse_login(&[b'x'; 2049]), Login::Junk);
+        assert_eq!(parse_login(&[b'x'; 2049]), TextLogin::Junk);
     }
 }

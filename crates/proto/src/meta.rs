@@ -26,7 +26,7 @@ use crate::{KEY_BYTES_MAX, Words, decode_base64, fixed};
 /// The longest opaque, its letter `O` included. Bytes.
 pub const OPAQUE_BYTES_MAX: usize = 32;
 
-/// A meta command's key and flags. Which command it is, the [`Request`](crate::Request) says.
+/// A meta command's key and flags. Which command it is, the [`Command`](crate::Command) says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta<'b> {
     key: &'b [u8],

@@ -1,7 +1,7 @@
 //! Replies: written by a server, read by a client.
 //!
 //! The functions here append to a buffer of the caller's; lines that never vary are constants in [`fixed`](crate::fixed).
-//! A client's half, [`parse`] and [`Reply`], is in the module below.
+//! A client's half, [`parse`] and [`ReplyLine`], is in the module below.
 //!
 //! ```text
 //! VALUE <key> <flags> <bytes>[ <cas>]\r\n   value_header, then the value and \r\n; END after the last
@@ -13,7 +13,7 @@
 
 mod parse;
 
-pub use parse::{Reply, ReplyError, ReplyLimits, ReplyParsed, parse};
+pub use parse::{ReplyError, ReplyLimits, ReplyLine, ReplyParsed, parse};
 
 use crate::append_base64;
 use crate::number::{append_i64, append_u64};

@@ -1,6 +1,6 @@
 //! What a client can ask, as borrowed data.
 //!
-//! A [`Request`] is `Copy`, borrows every byte string from the buffer that was parsed and owns nothing. The
+//! A [`Command`] is `Copy`, borrows every byte string from the buffer that was parsed and owns nothing. The
 //! hot ones come first. `quiet` is the text protocol's `noreply`; the meta commands carry theirs as flag `q`.
 //!
 //! Relative and absolute times stay as they were sent (`exptime`: 0 = never, 1 … 2,592,000 = seconds from
@@ -13,13 +13,13 @@ use crate::{Admin, Meta, Words};
 
 /// One request line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Request<'b> {
+pub enum Command<'b> {
     /// `get`, `gets`, `gat`, `gats`, `lease-get`.
     Get(Get<'b>),
     /// `mg`.
     MetaGet(Meta<'b>),
     /// `set`, `add`, `replace`, `append`, `prepend`, `cas`, `lease-set`: the body follows the line.
-    Store(Store<'b>),
+    Store(StoreCommand<'b>),
     /// `ms`: the body of [`Meta::value_bytes`] follows the line.
     MetaSet(Meta<'b>),
     /// `delete`.
@@ -34,7 +34,7 @@ pub enum Request<'b> {
     /// `md`.
     MetaDelete(Meta<'b>),
     /// `incr`, `decr`.
-    Arithmetic(Arithmetic<'b>),
+    Arithmetic(ArithmeticCommand<'b>),
     /// `ma`.
     MetaArithmetic(Meta<'b>),
     /// `touch`.
@@ -99,7 +99,7 @@ pub struct Get<'b> {
 
 /// A text storage command. `value_bytes` + 2 bytes follow its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Store<'b> {
+pub struct StoreCommand<'b> {
     /// 1 to 250 bytes.
     pub key: &'b [u8],
     /// Compared with the item's for [`Verb::Cas`]; the token of [`Verb::Lease`]; else 0.
@@ -118,7 +118,7 @@ pub struct Store<'b> {
 
 /// `incr`, `decr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arithmetic<'b> {
+pub struct ArithmeticCommand<'b> {
     /// The item that holds the number.
     pub key: &'b [u8],
     /// By how much.
@@ -129,4 +129,4 @@ pub struct Arithmetic<'b> {
     pub quiet: bool,
 }
 
-const _: () = assert!(size_of::<Request<'static>>() <= 96, "a request is passed by value");
+const _: () = assert!(size_of::<Command<'static>>() <= 96, "a request is passed by value");

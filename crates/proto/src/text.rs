@@ -10,9 +10,9 @@ mod meta;
 use crate::key::{has_no_long_word, skip_spaces};
 use crate::line::{Refusal, Verb, is_quiet, parse_value_bytes};
 use crate::number::{parse_client_flags, parse_exptime, parse_i32, parse_u32, parse_u64};
-use crate::{Arithmetic, Get, KEY_BYTES_MAX, MetaVerb, Request, Store, Words, fixed};
+use crate::{ArithmeticCommand, Command, Get, KEY_BYTES_MAX, MetaVerb, StoreCommand, Words, fixed};
 
-type Line<'b> = Result<Request<'b>, Refusal>;
+type Line<'b> = Result<Command<'b>, Refusal>;
 
 /// Reads one line, which has lost its line end; `used` is its length with that.
 #[inline]
@@ -52,11 +52,11 @@ fn parse_word(line: &[u8]) -> Line<'_> {
         b"ms" => meta::parse_meta(MetaVerb::Set, args),
         b"md" => meta::parse_meta(MetaVerb::Delete, args),
         b"ma" => meta::parse_meta(MetaVerb::Arithmetic, args),
-        b"mn" => Ok(Request::MetaNoop),
+        b"mn" => Ok(Command::MetaNoop),
         b"me" => meta::parse_debug(args),
-        b"version" => Ok(Request::Version),
-        b"quit" => Ok(Request::Quit),
-        b"stats" => Ok(Request::Stats(Words::new(args))),
+        b"version" => Ok(Command::Version),
+        b"quit" => Ok(Command::Quit),
+        b"stats" => Ok(Command::Stats(Words::new(args))),
         b"watch" => admin::parse_watch(Words::new(args)),
         _ => admin::parse_admin(line),
     }
@@ -64,7 +64,7 @@ fn parse_word(line: &[u8]) -> Line<'_> {
 
 #[inline]
 fn get(args: &[u8], cas: bool) -> Line<'_> {
-    Ok(Request::Get(Get { keys: keys(args)?, cas, touch: None, lease: false }))
+    Ok(Command::Get(Get { keys: keys(args)?, cas, touch: None, lease: false }))
 }
 
 fn get_and_touch(args: &[u8], cas: bool) -> Line<'_> {
@@ -74,11 +74,11 @@ fn get_and_touch(args: &[u8], cas: bool) -> Line<'_> {
         return Err(BAD);
     }
     let exptime = parse_i32(exptime).ok_or(Refusal::new(fixed::INVALID_EXPTIME))?;
-    Ok(Request::Get(Get { keys: keys(words.rest())?, cas, touch: Some(exptime), lease: false }))
+    Ok(Command::Get(Get { keys: keys(words.rest())?, cas, touch: Some(exptime), lease: false }))
 }
 
 fn lease_get(args: &[u8]) -> Line<'_> {
-    Ok(Request::Get(Get { keys: keys(args)?, cas: false, touch: None, lease: true }))
+    Ok(Command::Get(Get { keys: keys(args)?, cas: false, touch: None, lease: true }))
 }
 
 /// At least one key and none too long.
@@ -106,7 +106,7 @@ fn store(args: &[u8], verb: Verb) -> Line<'_> {
     let cas = if verb == Verb::Cas { words.next().and_then(parse_u64) } else { Some(0) };
     match (parse_client_flags(flags), parse_exptime(exptime), cas) {
         (Some(flags), Some(exptime), Some(cas)) if key.len() <= KEY_BYTES_MAX => {
-            Ok(Request::Store(Store { key, cas, flags, exptime, value_bytes, verb, quiet }))
+            Ok(Command::Store(StoreCommand { key, cas, flags, exptime, value_bytes, verb, quiet }))
         }
         _ => Err(BAD.unless(quiet).with_body(value_bytes)),
     }
@@ -125,7 +125,7 @@ fn lease_set(args: &[u8]) -> Line<'_> {
     let verb = Verb::Lease;
     match (parse_u64(token), parse_client_flags(flags), parse_exptime(exptime)) {
         (Some(cas), Some(flags), Some(exptime)) if key.len() <= KEY_BYTES_MAX => {
-            Ok(Request::Store(Store { key, cas, flags, exptime, value_bytes, verb, quiet }))
+            Ok(Command::Store(StoreCommand { key, cas, flags, exptime, value_bytes, verb, quiet }))
         }
         _ => Err(BAD.unless(quiet).with_body(value_bytes)),
     }
@@ -139,7 +139,7 @@ fn arithmetic(args: &[u8], decrement: bool) -> Line<'_> {
         return Err(BAD.unless(quiet));
     }
     match parse_u64(delta) {
-        Some(delta) => Ok(Request::Arithmetic(Arithmetic { key, delta, decrement, quiet })),
+        Some(delta) => Ok(Command::Arithmetic(ArithmeticCommand { key, delta, decrement, quiet })),
         None => Err(Refusal::new(fixed::INVALID_DELTA).unless(quiet)),
     }
 }
@@ -163,7 +163,7 @@ fn delete(args: &[u8]) -> Line<'_> {
         Some(Some(seconds @ 0..=HOLD_OFF_MAX_S)) => seconds,
         Some(_) => return Err(Refusal::new(fixed::HOLD_OFF_TOO_LONG).unless(quiet)),
     };
-    Ok(Request::Delete { key, hold_off_s, quiet })
+    Ok(Command::Delete { key, hold_off_s, quiet })
 }
 
 fn touch(args: &[u8]) -> Line<'_> {
@@ -174,7 +174,7 @@ fn touch(args: &[u8]) -> Line<'_> {
         return Err(BAD.unless(quiet));
     }
     match parse_i32(exptime) {
-        Some(exptime) => Ok(Request::Touch { key, exptime, quiet }),
+        Some(exptime) => Ok(Command::Touch { key, exptime, quiet }),
         None => Err(Refusal::new(fixed::INVALID_EXPTIME).unless(quiet)),
     }
 }

@@ -2,7 +2,7 @@
 
 use guira_proto::Parsed;
 use guira_proto::binary::{
-    self, Command, Echo, Error, HEADER_BYTES, Header, REQUEST_MAGIC, Request, Status, opcode,
+    self, BadPacket, Echo, HEADER_BYTES, Header, Packet, PacketBody, REQUEST_MAGIC, Status, opcode,
     parse, reply,
 };
 use proptest::prelude::*;
@@ -22,10 +22,10 @@ fn packet(code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     [&header.to_bytes()[..], extras, key, value].concat()
 }
 
-fn status_of(bytes: &[u8]) -> Result<Request<'_>, Status> {
+fn status_of(bytes: &[u8]) -> Result<Packet<'_>, Status> {
     match parse(bytes) {
         Ok(Parsed::Request { request, .. }) => Ok(request),
-        Err(Error { reply: Some((echo, status)), close, .. }) => {
+        Err(BadPacket { reply: Some((echo, status)), close, .. }) => {
             assert_eq!(echo, Echo { opcode: bytes[1], opaque: 0xdead_beef });
             assert!(close || status == Status::UnknownCommand, "{status:?} ends the connection");
             Err(status)
@@ -87,19 +87,19 @@ fn opcodes_that_nobody_has_are_unknown_and_their_values_thrown_away() {
         let bytes = packet(code, b"extr", b"key", b"value");
         let reply = Some((Echo { opcode: code, opaque: 0xdead_beef }, Status::UnknownCommand));
         let used = HEADER_BYTES + 4 + 3;
-        assert_eq!(parse(&bytes), Err(Error { reply, used, swallow: 5, close: false }));
+        assert_eq!(parse(&bytes), Err(BadPacket { reply, used, swallow: 5, close: false }));
     }
 }
 
 /// What an opcode asks for, in a word.
-fn meaning(command: &Command<'_>) -> String {
+fn meaning(command: &PacketBody<'_>) -> String {
     match command {
-        Command::Get { with_key, touch, .. } => {
+        PacketBody::Get { with_key, touch, .. } => {
             let name = if touch.is_some() { "gat" } else { "get" };
             format!("{name}{}", if *with_key { "_k" } else { "" })
         }
-        Command::Store(store) => format!("{:?}", store.verb).to_lowercase(),
-        Command::Arithmetic(what) => {
+        PacketBody::Store(store) => format!("{:?}", store.verb).to_lowercase(),
+        PacketBody::Arithmetic(what) => {
             if what.decrement { "decrement" } else { "increment" }.to_owned()
         }
         other => {
@@ -126,7 +126,7 @@ fn the_parts_of_a_request_are_read_from_their_places() {
     let extras = [0, 0, 0, 5, 0, 0, 1, 0];
     let bytes = packet(opcode::ADD, &extras, b"k", b"hello");
     let request = status_of(&bytes).unwrap();
-    let Command::Store(store) = request.command else { panic!("{request:?}") };
+    let PacketBody::Store(store) = request.command else { panic!("{request:?}") };
     assert_eq!((store.key, store.flags, store.exptime, store.value_bytes), (&b"k"[..], 5, 256, 5));
     assert_eq!((request.cas, request.quiet), (7, false));
 
@@ -134,7 +134,7 @@ fn the_parts_of_a_request_are_read_from_their_places() {
     for (exptime, creates) in [(0u32, Some(0)), (60, Some(60)), (u32::MAX, None)] {
         let extras = [&numbers[..], &exptime.to_be_bytes()].concat();
         let bytes = packet(opcode::DECREMENT_Q, &extras, b"n", b"");
-        let Command::Arithmetic(what) = status_of(&bytes).unwrap().command else { panic!() };
+        let PacketBody::Arithmetic(what) = status_of(&bytes).unwrap().command else { panic!() };
         assert_eq!((what.delta, what.initial, what.exptime), (1 << 40, 9, creates));
         assert!(what.decrement);
     }
@@ -164,7 +164,7 @@ fn header_of(bytes: &[u8]) -> Header {
 #[test]
 fn what_is_no_request_is_hung_up_on_at_once() {
     for first in (0..=255).filter(|first| *first != REQUEST_MAGIC) {
-        let hang_up = Err(Error { reply: None, used: 1, swallow: 0, close: true });
+        let hang_up = Err(BadPacket { reply: None, used: 1, swallow: 0, close: true });
         assert_eq!(parse(&[first]), hang_up);
     }
 }
@@ -217,7 +217,7 @@ proptest! {
     ) {
         let parsed = parse(&bytes);
         let used = match parsed {
-            Ok(Parsed::Request { used, .. }) | Err(Error { used, .. }) => used,
+            Ok(Parsed::Request { used, .. }) | Err(BadPacket { used, .. }) => used,
             Ok(Parsed::Incomplete { .. }) => panic!("it is whole"),
         };
         for cut in 0..used {

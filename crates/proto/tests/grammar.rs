@@ -2,17 +2,17 @@
 
 use crate::lines::{self, Expect};
 use guira_proto::{
-    Error, KEY_BYTES_MAX, Limits, Parsed, Request, Verb, decode_base64, fixed, parse, reply,
+    BadLine, Command, KEY_BYTES_MAX, Limits, Parsed, Verb, decode_base64, fixed, parse, reply,
 };
 
-fn request(line: &str) -> Request<'_> {
+fn request(line: &str) -> Command<'_> {
     match parse(line.as_bytes(), &Limits::DEFAULT) {
         Ok(Parsed::Request { request, used }) if used == line.len() => request,
         other => panic!("{line:?}: {other:?}"),
     }
 }
 
-fn canonical(request: Request<'_>) -> String {
+fn canonical(request: Command<'_>) -> String {
     let mut out = Vec::new();
     request.encode(&mut out);
     String::from_utf8(out).expect("the tables are ASCII")
@@ -28,7 +28,7 @@ fn each_line_means_what_the_table_says() {
                 continue;
             }
             let parsed = parse(wire.as_bytes(), &Limits::DEFAULT);
-            let error = |reply, swallow, close| Error { reply, used: wire.len(), swallow, close };
+            let error = |reply, swallow, close| BadLine { reply, used: wire.len(), swallow, close };
             match (expect, parsed) {
                 (Expect::Same, Ok(Parsed::Request { request, used })) => {
                     assert_eq!((canonical(request), used), (line.clone() + "\r\n", wire.len()));
@@ -78,10 +78,10 @@ fn every_line_the_parser_can_say_is_in_the_table() {
 
 #[test]
 fn a_store_line_carries_its_numbers() {
-    let Request::Store(store) = request("cas k 7 -30 5 99 noreply\r\n") else { panic!() };
+    let Command::Store(store) = request("cas k 7 -30 5 99 noreply\r\n") else { panic!() };
     assert_eq!((store.key, store.flags, store.exptime, store.cas), (&b"k"[..], 7, -30, 99));
     assert_eq!((store.value_bytes, store.verb, store.quiet), (5, Verb::Cas, true));
-    let Request::Get(get) = request("gats 30 a b\r\n") else { panic!() };
+    let Command::Get(get) = request("gats 30 a b\r\n") else { panic!() };
     assert_eq!((get.touch, get.cas), (Some(30), true));
     assert_eq!(get.keys.collect::<Vec<_>>(), [b"a", b"b"]);
 }
@@ -89,7 +89,7 @@ fn a_store_line_carries_its_numbers() {
 #[test]
 fn meta_flags_are_found_by_letter_and_walked_in_order() {
     let line = "mg Zm9v b v k Oxyz T30 N-1 R5 C18446744073709551615 E9 q\r\n";
-    let Request::MetaGet(meta) = request(line) else { panic!() };
+    let Command::MetaGet(meta) = request(line) else { panic!() };
     assert_eq!((meta.ttl(), meta.vivify(), meta.recache()), (Some(30), Some(-1), Some(5)));
     assert_eq!((meta.compare_cas(), meta.new_cas()), (Some(u64::MAX), Some(9)));
     assert!(meta.quiet() && meta.has(b'v') && !meta.has(b't') && !meta.has(b'!'));
@@ -99,10 +99,10 @@ fn meta_flags_are_found_by_letter_and_walked_in_order() {
     assert_eq!(walked[..4], [(b'b', &b""[..]), (b'v', b""), (b'k', b""), (b'O', b"xyz")]);
     assert_eq!(walked.len(), 10);
 
-    let Request::MetaArithmetic(meta) = request("ma k\r\n") else { panic!() };
+    let Command::MetaArithmetic(meta) = request("ma k\r\n") else { panic!() };
     assert_eq!((meta.delta(), meta.initial(), meta.is_decrement()), (1, 0, false));
     assert_eq!((meta.ttl(), meta.compare_cas(), meta.vivify()), (None, None, None));
-    let Request::MetaArithmetic(meta) = request("ma k D5 J7 MD\r\n") else { panic!() };
+    let Command::MetaArithmetic(meta) = request("ma k D5 J7 MD\r\n") else { panic!() };
     assert_eq!((meta.delta(), meta.initial(), meta.is_decrement()), (5, 7, true));
 }
 
@@ -122,7 +122,7 @@ fn the_mode_of_ms_and_a_cas_choose_the_verb() {
         (" MA C5", Verb::Append),
     ] {
         let line = format!("ms k 12 F3{flags}\r\n");
-        let Request::MetaSet(meta) = request(&line) else { panic!("{line}") };
+        let Command::MetaSet(meta) = request(&line) else { panic!("{line}") };
         assert_eq!((meta.verb(), meta.value_bytes(), meta.client_flags()), (verb, 12, 3), "{line}");
     }
 }

@@ -1,7 +1,7 @@
 //! The laws: however a stream is cut, whatever follows, it means the same; and what is read can be written again.
 
 use guira_proto::reply::{self, ReplyLimits, ReplyParsed};
-use guira_proto::{Error, Limits, Parsed, Request, parse, parse_from};
+use guira_proto::{BadLine, Command, Limits, Parsed, parse, parse_from};
 use proptest::prelude::*;
 
 use crate::lines;
@@ -12,7 +12,7 @@ const LIMITS: Limits = Limits::DEFAULT;
 #[derive(Debug, Default, PartialEq)]
 struct Heard {
     events: Vec<(Vec<u8>, Vec<u8>)>,
-    refusals: Vec<(usize, Error)>,
+    refusals: Vec<(usize, BadLine)>,
     is_closed: bool,
 }
 
@@ -79,10 +79,10 @@ impl Connection {
     }
 }
 
-fn body_bytes(request: &Request<'_>) -> usize {
+fn body_bytes(request: &Command<'_>) -> usize {
     match request {
-        Request::Store(store) => store.value_bytes as usize + 2,
-        Request::MetaSet(meta) => meta.value_bytes() as usize + 2,
+        Command::Store(store) => store.value_bytes as usize + 2,
+        Command::MetaSet(meta) => meta.value_bytes() as usize + 2,
         _ => 0,
     }
 }
@@ -155,7 +155,7 @@ fn a_long_line_without_end_closes_unless_it_is_a_multiget() {
         line.resize(length, b' ');
         match parse(&line, &LIMITS) {
             Ok(Parsed::Incomplete { .. }) => true,
-            Err(Error { reply: b"", close: true, used, .. }) if used == length => false,
+            Err(BadLine { reply: b"", close: true, used, .. }) if used == length => false,
             other => panic!("{other:?}"),
         }
     };
@@ -186,7 +186,7 @@ fn a_long_line_without_end_closes_unless_it_is_a_multiget() {
     whole.extend_from_slice(b"1\r\n");
     assert!(matches!(parse(&whole, &LIMITS), Ok(Parsed::Request { .. })), "complete, so accepted");
     let endless = [b"get k".repeat(2 << 20), b"\n".to_vec()].concat();
-    assert!(matches!(parse(&endless, &LIMITS), Err(Error { close: true, .. })));
+    assert!(matches!(parse(&endless, &LIMITS), Err(BadLine { close: true, .. })));
 }
 
 const REPLIES: &[&str] = &[

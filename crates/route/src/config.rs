@@ -24,14 +24,14 @@ use flavor::Flavors;
 
 /// A configuration that was read and expanded: the same for each proxy thread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct RouteConfig {
     json: Json,
     /// Second routers that its routes name.
     flavors: Flavors,
     findings: Findings,
 }
 
-impl Config {
+impl RouteConfig {
     /// Reads and expands a text. What it imports comes from `sources`.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ pub use command::{
     CONVERT_EXIT_CODES, EXIT_CODES, REPLAY_EXIT_CODES, SIGNALS, command, replay, replay_command,
     run,
 };
-pub use config::{Config, Sources};
+pub use config::{RouteConfig, Sources};
 pub use configure::{schema::schema, table::markdown as field_tables};
 pub use context::Context;
 pub use counters::{Counter, Counters};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use guira_client::{ConnectionOptions, Login, Protocol, Taps};
+use guira_client::{ConnectionOptions, Credentials, Protocol, Taps};
 use guira_front::sessions::{Clients, Logins, User};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
@@ -137,15 +137,15 @@ impl Process {
 }
 
 /// What the router says to servers that want a login: the file's first line.
-fn credentials(path: &Path) -> Result<Login, String> {
+fn credentials(path: &Path) -> Result<Credentials, String> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    User::first(path).map(|user| Login::new(text(user.name), text(user.password)))
+    User::first(path).map(|user| Credentials::new(text(user.name), text(user.password)))
 }
 
 fn speak(
     options: &Options,
     (names, tls): (Arc<Names>, Arc<Tls>),
-    login: Option<Login>,
+    login: Option<Credentials>,
     taps: Option<Taps>,
 ) -> Speak {
     let usual = ConnectionOptions::default();

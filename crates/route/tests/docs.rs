@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use guira_client::{Outcome, Reply, Request};
-use guira_route::{BoxFuture, Config, Context, LeafSpec, Leaves, Route, Settings, Sources, Tree};
+use guira_route::{
+    BoxFuture, Context, LeafSpec, Leaves, Route, RouteConfig, Settings, Sources, Tree,
+};
 
 const DOCS: [&str; 2] = [
     include_str!("../../../docs/route-types.md"),
@@ -49,7 +51,7 @@ async fn each_example_is_a_configuration_and_each_type_has_one() {
         let text = format!(
             r#"{{"pools": {{"A": {pool}, "B": {pool}, "C": {pool}}}, "route": {example} }}"#
         );
-        let built = Config::read(&text, &Settings::default(), &mut Servers)
+        let built = RouteConfig::read(&text, &Settings::default(), &mut Servers)
             .and_then(|config| Tree::build(&config, &Settings::default(), &Servers));
         assert!(built.is_ok(), "{example}: {}", built.unwrap_err());
     }

@@ -11,10 +11,10 @@
 //! The first two are hints to the processor: what a request finds is decided when it is executed, so their order changes
 //! no answer.
 
-use crate::execute::{Executor, Flow, StoreCommand, prefetch_items};
+use crate::execute::{Executor, Flow, StoreForm, prefetch_items};
 use crate::process::measure::Kind;
 use guira_cache::{Handle, Key};
-use guira_proto::{Parsed, Request, binary};
+use guira_proto::{Command, Parsed, binary};
 use std::ops::ControlFlow;
 
 /// A protocol: how its requests are cut from an input, and what executes them.
@@ -45,7 +45,7 @@ pub(crate) trait Dialect: Sized {
     fn kind(request: &Self::Request<'_>) -> Kind;
 
     /// The storage command that it is, if it is one.
-    fn storing<'r>(request: &'r Self::Request<'_>) -> Option<StoreCommand<'r>>;
+    fn storing<'r>(request: &'r Self::Request<'_>) -> Option<StoreForm<'r>>;
 
     /// Executes a request and queues its reply.
     fn execute(executor: &mut Executor<'_>, at_hand: &AtHand<'_, Self::Request<'_>>) -> Flow;
@@ -142,8 +142,8 @@ pub(crate) struct Rooms {
     /// Records of TLS on their way in or out.
     pub(crate) wire: Vec<u8>,
     pub(crate) replies: Vec<u8>,
-    pub(crate) lines: Vec<AtHand<'static, Request<'static>>>,
-    pub(crate) packets: Vec<AtHand<'static, binary::Request<'static>>>,
+    pub(crate) lines: Vec<AtHand<'static, Command<'static>>>,
+    pub(crate) packets: Vec<AtHand<'static, binary::Packet<'static>>>,
 }
 
 /// Executes the requests at the front of `input`, up to [`BATCH_MAX`]. The bytes that they used, and how it ended.
@@ -160,8 +160,6 @@ pub(crate) fn run<'b, D: Dialect, S: Source>(
     let mut end = collect::<D, S::Stop>(input, reach, most, executor.handle(), &mut batch);
     if batch.len() > 1 {
         prefetch::<D>(executor.handle(), &batch);
-        let changes = batch.iter().filter(|at_hand| !D::is_read(&at_hand.request)).count();
-        executor.spend_changes(changes);
     }
     let mut used = 0;
     'batch: for at_hand in &batch {

@@ -14,4 +14,4 @@ mod listing;
 pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES, MoreKeys};
 pub(crate) use get::{asks_unique, prefetch_items};
 pub(crate) use listing::Listing;
-pub(crate) use store::{Opened, StoreCommand, earns_chunk};
+pub(crate) use store::{Opened, StoreForm, earns_chunk};

@@ -26,7 +26,7 @@ use budget::ByteBudget;
 use crawler::Crawler;
 use detail::Detail;
 use gauges::Gauges;
-use guira_cache::{Automove, Cache, Config, ConfigError, MemoryFile};
+use guira_cache::{Automove, Cache, CacheConfig, CacheConfigError, MemoryFile};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use mailbox::{Bell, Mailbox};
@@ -151,12 +151,12 @@ fn config(
     settings: &ServerSettings,
     memory: &Memory,
     lock_memory: bool,
-) -> Result<Config, Refusal> {
+) -> Result<CacheConfig, Refusal> {
     // The server may change its directory later.
     let file = settings.memory_file.as_ref().map(std::path::absolute).transpose();
     let file = file.map_err(|error| Refusal::system("the memory file", &error))?;
     let extended = &settings.extended;
-    Ok(Config {
+    Ok(CacheConfig {
         memory_bytes: memory.for_cache(),
         item_bytes_max: settings.item_bytes_max,
         index: settings.index,
@@ -177,14 +177,14 @@ fn config(
     })
 }
 
-fn cache(settings: &ServerSettings, config: &Config) -> Result<Cache, Refusal> {
+fn cache(settings: &ServerSettings, config: &CacheConfig) -> Result<Cache, Refusal> {
     let extended = &settings.extended;
     let cache = Cache::new(config).map_err(|error| {
         let flag = match &error {
-            ConfigError::MemoryFile { .. } => " (-e)",
-            ConfigError::TooMuchMemory { .. } | ConfigError::Map(_) => " (-m)",
-            ConfigError::GrowthFactor(_) => " (-f)",
-            ConfigError::Random(_) => "",
+            CacheConfigError::MemoryFile { .. } => " (-e)",
+            CacheConfigError::TooMuchMemory { .. } | CacheConfigError::Map(_) => " (-m)",
+            CacheConfigError::GrowthFactor(_) => " (-f)",
+            CacheConfigError::Random(_) => "",
         };
         Refusal::new(EXIT_SYSTEM, format!("{error}{flag}"))
     })?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use guira_proto::{Limits, Parsed, Request, parse};
+use guira_proto::{Command, Limits, Parsed, parse};
 
 /// A fault, planted into every seventh read, or once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn answer(
     let Parsed::Request { request, used } = parsed else { return None };
     let mut body = 0;
     match request {
-        Request::Get(get) => {
+        Command::Get(get) => {
             for key in get.keys {
                 if let Some(value) = read(key, lie, store) {
                     write!(out, "VALUE {} 0 {}\r\n", key.escape_ascii(), value.len()).unwrap();
@@ -92,7 +92,7 @@ fn answer(
             }
             out.extend_from_slice(b"END\r\n");
         }
-        Request::MetaGet(get) => match read(get.key(), lie, store) {
+        Command::MetaGet(get) => match read(get.key(), lie, store) {
             Some(value) => {
                 write!(out, "VA {}\r\n", value.len()).unwrap();
                 out.extend_from_slice(&value);
@@ -100,13 +100,13 @@ fn answer(
             }
             None => out.extend_from_slice(b"EN\r\n"),
         },
-        Request::Store(set) => {
+        Command::Store(set) => {
             body = set.value_bytes as usize + 2;
             let value = input.get(used..used + body)?;
             write(set.key, &value[..body - 2], store);
             out.extend_from_slice(if set.quiet { b"" } else { b"STORED\r\n" });
         }
-        Request::MetaSet(set) => {
+        Command::MetaSet(set) => {
             body = set.value_bytes() as usize + 2;
             let value = input.get(used..used + body)?;
             write(set.key(), &value[..body - 2], store);

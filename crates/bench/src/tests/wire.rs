@@ -1,6 +1,6 @@
 //! What the generator writes is what the project's own parser reads.
 
-use guira_proto::{Limits, Parsed, Request, parse};
+use guira_proto::{Command, Limits, Parsed, parse};
 
 use crate::requests::{Asked, Kind, Requests};
 use crate::value::{check, number_of};
@@ -30,20 +30,20 @@ fn read_back(mut input: &[u8], batch: usize) -> Seen {
             seen.numbers.push(number);
         };
         match request {
-            Request::Store(set) => stored(set.key, set.value_bytes),
-            Request::MetaSet(set) => stored(set.key(), set.value_bytes()),
-            Request::Get(get) => {
+            Command::Store(set) => stored(set.key, set.value_bytes),
+            Command::MetaSet(set) => stored(set.key(), set.value_bytes()),
+            Command::Get(get) => {
                 seen.kinds.push(Kind::Read);
                 seen.numbers.extend(get.keys.map(|key| number_of(key).expect("our key")));
             }
-            Request::MetaGet(get) => {
+            Command::MetaGet(get) => {
                 seen.numbers.push(number_of(get.key()).expect("our key"));
                 quiet += u64::from(get.quiet());
                 if !get.quiet() {
                     seen.kinds.push(Kind::Read);
                 }
             }
-            Request::MetaNoop => {
+            Command::MetaNoop => {
                 assert_eq!(quiet, batch as u64);
                 quiet = 0;
                 seen.kinds.push(Kind::Read);

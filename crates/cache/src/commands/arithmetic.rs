@@ -1,7 +1,7 @@
 //! `incr` and `decr`: numbers kept as text, as memcached keeps them.
 
 use super::commit::Actor;
-use super::store::{Mode, Store, Stored};
+use super::store::{Mode, StoreTerms, Stored};
 use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;
@@ -11,7 +11,7 @@ const DIGITS_MAX: usize = 20;
 
 /// What to do with a number.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Arithmetic {
+pub struct Delta {
     /// Added, or taken away.
     pub delta: u64,
     /// Whether it is taken away; the result then stops at 0, while a sum wraps at 2^64.
@@ -56,7 +56,7 @@ impl<I: Index> Actor<'_, I> {
     pub(crate) fn arithmetic(
         &self,
         key: &Key<'_>,
-        what: &Arithmetic,
+        what: &Delta,
         now: u32,
     ) -> Result<Counted, NoRoom> {
         loop {
@@ -71,19 +71,14 @@ impl<I: Index> Actor<'_, I> {
     }
 
     /// Creates the number; `None` if somebody else did meanwhile.
-    fn create(
-        &self,
-        key: &Key<'_>,
-        what: &Arithmetic,
-        now: u32,
-    ) -> Result<Option<Counted>, NoRoom> {
+    fn create(&self, key: &Key<'_>, what: &Delta, now: u32) -> Result<Option<Counted>, NoRoom> {
         let Some((number, exptime)) = what.initial else { return Ok(Some(Counted::NotFound)) };
-        let how = Store {
+        let how = StoreTerms {
             mode: Mode::Add,
             exptime,
             explicit_cas: what.explicit_cas,
             key_binary: what.key_binary,
-            ..Store::default()
+            ..StoreTerms::default()
         };
         Ok(match self.store(key, number.to_string().as_bytes(), &how, now)? {
             Stored::Stored { cas, class, .. } => {
@@ -98,7 +93,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         item: &ItemRef<'_>,
-        what: &Arithmetic,
+        what: &Delta,
         now: u32,
     ) -> Result<Option<Counted>, NoRoom> {
         // All of it is read, and copied: a number may have any number of spaces around it.

@@ -1,7 +1,7 @@
 //! Append and prepend: the old value and the new become a third item.
 
 use super::commit::Actor;
-use super::store::{Mode, Store, Stored};
+use super::store::{Mode, StoreTerms, Stored};
 use crate::engine::{Decision, NoRoom, Swap, Swapped};
 use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
@@ -12,7 +12,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         new: Unpublished,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         loop {
@@ -37,13 +37,13 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         new: &Unpublished,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Option<Stored>, NoRoom> {
         let (Some(exptime), None) = (how.vivify, how.compare) else {
             return Ok(Some(how.compare.map_or(Stored::NotStored, |_| Stored::NotFound)));
         };
-        let add = Store { mode: Mode::Add, exptime, vivify: None, ..*how };
+        let add = StoreTerms { mode: Mode::Add, exptime, vivify: None, ..*how };
         let copy = self.begin(key, new.value_bytes(), &add, now)?;
         let copy = self.local.filled(copy, new.parts(&self.local.engine.slab.chunks), now)?;
         let published = self.features.around_change(
@@ -63,7 +63,7 @@ impl<I: Index> Actor<'_, I> {
         key: &Key<'_>,
         old: &ItemRef<'_>,
         new: &Unpublished,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Option<Stored>, NoRoom> {
         let value_bytes = old.value_bytes() + new.value_bytes();

@@ -22,7 +22,7 @@
 
 use super::commit::Actor;
 use super::get::Miss;
-use super::store::{Mode, Store, Stored};
+use super::store::{Mode, StoreTerms, Stored};
 use crate::counters::Counter;
 use crate::engine::NoRoom;
 use crate::features::{StaleValue, Value};
@@ -109,7 +109,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         new: Unpublished,
-        (how, token): (&Store, u64),
+        (how, token): (&StoreTerms, u64),
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         debug_assert_eq!(how.mode, Mode::Set, "a lease-set has no condition but its token");
@@ -150,7 +150,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         value: &[u8],
-        (how, token): (&Store, u64),
+        (how, token): (&StoreTerms, u64),
         now: u32,
     ) -> Result<Stored, NoRoom> {
         let new = self.begin(key, value.len(), how, now)?;
@@ -158,11 +158,16 @@ impl<I: Index> Actor<'_, I> {
         self.lease_set(key, new, (how, token), now).map_err(|refused| self.local.discarded(refused))
     }
 
-    pub(crate) fn vivify(&self, key: &Key<'_>, how: &Store, now: u32) -> Result<Vivified, NoRoom> {
+    pub(crate) fn vivify(
+        &self,
+        key: &Key<'_>,
+        how: &StoreTerms,
+        now: u32,
+    ) -> Result<Vivified, NoRoom> {
         let leases = &self.features.leases;
         let stale = leases.stale(key.hash.0, key.bytes, now);
         let value = stale.as_ref().map_or(&[][..], |stale| stale.value());
-        let how = Store {
+        let how = StoreTerms {
             mode: Mode::Add,
             client_flags: stale.as_ref().map_or(0, |stale| stale.client_flags()),
             exptime: stale.as_ref().map_or(how.exptime, |stale| match how.exptime {

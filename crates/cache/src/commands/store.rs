@@ -41,7 +41,7 @@ pub enum Compare {
 
 /// How to store an item.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Store {
+pub struct StoreTerms {
     /// The condition.
     pub mode: Mode,
     /// The client's flags.
@@ -92,7 +92,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         value: &[u8],
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, NoRoom> {
         let mut new = self.begin(key, value.len(), how, now)?;
@@ -107,7 +107,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         value_bytes: usize,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Unpublished, NoRoom> {
         let older = matches!(how.compare, Some(Compare::EqualOrOlder(_)));
@@ -126,7 +126,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         new: Unpublished,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         debug_assert_eq!(new.missing_bytes(), 0, "an item is filled before it is published");
@@ -152,7 +152,7 @@ impl<I: Index> Actor<'_, I> {
         &self,
         key: &Key<'_>,
         new: Unpublished,
-        how: &Store,
+        how: &StoreTerms,
         now: u32,
     ) -> Result<Stored, (NoRoom, Unpublished)> {
         let value_bytes = new.value_bytes();

@@ -67,7 +67,7 @@ impl<I: Index> Engine<I> {
     /// # Panics
     /// When more than `Config::handles_max` handles live at a time.
     pub(crate) fn take_slot(&self) -> usize {
-        self.slots.lock().pop().expect("more handles than Config::handles_max")
+        self.slots.lock().pop().expect("more handles than CacheConfig::handles_max")
     }
 
     /// Gives a slot back.

@@ -173,14 +173,15 @@ mod tests {
 
     #[test]
     fn no_add_survives_a_delete_that_holds_off() {
-        use crate::{Cache, Config, Mode, Store};
-        let config = Config { memory_bytes: 1 << 20, ..Config::default() };
+        use crate::{Cache, CacheConfig, Mode, StoreTerms};
+        let config = CacheConfig { memory_bytes: 1 << 20, ..CacheConfig::default() };
         let cache = Cache::new(&config).expect("a small cache");
         let round = AtomicU64::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut handle = cache.handle();
-                let add = Store { mode: Mode::Add, may_be_held_off: true, ..Store::default() };
+                let add =
+                    StoreTerms { mode: Mode::Add, may_be_held_off: true, ..StoreTerms::default() };
                 while round.load(Ordering::Acquire) < ROUNDS {
                     let name = round.load(Ordering::Acquire).to_string();
                     // No room is as good as a refusal.

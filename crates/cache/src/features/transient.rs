@@ -144,15 +144,15 @@ const MEMORY_SHARE: usize = 16;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Cache, Config, Handle, START_S, Store, Sweeper, Touched};
+    use crate::{Cache, CacheConfig, Handle, START_S, StoreTerms, Sweeper, Touched};
 
     fn cache(transient_s: u32) -> Cache {
-        let config = Config { memory_bytes: 4 << 20, transient_s, ..Config::default() };
+        let config = CacheConfig { memory_bytes: 4 << 20, transient_s, ..CacheConfig::default() };
         Cache::new(&config).expect("a small cache")
     }
 
     fn set(handle: &mut Handle<'_>, name: &str, exptime: u32, now: u32) {
-        let how = Store { exptime, ..Store::default() };
+        let how = StoreTerms { exptime, ..StoreTerms::default() };
         let key = handle.key(name.as_bytes());
         handle.store(&key, b"value", &how, now).expect("there is room");
         handle.quiesce();

@@ -121,17 +121,18 @@ impl Crawled {
 #[cfg(test)]
 mod tests {
     use crate::engine::WALK_STEP as STEP;
-    use crate::{Cache, Config, START_S, Store};
+    use crate::{Cache, CacheConfig, START_S, StoreTerms};
     use std::collections::BTreeMap;
 
     fn cache() -> Cache {
-        let config = Config { memory_bytes: 8 << 20, handles_max: 2, ..Config::default() };
+        let config =
+            CacheConfig { memory_bytes: 8 << 20, handles_max: 2, ..CacheConfig::default() };
         Cache::new(&config).unwrap()
     }
 
     fn store(cache: &Cache, key: &str, value_bytes: usize, exptime: u32) {
         let mut handle = cache.handle();
-        let how = Store { exptime, ..Store::default() };
+        let how = StoreTerms { exptime, ..StoreTerms::default() };
         let value = vec![b'v'; value_bytes];
         handle.store(&handle.key(key.as_bytes()), &value, &how, START_S).unwrap();
         handle.quiesce();

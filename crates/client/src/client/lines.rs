@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
+use guira_proto::reply::{ReplyLimits, ReplyLine, ReplyParsed, parse};
 use memchr::memchr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -47,17 +47,17 @@ impl Lines {
     ///
     /// # Errors
     /// The server refuses the command, by whichever line; or nobody knows how the answer goes on.
-    pub(super) async fn next(&mut self) -> Result<Line<'_>, Failure> {
+    pub(super) async fn next(&mut self) -> Result<ReplyLine<'_>, Failure> {
         let end = self.fill().await?;
         let line = &self.input[self.start..end];
         self.start = end;
         let refused = |outcome, words: &[u8]| failure(outcome, &String::from_utf8_lossy(words));
         match parse(line, &ReplyLimits::DEFAULT) {
             Ok(ReplyParsed::Reply { reply, .. }) => match reply {
-                Line::Error(words) => Err(refused(Outcome::BadCommand, words)),
-                Line::ClientError(words) => Err(refused(Outcome::ClientError, words)),
-                Line::ServerError(words) => Err(Failure::of(&wire::server_error(words))),
-                Line::Line(words) if words.starts_with(b"BUSY") => {
+                ReplyLine::Error(words) => Err(refused(Outcome::BadCommand, words)),
+                ReplyLine::ClientError(words) => Err(refused(Outcome::ClientError, words)),
+                ReplyLine::ServerError(words) => Err(Failure::of(&wire::server_error(words))),
+                ReplyLine::Line(words) if words.starts_with(b"BUSY") => {
                     Err(refused(Outcome::Busy, words[4..].trim_ascii_start()))
                 }
                 reply => Ok(reply),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use guira_proto::reply::Reply as Line;
+use guira_proto::reply::ReplyLine;
 use percent_encoding::percent_decode;
 use tokio::time::timeout;
 
@@ -71,9 +71,9 @@ impl Keys {
         loop {
             return match lines.next().await? {
                 // Before the first key, of servers that speak as newer ones do.
-                Line::Ok => continue,
-                Line::End => Ok(None),
-                Line::Line(line) if line.starts_with(b"key=") => {
+                ReplyLine::Ok => continue,
+                ReplyLine::End => Ok(None),
+                ReplyLine::Line(line) if line.starts_with(b"key=") => {
                     let key = line[4..].split(|byte| *byte == b' ').next().unwrap_or_default();
                     Ok(Some(percent_decode(key).collect()))
                 }
@@ -96,7 +96,7 @@ async fn stats(
     let (mut stats, mut bytes) = (Vec::new(), 0);
     loop {
         match lines.next().await? {
-            Line::Stat { name, value } => {
+            ReplyLine::Stat { name, value } => {
                 bytes += name.len() + value.len();
                 if bytes > STATS_BYTES_MAX {
                     return Err(failure(
@@ -107,7 +107,7 @@ async fn stats(
                 let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
                 stats.push((text(name), text(value)));
             }
-            Line::End | Line::Reset => return Ok(stats),
+            ReplyLine::End | ReplyLine::Reset => return Ok(stats),
             _ => return Err(failure(Outcome::RemoteError, "the answer is no list of statistics")),
         }
     }

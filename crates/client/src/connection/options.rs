@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::purse::Purse;
 use super::tap::Taps;
-use crate::{Login, Reply, Tls};
+use crate::{Credentials, Reply, Tls};
 
 /// How a connection behaves.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub struct ConnectionOptions {
     /// Encrypts, over TCP.
     pub tls: Option<Tls>,
     /// Logs in before anything else.
-    pub login: Option<Login>,
+    pub login: Option<Credentials>,
     /// Longest wait for a connection, name look-up, handshake and login included.
     pub connect_timeout: Duration,
     /// After a failed connect requests fail at once for so long, a little more or less at random, doubled with

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use guira_proto::MetaFlags;
-use guira_proto::reply::{MetaStatus, Reply as Line, ReplyLimits, ReplyParsed, parse};
+use guira_proto::reply::{MetaStatus, ReplyLimits, ReplyLine, ReplyParsed, parse};
 use tokio::time::Instant;
 
 use super::options::{Caller, Protocol};
@@ -351,7 +351,7 @@ impl Queue {
                 Err(error) => return Err(OutOfStep(error.to_string())),
             };
             match line {
-                Line::Value { key, flags, cas, value } if value.len() >= SHARED_BYTES_MIN => {
+                ReplyLine::Value { key, flags, cas, value } if value.len() >= SHARED_BYTES_MIN => {
                     let (key, value_bytes) = (copy(key), value.len());
                     let whole = input.split_to(used).freeze();
                     let value = whole.slice(used - 2 - value_bytes..used - 2);
@@ -360,11 +360,11 @@ impl Queue {
                     self.showed_keys();
                     continue;
                 }
-                Line::Value { key, flags, cas, value } => {
+                ReplyLine::Value { key, flags, cas, value } => {
                     let token = cas.unwrap_or(0);
                     self.value(key, Reply { value: copy(value), flags, token, ..FOUND }, woken)?;
                 }
-                Line::MetaValue { value, .. } if value.len() >= SHARED_BYTES_MIN => {
+                ReplyLine::MetaValue { value, .. } if value.len() >= SHARED_BYTES_MIN => {
                     let value_bytes = value.len();
                     let whole = input.split_to(used).freeze();
                     let start = used - 2 - value_bytes;
@@ -372,16 +372,18 @@ impl Queue {
                     self.meta(None, flags, whole.slice(start..used - 2), woken)?;
                     continue;
                 }
-                Line::MetaValue { flags, value } => self.meta(None, flags, copy(value), woken)?,
-                Line::Meta { status, flags } => {
+                ReplyLine::MetaValue { flags, value } => {
+                    self.meta(None, flags, copy(value), woken)?;
+                }
+                ReplyLine::Meta { status, flags } => {
                     self.meta(Some(status), flags, Bytes::new(), woken)?;
                 }
-                Line::LeaseValue { key, token, flags, value } => {
+                ReplyLine::LeaseValue { key, token, flags, value } => {
                     let outcome = text::lease_outcome(token, value.len());
                     let value = copy(value);
                     self.value(key, Reply { outcome, value, flags, token, ..FOUND }, woken)?;
                 }
-                Line::End => self.end(&MISS, woken)?,
+                ReplyLine::End => self.end(&MISS, woken)?,
                 line => self.line(line, woken)?,
             }
             self.showed_keys();
@@ -471,12 +473,12 @@ impl Queue {
         Ok(())
     }
 
-    fn line(&mut self, line: Line<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
+    fn line(&mut self, line: ReplyLine<'_>, woken: &mut Vec<Waker>) -> Result<(), OutOfStep> {
         self.no_end_is_due()?;
         let Some(&Entry { op, slot, place, .. }) = self.order.front() else {
             return Err(OutOfStep(format!("nobody asked for {line:?}")));
         };
-        if let (Op::MetaGet, Line::Line(whole)) = (op, line) {
+        if let (Op::MetaGet, ReplyLine::Line(whole)) = (op, line) {
             let key = &self.order[0].key;
             let Some(message) = text::meta_text(whole, key).map(copy) else {
                 return Err(OutOfStep(format!("{op:?} was answered with {line:?}")));

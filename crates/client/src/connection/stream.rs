@@ -10,7 +10,7 @@ use tokio::net::{TcpSocket, TcpStream, UnixStream, lookup_host};
 use tokio_rustls::client::TlsStream;
 
 use super::options::ConnectionOptions;
-use crate::login::Login;
+use crate::login::Credentials;
 use crate::{Address, Tls};
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Stream {
     }
 
     /// memcached's login for the text protocol: a `set` whose value is name and password.
-    async fn log_in(&mut self, login: &Login) -> io::Result<()> {
+    async fn log_in(&mut self, login: &Credentials) -> io::Result<()> {
         self.write_all(&login.to_bytes()).await?;
         self.flush().await?;
         let mut answer = Vec::new();

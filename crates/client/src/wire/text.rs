@@ -5,8 +5,8 @@
 //!    The caller has checked the key.
 //! 2. A reply that cannot answer its request is [`OutOfStep`], never guessed at.
 
-use guira_proto::reply::Reply as Line;
-use guira_proto::{Arithmetic, Get, HOLD_OFF_MAX_S, Request as Asked, Store, Verb, Words};
+use guira_proto::reply::ReplyLine;
+use guira_proto::{ArithmeticCommand, Command, Get, HOLD_OFF_MAX_S, StoreCommand, Verb, Words};
 
 use super::{OutOfStep, copy, server_error};
 use crate::{Op, Outcome, Reply, Request};
@@ -14,7 +14,7 @@ use crate::{Op, Outcome, Reply, Request};
 /// Appends the line of `request`; the body of a storage request is the caller's to append.
 pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) {
     let key = &request.key[..];
-    let get = |cas, touch, lease| Asked::Get(Get { keys: Words::new(key), cas, touch, lease });
+    let get = |cas, touch, lease| Command::Get(Get { keys: Words::new(key), cas, touch, lease });
     let asked = match request.op {
         Op::Get => get(false, None, false),
         Op::Gets => get(true, None, false),
@@ -36,17 +36,17 @@ pub(crate) fn encode(request: &Request, out: &mut Vec<u8>) {
         Op::LeaseSet => store(request, Verb::Lease),
         Op::Delete => {
             let hold_off_s = u32::try_from(request.exptime).unwrap_or(0).min(HOLD_OFF_MAX_S);
-            Asked::Delete { key, hold_off_s, quiet: false }
+            Command::Delete { key, hold_off_s, quiet: false }
         }
-        Op::Touch => Asked::Touch { key, exptime: exptime(request), quiet: false },
-        Op::Incr | Op::Decr => Asked::Arithmetic(Arithmetic {
+        Op::Touch => Command::Touch { key, exptime: exptime(request), quiet: false },
+        Op::Incr | Op::Decr => Command::Arithmetic(ArithmeticCommand {
             key,
             delta: request.delta,
             decrement: request.op == Op::Decr,
             quiet: false,
         }),
-        Op::FlushAll => Asked::FlushAll { exptime: exptime(request), quiet: false },
-        Op::Version => Asked::Version,
+        Op::FlushAll => Command::FlushAll { exptime: exptime(request), quiet: false },
+        Op::Version => Command::Version,
     };
     asked.encode(out);
 }
@@ -56,8 +56,8 @@ fn exptime(request: &Request) -> i32 {
     i32::try_from(request.exptime).unwrap_or(if request.exptime < 0 { -1 } else { i32::MAX })
 }
 
-fn store(request: &Request, verb: Verb) -> Asked<'_> {
-    Asked::Store(Store {
+fn store(request: &Request, verb: Verb) -> Command<'_> {
+    Command::Store(StoreCommand {
         key: &request.key,
         cas: request.token,
         flags: request.flags,
@@ -69,23 +69,25 @@ fn store(request: &Request, verb: Verb) -> Asked<'_> {
 }
 
 /// What a line means as the answer to `op`, where it is neither a value nor the end of a get.
-pub(crate) fn decode(op: Op, line: Line<'_>) -> Result<Reply, OutOfStep> {
+pub(crate) fn decode(op: Op, line: ReplyLine<'_>) -> Result<Reply, OutOfStep> {
     let outcome = match line {
-        Line::Error(text) => return Ok(Reply::failure(Outcome::BadCommand, copy(text))),
-        Line::ClientError(text) => return Ok(Reply::failure(Outcome::ClientError, copy(text))),
-        Line::ServerError(text) => return Ok(server_error(text)),
-        Line::Stored if op.is_update() => Outcome::Stored,
-        Line::StaleStored if op.is_update() => Outcome::StaleStored,
-        Line::NotStored if op.is_update() => Outcome::NotStored,
-        Line::Exists if op.is_update() => Outcome::Exists,
-        Line::NotFound if !op.is_get() => Outcome::NotFound,
-        Line::Deleted if op == Op::Delete => Outcome::Deleted,
-        Line::Touched if op == Op::Touch => Outcome::Touched,
-        Line::Ok if op == Op::FlushAll => Outcome::Ok,
-        Line::Version(text) if op == Op::Version => {
+        ReplyLine::Error(text) => return Ok(Reply::failure(Outcome::BadCommand, copy(text))),
+        ReplyLine::ClientError(text) => {
+            return Ok(Reply::failure(Outcome::ClientError, copy(text)));
+        }
+        ReplyLine::ServerError(text) => return Ok(server_error(text)),
+        ReplyLine::Stored if op.is_update() => Outcome::Stored,
+        ReplyLine::StaleStored if op.is_update() => Outcome::StaleStored,
+        ReplyLine::NotStored if op.is_update() => Outcome::NotStored,
+        ReplyLine::Exists if op.is_update() => Outcome::Exists,
+        ReplyLine::NotFound if !op.is_get() => Outcome::NotFound,
+        ReplyLine::Deleted if op == Op::Delete => Outcome::Deleted,
+        ReplyLine::Touched if op == Op::Touch => Outcome::Touched,
+        ReplyLine::Ok if op == Op::FlushAll => Outcome::Ok,
+        ReplyLine::Version(text) if op == Op::Version => {
             return Ok(Reply { message: copy(text), ..Reply::new(Outcome::Ok) });
         }
-        Line::Number(number) if op.is_arithmetic() => {
+        ReplyLine::Number(number) if op.is_arithmetic() => {
             return Ok(Reply { number, ..Reply::new(Outcome::Found) });
         }
         other => return Err(OutOfStep(format!("{op:?} was answered with {other:?}"))),

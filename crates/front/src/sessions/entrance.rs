@@ -22,7 +22,7 @@ use std::task::ready;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use guira_proto::{Login, fixed, parse_login};
+use guira_proto::{TextLogin, fixed, parse_login};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -59,16 +59,16 @@ async fn log_in(stream: &mut Stream, logins: &Logins) -> io::Result<BytesMut> {
     let mut input = BytesMut::new();
     loop {
         let (answer, used, is_through) = match parse_login(&input) {
-            Login::Line | Login::Value => {
+            TextLogin::Line | TextLogin::Value => {
                 read_some(stream, &mut input).await?;
                 continue;
             }
-            Login::Junk => return Err(io::ErrorKind::InvalidData.into()),
-            Login::Refused { reply, used } => (reply, used, false),
-            Login::Token { user, password, used } if logins.admit(user, password) => {
+            TextLogin::Junk => return Err(io::ErrorKind::InvalidData.into()),
+            TextLogin::Refused { reply, used } => (reply, used, false),
+            TextLogin::Token { user, password, used } if logins.admit(user, password) => {
                 (fixed::STORED, used, true)
             }
-            Login::Token { used, .. } => (fixed::AUTH_FAILED, used, false),
+            TextLogin::Token { used, .. } => (fixed::AUTH_FAILED, used, false),
         };
         input.advance(used.min(input.len()));
         write_all(stream, answer).await?;

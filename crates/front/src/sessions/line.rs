@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use guira_client::{Op, Request};
 use guira_proto::{
-    Admin, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, Request as Line, Store, Words, fixed,
+    Admin, Command, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, StoreCommand, Words, fixed,
     parse,
 };
 
@@ -126,11 +126,11 @@ pub(crate) fn take(chunk: &Bytes, at: usize) -> Taken {
     }
 }
 
-fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
+fn whole(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -> Taken {
     let one = |request, is_quiet| Asked::One { request, is_quiet };
     let keyed = |op, key: &[u8]| Request::new(op, chunk.slice_ref(key));
     let asked = match line {
-        Line::Get(get) => {
+        Command::Get(get) => {
             let op = match (get.lease, get.touch.is_some(), get.cas) {
                 (true, ..) => Op::LeaseGet,
                 (_, false, false) => Op::Get,
@@ -152,33 +152,33 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
                 }
             }
         }
-        Line::Store(store) => return stored(chunk, at, store, used),
-        Line::Delete { key, hold_off_s, quiet } => {
+        Command::Store(store) => return stored(chunk, at, store, used),
+        Command::Delete { key, hold_off_s, quiet } => {
             one(Request { exptime: hold_off_s.into(), ..keyed(Op::Delete, key) }, quiet)
         }
-        Line::Arithmetic(a) => {
+        Command::Arithmetic(a) => {
             let op = if a.decrement { Op::Decr } else { Op::Incr };
             one(Request { delta: a.delta, ..keyed(op, a.key) }, a.quiet)
         }
-        Line::Touch { key, exptime, quiet } => {
+        Command::Touch { key, exptime, quiet } => {
             one(Request { exptime: exptime.into(), ..keyed(Op::Touch, key) }, quiet)
         }
-        Line::FlushAll { exptime, quiet } => {
+        Command::FlushAll { exptime, quiet } => {
             one(Request { exptime: exptime.into(), ..Request::new(Op::FlushAll, "") }, quiet)
         }
-        Line::Version => Asked::Version,
-        Line::Quit => Asked::Quit,
-        Line::Stats(words) => {
+        Command::Version => Asked::Version,
+        Command::Quit => Asked::Quit,
+        Command::Stats(words) => {
             let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
             Asked::Stats(words.join(" "))
         }
-        Line::Admin { command: Admin::Shutdown(_), .. } => Asked::Shutdown,
-        Line::MetaGet(meta) => metas(chunk, at, MetaVerb::Get, &meta),
-        Line::MetaDelete(meta) => metas(chunk, at, MetaVerb::Delete, &meta),
-        Line::MetaArithmetic(meta) => metas(chunk, at, MetaVerb::Arithmetic, &meta),
-        Line::MetaSet(meta) => return meta_stored(chunk, at, &meta, used),
-        Line::MetaNoop => Asked::Refused { line: fixed::META_NOOP, closes: false },
-        Line::MetaDebug { .. } | Line::Verbosity { .. } | Line::Admin { .. } => {
+        Command::Admin { command: Admin::Shutdown(_), .. } => Asked::Shutdown,
+        Command::MetaGet(meta) => metas(chunk, at, MetaVerb::Get, &meta),
+        Command::MetaDelete(meta) => metas(chunk, at, MetaVerb::Delete, &meta),
+        Command::MetaArithmetic(meta) => metas(chunk, at, MetaVerb::Arithmetic, &meta),
+        Command::MetaSet(meta) => return meta_stored(chunk, at, &meta, used),
+        Command::MetaNoop => Asked::Refused { line: fixed::META_NOOP, closes: false },
+        Command::MetaDebug { .. } | Command::Verbosity { .. } | Command::Admin { .. } => {
             Asked::Refused { line: fixed::ERROR, closes: false }
         }
     };
@@ -189,7 +189,7 @@ fn whole(chunk: &Bytes, at: usize, line: Line<'_>, used: usize) -> Taken {
 const KEYS_MAX: usize = 64 << 10;
 const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
 
-fn stored(chunk: &Bytes, at: usize, store: Store<'_>, used: usize) -> Taken {
+fn stored(chunk: &Bytes, at: usize, store: StoreCommand<'_>, used: usize) -> Taken {
     let value_bytes = store.value_bytes as usize;
     let end = used + value_bytes + 2;
     let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };

@@ -12,7 +12,7 @@
 
 use anyhow::{Result, anyhow};
 use guira_bench::Rng;
-use guira_cache::{Cache, Config, Handle, LeaseTerms, Leased, Store};
+use guira_cache::{Cache, CacheConfig, Handle, LeaseTerms, Leased, StoreTerms};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -86,11 +86,11 @@ impl Herd {
     /// Runs the simulation.
     pub(super) fn run(self) -> Result<Counts> {
         let leases = LeaseTerms { interval_s: self.interval_s, ..LeaseTerms::default() };
-        let config = Config {
+        let config = CacheConfig {
             memory_bytes: 8 << 20,
             leases,
             hash_seed: Some(self.seed),
-            ..Config::default()
+            ..CacheConfig::default()
         };
         let cache = Cache::new(&config)?;
         let mut simulation = Simulation {
@@ -194,7 +194,7 @@ impl Simulation<'_> {
     }
 
     fn fill(&mut self, now: u64, key: usize, token: Option<u64>, version: u64) -> Result<()> {
-        let (name, value, how) = (name(key), version.to_string(), Store::default());
+        let (name, value, how) = (name(key), version.to_string(), StoreTerms::default());
         let cached = self.handle.key(name.as_bytes());
         let (value, second) = (value.as_bytes(), second(now));
         let stored = match token {

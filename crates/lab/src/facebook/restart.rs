@@ -4,7 +4,7 @@ use crate::data::{Data, Line};
 use crate::figures::{axis, check, drawn, least, table};
 use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
-use guira_cache::{Cache, Config, Handle, MemoryFile, START_S, Store};
+use guira_cache::{Cache, CacheConfig, Handle, MemoryFile, START_S, StoreTerms};
 use std::path::PathBuf;
 
 /// No figure of the paper's: its argument, counted.
@@ -110,11 +110,11 @@ fn windows(memory_bytes: usize, end: End, seed: u64) -> Result<Vec<f64>> {
         End::Forgets => None,
         End::Stops | End::Crashes => Some(MemoryFile { path: file.0.clone(), unix_s: UNIX_S }),
     };
-    let config = || Config {
+    let config = || CacheConfig {
         memory_bytes,
         memory_file: memory_file(),
         hash_seed: Some(seed),
-        ..Config::default()
+        ..CacheConfig::default()
     };
     let keys = (memory_bytes / ITEM_BYTES * KEYS_PER_ITEM) as f64;
     let per_window = memory_bytes / ITEM_BYTES;
@@ -152,7 +152,7 @@ fn read(handle: &mut Handle<'_>, rank: f64) -> bool {
         return true;
     }
     // A store that finds no room now is a miss next time as well.
-    let _ = handle.store(&key, &[b'v'; 80], &Store::default(), START_S);
+    let _ = handle.store(&key, &[b'v'; 80], &StoreTerms::default(), START_S);
     false
 }
 

@@ -13,7 +13,7 @@ use crate::figures::{axis, check, least, series, table};
 use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::Result;
 use guira_bench::{Rng, mix};
-use guira_cache::{Automove, Cache, ClassCounter, Config, Handle, Store};
+use guira_cache::{Automove, Cache, CacheConfig, ClassCounter, Handle, StoreTerms};
 
 /// Section 6.2.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -75,8 +75,11 @@ fn moved_of(name: &str) -> String {
 }
 
 fn course(moves: Moves, from_s: u32, size: Size) -> Result<Course> {
-    let config =
-        Config { memory_bytes: size.memory_bytes, hash_seed: Some(size.seed), ..Config::default() };
+    let config = CacheConfig {
+        memory_bytes: size.memory_bytes,
+        hash_seed: Some(size.seed),
+        ..CacheConfig::default()
+    };
     let cache = Cache::new(&config)?;
     if moves == Moves::ByAge {
         cache.set_automove(Automove { level: 1, ..Automove::default() });
@@ -142,7 +145,7 @@ fn store(handle: &Handle<'_>, request: &Request, now: u32) {
     let value = [b'v'; 4096];
     let key = handle.key(request.key.as_bytes());
     // Where there is no memory yet, as a server would tell its client: the next miss stores it.
-    let _ = handle.store(&key, &value[..request.bytes], &Store::default(), now);
+    let _ = handle.store(&key, &value[..request.bytes], &StoreTerms::default(), now);
 }
 
 /// Moves pages by eviction rates.

@@ -4,7 +4,7 @@ use crate::data::{Data, Line};
 use crate::figures::{axis, categories, check, drawn, most, papers, table};
 use crate::{Bound, Check, Experiment, Findings, Paper, Plot, Run, Table};
 use anyhow::{Result, ensure};
-use guira_cache::{Cache, Config, Eviction, Handle, Miss, START_S, Store};
+use guira_cache::{Cache, CacheConfig, Eviction, Handle, Miss, START_S, StoreTerms};
 
 /// The paper's 6 % and 0.3 %.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -33,7 +33,13 @@ fn measure(run: &Run<'_>) -> Result<Data> {
     for (place, &(name, eviction, transient_s)) in SYSTEMS.iter().enumerate() {
         (run.progress)(place as f64 / SYSTEMS.len() as f64, name);
         let hash_seed = Some(run.seed);
-        let config = Config { memory_bytes, eviction, transient_s, hash_seed, ..Config::default() };
+        let config = CacheConfig {
+            memory_bytes,
+            eviction,
+            transient_s,
+            hash_seed,
+            ..CacheConfig::default()
+        };
         held.push(fill(&config)?);
     }
     let line = |name, column: usize| {
@@ -103,7 +109,7 @@ fn checks(data: &Data) -> Vec<Check> {
 
 /// Stores as many items as fit, twice over; one of [`FAMILY_EVERY`] is of the family.
 /// Returns the shares of the lines above.
-fn fill(config: &Config) -> Result<[f64; 3]> {
+fn fill(config: &CacheConfig) -> Result<[f64; 3]> {
     let cache = Cache::new(config)?;
     let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());
     let fitting = config.memory_bytes / ITEM_BYTES;
@@ -144,7 +150,7 @@ fn fill(config: &Config) -> Result<[f64; 3]> {
 }
 
 fn store(handle: &mut Handle<'_>, number: usize, exptime: u32, now: u32) -> Result<()> {
-    let how = Store { exptime, ..Store::default() };
+    let how = StoreTerms { exptime, ..StoreTerms::default() };
     for _ in 0..1000 {
         let key = key(number);
         if handle.store(&handle.key(key.as_bytes()), &[b'v'; 80], &how, now).is_ok() {

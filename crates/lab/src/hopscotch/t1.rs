@@ -4,7 +4,7 @@
 //! filled for real under both indexes, and memcached, if it is installed.
 
 use anyhow::Result;
-use guira_cache::{Cache, Config, Store};
+use guira_cache::{Cache, CacheConfig, StoreTerms};
 use guira_index::{Cuckoo, Hopscotch, Index};
 use std::process::Command;
 
@@ -63,13 +63,16 @@ fn measure(run: &Run<'_>) -> Result<Data> {
 /// Stores until the memory is full and more; millions of items that stay.
 fn fill(megabytes: usize, index: impl Index) -> Result<f64> {
     let memory_bytes = megabytes << 20;
-    let cache = Cache::with_index(&Config { memory_bytes, ..Config::default() }, index)?;
+    let cache = Cache::with_index(&CacheConfig { memory_bytes, ..CacheConfig::default() }, index)?;
     let mut handle = cache.handle();
     let value = [b'v'; 32];
     for number in 0..memory_bytes / 45 {
         let key = format!("{number:016x}");
         let mut attempts = 0;
-        while handle.store(&handle.key(key.as_bytes()), &value, &Store::default(), NOW).is_err() {
+        while handle
+            .store(&handle.key(key.as_bytes()), &value, &StoreTerms::default(), NOW)
+            .is_err()
+        {
             handle.quiesce();
             attempts += 1;
             anyhow::ensure!(attempts < 1000, "the cache refuses to store");

@@ -7,7 +7,7 @@
 
 use crate::policies::PolicyKind;
 use anyhow::Result;
-use guira_cache::{Cache, Config, Store};
+use guira_cache::{Cache, CacheConfig, StoreTerms};
 
 use crate::data::{Data, Line};
 use crate::figures::{axis, check, least, most, papers, series, table};
@@ -77,13 +77,16 @@ fn measure(run: &Run<'_>) -> Result<Data> {
 /// Fills a cache of 64 MB; bytes per item, of the items' memory and with the index.
 fn fill() -> Result<(f64, f64)> {
     let memory_bytes = 64 << 20;
-    let cache = Cache::new(&Config { memory_bytes, ..Config::default() })?;
+    let cache = Cache::new(&CacheConfig { memory_bytes, ..CacheConfig::default() })?;
     let mut handle = cache.handle();
     let value = [b'v'; 32];
     for number in 0..2_000_000u32 {
         let key = format!("{number:016x}");
         let mut attempts = 0;
-        while handle.store(&handle.key(key.as_bytes()), &value, &Store::default(), NOW).is_err() {
+        while handle
+            .store(&handle.key(key.as_bytes()), &value, &StoreTerms::default(), NOW)
+            .is_err()
+        {
             handle.quiesce();
             attempts += 1;
             anyhow::ensure!(attempts < 1000, "the cache refuses to store");

@@ -162,7 +162,7 @@ impl Status {
 
 /// A request that can't be answered as asked: what to say and how to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct BadPacket {
     /// The status to send, and what goes back with it; `None`: say nothing.
     pub reply: Option<(Echo, Status)>,
     /// Bytes to drop from the front of the buffer.

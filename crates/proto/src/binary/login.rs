@@ -8,14 +8,14 @@
 //! [`parse`](super::parse) takes these opcodes for unknown: a server without logins answers so.
 
 use super::header::{
-    BODY_BYTES_MAX, Echo, Error, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
+    BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
 };
 use super::opcode;
 use crate::KEY_BYTES_MAX;
 
 /// A request of a connection that has not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Login<'b> {
+pub enum SaslLogin<'b> {
     /// Which mechanisms there are.
     Mechanisms,
     /// Begins to log in.
@@ -41,7 +41,7 @@ pub struct Whole<'b> {
     /// What goes back with the reply.
     pub echo: Echo,
     /// What is asked.
-    pub login: Login<'b>,
+    pub login: SaslLogin<'b>,
     /// Bytes of header, key and value.
     pub used: usize,
 }
@@ -54,16 +54,16 @@ pub const fn is_login(opcode: u8) -> bool {
 /// Reads one request from the front of `input`; `None`: not all of it is there.
 ///
 /// # Errors
-/// It is none of [`Login`], and refused in memcached's way: see [`Error`].
-pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, Error> {
+/// It is none of [`SaslLogin`], and refused in memcached's way: see [`BadPacket`].
+pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, BadPacket> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
-        return Err(Error { reply: None, used: input.len(), swallow: 0, close: true });
+        return Err(BadPacket { reply: None, used: input.len(), swallow: 0, close: true });
     }
     let Some((head, rest)) = input.split_first_chunk() else { return Ok(None) };
     let header = Header::read(head);
     let echo = Echo { opcode: header.opcode, opaque: header.opaque };
     let refuse = |status| {
-        Err(Error { reply: Some((echo, status)), used: HEADER_BYTES, swallow: 0, close: true })
+        Err(BadPacket { reply: Some((echo, status)), used: HEADER_BYTES, swallow: 0, close: true })
     };
     let Some(value_bytes) = header.body_bytes.checked_sub(extras_and_key(&header)) else {
         return refuse(Status::UnknownCommand);
@@ -83,7 +83,7 @@ pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, Error> {
     }
     let swallow = |status| {
         let (used, swallow) = (HEADER_BYTES, header.body_bytes.into());
-        Err(Error { reply: Some((echo, status)), used, swallow, close: false })
+        Err(BadPacket { reply: Some((echo, status)), used, swallow, close: false })
     };
     if key_bytes > MECHANISM_BYTES_MAX {
         return swallow(Status::InvalidArguments);
@@ -94,10 +94,10 @@ pub fn parse(input: &[u8]) -> Result<Option<Whole<'_>>, Error> {
     let Some(body) = rest.get(..header.body_bytes as usize) else { return Ok(None) };
     let (mechanism, bytes) = body.split_at(key_bytes);
     let login = match header.opcode {
-        opcode::SASL_AUTH => Login::Begin(Response { mechanism, bytes }),
-        opcode::SASL_STEP => Login::Step(Response { mechanism, bytes }),
-        opcode::VERSION => Login::Version,
-        _ => Login::Mechanisms,
+        opcode::SASL_AUTH => SaslLogin::Begin(Response { mechanism, bytes }),
+        opcode::SASL_STEP => SaslLogin::Step(Response { mechanism, bytes }),
+        opcode::VERSION => SaslLogin::Version,
+        _ => SaslLogin::Mechanisms,
     };
     Ok(Some(Whole { echo, login, used: HEADER_BYTES + body.len() }))
 }
@@ -131,7 +131,7 @@ mod tests {
         }
         let response = Response { mechanism: b"PLAIN", bytes: b"\0u\0p" };
         let parsed = parse(&whole).unwrap().unwrap();
-        assert_eq!((parsed.login, parsed.used), (Login::Begin(response), whole.len()));
+        assert_eq!((parsed.login, parsed.used), (SaslLogin::Begin(response), whole.len()));
     }
 
     #[test]

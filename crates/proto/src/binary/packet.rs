@@ -1,23 +1,23 @@
 //! The front of a buffer: a whole request, or not yet.
 
 use super::header::{
-    BODY_BYTES_MAX, Echo, Error, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
+    BODY_BYTES_MAX, BadPacket, Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, extras_and_key,
 };
 use super::opcode;
-use super::request::{self, Request};
+use super::request::{self, Packet};
 use crate::Parsed;
 
 /// Reads one request from the front of `input`.
 ///
 /// # Errors
-/// No request begins there, its opcode is unknown, or its lengths don't fit: see [`Error`].
+/// No request begins there, its opcode is unknown, or its lengths don't fit: see [`BadPacket`].
 ///
 /// # Cost
 /// No allocation; nothing beyond header, extras and key is touched.
 #[inline]
-pub fn parse(input: &[u8]) -> Result<Parsed<Request<'_>>, Error> {
+pub fn parse(input: &[u8]) -> Result<Parsed<Packet<'_>>, BadPacket> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
-        return Err(Error { reply: None, used: input.len(), swallow: 0, close: true });
+        return Err(BadPacket { reply: None, used: input.len(), swallow: 0, close: true });
     }
     let Some((head, rest)) = input.split_first_chunk() else {
         return Ok(Parsed::Incomplete { at_least: HEADER_BYTES });
@@ -33,7 +33,7 @@ pub fn parse(input: &[u8]) -> Result<Parsed<Request<'_>>, Error> {
         return Ok(Parsed::Incomplete { at_least: used });
     };
     let echo = Echo { opcode: header.opcode, opaque: header.opaque };
-    let refuse = |status| Error { reply: Some((echo, status)), used, swallow: 0, close: true };
+    let refuse = |status| BadPacket { reply: Some((echo, status)), used, swallow: 0, close: true };
     let Some(value_bytes) = header.body_bytes.checked_sub(extras_and_key(&header)) else {
         return Err(refuse(Status::UnknownCommand));
     };
@@ -43,12 +43,12 @@ pub fn parse(input: &[u8]) -> Result<Parsed<Request<'_>>, Error> {
     match request::command(header.opcode, key, extras, value_bytes) {
         Ok(command) => {
             let quiet = opcode::is_quiet(header.opcode);
-            let request = Request { echo, cas: header.cas, quiet, command };
+            let request = Packet { echo, cas: header.cas, quiet, command };
             Ok(Parsed::Request { request, used })
         }
         Err(Status::UnknownCommand) => {
             let swallow = value_bytes.into();
-            Err(Error { swallow, close: false, ..refuse(Status::UnknownCommand) })
+            Err(BadPacket { swallow, close: false, ..refuse(Status::UnknownCommand) })
         }
         Err(status) => Err(refuse(status)),
     }

@@ -8,7 +8,7 @@ use crate::Verb;
 
 /// One request, without the value that a [`Command::Store`] brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'b> {
+pub struct Packet<'b> {
     /// What goes back with the reply.
     pub echo: Echo,
     /// The unique to compare with; 0: none.
@@ -16,12 +16,12 @@ pub struct Request<'b> {
     /// Answer only what is out of the ordinary.
     pub quiet: bool,
     /// What to do.
-    pub command: Command<'b>,
+    pub command: PacketBody<'b>,
 }
 
 /// What an opcode asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command<'b> {
+pub enum PacketBody<'b> {
     /// `get`, `getk`, `gat`, `gatk`.
     Get {
         /// 1 to 250 bytes.
@@ -32,14 +32,14 @@ pub enum Command<'b> {
         touch: Option<u32>,
     },
     /// `set`, `add`, `replace`, `append`, `prepend`: the value follows.
-    Store(Store<'b>),
+    Store(PacketStore<'b>),
     /// `delete`.
     Delete {
         /// 1 to 250 bytes.
         key: &'b [u8],
     },
     /// `increment`, `decrement`.
-    Arithmetic(Arithmetic<'b>),
+    Arithmetic(PacketArithmetic<'b>),
     /// `touch`.
     Touch {
         /// 1 to 250 bytes.
@@ -67,7 +67,7 @@ pub enum Command<'b> {
 
 /// A storage request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Store<'b> {
+pub struct PacketStore<'b> {
     /// 1 to 250 bytes.
     pub key: &'b [u8],
     /// The client's own 32 bits; 0 for append and prepend, which keep the item's.
@@ -82,7 +82,7 @@ pub struct Store<'b> {
 
 /// `increment`, `decrement`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arithmetic<'b> {
+pub struct PacketArithmetic<'b> {
     /// The item that holds the number.
     pub key: &'b [u8],
     /// By how much.
@@ -102,7 +102,7 @@ pub(super) fn command<'b>(
     key: &'b [u8],
     extras: &[u8],
     value_bytes: u32,
-) -> Result<Command<'b>, Status> {
+) -> Result<PacketBody<'b>, Status> {
     let has_key = !key.is_empty();
     let has_value = value_bytes > 0;
     let is_bare = !has_key && extras.is_empty() && !has_value;
@@ -110,7 +110,7 @@ pub(super) fn command<'b>(
     let command = match code {
         opcode::GET | opcode::GET_Q | opcode::GET_K | opcode::GET_K_Q => {
             let with_key = matches!(code, opcode::GET_K | opcode::GET_K_Q);
-            takes_key_only.then_some(Command::Get { key, with_key, touch: None })
+            takes_key_only.then_some(PacketBody::Get { key, with_key, touch: None })
         }
         opcode::SET
         | opcode::SET_Q
@@ -118,38 +118,38 @@ pub(super) fn command<'b>(
         | opcode::ADD_Q
         | opcode::REPLACE
         | opcode::REPLACE_Q => words(extras).filter(|_| has_key).map(|[flags, exptime]| {
-            Command::Store(Store { key, flags, exptime, value_bytes, verb: verb(code) })
+            PacketBody::Store(PacketStore { key, flags, exptime, value_bytes, verb: verb(code) })
         }),
         opcode::APPEND | opcode::APPEND_Q | opcode::PREPEND | opcode::PREPEND_Q => {
-            let store = Store { key, flags: 0, exptime: 0, value_bytes, verb: verb(code) };
-            (has_key && extras.is_empty()).then_some(Command::Store(store))
+            let store = PacketStore { key, flags: 0, exptime: 0, value_bytes, verb: verb(code) };
+            (has_key && extras.is_empty()).then_some(PacketBody::Store(store))
         }
-        opcode::DELETE | opcode::DELETE_Q => takes_key_only.then_some(Command::Delete { key }),
+        opcode::DELETE | opcode::DELETE_Q => takes_key_only.then_some(PacketBody::Delete { key }),
         opcode::INCREMENT | opcode::INCREMENT_Q | opcode::DECREMENT | opcode::DECREMENT_Q => {
             let decrement = matches!(code, opcode::DECREMENT | opcode::DECREMENT_Q);
             arithmetic(key, extras, decrement).filter(|_| has_key && !has_value)
         }
         opcode::TOUCH => words(extras)
             .filter(|_| has_key && !has_value)
-            .map(|[exptime]| Command::Touch { key, exptime }),
+            .map(|[exptime]| PacketBody::Touch { key, exptime }),
         opcode::GAT | opcode::GAT_Q | opcode::GAT_K | opcode::GAT_K_Q => {
             let with_key = matches!(code, opcode::GAT_K | opcode::GAT_K_Q);
-            words(extras).filter(|_| has_key && !has_value).map(|[exptime]| Command::Get {
+            words(extras).filter(|_| has_key && !has_value).map(|[exptime]| PacketBody::Get {
                 key,
                 with_key,
                 touch: Some(exptime),
             })
         }
         opcode::FLUSH | opcode::FLUSH_Q if extras.is_empty() => {
-            is_bare.then_some(Command::Flush { exptime: None })
+            is_bare.then_some(PacketBody::Flush { exptime: None })
         }
         opcode::FLUSH | opcode::FLUSH_Q => words(extras)
             .filter(|_| !has_key && !has_value)
-            .map(|[exptime]| Command::Flush { exptime: Some(exptime) }),
-        opcode::NOOP => is_bare.then_some(Command::Noop),
-        opcode::VERSION => is_bare.then_some(Command::Version),
-        opcode::QUIT | opcode::QUIT_Q => is_bare.then_some(Command::Quit),
-        opcode::STAT => (extras.is_empty() && !has_value).then_some(Command::Stat { name: key }),
+            .map(|[exptime]| PacketBody::Flush { exptime: Some(exptime) }),
+        opcode::NOOP => is_bare.then_some(PacketBody::Noop),
+        opcode::VERSION => is_bare.then_some(PacketBody::Version),
+        opcode::QUIT | opcode::QUIT_Q => is_bare.then_some(PacketBody::Quit),
+        opcode::STAT => (extras.is_empty() && !has_value).then_some(PacketBody::Stat { name: key }),
         opcode::SASL_MECHANISMS if !is_bare => None,
         opcode::SASL_AUTH | opcode::SASL_STEP if !has_key || !extras.is_empty() => None,
         _ => return Err(Status::UnknownCommand),
@@ -167,10 +167,10 @@ fn verb(code: u8) -> Verb {
     }
 }
 
-fn arithmetic<'b>(key: &'b [u8], extras: &[u8], decrement: bool) -> Option<Command<'b>> {
+fn arithmetic<'b>(key: &'b [u8], extras: &[u8], decrement: bool) -> Option<PacketBody<'b>> {
     let [delta_high, delta_low, initial_high, initial_low, exptime] = words(extras)?;
     let join = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-    Some(Command::Arithmetic(Arithmetic {
+    Some(PacketBody::Arithmetic(PacketArithmetic {
         key,
         delta: join(delta_high, delta_low),
         initial: join(initial_high, initial_low),
@@ -186,21 +186,21 @@ fn words<const N: usize>(extras: &[u8]) -> Option<[u32; N]> {
     Some(words.map(u32::from_be_bytes))
 }
 
-impl<'b> Request<'b> {
+impl<'b> Packet<'b> {
     /// The key, where the request has one.
     #[inline]
     pub fn key(&self) -> Option<&'b [u8]> {
         match self.command {
-            Command::Get { key, .. } | Command::Delete { key } | Command::Touch { key, .. } => {
-                Some(key)
-            }
-            Command::Store(store) => Some(store.key),
-            Command::Arithmetic(arithmetic) => Some(arithmetic.key),
-            Command::Flush { .. }
-            | Command::Noop
-            | Command::Version
-            | Command::Quit
-            | Command::Stat { .. } => None,
+            PacketBody::Get { key, .. }
+            | PacketBody::Delete { key }
+            | PacketBody::Touch { key, .. } => Some(key),
+            PacketBody::Store(store) => Some(store.key),
+            PacketBody::Arithmetic(arithmetic) => Some(arithmetic.key),
+            PacketBody::Flush { .. }
+            | PacketBody::Noop
+            | PacketBody::Version
+            | PacketBody::Quit
+            | PacketBody::Stat { .. } => None,
         }
     }
 
@@ -208,7 +208,7 @@ impl<'b> Request<'b> {
     #[inline]
     pub fn value_bytes(&self) -> u32 {
         match self.command {
-            Command::Store(store) => store.value_bytes,
+            PacketBody::Store(store) => store.value_bytes,
             _ => 0,
         }
     }
@@ -220,12 +220,12 @@ impl<'b> Request<'b> {
         let start = out.len();
         out.resize(start + HEADER_BYTES, 0);
         match self.command {
-            Command::Get { touch: Some(exptime), .. }
-            | Command::Touch { exptime, .. }
-            | Command::Flush { exptime: Some(exptime) } => append(out, [exptime]),
-            Command::Store(Store { verb: Verb::Append | Verb::Prepend, .. }) => {}
-            Command::Store(store) => append(out, [store.flags, store.exptime]),
-            Command::Arithmetic(what) => {
+            PacketBody::Get { touch: Some(exptime), .. }
+            | PacketBody::Touch { exptime, .. }
+            | PacketBody::Flush { exptime: Some(exptime) } => append(out, [exptime]),
+            PacketBody::Store(PacketStore { verb: Verb::Append | Verb::Prepend, .. }) => {}
+            PacketBody::Store(store) => append(out, [store.flags, store.exptime]),
+            PacketBody::Arithmetic(what) => {
                 out.extend_from_slice(&what.delta.to_be_bytes());
                 out.extend_from_slice(&what.initial.to_be_bytes());
                 append(out, [what.exptime.unwrap_or(CREATE_NONE)]);
@@ -234,7 +234,7 @@ impl<'b> Request<'b> {
         }
         let extras_bytes = out.len() - start - HEADER_BYTES;
         let key = match self.command {
-            Command::Stat { name } => name,
+            PacketBody::Stat { name } => name,
             _ => self.key().unwrap_or_default(),
         };
         out.extend_from_slice(key);
@@ -262,4 +262,4 @@ fn append<const N: usize>(out: &mut Vec<u8>, numbers: [u32; N]) {
 /// The exptime of an increment that creates nothing.
 const CREATE_NONE: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Request<'static>>() <= 72, "a request is passed by value");
+const _: () = assert!(size_of::<Packet<'static>>() <= 72, "a request is passed by value");

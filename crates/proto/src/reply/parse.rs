@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! 1. A prefix of a reply is `Incomplete`, never an error, unless it exceeds [`ReplyLimits`].
-//! 2. [`Reply::encode`] gives back what was read, for canonical replies.
+//! 2. [`ReplyLine::encode`] gives back what was read, for canonical replies.
 //!
 //! Bad at: values near the limit, which are wanted in one stretch of memory.
 
@@ -17,7 +17,7 @@ use crate::{MetaFlags, fixed};
 
 /// One reply, borrowed from the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply<'b> {
+pub enum ReplyLine<'b> {
     /// A hit of a get, with its value.
     Value {
         /// As asked for.
@@ -105,7 +105,7 @@ pub enum ReplyParsed<'b> {
     /// A whole reply, its value included.
     Reply {
         /// What was answered.
-        reply: Reply<'b>,
+        reply: ReplyLine<'b>,
         /// Bytes of it.
         used: usize,
     },
@@ -250,17 +250,17 @@ fn with_value<'b>(
     };
     let value = body.strip_suffix(b"\r\n").ok_or(ReplyError::BadValueEnd)?;
     let reply = match head {
-        Head::Text { key, flags, cas } => Reply::Value { key, flags, cas, value },
-        Head::Meta { flags } => Reply::MetaValue { flags, value },
-        Head::Lease { key, token, flags } => Reply::LeaseValue { key, token, flags, value },
+        Head::Text { key, flags, cas } => ReplyLine::Value { key, flags, cas, value },
+        Head::Meta { flags } => ReplyLine::MetaValue { flags, value },
+        Head::Lease { key, token, flags } => ReplyLine::LeaseValue { key, token, flags, value },
     };
     Ok(ReplyParsed::Reply { reply, used })
 }
 
-fn parse_line(line: &[u8]) -> Reply<'_> {
+fn parse_line(line: &[u8]) -> ReplyLine<'_> {
     let end = find(b' ', line).unwrap_or(line.len());
     let (word, rest) = line.split_at(end);
-    let status = |status| Reply::Meta { status, flags: MetaFlags::new(rest) };
+    let status = |status| ReplyLine::Meta { status, flags: MetaFlags::new(rest) };
     let text = rest.strip_prefix(b" ").unwrap_or_default();
     match word {
         b"HD" => status(MetaStatus::Done),
@@ -268,83 +268,83 @@ fn parse_line(line: &[u8]) -> Reply<'_> {
         b"NF" => status(MetaStatus::NotFound),
         b"NS" => status(MetaStatus::NotStored),
         b"EX" => status(MetaStatus::Exists),
-        b"ME" => Reply::MetaDebug(text),
+        b"ME" => ReplyLine::MetaDebug(text),
         b"STAT" => {
             let end = find(b' ', text).unwrap_or(text.len());
             let (name, value) = text.split_at(end);
-            Reply::Stat { name, value: value.strip_prefix(b" ").unwrap_or_default() }
+            ReplyLine::Stat { name, value: value.strip_prefix(b" ").unwrap_or_default() }
         }
-        b"VERSION" => Reply::Version(text),
-        b"ERROR" => Reply::Error(text),
-        b"CLIENT_ERROR" => Reply::ClientError(text),
-        b"SERVER_ERROR" | b"SERVER_ERROR:" => Reply::ServerError(text),
+        b"VERSION" => ReplyLine::Version(text),
+        b"ERROR" => ReplyLine::Error(text),
+        b"CLIENT_ERROR" => ReplyLine::ClientError(text),
+        b"SERVER_ERROR" | b"SERVER_ERROR:" => ReplyLine::ServerError(text),
         _ => match line {
-            b"END" => Reply::End,
-            b"STORED" => Reply::Stored,
-            b"STALE_STORED" => Reply::StaleStored,
-            b"NOT_STORED" => Reply::NotStored,
-            b"EXISTS" => Reply::Exists,
-            b"NOT_FOUND" => Reply::NotFound,
-            b"DELETED" => Reply::Deleted,
-            b"TOUCHED" => Reply::Touched,
-            b"OK" => Reply::Ok,
-            b"RESET" => Reply::Reset,
-            b"MN" => Reply::MetaNoop,
+            b"END" => ReplyLine::End,
+            b"STORED" => ReplyLine::Stored,
+            b"STALE_STORED" => ReplyLine::StaleStored,
+            b"NOT_STORED" => ReplyLine::NotStored,
+            b"EXISTS" => ReplyLine::Exists,
+            b"NOT_FOUND" => ReplyLine::NotFound,
+            b"DELETED" => ReplyLine::Deleted,
+            b"TOUCHED" => ReplyLine::Touched,
+            b"OK" => ReplyLine::Ok,
+            b"RESET" => ReplyLine::Reset,
+            b"MN" => ReplyLine::MetaNoop,
             // decr leaves spaces behind a number that got shorter, and some servers send them.
             line => match parse_u64(line.trim_ascii_end()) {
-                Some(n) => Reply::Number(n),
-                None => Reply::Line(line),
+                Some(n) => ReplyLine::Number(n),
+                None => ReplyLine::Line(line),
             },
         },
     }
 }
 
-impl Reply<'_> {
+impl ReplyLine<'_> {
     /// Appends the reply as a server sends it, its value included.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
-            Reply::Value { key, flags, cas, value } => {
+            ReplyLine::Value { key, flags, cas, value } => {
                 value_header(out, key, flags, value.len(), cas);
                 line(out, value, b"");
             }
-            Reply::LeaseValue { key, token, flags, value } => {
+            ReplyLine::LeaseValue { key, token, flags, value } => {
                 lease_header(out, key, token, flags, value.len());
                 line(out, value, b"");
             }
-            Reply::MetaValue { flags, value } => {
+            ReplyLine::MetaValue { flags, value } => {
                 out.extend_from_slice(b"VA ");
                 append_u64(out, value.len() as u64);
                 meta_flags(out, flags);
                 line(out, value, b"");
             }
-            Reply::Meta { status, flags } => {
+            ReplyLine::Meta { status, flags } => {
                 out.extend_from_slice(status.code());
                 meta_flags(out, flags);
             }
-            Reply::Number(n) => number(out, n),
-            Reply::Stat { name, value } => {
+            ReplyLine::Number(n) => number(out, n),
+            ReplyLine::Stat { name, value } => {
                 out.extend_from_slice(b"STAT ");
                 out.extend_from_slice(name);
                 line(out, b" ", value);
             }
-            Reply::Version(text) => line(out, b"VERSION ", text),
-            Reply::MetaDebug(text) => line(out, b"ME ", text),
-            Reply::Error(b"") => out.extend_from_slice(fixed::ERROR),
-            Reply::Error(text) => line(out, b"ERROR ", text),
-            Reply::ClientError(text) => line(out, b"CLIENT_ERROR ", text),
-            Reply::ServerError(text) => line(out, b"SERVER_ERROR ", text),
-            Reply::Line(text) => line(out, text, b""),
-            Reply::End => out.extend_from_slice(fixed::END),
-            Reply::Stored => out.extend_from_slice(fixed::STORED),
-            Reply::StaleStored => out.extend_from_slice(fixed::STALE_STORED),
-            Reply::NotStored => out.extend_from_slice(fixed::NOT_STORED),
-            Reply::Exists => out.extend_from_slice(fixed::EXISTS),
-            Reply::NotFound => out.extend_from_slice(fixed::NOT_FOUND),
-            Reply::Deleted => out.extend_from_slice(fixed::DELETED),
-            Reply::Touched => out.extend_from_slice(fixed::TOUCHED),
-            Reply::Ok => out.extend_from_slice(fixed::OK),
-            Reply::Reset => out.extend_from_slice(fixed::RESET),
-            Reply::MetaNoop => out.extend_from_slice(fixed::META_NOOP),
+            ReplyLine::Version(text) => line(out, b"VERSION ", text),
+            ReplyLine::MetaDebug(text) => line(out, b"ME ", text),
+            ReplyLine::Error(b"") => out.extend_from_slice(fixed::ERROR),
+            ReplyLine::Error(text) => line(out, b"ERROR ", text),
+            ReplyLine::ClientError(text) => line(out, b"CLIENT_ERROR ", text),
+            ReplyLine::ServerError(text) => line(out, b"SERVER_ERROR ", text),
+            ReplyLine::Line(text) => line(out, text, b""),
+            ReplyLine::End => out.extend_from_slice(fixed::END),
+            ReplyLine::Stored => out.extend_from_slice(fixed::STORED),
+            ReplyLine::StaleStored => out.extend_from_slice(fixed::STALE_STORED),
+            ReplyLine::NotStored => out.extend_from_slice(fixed::NOT_STORED),
+            ReplyLine::Exists => out.extend_from_slice(fixed::EXISTS),
+            ReplyLine::NotFound => out.extend_from_slice(fixed::NOT_FOUND),
+            ReplyLine::Deleted => out.extend_from_slice(fixed::DELETED),
+            ReplyLine::Touched => out.extend_from_slice(fixed::TOUCHED),
+            ReplyLine::Ok => out.extend_from_slice(fixed::OK),
+            ReplyLine::Reset => out.extend_from_slice(fixed::RESET),
+            ReplyLine::MetaNoop => out.extend_from_slice(fixed::META_NOOP),
         }
     }
 }

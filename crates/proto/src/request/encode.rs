@@ -2,18 +2,18 @@
 //!
 //! The line is canonical: single spaces, `\r\n`, nothing that a server would ignore. A body is the caller's to append.
 
-use super::{Request, Store};
+use super::{Command, StoreCommand};
 use crate::line::Verb;
 use crate::number::{append_i64, append_u64};
 use crate::{Meta, Words};
 
-impl Request<'_> {
+impl Command<'_> {
     /// Appends the request's line, its `\r\n` included, without the body of a storage request.
     ///
     /// [`parse`](crate::parse) of what is appended gives an equal request.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let quiet = match *self {
-            Request::Get(get) => {
+            Command::Get(get) => {
                 let word = match (get.touch, get.cas) {
                     _ if get.lease => "lease-get",
                     (None, false) => "get",
@@ -28,10 +28,10 @@ impl Request<'_> {
                 words(out, get.keys);
                 false
             }
-            Request::MetaGet(meta) => encode_meta(out, "mg", &meta),
-            Request::Store(store) => encode_store(out, &store),
-            Request::MetaSet(meta) => encode_meta(out, "ms", &meta),
-            Request::Delete { key, hold_off_s, quiet } => {
+            Command::MetaGet(meta) => encode_meta(out, "mg", &meta),
+            Command::Store(store) => encode_store(out, &store),
+            Command::MetaSet(meta) => encode_meta(out, "ms", &meta),
+            Command::Delete { key, hold_off_s, quiet } => {
                 keyed(out, "delete", key);
                 if hold_off_s > 0 {
                     unsigned(out, hold_off_s.into());
@@ -41,19 +41,19 @@ impl Request<'_> {
                 }
                 quiet
             }
-            Request::MetaDelete(meta) => encode_meta(out, "md", &meta),
-            Request::Arithmetic(arithmetic) => {
+            Command::MetaDelete(meta) => encode_meta(out, "md", &meta),
+            Command::Arithmetic(arithmetic) => {
                 keyed(out, if arithmetic.decrement { "decr" } else { "incr" }, arithmetic.key);
                 unsigned(out, arithmetic.delta);
                 arithmetic.quiet
             }
-            Request::MetaArithmetic(meta) => encode_meta(out, "ma", &meta),
-            Request::Touch { key, exptime, quiet } => {
+            Command::MetaArithmetic(meta) => encode_meta(out, "ma", &meta),
+            Command::Touch { key, exptime, quiet } => {
                 keyed(out, "touch", key);
                 signed(out, exptime.into());
                 quiet
             }
-            Request::MetaDebug { key, base64 } => {
+            Command::MetaDebug { key, base64 } => {
                 keyed(out, "me", key);
                 if base64 {
                     out.extend_from_slice(b" b");
@@ -67,30 +67,30 @@ impl Request<'_> {
 
     fn encode_rare(&self, out: &mut Vec<u8>) -> bool {
         match *self {
-            Request::FlushAll { exptime, quiet } => {
+            Command::FlushAll { exptime, quiet } => {
                 out.extend_from_slice(b"flush_all");
                 if exptime != 0 {
                     signed(out, exptime.into());
                 }
                 quiet
             }
-            Request::Verbosity { level, quiet } => {
+            Command::Verbosity { level, quiet } => {
                 out.extend_from_slice(b"verbosity");
                 unsigned(out, level.into());
                 quiet
             }
-            Request::Stats(arguments) => {
+            Command::Stats(arguments) => {
                 out.extend_from_slice(b"stats");
                 words(out, arguments);
                 false
             }
-            Request::Admin { command, quiet } => {
+            Command::Admin { command, quiet } => {
                 command.encode(out);
                 quiet
             }
-            Request::MetaNoop => word(out, "mn"),
-            Request::Version => word(out, "version"),
-            Request::Quit => word(out, "quit"),
+            Command::MetaNoop => word(out, "mn"),
+            Command::Version => word(out, "version"),
+            Command::Quit => word(out, "quit"),
             // The rest is the caller's own match.
             _ => false,
         }
@@ -109,7 +109,7 @@ fn encode_meta(out: &mut Vec<u8>, command: &str, meta: &Meta<'_>) -> bool {
     false
 }
 
-fn encode_store(out: &mut Vec<u8>, store: &Store<'_>) -> bool {
+fn encode_store(out: &mut Vec<u8>, store: &StoreCommand<'_>) -> bool {
     let command = match store.verb {
         Verb::Set => "set",
         Verb::Add => "add",

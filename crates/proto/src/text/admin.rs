@@ -5,12 +5,12 @@
 use crate::line::{Refusal, is_quiet};
 use crate::number::{parse_f64, parse_i32, parse_i64, parse_u32};
 use crate::{
-    Admin, AutomoveCommand, ClockShift, CrawlTarget, Request, ShutdownMode, WatchKinds, Words,
+    Admin, AutomoveCommand, ClockShift, Command, CrawlTarget, ShutdownMode, WatchKinds, Words,
     fixed,
 };
 
 /// Reads a line that no data command claimed. Leading spaces are allowed here, as memcached allows them.
-pub(super) fn parse_admin(line: &[u8]) -> Result<Request<'_>, Refusal> {
+pub(super) fn parse_admin(line: &[u8]) -> Result<Command<'_>, Refusal> {
     let mut words = Words::new(line);
     let quiet = is_quiet(line);
     let command = match words.next().unwrap_or_default() {
@@ -27,13 +27,13 @@ pub(super) fn parse_admin(line: &[u8]) -> Result<Request<'_>, Refusal> {
         _ => Err(fixed::ERROR),
     };
     match command {
-        Ok(command) => Ok(Request::Admin { command, quiet }),
+        Ok(command) => Ok(Command::Admin { command, quiet }),
         Err(reply) => Err(Refusal::new(reply).unless(quiet)),
     }
 }
 
 /// `watch`: knows no noreply.
-pub(super) fn parse_watch(words: Words<'_>) -> Result<Request<'_>, Refusal> {
+pub(super) fn parse_watch(words: Words<'_>) -> Result<Command<'_>, Refusal> {
     let mut kinds = 0;
     for word in words {
         let name = WatchKinds::NAMES.iter().position(|name| name.as_bytes().starts_with(word));
@@ -41,24 +41,24 @@ pub(super) fn parse_watch(words: Words<'_>) -> Result<Request<'_>, Refusal> {
     }
     // Fetchers are what a bare watch means.
     let kinds = if kinds == 0 { WatchKinds::FETCHERS } else { WatchKinds::from_bits(kinds) };
-    Ok(Request::Admin { command: Admin::Watch(kinds), quiet: false })
+    Ok(Command::Admin { command: Admin::Watch(kinds), quiet: false })
 }
 
-fn flush_all(mut words: Words<'_>, quiet: bool) -> Result<Request<'_>, Refusal> {
+fn flush_all(mut words: Words<'_>, quiet: bool) -> Result<Command<'_>, Refusal> {
     let exptime = match words.next() {
         None => Some(0),
         Some(b"noreply") if words.next().is_none() => Some(0),
         Some(word) => parse_i32(word),
     };
     match exptime {
-        Some(exptime) => Ok(Request::FlushAll { exptime, quiet }),
+        Some(exptime) => Ok(Command::FlushAll { exptime, quiet }),
         None => Err(Refusal::new(fixed::INVALID_EXPTIME).unless(quiet)),
     }
 }
 
-fn verbosity(mut words: Words<'_>, quiet: bool) -> Result<Request<'_>, Refusal> {
+fn verbosity(mut words: Words<'_>, quiet: bool) -> Result<Command<'_>, Refusal> {
     match words.next().and_then(parse_u32) {
-        Some(level) => Ok(Request::Verbosity { level, quiet }),
+        Some(level) => Ok(Command::Verbosity { level, quiet }),
         None => Err(Refusal::new(fixed::BAD_FORMAT).unless(quiet)),
     }
 }

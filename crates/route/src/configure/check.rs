@@ -3,14 +3,14 @@
 //!
 //! The tree is built all the same, as mcrouter builds it; whoever asked for strictness refuses.
 
-use crate::Config;
+use crate::RouteConfig;
 use crate::config::pools;
 use crate::config::shape::{Field, Shape, Takes};
 use crate::json::{ConfigError, Findings, Json, Object, Value, is_comment, perhaps};
 use crate::tree::{CONFIG, shapes};
 
 /// What nobody reads in a configuration and in its flavors, and what was noted when it was read.
-pub(crate) fn look(config: &Config) -> Findings {
+pub(crate) fn look(config: &RouteConfig) -> Findings {
     let mut look = Look(config.findings().clone());
     look.object(&CONFIG, config.expanded(), CONFIG.name);
     for (name, flavor) in config.flavors() {

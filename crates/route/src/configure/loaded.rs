@@ -19,7 +19,7 @@ use super::files::{self, digest};
 use super::kept::Kept;
 use super::options::Options;
 use super::source::From;
-use crate::config::{Config, Sources};
+use crate::config::{RouteConfig, Sources};
 use crate::context::Context;
 use crate::json::{ConfigError, Findings};
 use crate::outcome::default_reply;
@@ -31,7 +31,7 @@ use crate::tree::{BoxFuture, Leaves, Route, Tree};
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) text: String,
-    pub(crate) config: Config,
+    pub(crate) config: RouteConfig,
     /// What nobody reads in it.
     pub(crate) findings: Findings,
     /// The files that it was read from, with the digest of what they held.
@@ -120,7 +120,7 @@ impl Loaded {
     }
 
     fn of_text(text: String, options: &Options, files: &mut Files) -> Result<Self, Why> {
-        let read = Config::read(&text, &options.settings, files);
+        let read = RouteConfig::read(&text, &options.settings, files);
         let source = options.config.from.name();
         // Where others are imported, a value's line may be theirs.
         let named = |error: ConfigError, files: &Files| match &source {

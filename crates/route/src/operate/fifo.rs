@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use guira_client::{Op, connection};
 use guira_front::sessions::{ClientTap, first_request};
-use guira_proto::reply::{Reply as Line, ReplyLimits, ReplyParsed, parse};
+use guira_proto::reply::{ReplyLimits, ReplyLine, ReplyParsed, parse};
 use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
@@ -247,8 +247,8 @@ fn reply_bytes(bytes: &[u8], op: Option<Op>) -> usize {
     while let Ok(ReplyParsed::Reply { reply, used }) = parse(&bytes[at..], &ReplyLimits::DEFAULT) {
         at += used;
         let ends_later = match reply {
-            Line::Value { .. } | Line::LeaseValue { .. } => true,
-            Line::Line(_) => op == Some(Op::MetaGet),
+            ReplyLine::Value { .. } | ReplyLine::LeaseValue { .. } => true,
+            ReplyLine::Line(_) => op == Some(Op::MetaGet),
             _ => false,
         };
         if !ends_later {

@@ -7,7 +7,7 @@ use super::families::KINDS;
 use super::leaves::Leaves;
 use super::prefix::{self, Selector, selector};
 use super::root;
-use crate::config::Config;
+use crate::config::RouteConfig;
 use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools;
@@ -20,7 +20,7 @@ impl Tree {
     ///
     /// # Errors
     /// The first thing that is wrong, with the routes around it and its line.
-    pub fn build(config: &Config, settings: &Settings, leaves: &dyn Leaves) -> Result<Self> {
+    pub fn build(config: &RouteConfig, settings: &Settings, leaves: &dyn Leaves) -> Result<Self> {
         build(config.expanded(), config.flavors(), settings, leaves)
     }
 }

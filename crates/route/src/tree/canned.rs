@@ -10,7 +10,7 @@ use guira_client::{Op, Outcome, Reply, Request};
 
 use super::route::{BoxFuture, Node, servers};
 use crate::{
-    Config, ConfigError, Context, LeafSpec, Leaves, Route, Server, Settings, Sources, Tree,
+    ConfigError, Context, LeafSpec, Leaves, Route, RouteConfig, Server, Settings, Sources, Tree,
 };
 
 /// What leaves know in common.
@@ -39,7 +39,7 @@ impl Canned {
 
     pub(crate) fn with(config: &str, settings: &Settings) -> Result<Self, ConfigError> {
         let script = Rc::new(Script::default());
-        let config = Config::read(config, settings, &mut NoSources)?;
+        let config = RouteConfig::read(config, settings, &mut NoSources)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)

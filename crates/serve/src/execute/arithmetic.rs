@@ -2,15 +2,18 @@
 
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow};
-use guira_cache::{Arithmetic, Counted, Key, NoRoom};
-use guira_proto::binary::{self, Request, Status, reply as packet};
+use guira_cache::{Counted, Delta, Key, NoRoom};
+use guira_proto::binary::{self, Packet, Status, reply as packet};
 use guira_proto::reply::{self, MetaReply, MetaStatus};
 use guira_proto::{Meta, fixed};
 
 impl Executor<'_> {
-    pub(crate) fn arithmetic(&mut self, what: &guira_proto::Arithmetic<'_>, key: &Key<'_>) -> Flow {
-        let arithmetic =
-            Arithmetic { delta: what.delta, down: what.decrement, ..Arithmetic::default() };
+    pub(crate) fn arithmetic(
+        &mut self,
+        what: &guira_proto::ArithmeticCommand<'_>,
+        key: &Key<'_>,
+    ) -> Flow {
+        let arithmetic = Delta { delta: what.delta, down: what.decrement, ..Delta::default() };
         let counted = match self.calculate(key, Form::Text, &arithmetic) {
             Ok(counted) => counted,
             Err(NoRoom::Later) if self.can_wait => return Flow::Later,
@@ -32,17 +35,17 @@ impl Executor<'_> {
 
     pub(crate) fn count_packet(
         &mut self,
-        request: &Request<'_>,
-        what: &binary::Arithmetic<'_>,
+        request: &Packet<'_>,
+        what: &binary::PacketArithmetic<'_>,
         key: &Key<'_>,
     ) -> Flow {
         let expiry = |t: u32| self.turn.process.time.expiry(t.into(), self.now());
-        let arithmetic = Arithmetic {
+        let arithmetic = Delta {
             delta: what.delta,
             down: what.decrement,
             initial: what.exptime.map(|exptime| (what.initial, expiry(exptime))),
             compare: (request.cas != 0).then_some(request.cas),
-            ..Arithmetic::default()
+            ..Delta::default()
         };
         let counted = match self.calculate(key, Form::Binary, &arithmetic) {
             Ok(counted) => counted,
@@ -69,7 +72,7 @@ impl Executor<'_> {
 
     pub(crate) fn meta_arithmetic(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
         let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
-        let arithmetic = Arithmetic {
+        let arithmetic = Delta {
             delta: meta.delta(),
             down: meta.is_decrement(),
             initial: meta.vivify().map(|ttl| (meta.initial(), expiry(ttl))),
@@ -136,12 +139,7 @@ impl Executor<'_> {
     }
 
     /// Does it, and tells of it. A number that it made itself is neither a hit nor a miss.
-    fn calculate(
-        &mut self,
-        key: &Key<'_>,
-        form: Form,
-        what: &Arithmetic,
-    ) -> Result<Counted, NoRoom> {
+    fn calculate(&mut self, key: &Key<'_>, form: Form, what: &Delta) -> Result<Counted, NoRoom> {
         let counted = self.handle().arithmetic(key, what, self.now())?;
         let verb = if what.down { Verb::Decrement } else { Verb::Increment };
         match counted {

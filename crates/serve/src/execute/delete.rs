@@ -3,7 +3,7 @@
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow};
 use guira_cache::{Deleted, Handle, Invalidate, Key, NoRoom};
-use guira_proto::binary::{Request, Status};
+use guira_proto::binary::{Packet, Status};
 use guira_proto::reply::MetaStatus;
 use guira_proto::{Meta, fixed};
 
@@ -19,7 +19,7 @@ impl<'t> Executor<'t> {
     }
 
     /// A binary delete.
-    pub(crate) fn delete_packet(&mut self, request: &Request<'_>, key: &Key<'_>) {
+    pub(crate) fn delete_packet(&mut self, request: &Packet<'_>, key: &Key<'_>) {
         let compare = (request.cas != 0).then_some(request.cas);
         match self.remove(key, Form::Binary, |handle, now| handle.delete(key, compare, now)) {
             Deleted::Deleted { .. } => self.done_unless_quiet(request, 0),

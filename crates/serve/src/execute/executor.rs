@@ -14,7 +14,7 @@ use crate::process::feed::Feed;
 use crate::process::measure::Observed;
 use crate::turn::Turn;
 use guira_cache::{FlushAsked, Handle, ItemRef, Key};
-use guira_proto::binary::{self, Request, Status, reply};
+use guira_proto::binary::{self, Packet, Status, reply};
 use guira_proto::reply::{MetaReply, MetaStatus};
 use guira_proto::{KEY_BYTES_MAX, Meta, decode_base64, fixed};
 use std::os::fd::RawFd;
@@ -142,9 +142,10 @@ impl<'t> Executor<'t> {
         self.requests_left = self.requests_left.saturating_sub(1);
     }
 
-    /// Counts requests that may change something.
-    pub(crate) fn spend_changes(&mut self, changes: usize) {
-        self.changes_left = self.changes_left.saturating_sub(changes);
+    /// Counts a request that may change something.
+    #[inline]
+    pub(super) fn spend_change(&mut self) {
+        self.changes_left = self.changes_left.saturating_sub(1);
     }
 
     /// Gives another share of requests of the turn.
@@ -255,7 +256,7 @@ impl<'t> Executor<'t> {
     }
 
     /// Answers a request that isn't one.
-    pub(crate) fn refuse_packet(&mut self, error: &binary::Error) {
+    pub(crate) fn refuse_packet(&mut self, error: &binary::BadPacket) {
         if let Some((echo, status)) = error.reply {
             reply::error(&mut self.output.bytes, echo, status);
         }
@@ -266,13 +267,13 @@ impl<'t> Executor<'t> {
         if self.turn.process.settings.cas_enabled { cas } else { 0 }
     }
 
-    pub(crate) fn done_unless_quiet(&mut self, request: &Request<'_>, cas: u64) {
+    pub(crate) fn done_unless_quiet(&mut self, request: &Packet<'_>, cas: u64) {
         if !request.quiet {
             reply::done(&mut self.output.bytes, request.echo, cas);
         }
     }
 
-    pub(super) fn fail(&mut self, request: &Request<'_>, status: Status) {
+    pub(super) fn fail(&mut self, request: &Packet<'_>, status: Status) {
         reply::error(&mut self.output.bytes, request.echo, status);
     }
 

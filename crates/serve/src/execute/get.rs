@@ -14,9 +14,10 @@ use super::{Executor, Flow, KEY_BYTES, MoreKeys};
 use crate::output::BORROW_FROM_BYTES;
 use crate::process::gauges::Gauge;
 use guira_cache::{
-    Claim, Counter, Handle, ItemRef, Key, Leased, Miss, NoRoom, Stale, Store, Touched, Vivified,
+    Claim, Counter, Handle, ItemRef, Key, Leased, Miss, NoRoom, Stale, StoreTerms, Touched,
+    Vivified,
 };
-use guira_proto::binary::{Request, Status, reply as packet};
+use guira_proto::binary::{Packet, Status, reply as packet};
 use guira_proto::reply::{self, MetaDebug, MetaReply, MetaStatus};
 use guira_proto::{Get, KEY_BYTES_MAX, Meta, Words, fixed};
 
@@ -134,7 +135,7 @@ impl<'t> Executor<'t> {
     /// A binary get.
     pub(crate) fn get_packet(
         &mut self,
-        request: &Request<'_>,
+        request: &Packet<'_>,
         key: &Key<'_>,
         touch: Option<u32>,
         with_key: bool,
@@ -232,6 +233,7 @@ impl<'t> Executor<'t> {
             Leased::Granted { token, stale, miss } => (token, stale, miss),
             Leased::Wait { stale, miss } => (TOKEN_WAIT, stale, miss),
         };
+        self.spend_change();
         self.record_miss(key, what, miss);
         self.watch_get(key, Err(miss));
         let out = &mut self.output.bytes;
@@ -255,6 +257,9 @@ impl<'t> Executor<'t> {
     }
 
     pub(crate) fn meta_get(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
+        if meta.vivify().is_some() {
+            self.spend_change();
+        }
         match self.find(meta, key) {
             Ok(Ok(found)) => self.answer_hit(meta, key, &found),
             Ok(Err(miss)) => self.answer_miss(meta, key, miss),
@@ -303,11 +308,11 @@ impl<'t> Executor<'t> {
     /// Creates an empty item whose creator has won, if `N` asks for it.
     fn vivify(&self, meta: &Meta<'_>, key: &Key<'_>) -> Result<Option<Vivified>, NoRoom> {
         let Some(ttl) = meta.vivify() else { return Ok(None) };
-        let how = Store {
+        let how = StoreTerms {
             exptime: self.turn.process.time.expiry(ttl.into(), self.now()),
             explicit_cas: meta.new_cas(),
             key_binary: meta.is_base64(),
-            ..Store::default()
+            ..StoreTerms::default()
         };
         self.handle().vivify(key, &how, self.now()).map(Some)
     }

@@ -14,7 +14,7 @@ use crate::process::dump::Format;
 use crate::process::feed::Feed;
 use crate::stats;
 use guira_cache::{Counter, EXPIRED, Unmoved};
-use guira_proto::binary::{Request, Status, reply};
+use guira_proto::binary::{Packet, Status, reply};
 use guira_proto::{
     Admin, AutomoveCommand, ClockShift, CrawlTarget, ShutdownMode, WatchKinds, Words, fixed,
 };
@@ -376,7 +376,7 @@ fn debug_time(executor: &Executor<'_>, shift: ClockShift) -> &'static [u8] {
 }
 
 impl Executor<'_> {
-    pub(crate) fn flush_packet(&mut self, request: &Request<'_>, exptime: u32) -> Flow {
+    pub(crate) fn flush_packet(&mut self, request: &Packet<'_>, exptime: u32) -> Flow {
         match flush(self, exptime.into()) {
             Flushed::Done => self.done_unless_quiet(request, 0),
             Flushed::Later => return Flow::Later,
@@ -385,7 +385,7 @@ impl Executor<'_> {
         Flow::Done
     }
 
-    pub(crate) fn stat_packets(&mut self, request: &Request<'_>, name: &[u8]) {
+    pub(crate) fn stat_packets(&mut self, request: &Packet<'_>, name: &[u8]) {
         let mut words = Words::new(name);
         if words.clone().next() == Some(b"cachedump") {
             return self.fail(request, Status::NotFound);

@@ -123,6 +123,9 @@ impl Executor<'_> {
         class: usize,
     ) -> &'static str {
         let told = told(verb, outcome);
+        if verb != Verb::Get {
+            self.spend_change();
+        }
         for counter in told.counters {
             self.handle().count(*counter);
         }

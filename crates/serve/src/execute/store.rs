@@ -6,10 +6,10 @@
 
 use super::record::{self, Form, Outcome};
 use super::{Executor, Flow};
-use guira_cache::{Compare, Handle, Key, Mode, NoRoom, Store as How, Stored, Unpublished};
+use guira_cache::{Compare, Handle, Key, Mode, NoRoom, StoreTerms, Stored, Unpublished};
 use guira_proto::binary::{self, Status, reply as packet};
 use guira_proto::reply::{MetaReply, MetaStatus};
-use guira_proto::{KEY_BYTES_MAX, Meta, Store, Verb, decode_base64, fixed};
+use guira_proto::{KEY_BYTES_MAX, Meta, StoreCommand, Verb, decode_base64, fixed};
 
 /// How the storage of a large item began.
 pub(crate) enum Opened {
@@ -28,19 +28,19 @@ pub(crate) enum Opened {
 
 /// A storage command, text, meta or binary.
 #[derive(Clone, Copy)]
-pub(crate) enum StoreCommand<'b> {
-    Text(&'b Store<'b>),
+pub(crate) enum StoreForm<'b> {
+    Text(&'b StoreCommand<'b>),
     Meta(&'b Meta<'b>),
-    Binary(&'b binary::Request<'b>, &'b binary::Store<'b>),
+    Binary(&'b binary::Packet<'b>, &'b binary::PacketStore<'b>),
 }
 
-impl<'b> StoreCommand<'b> {
+impl<'b> StoreForm<'b> {
     /// The verb as far as conditions and counters go: a binary request with a unique is a cas.
     pub(super) fn verb(self) -> Verb {
         match self {
-            StoreCommand::Text(store) => store.verb,
-            StoreCommand::Meta(meta) => meta.verb(),
-            StoreCommand::Binary(request, store) => match store.verb {
+            StoreForm::Text(store) => store.verb,
+            StoreForm::Meta(meta) => meta.verb(),
+            StoreForm::Binary(request, store) => match store.verb {
                 verb @ (Verb::Append | Verb::Prepend) => verb,
                 _ if request.cas != 0 => Verb::Cas,
                 verb => verb,
@@ -50,24 +50,24 @@ impl<'b> StoreCommand<'b> {
 
     pub(super) fn value_bytes(self) -> u32 {
         match self {
-            StoreCommand::Text(store) => store.value_bytes,
-            StoreCommand::Meta(meta) => meta.value_bytes(),
-            StoreCommand::Binary(_, store) => store.value_bytes,
+            StoreForm::Text(store) => store.value_bytes,
+            StoreForm::Meta(meta) => meta.value_bytes(),
+            StoreForm::Binary(_, store) => store.value_bytes,
         }
     }
 
     fn client_flags(self) -> u32 {
         match self {
-            StoreCommand::Text(store) => store.flags,
-            StoreCommand::Meta(meta) => meta.client_flags(),
-            StoreCommand::Binary(_, store) => store.flags,
+            StoreForm::Text(store) => store.flags,
+            StoreForm::Meta(meta) => meta.client_flags(),
+            StoreForm::Binary(_, store) => store.flags,
         }
     }
 
     /// The token of a lease-set.
     fn lease_token(self) -> Option<u64> {
         match self {
-            StoreCommand::Text(Store { verb: Verb::Lease, cas, .. }) => Some(*cas),
+            StoreForm::Text(StoreCommand { verb: Verb::Lease, cas, .. }) => Some(*cas),
             _ => None,
         }
     }
@@ -75,8 +75,8 @@ impl<'b> StoreCommand<'b> {
     /// What comes behind the value.
     fn end(self) -> &'static [u8] {
         match self {
-            StoreCommand::Text(_) | StoreCommand::Meta(_) => b"\r\n",
-            StoreCommand::Binary(..) => b"",
+            StoreForm::Text(_) | StoreForm::Meta(_) => b"\r\n",
+            StoreForm::Binary(..) => b"",
         }
     }
 
@@ -91,20 +91,20 @@ impl<'b> StoreCommand<'b> {
         'b: 'k,
     {
         handle.key(match self {
-            StoreCommand::Text(store) => store.key,
-            StoreCommand::Meta(meta) if meta.is_base64() => {
+            StoreForm::Text(store) => store.key,
+            StoreForm::Meta(meta) if meta.is_base64() => {
                 decode_base64(meta.key(), room).expect("proto checked the key")
             }
-            StoreCommand::Meta(meta) => meta.key(),
-            StoreCommand::Binary(_, store) => store.key,
+            StoreForm::Meta(meta) => meta.key(),
+            StoreForm::Binary(_, store) => store.key,
         })
     }
 
     fn form(self) -> Form {
         match self {
-            StoreCommand::Text(_) => Form::Text,
-            StoreCommand::Meta(_) => Form::Meta,
-            StoreCommand::Binary(..) => Form::Binary,
+            StoreForm::Text(_) => Form::Text,
+            StoreForm::Meta(_) => Form::Meta,
+            StoreForm::Binary(..) => Form::Binary,
         }
     }
 }
@@ -114,7 +114,7 @@ impl Executor<'_> {
     #[inline]
     pub(crate) fn store(
         &mut self,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         key: Option<&Key<'_>>,
         body: &[u8],
     ) -> Flow {
@@ -129,7 +129,7 @@ impl Executor<'_> {
     }
 
     #[inline]
-    fn store_body(&mut self, command: StoreCommand<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
+    fn store_body(&mut self, command: StoreForm<'_>, key: &Key<'_>, body: &[u8]) -> Flow {
         let Some(value) = body.strip_suffix(command.end()) else {
             self.refuse(command, key, Outcome::BadEnd);
             return Flow::Done;
@@ -138,7 +138,7 @@ impl Executor<'_> {
             self.refuse(command, key, Outcome::TooLarge);
             return Flow::Done;
         }
-        let publish = |handle: &Handle<'_>, how: &How, now| {
+        let publish = |handle: &Handle<'_>, how: &StoreTerms, now| {
             let stored = match command.lease_token() {
                 None => handle.store(key, value, how, now),
                 Some(token) => handle.lease_store(key, value, (how, token), now),
@@ -150,7 +150,7 @@ impl Executor<'_> {
     }
 
     /// Begins a large item, of whose value so many bytes have come.
-    pub(crate) fn open(&mut self, command: StoreCommand<'_>, arrived_bytes: usize) -> Opened {
+    pub(crate) fn open(&mut self, command: StoreForm<'_>, arrived_bytes: usize) -> Opened {
         let mut room = [0; KEY_BYTES_MAX];
         let key = command.key(self.handle(), &mut room);
         let value_bytes = command.value_bytes() as usize;
@@ -174,7 +174,7 @@ impl Executor<'_> {
     /// back if there is no memory yet for what is to be done with it.
     pub(crate) fn close(
         &mut self,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         new: Unpublished,
         end: &[u8],
     ) -> Result<(), Unpublished> {
@@ -185,7 +185,7 @@ impl Executor<'_> {
             self.refuse(command, &key, Outcome::BadEnd);
             return Ok(());
         }
-        let publish = |handle: &Handle<'_>, how: &How, now| match command.lease_token() {
+        let publish = |handle: &Handle<'_>, how: &StoreTerms, now| match command.lease_token() {
             None => handle.publish(&key, new, how, now),
             Some(token) => handle.lease_set(&key, new, (how, token), now),
         };
@@ -196,9 +196,9 @@ impl Executor<'_> {
     #[inline(always)]
     fn close_by<N>(
         &mut self,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         key: &Key<'_>,
-        publish: impl FnOnce(&Handle<'_>, &How, u32) -> Result<Stored, (NoRoom, N)>,
+        publish: impl FnOnce(&Handle<'_>, &StoreTerms, u32) -> Result<Stored, (NoRoom, N)>,
         discard: impl FnOnce(&Handle<'_>, N),
     ) -> Result<(), N> {
         let how = self.how(command);
@@ -229,45 +229,45 @@ impl Executor<'_> {
     }
 
     /// Answers a command for which memory ran out before it was whole.
-    pub(crate) fn refuse_for_memory(&mut self, command: StoreCommand<'_>) {
+    pub(crate) fn refuse_for_memory(&mut self, command: StoreForm<'_>) {
         let mut room = [0; KEY_BYTES_MAX];
         let key = command.key(self.handle(), &mut room);
         self.refuse(command, &key, Outcome::NoMemory);
     }
 
     /// What the cache is to do.
-    pub(super) fn how(&self, command: StoreCommand<'_>) -> How {
+    pub(super) fn how(&self, command: StoreForm<'_>) -> StoreTerms {
         let expiry = |t: i32| self.turn.process.time.expiry(t.into(), self.now());
         match command {
-            StoreCommand::Binary(request, store) => {
+            StoreForm::Binary(request, store) => {
                 let (mode, _) = mode_of(command.verb());
                 let compares = request.cas != 0 && self.turn.process.settings.cas_enabled;
                 let mode = if compares { mode } else { mode_of(store.verb).0 };
-                How {
+                StoreTerms {
                     mode,
                     client_flags: store.flags,
                     exptime: self.turn.process.time.expiry(store.exptime.into(), self.now()),
                     compare: compares.then_some(Compare::Equal(request.cas)),
                     may_be_held_off: mode == Mode::Add,
-                    ..How::default()
+                    ..StoreTerms::default()
                 }
             }
-            StoreCommand::Text(store) => {
+            StoreForm::Text(store) => {
                 let (mode, compare) = mode_of(store.verb);
                 let compare = compare.then_some(Compare::Equal(store.cas));
-                self.without_cas(How {
+                self.without_cas(StoreTerms {
                     mode,
                     client_flags: store.flags,
                     exptime: expiry(store.exptime),
                     compare,
                     may_be_held_off: mode == Mode::Add,
-                    ..How::default()
+                    ..StoreTerms::default()
                 })
             }
-            StoreCommand::Meta(meta) => {
+            StoreForm::Meta(meta) => {
                 let (mode, _) = mode_of(meta.verb());
                 let compare = meta.compare_cas().filter(|_| mode != Mode::Add);
-                self.without_cas(How {
+                self.without_cas(StoreTerms {
                     mode,
                     client_flags: meta.client_flags(),
                     exptime: meta.ttl().map_or(0, expiry),
@@ -279,30 +279,30 @@ impl Executor<'_> {
                     key_binary: meta.is_base64(),
                     vivify: meta.vivify().map(expiry),
                     may_be_held_off: mode == Mode::Add,
-                    ..How::default()
+                    ..StoreTerms::default()
                 })
             }
         }
     }
 
     /// With `-C` every unique is 0: a cas stores if there is an item, whatever it compares.
-    fn without_cas(&self, how: How) -> How {
+    fn without_cas(&self, how: StoreTerms) -> StoreTerms {
         if self.turn.process.settings.cas_enabled || how.compare.is_none() {
             return how;
         }
         let mode = if how.mode == Mode::Set { Mode::Replace } else { how.mode };
-        How { mode, compare: None, explicit_cas: None, ..how }
+        StoreTerms { mode, compare: None, explicit_cas: None, ..how }
     }
 
     /// Whether the item is within `-I`, by memcached's account of it: operators set the limit by that.
-    fn fits(&self, command: StoreCommand<'_>, key: &Key<'_>) -> bool {
+    fn fits(&self, command: StoreForm<'_>, key: &Key<'_>) -> bool {
         let cas = if self.turn.process.settings.cas_enabled { 8 } else { 0 };
         let flags = if command.client_flags() == 0 { 0 } else { 4 };
         let item = 48 + cas + key.bytes().len() + 1 + flags + command.value_bytes() as usize + 2;
         item <= self.turn.process.settings.item_bytes_max
     }
 
-    fn answer(&mut self, command: StoreCommand<'_>, key: &Key<'_>, stored: Stored) {
+    fn answer(&mut self, command: StoreForm<'_>, key: &Key<'_>, stored: Stored) {
         let verb = command.verb();
         let stored = match (stored, verb) {
             // memcached's append tells no more than that it stored nothing, compared or not.
@@ -325,7 +325,7 @@ impl Executor<'_> {
     #[inline(always)]
     fn record_store(
         &mut self,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         key: &Key<'_>,
         outcome: Outcome,
         class: usize,
@@ -337,11 +337,11 @@ impl Executor<'_> {
         self.watch_store(command, key, status, class);
     }
 
-    fn reply_stored(&mut self, command: StoreCommand<'_>, key: &Key<'_>, stored: Stored) {
+    fn reply_stored(&mut self, command: StoreForm<'_>, key: &Key<'_>, stored: Stored) {
         match command {
-            StoreCommand::Binary(request, store) => self.answer_packet(request, store, stored),
-            StoreCommand::Meta(meta) => self.answer_meta_set(meta, key, stored),
-            StoreCommand::Text(store) => {
+            StoreForm::Binary(request, store) => self.answer_packet(request, store, stored),
+            StoreForm::Meta(meta) => self.answer_meta_set(meta, key, stored),
+            StoreForm::Text(store) => {
                 let line = match stored {
                     Stored::Stored { .. } => fixed::STORED,
                     Stored::NotStored => fixed::NOT_STORED,
@@ -357,7 +357,7 @@ impl Executor<'_> {
     /// Answers that nothing was stored, for another reason than the request's own condition, and tells of it. The meta
     /// commands' quiet flag hides no error and neither does a quiet opcode, the text commands' `noreply` hides all.
     #[cold]
-    fn refuse(&mut self, command: StoreCommand<'_>, key: &Key<'_>, outcome: Outcome) {
+    fn refuse(&mut self, command: StoreForm<'_>, key: &Key<'_>, outcome: Outcome) {
         self.record_store(command, key, outcome, 0);
         let (line, status) = match outcome {
             Outcome::TooLong => {
@@ -369,29 +369,29 @@ impl Executor<'_> {
             _ => (fixed::OUT_OF_MEMORY_STORING, Status::OutOfMemory),
         };
         let replaces = match command {
-            StoreCommand::Text(store) => store.verb == Verb::Set,
-            StoreCommand::Meta(_) => true,
-            StoreCommand::Binary(_, store) => store.verb == Verb::Set,
+            StoreForm::Text(store) => store.verb == Verb::Set,
+            StoreForm::Meta(_) => true,
+            StoreForm::Binary(_, store) => store.verb == Verb::Set,
         };
         if replaces && outcome != Outcome::BadEnd {
             self.handle().delete(key, None, self.now());
         }
         let out = &mut self.output.bytes;
         match command {
-            StoreCommand::Text(store) => self.say_unless(store.quiet, line),
-            StoreCommand::Meta(_) => self.say(line),
-            StoreCommand::Binary(request, _) if outcome == Outcome::NoMemory => {
+            StoreForm::Text(store) => self.say_unless(store.quiet, line),
+            StoreForm::Meta(_) => self.say(line),
+            StoreForm::Binary(request, _) if outcome == Outcome::NoMemory => {
                 packet::error_saying(out, request.echo, status, "Out of memory allocating item");
             }
-            StoreCommand::Binary(request, _) => packet::error(out, request.echo, status),
+            StoreForm::Binary(request, _) => packet::error(out, request.echo, status),
         }
     }
 
     /// Answers a storage request. What an add or a replace didn't store is told by what it found.
     fn answer_packet(
         &mut self,
-        request: &binary::Request<'_>,
-        store: &binary::Store<'_>,
+        request: &binary::Packet<'_>,
+        store: &binary::PacketStore<'_>,
         stored: Stored,
     ) {
         match stored {

@@ -3,7 +3,7 @@
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow};
 use guira_cache::{Key, NoRoom, Touched};
-use guira_proto::binary::{Request, Status, reply};
+use guira_proto::binary::{Packet, Status, reply};
 use guira_proto::fixed;
 
 impl Executor<'_> {
@@ -32,7 +32,7 @@ impl Executor<'_> {
     /// A binary touch: the answer has the item's flags, and it counts as a get does.
     pub(crate) fn touch_packet(
         &mut self,
-        request: &Request<'_>,
+        request: &Packet<'_>,
         key: &Key<'_>,
         exptime: u32,
     ) -> Flow {

@@ -1,10 +1,10 @@
 //! What requests tell watchers. All of it is looked at only while somebody watches.
 
 use super::Executor;
-use super::store::StoreCommand;
+use super::store::StoreForm;
 use crate::process::watch::{Event, Look, Stored as Told};
 use guira_cache::{ItemRef, Key, Miss};
-use guira_proto::{KEY_BYTES_MAX, Request, Verb, WatchKinds, binary};
+use guira_proto::{Command, KEY_BYTES_MAX, Verb, WatchKinds, binary};
 
 /// What a storage command needs to be told of, taken before it.
 pub(super) struct Before(Option<Look>);
@@ -12,15 +12,15 @@ pub(super) struct Before(Option<Look>);
 impl Executor<'_> {
     /// Tells of the look-up that a request other than a get or a storage command begins with.
     #[inline]
-    pub(crate) fn watch_request(&self, request: &Request<'_>, key: Option<&Key<'_>>) {
+    pub(crate) fn watch_request(&self, request: &Command<'_>, key: Option<&Key<'_>>) {
         if !self.turn.watched.meets(WatchKinds::FETCHERS) {
             return;
         }
         match (request, key) {
-            (Request::Get(_) | Request::Store(_) | Request::MetaSet(_), _) => {}
+            (Command::Get(_) | Command::Store(_) | Command::MetaSet(_), _) => {}
             (_, Some(key)) => self.tell_look(key, self.look(key)),
             (
-                Request::MetaGet(meta) | Request::MetaDelete(meta) | Request::MetaArithmetic(meta),
+                Command::MetaGet(meta) | Command::MetaDelete(meta) | Command::MetaArithmetic(meta),
                 None,
             ) => {
                 let mut room = [0; KEY_BYTES_MAX];
@@ -33,9 +33,9 @@ impl Executor<'_> {
 
     /// As [`Executor::watch_request`], for a binary request.
     #[inline]
-    pub(crate) fn watch_packet(&self, request: &binary::Request<'_>, key: Option<&Key<'_>>) {
+    pub(crate) fn watch_packet(&self, request: &binary::Packet<'_>, key: Option<&Key<'_>>) {
         if let (true, Some(key)) = (self.turn.watched.meets(WatchKinds::FETCHERS), key)
-            && !matches!(request.command, binary::Command::Store(_))
+            && !matches!(request.command, binary::PacketBody::Store(_))
         {
             self.tell_look(key, self.look(key));
         }
@@ -67,7 +67,7 @@ impl Executor<'_> {
     #[inline]
     pub(super) fn watch_store(
         &self,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         key: &Key<'_>,
         status: &'static str,
         class: usize,
@@ -107,7 +107,7 @@ impl Executor<'_> {
     #[cold]
     fn tell_store(
         &self,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         key: &Key<'_>,
         status: &'static str,
         class: usize,

@@ -1,13 +1,13 @@
 //! A command voids a key's lease token if it changes the key, and only then.
 
 use super::Leased;
-use crate::{Cache, Config, Deleted, Handle, Key, Mode, Store, Stored};
+use crate::{Cache, CacheConfig, Deleted, Handle, Key, Mode, StoreTerms, Stored};
 
 const KEY: &[u8] = b"key";
 
 fn small() -> Cache {
     let memory_bytes = if cfg!(miri) { 1 << 17 } else { 4 << 20 };
-    Cache::new(&Config { memory_bytes, ..Config::default() }).expect("a small cache")
+    Cache::new(&CacheConfig { memory_bytes, ..CacheConfig::default() }).expect("a small cache")
 }
 
 /// A command, by its name.
@@ -16,8 +16,8 @@ type Command = (&'static str, fn(&Handle<'_>, &Key<'_>));
 /// A unique that no item has.
 const NO_UNIQUE: u64 = 1 << 62;
 
-fn storing(mode: Mode, compare: Option<u64>) -> Store {
-    Store { mode, compare: compare.map(crate::Compare::Equal), ..Store::default() }
+fn storing(mode: Mode, compare: Option<u64>) -> StoreTerms {
+    StoreTerms { mode, compare: compare.map(crate::Compare::Equal), ..StoreTerms::default() }
 }
 
 /// Refused where there is no value, and where there is a stale one.
@@ -36,12 +36,12 @@ const REFUSED: &[Command] = &[
         assert_eq!(handle.store(key, b"1", &how, 100), Ok(Stored::NotStored));
     }),
     ("incr", |handle, key| {
-        let counted = handle.arithmetic(key, &crate::Arithmetic::default(), 100);
+        let counted = handle.arithmetic(key, &crate::Delta::default(), 100);
         assert_eq!(counted, Ok(crate::Counted::NotFound));
     }),
     ("add of a key that is held off", |handle, key| {
         handle.actor.features.holdoff.lay(key.hash, 200, 100);
-        let how = Store { may_be_held_off: true, ..storing(Mode::Add, None) };
+        let how = StoreTerms { may_be_held_off: true, ..storing(Mode::Add, None) };
         assert_eq!(handle.store(key, b"1", &how, 100), Ok(Stored::NotStored));
     }),
 ];
@@ -67,7 +67,7 @@ fn a_command_that_changes_nothing_leaves_the_token_good() {
             let handle = cache.handle();
             let key = handle.key(KEY);
             if is_stale {
-                handle.store(&key, b"0", &Store::default(), 100).unwrap();
+                handle.store(&key, b"0", &StoreTerms::default(), 100).unwrap();
                 let what = crate::Invalidate { stale: true, ..Default::default() };
                 handle.invalidate(&key, &what, 100).unwrap();
             }
@@ -75,7 +75,8 @@ fn a_command_that_changes_nothing_leaves_the_token_good() {
                 panic!("{name}: the first who misses gets a token")
             };
             refused(&handle, &key);
-            let stored = handle.lease_store(&key, b"2", (&Store::default(), token), 100).unwrap();
+            let stored =
+                handle.lease_store(&key, b"2", (&StoreTerms::default(), token), 100).unwrap();
             assert!(matches!(stored, Stored::Stored { .. }), "{name}, {is_stale}: {stored:?}");
         }
     }
@@ -88,14 +89,14 @@ fn a_conditional_command_that_changes_the_key_voids_the_token() {
             handle.store(key, b"1", &storing(Mode::Add, None), 100).unwrap();
         }),
         ("incr that creates", |handle, key| {
-            let what = crate::Arithmetic { initial: Some((1, 0)), ..Default::default() };
+            let what = crate::Delta { initial: Some((1, 0)), ..Default::default() };
             handle.arithmetic(key, &what, 100).unwrap();
         }),
         ("delete of nothing with a unique", |handle, key| {
             assert_eq!(handle.delete(key, Some(1), 100), Deleted::NotFound);
         }),
         ("append that creates", |handle, key| {
-            let how = Store { vivify: Some(0), ..storing(Mode::Append, None) };
+            let how = StoreTerms { vivify: Some(0), ..storing(Mode::Append, None) };
             handle.store(key, b"1", &how, 100).unwrap();
         }),
     ];
@@ -109,7 +110,7 @@ fn a_conditional_command_that_changes_the_key_voids_the_token() {
         change(&handle, &key);
         handle.delete(&key, Some(NO_UNIQUE), 100);
         let before = handle.get(&key, 100).ok().map(|item| item.value().map(<[u8]>::to_vec));
-        let _ = handle.lease_store(&key, b"2", (&Store::default(), token), 100).unwrap();
+        let _ = handle.lease_store(&key, b"2", (&StoreTerms::default(), token), 100).unwrap();
         let after = handle.get(&key, 100).ok().map(|item| item.value().map(<[u8]>::to_vec));
         assert_eq!(after, before, "{name}: a late value is not stored");
     }

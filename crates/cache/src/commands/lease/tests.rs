@@ -1,7 +1,9 @@
 //! The leases of a cache against a reference of a page, under random interleavings; and faults that it must see.
 
 use super::{Leased, Stale};
-use crate::{Cache, Config, Deleted, Handle, Key, LeaseTerms, Mode, Store, Stored, Vivified};
+use crate::{
+    Cache, CacheConfig, Deleted, Handle, Key, LeaseTerms, Mode, StoreTerms, Stored, Vivified,
+};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -237,7 +239,7 @@ impl Client<'_> {
                 let given = self.tokens.len().checked_sub(back + 1).map_or(7, |at| self.tokens[at]);
                 let given =
                     if self.fault == Fault::LateSetStores { token.unwrap_or(given) } else { given };
-                let how = Store::default();
+                let how = StoreTerms::default();
                 stored(self.handle.lease_store(&key, text.as_bytes(), (&how, given), now).unwrap())
             }
             Step::Get if self.fault == Fault::StaleForGet => self
@@ -250,7 +252,7 @@ impl Client<'_> {
                 .map_or(Told::Miss, |item| Told::Value(number(item.value()))),
             Step::Set | Step::Add => {
                 let mode = if matches!(step, Step::Add) { Mode::Add } else { Mode::Set };
-                let how = Store { mode, ..Store::default() };
+                let how = StoreTerms { mode, ..StoreTerms::default() };
                 stored(self.handle.store(&key, text.as_bytes(), &how, now).unwrap())
             }
             Step::Delete => deleted(self.handle.delete(&key, None, now)),
@@ -312,7 +314,7 @@ impl Client<'_> {
         if let Ok(item) = self.handle.get_withheld(key, now) {
             return if item.is_withheld() { Told::Miss } else { Told::Value(number(item.value())) };
         }
-        let vivified = self.handle.vivify(key, &Store::default(), now).unwrap();
+        let vivified = self.handle.vivify(key, &StoreTerms::default(), now).unwrap();
         let item = self.handle.get_withheld(key, now).expect("just made");
         assert!(item.is_withheld() && item.is_won());
         let stale = item.is_stale().then(|| number(item.value()));
@@ -360,7 +362,8 @@ fn deleted(deleted: Deleted) -> Told {
 fn cache() -> Cache {
     let leases = LeaseTerms { interval_s: INTERVAL_S, stale_s: STALE_S, ..LeaseTerms::default() };
     let memory_bytes = if cfg!(miri) { 1 << 17 } else { 1 << 20 };
-    Cache::new(&Config { memory_bytes, leases, ..Config::default() }).expect("a small cache")
+    Cache::new(&CacheConfig { memory_bytes, leases, ..CacheConfig::default() })
+        .expect("a small cache")
 }
 
 /// Plays `steps` to both; the first step whose answers differ.
@@ -461,7 +464,7 @@ const ROUNDS: u64 = if cfg!(miri) { 20 } else { 2000 };
 #[test]
 fn no_value_that_a_delete_overtook_is_stored() {
     let leases = LeaseTerms { interval_s: 0, ..LeaseTerms::default() };
-    let config = Config { memory_bytes: 1 << 20, leases, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 1 << 20, leases, ..CacheConfig::default() };
     let cache = Cache::new(&config).expect("a small cache");
     let row = AtomicU64::new(1);
     std::thread::scope(|scope| {
@@ -480,7 +483,7 @@ fn no_value_that_a_delete_overtook_is_stored() {
                         Leased::Wait { .. } => None,
                     };
                     if let Some((token, read)) = read {
-                        let (how, text) = (Store::default(), read.to_string());
+                        let (how, text) = (StoreTerms::default(), read.to_string());
                         let _ = handle.lease_store(&key, text.as_bytes(), (&how, token), 100);
                     }
                     handle.quiesce();
@@ -503,7 +506,7 @@ fn no_value_that_a_delete_overtook_is_stored() {
 #[test]
 fn stale_values_stay_within_their_memory_and_go_with_their_time() {
     let leases = LeaseTerms { stale_bytes_max: 10_000, ..LeaseTerms::default() };
-    let config = Config { memory_bytes: 4 << 20, leases, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 4 << 20, leases, ..CacheConfig::default() };
     let cache = Cache::new(&config).expect("a small cache");
     let mut handle = cache.handle();
     handle.lease_get(&handle.key(b"first"), 100);
@@ -511,7 +514,7 @@ fn stale_values_stay_within_their_memory_and_go_with_their_time() {
     for n in 0..if cfg!(miri) { 20 } else { 100 } {
         let name = format!("key{n:03}");
         let key = handle.key(name.as_bytes());
-        handle.store(&key, &[b'v'; 994], &Store::default(), 100).expect("there is room");
+        handle.store(&key, &[b'v'; 994], &StoreTerms::default(), 100).expect("there is room");
         handle.delete(&key, None, 100);
         assert!(cache.stale_bytes() <= 10_000);
         kept.set(cache.stale_bytes());
@@ -529,7 +532,7 @@ fn stale_values_stay_within_their_memory_and_go_with_their_time() {
 #[test]
 fn a_lost_record_loses_its_token_and_nothing_else() {
     let leases = LeaseTerms { keys_max: 8, ..LeaseTerms::default() };
-    let config = Config { memory_bytes: 1 << 20, leases, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 1 << 20, leases, ..CacheConfig::default() };
     let cache = Cache::new(&config).expect("a small cache");
     let handle = cache.handle();
     let mut tokens = HashMap::new();
@@ -544,7 +547,8 @@ fn a_lost_record_loses_its_token_and_nothing_else() {
     assert_eq!(cache.leases_evicted(), 1);
     for (name, token) in tokens {
         let key = handle.key(name.as_bytes());
-        let stored = handle.lease_store(&key, b"1", (&Store::default(), token), 109).expect("room");
+        let stored =
+            handle.lease_store(&key, b"1", (&StoreTerms::default(), token), 109).expect("room");
         assert_eq!(matches!(stored, Stored::NotStored), name == "key0", "{name}: {stored:?}");
     }
 }

@@ -1,30 +1,30 @@
 //! Behaviour of stores, deletes, arithmetic, expiry and flushes, one thread.
 
 use crate::{
-    Arithmetic, Cache, Claim, ClassCounter, Compare, Config, Counted, Deleted, EXPIRED, Handle,
-    Invalidate, Miss, Mode, NoRoom, Store, Stored, Sweeper, Touched,
+    Cache, CacheConfig, Claim, ClassCounter, Compare, Counted, Deleted, Delta, EXPIRED, Handle,
+    Invalidate, Miss, Mode, NoRoom, StoreTerms, Stored, Sweeper, Touched,
 };
 
 const NOW: u32 = 100;
 
 fn small() -> Cache {
     let memory_bytes = if cfg!(miri) { 1 << 17 } else { 4 << 20 };
-    Cache::new(&Config { memory_bytes, hash_seed: Some(7), ..Config::default() }).unwrap()
+    Cache::new(&CacheConfig { memory_bytes, hash_seed: Some(7), ..CacheConfig::default() }).unwrap()
 }
 
 fn set(handle: &Handle<'_>, key: &str, value: &[u8]) -> u64 {
-    store(handle, key, value, &Store::default())
+    store(handle, key, value, &StoreTerms::default())
 }
 
 /// Stores, ending turns while memory is on its way; the new unique.
-fn store(handle: &Handle<'_>, key: &str, value: &[u8], how: &Store) -> u64 {
+fn store(handle: &Handle<'_>, key: &str, value: &[u8], how: &StoreTerms) -> u64 {
     match handle.store(&handle.key(key.as_bytes()), value, how, NOW) {
         Ok(Stored::Stored { cas, .. }) => cas,
         other => panic!("{key}: {other:?}"),
     }
 }
 
-fn outcome(handle: &Handle<'_>, key: &str, value: &[u8], how: &Store) -> Stored {
+fn outcome(handle: &Handle<'_>, key: &str, value: &[u8], how: &StoreTerms) -> Stored {
     handle.store(&handle.key(key.as_bytes()), value, how, NOW).unwrap()
 }
 
@@ -68,12 +68,12 @@ fn a_key_of_16_and_a_value_of_32_bytes_take_one_chunk_of_52() {
 fn each_mode_stores_under_its_condition_only() {
     let cache = small();
     let handle = cache.handle();
-    let how = |mode| Store { mode, client_flags: 9, ..Store::default() };
+    let how = |mode| StoreTerms { mode, client_flags: 9, ..StoreTerms::default() };
     assert_eq!(outcome(&handle, "k", b"x", &how(Mode::Replace)), Stored::NotStored);
     assert_eq!(outcome(&handle, "k", b"x", &how(Mode::Append)), Stored::NotStored);
     assert!(matches!(outcome(&handle, "k", b"b", &how(Mode::Add)), Stored::Stored { .. }));
     assert_eq!(outcome(&handle, "k", b"x", &how(Mode::Add)), Stored::NotStored);
-    let plain = |mode| Store { mode, ..Store::default() };
+    let plain = |mode| StoreTerms { mode, ..StoreTerms::default() };
     assert!(matches!(
         outcome(&handle, "k", b"c", &plain(Mode::Append)),
         Stored::Stored { value_bytes: 2, .. }
@@ -90,7 +90,7 @@ fn each_mode_stores_under_its_condition_only() {
 fn cas_stores_only_on_the_present_unique() {
     let cache = small();
     let handle = cache.handle();
-    let with = |cas| Store { compare: Some(Compare::Equal(cas)), ..Store::default() };
+    let with = |cas| StoreTerms { compare: Some(Compare::Equal(cas)), ..StoreTerms::default() };
     assert_eq!(outcome(&handle, "k", b"x", &with(1)), Stored::NotFound);
     let first = set(&handle, "k", b"1");
     assert_eq!(handle.cas_unique(&handle.key(b"k")), first);
@@ -113,11 +113,12 @@ fn an_explicit_unique_is_kept_and_an_older_one_stores_as_stale() {
     let cache = small();
     let handle = cache.handle();
     let key = handle.key(b"k");
-    let explicit = Store { explicit_cas: Some(1 << 40 | 5), exptime: 500, ..Store::default() };
+    let explicit =
+        StoreTerms { explicit_cas: Some(1 << 40 | 5), exptime: 500, ..StoreTerms::default() };
     assert_eq!(store(&handle, "k", b"1", &explicit), 1 << 40 | 5);
     let item = handle.get(&key, NOW).unwrap();
     assert_eq!(handle.cas_of(&item, handle.cas_unique(&key)), 1 << 40 | 5);
-    let older = Store { compare: Some(Compare::EqualOrOlder(7)), ..Store::default() };
+    let older = StoreTerms { compare: Some(Compare::EqualOrOlder(7)), ..StoreTerms::default() };
     store(&handle, "k", b"2", &older);
     let item = handle.get_withheld(&key, NOW).unwrap();
     assert!(item.is_stale() && !item.is_won());
@@ -143,7 +144,7 @@ fn values_of_every_size_come_back_whole() {
 /// Ends turns until the memory is there.
 fn store_patiently(handle: &mut Handle<'_>, key: &[u8], value: &[u8]) {
     for _ in 0..1000 {
-        match handle.store(&handle.key(key), value, &Store::default(), NOW) {
+        match handle.store(&handle.key(key), value, &StoreTerms::default(), NOW) {
             Ok(_) => return,
             Err(NoRoom::Later) => handle.quiesce(),
             Err(other) => panic!("{other:?}"),
@@ -191,14 +192,14 @@ fn memory_goes_to_the_sizes_that_are_stored() {
 #[test]
 #[cfg_attr(miri, ignore = "takes Miri too long: hundreds of stores")]
 fn a_cache_that_may_not_evict_refuses_and_loses_nothing() {
-    let config = Config { memory_bytes: 1 << 18, evictions: false, ..Config::default() };
+    let config = CacheConfig { memory_bytes: 1 << 18, evictions: false, ..CacheConfig::default() };
     let cache = Cache::new(&config).unwrap();
     let handle = cache.handle();
     let mut stored = 0;
     while let Ok(stored_as) = handle.store(
         &handle.key(format!("k{stored}").as_bytes()),
         &[7; 1000],
-        &Store::default(),
+        &StoreTerms::default(),
         NOW,
     ) {
         assert!(matches!(stored_as, Stored::Stored { .. }));
@@ -215,7 +216,7 @@ fn an_item_is_gone_in_its_expiry_second_and_a_touch_moves_it() {
     let cache = small();
     let handle = cache.handle();
     let key = handle.key(b"k");
-    store(&handle, "k", b"v", &Store { exptime: 110, ..Store::default() });
+    store(&handle, "k", b"v", &StoreTerms { exptime: 110, ..StoreTerms::default() });
     assert!(handle.get(&key, 109).is_ok());
     assert!(matches!(handle.touch(&key, 120, 109), Touched::Touched(_)));
     assert!(handle.get(&key, 119).is_ok());
@@ -227,9 +228,9 @@ fn an_item_is_gone_in_its_expiry_second_and_a_touch_moves_it() {
     set(&handle, "k", b"x");
     assert!(matches!(handle.touch(&key, EXPIRED, 120), Touched::Touched(_)));
     assert_eq!(handle.get(&key, 120).unwrap_err(), Miss::Expired);
-    store(&handle, "dead", b"", &Store { exptime: EXPIRED, ..Store::default() });
+    store(&handle, "dead", b"", &StoreTerms { exptime: EXPIRED, ..StoreTerms::default() });
     assert_eq!(value(&handle, "dead"), Err(Miss::Expired));
-    let add = Store { mode: Mode::Add, ..Store::default() };
+    let add = StoreTerms { mode: Mode::Add, ..StoreTerms::default() };
     assert!(matches!(outcome(&handle, "dead", b"1", &add), Stored::Stored { .. }));
 }
 
@@ -238,7 +239,7 @@ fn numbers_wrap_upwards_stop_downwards_and_keep_their_width() {
     let cache = small();
     let handle = cache.handle();
     let key = handle.key(b"n");
-    let what = |delta, down| Arithmetic { delta, down, ..Arithmetic::default() };
+    let what = |delta, down| Delta { delta, down, ..Delta::default() };
     let number = |counted| match counted {
         Ok(Counted::Number { number, .. }) => number,
         other => panic!("{other:?}"),
@@ -252,7 +253,7 @@ fn numbers_wrap_upwards_stop_downwards_and_keep_their_width() {
     assert_eq!(number(handle.arithmetic(&key, &what(2, false), NOW)), 1);
     set(&handle, "n", b"none");
     assert_eq!(handle.arithmetic(&key, &what(1, false), NOW), Ok(Counted::NonNumeric));
-    let created = Arithmetic { initial: Some((5, 200)), ..what(1, false) };
+    let created = Delta { initial: Some((5, 200)), ..what(1, false) };
     assert_eq!(number(handle.arithmetic(&handle.key(b"new"), &created, NOW)), 5);
     assert_eq!(number(handle.arithmetic(&handle.key(b"new"), &created, NOW)), 6);
 }
@@ -374,12 +375,13 @@ fn a_lower_limit_gives_memory_back_and_a_higher_one_takes_it() {
 #[test]
 #[cfg_attr(miri, ignore = "takes Miri too long: a gibibyte of address space")]
 fn a_number_keeps_any_width() {
-    let cache = Cache::new(&Config { memory_bytes: 1 << 30, ..Config::default() }).unwrap();
+    let cache =
+        Cache::new(&CacheConfig { memory_bytes: 1 << 30, ..CacheConfig::default() }).unwrap();
     let handle = cache.handle();
     let mut wide = vec![b' '; 70_000];
     wide[0] = b'5';
     set(&handle, "n", &wide);
-    let up = Arithmetic { delta: 1, ..Arithmetic::default() };
+    let up = Delta { delta: 1, ..Delta::default() };
     let counted = handle.arithmetic(&handle.key(b"n"), &up, NOW);
     assert!(matches!(counted, Ok(Counted::Number { number: 6, .. })));
     wide[0] = b'6';
@@ -392,7 +394,7 @@ fn a_touch_keeps_an_explicit_unique() {
     let cache = small();
     let handle = cache.handle();
     let key = handle.key(b"k");
-    store(&handle, "k", b"v", &Store { explicit_cas: Some(100), ..Store::default() });
+    store(&handle, "k", b"v", &StoreTerms { explicit_cas: Some(100), ..StoreTerms::default() });
     assert!(matches!(handle.touch(&key, 500, NOW), Touched::Touched(_)));
     let item = handle.get(&key, NOW).unwrap();
     assert_eq!((item.exptime(), handle.cas_of(&item, 7)), (500, 100));
@@ -402,12 +404,13 @@ fn a_touch_keeps_an_explicit_unique() {
 #[test]
 #[cfg_attr(miri, ignore = "takes Miri too long: a thousand stores")]
 fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
-    let cache = Cache::new(&Config { memory_bytes: 1 << 20, ..Config::default() }).unwrap();
+    let cache =
+        Cache::new(&CacheConfig { memory_bytes: 1 << 20, ..CacheConfig::default() }).unwrap();
     let mut handle = cache.handle();
     let mut held = Vec::new();
     for n in 0..5 {
         let (name, bytes) = (format!("held{n}"), pattern(28 * 8184 + 848));
-        let how = Store::default();
+        let how = StoreTerms::default();
         let begun = handle.begin(&handle.key(name.as_bytes()), bytes.len(), &how, NOW);
         let Ok(mut new) = begun else { break };
         let mut rest = &bytes[..];
@@ -423,14 +426,15 @@ fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
         held.push((name, new));
     }
     for _ in 0..50 {
-        let _ = handle.store(&handle.key(b"small"), b"v", &Store::default(), NOW);
+        let _ = handle.store(&handle.key(b"small"), b"v", &StoreTerms::default(), NOW);
         handle.quiesce();
     }
     for (name, new) in held {
         if new.missing_bytes() > 0 {
             handle.discard(new);
         } else {
-            let stored = handle.publish(&handle.key(name.as_bytes()), new, &Store::default(), NOW);
+            let stored =
+                handle.publish(&handle.key(name.as_bytes()), new, &StoreTerms::default(), NOW);
             assert!(matches!(stored, Ok(Stored::Stored { .. })));
         }
     }
@@ -449,7 +453,7 @@ fn what_a_short_request_has_copied_or_read_is_counted_and_what_its_client_sent_i
     set(&handle, "n", &[&b"7"[..], &vec![b' '; 1000]].concat());
     assert!(handle.get(&handle.key(b"k"), NOW).is_ok());
     assert_eq!(handle.take_moved(), 0, "a set and a get");
-    let append = Store { mode: Mode::Append, ..Store::default() };
+    let append = StoreTerms { mode: Mode::Append, ..StoreTerms::default() };
     assert!(matches!(outcome(&handle, "k", b"xy", &append), Stored::Stored { .. }));
     assert_eq!(handle.take_moved(), bytes + 2, "an append");
     let stale = Invalidate { stale: true, explicit_cas: Some(9), ..Invalidate::default() };
@@ -457,7 +461,7 @@ fn what_a_short_request_has_copied_or_read_is_counted_and_what_its_client_sent_i
     assert_eq!(handle.take_moved(), bytes + 2, "a mark for which a copy is made");
     assert!(matches!(handle.touch_withheld(&handle.key(b"k"), 0, NOW), Touched::Touched(_)));
     assert_eq!(handle.take_moved(), 0, "a touch that finds room");
-    let one = Arithmetic { delta: 1, ..Arithmetic::default() };
+    let one = Delta { delta: 1, ..Delta::default() };
     assert!(handle.arithmetic(&handle.key(b"n"), &one, NOW).is_ok());
     assert_eq!((handle.moved(), handle.take_moved()), (1001, 1001), "a number with spaces");
     handle.digest(&handle.peek(&handle.key(b"k"), NOW).unwrap());

@@ -13,7 +13,7 @@ use guira_cache::Counter;
 use guira_log::Seldom;
 use guira_proto::binary::login::{self, Whole};
 use guira_proto::binary::{Status, reply};
-use guira_proto::{Login, fixed, parse_login};
+use guira_proto::{TextLogin, fixed, parse_login};
 
 impl Connection {
     /// Takes one attempt to log in.
@@ -41,14 +41,14 @@ impl Connection {
         consumed: &mut usize,
     ) -> Step {
         match parse_login(rest) {
-            Login::Line => return Step::Piece(Piece::Line(0)),
-            Login::Value => return Step::Piece(Piece::Body),
-            Login::Junk => return Step::Close,
-            Login::Refused { reply, used } => {
+            TextLogin::Line => return Step::Piece(Piece::Line(0)),
+            TextLogin::Value => return Step::Piece(Piece::Body),
+            TextLogin::Junk => return Step::Close,
+            TextLogin::Refused { reply, used } => {
                 *consumed += used;
                 executor.say(reply);
             }
-            Login::Token { user, password, used } => {
+            TextLogin::Token { user, password, used } => {
                 if let Some(until_ms) = self.waits_until(executor) {
                     return Step::Pause(until_ms);
                 }
@@ -86,7 +86,7 @@ impl Connection {
                 return if error.close { Step::Close } else { Step::More };
             }
         };
-        let is_attempt = matches!(login, login::Login::Begin(_) | login::Login::Step(_));
+        let is_attempt = matches!(login, login::SaslLogin::Begin(_) | login::SaslLogin::Step(_));
         if is_attempt && let Some(until_ms) = self.waits_until(executor) {
             return Step::Pause(until_ms);
         }
@@ -96,16 +96,16 @@ impl Connection {
         *consumed += used;
         let auth = &executor.turn.process.auth;
         let verdict = match login {
-            login::Login::Mechanisms => {
+            login::SaslLogin::Mechanisms => {
                 reply::text(&mut executor.output.bytes, echo, auth.mechanisms());
                 return Step::More;
             }
-            login::Login::Version => {
+            login::SaslLogin::Version => {
                 reply::text(&mut executor.output.bytes, echo, VERSION);
                 return Step::More;
             }
-            login::Login::Begin(response) => exchange.begin(auth, &response),
-            login::Login::Step(response) => exchange.step(auth, &response),
+            login::SaslLogin::Begin(response) => exchange.begin(auth, &response),
+            login::SaslLogin::Step(response) => exchange.step(auth, &response),
         };
         let out = &mut executor.output.bytes;
         let is_admitted = match verdict {

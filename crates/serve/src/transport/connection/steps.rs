@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::batch::{Dialect, End, Piece, Rooms, Skip, Source, run};
 use crate::dialects::{Binary, Text};
-use crate::execute::{Executor, Flow, Opened, StoreCommand, earns_chunk};
+use crate::execute::{Executor, Flow, Opened, StoreForm, earns_chunk};
 use crate::settings::WireProtocol;
 use crate::transport::state::{Arriving, State, Step};
 use guira_cache::NoRoom;
@@ -154,7 +154,7 @@ impl Connection {
     pub(super) fn begin_value(
         &mut self,
         executor: &mut Executor<'_>,
-        command: StoreCommand<'_>,
+        command: StoreForm<'_>,
         (line, arrived_bytes): (&[u8], usize),
         consumed: &mut usize,
     ) -> Step {
@@ -246,8 +246,8 @@ impl Connection {
     }
 
     /// Calls `what` with the storage command whose head this is.
-    fn with_command<R>(&self, head: &[u8], what: impl FnOnce(StoreCommand<'_>) -> R) -> Option<R> {
-        fn of<D: Dialect, R>(head: &[u8], what: impl FnOnce(StoreCommand<'_>) -> R) -> Option<R> {
+    fn with_command<R>(&self, head: &[u8], what: impl FnOnce(StoreForm<'_>) -> R) -> Option<R> {
+        fn of<D: Dialect, R>(head: &[u8], what: impl FnOnce(StoreForm<'_>) -> R) -> Option<R> {
             let Ok(Parsed::Request { request, .. }) = D::parse(head, 0) else { return None };
             D::storing(&request).map(what)
         }

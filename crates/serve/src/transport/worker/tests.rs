@@ -162,7 +162,7 @@ fn a_turn_copies_about_a_mib_of_values_whoever_asks() {
     let process = process("-m 64 -t 1");
     let mut handle = process.cache.handle();
     let (value, now) = (vec![b'v'; 900_000], process.time.now());
-    handle.store(&handle.key(b"large"), &value, &guira_cache::Store::default(), now).unwrap();
+    handle.store(&handle.key(b"large"), &value, &guira_cache::StoreTerms::default(), now).unwrap();
     handle.quiesce();
     handle.asleep(|| {
         // 1 MiB is reached with the second.
@@ -216,7 +216,7 @@ fn long_listings_are_answered_a_piece_a_turn_and_whole() {
     const LINES: usize = 5000;
     let process = process("-m 64 -t 1");
     let handle = process.cache.handle();
-    let (store, now) = (guira_cache::Store::default(), process.time.now());
+    let (store, now) = (guira_cache::StoreTerms::default(), process.time.now());
     process.detail.switch(true);
     let to: std::sync::Arc<str> = "tcp:127.0.0.1:11211".into();
     for n in 0..LINES {
