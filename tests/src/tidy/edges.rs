@@ -13,7 +13,10 @@ pub const EDGES: [(&str, &[&str]); 20] = [
     ("guira-disk", &[]),
     ("guira-store", &["guira-disk", "guira-filter"]),
     ("guira-flash", &["guira-disk"]),
-    ("guira-node", &["guira-client", "guira-front", "guira-log", "guira-proto", "guira-store"]),
+    (
+        "guira-node",
+        &["guira-client", "guira-disk", "guira-front", "guira-log", "guira-proto", "guira-store"],
+    ),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-log", &[]),
     ("guira-serve", &["guira-cache", "guira-front", "guira-log", "guira-proto"]),
