@@ -8,8 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+mod manifest;
 mod log;
 mod cuckoo;
+mod bell;
 mod clock;
 mod file;
 mod entry;

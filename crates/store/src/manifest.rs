@@ -46,7 +46,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Writes `set` as a new manifest and makes it the current one. The caller removes the old one.
+    /// Writes `set` as a new manifest. It counts once [`Manifest::make_current`] succeeded.
     pub(crate) fn create(
         (disk, dir): (&Arc<dyn Disk>, &Path),
         (id, hash_id): (u64, u64),
@@ -69,11 +69,43 @@ impl Manifest {
             let _ = disk.remove(&path);
             StoreError::io("write", &path, e)
         })?;
-        point_current(&**disk, dir, id)?;
         stats::add(&tally.bytes_of_manifest, bytes.len() as u64);
         let end = bytes.len() as u64;
         let (disk, dir, tally) = (disk.clone(), dir.to_owned(), tally.clone());
         Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false })
+    }
+
+    /// Goes on with a manifest that was read, behind its last whole record.
+    pub(crate) fn resume(
+        (disk, dir): (&Arc<dyn Disk>, &Path),
+        found: FoundManifest,
+        tally: &Arc<Tally>,
+    ) -> Result<Self, StoreError> {
+        let (path, end) = (found.path, found.end);
+        let open = || {
+            let file = disk.open(&path, FileAccess { write: true, direct: false })?;
+            file.set_len(end)?;
+            file.sync_data()?;
+            Ok(file)
+        };
+        let file = open().map_err(|e| StoreError::io("open", &path, e))?;
+        let (disk, dir, tally) = (disk.clone(), dir.to_owned(), tally.clone());
+        let (hash_id, id, set) = (found.hash_id, found.id, found.set);
+        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false })
+    }
+
+    /// Makes `CURRENT` name this manifest. After an error it may name either.
+    pub(crate) fn make_current(&self) -> Result<(), StoreError> {
+        let (temporary, current) = (self.dir.join(CURRENT_NEW), self.dir.join(CURRENT));
+        let _ = self.disk.remove(&temporary);
+        let write = || {
+            let file = self.disk.create(&temporary, false)?;
+            file.write_at(current_text(self.id).as_bytes(), 0)?;
+            file.sync_data()?;
+            self.disk.rename(&temporary, &current)?;
+            self.disk.sync_dir(&self.dir)
+        };
+        write().map_err(|e| StoreError::io("replace", &current, e))
     }
 
     /// The live files.
@@ -86,19 +118,20 @@ impl Manifest {
         &self.path
     }
 
-    /// Makes edits durable, all or none. `next_id`: no file has that id or a higher one; `last_seq`: the highest number.
+    /// Makes edits durable, all or none. `spare`: a file number above all others, for a manifest that is written anew;
+    /// `last_seq`: the highest sequence number.
     ///
     /// After `NoSpace` the manifest is as before. After any other error it accepts nothing more.
     pub(crate) fn append(
         &mut self,
         edits: &[Edit],
-        (next_id, last_seq): (u64, u64),
+        (spare, last_seq): (u64, u64),
     ) -> Result<(), StoreError> {
         if self.is_poisoned {
             return Err(StoreError::ReadOnly);
         }
         let mut set = self.set.clone();
-        set.next_id = set.next_id.max(next_id);
+        set.next_id = set.next_id.max(spare + 1);
         set.last_seq = set.last_seq.max(last_seq);
         let fits = edits.iter().all(|edit| set.apply(edit).is_some());
         assert!(fits, "an edit that doesn't fit the files: {edits:?}");
@@ -113,9 +146,10 @@ impl Manifest {
             return Err(StoreError::io("sync", &self.path, e));
         }
         self.end += record.len() as u64;
+        stats::add(&self.tally.bytes_of_manifest, record.len() as u64);
         self.set = set;
         self.confirm();
-        self.rewrite_if_long();
+        self.rewrite_if_long(spare);
         Ok(())
     }
 
@@ -136,16 +170,17 @@ impl Manifest {
         stats::add(&self.tally.bytes_of_manifest, record.len() as u64);
     }
 
-    /// A snapshot in place of a long history. If it can't be written now, the old manifest goes on.
-    fn rewrite_if_long(&mut self) {
+    /// A snapshot in place of a long history. If it can't be written now, the old manifest goes on. If it was written
+    /// and `CURRENT` may name either, nothing more is accepted: edits to one would be lost to the other.
+    fn rewrite_if_long(&mut self, id: u64) {
         if self.end < REWRITE_BYTES {
             return;
         }
-        let mut set = self.set.clone();
-        let id = set.next_id;
-        set.next_id += 1;
         let at = (&self.disk, &*self.dir);
-        if let Ok(new) = Self::create(at, (id, self.hash_id), set, &self.tally) {
+        let set = self.set.clone();
+        let Ok(new) = Self::create(at, (id, self.hash_id), set, &self.tally) else { return };
+        self.is_poisoned = new.make_current().is_err();
+        if !self.is_poisoned {
             let old = std::mem::replace(self, new);
             let _ = old.disk.remove(&old.path);
         }
@@ -162,8 +197,8 @@ pub(crate) struct FoundManifest {
     pub(crate) set: FileSet,
     /// Of the hash, as the header tells it.
     pub(crate) hash_id: u64,
-    /// The last record is torn: its edit never happened.
-    pub(crate) is_torn: bool,
+    /// Where its last whole record ends.
+    pub(crate) end: u64,
 }
 
 /// Reads the current manifest.
@@ -206,9 +241,11 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifest>,
         return Err(corrupt(at, "a record before the last is corrupt"));
     }
     let set = set.ok_or_else(|| corrupt(0, "its first record is corrupt"))?;
-    let wanted = Header { file_id: id, uuid: set.identity.uuid, kind: FileKind::Manifest, ..header };
+    let wanted =
+        Header { file_id: id, uuid: set.identity.uuid, kind: FileKind::Manifest, ..header };
     header.expect(&wanted).map_err(refuse)?;
-    Ok(Some(FoundManifest { id, path: path.clone(), set, hash_id: header.hash_id, is_torn }))
+    let (hash_id, end) = (header.hash_id, (BLOCK_BYTES + at) as u64);
+    Ok(Some(FoundManifest { id, path, set, hash_id, end }))
 }
 
 /// The name of a file of the store.
@@ -246,20 +283,6 @@ fn read_whole(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, StoreError> {
         Ok(bytes)
     };
     read().map_err(|e| StoreError::io("read", path, e))
-}
-
-/// Makes `CURRENT` name manifest `id`.
-fn point_current(disk: &dyn Disk, dir: &Path, id: u64) -> Result<(), StoreError> {
-    let (temporary, current) = (dir.join(CURRENT_NEW), dir.join(CURRENT));
-    let _ = disk.remove(&temporary);
-    let write = || {
-        let file = disk.create(&temporary, false)?;
-        file.write_at(current_text(id).as_bytes(), 0)?;
-        file.sync_data()?;
-        disk.rename(&temporary, &current)?;
-        disk.sync_dir(dir)
-    };
-    write().map_err(|e| StoreError::io("replace", &current, e))
 }
 
 fn current_text(id: u64) -> String {

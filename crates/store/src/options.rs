@@ -28,8 +28,8 @@ pub enum IndexKind {
     EliasFano,
 }
 
-/// What a record tells [`Options::alive`]: the value's first bytes hold whatever the caller put there.
-pub type Alive = dyn Fn(&[u8], u64) -> bool + Send + Sync;
+/// Tells from key, value and sequence number whether a merge keeps an entry: see [`Options::alive`].
+pub type Alive = dyn Fn(&[u8], &[u8], u64) -> bool + Send + Sync;
 
 /// How to open a store.
 #[derive(Clone)]
@@ -41,16 +41,16 @@ pub struct Options {
     pub log_bytes: u64,
     /// The size that partitions of the last level are kept near.
     pub partition_bytes: u64,
-    /// Young runs at which writes are slowed, and merges begin.
+    /// Young runs at which they are merged into the last level. More of them: fewer bytes written, more filters.
+    pub runs_merge: usize,
+    /// Young runs at which writes are slowed.
     pub runs_soft: usize,
     /// Young runs at which writes wait.
     pub runs_hard: usize,
     /// Frozen logs at which writes wait.
     pub logs_hard: usize,
-    /// The longest that one write waits for the background, before it fails with [`StoreError::NoSpace`].
+    /// The longest that one write waits for the background, before it fails with [`StoreError::Stalled`].
     pub stall_max: Duration,
-    /// Threads that merge.
-    pub merge_threads: usize,
     /// Bytes that conversions and merges write each second; 0: no limit.
     pub merge_bytes_per_second: u64,
     /// The index of new runs.
@@ -67,11 +67,14 @@ pub struct Options {
     pub read_only: bool,
     /// A log that ends in corruption, not in a torn tail, is cut there instead of refused.
     pub repair: bool,
-    /// Tells from a value and its sequence number whether merges keep it. `None` keeps all.
+    /// Which entries merges keep; `None`: all. What was dead once must stay dead. Gets don't ask.
     pub alive: Option<Arc<Alive>>,
+    /// Called between the steps of conversions, merges and edits. For tests that crash there.
+    #[doc(hidden)]
+    pub at_point: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
     /// Keeps only this many bits of each key's hash. For tests of collisions.
     #[doc(hidden)]
-    pub hash_bits: Option<u32>,
+    pub hash_bits: Option<u8>,
 }
 
 impl Default for Options {
@@ -80,11 +83,11 @@ impl Default for Options {
             durability: Durability::Interval(Duration::from_millis(100)),
             log_bytes: 32 << 20,
             partition_bytes: 256 << 20,
-            runs_soft: 8,
-            runs_hard: 16,
+            runs_merge: 8,
+            runs_soft: 16,
+            runs_hard: 24,
             logs_hard: 4,
             stall_max: Duration::from_secs(10),
-            merge_threads: 1,
             merge_bytes_per_second: 0,
             index: IndexKind::Fence,
             last_level_filter_bits: 0,
@@ -94,6 +97,7 @@ impl Default for Options {
             read_only: false,
             repair: false,
             alive: None,
+            at_point: None,
             hash_bits: None,
         }
     }
@@ -106,12 +110,14 @@ impl Options {
             "log_bytes must be 64 KiB to 16 GiB"
         } else if self.partition_bytes < 1 << 16 {
             "partition_bytes must be at least 64 KiB"
-        } else if self.runs_soft < 1 || self.runs_hard <= self.runs_soft {
-            "runs_hard must be above runs_soft, which must be at least 1"
+        } else if self.runs_merge < 1 || self.runs_soft < self.runs_merge {
+            "runs_merge must be at least 1, and runs_soft not below it"
+        } else if self.runs_hard <= self.runs_soft {
+            "runs_hard must be above runs_soft"
         } else if self.logs_hard < 1 {
             "logs_hard must be at least 1"
-        } else if self.merge_threads < 1 || self.read_threads < 1 {
-            "merge_threads and read_threads must be at least 1"
+        } else if self.read_threads < 1 {
+            "read_threads must be at least 1"
         } else if !matches!(self.last_level_filter_bits, 0 | 8 | 12 | 16) {
             "last_level_filter_bits must be 0, 8, 12 or 16"
         } else if self.value_bytes_max > crate::error::VALUE_BYTES_MAX {

@@ -185,7 +185,9 @@ pub(crate) fn encode(edits: &[Edit], next_id: u64, last_seq: u64, out: &mut Vec<
             }
             Edit::Partitions { from, to, merged, merged_to, pieces } => {
                 out.push(3);
-                [from, to, merged_to].map(|hash| out.extend_from_slice(&hash.0.to_le_bytes()));
+                for hash in [from, to, merged_to] {
+                    out.extend_from_slice(&hash.0.to_le_bytes());
+                }
                 put(out, &[merged.len() as u64]);
                 put(out, merged);
                 put(out, &[pieces.len() as u64]);

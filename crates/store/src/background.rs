@@ -1,0 +1,117 @@
+//! The threads that turn logs into runs and runs into the last level, and the one that removes files.
+//!
+//! | thread | wakes | does |
+//! |---|---|---|
+//! | `store-convert` | a log was frozen | sorts the frozen logs into one young run |
+//! | `store-merge` | `runs_merge` young runs, a merge was asked for, or one was begun | merges partition by partition |
+//! | `store-remove` | a file was doomed and nobody reads it | removes it |
+//!
+//! Each step is whole or nothing: an error removes the step's output, is counted, and the step is tried again, after
+//! 0.1 s, then after longer, at most 5 s. While the disk is full, the threads also look whether space came back.
+
+mod convert;
+mod cycle;
+mod output;
+mod pace;
+
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::stats;
+use pace::Pace;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// The running threads. Dropping it ends them.
+pub(crate) struct Threads {
+    core: Arc<Core>,
+    working: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts them. What comes out of `bin` is removed.
+    pub(crate) fn start(core: &Arc<Core>, bin: Receiver<PathBuf>) -> io::Result<Self> {
+        let mut threads = Self { core: core.clone(), working: Vec::new() };
+        threads.spawn("store-convert", |core| work(&core, convert::step))?;
+        threads.spawn("store-merge", |core| work(&core, cycle::step))?;
+        threads.spawn("store-remove", move |core| remove(&core, &bin))?;
+        Ok(threads)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(Arc<Core>) + Send + 'static,
+    ) -> io::Result<()> {
+        let core = self.core.clone();
+        self.working.push(Builder::new().name(name.to_owned()).spawn(move || run(core))?);
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.core.close();
+        for thread in self.working.drain(..) {
+            // A panic was printed by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a step came to.
+enum Progress {
+    /// There may be more to do.
+    Worked,
+    /// There is nothing to do.
+    Idle,
+}
+
+/// Does steps until the store closes.
+fn work(core: &Core, step: fn(&Core, &mut Pace) -> Result<Progress, StoreError>) {
+    let mut pace = Pace::new(core.options.merge_bytes_per_second);
+    let mut pause = PAUSE_LEAST;
+    while !core.is_closing() {
+        let heard = core.bell.heard();
+        match step(core, &mut pace) {
+            Ok(progress) => {
+                pause = PAUSE_LEAST;
+                if matches!(progress, Progress::Idle) {
+                    core.bell.wait(heard, IDLE);
+                } else {
+                    *core.trouble.lock() = None;
+                }
+            }
+            Err(StoreError::Closed) => {}
+            Err(error) => {
+                stats::add(&core.tally.background_failures, 1);
+                *core.trouble.lock() = Some(error);
+                core.bell.ring();
+                core.bell.wait(core.bell.heard(), pause);
+                pause = (pause * 2).min(PAUSE_MOST);
+            }
+        }
+        if core.is_full.load(std::sync::atomic::Ordering::Relaxed) {
+            core.look_at_space();
+        }
+    }
+}
+
+/// Removes files until the store closes and nothing is left.
+fn remove(core: &Core, bin: &Receiver<PathBuf>) {
+    loop {
+        match bin.recv_timeout(IDLE) {
+            // What can't be removed is a stray that the next open removes.
+            Ok(path) => drop(core.disk.remove(&path)),
+            Err(_) if core.is_closing() => return,
+            Err(_) => {}
+        }
+    }
+}
+
+const PAUSE_LEAST: Duration = Duration::from_millis(100);
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_millis(200);
