@@ -12,15 +12,20 @@
 mod convert;
 mod cycle;
 mod output;
+mod task;
 mod pace;
 
 use crate::core::Core;
 use crate::error::StoreError;
 use crate::stats;
+use convert::Converter;
+use cycle::Merger;
 use pace::Pace;
+use task::Progress;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -35,8 +40,11 @@ impl Threads {
     /// Starts them. What comes out of `bin` is removed.
     pub(crate) fn start(core: &Arc<Core>, bin: Receiver<PathBuf>) -> io::Result<Self> {
         let mut threads = Self { core: core.clone(), working: Vec::new() };
-        threads.spawn("store-convert", |core| work(&core, convert::step))?;
-        threads.spawn("store-merge", |core| work(&core, cycle::step))?;
+        let rate = core.options.merge_bytes_per_second;
+        let mut converter = Converter::new(Pace::new(rate));
+        threads.spawn("store-convert", move |core| work(&core, |core| converter.step(core)))?;
+        let mut merger = Merger::new(Pace::new(rate));
+        threads.spawn("store-merge", move |core| work(&core, |core| merger.step(core)))?;
         threads.spawn("store-remove", move |core| remove(&core, &bin))?;
         Ok(threads)
     }
@@ -55,6 +63,8 @@ impl Threads {
 impl Drop for Threads {
     fn drop(&mut self) {
         self.core.close();
+        // Wakes the thread that removes files. Its receiver is there until it ends.
+        let _ = self.core.bin.send(PathBuf::new());
         for thread in self.working.drain(..) {
             // A panic was printed by its thread.
             let _ = thread.join();
@@ -62,21 +72,17 @@ impl Drop for Threads {
     }
 }
 
-/// What a step came to.
-enum Progress {
-    /// There may be more to do.
-    Worked,
-    /// There is nothing to do.
-    Idle,
-}
-
 /// Does steps until the store closes.
-fn work(core: &Core, step: fn(&Core, &mut Pace) -> Result<Progress, StoreError>) {
-    let mut pace = Pace::new(core.options.merge_bytes_per_second);
+fn work(core: &Core, mut step: impl FnMut(&Core) -> Result<Progress, StoreError>) {
     let mut pause = PAUSE_LEAST;
     while !core.is_closing() {
         let heard = core.bell.heard();
-        match step(core, &mut pace) {
+        if core.is_read_only.load(Relaxed) {
+            // No edit is accepted any more, so no work can be finished.
+            core.bell.wait(heard, IDLE);
+            continue;
+        }
+        match step(core) {
             Ok(progress) => {
                 pause = PAUSE_LEAST;
                 if matches!(progress, Progress::Idle) {
@@ -87,14 +93,15 @@ fn work(core: &Core, step: fn(&Core, &mut Pace) -> Result<Progress, StoreError>)
             }
             Err(StoreError::Closed) => {}
             Err(error) => {
-                stats::add(&core.tally.background_failures, 1);
                 *core.trouble.lock() = Some(error);
+                stats::add(&core.tally.background_failures, 1);
                 core.bell.ring();
-                core.bell.wait(core.bell.heard(), pause);
+                let heard = core.bell.heard();
+                core.bell.wait(heard, pause);
                 pause = (pause * 2).min(PAUSE_MOST);
             }
         }
-        if core.is_full.load(std::sync::atomic::Ordering::Relaxed) {
+        if core.is_full.load(Relaxed) {
             core.look_at_space();
         }
     }
@@ -102,13 +109,17 @@ fn work(core: &Core, step: fn(&Core, &mut Pace) -> Result<Progress, StoreError>)
 
 /// Removes files until the store closes and nothing is left.
 fn remove(core: &Core, bin: &Receiver<PathBuf>) {
-    loop {
-        match bin.recv_timeout(IDLE) {
-            // What can't be removed is a stray that the next open removes.
-            Ok(path) => drop(core.disk.remove(&path)),
-            Err(_) if core.is_closing() => return,
-            Err(_) => {}
-        }
+    while !core.is_closing() {
+        let path = bin.recv().unwrap_or_default();
+        remove_one(core, &path);
+    }
+    bin.try_iter().for_each(|path| remove_one(core, &path));
+}
+
+fn remove_one(core: &Core, path: &Path) {
+    if !path.as_os_str().is_empty() {
+        // What can't be removed is a stray that the next open removes.
+        let _ = core.disk.remove(path);
     }
 }
 

@@ -55,7 +55,7 @@ pub enum StoreError {
     Closed,
     /// A key is empty or longer than [`KEY_BYTES_MAX`].
     KeyLength(usize),
-    /// A value is longer than [`VALUE_BYTES_MAX`], or than this store's options allow.
+    /// A value is longer than [`VALUE_BYTES_MAX`].
     ValueLength(usize),
     /// An option makes no sense.
     Option(&'static str),

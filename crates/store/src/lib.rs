@@ -8,7 +8,15 @@
 
 #![forbid(unsafe_code)]
 
+mod db;
+mod background;
+mod recover;
+mod backpressure;
+mod core;
+mod version;
 mod manifest;
+mod merge;
+mod run;
 mod log;
 mod cuckoo;
 mod bell;
@@ -21,7 +29,12 @@ mod stats;
 mod options;
 mod error;
 
+pub use backpressure::Pressure;
+pub use db::{
+    Damage, Db, Entries, GetStep, Reading, Snapshot, StoreStats, StoredEntry, StoredValue, Verified,
+    WriteOptions,
+};
 pub use error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
 pub use log::Batch;
-pub use options::{Alive, Durability, IndexKind, Options};
+pub use options::{Alive, Durability, Options, RunIndex};
 pub use stats::EventCounts;

@@ -1,7 +1,7 @@
 //! The manifest: a file of edits that names the store's live files, and `CURRENT`, which names the manifest.
 //!
 //! A manifest begins with the header block of every file, then come records; their form is in `edits.rs`. A new one is
-//! written as a snapshot when the old one is longer than [`REWRITE_BYTES`], and at each open. `CURRENT` holds the
+//! written as a snapshot when the old one is longer than `Options::manifest_bytes`. `CURRENT` holds the
 //! manifest's name and the CRC-32C of that name; it is replaced by renaming, so it names the old one or the new one.
 //!
 //! # Invariants
@@ -43,6 +43,8 @@ pub(crate) struct Manifest {
     end: u64,
     set: FileSet,
     is_poisoned: bool,
+    /// At this length it is written anew.
+    rewrite_bytes: u64,
 }
 
 impl Manifest {
@@ -72,7 +74,7 @@ impl Manifest {
         stats::add(&tally.bytes_of_manifest, bytes.len() as u64);
         let end = bytes.len() as u64;
         let (disk, dir, tally) = (disk.clone(), dir.to_owned(), tally.clone());
-        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false })
+        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false, rewrite_bytes: REWRITE_BYTES })
     }
 
     /// Goes on with a manifest that was read, behind its last whole record.
@@ -91,7 +93,7 @@ impl Manifest {
         let file = open().map_err(|e| StoreError::io("open", &path, e))?;
         let (disk, dir, tally) = (disk.clone(), dir.to_owned(), tally.clone());
         let (hash_id, id, set) = (found.hash_id, found.id, found.set);
-        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false })
+        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false, rewrite_bytes: REWRITE_BYTES })
     }
 
     /// Makes `CURRENT` name this manifest. After an error it may name either.
@@ -106,6 +108,12 @@ impl Manifest {
             self.disk.sync_dir(&self.dir)
         };
         write().map_err(|e| StoreError::io("replace", &current, e))
+    }
+
+    /// The same, but written anew when it is this long.
+    pub(crate) fn with_rewrite_at(mut self, bytes: u64) -> Self {
+        self.rewrite_bytes = bytes;
+        self
     }
 
     /// The live files.
@@ -173,7 +181,7 @@ impl Manifest {
     /// A snapshot in place of a long history. If it can't be written now, the old manifest goes on. If it was written
     /// and `CURRENT` may name either, nothing more is accepted: edits to one would be lost to the other.
     fn rewrite_if_long(&mut self, id: u64) {
-        if self.end < REWRITE_BYTES {
+        if self.end < self.rewrite_bytes {
             return;
         }
         let at = (&self.disk, &*self.dir);
@@ -181,6 +189,7 @@ impl Manifest {
         let Ok(new) = Self::create(at, (id, self.hash_id), set, &self.tally) else { return };
         self.is_poisoned = new.make_current().is_err();
         if !self.is_poisoned {
+            let new = new.with_rewrite_at(self.rewrite_bytes);
             let old = std::mem::replace(self, new);
             let _ = old.disk.remove(&old.path);
         }
@@ -330,7 +339,7 @@ pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const CURRENT_NEW: &str = "CURRENT.new";
 /// Locked by the process that has the store open.
 pub(crate) const LOCK: &str = "LOCK";
-/// A longer manifest is written anew.
+/// A longer manifest is written anew, unless options tell another length.
 const REWRITE_BYTES: u64 = 4 << 20;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub enum Durability {
 
 /// Which index finds a key's block in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IndexKind {
+pub enum RunIndex {
     /// 16.5 bits a block, about 40 ns a lookup.
     Fence,
     /// 9 bits a block by Elias-Fano; one lookup in a hundred reads a second block.
@@ -54,11 +54,9 @@ pub struct Options {
     /// Bytes that conversions and merges write each second; 0: no limit.
     pub merge_bytes_per_second: u64,
     /// The index of new runs.
-    pub index: IndexKind,
+    pub index: RunIndex,
     /// Bits a key of the last level's filter; 0: none, so a miss reads a block as a hit does.
     pub last_level_filter_bits: u8,
-    /// The longest value that a write may have.
-    pub value_bytes_max: usize,
     /// Bytes of disk left free, for deletes and for merges; 0: one log and one partition.
     pub reserve_bytes: u64,
     /// Threads that read for blocking calls with several keys.
@@ -72,6 +70,9 @@ pub struct Options {
     /// Called between the steps of conversions, merges and edits. For tests that crash there.
     #[doc(hidden)]
     pub at_point: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
+    /// A manifest of this many bytes is written anew. For tests of that.
+    #[doc(hidden)]
+    pub manifest_bytes: u64,
     /// Keeps only this many bits of each key's hash. For tests of collisions.
     #[doc(hidden)]
     pub hash_bits: Option<u8>,
@@ -89,15 +90,15 @@ impl Default for Options {
             logs_hard: 4,
             stall_max: Duration::from_secs(10),
             merge_bytes_per_second: 0,
-            index: IndexKind::Fence,
+            index: RunIndex::Fence,
             last_level_filter_bits: 0,
-            value_bytes_max: crate::error::VALUE_BYTES_MAX,
             reserve_bytes: 0,
             read_threads: 16,
             read_only: false,
             repair: false,
             alive: None,
             at_point: None,
+            manifest_bytes: 4 << 20,
             hash_bits: None,
         }
     }
@@ -120,8 +121,6 @@ impl Options {
             "read_threads must be at least 1"
         } else if !matches!(self.last_level_filter_bits, 0 | 8 | 12 | 16) {
             "last_level_filter_bits must be 0, 8, 12 or 16"
-        } else if self.value_bytes_max > crate::error::VALUE_BYTES_MAX {
-            "value_bytes_max must be at most 1 GiB"
         } else {
             return Ok(());
         };

@@ -62,9 +62,10 @@ impl Writer {
                 self.work(&mut taken);
             }
         }
-        if !self.active.is_broken() && self.active.unsynced() > 0 {
-            // Nobody is left to be told. The next open finds what is there.
-            let _ = self.sync();
+        if !self.active.is_broken() && !self.active.is_empty() {
+            // Nobody is left to be told. The next open finds what is there. The last record comes after a sync, so that
+            // it says of all others that they were durable: what rots later isn't taken for a torn tail.
+            let _ = self.sync().and_then(|()| count_sync(&self.tally, || self.active.seal()));
         }
     }
 

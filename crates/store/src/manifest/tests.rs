@@ -3,7 +3,7 @@
 use super::*;
 use crate::hash::KeyHash;
 use guira_disk::SimulatedDisk;
-use guira_disk::faulty::{DiskOp, Fate, Injected};
+use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 
 const DIR: &str = "/store";
 
@@ -77,7 +77,7 @@ fn after_a_loss_of_power_each_acknowledged_edit_is_there() {
         manifest.append(&young(n), (0, 0)).unwrap();
         acknowledged.push((fixture.simulated.events(), n));
     }
-    let mut crashes = fixture.simulated.journal().crashes(Path::new(DIR));
+    let mut crashes = Crashes::of(fixture.simulated.journal(), Path::new(DIR));
     let mut images = 0;
     while crashes.advance() {
         let fates = (0..40).map(Fate::Drawn).chain([Fate::Lost, Fate::Kept]);
