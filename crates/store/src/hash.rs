@@ -18,7 +18,6 @@ impl KeyHash {
     pub(crate) const MAX: Self = Self(u128::MAX);
 
     /// The 64 highest bits, by which blocks are found.
-    #[expect(clippy::cast_possible_truncation, reason = "shifted to 64 bits")]
     pub(crate) const fn top(self) -> u64 {
         (self.0 >> 64) as u64
     }

@@ -1,6 +1,6 @@
 //! The log: writes in their order, durable in groups, found by a small index until they are converted into a run.
 //!
-//! SILT's LogStore (section 4.1 of the paper), with groups, atomic batches, and a rule for what a crash leaves behind.
+//! SILT's `LogStore` (section 4.1 of the paper), with groups, atomic batches, and a rule for what a crash leaves behind.
 //!
 //! # A write
 //! [`Committer::submit`] gives it sequence numbers and puts it into a queue. One thread takes all that waits, frames it,
@@ -17,7 +17,7 @@
 //!
 //! # Costs
 //! 32 bytes per record, and up to 7 of padding; 80 more per batch of several. The index takes about 7 bytes per key. A
-//! record of the last [`TAIL_BYTES_MAX`] is found without I/O, an older one by one read, mostly from the page cache. An
+//! record of the last 1 MiB is found without I/O, an older one by one read, mostly from the page cache. An
 //! overwrite of a key that is in the log reads the old key.
 //!
 //! # Bad at
@@ -42,7 +42,6 @@ pub(crate) use queue::Committed;
 pub(crate) use replay::{ReplayAs, Replayed, replay};
 pub(crate) use segment::{LogFile, LogFind, LogRead};
 pub(crate) use sorted::SortedLog;
-pub(crate) use tail::TAIL_BYTES_MAX;
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,12 @@
 //! catch. In an ordinary build [`Mutation::is_planted`] is the constant `false` and the branches vanish.
 
 #[cfg(not(loom))]
-pub(super) use std::sync::atomic::{AtomicU32, AtomicU64};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
 
 #[cfg(loom)]
-pub(super) use traced::{AtomicU32, AtomicU64};
+pub(crate) use traced::{AtomicU32, AtomicU64};
 
-pub(super) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+pub(crate) use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A fault that a model plants, to show that it would be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ mod planted {
     }
 
     impl Mutation {
-        pub(in super::super) fn is_planted(self) -> bool {
+        pub(crate) fn is_planted(self) -> bool {
             PLANTED.get() == Some(self)
         }
 
         #[cfg(test)]
-        pub(in super::super) fn plant(fault: Option<Self>) {
+        pub(crate) fn plant(fault: Option<Self>) {
             PLANTED.set(fault);
         }
     }
@@ -73,18 +73,18 @@ mod traced {
     macro_rules! traced {
         ($name:ident, $word:ty) => {
             #[derive(Default)]
-            pub(in super::super) struct $name {
+            pub(crate) struct $name {
                 value: loom::sync::atomic::$name,
                 turn: loom::sync::atomic::AtomicBool,
             }
 
             impl $name {
-                pub(in super::super) fn load(&self, order: Ordering) -> $word {
+                pub(crate) fn load(&self, order: Ordering) -> $word {
                     self.turn.swap(true, Relaxed);
                     self.value.load(order)
                 }
 
-                pub(in super::super) fn store(&self, value: $word, order: Ordering) {
+                pub(crate) fn store(&self, value: $word, order: Ordering) {
                     self.turn.swap(true, Relaxed);
                     self.value.store(value, order);
                 }

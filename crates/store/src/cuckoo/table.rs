@@ -188,7 +188,6 @@ fn release() -> std::sync::atomic::Ordering {
 }
 
 /// Bits that don't choose the bucket; never 0.
-#[expect(clippy::cast_possible_truncation, reason = "16 bits are left")]
 fn tag_of(hash: u64) -> u16 {
     ((hash >> 48) as u16).max(1)
 }

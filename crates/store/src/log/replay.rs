@@ -46,7 +46,7 @@ pub(crate) enum Replayed {
     /// A log, frozen.
     Log {
         /// With all its keys.
-        log: LogFile,
+        log: Arc<LogFile>,
         /// Bytes that a repair gave up, from the first corrupt one to the last whole record.
         lost_bytes: u64,
     },
@@ -90,7 +90,7 @@ pub(crate) fn replay(
     if !how.read_only {
         log.seal()?;
     }
-    Ok(Replayed::Log { log, lost_bytes })
+    Ok(Replayed::Log { log: Arc::new(log), lost_bytes })
 }
 
 /// False if the header was never written: then there is no record either.

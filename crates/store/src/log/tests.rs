@@ -146,21 +146,25 @@ fn open(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> Result<Replayed, StoreE
     replay(disk, &path(id), &header(id), &hasher(), how)
 }
 
-fn reopen(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> LogFile {
+fn reopen(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> Arc<LogFile> {
     match open(disk, id, how) {
         Ok(Replayed::Log { log, .. }) => log,
         other => panic!("{other:?}"),
     }
 }
 
+type Owned = (u64, Vec<u8>, Option<Vec<u8>>);
+
+type History = Vec<Owned>;
+
 /// All records, in the order of writing: number, key, value.
-fn history(log: &LogFile) -> Vec<(u64, Vec<u8>, Option<Vec<u8>>)> {
+fn history(log: &LogFile) -> History {
     let mut all: Vec<_> = SortedLog::of(log, &hasher()).unwrap().iter().map(owned).collect();
     all.sort();
     all
 }
 
-fn owned(entry: crate::entry::Entry<'_>) -> (u64, Vec<u8>, Option<Vec<u8>>) {
+fn owned(entry: crate::entry::Entry<'_>) -> Owned {
     let value = (entry.kind == EntryKind::Put).then(|| entry.value.to_vec());
     (entry.seq, entry.key.to_vec(), value)
 }

