@@ -242,7 +242,7 @@ impl Place<'_> {
             let header = self.header(*kind, *id);
             match replay(&**self.disk, path, &header, self.hasher, how)? {
                 Replayed::Log { log, .. } if log.records() > 0 => {
-                    let log = Kept::new(Arc::new(log), path.clone(), self.bin);
+                    let log = Kept::new(log, path.clone(), self.bin);
                     logs.insert(0, HeldLog { id: *id, log });
                 }
                 // Without a record it is a stray.
