@@ -21,7 +21,6 @@ use crate::stats;
 use convert::Converter;
 use cycle::Merger;
 use pace::Pace;
-use task::Progress;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+use task::Progress;
 
 /// The running threads. Dropping it ends them.
 pub(crate) struct Threads {

@@ -31,8 +31,8 @@ mod error;
 
 pub use backpressure::Pressure;
 pub use db::{
-    Damage, Db, Entries, GetStep, Reading, Snapshot, StoreStats, StoredEntry, StoredValue, Verified,
-    WriteOptions,
+    Damage, Db, Entries, GetStep, Reading, Snapshot, StoreStats, StoredEntry, StoredValue,
+    Verified, WriteOptions,
 };
 pub use error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
 pub use log::Batch;

@@ -74,7 +74,19 @@ impl Manifest {
         stats::add(&tally.bytes_of_manifest, bytes.len() as u64);
         let end = bytes.len() as u64;
         let (disk, dir, tally) = (disk.clone(), dir.to_owned(), tally.clone());
-        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false, rewrite_bytes: REWRITE_BYTES })
+        Ok(Self {
+            disk,
+            dir,
+            tally,
+            hash_id,
+            path,
+            file,
+            id,
+            end,
+            set,
+            is_poisoned: false,
+            rewrite_bytes: REWRITE_BYTES,
+        })
     }
 
     /// Goes on with a manifest that was read, behind its last whole record.
@@ -93,7 +105,19 @@ impl Manifest {
         let file = open().map_err(|e| StoreError::io("open", &path, e))?;
         let (disk, dir, tally) = (disk.clone(), dir.to_owned(), tally.clone());
         let (hash_id, id, set) = (found.hash_id, found.id, found.set);
-        Ok(Self { disk, dir, tally, hash_id, path, file, id, end, set, is_poisoned: false, rewrite_bytes: REWRITE_BYTES })
+        Ok(Self {
+            disk,
+            dir,
+            tally,
+            hash_id,
+            path,
+            file,
+            id,
+            end,
+            set,
+            is_poisoned: false,
+            rewrite_bytes: REWRITE_BYTES,
+        })
     }
 
     /// Makes `CURRENT` name this manifest. After an error it may name either.

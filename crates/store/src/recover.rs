@@ -24,7 +24,7 @@ use crate::log::{LogFile, ReplayAs, Replayed, replay};
 use crate::manifest::{self, FileSet, FoundManifest, Identity, Manifest};
 use crate::options::Options;
 use crate::run::Run;
-use crate::stats::Tally;
+use crate::stats::{self, Tally};
 use crate::version::{HeldLog, Kept, Partition, Version, Versions, YoungRun};
 use guira_disk::Disk;
 use parking_lot::Mutex;
@@ -67,7 +67,14 @@ pub(crate) fn open(
     let manifest = manifest.map(|it| it.with_rewrite_at(options.manifest_bytes));
     let hasher = hasher_of(&set.identity);
     let (bin, removed) = mpsc::channel();
-    let place = Place { disk: &disk, dir, bin: &bin, identity: set.identity, hasher: &hasher };
+    let place = Place {
+        disk: &disk,
+        dir,
+        bin: &bin,
+        identity: set.identity,
+        hasher: &hasher,
+        tally: &tally,
+    };
     let mut version = place.open_runs(&set)?;
     version.logs = place.replay_logs(&listed, set.logs_from, &options)?;
     let next_seq = next_seq(&set, &version);
@@ -197,6 +204,7 @@ struct Place<'a> {
     bin: &'a Sender<PathBuf>,
     identity: Identity,
     hasher: &'a Hasher,
+    tally: &'a Tally,
 }
 
 impl Place<'_> {
@@ -237,16 +245,18 @@ impl Place<'_> {
         let mut logs = Vec::new();
         for (kind, id, path) in live {
             let is_newest = Some(*id) == newest;
-            let how =
-                ReplayAs { is_newest, repair: options.repair, read_only: options.read_only };
+            let how = ReplayAs { is_newest, repair: options.repair, read_only: options.read_only };
             let header = self.header(*kind, *id);
             match replay(&**self.disk, path, &header, self.hasher, how)? {
-                Replayed::Log { log, .. } if log.records() > 0 => {
-                    let log = Kept::new(log, path.clone(), self.bin);
-                    logs.insert(0, HeldLog { id: *id, log });
+                Replayed::Log { log, lost_bytes } => {
+                    stats::add(&self.tally.lost_by_repair, lost_bytes);
+                    // Without a record it is a stray.
+                    if log.records() > 0 {
+                        let log = Kept::new(log, path.clone(), self.bin);
+                        logs.insert(0, HeldLog { id: *id, log });
+                    }
                 }
-                // Without a record it is a stray.
-                Replayed::Log { .. } | Replayed::Unborn => {}
+                Replayed::Unborn => {}
             }
         }
         Ok(logs)

@@ -75,6 +75,8 @@ counters! {
     stall_us_max,
     /// Writes refused because the disk was full.
     refused_no_space,
+    /// Bytes of corrupt logs that a repair gave up.
+    lost_by_repair,
     /// Logs turned into runs.
     conversions,
     /// Partitions of the last level written anew.

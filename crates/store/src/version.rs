@@ -180,8 +180,11 @@ mod tests {
     #[test]
     fn each_hash_has_one_partition() {
         let part = |from| Partition { from: KeyHash(from), id: 0, run: None };
-        let version = Version { last: vec![part(0), part(10), part(1 << 90)], ..Version::default() };
-        for (hash, from) in [(0, 0), (9, 0), (10, 10), (11, 10), (1 << 90, 1 << 90), (u128::MAX, 1 << 90)] {
+        let version =
+            Version { last: vec![part(0), part(10), part(1 << 90)], ..Version::default() };
+        for (hash, from) in
+            [(0, 0), (9, 0), (10, 10), (11, 10), (1 << 90, 1 << 90), (u128::MAX, 1 << 90)]
+        {
             assert_eq!(version.partition(KeyHash(hash)).unwrap().from.0, from);
         }
         assert_eq!(version.end_of(0), KeyHash(9));

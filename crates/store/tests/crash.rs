@@ -40,12 +40,14 @@ fn op(cycle: u64, thread: u64, n: u64) -> Op {
     for _ in 0..count {
         let key = format!("thread {thread} key {}", random.u64(0..KEYS)).into_bytes();
         let is_delete = random.u8(0..5) == 0;
-        let len = if random.u8(0..40) == 0 { random.usize(4000..20_000) } else { random.usize(0..400) };
+        let len =
+            if random.u8(0..40) == 0 { random.usize(4000..20_000) } else { random.usize(0..400) };
         let mut value = format!("{cycle} {thread} {n} ").into_bytes();
         value.resize(value.len() + len, random.u8(..));
         changes.push((key, (!is_delete).then_some(value)));
     }
-    let levels = [Durability::Always, Durability::Interval(Duration::from_millis(5)), Durability::Os];
+    let levels =
+        [Durability::Always, Durability::Interval(Duration::from_millis(5)), Durability::Os];
     let level = [2, 2, 2, 2, 1, 2, 2, 2, 1, 0][random.usize(0..10)];
     Op { changes, durability: levels[level] }
 }
@@ -123,7 +125,13 @@ fn write(db: &Db, folder: &Path, cycle: u64, thread: u64) {
 
 fn ack_file(folder: &Path, thread: u64) -> File {
     let path = folder.join(format!("acks-{thread}"));
-    OpenOptions::new().create(true).truncate(false).write(true).read(true).open(path).expect("a file")
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .read(true)
+        .open(path)
+        .expect("a file")
 }
 
 /// How many operations the thread's child saw acknowledged; the count begins anew.
@@ -176,14 +184,22 @@ fn check(folder: &Path, cycle: u64, models: &mut [Model]) -> u64 {
         if !matches(&db, thread, model) {
             apply(model, &op(cycle, thread, count));
             let is_right = matches(&db, thread, model);
-            assert!(is_right, "cycle {cycle}, thread {thread}: not as after {count} operations, nor one more");
+            assert!(
+                is_right,
+                "cycle {cycle}, thread {thread}: not as after {count} operations, nor one more"
+            );
         }
         all.extend(model.clone());
     }
     let snapshot = db.snapshot().expect("a snapshot");
     let found = snapshot.iter().map(|it| it.expect("an entry"));
     let found: Model = found.map(|it| (it.key.to_vec(), it.value.to_vec())).collect();
-    assert!(found == all, "cycle {cycle}: an iteration gives {} keys, not {}", found.len(), all.len());
+    assert!(
+        found == all,
+        "cycle {cycle}: an iteration gives {} keys, not {}",
+        found.len(),
+        all.len()
+    );
     if cycle.is_multiple_of(10) {
         assert_eq!(db.verify().expect("sound files").corrupt, Vec::new());
     }

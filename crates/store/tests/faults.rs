@@ -54,7 +54,8 @@ fn check(db: &Db, model: &Model) {
 
 fn files(disk: &dyn Disk, letter: &str) -> Vec<PathBuf> {
     let all = disk.list(Path::new(DIR)).expect("a folder");
-    let is_one = |it: &PathBuf| it.file_name().is_some_and(|it| it.to_string_lossy().starts_with(letter));
+    let is_one =
+        |it: &PathBuf| it.file_name().is_some_and(|it| it.to_string_lossy().starts_with(letter));
     all.into_iter().filter(is_one).collect()
 }
 
@@ -216,7 +217,12 @@ fn a_flipped_bit_gives_the_value_or_an_error() {
                     for (key, value) in &model {
                         match db.get(key) {
                             Ok(found) => {
-                                assert_eq!(found.as_deref(), Some(&value[..]), "{} at {offset}", path.display());
+                                assert_eq!(
+                                    found.as_deref(),
+                                    Some(&value[..]),
+                                    "{} at {offset}",
+                                    path.display()
+                                );
                             }
                             Err(StoreError::Corrupt { .. }) => errors += 1,
                             Err(other) => panic!("{other}"),

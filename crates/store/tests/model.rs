@@ -220,7 +220,8 @@ fn run(disk: Arc<dyn Disk>, dir: &Path, hash_bits: Option<u8>, ops: &[Op]) {
 
 /// Cases per test; `PROPTEST_CASES` has more for a long run.
 fn config(cases: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(cases);
+    let cases =
+        std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(cases);
     ProptestConfig { cases, max_shrink_iters: 300, failure_persistence: None, ..Default::default() }
 }
 

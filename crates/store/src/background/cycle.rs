@@ -155,7 +155,11 @@ fn publish(
         match next {
             None => version.young.retain(|it| !is_part(it)),
             Some(next) => {
-                version.young.iter_mut().filter(|it| is_part(it)).for_each(|it| it.merged_to = next);
+                version
+                    .young
+                    .iter_mut()
+                    .filter(|it| is_part(it))
+                    .for_each(|it| it.merged_to = next);
             }
         }
     });

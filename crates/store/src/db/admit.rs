@@ -20,8 +20,8 @@ pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
         return Err(StoreError::NoSpace);
     }
     let (version, options) = (core.versions.load(), &core.options);
-    let is_far_behind = version.young.len() >= 2 * options.runs_hard
-        || version.logs.len() > 2 * options.logs_hard;
+    let is_far_behind =
+        version.young.len() >= 2 * options.runs_hard || version.logs.len() > 2 * options.logs_hard;
     if is_far_behind { Err(StoreError::Stalled) } else { Ok(()) }
 }
 

@@ -198,7 +198,7 @@ impl Walk {
         match found {
             LogFind::Absent => Heard::Nothing,
             LogFind::Put { value, seq } => Heard::Value(value, seq),
-            LogFind::Deleted { .. } => Heard::Deleted,
+            LogFind::Deleted => Heard::Deleted,
             LogFind::Read(read) => {
                 let file = self.version.logs[at].log.file().clone();
                 let (offset, bytes) = (read.offset, read.bytes);

@@ -18,7 +18,6 @@ pub struct Batch {
 /// One put or delete of a batch: where it lies in the batch's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchOp {
-    pub(crate) kind: EntryKind,
     pub(crate) from: usize,
     pub(crate) to: usize,
     key_bytes: usize,
@@ -94,7 +93,7 @@ impl Batch {
         }
         let from = self.bytes.len();
         put_unstamped(&mut self.bytes, RecordKind::Entry(kind), key, value);
-        self.ops.push(BatchOp { kind, from, to: self.bytes.len(), key_bytes: key.len() });
+        self.ops.push(BatchOp { from, to: self.bytes.len(), key_bytes: key.len() });
         Ok(())
     }
 }

@@ -82,11 +82,6 @@ impl Committer {
     pub(crate) fn last_seq(&self) -> u64 {
         self.queue.last_seq()
     }
-
-    /// Bytes of batches that wait.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.queue.bytes()
-    }
 }
 
 impl Drop for Committer {

@@ -145,11 +145,6 @@ impl Queue {
     pub(crate) fn last_seq(&self) -> u64 {
         self.state.lock().next_seq - 1
     }
-
-    /// Bytes of batches that wait.
-    pub(crate) fn bytes(&self) -> usize {
-        self.state.lock().bytes
-    }
 }
 
 impl State {
@@ -183,7 +178,7 @@ mod tests {
         assert_eq!(queue.push_write(write(500)).unwrap(), 6);
         assert_eq!(queue.push_write(write(300)).unwrap(), 7);
         assert!(matches!(queue.push_write(write(200)), Err(StoreError::Stalled)));
-        assert_eq!((queue.last_seq(), queue.bytes()), (7, 536 + 336));
+        assert_eq!((queue.last_seq(), queue.state.lock().bytes), (7, 536 + 336));
     }
 
     #[test]

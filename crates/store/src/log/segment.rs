@@ -288,11 +288,6 @@ impl LogFile {
         self.is_broken.load(Acquire)
     }
 
-    /// At this size it is full.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
     /// Puts and deletes, also of the same key.
     pub(crate) fn records(&self) -> u64 {
         self.records.load(Relaxed)

@@ -64,11 +64,6 @@ impl SortedLog {
         Some(Entry { hash, seq: record.head.seq, kind, key: record.key, value: record.value })
     }
 
-    /// All entries, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
-        (0..self.len()).filter_map(|number| self.entry(number))
-    }
-
     fn key(&self, at: usize) -> &[u8] {
         Record::decode(&self.bytes[at..], self.salt).map_or(&[], |it| it.key)
     }

@@ -159,9 +159,13 @@ type History = Vec<Owned>;
 
 /// All records, in the order of writing: number, key, value.
 fn history(log: &LogFile) -> History {
-    let mut all: Vec<_> = SortedLog::of(log, &hasher()).unwrap().iter().map(owned).collect();
+    let mut all: Vec<_> = entries(&SortedLog::of(log, &hasher()).unwrap()).map(owned).collect();
     all.sort();
     all
+}
+
+fn entries(sorted: &SortedLog) -> impl Iterator<Item = crate::entry::Entry<'_>> {
+    (0..sorted.len()).map(|number| sorted.entry(number).expect("it decoded before"))
 }
 
 fn owned(entry: crate::entry::Entry<'_>) -> Owned {

@@ -18,7 +18,7 @@ pub(crate) enum LogFind {
     /// Its value.
     Put { value: Bytes, seq: u64 },
     /// That it was deleted.
-    Deleted { seq: u64 },
+    Deleted,
     /// It must read first.
     Read(LogRead),
 }
@@ -37,7 +37,7 @@ enum Says {
     /// It is of another key.
     Nothing,
     Put(Bytes, u64),
-    Deleted(u64),
+    Deleted,
     /// It is longer than what was read.
     More(usize),
 }
@@ -65,7 +65,7 @@ impl LogFile {
         match self.judge(bytes.get(from..).unwrap_or_default(), read.at, key)? {
             Says::Nothing => self.look(read.left, key),
             Says::Put(value, seq) => Ok(LogFind::Put { value, seq }),
-            Says::Deleted(seq) => Ok(LogFind::Deleted { seq }),
+            Says::Deleted => Ok(LogFind::Deleted),
             Says::More(len) if read.bytes >= from + len => Err(self.corrupt(read.at)),
             Says::More(len) => Ok(LogFind::Read(self.read(read.at, len, read.left))),
         }
@@ -82,7 +82,7 @@ impl LogFile {
             match self.judge(&bytes, at, key)? {
                 Says::Nothing => {}
                 Says::Put(value, seq) => return Ok(LogFind::Put { value, seq }),
-                Says::Deleted(seq) => return Ok(LogFind::Deleted { seq }),
+                Says::Deleted => return Ok(LogFind::Deleted),
                 Says::More(_) => return Err(self.corrupt(at)),
             }
         }
@@ -116,7 +116,7 @@ impl LogFile {
             RecordKind::Entry(EntryKind::Put) => {
                 Ok(Says::Put(Bytes::copy_from_slice(record.value), head.seq))
             }
-            RecordKind::Entry(EntryKind::Delete) => Ok(Says::Deleted(head.seq)),
+            RecordKind::Entry(EntryKind::Delete) => Ok(Says::Deleted),
             _ => Err(self.corrupt(at)),
         }
     }
