@@ -13,8 +13,16 @@ struct Answered {
     last_seq: u64,
 }
 
+/// What happened until an orderly end, and what a kill just before that leaves.
+struct Run {
+    disk: SimulatedDisk,
+    killed: SimulatedDisk,
+    answered: Vec<Answered>,
+    all: History,
+}
+
 /// Writes batches of different sizes and durabilities, over several logs.
-fn run(seed: u64) -> (SimulatedDisk, Vec<Answered>, History) {
+fn run(seed: u64) -> Run {
     let mut rng = Rng::with_seed(seed);
     let disk = disk();
     let log = Log::start(&disk, 12 << 10);
@@ -39,8 +47,13 @@ fn run(seed: u64) -> (SimulatedDisk, Vec<Answered>, History) {
         let is_durable = how == Durability::Always;
         answered.push(Answered { at: disk.events(), is_durable, last_seq: seq });
     }
+    let killed = self::disk();
+    for path in disk.list(Path::new(DIR)).unwrap() {
+        let bytes = disk.contents(&path).unwrap();
+        killed.create(&path, false).unwrap().write_at(&bytes, 0).unwrap();
+    }
     log.close();
-    (disk, answered, all)
+    Run { disk, killed, answered, all }
 }
 
 /// Replays all logs of a disk: their records, in order.
@@ -68,7 +81,7 @@ fn a_crash_at_any_instant_leaves_a_prefix_with_all_that_was_durable() {
     let mut recoveries = 0;
     let mut losses = 0;
     for seed in 0..2 {
-        let (disk, answered, all) = run(seed);
+        let Run { disk, answered, all, .. } = run(seed);
         let mut crashes = Crashes::of(disk.journal(), Path::new(DIR));
         loop {
             let at = crashes.at();
@@ -99,12 +112,12 @@ fn a_crash_at_any_instant_leaves_a_prefix_with_all_that_was_durable() {
 
 #[test]
 fn a_replay_that_fails_midway_can_be_done_again() {
-    let (disk, _, all) = run(9);
+    let Run { killed: disk, all, .. } = run(9);
     let newest = (1..).take_while(|&id| disk.contents(&path(id)).is_some()).last().unwrap();
     for op in [DiskOp::Open, DiskOp::Read, DiskOp::Resize, DiskOp::Write, DiskOp::Sync] {
         for skip in 0..2 {
             let faults = Injected { op, name: String::new(), skip, times: 1, errno: 5 };
-            let (again, _, _) = run(9);
+            let again = run(9).killed;
             again.inject(faults);
             let failed = open(&again, newest, NEWEST);
             let is_passed = failed.is_ok();
