@@ -139,16 +139,16 @@ impl LogFile {
         if end > PLACES_END {
             return Err(StoreError::ValueLength(group.bytes.len()));
         }
-        if let Err(error) = self.allocate(end + group.reserved) {
-            let passes = matches!(error, StoreError::NoSpace);
-            return Err(if passes { error } else { self.break_with(error) });
-        }
-        if let Err(error) = self.file.write_at(&group.bytes, at) {
-            return Err(match StoreError::io("write", &self.path, error) {
-                StoreError::NoSpace => self.take_back(at),
-                error => self.break_with(error),
-            });
-        }
+        let allocated = self.allocate(end + group.reserved);
+        let written = allocated.and_then(|()| {
+            let written = self.file.write_at(&group.bytes, at);
+            written.map_err(|error| StoreError::io("write", &self.path, error))
+        });
+        // What a write without space leaves has lower numbers than what is written over it: no replay takes it.
+        written.map_err(|error| match error {
+            StoreError::NoSpace => error,
+            error => self.break_with(error),
+        })?;
         let bytes = Bytes::from(group.bytes);
         self.tail.push(at, bytes.clone());
         self.crcs.store(group.crcs, Relaxed);
@@ -159,16 +159,6 @@ impl LogFile {
             self.enter(entry.hash, at + entry.at as u64, &bytes[entry.key.clone()]);
         }
         Ok(())
-    }
-
-    /// After a write for which there was no space: cuts off what it left, so that no later record is followed by it.
-    fn take_back(&self, end: u64) -> StoreError {
-        self.allocated.store(end, Relaxed);
-        let cut = self.file.set_len(end);
-        match cut.and_then(|()| self.file.set_len(self.length.load(Relaxed))) {
-            Ok(()) => StoreError::NoSpace,
-            Err(error) => self.break_with(StoreError::io("cut", &self.path, error)),
-        }
     }
 
     fn break_with(&self, error: StoreError) -> StoreError {

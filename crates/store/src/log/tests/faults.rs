@@ -1,7 +1,11 @@
 //! A full disk, failed writes, failed syncs, and records that rotted.
 
 use super::*;
+use guira_disk::DiskFile;
 use guira_disk::faulty::{DiskOp, Injected};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 const ENOSPC: i32 = 28;
@@ -194,4 +198,76 @@ fn a_key_whose_old_record_cannot_be_read_is_found_with_its_new_value() {
     for key in [[0], [1]] {
         assert_eq!(value(&active, &key).as_deref(), Some(&b"new"[..]));
     }
+}
+
+/// A file system without room for what it promised: a write leaves its bytes and says that there is no space.
+struct Leaky {
+    file: Arc<dyn DiskFile>,
+    leaks: AtomicUsize,
+}
+
+impl DiskFile for Leaky {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(bytes, offset)?;
+        let leaks = self.leaks.fetch_update(Relaxed, Relaxed, |it| it.checked_sub(1));
+        if leaks.is_ok() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// What a refused batch left must not be found behind a later, shorter one that ends where a record of it begins.
+#[test]
+fn what_a_refused_write_left_is_not_replayed() {
+    let disk = disk();
+    let file = disk.create(&path(1), false).unwrap();
+    file.write_at(&header(1).encode(), 0).unwrap();
+    let leaky = Arc::new(Leaky { file, leaks: AtomicUsize::new(0) });
+    let active = Arc::new(LogFile::new(&path(1), leaky.clone(), &header(1), 1 << 15));
+    let roll = |_: &Arc<LogFile>| Err(StoreError::NoSpace);
+    let options = CommitOptions { hasher: hasher(), next_seq: 1, tally: Arc::default() };
+    let committer = Committer::start(active, Box::new(roll), options).unwrap();
+    let submit = |key: &'static [u8]| {
+        let (tell, told) = channel();
+        let done = move |result: Result<Committed, _>| tell.send(result.is_ok()).unwrap();
+        let batch = batch(&[(key, Some(b"value"))]);
+        committer.submit(batch, Durability::Always, done).unwrap();
+        told
+    };
+    assert!(submit(b"before").recv().unwrap());
+    // Two records of one group, both left in the file.
+    let (go_on, held) = channel();
+    let answering = move |_| held.recv().unwrap();
+    committer.submit(Batch::new(), Durability::Os, answering).unwrap();
+    let refused = [submit(b"gone-1"), submit(b"gone-2")];
+    leaky.leaks.store(1, Relaxed);
+    go_on.send(()).unwrap();
+    assert!(refused.iter().all(|it| !it.recv().unwrap()));
+    assert!(submit(b"after!").recv().unwrap());
+    let killed = self::disk();
+    let bytes = disk.contents(&path(1)).unwrap();
+    killed.create(&path(1), false).unwrap().write_at(&bytes, 0).unwrap();
+    assert_eq!(keys_of(&killed), [&b"before"[..], b"after!"]);
 }

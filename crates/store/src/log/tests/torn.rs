@@ -1,6 +1,7 @@
 //! Logs that end too early, and logs with a bit that is wrong.
 
 use super::*;
+use crate::log::record::{RecordKind, Salt, put_unstamped, stamp};
 use guira_disk::FileAccess;
 
 /// A log of single writes and batches, each durable before the next one: its bytes, where its writes end, and its
@@ -170,6 +171,37 @@ fn a_log_of_another_store_or_number_is_foreign() {
     }
     let missing = replay(&disk, &path(9), &header(9), &hasher(), NEWEST);
     assert!(matches!(missing, Err(StoreError::Io { what: "open", .. })));
+}
+
+/// Records that are whole, in an order that no committer writes.
+#[test]
+fn a_batch_is_taken_only_with_all_its_records_and_numbers_grow() {
+    let salt = Salt::of(&header(1));
+    let write = |records: &[(RecordKind, u64, &[u8])]| {
+        let mut bytes = header(1).encode().to_vec();
+        for (kind, seq, value) in records {
+            let (from, key) = (bytes.len(), if value.is_empty() { &b"key"[..] } else { b"" });
+            put_unstamped(&mut bytes, *kind, key, value);
+            stamp(&mut bytes[from..], salt, *seq, 0);
+        }
+        history(&reopen(&disk_with(&bytes), 1, NEWEST)).len()
+    };
+    let (begin, end) = (RecordKind::BatchBegin, RecordKind::BatchEnd);
+    let put = RecordKind::Entry(EntryKind::Put);
+    let two = 2_u32.to_le_bytes();
+    let ends = [two, [0; 4]].concat();
+    assert_eq!(write(&[(put, 1, b""), (put, 2, b"")]), 1, "the newest of the key");
+    assert_eq!(write(&[(put, 2, b""), (put, 2, b"")]), 1);
+    assert_eq!(write(&[(put, 2, b""), (put, 1, b"")]), 1);
+    for records in [
+        &[(begin, 1, &two[..]), (put, 1, b""), (end, 1, &ends)][..],
+        &[(begin, 1, &two), (put, 1, b""), (put, 2, b""), (end, 2, &ends)],
+        &[(begin, 1, &two), (put, 1, b""), (put, 3, b""), (end, 3, &ends)],
+        &[(begin, 1, &two), (begin, 1, &two)],
+        &[(end, 1, &ends)],
+    ] {
+        assert_eq!(write(records), 0, "{records:?}");
+    }
 }
 
 /// Records of one file are no records of another, even at the same place and with the same number.
