@@ -19,6 +19,7 @@ mod merge;
 mod run;
 mod log;
 mod cuckoo;
+mod block_index;
 mod bell;
 mod clock;
 mod file;

@@ -15,7 +15,7 @@ use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::hash::KeyHash;
 use crate::log::SortedLog;
-use crate::run::RunIter;
+use crate::run::{Run, RunIter};
 use std::cmp::Ordering;
 
 /// One sorted input, at its present entry.
@@ -24,6 +24,8 @@ pub(crate) enum Source {
     Log(SortedLog, usize),
     /// A range of a run.
     Run(RunIter),
+    /// Runs one after the other, the last first: their hashes descend. One is open at a time.
+    Chain(Vec<Run>, Option<RunIter>),
 }
 
 impl Source {
@@ -32,6 +34,7 @@ impl Source {
         match self {
             Self::Log(log, at) => log.entry(*at),
             Self::Run(run) => run.entry(),
+            Self::Chain(_, run) => run.as_ref()?.entry(),
         }
     }
 
@@ -43,6 +46,15 @@ impl Source {
                 Ok(*at < log.len())
             }
             Self::Run(run) => run.advance(),
+            Self::Chain(runs, present) => loop {
+                if let Some(run) = present
+                    && run.advance()?
+                {
+                    return Ok(true);
+                }
+                let Some(next) = runs.pop() else { return Ok(false) };
+                *present = Some(next.iter(KeyHash(0), KeyHash::MAX));
+            },
         }
     }
 }
@@ -62,7 +74,7 @@ impl Sources {
         for mut source in sources {
             let is_there = match &mut source {
                 Source::Log(log, at) => *at < log.len(),
-                Source::Run(run) => run.advance()?,
+                other => other.advance()?,
             };
             if is_there {
                 heap.push(source);

@@ -227,7 +227,7 @@ impl Place<'_> {
 
     fn open_run(&self, id: u64) -> Result<Arc<Kept<Run>>, StoreError> {
         let path = self.dir.join(manifest::file_name(FileKind::Run, id));
-        let run = Run::open(self.disk, &path, &self.header(FileKind::Run, id))?;
+        let run = Run::open(self.disk, &path, &self.header(FileKind::Run, id), self.hasher)?;
         Ok(Kept::new(run, path, self.bin))
     }
 

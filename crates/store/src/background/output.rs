@@ -150,7 +150,7 @@ impl<'a> Output<'a> {
         let mut pieces = Vec::new();
         for (from, id, path) in &self.made {
             let header = self.core.header(FileKind::Run, *id);
-            let run = Run::open(&self.core.disk, path, &header)?;
+            let run = Run::open(&self.core.disk, path, &header, &self.core.hasher)?;
             pieces.push(Piece { from: *from, id: *id, run: self.core.keep(run, path) });
         }
         self.is_kept = true;

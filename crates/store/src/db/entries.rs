@@ -45,9 +45,8 @@ impl Entries {
         for young in &self.version.young {
             sources.push(Source::Run(young.run.iter(young.merged_to, KeyHash::MAX)));
         }
-        for run in self.version.last.iter().filter_map(|it| it.run.as_ref()) {
-            sources.push(Source::Run(run.iter(KeyHash(0), KeyHash::MAX)));
-        }
+        let last = self.version.last.iter().rev().filter_map(|it| it.run.as_ref());
+        sources.push(Source::Chain(last.map(|it| (***it).clone()).collect(), None));
         Sources::new(sources)
     }
 

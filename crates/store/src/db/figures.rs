@@ -26,16 +26,20 @@ pub struct StoreStats {
     pub young_bytes: u64,
     /// Their entries, deletes too.
     pub young_entries: u64,
-    /// Memory of their indexes and filters.
-    pub young_memory_bytes: u64,
+    /// Memory of what finds a key's block in them.
+    pub young_index_bytes: u64,
+    /// Memory of their filters.
+    pub young_filter_bytes: u64,
     /// Partitions of the last level that hold something.
     pub partitions: u64,
     /// Their bytes.
     pub last_bytes: u64,
     /// Their entries: no delete, and each key once.
     pub last_entries: u64,
-    /// Memory of their indexes and filters.
-    pub last_memory_bytes: u64,
+    /// Memory of what finds a key's block in them.
+    pub last_index_bytes: u64,
+    /// Memory of their filters.
+    pub last_filter_bytes: u64,
     /// The highest sequence number that was given.
     pub last_seq: u64,
     /// Entries up to this sequence number are dead.
@@ -70,13 +74,15 @@ pub(crate) fn read(core: &Core, version: &Version, last_seq: u64) -> StoreStats 
     for young in &version.young {
         stats.young_bytes += young.run.facts().bytes;
         stats.young_entries += young.run.facts().entries;
-        stats.young_memory_bytes += young.run.memory_bytes() as u64;
+        stats.young_index_bytes += young.run.index_bytes() as u64;
+        stats.young_filter_bytes += young.run.filter_bytes() as u64;
     }
     for run in version.last.iter().filter_map(|it| it.run.as_ref()) {
         stats.partitions += 1;
         stats.last_bytes += run.facts().bytes;
         stats.last_entries += run.facts().entries;
-        stats.last_memory_bytes += run.memory_bytes() as u64;
+        stats.last_index_bytes += run.index_bytes() as u64;
+        stats.last_filter_bytes += run.filter_bytes() as u64;
     }
     stats
 }

@@ -242,8 +242,8 @@ impl Walk {
 
     fn look(&self, run: &Run, block: u64, bytes: &[u8]) -> Result<Heard, StoreError> {
         Ok(match run.look(block, bytes, self.hash, &self.key) {
-            Look::Put { value, seq } => Heard::Value(Bytes::from(value.into_owned()), seq),
-            Look::Deleted { .. } => Heard::Deleted,
+            Look::Put { value, seq } => Heard::Value(Bytes::copy_from_slice(value), seq),
+            Look::Deleted => Heard::Deleted,
             Look::Absent => Heard::Nothing,
             Look::At(other) => block_of(run, other, 1),
             Look::Longer(blocks) => block_of(run, block, blocks),

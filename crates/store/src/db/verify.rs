@@ -51,7 +51,7 @@ pub(crate) fn verify(snapshot: &Snapshot) -> Result<Verified, StoreError> {
         verified.count(held.log.written(), found)?;
     }
     for run in version.runs() {
-        verified.count(run.facts().bytes, run.verify(&core.hasher))?;
+        verified.count(run.facts().bytes, run.verify())?;
     }
     Ok(verified)
 }
