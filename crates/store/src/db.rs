@@ -16,7 +16,7 @@ mod get;
 
 pub use entries::{Entries, StoredEntry};
 pub use figures::StoreStats;
-pub use get::{GetStep, Reading, StoredValue};
+pub use get::{GetStep, PendingRead, StoredValue};
 pub use snapshot::Snapshot;
 pub use verify::{Damage, Verified};
 

@@ -32,7 +32,7 @@ mod error;
 
 pub use backpressure::Pressure;
 pub use db::{
-    Damage, Db, Entries, GetStep, Reading, Snapshot, StoreStats, StoredEntry, StoredValue,
+    Damage, Db, Entries, GetStep, PendingRead, Snapshot, StoreStats, StoredEntry, StoredValue,
     Verified, WriteOptions,
 };
 pub use error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};

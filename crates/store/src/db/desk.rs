@@ -4,7 +4,7 @@
 //! A get takes a buffer from a shelf. A get of several keys takes a ring (or the pool's inbox) from a shelf, so that only
 //! the first such gets open one.
 
-use super::get::{GetStep, Reading, StoredValue};
+use super::get::{GetStep, PendingRead, StoredValue};
 use crate::error::StoreError;
 use guira_disk::{Buffer, Buffers, ReadThreads, Reads};
 use parking_lot::Mutex;
@@ -48,7 +48,7 @@ impl Desk {
         steps: impl Iterator<Item = Result<GetStep, StoreError>>,
     ) -> Result<Vec<Option<StoredValue>>, StoreError> {
         let mut answers = Vec::new();
-        let mut readings: Vec<Option<Reading>> = Vec::new();
+        let mut readings: Vec<Option<PendingRead>> = Vec::new();
         for step in steps {
             let (answer, reading) = match step? {
                 GetStep::Done(answer) => (answer, None),
@@ -69,7 +69,7 @@ impl Desk {
     fn read_all(
         &self,
         reads: &mut Reads,
-        readings: &mut [Option<Reading>],
+        readings: &mut [Option<PendingRead>],
         answers: &mut [Option<StoredValue>],
     ) -> Result<(), StoreError> {
         for (tag, reading) in (0_u64..).zip(readings.iter()) {
@@ -98,7 +98,7 @@ impl Desk {
         Ok(())
     }
 
-    fn submit(&self, reads: &mut Reads, tag: u64, reading: &Reading) {
+    fn submit(&self, reads: &mut Reads, tag: u64, reading: &PendingRead) {
         let buffer = self.buffers.take(reading.bytes());
         reads.submit(tag, reading.file().clone(), buffer, reading.offset());
     }

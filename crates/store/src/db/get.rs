@@ -46,11 +46,11 @@ pub enum GetStep {
     /// The answer.
     Done(Option<StoredValue>),
     /// A read is needed first.
-    Read(Reading),
+    Read(PendingRead),
 }
 
 /// A get that waits for bytes of a file.
-pub struct Reading {
+pub struct PendingRead {
     walk: Walk,
     target: Target,
     file: Arc<dyn DiskFile>,
@@ -65,7 +65,7 @@ enum Target {
     Block(u64),
 }
 
-impl Reading {
+impl PendingRead {
     /// The file to read. It may be one of direct I/O, which wants an aligned buffer, as [`guira_disk::Buffer`] is.
     #[must_use]
     pub fn file(&self) -> &Arc<dyn DiskFile> {
@@ -97,9 +97,9 @@ impl Reading {
     }
 }
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for PendingRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reading({} B at {})", self.bytes, self.offset)
+        write!(f, "PendingRead({} B at {})", self.bytes, self.offset)
     }
 }
 
@@ -261,7 +261,7 @@ impl Walk {
             Heard::Value(_, seq) if seq <= self.version.horizon => self.done(None),
             Heard::Value(value, seq) => self.done(Some(StoredValue { value, seq })),
             Heard::Read(target, file, offset, bytes) => {
-                GetStep::Read(Reading { walk: self, target, file, offset, bytes })
+                GetStep::Read(PendingRead { walk: self, target, file, offset, bytes })
             }
         }
     }
