@@ -43,9 +43,11 @@ pub(super) struct Slot {
 }
 
 impl Table {
-    /// A table of about so many slots: fewer, or up to twice as many.
+    /// A table of about so many slots: from an eighth less to nearly twice as many. So a replay, which counts a file's
+    /// last blocks too, takes no table of twice the size.
     pub(super) fn with_slots(slots: usize) -> Self {
-        let buckets = (slots / WAYS).clamp(2, BUCKETS_MAX).next_power_of_two();
+        let buckets = slots / WAYS;
+        let buckets = (buckets - buckets / 8).clamp(2, BUCKETS_MAX).next_power_of_two();
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             moves: AtomicU64::default(),

@@ -40,6 +40,7 @@ fn a_table_is_nearly_full_before_a_key_spills() {
         let load = f64::from(n) / keys as f64;
         assert!(load > 0.95, "{load} of {keys}");
         assert_eq!(index.table.bytes(), keys * 6);
+        assert_eq!(LogIndex::with_keys(keys + keys / 8).table.bytes(), keys * 6);
     }
 }
 

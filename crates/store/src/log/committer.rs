@@ -51,7 +51,7 @@ impl Committer {
 
     /// Queues a batch and returns the number of its first write; the others follow it.
     ///
-    /// `done` is called by the commit thread once the batch can be read and is durable as asked. It must not block. An
+    /// `done` is called by the commit thread once the batch can be read and is durable as asked. It must not block or panic. An
     /// empty batch is answered like any other, and has no number of its own.
     ///
     /// # Errors
