@@ -74,15 +74,6 @@ impl Group {
         let crc = stamp(&mut self.bytes[from..], self.salt, seq, self.durable);
         self.crcs = fold(self.crcs, crc);
     }
-
-    /// A group of one batch, as it lies in an empty file; for tests.
-    #[cfg(test)]
-    pub(crate) fn of(salt: Salt, batch: &Batch, hash: impl Fn(&[u8]) -> KeyHash) -> Self {
-        let hashes: Vec<_> = batch.ops().iter().map(|op| hash(batch.key(op))).collect();
-        let mut group = Self::new(salt, 0, 0);
-        group.add(batch, &hashes, 1);
-        group
-    }
 }
 
 /// Bytes of the record that ends a log.

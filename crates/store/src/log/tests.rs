@@ -46,7 +46,6 @@ fn create(disk: &dyn Disk, id: u64, capacity: u64) -> Result<Arc<LogFile>, Store
 
 /// A commit thread, and the logs that it filled.
 struct Log {
-    disk: SimulatedDisk,
     committer: Option<Committer>,
     logs: Arc<Mutex<Vec<Arc<LogFile>>>>,
     tally: Arc<Tally>,
@@ -70,7 +69,7 @@ impl Log {
         };
         let options = CommitOptions { hasher, next_seq: 1, tally: tally.clone() };
         let committer = Committer::start(first, Box::new(roll), options).unwrap();
-        Self { disk: disk.clone(), committer: Some(committer), logs, tally }
+        Self { committer: Some(committer), logs, tally }
     }
 
     fn committer(&self) -> &Committer {

@@ -68,7 +68,8 @@ mod tests {
     fn units_and_blocks_lead_to_each_other() {
         let mut random = fastrand::Rng::with_seed(4);
         for _ in 0..50 {
-            let (mut starts, mut block, mut expected) = (Starts::default(), FIRST_BLOCK, Vec::new());
+            let (mut starts, mut block, mut expected) =
+                (Starts::default(), FIRST_BLOCK, Vec::new());
             for unit in 0..200 {
                 let blocks = if random.u8(0..5) == 0 { random.u32(2..9) } else { 1 };
                 starts.push(unit, blocks).unwrap();

@@ -22,7 +22,8 @@ fn content(count: u64, hasher: &Hasher, longest: usize) -> Content {
     let mut content: Content = (0..count)
         .map(|n| {
             let key = format!("key {n}").into_bytes();
-            let len = if random.u8(0..20) == 0 { random.usize(0..longest) } else { random.usize(0..300) };
+            let len =
+                if random.u8(0..20) == 0 { random.usize(0..longest) } else { random.usize(0..300) };
             let value = (random.u8(0..6) > 0).then(|| vec![random.u8(..); len]);
             (hasher.hash(&key), key, value, 1000 - random.u64(0..900))
         })
