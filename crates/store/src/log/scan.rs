@@ -36,7 +36,12 @@ impl<'a> Scan<'a> {
             if RecordHead::decode(bytes, salt).is_some() {
                 return Ok(Some(at));
             }
+            let is_zero = bytes == &ZEROES[..HEAD_BYTES];
             at += UNIT as u64;
+            // Space that was taken ahead of use. A head of zeroes is none, as was just seen.
+            while is_zero && self.bytes(at, ZEROES.len())? == Some(&ZEROES) {
+                at += (ZEROES.len() - HEAD_BYTES) as u64;
+            }
         }
         Ok(None)
     }
@@ -65,3 +70,6 @@ impl<'a> Scan<'a> {
 }
 
 const WINDOW_BYTES: usize = 1 << 20;
+
+/// A multiple of [`UNIT`] more than a head.
+static ZEROES: [u8; 4096] = [0; 4096];
