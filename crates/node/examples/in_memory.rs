@@ -66,7 +66,7 @@ impl Engine for Map {
     fn figures(&self) -> Figures {
         let records = self.records.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let seq = self.seq.load(Ordering::Relaxed);
-        Figures { keys: records.len() as u64, seq, ..Figures::default() }
+        Figures { entries: records.len() as u64, seq, ..Figures::default() }
     }
 
     fn settle(&self) -> Result<(), EngineError> {

@@ -7,9 +7,9 @@ use guira_log::{Format, Log};
 
 use crate::engine::{Engine, KeepRule};
 use crate::options::{Opening, Options, StoreArgs};
-use crate::serving;
 pub use crate::serving::SIGNALS;
 use crate::stats::SPOKEN;
+use crate::{serving, silt, tools};
 
 /// The command line.
 #[must_use]
@@ -21,7 +21,21 @@ pub fn command() -> Command {
             .args_override_self(true)
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
+            .subcommands(tools::commands())
     })
+}
+
+/// Does what the command line asks.
+#[must_use]
+pub fn run(matches: &ArgMatches) -> ExitCode {
+    match tools::run(matches) {
+        None => serve_with(matches, silt::open),
+        Some(Ok(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Some(Err(words)) => refuse(Format::default(), &words, REFUSED),
+    }
 }
 
 /// Serves the store that `open` opens, by the flags of `guira store`.
@@ -78,5 +92,4 @@ Examples:
                                                       100 ms of changes may be lost with the power; all addresses, logins
   guira set -s 127.0.0.1:11311 hello world            store a value; guira get -s 127.0.0.1:11311 hello prints it
   guira store stats -d /var/lib/guira                 what is in a store that nobody serves
-  guira store verify -d /var/lib/guira                read all of it, and check it
-  guira store plan --keys 100m --value 200            memory, disk and writes that so many keys need";
+  guira store verify -d /var/lib/guira                read all of it, and check it";

@@ -43,6 +43,7 @@ counts! {
     TouchMisses touch_misses, "touches of what wasn't";
     TotalItems total_items, "values that were stored";
     OutOfDisk store_no_disk, "changes that were refused because there was no room on the device";
+    Delayed store_delayed, "changes that waited because merges had fallen behind";
     Failed failed, "requests that failed for another reason, such as a device that fails";
     Connections total_connections, "connections since the start";
 }

@@ -1,7 +1,8 @@
 //! Where one thread's clients are served: what each request becomes.
 //!
 //! # Invariants
-//! 1. A client's requests behind its `flush_all` begin once that is done: it doesn't see what it flushed.
+//! 1. A client's `flush_all` takes place between its requests before and behind: it waits for those before, and those behind
+//!    it begin once it is done.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -12,6 +13,7 @@ use std::task::Context;
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Purse, Reply, Request};
 use guira_front::sessions::{Answer, AsServer, ClientTap, Feed, Listing, Service, Start};
+use tokio::sync::RwLock;
 
 use crate::counts::{Count, Counts};
 use crate::decide::{failed, is_blind};
@@ -19,7 +21,7 @@ use crate::engine::Engine;
 use crate::item::expiry;
 use crate::listing;
 use crate::node::{Customer, Fetched, now};
-use crate::pending::{Getting, Pending, Putting};
+use crate::pending::{Getting, Pending, Place, Putting};
 use crate::process::Process;
 use crate::stats::{self, VERSION};
 use crate::terms::Terms;
@@ -36,8 +38,15 @@ pub(crate) struct Guest {
     pub(crate) customer: Arc<Customer>,
     /// Flushes that aren't done.
     flushes: Rc<Cell<usize>>,
-    /// Taken for writing by a flush, for reading by what comes behind it.
-    gate: Rc<tokio::sync::RwLock<()>>,
+    /// Held for writing by a flush, for reading by what isn't a flush. Whoever came first has it first.
+    gate: Arc<RwLock<()>>,
+}
+
+impl Guest {
+    /// The place of a request before the next flush. Nobody waits for a flush now: it's free.
+    fn place(&self) -> Option<Place> {
+        Arc::clone(&self.gate).try_read_owned().ok()
+    }
 }
 
 impl<E: Engine> Desk<E> {
@@ -67,8 +76,8 @@ impl<E: Engine> Desk<E> {
                 }
             }
             Fetched::Coming(coming) => {
-                let node = Arc::clone(&self.process.node);
-                Pending::Get(Box::new(Getting { node, request, terms, coming }))
+                let (node, place) = (Arc::clone(&self.process.node), guest.place());
+                Pending::Get(Box::new(Getting { node, request, terms, coming, place }))
             }
         }
     }
@@ -87,7 +96,8 @@ impl<E: Engine> Desk<E> {
     }
 
     fn change(&self, guest: &Guest, request: Request, is_blind: bool) -> Pending<E> {
-        Pending::change(&self.process.node, &guest.customer, request, is_blind)
+        let who = (&guest.customer, guest.place());
+        Pending::change(&self.process.node, who, request, is_blind)
     }
 
     fn flush(&self, guest: &Guest, exptime: i64) -> Pending<E> {
@@ -96,7 +106,7 @@ impl<E: Engine> Desk<E> {
         }
         let at = if exptime > 0 { expiry(exptime, now()) } else { 0 };
         let (node, counts) = (Arc::clone(&self.process.node), Arc::clone(&self.counts));
-        let (gate, flushes) = (Rc::clone(&guest.gate), Rc::clone(&guest.flushes));
+        let (gate, flushes) = (Arc::clone(&guest.gate), Rc::clone(&guest.flushes));
         flushes.set(flushes.get() + 1);
         Pending::Doing(Box::pin(async move {
             let _closed = gate.write().await;
@@ -124,7 +134,7 @@ impl<E: Engine> Service for Desk<E> {
         Guest {
             customer: Arc::new(Customer { purse, counts }),
             flushes: Rc::default(),
-            gate: Rc::default(),
+            gate: Arc::default(),
         }
     }
 
@@ -140,9 +150,9 @@ impl<E: Engine> Service for Desk<E> {
             return self.ask(guest, request);
         }
         let (node, customer) = (Arc::clone(&self.process.node), Arc::clone(&guest.customer));
-        let gate = Rc::clone(&guest.gate);
+        let gate = Arc::clone(&guest.gate);
         Pending::Doing(Box::pin(async move {
-            drop(gate.read().await);
+            let _place = gate.read_owned().await;
             node.change(request, false, customer).await
         }))
     }

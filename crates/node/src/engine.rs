@@ -40,8 +40,8 @@ pub trait Engine: Send + Sync + Sized + 'static {
         landing: Arc<dyn Landing>,
     ) -> Result<u64, EngineError>;
 
-    /// How long whoever is about to submit should wait, so that the background keeps up.
-    fn delay(&self) -> Option<Duration> {
+    /// Whether whoever is about to submit should wait, so that the background keeps up.
+    fn delay(&self) -> Option<Delay> {
         None
     }
 
@@ -72,6 +72,23 @@ pub enum Begun<L> {
     Known(Result<Option<Record>, EngineError>),
     /// The device has to be read.
     Unknown(L),
+}
+
+/// How a change waits for the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// For this time.
+    Once(Duration),
+    /// Until the engine says otherwise; it is asked again after this time.
+    Until(Duration),
+}
+
+impl Delay {
+    pub(crate) fn time(self) -> Duration {
+        match self {
+            Self::Once(time) | Self::Until(time) => time,
+        }
+    }
 }
 
 /// A value and the number of the change that wrote it.

@@ -57,7 +57,7 @@ impl Horizon {
     }
 
     /// What merges keep: all but what was flushed, and what expired a while ago; `now` is the Unix second.
-    pub(crate) fn alive(self: &Arc<Self>, now: fn() -> u32) -> KeepRule {
+    pub(crate) fn keep_rule(self: &Arc<Self>, now: fn() -> u32) -> KeepRule {
         let this = Arc::clone(self);
         Arc::new(move |seq, value| match expiry_of(value) {
             // The server's own, or nobody knows whose.
@@ -109,7 +109,7 @@ mod tests {
     fn merges_keep_what_counts() {
         let horizon = Arc::new(Horizon::default());
         horizon.take(&Record { seq: 5, value: horizon.record(0) });
-        let alive = horizon.alive(|| 1000);
+        let alive = horizon.keep_rule(|| 1000);
         for (seq, value, is_kept) in [
             (4, item(0), false),
             (5, item(0), true),

@@ -15,6 +15,10 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod tools;
+mod silt;
+mod limited;
+mod directory;
 mod serving;
 mod desk;
 mod pending;
@@ -34,8 +38,8 @@ mod item;
 mod engine;
 mod figures;
 
-pub use command::{EXIT_CODES, SIGNALS, command, serve_with};
-pub use engine::{Begun, Engine, EngineError, Health, KeepRule, Landing, Record};
+pub use command::{EXIT_CODES, SIGNALS, command, run, serve_with};
+pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
 pub use figures::Figures;
 pub use metrics::metric_meanings as store_metric_meanings;
 pub use options::{IndexFlag, Opening, StoreArgs, Syncing};

@@ -12,15 +12,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use guira_client::{CHARGED_BYTES_MIN, NO_ROOM, Op, Outcome, Purse, Reply, Request, charged};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::counts::{Count, Counts};
 use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed, plain, say};
-use crate::engine::{Begun, Engine, EngineError, Record};
+use crate::engine::{Begun, Delay, Engine, EngineError, Record};
 use crate::horizon::{self, Horizon};
 use crate::readers::Readers;
 use crate::stripes::{Stripes, Turn, Write};
@@ -166,9 +167,7 @@ impl<E: Engine> Node<E> {
     ) -> Reply {
         let terms = Terms::of(&request);
         let turn = self.stripes.turn(&request.key).await;
-        if let Some(delay) = self.engine.delay() {
-            tokio::time::sleep(delay).await;
-        }
+        self.give_way(&customer).await;
         if is_blind {
             return match self.put_blind(&turn, &request, &terms, &customer) {
                 Ok((write, reply)) => {
@@ -198,6 +197,20 @@ impl<E: Engine> Node<E> {
         drop(turn);
         let reply = say(order, said, Some(seq));
         self.landed(write.wait().await, reply, (&request, &terms), &customer)
+    }
+
+    /// Waits as long as merges have fallen behind, and not for ever: then the engine refuses what it can't take.
+    async fn give_way(&self, customer: &Customer) {
+        let begun = Instant::now();
+        let mut has_waited = false;
+        while let Some(delay) = self.engine.delay() {
+            let is_first = !std::mem::replace(&mut has_waited, true);
+            customer.counts.add(Count::Delayed, is_first.into());
+            tokio::time::sleep(delay.time()).await;
+            if matches!(delay, Delay::Once(_)) || begun.elapsed() >= GIVE_WAY_MAX {
+                return;
+            }
+        }
     }
 
     fn submit(
@@ -296,3 +309,6 @@ pub(crate) fn now() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
 }
+
+/// The longest that a change waits for merges.
+const GIVE_WAY_MAX: Duration = Duration::from_secs(10);

@@ -311,7 +311,8 @@ fn filter_bits(text: &str) -> Result<u8, String> {
     bits.ok_or_else(|| "0, 8, 12 or 16".to_owned())
 }
 
-const VALUE_BYTES_MAX: usize = 64 << 20;
+/// The longest value that `-I` allows.
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
 const INTERVAL_MS_MAX: u64 = 60_000;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;

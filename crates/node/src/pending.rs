@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use guira_client::{Reply, Request};
 use guira_front::sessions::KEY_BYTES;
+use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::Engine;
 use crate::node::{Customer, Fetching, Node, lost};
@@ -33,7 +34,11 @@ pub(crate) struct Getting<E> {
     pub(crate) request: Request,
     pub(crate) terms: Terms,
     pub(crate) coming: Fetching,
+    pub(crate) place: Option<Place>,
 }
+
+/// A client's flush waits until it is dropped.
+pub(crate) type Place = OwnedRwLockReadGuard<()>;
 
 pub(crate) struct Putting<E> {
     pub(crate) node: Arc<Node<E>>,
@@ -50,7 +55,10 @@ impl<E: Engine> Getting<E> {
         let asked = (&self.request, &self.terms);
         Some(match self.node.found(asked, found, customer) {
             Some(reply) => Pending::Done(reply),
-            None => Pending::change(&self.node, customer, self.request.clone(), false),
+            None => {
+                let who = (customer, self.place.take());
+                Pending::change(&self.node, who, self.request.clone(), false)
+            }
         })
     }
 }
@@ -68,12 +76,15 @@ impl<E: Engine> Pending<E> {
     /// A change, from its turn on.
     pub(crate) fn change(
         node: &Arc<Node<E>>,
-        customer: &Arc<Customer>,
+        (customer, place): (&Arc<Customer>, Option<Place>),
         request: Request,
         is_blind: bool,
     ) -> Self {
         let (node, customer) = (Arc::clone(node), Arc::clone(customer));
-        Self::Doing(Box::pin(node.change(request, is_blind, customer)))
+        Self::Doing(Box::pin(async move {
+            let _place = place;
+            node.change(request, is_blind, customer).await
+        }))
     }
 
     /// Polls what is under way.

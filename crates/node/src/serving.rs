@@ -51,7 +51,7 @@ pub(crate) fn run<E: Engine>(
         .map_err(|words| words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s"))?;
     let http = options.http.as_deref().map(|text| open_http(text, &sockets)).transpose()?;
     let horizon = Arc::new(Horizon::default());
-    let engine = open(&options.opening, horizon.alive(now))?;
+    let engine = open(&options.opening, horizon.keep_rule(now))?;
     let (read_threads, value_max) = (options.read_threads, options.clients.memory.value);
     let node = Node::new(engine, horizon, (read_threads, value_max));
     let node = node.map_err(|error| format!("{}: {error}", options.opening.directory.display()))?;

@@ -124,11 +124,13 @@ const GENERAL: &[StatRow] = &[
         look.login_failures.to_string()
     }),
     StatRow("threads", "threads that serve clients (-t)", |look| look.threads.to_string()),
-    StatRow("curr_items", "keys in the store: as keys of stats store", |look| {
-        look.figures.keys.to_string()
-    }),
-    StatRow("bytes", "bytes of keys and values: as live_bytes of stats store", |look| {
-        look.figures.live_bytes.to_string()
+    StatRow(
+        "curr_items",
+        "keys in the store, and what merges have not dropped yet: as entries of stats store",
+        |look| look.figures.entries.to_string(),
+    ),
+    StatRow("bytes", "bytes of the store's files: as disk_bytes of stats store", |look| {
+        look.figures.disk_bytes.to_string()
     }),
     StatRow("limit_maxbytes", "bytes that the store's files may take (--disk-max)", |look| {
         look.figures.disk_limit_bytes.to_string()

@@ -36,7 +36,10 @@ pub const EDGES: [(&str, &[&str]); 20] = [
             "guira-route",
         ],
     ),
-    ("guira", &["guira-bench", "guira-ctl", "guira-lab", "guira-route", "guira-serve"]),
+    (
+        "guira",
+        &["guira-bench", "guira-ctl", "guira-lab", "guira-node", "guira-route", "guira-serve"],
+    ),
     ("guira-tests", &[]),
 ];
 
