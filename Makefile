@@ -86,9 +86,10 @@ miri: ## the unit tests of index, cache and filter under Miri: undefined behavio
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation" RUST_BACKTRACE=0 \
 		$(CARGO) +nightly miri test -p guira-index -p guira-cache -p guira-filter --lib
 
-crashes: ## kill -9 under load and restart, 200 times (guira serve -e): never a wrong byte
+crashes: ## kill -9 under load and restart, 200 times (guira serve -e, guira store): never a wrong byte
 	$(CARGO) build --release --bin guira
 	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test restart -- --ignored
+	GUIRA_CRASHES=200 $(CARGO) test --package guira-tests --test store_keep a_kill_under_load -- --nocapture
 
 bench: ## the index in process, then guira beside memcached over a socket, and its router beside nutcracker
 	$(CARGO) bench -p guira-index
