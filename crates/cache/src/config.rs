@@ -7,7 +7,7 @@ use crate::persist::MemoryFile;
 use guira_index::IndexKind;
 use std::fmt;
 
-/// How a cache is sized and what it may do. `Config::default()` is memcached's default.
+/// How a cache is sized and what it may do. `CacheConfig::default()` is memcached's default.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
     /// Memory for items, in bytes (memcached's `-m`). The index comes on top: 5.6 to 16 bytes an item.

@@ -15,4 +15,5 @@ pub mod sessions;
 pub mod certificates;
 pub mod exposition;
 pub mod http;
+pub mod meant;
 pub mod vitals;

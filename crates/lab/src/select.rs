@@ -1,6 +1,7 @@
 //! Which experiments a command line names.
 
 use anyhow::{Result, bail};
+use guira_front::meant::meant;
 
 use crate::experiment::{Experiment, Paper};
 
@@ -37,16 +38,13 @@ fn is_group(name: &str) -> bool {
     groups().any(|group| name.eq_ignore_ascii_case(group))
 }
 
-fn groups() -> impl Iterator<Item = &'static str> {
+fn groups() -> impl Iterator<Item = &'static str> + Clone {
     Paper::ALL.into_iter().map(Paper::name).chain(["quick", "all"])
 }
 
 fn unknown(name: &str, declared: &[&Experiment]) -> String {
-    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
     let known = declared.iter().map(|it| it.id).chain(groups());
-    let nearest = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let hint = nearest
-        .filter(|nearest| likeness(nearest) > 0.6)
+    let hint = meant(name, known)
         .map_or_else(|| ";".into(), |nearest| format!("; did you mean \"{nearest}\"?"));
     format!("there is no experiment \"{name}\"{hint} \"guira lab list\" shows them all")
 }

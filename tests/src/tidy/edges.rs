@@ -31,6 +31,7 @@ pub const EDGES: [(&str, &[&str]); 20] = [
             "guira-cache",
             "guira-client",
             "guira-filter",
+            "guira-front",
             "guira-index",
             "guira-policy",
             "guira-route",

@@ -65,7 +65,7 @@ impl<I: Index> Engine<I> {
     /// A slot for one more handle.
     ///
     /// # Panics
-    /// When more than `Config::handles_max` handles live at a time.
+    /// When more than `CacheConfig::handles_max` handles live at a time.
     pub(crate) fn take_slot(&self) -> usize {
         self.slots.lock().pop().expect("more handles than CacheConfig::handles_max")
     }

@@ -17,14 +17,15 @@
 //! Nothing is allocated for a request beyond what its service allocates.
 
 mod input;
+mod outlet;
 mod pace;
 mod patience;
+mod queue;
 mod lines;
 mod get;
 
-use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use guira_client::{Output, Purse};
+use guira_client::Purse;
 use tokio::time::Instant;
 
 use crate::sessions::line::Asked;
@@ -43,8 +44,10 @@ use crate::sessions::thread::{Phase, Sessions};
 use get::Get;
 use input::Input;
 use lines::Line;
-use pace::{Pace, SHORT_BYTES, TURN_BYTES};
+use outlet::{OUTPUT_BYTES_MAX, Outlet};
+use pace::{Pace, SHORT_BYTES};
 use patience::Patience;
+use queue::Lines;
 
 /// A client's connection.
 pub(crate) struct Session<S: Service> {
@@ -56,21 +59,10 @@ pub(crate) struct Session<S: Service> {
     next: Option<Box<Asked>>,
     pace: Pace,
     account: Arc<Account>,
-    /// With the bytes that each holds.
-    lines: VecDeque<(Line<S>, usize)>,
-    /// The sum of them.
-    lines_bytes: usize,
-    /// Of `lines`, the text of those that need no server.
-    said_bytes: usize,
-    /// Requests in `lines`.
-    outstanding: usize,
-    /// Lines before those.
-    said: u64,
-    output: Output,
+    lines: Lines<S>,
+    outlet: Outlet,
     /// No more is read: the client has gone, or is to.
     is_ending: bool,
-    /// What was written waits in the stream.
-    is_held: bool,
     /// Shows what goes through.
     tap: Option<Box<dyn ClientTap>>,
     patience: Patience,
@@ -91,14 +83,9 @@ impl<S: Service> Session<S> {
             input: Input::new(input, Arc::clone(&account)),
             next: None,
             account,
-            lines: VecDeque::new(),
-            lines_bytes: 0,
-            said_bytes: 0,
-            outstanding: 0,
-            said: 0,
-            output: Output::default(),
+            lines: Lines::new(),
+            outlet: Outlet::default(),
             is_ending: false,
-            is_held: false,
             patience: Patience::default(),
         }
     }
@@ -134,7 +121,7 @@ impl<S: Service> Session<S> {
     /// Begins the changes that a client sent which has gone, and gives up all that isn't one.
     fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
         self.pace.leave();
-        self.lines.retain(|(line, _)| line.is_change());
+        self.lines.keep_changes();
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         if let Some(asked) = self.next.take().filter(|asked| asked.is_change()) {
             self.begin(*asked, start);
@@ -148,28 +135,28 @@ impl<S: Service> Session<S> {
 
     /// Ready once the changes of a client that has gone are carried through.
     fn poll_changes(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.client));
-        let is_through = self.lines.iter().all(|(line, _)| line.is_answered());
-        if is_through { Poll::Ready(()) } else { Poll::Pending }
+        self.lines.poll(cx, &self.client);
+        if self.lines.are_answered() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
         let phase = self.sessions.phase.get();
         self.is_ending |= phase == Phase::Closing;
-        self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, &self.client));
+        self.lines.poll(cx, &self.client);
         if self.waits() {
             // It isn't read from, so that its end is seen in no other way.
             self.stream.check()?;
         }
-        self.pace.begin_turn();
+        self.pace.begin_turn(cx.waker());
         if self.pace.is_in_lane() {
             self.settle_lanes();
         }
         while !self.pace.is_spent(cx.waker()) {
             let has_more_to_say = !self.say_answered(cx);
-            self.flush(cx)?;
+            let clocks = (&mut self.pace, &mut self.patience);
+            self.outlet.flush(&mut self.stream, clocks, cx)?;
             let has_begun = self.begin_all(cx);
-            if has_begun || has_more_to_say && self.output.is_empty() {
+            if has_begun || has_more_to_say && self.outlet.is_empty() {
                 continue;
             }
             if self.is_over() {
@@ -186,7 +173,7 @@ impl<S: Service> Session<S> {
                 }
                 Poll::Pending if self.audit() => {}
                 Poll::Pending => {
-                    let is_quiet = self.lines.is_empty() && self.output.is_empty();
+                    let is_quiet = self.lines.is_empty() && self.outlet.is_empty();
                     if is_quiet && phase != Phase::Serving {
                         return Poll::Ready(Ok(()));
                     }
@@ -201,92 +188,77 @@ impl<S: Service> Session<S> {
         self.pace.end_turn();
         self.tidy();
         self.account.hold(self.held());
-        let do_wait = !self.output.is_empty() || self.is_held;
         let limit = self.sessions.clients.limits.timeout;
-        self.patience.poll(cx, limit, (do_wait, self.stream.taken()))
+        self.patience.poll(cx, limit, (self.outlet.waits(), self.stream.taken()))
     }
 
     /// Gives back what was taken of lanes for what is answered.
     #[cold]
     fn settle_lanes(&mut self) {
-        self.pace.set_under_way(self.under_way());
-        let (lines, gone) = (&self.lines, self.said);
-        let is_answered = |number: u64| {
-            let at = number.checked_sub(gone).and_then(|at| usize::try_from(at).ok());
-            at.is_none_or(|at| lines.get(at).is_none_or(|(line, _)| line.is_answered()))
-        };
-        self.pace.stored(is_answered);
+        self.pace.set_under_way(self.lines.under_way());
+        self.pace.stored(|number| self.lines.is_answered(number));
     }
 
     /// Whether more may be read.
     fn may_read(&self) -> bool {
-        self.outstanding < self.sessions.clients.limits.outstanding_max
+        self.lines.requests() < self.sessions.clients.limits.outstanding_max
             && !self.waits()
             && !self.input.is_taking()
             && self.may_begin()
     }
 
-    /// Keys of gets that servers were asked for.
-    fn under_way(&self) -> usize {
-        self.lines.iter().map(|(line, _)| line.under_way()).sum()
-    }
-
     /// Whether the client is to go, and has all that it asked for.
     fn is_over(&self) -> bool {
-        let is_said = self.lines.is_empty() && self.output.is_empty() && self.next.is_none();
+        let is_said = self.lines.is_empty() && self.outlet.is_empty() && self.next.is_none();
         self.is_ending && is_said && !self.input.has_more()
     }
 
     /// Whether a request waits, or part of a get.
     fn waits(&self) -> bool {
-        let is_cut =
-            |(line, _): &(Line<S>, usize)| matches!(line, Line::Get(get) if get.rest() > 0);
-        self.next.is_some() || self.lines.back().is_some_and(is_cut)
+        self.next.is_some() || self.lines.is_cut()
     }
 
     /// Whether there is room for another request and its reply. A client for whom nothing is held may always ask.
     fn may_begin(&self) -> bool {
-        self.is_idle()
-            || self.has_output_room() && self.said_bytes < SAID_BYTES_MAX && self.account.room() > 0
+        self.is_idle() || self.has_room() && self.lines.said_bytes() < SAID_BYTES_MAX
     }
 
     /// Whether nothing is held for the client.
     fn is_idle(&self) -> bool {
-        self.lines.is_empty() && self.output.is_empty()
+        self.lines.is_empty() && self.outlet.is_empty()
     }
 
-    fn has_output_room(&self) -> bool {
-        self.output.left() < OUTPUT_BYTES_MAX
+    /// Whether there is room for more replies, and for the bytes of more requests.
+    fn has_room(&self) -> bool {
+        self.outlet.has_room() && self.account.room() > 0
     }
 
     /// Bytes that are held for the client, beside its long values.
     fn held(&self) -> usize {
-        let places = (self.lines.capacity() - self.lines.len()) * size_of::<(Line<S>, usize)>();
-        self.lines_bytes + places + self.input.held() + self.output.bytes.capacity()
+        self.lines.held() + self.input.held() + self.outlet.capacity()
     }
 
     /// Gives back rooms that were needed once; all that isn't used if many clients have some.
     #[inline]
     fn tidy(&mut self) {
         self.input.tidy();
-        let has_many_places = self.lines.capacity() > LINES_KEPT;
-        if has_many_places || self.is_idle() && self.rooms() > FREE_BYTES {
+        if self.lines.has_many_places() || self.is_idle() && self.rooms() > FREE_BYTES {
             self.forget_rooms();
         }
     }
 
     /// Bytes that are kept for what may come.
     fn rooms(&self) -> usize {
-        self.lines.capacity() * size_of::<(Line<S>, usize)>() + self.output.bytes.capacity()
+        self.lines.places_bytes() + self.outlet.capacity()
     }
 
     #[cold]
     fn forget_rooms(&mut self) {
         if self.is_idle() && self.account.is_scarce() {
-            (self.lines, self.output) = Default::default();
-        } else if self.lines.capacity() > LINES_KEPT && self.lines.len() < self.lines.capacity() / 4
-        {
-            self.lines.shrink_to(self.lines.len() * 2);
+            self.lines.forget_places();
+            self.outlet = Outlet::default();
+        } else {
+            self.lines.shrink();
         }
     }
 
@@ -308,61 +280,29 @@ impl<S: Service> Session<S> {
 
     #[inline]
     fn push(&mut self, line: Line<S>) {
-        if let Line::Said(text) = line {
-            return self.push_said(text);
+        match line {
+            // Whoever looks at each reply has each alone.
+            Line::Said(text) => self.lines.push_said(text, self.tap.is_none()),
+            line => self.lines.push(line, self.pace.short()),
         }
-        let (line, bytes) = self.lines.push_back_mut((line, 0));
-        let requests = line.requests();
-        *bytes = line.held(self.pace.short());
-        self.lines_bytes += *bytes;
-        self.outstanding += requests;
-    }
-
-    /// What needs no server: short texts that follow each other are one line, unless somebody looks at each.
-    fn push_said(&mut self, text: Vec<u8>) {
-        self.said_bytes += text.len();
-        if let (Some((Line::Said(before), bytes)), None) = (self.lines.back_mut(), &self.tap)
-            && before.len() + text.len() <= SAID_LINE_BYTES_MAX
-        {
-            let room = before.capacity();
-            before.extend_from_slice(&text);
-            let grown = before.capacity() - room;
-            *bytes += grown;
-            self.lines_bytes += grown;
-            return;
-        }
-        let line = Line::Said(text);
-        let bytes = line.held(0);
-        self.lines.push_back((line, bytes));
-        self.lines_bytes += bytes;
-    }
-
-    fn pop(&mut self) {
-        let Some((line, bytes)) = self.lines.front() else { return };
-        self.lines_bytes -= bytes;
-        self.outstanding -= line.requests();
-        if let Line::Said(text) = line {
-            self.said_bytes -= text.len();
-        }
-        drop(self.lines.pop_front());
-        self.said += 1;
     }
 
     /// Says what is answered, from the front, as long as there is room. False: the room is used up.
     fn say_answered(&mut self, cx: &mut std::task::Context<'_>) -> bool {
-        while let Some((line, _)) = self.lines.front_mut() {
+        while let Some(line) = self.lines.first() {
             if !line.is_sayable() {
                 break;
             }
-            if self.output.left() >= OUTPUT_BYTES_MAX {
+            let output = &mut self.outlet.output;
+            let before = output.left();
+            if before >= OUTPUT_BYTES_MAX {
                 return false;
             }
-            let before = self.output.left();
             // Nobody else wants to know.
             let op = if self.tap.is_some() { line.op() } else { None };
             let service = &*self.sessions.service;
-            let (is_done, keys) = line.say(service, &mut self.output, OUTPUT_BYTES_MAX);
-            let bytes = self.output.left() - before;
+            let (is_done, keys) = line.say(service, output, OUTPUT_BYTES_MAX);
+            let bytes = output.left() - before;
             if keys > 0 {
                 self.pace.answered(keys, bytes);
             }
@@ -370,44 +310,15 @@ impl<S: Service> Session<S> {
                 && (bytes > 0 || op.is_some())
                 && tap.is_open()
             {
-                tap.answered(op, &self.output.copy()[before..]);
+                tap.answered(op, &output.copy()[before..]);
             }
             if is_done {
-                self.pop();
-            } else if let Some((line @ Line::Feed { .. }, _)) = self.lines.front_mut() {
+                self.lines.pop();
+            } else if let Some(line @ Line::Feed { .. }) = self.lines.first() {
                 line.poll(cx, &self.client);
             }
         }
         true
-    }
-
-    /// Writes what there is to write, as far as the socket takes it.
-    fn flush(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
-        while !self.output.is_empty() {
-            let written = if let Some(bytes) = self.output.single() {
-                self.stream.poll_write(cx, &bytes[..bytes.len().min(TURN_BYTES)])?
-            } else {
-                let mut stretches = [IoSlice::new(b""); STRETCHES];
-                let used = self.output.slices(&mut stretches, TURN_BYTES);
-                self.stream.poll_write_vectored(cx, &stretches[..used])?
-            };
-            match written {
-                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(n) => {
-                    self.output.advance(n);
-                    self.patience.renew();
-                    self.pace.spend(n);
-                    if !self.output.is_empty() && self.pace.is_spent(cx.waker()) {
-                        return Ok(());
-                    }
-                }
-                Poll::Pending => return Ok(()),
-            }
-        }
-        // What TLS keeps back goes when the socket has room: it wakes this task.
-        let flushed = self.stream.poll_flush(cx)?;
-        self.is_held = flushed.is_pending();
-        Ok(())
     }
 
     /// Begins what was read, as far as there is room, and polls it once. True: something was begun.
@@ -415,15 +326,15 @@ impl<S: Service> Session<S> {
         if !self.waits() && !self.input.has_more() {
             return false;
         }
-        self.pace.set_under_way(self.under_way());
+        self.pace.set_under_way(self.lines.under_way());
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         let mut has_begun = self.go_on(start);
         if has_begun {
             self.poll_last(cx);
         }
         // Whether a request finds room for its bytes doesn't change while requests begin: they are told of afterwards.
-        let has_room = self.has_output_room() && self.account.room() > 0;
-        while has_room && self.said_bytes < SAID_BYTES_MAX || self.is_idle() {
+        let has_room = self.has_room();
+        while has_room && self.lines.said_bytes() < SAID_BYTES_MAX || self.is_idle() {
             if self.pace.is_spent(cx.waker()) {
                 break;
             }
@@ -442,11 +353,9 @@ impl<S: Service> Session<S> {
             self.pace.spend(REQUEST_COST);
             self.poll_last(cx);
         }
-        if let (None, Some((_, bytes))) = (&self.next, self.lines.back_mut()) {
+        if self.next.is_none() && !self.lines.is_empty() {
             // Its requests are slices of it: it goes with the last of them.
-            let chunk_bytes = self.input.finished();
-            *bytes += chunk_bytes;
-            self.lines_bytes += chunk_bytes;
+            self.lines.grow_last(self.input.finished());
         }
         has_begun
     }
@@ -454,9 +363,7 @@ impl<S: Service> Session<S> {
     /// Polls what was just begun: an answer need not wake anything before its first poll, and what waits for the same thing
     /// waits in the order in which it was sent.
     fn poll_last(&mut self, cx: &mut std::task::Context<'_>) {
-        if let Some((line, _)) = self.lines.back_mut() {
-            line.poll(cx, &self.client);
-        }
+        self.lines.poll_last(cx, &self.client);
     }
 
     /// Takes the next request from what was read.
@@ -473,7 +380,7 @@ impl<S: Service> Session<S> {
 
     /// Asks for the next part of the get at the end of what is under way.
     fn go_on(&mut self, start: Start<'_>) -> bool {
-        let Some((Line::Get(get), bytes)) = self.lines.back_mut() else { return false };
+        let Some(Line::Get(get)) = self.lines.last() else { return false };
         if !get.may_go_on() {
             return false;
         }
@@ -492,8 +399,7 @@ impl<S: Service> Session<S> {
                 service.begin_keys(client, op, exptime, keys, start)
             });
             let more = get.held(short).saturating_sub(before);
-            *bytes += more;
-            self.lines_bytes += more;
+            self.lines.grow_last(more);
         }
         n > 0
     }
@@ -508,7 +414,7 @@ impl<S: Service> Session<S> {
             self.pace.spend(n.saturating_sub(1) * REQUEST_COST);
             return (n > 0).then_some(n);
         }
-        let number = self.said + self.lines.len() as u64;
+        let number = self.lines.next_number();
         let mut store = |waker| self.pace.store(number, value_bytes, waker);
         let may_begin = value_bytes <= SHORT_BYTES || start.waker.is_none_or(&mut store);
         may_begin.then_some(0)
@@ -583,16 +489,8 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// With so much unsent, no more is said, and none is read.
-const OUTPUT_BYTES_MAX: usize = 256 << 10;
-/// Stretches of one vectored write.
-const STRETCHES: usize = 8;
 /// With so much to say that needs no server, behind what does, no more is read.
 const SAID_BYTES_MAX: usize = 256 << 10;
-/// Of it, what is one line: all of a line is said at once.
-const SAID_LINE_BYTES_MAX: usize = 16 << 10;
-/// Places of so many lines stay with a client.
-const LINES_KEPT: usize = 64;
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 /// What a request costs beside its bytes, as much as it takes to read or write so many.
 const REQUEST_COST: usize = 256;

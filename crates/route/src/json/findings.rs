@@ -2,6 +2,7 @@
 
 use super::Object;
 use super::error::ConfigError;
+use guira_front::meant::meant;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,14 +46,8 @@ impl Findings {
 
 /// `, did you mean 'hash'?`, or nothing where nothing is like it.
 pub(crate) fn perhaps(word: &str, known: &[&str]) -> String {
-    let word = word.to_ascii_lowercase();
-    let far = |other: &&&str| strsim::damerau_levenshtein(&word, &other.to_ascii_lowercase());
-    let near = known.iter().min_by_key(far).filter(|best| far(best) <= 1 + word.len() / 4);
-    let within = || {
-        let part = |known: &&&str| known.contains(&word) || word.contains(**known);
-        known.iter().filter(|_| word.len() >= 3).find(part)
-    };
-    near.or_else(within).map(|best| format!(", did you mean '{best}'?")).unwrap_or_default()
+    let best = meant(word, known.iter().copied());
+    best.map(|best| format!(", did you mean '{best}'?")).unwrap_or_default()
 }
 
 /// Names that people write beside their configuration's own.

@@ -14,11 +14,12 @@ mod tls;
 
 use crate::compat::SETTINGS as INERT;
 use crate::options::{Extended, Refusal, Suboption};
+use guira_front::meant::meant;
 use std::fmt::Write as _;
 use working::{Group, WORKING};
 
 /// All settings, with an effect or without one.
-pub(crate) fn all() -> impl Iterator<Item = &'static Suboption> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Suboption> + Clone {
     WORKING.iter().flat_map(|group| group.suboptions).chain(INERT)
 }
 
@@ -74,9 +75,7 @@ fn unknown(name: &str) -> Refusal {
 
 /// `, did you mean "hashpower"?`, or nothing where nothing is like it.
 fn perhaps(name: &str) -> String {
-    let likeness = |known: &str| strsim::jaro_winkler(name, known);
-    let best = all().map(|it| it.name).max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let best = best.filter(|known| likeness(known) >= ALIKE);
+    let best = meant(name, all().map(|it| it.name));
     best.map(|known| format!(", did you mean \"{known}\"?")).unwrap_or_default()
 }
 
@@ -159,7 +158,5 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// Where the help of a setting begins, and how wide it is: 100 with the two spaces before a name.
-/// From this likeness on, a name is taken for a mistyped one.
-const ALIKE: f64 = 0.85;
 const NAME_COLUMNS: usize = 27;
 const HELP_COLUMNS: usize = 71;

@@ -11,7 +11,8 @@
 //! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
 //! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]). Many clients with short turns
 //! keep it as busy as a few with long ones. So once enough was done since the thread last looked at its sockets, a turn
-//! ends with [`FEW_BYTES`]: a client that asks for little is served before the crowd's next requests.
+//! ends with [`FEW_BYTES`], and whose last turn was longer than that waits before its next one begins: a client that asks
+//! for little is served before the crowd's next requests, and before the crowd's replies.
 //!
 //! # Bad at
 //! A client that asks for many short values, and then for many long ones: those are asked for together, once.
@@ -46,7 +47,9 @@ pub(super) struct Pace {
     has_asked: bool,
     /// What this turn has cost, in bytes; [`WAITING`]: its next turn hasn't come.
     spent: usize,
-    /// That turn's number.
+    /// Its last turn was long.
+    is_heavy: bool,
+    /// The number of the turn that it waits for.
     turn: u64,
     /// It takes part in this no more.
     has_left: bool,
@@ -86,17 +89,28 @@ impl Pace {
             stores_place: None,
             has_asked: false,
             spent: 0,
+            is_heavy: false,
             turn: 0,
             has_left: false,
             lanes,
         }
     }
 
-    /// A poll begins: the turn goes on, or a new one begins.
+    /// A poll begins: the turn goes on, or a new one begins, at once or when `waker` is called.
     #[inline]
-    pub(super) fn begin_turn(&mut self) {
-        if self.spent < WAITING || self.lanes.rounds.is_through(self.turn) {
+    pub(super) fn begin_turn(&mut self, waker: &Waker) {
+        if self.spent >= WAITING {
+            if self.lanes.rounds.is_through(self.turn) {
+                self.spent = 0;
+            }
+            return;
+        }
+        if self.spent > 0 {
+            self.is_heavy = self.spent >= FEW_BYTES;
             self.spent = 0;
+        }
+        if self.is_heavy && self.lanes.rounds.is_busy() {
+            self.wait(waker);
         }
     }
 
@@ -368,7 +382,7 @@ mod tests {
         paces[0].set_under_way(0);
         // The second was woken, and its turn came: it has enough to say.
         paces[1].end_turn();
-        paces[1].begin_turn();
+        paces[1].begin_turn(Waker::noop());
         paces[1].end_turn();
         assert_eq!(admitted(&mut paces[2], 9), 1);
     }
@@ -406,7 +420,7 @@ mod tests {
             let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
             let mut calm = Pace::new(Rc::clone(&lanes));
             let has_turn = |pace: &mut Pace, bytes| {
-                pace.begin_turn();
+                pace.begin_turn(Waker::noop());
                 pace.spend(bytes);
                 !pace.is_spent(Waker::noop())
             };
@@ -424,6 +438,42 @@ mod tests {
             while crowd.iter().filter(waiting).count() > 0 {
                 tokio::task::yield_now().await;
             }
+        };
+        tokio::task::LocalSet::new().run_until(run).await;
+    }
+
+    #[tokio::test]
+    async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy() {
+        let run = async {
+            let lanes = Lanes::new();
+            let [mut long, mut other, mut calm] = [(); 3].map(|()| Pace::new(Rc::clone(&lanes)));
+            let goes_on = |pace: &mut Pace| {
+                pace.begin_turn(Waker::noop());
+                !pace.is_spent(Waker::noop())
+            };
+            for _ in 0..3 {
+                long.spend(1 << 20);
+                calm.spend(256);
+                assert!(goes_on(&mut calm), "it asks for little");
+                assert!(!goes_on(&mut long), "others are first");
+                let mut looks = 0;
+                while !goes_on(&mut long) {
+                    assert!(looks < 4, "its turn comes");
+                    looks += 1;
+                    tokio::task::yield_now().await;
+                }
+            }
+            // One that asks for little from now on waits for nobody.
+            long.spend(256);
+            other.spend(1 << 20);
+            assert!(goes_on(&mut long));
+            // Nor does anybody on a thread that isn't busy.
+            long.spend(1 << 20);
+            assert!(!goes_on(&mut other));
+            while !goes_on(&mut other) {
+                tokio::task::yield_now().await;
+            }
+            assert!(goes_on(&mut long), "the sockets were looked at");
         };
         tokio::task::LocalSet::new().run_until(run).await;
     }

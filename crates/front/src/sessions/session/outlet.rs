@@ -1,0 +1,79 @@
+//! What goes out to a client: replies that it hasn't taken yet.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use guira_client::Output;
+
+use super::pace::{Pace, TURN_BYTES};
+use super::patience::Patience;
+use crate::sessions::stream::Stream;
+
+/// Replies on their way.
+#[derive(Default)]
+pub(super) struct Outlet {
+    pub(super) output: Output,
+    /// What was written waits in the stream.
+    is_held: bool,
+}
+
+impl Outlet {
+    /// Whether all replies were written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.output.is_empty()
+    }
+
+    /// Whether replies wait for the client.
+    pub(super) fn waits(&self) -> bool {
+        !self.output.is_empty() || self.is_held
+    }
+
+    /// Whether there is room for more.
+    pub(super) fn has_room(&self) -> bool {
+        self.output.left() < OUTPUT_BYTES_MAX
+    }
+
+    /// Bytes of its room.
+    pub(super) fn capacity(&self) -> usize {
+        self.output.bytes.capacity()
+    }
+
+    /// Writes what there is to write, as far as the socket takes it and the client's turn goes.
+    pub(super) fn flush(
+        &mut self,
+        stream: &mut Stream,
+        (pace, patience): (&mut Pace, &mut Patience),
+        cx: &mut Context<'_>,
+    ) -> io::Result<()> {
+        while !self.output.is_empty() {
+            let written = if let Some(bytes) = self.output.single() {
+                stream.poll_write(cx, &bytes[..bytes.len().min(TURN_BYTES)])?
+            } else {
+                let mut stretches = [IoSlice::new(b""); STRETCHES];
+                let used = self.output.slices(&mut stretches, TURN_BYTES);
+                stream.poll_write_vectored(cx, &stretches[..used])?
+            };
+            match written {
+                Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(n) => {
+                    self.output.advance(n);
+                    patience.renew();
+                    pace.spend(n);
+                    if !self.output.is_empty() && pace.is_spent(cx.waker()) {
+                        return Ok(());
+                    }
+                }
+                Poll::Pending => return Ok(()),
+            }
+        }
+        // What TLS keeps back goes when the socket has room: it wakes this task.
+        let flushed = stream.poll_flush(cx)?;
+        self.is_held = flushed.is_pending();
+        Ok(())
+    }
+}
+
+/// With so much unsent, no more is said, and none is read.
+pub(super) const OUTPUT_BYTES_MAX: usize = 256 << 10;
+/// Stretches of one vectored write.
+const STRETCHES: usize = 8;
