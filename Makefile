@@ -72,7 +72,7 @@ faults: ## kill, freeze, cut off and delay one of five servers behind guira rout
 model: ## all interleavings of the lock-free parts (loom), and proof that the models catch mistakes
 	@mkdir -p $(target); export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
 		CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16; \
-	$(CARGO) test --release -p guira-cache -p guira-index -p guira-filter --lib models -- --nocapture \
+	$(CARGO) test --release -p guira-cache -p guira-index -p guira-filter -p guira-store --lib models -- --nocapture \
 		> $(target)/models.txt 2> $(target)/models.err \
 		|| { tail -60 $(target)/models.err; cat $(target)/models.txt; exit 1; }; \
 	grep -E '^test |executions|caught' $(target)/models.txt; \
@@ -86,9 +86,10 @@ miri: ## the unit tests of index, cache and filter under Miri: undefined behavio
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation" RUST_BACKTRACE=0 \
 		$(CARGO) +nightly miri test -p guira-index -p guira-cache -p guira-filter --lib
 
-crashes: ## kill -9 under load and restart, 200 times (guira serve -e): never a wrong byte
+crashes: ## kill -9 under load and restart, 200 times (guira serve -e, guira store): never a wrong byte
 	$(CARGO) build --release --bin guira
 	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test restart -- --ignored
+	GUIRA_CRASHES=200 $(CARGO) test --package guira-tests --test store_keep a_kill_under_load -- --nocapture
 
 bench: ## the index in process, then guira beside memcached over a socket, and its router beside nutcracker
 	$(CARGO) bench -p guira-index

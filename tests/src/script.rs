@@ -8,6 +8,8 @@
 //! < STORED                what must come back, with \r\n
 //! ~ ERROR                 what memcached 1.6.18 says instead (`~` alone: nothing)
 //! ! OK                    what Guira says instead, on purpose (docs/differences.md gives the reason)
+//! !store OK               what `guira store` says instead of Guira's answer (`!store` alone: nothing)
+//! !store skip WHY         in a case: it isn't played to `guira store`
 //!                         an empty line, or a `>` after a `<`, begins the next step
 //! > quit
 //! <eof                    the server closes
@@ -38,6 +40,8 @@ pub struct Case {
     pub name: String,
     /// Flags for a server of its own.
     pub flags: Option<Vec<String>>,
+    /// Why it isn't played to `guira store`, if it isn't.
+    pub not_for_store: Option<String>,
     /// What is sent and expected, in order.
     pub steps: Vec<Step>,
 }
@@ -55,6 +59,8 @@ pub struct Step {
     pub older: Option<Expect>,
     /// What Guira says, where it differs on purpose.
     pub ours: Option<Expect>,
+    /// What `guira store` says, where it differs from Guira.
+    pub store: Option<Expect>,
 }
 
 /// A reply's pattern.
@@ -100,16 +106,21 @@ impl Script {
         let mut fresh = true;
         for (at, line) in text.lines().enumerate() {
             let number = at + 1;
-            let (mark, rest) = line.split_at(line.len().min(1));
+            let (mark, rest) = line.split_at(mark_bytes(line));
             let rest = rest.strip_prefix(' ').unwrap_or(rest);
             match mark {
                 "" => fresh = true,
                 "#" => {
-                    script.cases.push(Case { name: rest.into(), flags: None, steps: Vec::new() });
+                    script.cases.push(Case {
+                        name: rest.into(),
+                        flags: None,
+                        not_for_store: None,
+                        steps: Vec::new(),
+                    });
                     fresh = true;
                 }
                 "@" => script.take_flags(rest),
-                ">" | "<" | "~" | "!" => {
+                ">" | "<" | "~" | "!" | "!store" => {
                     let case = script.cases.last_mut();
                     let case = case.unwrap_or_else(|| panic!("line {number} is in no case"));
                     fresh = case.take(number, mark, rest, fresh);
@@ -137,18 +148,24 @@ impl Case {
         if mark == ">" {
             if fresh || self.steps.last().is_none_or(answered) {
                 let expect = Expect::default();
-                let step = Step { line, send: Vec::new(), expect, older: None, ours: None };
+                let step =
+                    Step { line, send: Vec::new(), expect, older: None, ours: None, store: None };
                 self.steps.push(step);
             }
             let step = self.steps.last_mut().expect("just pushed");
             parse_line(rest, line, &mut step.send);
             return false;
         }
+        if let ("!store", Some(why)) = (mark, rest.strip_prefix("skip ")) {
+            self.not_for_store = Some(why.to_owned());
+            return fresh;
+        }
         let step = self.steps.last_mut();
         let step = step.unwrap_or_else(|| panic!("line {line} answers nothing"));
         let expect = match mark {
             "<" => &mut step.expect,
             "~" => step.older.get_or_insert_default(),
+            "!store" => step.store.get_or_insert_default(),
             _ => step.ours.get_or_insert_default(),
         };
         match rest {
@@ -180,11 +197,21 @@ impl Case {
 
     /// Plays the case on a connection to Guira: a line for each step that answered something else.
     pub fn play(&self, client: &mut Client, pace: Pace) -> Vec<String> {
+        self.play_for(client, pace, Step::wanted)
+    }
+
+    /// The same on a connection to a server that must answer what `wanted` says of each step.
+    pub fn play_for(
+        &self,
+        client: &mut Client,
+        pace: Pace,
+        wanted: impl Fn(&Step) -> &Expect,
+    ) -> Vec<String> {
         let mut numbers = Numbers::new();
         let mut wrong = Vec::new();
         for step in &self.steps {
             let reply = step.play(client, pace, &numbers);
-            if let Err(want) = step.wanted().take(&reply, &mut numbers) {
+            if let Err(want) = wanted(step).take(&reply, &mut numbers) {
                 let line = step.line;
                 wrong.push(format!("line {line}, {:?}: got {reply:?}, want {want}", self.name));
             }
@@ -201,6 +228,12 @@ impl Step {
     #[must_use]
     pub fn wanted(&self) -> &Expect {
         self.ours.as_ref().unwrap_or(&self.expect)
+    }
+
+    /// What `guira store` must answer.
+    #[must_use]
+    pub fn wanted_of_store(&self) -> &Expect {
+        self.store.as_ref().unwrap_or_else(|| self.wanted())
     }
 
     /// Sends the step's bytes and takes the reply.
@@ -285,6 +318,16 @@ impl Expect {
         text
     }
 }
+
+/// Bytes of the mark that a line begins with.
+fn mark_bytes(line: &str) -> usize {
+    match line.strip_prefix(STORE_MARK) {
+        Some(rest) if rest.is_empty() || rest.starts_with(' ') => STORE_MARK.len(),
+        _ => line.len().min(1),
+    }
+}
+
+const STORE_MARK: &str = "!store";
 
 /// Parses one line's text into pieces, with `\r\n` behind unless it ends in a backslash.
 fn parse_line(text: &str, line: usize, into: &mut Vec<Piece>) {

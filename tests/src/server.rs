@@ -33,6 +33,8 @@ pub enum Program {
     Memcached,
     /// `guira route` of this workspace: to be started by [`Server::start_at`], its flags say all.
     Router,
+    /// `guira store` of this workspace; without `-d`, its store lies in its own directory.
+    Store,
 }
 
 /// Where a server listens.
@@ -273,6 +275,9 @@ impl Server {
             Address::Tcp(port) => command.args(["-l", "127.0.0.1", "-p", &port.to_string()]),
         };
         command.args(flags);
+        if program == Program::Store && !flags.contains(&"-d") {
+            command.arg("-d").arg(dir.join("store"));
+        }
         Self::spawn(command, address, dir)
     }
 
@@ -320,8 +325,13 @@ pub fn command(program: Program) -> Command {
             command.args(["route", "--config-dump-root", ""]);
             command
         }
+        Program::Store => {
+            let mut command = Command::new(guira());
+            command.arg("store");
+            command
+        }
     };
-    if geteuid().is_root() && program != Program::Router {
+    if geteuid().is_root() && matches!(program, Program::Guira | Program::Memcached) {
         command.args(["-u", "root"]);
     }
     command

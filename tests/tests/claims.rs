@@ -136,6 +136,9 @@ const NEVER: &[(&str, &str, Kept)] = &[
     ("cache", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
     ("client", "knows routes", Kept::Apart(&["guira-route"])),
     ("route", "links the server", Kept::Apart(&["guira-serve", "guira-cache"])),
+    ("disk", "knows a record", Kept::Apart(&[])),
+    ("store", "knows a protocol", Kept::Apart(&["guira-proto"])),
+    ("node", "has unsafe code", Kept::Safe),
     (
         "log",
         "blocks or panics because of its descriptor",
@@ -144,7 +147,11 @@ const NEVER: &[(&str, &str, Kept)] = &[
         ),
     ),
     ("serve", "has unsafe code", Kept::Safe),
-    ("front", "knows its programs", Kept::Apart(&["guira-cache", "guira-route", "guira-serve"])),
+    (
+        "front",
+        "knows its programs",
+        Kept::Apart(&["guira-cache", "guira-node", "guira-route", "guira-serve"]),
+    ),
     (
         "ctl",
         "prints anything but the answer to standard output",

@@ -61,8 +61,12 @@ fn dashboard_and_alerts_name_only_metrics_that_are_there() {
     // It listens before its threads have their routes.
     assert!(router.connect().ask("get a").starts_with("SERVER_ERROR"));
     let routers = Scrape::of(port);
+    let port = free_port();
+    let _store = Server::start(Program::Store, &["--http", &port.to_string()]);
+    let stores = Scrape::of(port);
     let mut names = scrape.names();
     names.extend(routers.names());
+    names.extend(stores.names());
     for (path, least) in
         [("packaging/grafana/dashboard.json", 20), ("packaging/prometheus/alerts.yaml", 10)]
     {

@@ -183,7 +183,7 @@ fn the_reference_is_what_the_program_writes() {
         );
         pages += 1;
     }
-    assert_eq!(pages, 8);
+    assert_eq!(pages, 10);
     fs::remove_dir_all(dir).unwrap();
 }
 
@@ -194,8 +194,12 @@ fn the_page_of_the_log_is_what_the_source_can_say() {
         let (program, file) = path.strip_prefix("crates/")?.split_once("/src/")?;
         let is_code = ends_with(file, "rs") && !file.ends_with("tests.rs");
         // The sessions of `front` are the router's.
-        let program = if program == "front" { "route" } else { program };
-        let is_logged = ["serve", "route"].contains(&program) && is_code;
+        let program = match program {
+            "front" => "route",
+            "node" => "store",
+            program => program,
+        };
+        let is_logged = ["serve", "route", "store"].contains(&program) && is_code;
         is_logged.then_some((program, path, text))
     });
     let events = programs.flat_map(|(program, path, text)| {

@@ -9,13 +9,14 @@ use guira_serve::{Flags, MEMCACHED_VERSION};
 pub(crate) fn guira() -> Command {
     Command::new("guira")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("A cache server that replaces memcached, and a router that replaces mcrouter")
+        .about("A cache server that replaces memcached, a router that replaces mcrouter, and a store on flash")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve())
         .subcommand(guira_route::command("route"))
         .subcommand(guira_route::replay_command())
+        .subcommand(guira_node::command())
         .subcommands(guira_ctl::commands())
         .subcommand(bench())
         .subcommand(lab())
@@ -71,6 +72,7 @@ Examples:
   guira serve -m 4096 -l 0.0.0.0 -t 8  4 GB, all addresses, 8 threads
   guira serve -s /tmp/guira.sock       on a unix socket
   guira route -p 5000 -f route.json    many servers as one cache, with a configuration of mcrouter
+  guira store -d /var/lib/guira        a store on flash: keys and values outlive the process
   guira ping                           ask a server whether it answers
   guira set hello world                store an item; guira get hello prints it
   guira bench                          measure the server on 127.0.0.1:11211

@@ -30,7 +30,9 @@ fn main() -> ExitCode {
         .and_then(|path| Path::new(path).file_name())
         .map_or_else(|| "guira".to_owned(), |name| name.to_string_lossy().into_owned());
     let is_server = ["memcached", "memcached-debug", "mcrouter"].contains(&name.as_str());
-    if is_server || arguments.get(1).is_some_and(|it| it == "serve" || it == "route") {
+    if is_server
+        || arguments.get(1).is_some_and(|it| it == "serve" || it == "route" || it == "store")
+    {
         purge_early(&arguments);
     }
     if name == "memcached" || name == "memcached-debug" {
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     let done = match matches.subcommand() {
         Some(("serve", matches)) => return serve(matches, &name),
         Some(("route", matches)) => return guira_route::run("route", matches),
+        Some(("store", matches)) => return guira_node::run(matches),
         Some(("replay", matches)) => return guira_route::replay(matches),
         Some(("bench", matches)) => bench(matches),
         Some(("lab", matches)) => lab(matches),

@@ -22,7 +22,7 @@ pub(crate) fn write(directory: &Path, tree: Command) -> Result<()> {
 }
 
 /// Each page's file name and text.
-fn pages(tree: Command) -> [(&'static str, String); 8] {
+fn pages(tree: Command) -> [(&'static str, String); 10] {
     [
         ("flags.md", page("Flags", FLAGS, &commands(tree))),
         ("options.md", page("Settings of -o", OPTIONS, &guira_serve::suboptions_markdown())),
@@ -34,6 +34,11 @@ fn pages(tree: Command) -> [(&'static str, String); 8] {
             page("Statistics of the router", ROUTER_STATISTICS, &router_statistics()),
         ),
         ("router-metrics.md", page("Metrics of the router", ROUTER_METRICS, &router_metrics())),
+        (
+            "store-statistics.md",
+            page("Statistics of the store", STORE_STATISTICS, &store_statistics()),
+        ),
+        ("store-metrics.md", page("Metrics of the store", STORE_METRICS, &store_metrics())),
         ("route-fields.md", page("Fields of routes", FIELDS, &guira_route::field_tables())),
     ]
 }
@@ -101,18 +106,19 @@ fn flags(mut command: Command) -> String {
 fn process() -> String {
     let mut text = "## Signals\n\n| program | signal | effect |\n|---|---|---|\n".to_owned();
     let serve = guira_serve::SIGNALS.iter().map(|signal| ("serve", signal));
-    for (program, (signal, effect)) in
-        serve.chain(guira_route::SIGNALS.iter().map(|it| ("route", it)))
-    {
+    let route = guira_route::SIGNALS.iter().map(|signal| ("route", signal));
+    let store = guira_node::SIGNALS.iter().map(|signal| ("store", signal));
+    for (program, (signal, effect)) in serve.chain(route).chain(store) {
         let _ = writeln!(text, "| `guira {program}` | {signal} | {effect} |");
     }
     text.push_str("\n## Exit codes\n\n| program | exit code | when |\n|---|---|---|\n");
     let clients: Vec<String> =
         guira_ctl::commands().iter().map(|it| format!("`guira {}`", it.get_name())).collect();
-    let programs: [(&str, &[(u8, &str)]); 6] = [
+    let programs: [(&str, &[(u8, &str)]); 7] = [
         ("`guira serve`", &guira_serve::EXIT_CODES),
         ("`guira route`", &guira_route::EXIT_CODES),
         ("`guira route convert`", &guira_route::CONVERT_EXIT_CODES),
+        ("`guira store`", &guira_node::EXIT_CODES),
         (&clients.join(", "), &guira_ctl::EXIT_CODES),
         ("`guira replay`", &guira_route::REPLAY_EXIT_CODES),
         ("the others", &OTHERS),
@@ -167,6 +173,26 @@ fn router_metrics() -> String {
     text
 }
 
+fn store_statistics() -> String {
+    let mut text = String::new();
+    for (group, lines) in guira_node::store_stat_tables() {
+        let _ = writeln!(text, "## {group}\n\n| line | meaning |\n|---|---|");
+        for (name, meaning) in lines {
+            let _ = writeln!(text, "| `{name}` | {} |", cell(&meaning));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn store_metrics() -> String {
+    let mut text = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
+    for (name, kind, meaning) in guira_node::store_metric_meanings() {
+        let _ = writeln!(text, "| `{name}` | {kind} | {} |", cell(meaning.trim_end_matches('.')));
+    }
+    text
+}
+
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -204,6 +230,12 @@ failed when it was last asked, and `stats version` is the version alone.";
 const ROUTER_METRICS: &str = "\
 What `guira route --http` tells Prometheus, in the order of a scrape. `guira_route_commands_total` has a label for the \
 command. Metrics of servers have a label for the server, durations and errors of requests one for the pool too.";
+
+const STORE_STATISTICS: &str = "\
+Each line that `stats` and `stats store` of `guira store` answer. `stats settings` tells the flags in force, `stats reset` sets what \
+clients asked for to 0.";
+
+const STORE_METRICS: &str = "What `guira store --http` tells Prometheus, in the order of a scrape.";
 
 const FIELDS: &str =
     "The fields that each type of route takes in a configuration of `guira route`.";

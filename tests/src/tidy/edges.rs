@@ -3,13 +3,20 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 16] = [
+pub const EDGES: [(&str, &[&str]); 20] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
     ("guira-front", &["guira-client", "guira-log", "guira-proto"]),
     ("guira-filter-rivals", &["guira-filter"]),
+    ("guira-disk", &[]),
+    ("guira-store", &["guira-disk", "guira-filter"]),
+    ("guira-flash", &["guira-disk"]),
+    (
+        "guira-node",
+        &["guira-client", "guira-disk", "guira-front", "guira-log", "guira-proto", "guira-store"],
+    ),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-log", &[]),
     ("guira-serve", &["guira-cache", "guira-front", "guira-log", "guira-proto"]),
@@ -30,7 +37,10 @@ pub const EDGES: [(&str, &[&str]); 16] = [
             "guira-route",
         ],
     ),
-    ("guira", &["guira-bench", "guira-ctl", "guira-lab", "guira-route", "guira-serve"]),
+    (
+        "guira",
+        &["guira-bench", "guira-ctl", "guira-lab", "guira-node", "guira-route", "guira-serve"],
+    ),
     ("guira-tests", &[]),
 ];
 

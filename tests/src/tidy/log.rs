@@ -63,7 +63,7 @@ pub fn log_page<'p>(events: impl IntoIterator<Item = (&'p str, &'static str, Str
 const ABOUT: &str = "\
 # Warnings and errors in the log
 
-What `guira serve` and `guira route` can write to their logs at the levels `WARN` and `ERROR`. Words in braces, and `…`, stand
+What `guira serve`, `guira route` and `guira store` can write to their logs at the levels `WARN` and `ERROR`. Words in braces, and `…`, stand
 for what the line is about, such as a path or the system's error. A line without words of its own isn't here: it passes on, for
 instance, what is wrong with a configuration.
 

@@ -6,12 +6,14 @@
 use bytes::Bytes;
 use guira_client::{Op, Request};
 use guira_proto::{
-    Admin, Command, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed, StoreCommand, Words, fixed,
-    parse,
+    Admin, BadLine, Command, CrawlTarget, KEY_BYTES_MAX, Limits, Meta, MetaVerb, Parsed,
+    StoreCommand, Verb, Words, fixed, parse,
 };
 
 use crate::sessions::keys::Keys;
+use crate::sessions::manners::{AsRouter, Manners, NOREPLY};
 use crate::sessions::meta::{self, Wanted, op_of};
+use crate::sessions::service::Listing;
 
 /// What is asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,6 +30,10 @@ pub(crate) enum Asked {
     Stats(String),
     /// `version`.
     Version,
+    /// `verbosity`.
+    Verbosity { level: u32, is_quiet: bool },
+    /// A list of all items.
+    List(Listing),
     /// `shutdown`.
     Shutdown,
     /// `quit`.
@@ -90,18 +96,30 @@ pub(crate) enum Taken {
 
 /// What the first request of `chunk`, past `at`, asks, and how many bytes it has; if it isn't a whole one, all of them.
 pub fn first(chunk: &Bytes, at: usize) -> (Option<Op>, usize) {
-    match take(chunk, at) {
+    match take::<AsRouter>(chunk, at, usize::MAX) {
         Taken::Whole(asked, used) => (asked.op(), used),
         _ => (None, chunk.len() - at),
     }
 }
 
-/// Takes one request from the front of `chunk`, past `at`.
-pub(crate) fn take(chunk: &Bytes, at: usize) -> Taken {
+/// Takes one request from the front of `chunk`, past `at`; a server stores no value above `value_max`.
+pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Taken {
     let input = &chunk[at..];
-    match parse(input, &LIMITS) {
-        Ok(Parsed::Request { request, used }) => whole(chunk, at, request, used),
+    let limits = if M::IS_SERVER { &Limits::DEFAULT } else { &LIMITS };
+    match parse(input, limits) {
+        Ok(Parsed::Request { request, used }) => {
+            if M::IS_SERVER
+                && let Some(refused) = refused_by_server(&request, used, value_max)
+            {
+                return refused;
+            }
+            whole::<M>(chunk, at, request, used)
+        }
         Ok(Parsed::Incomplete { at_least }) => Taken::Partial(at_least),
+        Err(BadLine { reply: line, used, swallow, close }) if M::IS_SERVER => match swallow {
+            0 => Taken::Whole(Asked::Refused { line, closes: close }, used.min(input.len())),
+            _ => Taken::Skip { line, used, swallow },
+        },
         Err(error) => {
             let line = &input[..error.used.min(input.len())];
             if let Some(taken) = metaget(chunk, line) {
@@ -126,7 +144,25 @@ pub(crate) fn take(chunk: &Bytes, at: usize) -> Taken {
     }
 }
 
-fn whole(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -> Taken {
+/// What a server refuses before it looks at the body: no list of commands has it, or its value is too long.
+fn refused_by_server(request: &Command<'_>, used: usize, value_max: usize) -> Option<Taken> {
+    let (bytes, line) = match request {
+        Command::Get(get) if get.lease => {
+            return Some(Taken::Whole(Asked::Refused { line: fixed::ERROR, closes: false }, used));
+        }
+        Command::Store(StoreCommand { verb: Verb::Lease, value_bytes, .. }) => {
+            (*value_bytes, fixed::ERROR)
+        }
+        Command::Store(StoreCommand { value_bytes, quiet: true, .. }) => (*value_bytes, &b""[..]),
+        Command::Store(store) => (store.value_bytes, fixed::TOO_LARGE),
+        Command::MetaSet(meta) => (meta.value_bytes(), fixed::TOO_LARGE),
+        _ => return None,
+    };
+    let is_refused = line == fixed::ERROR || bytes as usize > value_max;
+    is_refused.then(|| Taken::Skip { line, used, swallow: u64::from(bytes) + 2 })
+}
+
+fn whole<M: Manners>(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -> Taken {
     let one = |request, is_quiet| Asked::One { request, is_quiet };
     let keyed = |op, key: &[u8]| Request::new(op, chunk.slice_ref(key));
     let asked = match line {
@@ -152,9 +188,10 @@ fn whole(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -> Taken {
                 }
             }
         }
-        Command::Store(store) => return stored(chunk, at, store, used),
+        Command::Store(store) => return stored::<M>(chunk, at, store, used),
         Command::Delete { key, hold_off_s, quiet } => {
-            one(Request { exptime: hold_off_s.into(), ..keyed(Op::Delete, key) }, quiet)
+            let meta = (M::IS_SERVER && quiet).then(|| NOREPLY.into());
+            one(Request { exptime: hold_off_s.into(), meta, ..keyed(Op::Delete, key) }, quiet)
         }
         Command::Arithmetic(a) => {
             let op = if a.decrement { Op::Decr } else { Op::Incr };
@@ -173,11 +210,22 @@ fn whole(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -> Taken {
             Asked::Stats(words.join(" "))
         }
         Command::Admin { command: Admin::Shutdown(_), .. } => Asked::Shutdown,
-        Command::MetaGet(meta) => metas(chunk, at, MetaVerb::Get, &meta),
-        Command::MetaDelete(meta) => metas(chunk, at, MetaVerb::Delete, &meta),
-        Command::MetaArithmetic(meta) => metas(chunk, at, MetaVerb::Arithmetic, &meta),
-        Command::MetaSet(meta) => return meta_stored(chunk, at, &meta, used),
+        Command::MetaGet(meta) => metas::<M>(chunk, at, MetaVerb::Get, &meta),
+        Command::MetaDelete(meta) => metas::<M>(chunk, at, MetaVerb::Delete, &meta),
+        Command::MetaArithmetic(meta) => metas::<M>(chunk, at, MetaVerb::Arithmetic, &meta),
+        Command::MetaSet(meta) => return meta_stored::<M>(chunk, at, &meta, used),
         Command::MetaNoop => Asked::Refused { line: fixed::META_NOOP, closes: false },
+        Command::Verbosity { level, quiet: is_quiet } if M::IS_SERVER => {
+            Asked::Verbosity { level, is_quiet }
+        }
+        Command::Admin {
+            command: Admin::Metadump(CrawlTarget::All | CrawlTarget::Hash), ..
+        } if M::IS_SERVER => Asked::List(Listing::Metadump),
+        Command::Admin { command: Admin::Mgdump(CrawlTarget::All | CrawlTarget::Hash), .. }
+            if M::IS_SERVER =>
+        {
+            Asked::List(Listing::Mgdump)
+        }
         Command::MetaDebug { .. } | Command::Verbosity { .. } | Command::Admin { .. } => {
             Asked::Refused { line: fixed::ERROR, closes: false }
         }
@@ -189,12 +237,12 @@ fn whole(chunk: &Bytes, at: usize, line: Command<'_>, used: usize) -> Taken {
 const KEYS_MAX: usize = 64 << 10;
 const TOO_MANY_KEYS: &[u8] = b"CLIENT_ERROR too many keys: a get may have 65536\r\n";
 
-fn stored(chunk: &Bytes, at: usize, store: StoreCommand<'_>, used: usize) -> Taken {
+fn stored<M: Manners>(chunk: &Bytes, at: usize, store: StoreCommand<'_>, used: usize) -> Taken {
     let value_bytes = store.value_bytes as usize;
     let end = used + value_bytes + 2;
     let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };
     let Some(value) = body.strip_suffix(b"\r\n") else {
-        return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, end);
+        return Taken::Whole(bad_end::<M>(store.quiet), end);
     };
     let request = Request {
         value: chunk.slice_ref(value),
@@ -206,6 +254,15 @@ fn stored(chunk: &Bytes, at: usize, store: StoreCommand<'_>, used: usize) -> Tak
     Taken::Whole(Asked::One { request, is_quiet: store.quiet }, end)
 }
 
+/// A body that is longer than its line said.
+fn bad_end<M: Manners>(is_quiet: bool) -> Asked {
+    match (M::IS_SERVER, is_quiet) {
+        (false, _) => Asked::Refused { line: MALFORMED, closes: true },
+        (true, true) => Asked::Refused { line: b"", closes: false },
+        (true, false) => Asked::Refused { line: fixed::BAD_DATA_CHUNK, closes: false },
+    }
+}
+
 /// The flags of a meta command: what follows its key, or its value's length, on its line.
 fn flags_of(chunk: &Bytes, at: usize, verb: MetaVerb) -> &[u8] {
     let line = chunk[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -215,20 +272,20 @@ fn flags_of(chunk: &Bytes, at: usize, verb: MetaVerb) -> &[u8] {
     words.rest()
 }
 
-fn metas(chunk: &Bytes, at: usize, verb: MetaVerb, command: &Meta<'_>) -> Asked {
-    match meta::routed(chunk, verb, command, flags_of(chunk, at, verb)) {
+fn metas<M: Manners>(chunk: &Bytes, at: usize, verb: MetaVerb, command: &Meta<'_>) -> Asked {
+    match meta::routed::<M>(chunk, verb, command, flags_of(chunk, at, verb)) {
         Ok((request, wanted)) => Asked::Meta { request, wanted },
         Err(line) => Asked::Refused { line, closes: false },
     }
 }
 
-fn meta_stored(chunk: &Bytes, at: usize, command: &Meta<'_>, used: usize) -> Taken {
+fn meta_stored<M: Manners>(chunk: &Bytes, at: usize, command: &Meta<'_>, used: usize) -> Taken {
     let end = used + command.value_bytes() as usize + 2;
     let Some(body) = chunk[at..].get(used..end) else { return Taken::Partial(end) };
     let Some(value) = body.strip_suffix(b"\r\n") else {
-        return Taken::Whole(Asked::Refused { line: MALFORMED, closes: true }, end);
+        return Taken::Whole(bad_end::<M>(false), end);
     };
-    let mut asked = metas(chunk, at, MetaVerb::Set, command);
+    let mut asked = metas::<M>(chunk, at, MetaVerb::Set, command);
     if let Asked::Meta { request, .. } = &mut asked {
         request.value = chunk.slice_ref(value);
     }
@@ -264,7 +321,8 @@ fn has_long_key(line: &[u8]) -> bool {
 }
 
 /// What a get is refused for before its line's end has come: more of it can't help.
-pub(crate) fn early_refusal(line: &[u8]) -> Option<&'static [u8]> {
+pub(crate) fn early_refusal<M: Manners>(line: &[u8]) -> Option<&'static [u8]> {
+    let bad_key = if M::IS_SERVER { fixed::BAD_FORMAT } else { BAD_KEY };
     let mut words = Words::new(line);
     let before_keys = match words.next()? {
         b"get" | b"gets" | b"lease-get" | b"metaget" => 0,
@@ -274,7 +332,7 @@ pub(crate) fn early_refusal(line: &[u8]) -> Option<&'static [u8]> {
     let mut count = 0;
     for word in words {
         if word.len() > KEY_BYTES_MAX {
-            return Some(BAD_KEY);
+            return Some(bad_key);
         }
         count += 1;
     }
@@ -291,6 +349,10 @@ const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn take(chunk: &Bytes, at: usize) -> Taken {
+        super::take::<AsRouter>(chunk, at, usize::MAX)
+    }
 
     fn take_all(text: &'static str) -> Taken {
         take(&Bytes::from(text), 0)

@@ -36,6 +36,8 @@ pub struct MemoryLimits {
     pub all: usize,
     /// One of them.
     pub each: usize,
+    /// The longest value that a server stores; a router leaves that to its servers.
+    pub value: usize,
 }
 
 impl MemoryLimits {
@@ -125,6 +127,11 @@ impl Account {
         Bytes::from_owner(Carried { bytes, account: Arc::clone(self) })
     }
 
+    /// The longest value that a server stores.
+    pub(crate) fn value_max(&self) -> usize {
+        self.bank.limits.value
+    }
+
     /// Notes that something was refused.
     pub(crate) fn refuse(&self) {
         self.bank.refused.fetch_add(1, Relaxed);
@@ -195,7 +202,7 @@ mod tests {
     use super::*;
 
     fn bank(all: usize, each: usize) -> Arc<Bank> {
-        Arc::new(Bank::new(MemoryLimits { all, each }))
+        Arc::new(Bank::new(MemoryLimits { all, each, value: all }))
     }
 
     #[test]

@@ -12,6 +12,7 @@ use guira_proto::reply::{MetaReply, MetaStatus};
 use guira_proto::{KEY_BYTES_MAX, Meta, MetaFlags, MetaVerb, Verb, decode_base64};
 
 use crate::sessions::answer::append_error;
+use crate::sessions::manners::Manners;
 
 /// What of a meta command its answer needs.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl Wanted {
 }
 
 /// A meta command that is routed, or the line that refuses it.
-pub(crate) fn routed(
+pub(crate) fn routed<M: Manners>(
     chunk: &Bytes,
     verb: MetaVerb,
     meta: &Meta<'_>,
@@ -49,7 +50,8 @@ pub(crate) fn routed(
     request.flags = meta.client_flags();
     request.token = meta.compare_cas().unwrap_or_default();
     request.delta = meta.delta();
-    request.meta = verbatim(verb, meta, &request.key);
+    request.meta =
+        if M::IS_SERVER { Some(flags.into()) } else { verbatim(verb, meta, &request.key) };
     let wanted = Wanted {
         verb,
         flags: chunk.slice_ref(flags),
@@ -110,21 +112,22 @@ fn op(verb: MetaVerb, meta: &Meta<'_>) -> Op {
 }
 
 /// Appends the answer.
-pub(crate) fn append(output: &mut Output, wanted: &Wanted, key: &[u8], reply: &Reply) {
+pub(crate) fn append<M: Manners>(output: &mut Output, wanted: &Wanted, key: &[u8], reply: &Reply) {
     let out = &mut output.bytes;
     if reply.outcome.is_error() {
         return append_error(out, reply);
     }
     let status = match (wanted.verb, reply.outcome) {
+        (MetaVerb::Get, Outcome::Ok) if M::IS_SERVER => MetaStatus::Done,
         (MetaVerb::Get, _) if is_answer(reply) && wanted.has_value => {
             let answer = MetaReply::value(out, reply.value.len());
-            append_flags(answer, wanted, key, reply);
+            append_flags::<M>(answer, wanted, key, reply);
             return append_value(output, &reply.value);
         }
         (MetaVerb::Arithmetic, Outcome::Found) if wanted.is_quiet => return,
         (MetaVerb::Arithmetic, Outcome::Found) if wanted.has_value => {
             let digits = reply.number.to_string();
-            append_flags(MetaReply::value(out, digits.len()), wanted, key, reply);
+            append_flags::<M>(MetaReply::value(out, digits.len()), wanted, key, reply);
             return append_value(output, &digits.into());
         }
         (MetaVerb::Get, _) if is_answer(reply) => MetaStatus::Done,
@@ -144,11 +147,11 @@ pub(crate) fn append(output: &mut Output, wanted: &Wanted, key: &[u8], reply: &R
         MetaVerb::Get => false,
         MetaVerb::Set => status == MetaStatus::Done,
         MetaVerb::Delete | MetaVerb::Arithmetic => {
-            matches!(status, MetaStatus::Done | MetaStatus::NotFound)
+            status == MetaStatus::Done || !M::IS_SERVER && status == MetaStatus::NotFound
         }
     };
     if !(wanted.is_quiet && is_expected) {
-        append_flags(MetaReply::status(out, status), wanted, key, reply);
+        append_flags::<M>(MetaReply::status(out, status), wanted, key, reply);
     }
 }
 
@@ -172,15 +175,18 @@ fn append_echoes(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8]) {
     answer.end();
 }
 
-fn append_flags(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8], reply: &Reply) {
+fn append_flags<M: Manners>(mut answer: MetaReply<'_>, wanted: &Wanted, key: &[u8], reply: &Reply) {
     let told = || MetaFlags::new(reply.meta.as_deref().unwrap_or_default());
+    let is_base64 =
+        if M::IS_SERVER { told().any(|flag| flag.letter() == b'b') } else { wanted.is_base64 };
     for flag in MetaFlags::new(&wanted.flags) {
         let by_server = told().find(|told| told.letter() == flag.letter());
         match (flag.letter(), by_server) {
             (b'c' | b'f' | b'h' | b'l' | b's' | b't', Some(told)) => answer.echo(told.text()),
+            (b'c' | b'f' | b's', None) if M::IS_SERVER => {}
             (b'c', None) if reply.meta.is_none() => answer.number(b'c', reply.token),
             (b'f', None) => answer.number(b'f', reply.flags.into()),
-            (b'k', _) => answer.key(key, wanted.is_base64),
+            (b'k', _) => answer.key(key, is_base64),
             (b's', None) => answer.number(b's', reply.value.len() as u64),
             (b'O', _) => answer.echo(flag.text()),
             _ => {}
@@ -202,6 +208,7 @@ const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::manners::AsRouter;
 
     fn answered(verb: MetaVerb, flags: &'static str, reply: &Reply) -> String {
         let has = |letter| flags.split(' ').any(|flag| flag.starts_with(letter));
@@ -213,7 +220,7 @@ mod tests {
             has_value: has('v'),
         };
         let mut out = Output::default();
-        append(&mut out, &wanted, b"key", reply);
+        append::<AsRouter>(&mut out, &wanted, b"key", reply);
         String::from_utf8(out.bytes).unwrap_or_default()
     }
 

@@ -15,11 +15,13 @@ use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use guira_client::{Op, Purse, Reply, Request};
 use tokio::time::Instant;
+
+use crate::sessions::manners::Manners;
 
 /// A program that answers clients' requests, on one of its threads.
 pub trait Service: Sized + 'static {
@@ -27,6 +29,8 @@ pub trait Service: Sized + 'static {
     type Client;
     /// The answer to a request, or to keys of a get, on its way.
     type Answer: Answer<Self>;
+    /// How it speaks.
+    type Manners: Manners;
 
     /// What `version` answers after `VERSION`: first the version of memcached that is spoken, as client libraries read it
     /// from there.
@@ -68,6 +72,29 @@ pub trait Service: Sized + 'static {
 
     /// A client that may do so ends the process.
     fn shut_down(&self);
+
+    /// `verbosity`, which only a server has.
+    fn set_verbosity(&self, _level: u32) {}
+
+    /// A list of what is stored, which only a server has.
+    fn list(self: &Rc<Self>, _listing: Listing) -> Option<Box<dyn Feed>> {
+        None
+    }
+}
+
+/// A list of what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// `lru_crawler metadump`: a line of `name=value` words for each item.
+    Metadump,
+    /// `lru_crawler mgdump`: the request that gets each item.
+    Mgdump,
+}
+
+/// An answer that comes in parts, each of which is said before the next is made.
+pub trait Feed {
+    /// The next part; `None`: that was the last.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>>;
 }
 
 /// The answer to a request, or to keys of a get, on its way.

@@ -89,7 +89,7 @@ mod tests {
             connections_max: 1,
             outstanding_max: 1,
             timeout: Duration::ZERO,
-            memory: MemoryLimits { all: 1 << 20, each: 1 << 20 },
+            memory: MemoryLimits { all: 1 << 20, each: 1 << 20, value: 1 << 20 },
             shutdown_from: ShutdownFrom::Nobody,
         };
         let clients = Arc::new(Clients::new(limits, None, None));

@@ -126,7 +126,7 @@ impl<S: Service> Session<S> {
         if let Some(asked) = self.next.take().filter(|asked| asked.is_change()) {
             self.begin(*asked, start);
         }
-        while let Some(asked) = self.input.next() {
+        while let Some(asked) = self.input.next::<S::Manners>() {
             if asked.is_change() {
                 self.begin(asked, start);
             }
@@ -152,7 +152,7 @@ impl<S: Service> Session<S> {
             self.settle_lanes();
         }
         while !self.pace.is_spent(cx.waker()) {
-            let has_more_to_say = !self.say_answered();
+            let has_more_to_say = !self.say_answered(cx);
             let clocks = (&mut self.pace, &mut self.patience);
             self.outlet.flush(&mut self.stream, clocks, cx)?;
             let has_begun = self.begin_all(cx);
@@ -288,7 +288,7 @@ impl<S: Service> Session<S> {
     }
 
     /// Says what is answered, from the front, as long as there is room. False: the room is used up.
-    fn say_answered(&mut self) -> bool {
+    fn say_answered(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         while let Some(line) = self.lines.first() {
             if !line.is_sayable() {
                 break;
@@ -314,6 +314,8 @@ impl<S: Service> Session<S> {
             }
             if is_done {
                 self.lines.pop();
+            } else if let Some(line @ Line::Feed { .. }) = self.lines.first() {
+                line.poll(cx, &self.client);
             }
         }
         true
@@ -366,7 +368,7 @@ impl<S: Service> Session<S> {
 
     /// Takes the next request from what was read.
     fn take(&mut self) -> Option<Asked> {
-        let asked = self.input.next();
+        let asked = self.input.next::<S::Manners>();
         if let (Some(tap), Some(asked)) = (&self.tap, &asked)
             && tap.is_open()
             && !self.input.taken().is_empty()
@@ -462,6 +464,8 @@ impl<S: Service> Session<S> {
                 }
             },
             Asked::Version => Line::Said(format!("VERSION {}\r\n", S::VERSION).into_bytes()),
+            Asked::Verbosity { level, is_quiet } => Line::verbosity(service, level, is_quiet),
+            Asked::List(listing) => Line::list(service, listing),
             Asked::Shutdown => {
                 Line::Shutdown(self.sessions.clients.limits.shutdown_from.judge(&self.stream))
             }

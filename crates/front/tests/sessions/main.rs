@@ -147,7 +147,7 @@ fn a_client_has_no_more_requests_under_way_than_it_may() {
 
 /// Of one client a megabyte may be held, of all two.
 const TIGHT: ClientLimits =
-    ClientLimits { memory: MemoryLimits { all: 2 << 20, each: 1 << 20 }, ..LIMITS };
+    ClientLimits { memory: MemoryLimits { all: 2 << 20, each: 1 << 20, value: 1 << 20 }, ..LIMITS };
 /// What a client holds before it is looked at: a read, a line, a value that goes out.
 const SLACK: usize = 256 << 10;
 

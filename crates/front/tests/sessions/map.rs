@@ -4,8 +4,8 @@ use bytes::Bytes;
 use guira_client::connection::charged;
 use guira_client::{NO_ROOM, Op, Outcome, Purse, Reply, Request};
 use guira_front::sessions::{
-    Answer, Arrival, ClientLimits, ClientTap, Clients, KEY_BYTES, Logins, MemoryLimits, Service,
-    Sessions, ShutdownFrom, Start, serve,
+    Answer, Arrival, AsRouter, ClientLimits, ClientTap, Clients, KEY_BYTES, Logins, MemoryLimits,
+    Service, Sessions, ShutdownFrom, Start, serve,
 };
 use rustls::ServerConfig;
 use std::cell::{Cell, RefCell};
@@ -70,6 +70,7 @@ impl Map {
 impl Service for Map {
     type Client = Arc<dyn Purse>;
     type Answer = Pending;
+    type Manners = AsRouter;
     const VERSION: &'static str = "1.6.0-map";
 
     fn enter(&self, _: Option<IpAddr>, purse: Arc<dyn Purse>) -> Arc<dyn Purse> {
@@ -200,7 +201,7 @@ pub(crate) const LIMITS: ClientLimits = ClientLimits {
     connections_max: usize::MAX,
     outstanding_max: usize::MAX,
     timeout: Duration::ZERO,
-    memory: MemoryLimits { all: 64 << 20, each: 32 << 20 },
+    memory: MemoryLimits { all: 64 << 20, each: 32 << 20, value: 32 << 20 },
     shutdown_from: ShutdownFrom::Nobody,
 };
 

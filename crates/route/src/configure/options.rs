@@ -329,7 +329,8 @@ fn at_most(typed: &Typed, name: &str) -> Result<usize, String> {
 
 fn memory(typed: &Typed) -> Result<MemoryLimits, String> {
     let all = at_most(typed, "client_memory")?;
-    Ok(MemoryLimits { all, each: at_most(typed, "client_memory_each")? })
+    let each = at_most(typed, "client_memory_each")?;
+    Ok(MemoryLimits { all, each, value: usize::MAX })
 }
 
 fn milliseconds(typed: &Typed, name: &str) -> Result<Duration, String> {

@@ -7,7 +7,7 @@ use std::task;
 
 use bytes::Bytes;
 use guira_client::{Op, Outcome, Purse, Reply, Request};
-use guira_front::sessions::{ClientTap, Service, Start};
+use guira_front::sessions::{AsRouter, ClientTap, Service, Start};
 
 use super::Proxy;
 use super::answers::{Answer, Gets};
@@ -20,6 +20,7 @@ use crate::outcome::is_error;
 impl Service for Proxy {
     type Client = Rc<Context>;
     type Answer = Answer;
+    type Manners = AsRouter;
     const VERSION: &'static str = VERSION;
 
     fn enter(&self, peer: Option<IpAddr>, purse: Arc<dyn Purse>) -> Rc<Context> {

@@ -22,6 +22,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 
 use crate::sessions::line::{Asked, LINE_BYTES_MAX, Taken, early_refusal, take};
+use crate::sessions::manners::Manners;
 use crate::sessions::memory::Account;
 use crate::sessions::stream::{READ_BYTES_MAX, Stream};
 
@@ -156,12 +157,12 @@ impl Input {
 
     /// The next whole request.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<Asked> {
+    pub(super) fn next<M: Manners>(&mut self) -> Option<Asked> {
         if !self.is_taking() && !self.refill() {
             return None;
         }
         self.from = self.at;
-        match take(&self.chunk, self.from) {
+        match take::<M>(&self.chunk, self.from, self.account.value_max()) {
             Taken::Whole(asked, used) => {
                 self.at += used;
                 Some(asked)
@@ -173,7 +174,7 @@ impl Input {
                 self.from = self.at;
                 Some(Asked::Refused { line, closes: false })
             }
-            Taken::Partial(wanted) => self.put_back(wanted),
+            Taken::Partial(wanted) => self.put_back::<M>(wanted),
         }
     }
 
@@ -230,11 +231,11 @@ impl Input {
     }
 
     /// Keeps an unfinished request until more of it comes, or refuses its line.
-    fn put_back(&mut self, wanted: usize) -> Option<Asked> {
+    fn put_back<M: Manners>(&mut self, wanted: usize) -> Option<Asked> {
         let rest = &self.chunk[self.at..];
         let (bytes, is_long) = (rest.len(), rest.len() >= AUDIT_BYTES);
         if memchr::memchr(b'\n', rest).is_none() {
-            if is_long && let Some(line) = early_refusal(rest) {
+            if is_long && let Some(line) = early_refusal::<M>(rest) {
                 (self.at, self.swallow) = (self.chunk.len(), TO_LINE_END);
                 self.from = self.at;
                 return Some(Asked::Refused { line, closes: false });
@@ -317,10 +318,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::sessions::manners::AsRouter;
     use crate::sessions::memory::{Bank, MemoryLimits};
 
     fn given(bytes: &[u8]) -> Input {
-        let bank = Bank::new(MemoryLimits { all: usize::MAX, each: usize::MAX });
+        let bank = Bank::new(MemoryLimits { all: usize::MAX, each: usize::MAX, value: usize::MAX });
         Input::new(BytesMut::from(bytes), Account::new(&Arc::new(bank)))
     }
 
@@ -330,7 +332,7 @@ mod tests {
         let mut asked = Vec::new();
         for byte in bytes {
             input.bytes.extend_from_slice(&[*byte]);
-            while let Some(next) = input.next() {
+            while let Some(next) = input.next::<AsRouter>() {
                 asked.push(next);
             }
         }
@@ -343,7 +345,7 @@ mod tests {
         let text = b"get a b\r\nset k 0 0 5\r\nab\r\nc\r\nmn\r\nget \xff\r\nversion\r\n";
         let mut whole = given(text);
         let mut asked = Vec::new();
-        while let Some(next) = whole.next() {
+        while let Some(next) = whole.next::<AsRouter>() {
             asked.push(next);
         }
         assert_eq!(asked.len(), 5);
@@ -356,14 +358,14 @@ mod tests {
         input.room = READ_BYTES_MAX;
         input.make_room();
         input.bytes.extend_from_slice(b"get slow\r\nget unfinished");
-        let slow = input.next();
+        let slow = input.next::<AsRouter>();
         assert!(matches!(slow, Some(Asked::GetOne(_))));
-        assert!(input.next().is_none());
+        assert!(input.next::<AsRouter>().is_none());
         input.make_room();
         input.tidy();
         assert!(input.bytes.capacity() <= KEPT_BYTES, "{}", input.bytes.capacity());
         input.bytes.extend_from_slice(b"\r\n");
-        assert!(matches!(input.next(), Some(Asked::GetOne(_))));
+        assert!(matches!(input.next::<AsRouter>(), Some(Asked::GetOne(_))));
         input.tidy();
         assert!(input.bytes.capacity() <= KEPT_BYTES);
     }
@@ -380,18 +382,18 @@ mod tests {
     #[test]
     fn what_is_given_up_is_thrown_away_to_its_end() {
         let mut input = given(b"set k 0 0 10\r\nabc");
-        assert!(input.next().is_none());
+        assert!(input.next::<AsRouter>().is_none());
         input.give_up();
         assert_eq!(input.held(), 0);
         input.throw_away(b"defghij\r\nversion\r\n");
-        assert!(matches!(input.next(), Some(Asked::Version)));
+        assert!(matches!(input.next::<AsRouter>(), Some(Asked::Version)));
         let mut line = given(b"get a b c");
-        assert!(line.next().is_none());
+        assert!(line.next::<AsRouter>().is_none());
         line.give_up();
         line.throw_away(b"d e");
-        assert!(line.next().is_none() && line.held() == 0);
+        assert!(line.next::<AsRouter>().is_none() && line.held() == 0);
         line.throw_away(b" f\r\nversion\r\n");
-        assert!(matches!(line.next(), Some(Asked::Version)));
-        assert!(line.next().is_none() && line.held() == 0);
+        assert!(matches!(line.next::<AsRouter>(), Some(Asked::Version)));
+        assert!(line.next::<AsRouter>().is_none() && line.held() == 0);
     }
 }

@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A reply is looked for where it will be, and stays there until its line is said: none is moved about.
 
-use std::task;
+use std::rc::Rc;
+use std::task::{self, Poll};
 
 use bytes::Bytes;
 use guira_client::{Op, Output};
@@ -13,7 +14,7 @@ use super::get::{Get, tells_of_length};
 use crate::sessions::answer as text;
 use crate::sessions::meta::{self, Wanted};
 use crate::sessions::owner::Verdict;
-use crate::sessions::service::{Answer, Service};
+use crate::sessions::service::{Answer, Feed, Listing, Service};
 
 /// A request line that is not answered yet.
 pub(super) enum Line<S: Service> {
@@ -27,15 +28,31 @@ pub(super) enum Line<S: Service> {
     GetOne { op: Op, key: Bytes, answer: S::Answer },
     /// A meta command.
     Meta { wanted: Wanted, key: Bytes, answer: S::Answer },
+    /// An answer that comes in parts: the next one, `None` once the last was said.
+    Feed { feed: Box<dyn Feed>, part: Poll<Option<Vec<u8>>> },
     /// To end the process, once all before it is answered, if the client may.
     Shutdown(Verdict),
 }
 
 impl<S: Service> Line<S> {
+    /// A list of all items, where the service has one.
+    pub(super) fn list(service: &Rc<S>, listing: Listing) -> Self {
+        match service.list(listing) {
+            Some(feed) => Line::Feed { feed, part: Poll::Pending },
+            None => Line::Said(fixed::ERROR.to_vec()),
+        }
+    }
+
+    /// The log says more or less from now on.
+    pub(super) fn verbosity(service: &Rc<S>, level: u32, is_quiet: bool) -> Self {
+        service.set_verbosity(level);
+        Line::Said(if is_quiet { Vec::new() } else { fixed::OK.to_vec() })
+    }
+
     /// What it asks, where that is one thing.
     pub(super) fn op(&self) -> Option<Op> {
         match self {
-            Line::Said(_) | Line::Meta { .. } | Line::Shutdown(_) => None,
+            Line::Said(_) | Line::Meta { .. } | Line::Feed { .. } | Line::Shutdown(_) => None,
             Line::One { op, .. } | Line::GetOne { op, .. } => Some(*op),
             Line::Get(get) => Some(get.op),
         }
@@ -44,7 +61,8 @@ impl<S: Service> Line<S> {
     /// Whether it must be carried through though nobody waits for its answer.
     pub(super) fn is_change(&self) -> bool {
         match self {
-            Line::Said(_) | Line::Shutdown(_) | Line::Get { .. } | Line::GetOne { .. } => false,
+            Line::Said(_) | Line::Shutdown(_) | Line::Feed { .. } => false,
+            Line::Get { .. } | Line::GetOne { .. } => false,
             Line::One { op, .. } => !op.is_get(),
             Line::Meta { wanted, .. } => !wanted.is_get(),
         }
@@ -55,6 +73,11 @@ impl<S: Service> Line<S> {
         match self {
             Line::Said(_) => {}
             Line::Shutdown(verdict) => verdict.poll(cx),
+            Line::Feed { feed, part } => {
+                if part.is_pending() {
+                    *part = feed.poll_part(cx);
+                }
+            }
             Line::One { answer, .. } | Line::GetOne { answer, .. } | Line::Meta { answer, .. } => {
                 answer.poll(client, cx);
             }
@@ -71,6 +94,7 @@ impl<S: Service> Line<S> {
     pub(super) fn is_answered(&self) -> bool {
         match self {
             Line::Said(_) => true,
+            Line::Feed { part, .. } => part.is_ready(),
             Line::Shutdown(verdict) => verdict.known().is_some(),
             Line::One { answer, .. } | Line::GetOne { answer, .. } | Line::Meta { answer, .. } => {
                 answer.reply(0).is_some()
@@ -83,7 +107,8 @@ impl<S: Service> Line<S> {
     pub(super) fn requests(&self) -> usize {
         match self {
             Line::Said(_) => 0,
-            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } | Line::Shutdown(_) => 1,
+            Line::One { .. } | Line::GetOne { .. } | Line::Meta { .. } => 1,
+            Line::Feed { .. } | Line::Shutdown(_) => 1,
             Line::Get(get) => get.keys(),
         }
     }
@@ -96,7 +121,7 @@ impl<S: Service> Line<S> {
                 (wanted.is_get() && answer.reply(0).is_none()).into()
             }
             Line::Get(get) => get.under_way(),
-            Line::Said(_) | Line::One { .. } | Line::Shutdown(_) => 0,
+            Line::Said(_) | Line::One { .. } | Line::Feed { .. } | Line::Shutdown(_) => 0,
         }
     }
 
@@ -108,6 +133,7 @@ impl<S: Service> Line<S> {
                 answer.held(value_bytes)
             }
             Line::Get(get) => get.held(value_bytes),
+            Line::Feed { .. } => FEED_BYTES,
             Line::Shutdown(_) => 0,
         };
         LINE_BYTES + more
@@ -137,10 +163,17 @@ impl<S: Service> Line<S> {
                 return (true, 1);
             }
             Line::Get(get) => return get.say(service, output, most),
+            Line::Feed { part, .. } => {
+                let Poll::Ready(Some(text)) = std::mem::replace(part, Poll::Pending) else {
+                    return (true, 0);
+                };
+                out.extend_from_slice(&text);
+                return (false, 0);
+            }
             Line::Meta { wanted, key, answer } => {
                 let Some(reply) = answer.reply(0) else { return (true, 0) };
                 service.replied(reply);
-                meta::append(output, wanted, key, reply);
+                meta::append::<S::Manners>(output, wanted, key, reply);
                 return (true, wanted.is_get().into());
             }
             Line::Shutdown(verdict) if verdict.known() != Some(true) => {
@@ -155,5 +188,7 @@ impl<S: Service> Line<S> {
     }
 }
 
+/// What a part of a feed takes, and the next one that is made meanwhile. Bytes.
+const FEED_BYTES: usize = 128 << 10;
 /// A line without its keys: what is kept of it here. Bytes.
 const LINE_BYTES: usize = 256;

@@ -1,0 +1,207 @@
+//! Where one thread's clients are served: what each request becomes.
+//!
+//! # Invariants
+//! 1. A client's `flush_all` takes place between its requests before and behind: it waits for those before, and those behind
+//!    it begin once it is done.
+
+use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Context;
+
+use bytes::Bytes;
+use guira_client::{Op, Outcome, Purse, Reply, Request};
+use guira_front::sessions::{Answer, AsServer, ClientTap, Feed, Listing, Service, Start};
+use tokio::sync::RwLock;
+
+use crate::counts::{Count, Counts};
+use crate::decide::{failed, is_blind};
+use crate::engine::Engine;
+use crate::item::expiry;
+use crate::listing;
+use crate::node::{Customer, Fetched, now};
+use crate::pending::{Getting, Pending, Place, Putting};
+use crate::process::Process;
+use crate::stats::{self, VERSION};
+use crate::terms::Terms;
+
+/// See the module's head.
+pub(crate) struct Desk<E> {
+    pub(crate) process: Arc<Process<E>>,
+    /// This thread's.
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// A client.
+pub(crate) struct Guest {
+    pub(crate) customer: Arc<Customer>,
+    /// Flushes that aren't done.
+    flushes: Rc<Cell<usize>>,
+    /// Held for writing by a flush, for reading by what isn't a flush. Whoever came first has it first.
+    gate: Arc<RwLock<()>>,
+}
+
+impl Guest {
+    /// The place of a request before the next flush. Nobody waits for a flush now: it's free.
+    fn place(&self) -> Option<Place> {
+        Arc::clone(&self.gate).try_read_owned().ok()
+    }
+}
+
+impl<E: Engine> Desk<E> {
+    pub(crate) fn new(process: Arc<Process<E>>, number: usize) -> Self {
+        let counts = Arc::clone(&process.counts[number]);
+        Self { process, counts }
+    }
+
+    /// A request for one key, behind nothing.
+    fn ask(&self, guest: &Guest, request: Request) -> Pending<E> {
+        let terms = Terms::of(&request);
+        match request.op {
+            op if op.is_get() && !matches!(op, Op::Gat | Op::Gats) && !terms.may_write() => {
+                self.get(guest, request, terms)
+            }
+            _ if is_blind(&request, &terms) => self.put(guest, request, terms),
+            _ => self.change(guest, request, false),
+        }
+    }
+
+    fn get(&self, guest: &Guest, request: Request, terms: Terms) -> Pending<E> {
+        match self.process.node.fetch(&request.key, &guest.customer.purse) {
+            Fetched::Known(found) => {
+                match self.process.node.found((&request, &terms), found, &guest.customer) {
+                    Some(reply) => Pending::Done(reply),
+                    None => self.change(guest, request, false),
+                }
+            }
+            Fetched::Coming(coming) => {
+                let (node, place) = (Arc::clone(&self.process.node), guest.place());
+                Pending::Get(Box::new(Getting { node, request, terms, coming, place }))
+            }
+        }
+    }
+
+    fn put(&self, guest: &Guest, mut request: Request, terms: Terms) -> Pending<E> {
+        match self.process.node.begin_blind(&request, &terms, &guest.customer) {
+            None => self.change(guest, request, true),
+            Some(Err(reply)) => Pending::Done(reply),
+            Some(Ok((write, reply))) => {
+                // It was copied.
+                request.value = Bytes::new();
+                let node = Arc::clone(&self.process.node);
+                Pending::Put(Box::new(Putting { node, request, terms, write, reply }))
+            }
+        }
+    }
+
+    fn change(&self, guest: &Guest, request: Request, is_blind: bool) -> Pending<E> {
+        let who = (&guest.customer, guest.place());
+        Pending::change(&self.process.node, who, request, is_blind)
+    }
+
+    fn flush(&self, guest: &Guest, exptime: i64) -> Pending<E> {
+        if !self.process.options.is_flush_enabled {
+            return Pending::Done(Reply::failure(Outcome::ClientError, "flush_all not allowed"));
+        }
+        let at = if exptime > 0 { expiry(exptime, now()) } else { 0 };
+        let (node, counts) = (Arc::clone(&self.process.node), Arc::clone(&self.counts));
+        let (gate, flushes) = (Arc::clone(&guest.gate), Rc::clone(&guest.flushes));
+        flushes.set(flushes.get() + 1);
+        Pending::Doing(Box::pin(async move {
+            let _closed = gate.write().await;
+            let done = node.flush(at).await;
+            flushes.set(flushes.get() - 1);
+            let reply = match done {
+                Ok(()) => Reply::new(Outcome::Ok),
+                Err(failure) => failed(&failure),
+            };
+            counts.ended(Op::FlushAll, false, reply.outcome);
+            reply
+        }))
+    }
+}
+
+impl<E: Engine> Service for Desk<E> {
+    type Client = Guest;
+    type Answer = Pending<E>;
+    type Manners = AsServer;
+    const VERSION: &'static str = VERSION;
+
+    fn enter(&self, _peer: Option<IpAddr>, purse: Arc<dyn Purse>) -> Guest {
+        self.counts.add(Count::Connections, 1);
+        let counts = Arc::clone(&self.counts);
+        Guest {
+            customer: Arc::new(Customer { purse, counts }),
+            flushes: Rc::default(),
+            gate: Arc::default(),
+        }
+    }
+
+    fn tap(&self, _: Option<SocketAddr>, _: Option<SocketAddr>) -> Option<Box<dyn ClientTap>> {
+        None
+    }
+
+    fn begin(self: &Rc<Self>, guest: &Guest, request: Request, _: Start<'_>) -> Pending<E> {
+        if request.op == Op::FlushAll {
+            return self.flush(guest, request.exptime);
+        }
+        if guest.flushes.get() == 0 {
+            return self.ask(guest, request);
+        }
+        let (node, customer) = (Arc::clone(&self.process.node), Arc::clone(&guest.customer));
+        let gate = Arc::clone(&guest.gate);
+        Pending::Doing(Box::pin(async move {
+            let _place = gate.read_owned().await;
+            node.change(request, false, customer).await
+        }))
+    }
+
+    fn begin_keys(
+        self: &Rc<Self>,
+        guest: &Guest,
+        op: Op,
+        exptime: i64,
+        keys: impl ExactSizeIterator<Item = Bytes>,
+        start: Start<'_>,
+    ) -> Pending<E> {
+        let request = |key| Request { exptime, ..Request::new(op, key) };
+        Pending::Keys(keys.map(|key| self.begin(guest, request(key), start)).collect())
+    }
+
+    fn replied(&self, _reply: &Reply) {}
+
+    fn stats(&self, group: &str) -> Vec<u8> {
+        stats::answer(&self.process, group)
+    }
+
+    fn shut_down(&self) {
+        self.process.stop_for("a client's shutdown");
+    }
+
+    fn set_verbosity(&self, level: u32) {
+        self.process.log.set_verbosity(u8::try_from(level).unwrap_or(u8::MAX));
+    }
+
+    fn list(self: &Rc<Self>, listing: Listing) -> Option<Box<dyn Feed>> {
+        Some(listing::begin(&self.process.node, &self.process.lists, listing))
+    }
+}
+
+impl<E: Engine> Answer<Desk<E>> for Pending<E> {
+    fn poll(&mut self, guest: &Guest, cx: &mut Context<'_>) {
+        self.go_on(&guest.customer, cx);
+    }
+
+    fn reply(&self, n: usize) -> Option<&Reply> {
+        self.reply_to(n)
+    }
+
+    fn under_way(&self) -> usize {
+        self.count_under_way()
+    }
+
+    fn held(&self, value_bytes: usize) -> usize {
+        self.held_with(value_bytes)
+    }
+}

@@ -1,0 +1,129 @@
+//! What `flush_all` left: the number below which nothing counts any more.
+//!
+//! It is a record of the store under a key that no client can send, so that it is as durable as any other, and in order with
+//! all others: the record's own number is the horizon. `flush_all N` writes a record that names the horizon in force and the
+//! second at which the next one begins; the server then writes that one.
+//!
+//! ```text
+//! CONTROL u8 │ horizon u64, 0: this record's own number │ second u32, 0: none
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
+use guira_proto::KEY_BYTES_MAX;
+
+use crate::engine::{KeepRule, Record};
+use crate::item::{CONTROL, expiry_of};
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(crate) struct Horizon {
+    seq: AtomicU64,
+    /// When the next one begins; 0: it isn't planned.
+    planned_at: AtomicU32,
+}
+
+impl Horizon {
+    /// Whether a record of this number was flushed.
+    pub(crate) fn is_flushed(&self, seq: u64) -> bool {
+        seq < self.seq.load(Relaxed)
+    }
+
+    /// The second at which all is to be flushed; 0: none.
+    pub(crate) fn planned_at(&self) -> u32 {
+        self.planned_at.load(Relaxed)
+    }
+
+    /// The record of a flush: at once, or at a second.
+    pub(crate) fn record(&self, at: u32) -> Bytes {
+        let seq = if at == 0 { 0 } else { self.seq.load(Relaxed) };
+        [&[CONTROL][..], &seq.to_le_bytes(), &at.to_le_bytes()].concat().into()
+    }
+
+    /// Takes what a record says, which was written or found.
+    pub(crate) fn take(&self, record: &Record) {
+        let fields = || {
+            let (mark, rest) = record.value.split_first()?;
+            let (seq, at) = rest.split_first_chunk()?;
+            let at = u32::from_le_bytes(at.try_into().ok()?);
+            (*mark == CONTROL).then_some((u64::from_le_bytes(*seq), at))
+        };
+        let Some((seq, at)) = fields() else { return };
+        let seq = if seq == 0 && at == 0 { record.seq } else { seq };
+        self.seq.fetch_max(seq, Relaxed);
+        self.planned_at.store(at, Relaxed);
+    }
+
+    /// What merges keep: all but what was flushed, and what expired a while ago; `now` is the Unix second.
+    pub(crate) fn keep_rule(self: &Arc<Self>, now: fn() -> u32) -> KeepRule {
+        let this = Arc::clone(self);
+        Arc::new(move |seq, value| match expiry_of(value) {
+            // The server's own, or nobody knows whose.
+            None => true,
+            Some(expiry) => {
+                let is_over = expiry != 0 && now() >= expiry.saturating_add(KEPT_S);
+                !is_over && !this.is_flushed(seq)
+            }
+        })
+    }
+}
+
+/// The key of the record: longer than a client's may be.
+pub(crate) fn key() -> Bytes {
+    let mut key = b"guira: flush_all".to_vec();
+    key.resize(KEY_BYTES_MAX + 1, b'.');
+    key.into()
+}
+
+/// Expired items are kept for so long, in case the clock was wrong.
+const KEPT_S: u32 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Item;
+
+    fn item(expiry: u32) -> Bytes {
+        Item { expiry, value: "x".into(), ..Item::default() }.encode()
+    }
+
+    #[test]
+    fn a_flush_takes_what_is_older_and_a_planned_one_nothing_until_it_is_written() {
+        let horizon = Arc::new(Horizon::default());
+        horizon.take(&Record { seq: 5, value: horizon.record(0) });
+        assert_eq!([4, 5].map(|seq| horizon.is_flushed(seq)), [true, false]);
+        horizon.take(&Record { seq: 9, value: horizon.record(1234) });
+        assert_eq!((horizon.planned_at(), horizon.is_flushed(8)), (1234, false));
+        let after = Horizon::default();
+        after.take(&Record { seq: 9, value: horizon.record(1234) });
+        assert!(after.is_flushed(4) && !after.is_flushed(5), "the horizon before stays");
+        horizon.take(&Record { seq: 12, value: horizon.record(0) });
+        assert_eq!((horizon.planned_at(), horizon.is_flushed(11)), (0, true));
+        horizon.take(&Record { seq: 99, value: "nonsense".into() });
+        assert!(!horizon.is_flushed(12));
+    }
+
+    #[test]
+    fn merges_keep_what_counts() {
+        let horizon = Arc::new(Horizon::default());
+        horizon.take(&Record { seq: 5, value: horizon.record(0) });
+        let alive = horizon.keep_rule(|| 1000);
+        for (seq, value, is_kept) in [
+            (4, item(0), false),
+            (5, item(0), true),
+            (6, item(940), false),
+            (6, item(941), true),
+            (6, item(2000), true),
+            (1, horizon.record(0), true),
+        ] {
+            assert_eq!(alive(seq, &value), is_kept, "{seq} {value:?}");
+        }
+    }
+
+    #[test]
+    fn no_client_can_send_the_key() {
+        assert!(key().len() > KEY_BYTES_MAX);
+    }
+}

@@ -1,0 +1,46 @@
+//! `guira store`: memcached's text and meta protocols over a store on flash.
+//!
+//! ```text
+//! clients ─▶ front: sessions ─▶ desk, one per thread ─▶ node ─▶ engine: guira-store
+//!                                                        ├ stripes   changes under way, the turn of each key
+//!                                                        └ readers   threads that wait for the device
+//! ```
+//! [`command`] is the program's command line. [`Engine`] is what it needs of a store: others than `guira-store` are served by
+//! [`serve_with`], so that engines are compared under one front.
+//!
+//! # Invariants
+//! 1. An effect is visible when it is submitted, and answered when it is as durable as `--durability` says.
+//! 2. No event loop waits for a device.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod tools;
+mod silt;
+mod limited;
+mod directory;
+mod serving;
+mod desk;
+mod pending;
+mod metrics;
+mod stats;
+mod listing;
+mod process;
+mod node;
+mod decide;
+mod counts;
+mod terms;
+mod horizon;
+mod stripes;
+mod readers;
+mod options;
+mod item;
+mod engine;
+mod figures;
+
+pub use command::{EXIT_CODES, SIGNALS, command, run, serve_with};
+pub use engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
+pub use figures::Figures;
+pub use metrics::metric_meanings as store_metric_meanings;
+pub use options::{IndexFlag, Opening, StoreArgs, Syncing};
+pub use stats::stat_tables as store_stat_tables;

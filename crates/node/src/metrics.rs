@@ -1,0 +1,90 @@
+//! The numbers in Prometheus' text format: names begin with `guira_store_`.
+
+use guira_front::exposition::Exposition;
+use guira_front::http::Probed;
+use guira_front::vitals::PROCESS_METRICS;
+
+use crate::counts::Count;
+use crate::engine::Engine;
+use crate::figures::FIGURES;
+use crate::process::Process;
+use crate::stats::Look;
+
+impl<E: Engine> Probed for Process<E> {
+    fn metrics(&self) -> String {
+        let mut all = Exposition::default();
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        all.family("guira_store_build_info", "gauge", BUILD).add(&version, 1);
+        let look = Look::new(self);
+        for (name, kind, help, read) in OF_PROCESS {
+            all.family(format!("guira_store_{name}"), kind, help).add(&[], read(&look));
+        }
+        for (count, name, meaning) in Count::ALL {
+            all.family(metric_of(name), "counter", meaning).add(&[], self.count(*count));
+        }
+        for row in FIGURES {
+            all.family(figure_metric(row.name, row.kind), row.kind, row.meaning)
+                .add(&[], (row.read)(look.store()));
+        }
+        for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(self.vitals.metrics()) {
+            all.family(name, kind, help).add(&[], value);
+        }
+        all.into_text()
+    }
+
+    fn unready(&self) -> Option<&'static str> {
+        Process::unready(self)
+    }
+}
+
+type OfProcess = (&'static str, &'static str, &'static str, fn(&Look) -> u64);
+
+const BUILD: &str = "The version, as a label.";
+const OF_PROCESS: [OfProcess; 6] = [
+    ("uptime_seconds", "gauge", "Seconds since the start.", Look::uptime_s),
+    ("client_connections", "gauge", "Clients.", Look::connections),
+    ("client_connections_limit", "gauge", "Clients at once (`-c`).", Look::connections_max),
+    (
+        "client_memory_bytes",
+        "gauge",
+        "Bytes held for clients (`--client-memory`).",
+        Look::client_memory,
+    ),
+    (
+        "changes_under_way",
+        "gauge",
+        "Changes that aren't durable yet, and not answered.",
+        Look::under_way,
+    ),
+    (
+        "reads_waiting",
+        "gauge",
+        "Reads that wait for a thread (`--read-threads`).",
+        Look::reads_waiting,
+    ),
+];
+
+fn metric_of(count: &str) -> String {
+    format!("guira_store_{}_total", count.trim_start_matches("total_"))
+}
+
+fn figure_metric(name: &str, kind: &str) -> String {
+    match kind {
+        "counter" => format!("guira_store_{name}_total"),
+        _ => format!("guira_store_{name}"),
+    }
+}
+
+/// Each metric's name, type and meaning, in the order of a scrape.
+pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    let build = ("guira_store_build_info".to_owned(), "gauge", BUILD);
+    let process = OF_PROCESS
+        .iter()
+        .map(|(name, kind, help, _)| (format!("guira_store_{name}"), *kind, *help));
+    let counts = Count::ALL.iter().map(|(_, name, meaning)| (metric_of(name), "counter", *meaning));
+    let figures =
+        FIGURES.iter().map(|row| (figure_metric(row.name, row.kind), row.kind, row.meaning));
+    let vitals =
+        PROCESS_METRICS.into_iter().map(|(name, kind, help)| (name.to_owned(), kind, help));
+    std::iter::once(build).chain(process).chain(counts).chain(figures).chain(vitals)
+}

@@ -1,0 +1,358 @@
+//! The flags of `guira store`, and what they mean.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use guira_front::certificates::NamedFile;
+use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
+use guira_log::Format;
+use socket2::TcpKeepalive;
+
+/// The flags of `guira store`.
+#[derive(Args, Clone, Debug)]
+pub struct StoreArgs {
+    /// Directory of the store; it is made if it does not exist
+    #[arg(short = 'd', long, value_name = "DIR", help_heading = "Store")]
+    pub directory: PathBuf,
+    /// When a change is answered: always, once it would outlive a loss of power; interval:MS, at once, and it is made durable
+    /// within MS milliseconds; os, at once, and the kernel writes it when it likes. A process that is killed loses nothing
+    /// that was answered
+    #[arg(long, value_name = "WHEN", default_value = "always", value_parser = Syncing::parse, help_heading = "Store")]
+    pub durability: Syncing,
+    /// Longest value; at most 64m
+    #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m", value_parser = value_size, help_heading = "Store")]
+    pub max_value_size: u64,
+    /// Bytes that the store's files may take [default: what the file system has]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Store")]
+    pub disk_max: Option<u64>,
+    /// Megabytes a second that merges may write [default: no limit]
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Store")]
+    pub merge_mbps: Option<u64>,
+    /// Index of blocks: fence, the faster one; ef, which takes half of its memory, and now and then a second read
+    #[arg(long, value_name = "KIND", default_value = "fence", help_heading = "Store")]
+    pub index: IndexFlag,
+    /// Bits per key of a filter for the last level, which saves most reads for keys that are not there; 0: none
+    #[arg(long, value_name = "BITS", default_value = "0", value_parser = filter_bits, help_heading = "Store")]
+    pub last_level_filter: u8,
+    /// Threads that read from the device: as many reads as it is given at once
+    #[arg(long, value_name = "NUM", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Store")]
+    pub read_threads: u16,
+
+    /// Port
+    #[arg(short, long, value_name = "NUM", default_value_t = 11311, help_heading = "Clients")]
+    pub port: u16,
+    /// Addresses to listen on, joined by commas
+    #[arg(
+        short,
+        long,
+        visible_alias = "listen-addresses",
+        value_name = "ADDR",
+        default_value = "127.0.0.1",
+        help_heading = "Clients"
+    )]
+    pub listen: String,
+    /// Path of a unix socket to listen on instead
+    #[arg(short = 's', long, value_name = "PATH", help_heading = "Clients")]
+    pub unix_socket: Option<PathBuf>,
+    /// Threads that serve clients [default: one per processor]
+    #[arg(short, long, value_name = "NUM", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Clients")]
+    pub threads: Option<u16>,
+    /// Clients at once
+    #[arg(short = 'c', long, visible_alias = "max-conns", value_name = "NUM", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Clients")]
+    pub conn_limit: u32,
+    /// Requests of one client under way at once
+    #[arg(short = 'R', long, value_name = "NUM", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Clients")]
+    pub max_outstanding: u32,
+    /// Memory for requests and unread replies of all clients
+    #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = size, help_heading = "Clients")]
+    pub client_memory: u64,
+    /// Memory for those of one client [default: 128m, or room for two of the longest values]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Clients")]
+    pub client_memory_each: Option<u64>,
+    /// Refuse to flush.
+    #[arg(short = 'F', long, help = "Refuse flush_all", help_heading = "Clients")]
+    pub disable_flush_all: bool,
+    /// Take the command shutdown from every client
+    #[arg(short = 'A', long, help_heading = "Clients")]
+    pub enable_shutdown: bool,
+
+    /// File of users that may log in, a line user:password for each
+    #[arg(short = 'Y', long, value_name = "PATH", help_heading = "Security")]
+    pub auth_file: Option<PathBuf>,
+    /// Speak TLS on the port
+    #[arg(short = 'Z', long, requires = "ssl_chain_cert", help_heading = "Security")]
+    pub enable_ssl: bool,
+    /// Certificates that clients are shown, in PEM
+    #[arg(long, value_name = "PATH", requires = "enable_ssl", help_heading = "Security")]
+    pub ssl_chain_cert: Option<PathBuf>,
+    /// Their key [default: it is in the file of the certificates]
+    #[arg(long, value_name = "PATH", requires = "enable_ssl", help_heading = "Security")]
+    pub ssl_key: Option<PathBuf>,
+    /// Authorities that sign clients' certificates: every client then needs one
+    #[arg(long, value_name = "PATH", requires = "enable_ssl", help_heading = "Security")]
+    pub ssl_ca_cert: Option<PathBuf>,
+
+    /// Serve metrics and probes over HTTP: a port, ADDRESS:PORT, or *:PORT for all addresses
+    #[arg(long, value_name = "PLACE", help_heading = "Operation")]
+    pub http: Option<String>,
+    /// Say more in the log; twice, still more
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Operation")]
+    pub verbose: u8,
+    /// Form of the log
+    #[arg(long, value_name = "FORMAT", default_value = "text", help_heading = "Operation")]
+    pub log_format: Format,
+}
+
+/// How changes are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syncing {
+    /// Each before it is answered, many at once.
+    Always,
+    /// At such intervals.
+    Interval(Duration),
+    /// When the kernel likes.
+    Os,
+}
+
+/// Indexes of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IndexFlag {
+    /// Fences: the faster one.
+    Fence,
+    /// Elias-Fano: the smaller one.
+    Ef,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// When changes are durable.
+    pub syncing: Syncing,
+    /// Bytes that its files may take.
+    pub disk_max: Option<u64>,
+    /// Bytes a second that merges may write.
+    pub merge_bytes_s: Option<u64>,
+    /// Its index.
+    pub index: IndexFlag,
+    /// Bits per key of the last level's filter; 0: none.
+    pub last_level_filter: u8,
+    /// The longest value, with what is kept beside it.
+    pub value_max: usize,
+}
+
+/// What the process does.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) listen: ListenOptions,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) clients: ClientLimits,
+    pub(crate) threads: usize,
+    pub(crate) read_threads: usize,
+    pub(crate) is_flush_enabled: bool,
+    pub(crate) auth_file: Option<PathBuf>,
+    pub(crate) http: Option<String>,
+    pub(crate) opening: Opening,
+    /// Of TCP.
+    pub(crate) port: u16,
+}
+
+/// Where certificates and keys are.
+#[derive(Clone, Debug)]
+pub(crate) struct TlsFiles {
+    pub(crate) chain: NamedFile,
+    pub(crate) key: NamedFile,
+    pub(crate) authorities: Option<NamedFile>,
+}
+
+impl Options {
+    /// Gives the flags their meaning.
+    ///
+    /// # Errors
+    /// In a sentence: which flag can't mean what it says.
+    pub(crate) fn new(args: &StoreArgs) -> Result<Self, String> {
+        let threads = args.threads.map_or_else(processors, usize::from);
+        let value_max = usize::try_from(args.max_value_size).unwrap_or(VALUE_BYTES_MAX);
+        let opening = Opening {
+            directory: args.directory.clone(),
+            syncing: args.durability,
+            disk_max: args.disk_max,
+            merge_bytes_s: args.merge_mbps.map(|mb| mb * 1_000_000),
+            index: args.index,
+            last_level_filter: args.last_level_filter,
+            value_max: value_max + crate::item::HEAD_BYTES_MAX,
+        };
+        let clients = ClientLimits {
+            connections_max: usize::try_from(args.conn_limit).unwrap_or(usize::MAX),
+            outstanding_max: usize::try_from(args.max_outstanding).unwrap_or(usize::MAX),
+            timeout: Duration::ZERO,
+            memory: memory(args, value_max)?,
+            shutdown_from: match args.enable_shutdown {
+                true => ShutdownFrom::Anybody,
+                false => ShutdownFrom::Nobody,
+            },
+        };
+        Ok(Self {
+            listen: listen(args),
+            tls: args.enable_ssl.then(|| tls(args)).flatten(),
+            clients,
+            threads,
+            read_threads: usize::from(args.read_threads),
+            is_flush_enabled: !args.disable_flush_all,
+            auth_file: args.auth_file.clone(),
+            http: args.http.clone(),
+            opening,
+            port: args.port,
+        })
+    }
+
+    /// Ports that speak TLS.
+    pub(crate) fn tls_ports(&self) -> Vec<u16> {
+        let has_port = self.tls.is_some() && self.listen.unix.is_none();
+        if has_port { vec![self.port] } else { Vec::new() }
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn listen(args: &StoreArgs) -> ListenOptions {
+    let is_plain = !args.enable_ssl && args.unix_socket.is_none();
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_EVERY);
+    let addresses = args.listen.split(',').filter(|address| !address.trim().is_empty());
+    ListenOptions {
+        ports: if is_plain { vec![args.port] } else { Vec::new() },
+        addresses: addresses.map(str::to_owned).collect(),
+        inherited: None,
+        unix: args.unix_socket.clone(),
+        backlog: BACKLOG,
+        keepalive: Some(keepalive.with_retries(KEEPALIVE_PROBES)),
+    }
+}
+
+fn memory(args: &StoreArgs, value_max: usize) -> Result<MemoryLimits, String> {
+    let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    // A value is there twice while it is stored: as it came, and as it is written.
+    let least = 2 * value_max + (1 << 20);
+    let each = args.client_memory_each.map_or_else(|| least.max(128 << 20), bytes);
+    let all = bytes(args.client_memory);
+    for (flag, size) in [("--client-memory-each", each), ("--client-memory", all)] {
+        if size < least {
+            return Err(format!(
+                "{flag} {size}: values of up to {value_max} bytes (-I) need {least} at least; raise it, or lower -I"
+            ));
+        }
+    }
+    Ok(MemoryLimits { all, each, value: value_max })
+}
+
+fn tls(args: &StoreArgs) -> Option<TlsFiles> {
+    let named =
+        |flag: &str, path: &PathBuf| NamedFile { label: format!("{flag} "), path: path.clone() };
+    let chain = named("--ssl-chain-cert", args.ssl_chain_cert.as_ref()?);
+    let key = args.ssl_key.as_ref().map(|path| named("--ssl-key", path));
+    let key = key.unwrap_or_else(|| NamedFile { label: "--ssl-key ".to_owned(), ..chain.clone() });
+    let authorities = args.ssl_ca_cert.as_ref().map(|path| named("--ssl-ca-cert", path));
+    Some(TlsFiles { chain, key, authorities })
+}
+
+impl Syncing {
+    fn parse(text: &str) -> Result<Self, String> {
+        let usage = || "write always, interval:MS or os".to_owned();
+        match text.split_once(':') {
+            None if text == "always" => Ok(Self::Always),
+            None if text == "os" => Ok(Self::Os),
+            None if text == "interval" => {
+                Err("write how often: interval:100 is each 100 milliseconds".to_owned())
+            }
+            Some(("interval", time)) => {
+                let (number, unit) = match (time.strip_suffix("ms"), time.strip_suffix('s')) {
+                    (Some(number), _) => (number, 1),
+                    (None, Some(number)) => (number, 1000),
+                    (None, None) => (time, 1),
+                };
+                let ms = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+                let ms = ms.filter(|ms| (1..=INTERVAL_MS_MAX).contains(ms));
+                let ms = ms.ok_or("an interval is from 1 to 60000 milliseconds: interval:100")?;
+                Ok(Self::Interval(Duration::from_millis(ms)))
+            }
+            _ => Err(usage()),
+        }
+    }
+}
+
+impl fmt::Display for Syncing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Always => f.write_str("always"),
+            Self::Interval(every) => write!(f, "interval:{}", every.as_millis()),
+            Self::Os => f.write_str("os"),
+        }
+    }
+}
+
+/// Units are powers of two, as those of `guira serve`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let bytes = parse_size::Config::new().with_binary().parse_size(text.trim());
+    bytes.map_err(|_| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())
+}
+
+fn value_size(text: &str) -> Result<u64, String> {
+    let is_good = |size: &u64| (1 << 10..=VALUE_BYTES_MAX as u64).contains(size);
+    Some(size(text)?).filter(is_good).ok_or_else(|| "from 1k to 64m".to_owned())
+}
+
+fn filter_bits(text: &str) -> Result<u8, String> {
+    let bits = text.parse().ok().filter(|bits| [0, 8, 12, 16].contains(bits));
+    bits.ok_or_else(|| "0, 8, 12 or 16".to_owned())
+}
+
+/// The longest value that `-I` allows.
+pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
+const INTERVAL_MS_MAX: u64 = 60_000;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durability_is_a_word_or_an_interval() {
+        for (text, syncing) in [
+            ("always", Syncing::Always),
+            ("os", Syncing::Os),
+            ("interval:100", Syncing::Interval(Duration::from_millis(100))),
+            ("interval:100ms", Syncing::Interval(Duration::from_millis(100))),
+            ("interval:2s", Syncing::Interval(Duration::from_secs(2))),
+        ] {
+            assert_eq!(Syncing::parse(text), Ok(syncing), "{text}");
+        }
+        for bad in [
+            "",
+            "never",
+            "interval",
+            "interval:",
+            "interval:0",
+            "interval:x",
+            "always:1",
+            "interval:61s",
+        ] {
+            assert!(Syncing::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units_and_limits() {
+        assert_eq!(value_size("64m"), Ok(64 << 20));
+        assert!(value_size("65m").is_err() && value_size("1").is_err() && value_size("x").is_err());
+        assert!(filter_bits("9").is_err() && filter_bits("8") == Ok(8));
+    }
+}

@@ -1,0 +1,140 @@
+//! What the process's threads share.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use guira_front::certificates::{CertificateEnd, Material, Wanted, certificates, key, roots};
+use guira_front::sessions::{Clients, Logins};
+use guira_front::vitals::Vitals;
+use guira_log::Log;
+use rustls::{DEFAULT_VERSIONS, ServerConfig};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::counts::{Count, Counts};
+use crate::engine::{Engine, Health};
+use crate::node::Node;
+use crate::options::{Options, TlsFiles};
+
+/// What the process's threads share.
+pub(crate) struct Process<E> {
+    pub(crate) options: Options,
+    pub(crate) node: Arc<Node<E>>,
+    pub(crate) clients: Arc<Clients>,
+    /// One per thread.
+    pub(crate) counts: Vec<Arc<Counts>>,
+    pub(crate) log: Log,
+    pub(crate) started: Instant,
+    pub(crate) vitals: Vitals,
+    pub(crate) lists: Arc<ListTurn>,
+    /// When the certificate that clients see ends.
+    pub(crate) expiry: CertificateEnd,
+    /// Somebody wants the process to end.
+    pub(crate) stop: Notify,
+    stopped_by: OnceLock<&'static str>,
+    phase: AtomicU8,
+}
+
+/// Whether a list of all items is being made: one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct ListTurn(pub(crate) std::sync::atomic::AtomicBool);
+
+impl<E: Engine> Process<E> {
+    /// # Errors
+    /// In a sentence: which certificate, key or file of logins can't be used.
+    pub(crate) fn new(options: Options, node: Node<E>, log: Log) -> Result<Self, String> {
+        let logins = options.auth_file.clone().map(Logins::open).transpose();
+        let logins = logins.map_err(|words| format!("--auth-file {words}"))?;
+        let shown = options.tls.as_ref().map(server_config).transpose()?;
+        let process = Self {
+            node: Arc::new(node),
+            clients: Arc::new(Clients::new(options.clients, logins, shown)),
+            counts: (0..options.threads).map(|_| Arc::default()).collect(),
+            log,
+            started: Instant::now(),
+            vitals: Vitals::open(),
+            lists: Arc::default(),
+            expiry: CertificateEnd::default(),
+            stop: Notify::new(),
+            stopped_by: OnceLock::new(),
+            phase: AtomicU8::new(STARTING),
+            options,
+        };
+        process.note_certificate();
+        Ok(process)
+    }
+
+    /// Sum over all threads.
+    pub(crate) fn count(&self, count: Count) -> u64 {
+        self.counts.iter().map(|counts| counts.get(count)).sum()
+    }
+
+    fn note_certificate(&self) {
+        let chain = self.options.tls.as_ref().and_then(|tls| tls.chain.parsed(certificates).ok());
+        self.expiry.note(chain.iter().flatten().map(AsRef::as_ref));
+    }
+
+    /// Reads certificates, keys and logins again.
+    pub(crate) fn refresh_credentials(&self) {
+        match self.options.tls.as_ref().map(server_config) {
+            None => {}
+            Some(Ok(config)) => {
+                self.clients.renew_certificates(config);
+                self.note_certificate();
+                tracing::info!("certificates and keys were read again");
+            }
+            Some(Err(words)) => tracing::warn!("{words}; the certificates in use stay"),
+        }
+        match self.clients.logins.as_ref().map(Logins::refresh) {
+            None => {}
+            Some(Ok(())) => tracing::info!("the clients' logins were read again"),
+            Some(Err(words)) => tracing::warn!("{words}; the logins in use stay"),
+        }
+    }
+
+    /// Clients are accepted from now on.
+    pub(crate) fn note_ready(&self) {
+        self.phase.store(READY, Relaxed);
+    }
+
+    /// Clients are no longer accepted.
+    pub(crate) fn note_stopping(&self) {
+        self.phase.store(STOPPING, Relaxed);
+    }
+
+    /// Why no client should be sent here just now. A full device is no reason: reads and deletes go on.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        match self.phase.load(Relaxed) {
+            STARTING => Some("starting"),
+            STOPPING => Some("stopping"),
+            _ if self.node.engine.health() == Health::ReadOnly => {
+                Some("read-only: the device failed")
+            }
+            _ => self.clients.is_paused().then_some("no connections can be accepted"),
+        }
+    }
+
+    /// Ends the process. The first `why` is the log's.
+    pub(crate) fn stop_for(&self, why: &'static str) {
+        let _ = self.stopped_by.set(why);
+        self.stop.notify_one();
+    }
+
+    /// Why the process was told to end, if a signal didn't do so.
+    pub(crate) fn stopped_by(&self) -> &'static str {
+        self.stopped_by.get().copied().unwrap_or("a request")
+    }
+}
+
+fn server_config(files: &TlsFiles) -> Result<ServerConfig, String> {
+    let authorities = files.authorities.as_ref().map(|file| file.parsed(roots)).transpose()?;
+    let wanted = if authorities.is_some() { Wanted::Certificate } else { Wanted::Nothing };
+    let own = (files.chain.parsed(certificates)?, files.key.parsed(key)?);
+    let material = Material::new(own.0, own.1, authorities, |_| true);
+    material.map_err(|error| files.chain.complaint(error))?.config(wanted, DEFAULT_VERSIONS)
+}
+
+/// Phases of the process: clients aren't accepted yet, are, or no longer.
+const STARTING: u8 = 0;
+const READY: u8 = 1;
+const STOPPING: u8 = 2;

@@ -1,0 +1,245 @@
+//! `guira-store` under the front: its keys are the clients' keys, its values are items.
+//!
+//! # Invariants
+//! 1. What merges may drop is asked of the node: expired and flushed items, by number and value.
+//!
+//! # Costs
+//! A look-up that memory doesn't answer takes a buffer of whole blocks from a shelf, and one read each step.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use guira_disk::{Buffers, Disk, System};
+use guira_store::{
+    Batch, Db, Durability, GetStep, PendingRead, Pressure, RunIndex, StoreError, StoredValue,
+};
+
+use crate::directory;
+use crate::engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
+use crate::figures::Figures;
+use crate::limited::Limited;
+use crate::options::{IndexFlag, Opening, Syncing};
+
+/// A store that is served.
+pub(crate) struct Silt {
+    db: Db,
+    durability: Durability,
+    directory: PathBuf,
+    disk_max: u64,
+    reserve: u64,
+    buffers: Buffers,
+}
+
+/// Opens the store that the flags name, or makes it.
+///
+/// # Errors
+/// In a sentence: why it can't be opened.
+pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
+    let durability = match opening.syncing {
+        Syncing::Always => Durability::Always,
+        Syncing::Interval(every) => Durability::Interval(every),
+        Syncing::Os => Durability::Os,
+    };
+    let mut options = guira_store::Options::default();
+    options.durability = durability;
+    options.merge_bytes_per_second = opening.merge_bytes_s.unwrap_or(0);
+    options.last_level_filter_bits = opening.last_level_filter;
+    options.index = match opening.index {
+        IndexFlag::Fence => RunIndex::Fence,
+        IndexFlag::Ef => RunIndex::EliasFano,
+    };
+    options.alive = Some(Arc::new(move |_: &[u8], value: &[u8], seq| keep(seq, value)));
+    directory::check(&opening.directory)?;
+    if directory::is_open_to_others(&opening.directory) {
+        tracing::warn!(
+            "{}: others may write here, and remove the store's files",
+            opening.directory.display()
+        );
+    }
+    let reserve = options.log_bytes + options.partition_bytes;
+    let disk: Arc<dyn Disk> = match opening.disk_max {
+        Some(bytes) => Arc::new(Limited(bytes)),
+        None => Arc::new(System),
+    };
+    let db = Db::open_on(disk, &opening.directory, options).map_err(|error| error.to_string())?;
+    let directory = opening.directory.clone();
+    let (disk_max, buffers) = (opening.disk_max.unwrap_or(0), Buffers::new(BUFFERS_KEPT));
+    Ok(Silt { db, durability, directory, disk_max, reserve, buffers })
+}
+
+impl Silt {
+    fn walk(&self, mut reading: PendingRead) -> Result<Option<StoredValue>, EngineError> {
+        loop {
+            let mut buffer = self.buffers.take(reading.bytes());
+            let read = reading.file().read_at(&mut buffer[..reading.bytes()], reading.offset());
+            read.map_err(|error| EngineError::Other(format!("the device fails: {error}")))?;
+            match reading.fed(&buffer).map_err(told)? {
+                GetStep::Done(found) => return Ok(found),
+                GetStep::Read(next) => reading = next,
+            }
+        }
+    }
+
+    /// Merges all into the last level.
+    ///
+    /// # Errors
+    /// In a sentence: what went wrong.
+    pub(crate) fn compact(&self) -> Result<(), String> {
+        self.db.compact().map_err(|error| error.to_string())
+    }
+
+    /// Makes a copy by hard links.
+    ///
+    /// # Errors
+    /// In a sentence: what went wrong.
+    pub(crate) fn checkpoint(&self, to: &Path) -> Result<(), String> {
+        self.db.checkpoint(to).map_err(|error| error.to_string())
+    }
+}
+
+impl Engine for Silt {
+    type Lookup = PendingRead;
+
+    fn begin(&self, key: &Bytes) -> Begun<PendingRead> {
+        match self.db.begin(key) {
+            Ok(GetStep::Done(found)) => Begun::Known(Ok(found.map(record))),
+            Ok(GetStep::Read(reading)) => Begun::Unknown(reading),
+            Err(error) => Begun::Known(Err(told(error))),
+        }
+    }
+
+    fn finish(&self, reading: PendingRead) -> Result<Option<Record>, EngineError> {
+        self.walk(reading).map(|found| found.map(record))
+    }
+
+    fn submit(
+        &self,
+        key: Bytes,
+        value: Option<Bytes>,
+        is_synced: bool,
+        landing: Arc<dyn Landing>,
+    ) -> Result<u64, EngineError> {
+        let mut batch = Batch::new();
+        let put = match value {
+            Some(value) => batch.put(&key, &value),
+            None => batch.delete(&key),
+        };
+        put.map_err(told)?;
+        let durability = if is_synced { Durability::Always } else { self.durability };
+        let done = move |result: Result<u64, StoreError>| {
+            landing.landed(result.map(|_| ()).map_err(told));
+        };
+        self.db.submit(batch, durability, done).map_err(told)
+    }
+
+    fn delay(&self) -> Option<Delay> {
+        match self.db.pressure() {
+            Pressure::Free => None,
+            Pressure::Delay(time) => Some(Delay::Once(time)),
+            Pressure::Wait => Some(Delay::Until(WAIT)),
+        }
+    }
+
+    fn health(&self) -> Health {
+        let stats = self.db.stats();
+        match (stats.is_read_only, stats.is_full) {
+            (true, _) => Health::ReadOnly,
+            (_, true) => Health::OutOfDisk,
+            _ => Health::Good,
+        }
+    }
+
+    fn visit(&self, each: &mut dyn FnMut(&[u8], &Record) -> bool) -> Result<(), EngineError> {
+        let snapshot = self.db.snapshot().map_err(told)?;
+        for entry in &snapshot {
+            let entry = entry.map_err(told)?;
+            if !each(&entry.key, &Record { seq: entry.seq, value: entry.value }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            disk_limit_bytes: self.disk_max,
+            disk_free_bytes: System.free_bytes(&self.directory).unwrap_or(0),
+            disk_reserve_bytes: self.reserve,
+            ..figures(&self.db)
+        }
+    }
+
+    fn settle(&self) -> Result<(), EngineError> {
+        self.db.sync().map_err(told)
+    }
+}
+
+/// What a store tells, beside what its flags say.
+pub(crate) fn figures(db: &Db) -> Figures {
+    let stats = db.stats();
+    let events = stats.events;
+    Figures {
+        entries: stats.log_keys + stats.young_entries + stats.last_entries,
+        disk_bytes: stats.log_bytes + stats.young_bytes + stats.last_bytes,
+        disk_limit_bytes: 0,
+        disk_free_bytes: 0,
+        disk_reserve_bytes: 0,
+        logs: stats.logs,
+        log_bytes: stats.log_bytes,
+        log_memory_bytes: stats.log_memory_bytes,
+        runs: stats.young_runs,
+        run_bytes: stats.young_bytes,
+        run_index_bytes: stats.young_index_bytes,
+        run_filter_bytes: stats.young_filter_bytes,
+        partitions: stats.partitions,
+        partition_bytes: stats.last_bytes,
+        partition_index_bytes: stats.last_index_bytes,
+        partition_filter_bytes: stats.last_filter_bytes,
+        gets_found: events.get_hits,
+        gets_missed: events.get_misses,
+        gets_without_read: events.gets_without_read,
+        reads_found: events.reads_of_hits,
+        reads_missed: events.reads_of_misses,
+        read_blocks: events.blocks_read,
+        false_positives: events.filter_false_positives,
+        writes: events.records_written,
+        user_bytes: events.bytes_of_callers,
+        logged_bytes: events.bytes_logged,
+        converted_bytes: events.bytes_converted,
+        merged_bytes: events.bytes_merged,
+        manifest_bytes: events.bytes_of_manifest,
+        syncs: events.syncs,
+        synced_writes: events.synced_writes,
+        sync_us: events.sync_us,
+        sync_us_max: events.sync_us_max,
+        conversions: events.conversions,
+        merges: events.partition_merges,
+        background_failures: events.background_failures,
+        dropped: events.dropped_by_merges,
+        refused: events.refused_no_space,
+        corrupt: events.corrupt_blocks,
+        is_read_only: stats.is_read_only.into(),
+        is_out_of_disk: stats.is_full.into(),
+        seq: stats.last_seq,
+    }
+}
+
+fn record(found: StoredValue) -> Record {
+    Record { seq: found.seq, value: found.value }
+}
+
+fn told(error: StoreError) -> EngineError {
+    match error {
+        StoreError::NoSpace => EngineError::OutOfDisk,
+        StoreError::ReadOnly => EngineError::ReadOnly,
+        StoreError::Corrupt { .. } => EngineError::Corrupt(error.to_string()),
+        other => EngineError::Other(other.to_string()),
+    }
+}
+
+/// Where merges have fallen far behind: until the next look.
+const WAIT: Duration = Duration::from_millis(20);
+/// Buffers that wait for the next read.
+const BUFFERS_KEPT: usize = 64;

@@ -1,0 +1,216 @@
+//! Changes under way: what each key will be once they have landed, and whose turn it is to change a key.
+//!
+//! A change is visible as soon as it is submitted, and answered once it is durable. Between the two its value stays here,
+//! so that a counter that everybody increments costs one sync for each group of increments, not one for each.
+//!
+//! # Invariants
+//! 1. A key's change is submitted by whoever has the turn of its stripe. So what was read in that turn is still what is
+//!    there when the change is submitted.
+//! 2. A value stays here until the engine has it: whoever looks here first, and then there, misses none.
+//! 3. The lock of a stripe's changes is held while one is submitted, so that the order here is the order there. Nothing
+//!    waits for a device under it.
+//!
+//! # Costs
+//! A get looks here only while changes are under way: a hash and an uncontended lock.
+//!
+//! # Weaknesses
+//! A change that fails was visible for a while: whoever read it saw a value that isn't stored. An engine refuses what it has
+//! no room for as it is submitted, so that this takes a device that fails.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::engine::{EngineError, Landing, Record};
+
+/// See the module's head.
+pub(crate) struct Stripes {
+    stripes: Vec<Stripe>,
+    hasher: RandomState,
+    under_way: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Stripe {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    changes: Mutex<HashMap<Bytes, Change>>,
+}
+
+/// A key's newest change that hasn't landed.
+struct Change {
+    seq: u64,
+    /// `None`: a delete.
+    value: Option<Bytes>,
+    write: Arc<Write>,
+}
+
+/// Whoever has it may change the keys of its stripe.
+pub(crate) type Turn = OwnedMutexGuard<()>;
+
+impl Stripes {
+    pub(crate) fn new() -> Arc<Self> {
+        let stripes = (0..STRIPES).map(|_| Stripe::default()).collect();
+        Arc::new(Self { stripes, hasher: RandomState::new(), under_way: AtomicUsize::new(0) })
+    }
+
+    fn of(&self, key: &[u8]) -> &Stripe {
+        let hash = usize::try_from(self.hasher.hash_one(key) % STRIPES as u64).unwrap_or_default();
+        &self.stripes[hash]
+    }
+
+    /// The turn of a key, if nobody has it or waits for it.
+    pub(crate) fn try_turn(&self, key: &[u8]) -> Option<Turn> {
+        Arc::clone(&self.of(key).turn).try_lock_owned().ok()
+    }
+
+    /// The turn of a key, after those that came before.
+    pub(crate) async fn turn(&self, key: &[u8]) -> Turn {
+        Arc::clone(&self.of(key).turn).lock_owned().await
+    }
+
+    /// What a key will be, if a change of it is under way: a value, or none.
+    pub(crate) fn look(&self, key: &[u8]) -> Option<Option<Record>> {
+        if self.under_way.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let changes = self.of(key).changes.lock();
+        let Change { seq, value, .. } = changes.get(key)?;
+        Some(value.clone().map(|value| Record { seq: *seq, value }))
+    }
+
+    /// Changes that haven't landed.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Submits a change of a key by `submit`, in the turn of the key.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        _turn: &Turn,
+        (key, value): (Bytes, Option<Bytes>),
+        submit: impl FnOnce(Bytes, Option<Bytes>, Arc<Write>) -> Result<u64, EngineError>,
+    ) -> Result<(u64, Arc<Write>), EngineError> {
+        let write = Arc::new(Write {
+            stripes: Arc::clone(self),
+            key: key.clone(),
+            state: Mutex::new(WriteState::UnderWay(None)),
+        });
+        let mut changes = self.of(&key).changes.lock();
+        self.under_way.fetch_add(1, Ordering::Release);
+        match submit(key.clone(), value.clone(), Arc::clone(&write)) {
+            Ok(seq) => {
+                changes.insert(key, Change { seq, value, write: Arc::clone(&write) });
+                Ok((seq, write))
+            }
+            Err(failure) => {
+                self.under_way.fetch_sub(1, Ordering::Release);
+                Err(failure)
+            }
+        }
+    }
+
+    fn forget(&self, write: &Write) {
+        let mut changes = self.of(&write.key).changes.lock();
+        let is_newest =
+            changes.get(&write.key).is_some_and(|change| std::ptr::eq(&*change.write, write));
+        if is_newest {
+            changes.remove(&write.key);
+        }
+        drop(changes);
+        self.under_way.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A change, from when it was submitted until it has landed.
+pub(crate) struct Write {
+    stripes: Arc<Stripes>,
+    key: Bytes,
+    state: Mutex<WriteState>,
+}
+
+enum WriteState {
+    UnderWay(Option<Waker>),
+    Landed(Result<(), EngineError>),
+}
+
+impl Write {
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(), EngineError>> {
+        match &mut *self.state.lock() {
+            WriteState::Landed(result) => Poll::Ready(result.clone()),
+            WriteState::UnderWay(waker) => {
+                if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+                    *waker = Some(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits until it has landed.
+    pub(crate) async fn wait(&self) -> Result<(), EngineError> {
+        std::future::poll_fn(|cx| self.poll(cx)).await
+    }
+}
+
+impl Landing for Write {
+    fn landed(&self, result: Result<(), EngineError>) {
+        self.stripes.forget(self);
+        let before = std::mem::replace(&mut *self.state.lock(), WriteState::Landed(result));
+        if let WriteState::UnderWay(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+}
+
+/// Keys that share one wait for each other while one of them is read in order to be changed.
+const STRIPES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Bytes {
+        Bytes::from_static(b"k")
+    }
+
+    #[test]
+    fn the_newest_change_is_seen_until_it_lands_and_an_older_one_that_lands_hides_none() {
+        let stripes = Stripes::new();
+        let turn = stripes.try_turn(b"k").expect("nobody has it");
+        assert!(stripes.try_turn(b"k").is_none(), "one at a time");
+        let submit = |seq, value: Option<&'static str>| {
+            let change = (key(), value.map(Bytes::from));
+            stripes.submit(&turn, change, |_, _, _| Ok(seq)).expect("it is taken").1
+        };
+        let first = submit(1, Some("a"));
+        let second = submit(2, Some("b"));
+        assert_eq!(stripes.look(b"k").flatten().map(|record| record.seq), Some(2));
+        first.landed(Ok(()));
+        assert_eq!(stripes.look(b"k").flatten().map(|record| record.value), Some("b".into()));
+        let third = submit(3, None);
+        second.landed(Ok(()));
+        assert!(matches!(stripes.look(b"k"), Some(None)), "deleted");
+        third.landed(Err(EngineError::ReadOnly));
+        assert!(stripes.look(b"k").is_none());
+        assert_eq!(stripes.under_way(), 0);
+        let polled = third.poll(&Context::from_waker(Waker::noop()));
+        assert_eq!(polled, Poll::Ready(Err(EngineError::ReadOnly)));
+    }
+
+    #[test]
+    fn a_change_that_is_refused_leaves_nothing() {
+        let stripes = Stripes::new();
+        let turn = stripes.try_turn(b"k").expect("nobody has it");
+        let change = (key(), Some(Bytes::from("a")));
+        let refused = stripes.submit(&turn, change, |_, _, _| Err(EngineError::OutOfDisk));
+        assert_eq!(refused.err(), Some(EngineError::OutOfDisk));
+        assert!(stripes.look(b"k").is_none());
+        assert_eq!(stripes.under_way(), 0);
+    }
+}

@@ -1,0 +1,128 @@
+//! The threads that turn logs into runs and runs into the last level, and the one that removes files.
+//!
+//! | thread | wakes | does |
+//! |---|---|---|
+//! | `store-convert` | a log was frozen | sorts the frozen logs into one young run |
+//! | `store-merge` | `runs_merge` young runs, a merge was asked for, or one was begun | merges partition by partition |
+//! | `store-remove` | a file was doomed and nobody reads it | removes it |
+//!
+//! Each step is whole or nothing: an error removes the step's output, is counted, and the step is tried again, after
+//! 0.1 s, then after longer, at most 5 s. While the disk is full, the threads also look whether space came back.
+
+mod convert;
+mod cycle;
+mod output;
+mod task;
+mod pace;
+
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::stats;
+use convert::Converter;
+use cycle::Merger;
+use pace::Pace;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Receiver;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use task::Progress;
+
+/// The running threads. Dropping it ends them.
+pub(crate) struct Threads {
+    core: Arc<Core>,
+    working: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts them. What comes out of `bin` is removed.
+    pub(crate) fn start(core: &Arc<Core>, bin: Receiver<PathBuf>) -> io::Result<Self> {
+        let mut threads = Self { core: core.clone(), working: Vec::new() };
+        let rate = core.options.merge_bytes_per_second;
+        let mut converter = Converter::new(Pace::new(rate));
+        threads.spawn("store-convert", move |core| work(&core, |core| converter.step(core)))?;
+        let mut merger = Merger::new(Pace::new(rate));
+        threads.spawn("store-merge", move |core| work(&core, |core| merger.step(core)))?;
+        threads.spawn("store-remove", move |core| remove(&core, &bin))?;
+        Ok(threads)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(Arc<Core>) + Send + 'static,
+    ) -> io::Result<()> {
+        let core = self.core.clone();
+        self.working.push(Builder::new().name(name.to_owned()).spawn(move || run(core))?);
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.core.close();
+        // Wakes the thread that removes files. Its receiver is there until it ends.
+        let _ = self.core.bin.send(PathBuf::new());
+        for thread in self.working.drain(..) {
+            // A panic was printed by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does steps until the store closes.
+fn work(core: &Core, mut step: impl FnMut(&Core) -> Result<Progress, StoreError>) {
+    let mut pause = PAUSE_LEAST;
+    while !core.is_closing() {
+        let heard = core.bell.heard();
+        if core.is_read_only.load(Relaxed) {
+            // No edit is accepted any more, so no work can be finished.
+            core.bell.wait(heard, IDLE);
+            continue;
+        }
+        match step(core) {
+            Ok(progress) => {
+                pause = PAUSE_LEAST;
+                if matches!(progress, Progress::Idle) {
+                    core.bell.wait(heard, IDLE);
+                } else {
+                    *core.trouble.lock() = None;
+                }
+            }
+            Err(StoreError::Closed) => {}
+            Err(error) => {
+                *core.trouble.lock() = Some(error);
+                stats::add(&core.tally.background_failures, 1);
+                core.bell.ring();
+                let heard = core.bell.heard();
+                core.bell.wait(heard, pause);
+                pause = (pause * 2).min(PAUSE_MOST);
+            }
+        }
+        if core.is_full.load(Relaxed) {
+            core.look_at_space();
+        }
+    }
+}
+
+/// Removes files until the store closes and nothing is left.
+fn remove(core: &Core, bin: &Receiver<PathBuf>) {
+    while !core.is_closing() {
+        let path = bin.recv().unwrap_or_default();
+        remove_one(core, &path);
+    }
+    bin.try_iter().for_each(|path| remove_one(core, &path));
+}
+
+fn remove_one(core: &Core, path: &Path) {
+    if !path.as_os_str().is_empty() {
+        // What can't be removed is a stray that the next open removes.
+        let _ = core.disk.remove(path);
+    }
+}
+
+const PAUSE_LEAST: Duration = Duration::from_millis(100);
+const PAUSE_MOST: Duration = Duration::from_secs(5);
+const IDLE: Duration = Duration::from_millis(200);

@@ -1,0 +1,99 @@
+//! Frozen logs become a young run: sorted, without what a later record of the same log replaced.
+//!
+//! The oldest logs are taken first, and small ones together, as many as one log may be long. Deletes stay, and entries
+//! that `Options::alive` calls dead too: an older value of the key may lie below. What the horizon covers goes, since
+//! whatever lies below it is covered as well.
+
+use super::output::{Output, Piece, abandon};
+use super::pace::Pace;
+use super::task::Progress;
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::hash::KeyHash;
+use crate::log::SortedLog;
+use crate::manifest::Edit;
+use crate::merge::{Source, Sources};
+use crate::run::RunOptions;
+use crate::stats;
+use crate::version::{HeldLog, Version, YoungRun};
+
+/// The thread that converts.
+pub(super) struct Converter {
+    pace: Pace,
+}
+
+impl Converter {
+    /// Writes at this pace.
+    pub(super) fn new(pace: Pace) -> Self {
+        Self { pace }
+    }
+
+    /// Converts the oldest frozen logs.
+    pub(super) fn step(&mut self, core: &Core) -> Result<Progress, StoreError> {
+        let version = core.versions.load();
+        let logs = oldest(&version, core.options.log_bytes);
+        let Some(newest) = logs.last() else { return Ok(Progress::Idle) };
+        let seq_max = logs.iter().map(|it| it.log.seq_max()).max().unwrap_or(0);
+        let (pieces, dropped) = self.write(core, &logs, (seq_max, version.horizon))?;
+        core.point("convert: written");
+        let logs_from = newest.id + 1;
+        let id = pieces.first().map_or(0, |it| it.id);
+        if let Err(error) = core.edit(&[Edit::Young { id, logs_from }], seq_max) {
+            abandon(core, &pieces);
+            return Err(error);
+        }
+        core.versions.change(|next| {
+            next.logs.retain(|it| it.id >= logs_from);
+            for Piece { id, run, .. } in pieces {
+                next.young.insert(0, YoungRun { id, run, merged_to: KeyHash(0) });
+            }
+        });
+        logs.iter().for_each(|it| it.log.doom());
+        stats::add(&core.tally.conversions, 1);
+        stats::add(&core.tally.dropped_by_merges, dropped);
+        core.look_at_space();
+        core.bell.ring();
+        core.point("convert: published");
+        Ok(Progress::Worked)
+    }
+
+    fn write(
+        &mut self,
+        core: &Core,
+        logs: &[HeldLog],
+        (seq_max, horizon): (u64, u64),
+    ) -> Result<(Vec<Piece>, u64), StoreError> {
+        let mut sorted = Vec::new();
+        let mut expected = 0;
+        for held in logs {
+            let log = SortedLog::of(&held.log, &core.hasher)?;
+            expected += log.len() as u64;
+            sorted.push(Source::Log(log, 0));
+        }
+        let mut sources = Sources::new(sorted)?;
+        let how = RunOptions::young(&core.options, seq_max, expected);
+        let counted = (&core.tally.bytes_converted, "convert: half written");
+        let mut output = Output::new((core, &mut self.pace), (how, 0), counted);
+        let mut dropped = 0;
+        while let Some(entry) = sources.next()? {
+            if entry.seq > horizon {
+                output.push(&entry)?;
+            } else {
+                dropped += 1;
+            }
+        }
+        Ok((output.finish()?, dropped))
+    }
+}
+
+/// The frozen logs to convert, the oldest first.
+fn oldest(version: &Version, bytes_max: u64) -> Vec<HeldLog> {
+    let frozen = version.logs.get(1..).unwrap_or_default();
+    let mut bytes = 0;
+    let fits = |held: &&HeldLog| {
+        let is_first = bytes == 0;
+        bytes += held.log.written();
+        is_first || bytes <= bytes_max
+    };
+    frozen.iter().rev().take_while(fits).cloned().collect()
+}

@@ -1,0 +1,67 @@
+//! The small index of blocks: 9 bits for each, one lookup in 250 reads a second block.
+//!
+//! The span of the hashes is cut into 128 cells per block, and the cell of each block's first hash is kept as
+//! Elias and Fano keep ascending numbers. The block of a hash is the last one whose cell isn't above.
+
+use super::locate::BlockIndex;
+use super::monotone::Monotone;
+use super::scale::Scale;
+use crate::hash::KeyHash;
+
+/// See the module's head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EliasFano {
+    scale: Scale,
+    cells: Monotone,
+}
+
+impl EliasFano {
+    /// The index of blocks whose first hashes begin with `firsts`, the last hash with `last`. None if they don't ascend.
+    pub(super) fn new(firsts: &[u64], last: u64) -> Option<Self> {
+        let min = firsts.first().copied().unwrap_or(last);
+        let universe = universe(firsts.len() as u64)?;
+        let scale = Scale::new(min, last, universe)?;
+        if !firsts.is_sorted() || firsts.last().is_some_and(|&it| it > last) {
+            return None;
+        }
+        let cells = Monotone::new(firsts.iter().map(|&first| scale.cell(first)), universe)?;
+        Some(Self { scale, cells })
+    }
+
+    /// How many blocks it indexes.
+    pub(super) fn blocks(&self) -> u64 {
+        self.cells.len()
+    }
+
+    /// Appends the index.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        self.cells.encode(out);
+        self.scale.encode(out);
+    }
+
+    /// The index in `bytes`. None for what `encode` doesn't write.
+    pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let cells = Monotone::decode(&mut bytes)?;
+        let universe = universe(cells.len())?;
+        let scale = Scale::decode(&mut bytes, universe)?;
+        (bytes.is_empty() && cells.universe() == universe).then_some(Self { scale, cells })
+    }
+}
+
+impl BlockIndex for EliasFano {
+    #[inline]
+    fn locate(&self, hash: KeyHash) -> u64 {
+        self.cells.last_at_most(self.scale.cell(hash.top())).unwrap_or(0)
+    }
+
+    fn bytes(&self) -> usize {
+        self.cells.bytes()
+    }
+}
+
+fn universe(blocks: u64) -> Option<u64> {
+    blocks.max(1).checked_mul(CELLS_PER_BLOCK)
+}
+
+/// 2^7: each doubling costs a bit per block and halves the second reads.
+const CELLS_PER_BLOCK: u64 = 128;

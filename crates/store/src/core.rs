@@ -1,0 +1,132 @@
+//! What the API and the background's threads share: the directory, its manifest, its versions, and when to give up.
+//!
+//! # Invariants
+//! 1. A change of the set of files goes this way: the new file is synced, then its name, then the manifest's edit; then
+//!    the version is published; then the old files are doomed. [`Core::edit`] is the third step, and its caller does the rest.
+//! 2. The manifest's lock is held while it writes. No reader takes it, nor does the commit thread.
+//! 3. Numbers of files are never given twice: an edit records those that were given before it.
+
+use crate::bell::Bell;
+use crate::error::StoreError;
+use crate::file::{FileKind, Header};
+use crate::hash::Hasher;
+use crate::manifest::{self, Edit, Identity, Manifest};
+use crate::options::Options;
+use crate::stats::{self, Tally};
+use crate::version::{Kept, Versions};
+use guira_disk::Disk;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
+
+/// A store's innards.
+pub(crate) struct Core {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) hasher: Hasher,
+    pub(crate) identity: Identity,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) versions: Versions,
+    /// Rung when a version is published, when work is wanted, and at the end.
+    pub(crate) bell: Bell,
+    /// Removes what is sent to it.
+    pub(crate) bin: Sender<PathBuf>,
+    /// `None` in a store that is only read.
+    pub(crate) manifest: Mutex<Option<Manifest>>,
+    pub(crate) next_id: AtomicU64,
+    /// Less than the reserve is free: only deletes are accepted.
+    pub(crate) is_full: AtomicBool,
+    /// Writing failed in a way that only a new start can mend.
+    pub(crate) is_read_only: AtomicBool,
+    pub(crate) is_closing: AtomicBool,
+    /// Whole merges that were asked for.
+    pub(crate) merges_wanted: AtomicU64,
+    /// Whole merges that have ended.
+    pub(crate) merges_done: AtomicU64,
+    /// Why the background's last work failed, until it succeeds.
+    pub(crate) trouble: Mutex<Option<StoreError>>,
+}
+
+impl Core {
+    /// A number for a new file.
+    pub(crate) fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+
+    /// Where that file is.
+    pub(crate) fn path(&self, kind: FileKind, id: u64) -> PathBuf {
+        self.dir.join(manifest::file_name(kind, id))
+    }
+
+    /// The header of that file.
+    pub(crate) fn header(&self, kind: FileKind, file_id: u64) -> Header {
+        Header { kind, file_id, uuid: self.identity.uuid, hash_id: self.hasher.id() }
+    }
+
+    /// Keeps an open file for versions.
+    pub(crate) fn keep<T>(&self, value: T, path: &Path) -> Arc<Kept<T>> {
+        Kept::new(value, path.to_owned(), &self.bin)
+    }
+
+    /// Makes edits durable; `last_seq` is a sequence number that was given.
+    pub(crate) fn edit(&self, edits: &[Edit], last_seq: u64) -> Result<(), StoreError> {
+        self.point("before an edit");
+        let mut manifest = self.manifest.lock();
+        let manifest = manifest.as_mut().ok_or(StoreError::ReadOnly)?;
+        let edited = manifest.append(edits, (self.new_id(), last_seq));
+        if manifest.is_poisoned() {
+            self.is_read_only.store(true, Relaxed);
+        }
+        self.point("after an edit");
+        edited
+    }
+
+    /// A test's hook, between two steps.
+    pub(crate) fn point(&self, name: &'static str) {
+        if let Some(hook) = &self.options.at_point {
+            hook(name);
+        }
+    }
+
+    /// Makes the names of new files durable.
+    pub(crate) fn sync_dir(&self) -> Result<(), StoreError> {
+        self.disk.sync_dir(&self.dir).map_err(|e| StoreError::io("sync", &self.dir, e))
+    }
+
+    /// Bytes that puts leave free.
+    pub(crate) fn reserve(&self) -> u64 {
+        match self.options.reserve_bytes {
+            0 => self.options.log_bytes + self.options.partition_bytes,
+            bytes => bytes,
+        }
+    }
+
+    /// Looks whether the reserve is free again.
+    pub(crate) fn look_at_space(&self) {
+        if let Ok(free) = self.disk.free_bytes(&self.dir) {
+            self.is_full.store(free < self.reserve(), Relaxed);
+        }
+    }
+
+    /// The store is being closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
+    }
+
+    /// Ends whatever waits.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Relaxed);
+        self.bell.ring();
+    }
+
+    /// Counts an answer of a read that found what it can't trust.
+    pub(crate) fn count_corrupt(&self, error: StoreError) -> StoreError {
+        if matches!(error, StoreError::Corrupt { .. }) {
+            stats::add(&self.tally.corrupt_blocks, 1);
+        }
+        error
+    }
+}

@@ -1,0 +1,331 @@
+//! The store as its users see it.
+//!
+//! A [`Db`] is one folder. All methods take `&self` and may be called from any thread. Reads never wait for writes; a
+//! write waits for its durability, and for the background if that lags behind (see [`Pressure`]).
+//!
+//! Dropping a `Db` writes what waits, syncs it, and ends the threads. Snapshots may outlive it.
+
+mod admit;
+mod checkpoint;
+mod figures;
+mod verify;
+mod snapshot;
+mod entries;
+mod desk;
+mod get;
+
+pub use entries::{Entries, StoredEntry};
+pub use figures::StoreStats;
+pub use get::{GetStep, PendingRead, StoredValue};
+pub use snapshot::Snapshot;
+pub use verify::{Damage, Verified};
+
+use crate::background::Threads;
+use crate::backpressure::Pressure;
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::log::{Batch, CommitOptions, Committer};
+use crate::manifest::Edit;
+use crate::options::{Durability, Options};
+use crate::recover::{self, Opened};
+use crate::version::Version;
+use desk::Desk;
+use guira_disk::{Disk, System};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+
+/// How one write is done.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// When it is answered.
+    pub durability: Durability,
+}
+
+/// An open store. See the module's head.
+pub struct Db {
+    // Dropped in this order: what waits is written, the background ends, and the lock goes last.
+    committer: Option<Committer>,
+    _threads: Option<Threads>,
+    desk: Arc<Desk>,
+    core: Arc<Core>,
+    /// The highest number of a store that is only read.
+    last_seq: u64,
+    _lock: Option<Box<dyn Send + Sync>>,
+}
+
+impl Db {
+    /// Opens the store in a folder, or makes one there.
+    ///
+    /// # Errors
+    /// If the folder can't be used, somebody else has it open, or what is in it is damaged.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self, StoreError> {
+        Self::open_on(Arc::new(System), dir.as_ref(), options)
+    }
+
+    /// The same, on any disk.
+    ///
+    /// # Errors
+    /// As [`Db::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self, StoreError> {
+        let Opened { core, lock, bin, active, next_seq } = recover::open(disk, dir, options)?;
+        let desk = Arc::new(Desk::new(core.dir.clone(), core.options.read_threads));
+        let failed = |e| StoreError::io("start threads for", dir, e);
+        let (committer, threads) = match active {
+            None => (None, None),
+            Some(active) => {
+                let roller = core.clone();
+                let roll = Box::new(move |_: &Arc<_>| recover::new_log(&roller));
+                let (hasher, tally) = (core.hasher.clone(), core.tally.clone());
+                let how = CommitOptions { hasher, next_seq, tally };
+                let committer = Committer::start(active, roll, how).map_err(failed)?;
+                (Some(committer), Some(Threads::start(&core, bin).map_err(failed)?))
+            }
+        };
+        let last_seq = next_seq - 1;
+        Ok(Self { committer, _threads: threads, desk, core, last_seq, _lock: lock })
+    }
+
+    /// Sets a key's value, as durable as the store's options say.
+    ///
+    /// # Errors
+    /// If it can't be accepted or written.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.put_with(key, value, WriteOptions { durability: self.core.options.durability })
+    }
+
+    /// The same, with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn put_with(&self, key: &[u8], value: &[u8], how: WriteOptions) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.put(key, value)?;
+        self.write_with(batch, how)
+    }
+
+    /// Deletes a key, whether it is there or not.
+    ///
+    /// # Errors
+    /// As [`Db::put`]; but a full disk takes deletes.
+    pub fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
+        let mut batch = Batch::new();
+        batch.delete(key)?;
+        self.write(batch)
+    }
+
+    /// Does all writes of a batch, or none: also after a crash. Of one key the last one counts.
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn write(&self, batch: Batch) -> Result<(), StoreError> {
+        self.write_with(batch, WriteOptions { durability: self.core.options.durability })
+    }
+
+    /// The same, with a durability of its own.
+    ///
+    /// # Errors
+    /// As [`Db::put`].
+    pub fn write_with(&self, batch: Batch, how: WriteOptions) -> Result<(), StoreError> {
+        admit::wait(&self.core)?;
+        let (tell, told) = mpsc::sync_channel(1);
+        self.submit(batch, how.durability, move |written| {
+            // The receiver waits below.
+            let _ = tell.send(written.map(|_| ()));
+        })?;
+        told.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Queues a batch, and returns the sequence number of its first write at once; the others follow it.
+    ///
+    /// `done` is told the same number when the batch can be read and is as durable as asked. It runs on the thread that
+    /// writes the log: it must not wait for anything. Ask [`Db::pressure`] before.
+    ///
+    /// # Errors
+    /// If nothing can be accepted now. Then `done` isn't called.
+    pub fn submit(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        done: impl FnOnce(Result<u64, StoreError>) + Send + 'static,
+    ) -> Result<u64, StoreError> {
+        admit::check(&self.core, &batch)?;
+        let done = |told: Result<crate::log::Committed, _>| done(told.map(|it| it.first_seq));
+        self.committer()?.submit(batch, durability, done)
+    }
+
+    /// What the background's lag asks of a writer now.
+    #[must_use]
+    pub fn pressure(&self) -> Pressure {
+        Pressure::of(&self.core.versions.load(), &self.core.options)
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// If it can't be read, or what was read is corrupt.
+    pub fn get(&self, key: &[u8]) -> Result<Option<StoredValue>, StoreError> {
+        self.desk.finish(self.begin(key)?)
+    }
+
+    /// Replaces the content of `out` by the key's value. False, and `out` is empty, if there is none.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn get_into(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, StoreError> {
+        out.clear();
+        let found = self.get(key)?;
+        out.extend_from_slice(found.as_deref().unwrap_or_default());
+        Ok(found.is_some())
+    }
+
+    /// The values of several keys, in their order. Their reads are under way at the same time.
+    ///
+    /// # Errors
+    /// As [`Db::get`]: one key's error is that of all.
+    pub fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<StoredValue>>, StoreError> {
+        self.desk.finish_all(keys.iter().map(|key| self.begin(key)))
+    }
+
+    /// Whether the key has a value. It costs as much as a get.
+    ///
+    /// # Errors
+    /// As [`Db::get`].
+    pub fn contains(&self, key: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Begins a get, as far as memory knows. The caller reads what [`GetStep::Read`] names, when and where it likes.
+    ///
+    /// # Errors
+    /// If the key has a length that none may have, or a record in memory is corrupt.
+    pub fn begin(&self, key: &[u8]) -> Result<GetStep, StoreError> {
+        get::begin(&self.core, self.core.versions.load(), key)
+    }
+
+    /// The store as it is now. Writes that were answered are in it, those submitted later are not.
+    ///
+    /// # Errors
+    /// If the log can't be frozen.
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let core = self.core.clone();
+        let desk = self.desk.clone();
+        let Some(committer) = &self.committer else {
+            return Ok(Snapshot::new(core.clone(), desk, core.versions.load(), self.last_seq));
+        };
+        let (tell, told) = mpsc::sync_channel(1);
+        let at_freeze = core.clone();
+        committer.freeze(move |frozen| {
+            // On the thread that writes: the active log is empty now, and no part of the snapshot.
+            let version = frozen.map(|()| {
+                let mut version = Version::clone(&at_freeze.versions.load());
+                version.logs.remove(0);
+                version
+            });
+            let _ = tell.send(version);
+        });
+        let version = told.recv().unwrap_or(Err(StoreError::Closed))?;
+        let of_logs = version.logs.iter().map(|it| it.log.seq_max());
+        let of_runs = version.runs().map(|it| it.facts().seq_max);
+        let last_seq = of_logs.chain(of_runs).max().unwrap_or(0);
+        Ok(Snapshot::new(core, desk, Arc::new(version), last_seq))
+    }
+
+    /// All keys and values as they are now, in the order of the keys' hashes: [`Snapshot::iter`] of a new snapshot.
+    ///
+    /// # Errors
+    /// As [`Db::snapshot`].
+    pub fn iter(&self) -> Result<Entries, StoreError> {
+        Ok(self.snapshot()?.iter())
+    }
+
+    /// Makes a copy of the store in another folder of the same file system, by hard links.
+    ///
+    /// # Errors
+    /// If a file of a store is there already, or can't be made.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<(), StoreError> {
+        checkpoint::write(&self.snapshot()?, dir.as_ref())
+    }
+
+    /// Makes all that was written before durable.
+    ///
+    /// # Errors
+    /// If the sync fails: then the store takes no more writes.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        let (tell, told) = mpsc::sync_channel(1);
+        self.committer()?.sync(move |synced| drop(tell.send(synced)));
+        told.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Turns what was written before into runs, and waits for it.
+    ///
+    /// # Errors
+    /// If the log can't be frozen or converted.
+    pub fn freeze(&self) -> Result<(), StoreError> {
+        let frozen_to = self.snapshot()?.version().logs.first().map(|it| it.id);
+        let Some(frozen_to) = frozen_to else { return Ok(()) };
+        admit::wait_for(&self.core, || {
+            let version = self.core.versions.load();
+            version.logs.iter().all(|it| it.id > frozen_to)
+        })
+    }
+
+    /// Merges all that was written before into the last level, and waits for it. What is dead is dropped.
+    ///
+    /// # Errors
+    /// As [`Db::freeze`], or if a merge fails twice.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        self.freeze()?;
+        let core = &self.core;
+        if core.is_read_only.load(Relaxed) {
+            return Err(StoreError::ReadOnly);
+        }
+        let ticket = core.merges_wanted.fetch_add(1, Relaxed) + 1;
+        core.bell.ring();
+        admit::wait_for(core, || core.merges_done.load(Relaxed) >= ticket)
+    }
+
+    /// Declares all entries up to a sequence number dead, durably. Merges drop them; gets don't find them from now on.
+    ///
+    /// # Errors
+    /// If the manifest can't be written.
+    pub fn set_horizon(&self, seq: u64) -> Result<(), StoreError> {
+        self.committer()?;
+        let seq = seq.min(self.last_seq());
+        self.core.edit(&[Edit::Horizon(seq)], seq)?;
+        self.core.versions.change(|next| next.horizon = next.horizon.max(seq));
+        Ok(())
+    }
+
+    /// The highest sequence number that was given.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.committer.as_ref().map_or(self.last_seq, Committer::last_seq)
+    }
+
+    /// The store in figures.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        figures::read(&self.core, &self.core.versions.load(), self.last_seq())
+    }
+
+    /// Reads all files and checks all checksums. It reads as fast as it can, and stops nobody.
+    ///
+    /// # Errors
+    /// If a file can't be read. Damage isn't an error: it is in the result.
+    pub fn verify(&self) -> Result<Verified, StoreError> {
+        verify::verify(&self.snapshot()?)
+    }
+
+    fn committer(&self) -> Result<&Committer, StoreError> {
+        self.committer.as_ref().ok_or(StoreError::ReadOnly)
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Db({})", self.core.dir.display())
+    }
+}

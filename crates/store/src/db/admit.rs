@@ -1,0 +1,89 @@
+//! Which writes are accepted, which wait first, and waiting for the background.
+
+use crate::backpressure::Pressure;
+use crate::clock;
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::log::Batch;
+use crate::stats;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Refuses what can't be written now, without waiting.
+pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
+    if core.is_read_only.load(Relaxed) {
+        return Err(StoreError::ReadOnly);
+    }
+    if core.is_full.load(Relaxed) && !batch.is_deletes_only() {
+        stats::add(&core.tally.refused_no_space, 1);
+        return Err(StoreError::NoSpace);
+    }
+    let (version, options) = (core.versions.load(), &core.options);
+    let is_far_behind =
+        version.young.len() >= 2 * options.runs_hard || version.logs.len() > 2 * options.logs_hard;
+    if is_far_behind { Err(StoreError::Stalled) } else { Ok(()) }
+}
+
+/// Waits as long as the background's lag asks for.
+pub(crate) fn wait(core: &Core) -> Result<(), StoreError> {
+    let pressure = Pressure::of(&core.versions.load(), &core.options);
+    if pressure == Pressure::Free {
+        return Ok(());
+    }
+    let begun = clock::now();
+    let waited = match pressure {
+        Pressure::Delay(delay) => {
+            thread::sleep(delay);
+            Ok(())
+        }
+        _ => wait_for_files(core, begun),
+    };
+    let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    stats::add(&core.tally.stalls, 1);
+    stats::add(&core.tally.stall_us, us);
+    stats::raise(&core.tally.stall_us_max, us);
+    waited
+}
+
+fn wait_for_files(core: &Core, begun: Instant) -> Result<(), StoreError> {
+    loop {
+        let heard = core.bell.heard();
+        if Pressure::of(&core.versions.load(), &core.options) != Pressure::Wait {
+            return Ok(());
+        }
+        if core.is_closing() {
+            return Err(StoreError::Closed);
+        }
+        let Some(left) = core.options.stall_max.checked_sub(begun.elapsed()) else {
+            let is_full = matches!(*core.trouble.lock(), Some(StoreError::NoSpace));
+            return Err(if is_full { StoreError::NoSpace } else { StoreError::Stalled });
+        };
+        core.bell.wait(heard, left);
+    }
+}
+
+/// Waits until the background has done what `is_done` tells; gives up once it failed twice meanwhile.
+pub(crate) fn wait_for(core: &Core, is_done: impl Fn() -> bool) -> Result<(), StoreError> {
+    let failures = || core.tally.background_failures.load(Relaxed);
+    let before = failures();
+    loop {
+        let heard = core.bell.heard();
+        if is_done() {
+            return Ok(());
+        }
+        if core.is_closing() {
+            return Err(StoreError::Closed);
+        }
+        if core.is_read_only.load(Relaxed) {
+            return Err(StoreError::ReadOnly);
+        }
+        // One failure may have been under way before.
+        if failures() >= before + 2 {
+            return Err(core.trouble.lock().clone().unwrap_or(StoreError::Stalled));
+        }
+        core.bell.wait(heard, LOOK_AGAIN);
+    }
+}
+
+const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,61 @@
+//! A copy of a snapshot in another folder of the same file system: hard links, and a manifest of its own.
+//!
+//! The files are frozen, so both folders can share them. The copy opens as a store of its own, with its own log.
+
+use super::snapshot::Snapshot;
+use crate::error::StoreError;
+use crate::file::FileKind;
+use crate::manifest::{self, FileSet, Manifest, YoungEntry};
+use crate::version::Version;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Makes the copy in `dir`, which must have no file of a store.
+pub(crate) fn write(snapshot: &Snapshot, dir: &Path) -> Result<(), StoreError> {
+    let (core, version) = (snapshot.core(), snapshot.version());
+    let disk = &core.disk;
+    disk.make_dir(dir).map_err(|e| StoreError::io("make", dir, e))?;
+    let there = disk.list(dir).map_err(|e| StoreError::io("list", dir, e))?;
+    let is_store = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name == manifest::CURRENT || manifest::parse_name(name).is_some()
+    };
+    if there.iter().any(is_store) {
+        let what = "a checkpoint goes into a folder without a store";
+        return Err(StoreError::Foreign { path: dir.to_owned(), what });
+    }
+    let logs = version.logs.iter().map(|it| it.log.path());
+    let runs = version.runs().map(|it| it.path());
+    for path in logs.chain(runs) {
+        let Some(name) = path.file_name() else { continue };
+        disk.link(path, &dir.join(name)).map_err(|e| StoreError::io("link", path, e))?;
+    }
+    let set = set_of(snapshot, version);
+    let id = set.next_id;
+    let set = FileSet { next_id: id + 1, ..set };
+    let header = core.header(FileKind::Manifest, id);
+    let copy = Manifest::create((disk, dir), (id, header.hash_id), set, &Arc::default())?;
+    copy.make_current()?;
+    match dir.parent().filter(|it| !it.as_os_str().is_empty()) {
+        Some(parent) => disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e)),
+        None => Ok(()),
+    }
+}
+
+fn set_of(snapshot: &Snapshot, version: &Version) -> FileSet {
+    let core = snapshot.core();
+    let next_id = core.new_id();
+    FileSet {
+        logs_from: version.logs.iter().map(|it| it.id).min().unwrap_or(next_id),
+        horizon: version.horizon,
+        young: version
+            .young
+            .iter()
+            .map(|it| YoungEntry { id: it.id, merged_to: it.merged_to })
+            .collect(),
+        last: version.last.iter().map(|it| (it.from, it.id)).collect(),
+        next_id,
+        last_seq: snapshot.last_seq(),
+        ..FileSet::new(core.identity)
+    }
+}

@@ -1,0 +1,88 @@
+//! The store in figures: counts of events, sizes, and how it is.
+
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::stats::EventCounts;
+use crate::version::Version;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A picture of a store at one moment.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct StoreStats {
+    /// What happened since the store was opened.
+    pub events: EventCounts,
+    /// Logs, the active one and frozen ones.
+    pub logs: u64,
+    /// Bytes written to these logs.
+    pub log_bytes: u64,
+    /// Keys in these logs; a key may be in several files.
+    pub log_keys: u64,
+    /// Memory of the logs: indexes, and the records that were written last.
+    pub log_memory_bytes: u64,
+    /// Young runs.
+    pub young_runs: u64,
+    /// Their bytes.
+    pub young_bytes: u64,
+    /// Their entries, deletes too.
+    pub young_entries: u64,
+    /// Memory of what finds a key's block in them.
+    pub young_index_bytes: u64,
+    /// Memory of their filters.
+    pub young_filter_bytes: u64,
+    /// Partitions of the last level that hold something.
+    pub partitions: u64,
+    /// Their bytes.
+    pub last_bytes: u64,
+    /// Their entries: no delete, and each key once.
+    pub last_entries: u64,
+    /// Memory of what finds a key's block in them.
+    pub last_index_bytes: u64,
+    /// Memory of their filters.
+    pub last_filter_bytes: u64,
+    /// The highest sequence number that was given.
+    pub last_seq: u64,
+    /// Entries up to this sequence number are dead.
+    pub horizon: u64,
+    /// Writing failed in a way that only a new start can mend, or the store was opened to be only read.
+    pub is_read_only: bool,
+    /// Only deletes are accepted until space is free again.
+    pub is_full: bool,
+    /// Why the last conversion or merge failed, if none succeeded since.
+    pub trouble: Option<StoreError>,
+}
+
+/// The picture now.
+pub(crate) fn read(core: &Core, version: &Version, last_seq: u64) -> StoreStats {
+    let mut stats = StoreStats {
+        events: core.tally.read(),
+        logs: version.logs.len() as u64,
+        young_runs: version.young.len() as u64,
+        last_seq,
+        horizon: version.horizon,
+        is_read_only: core.is_read_only.load(Relaxed)
+            || version.logs.first().is_some_and(|it| it.log.is_broken()),
+        is_full: core.is_full.load(Relaxed),
+        trouble: core.trouble.lock().clone(),
+        ..StoreStats::default()
+    };
+    for held in &version.logs {
+        stats.log_bytes += held.log.written();
+        stats.log_keys += held.log.keys() as u64;
+        stats.log_memory_bytes += held.log.memory_bytes() as u64;
+    }
+    for young in &version.young {
+        stats.young_bytes += young.run.facts().bytes;
+        stats.young_entries += young.run.facts().entries;
+        stats.young_index_bytes += young.run.index_bytes() as u64;
+        stats.young_filter_bytes += young.run.filter_bytes() as u64;
+    }
+    for run in version.last.iter().filter_map(|it| it.run.as_ref()) {
+        stats.partitions += 1;
+        stats.last_bytes += run.facts().bytes;
+        stats.last_entries += run.facts().entries;
+        stats.last_index_bytes += run.index_bytes() as u64;
+        stats.last_filter_bytes += run.filter_bytes() as u64;
+    }
+    stats
+}

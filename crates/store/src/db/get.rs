@@ -1,0 +1,289 @@
+//! A get in steps: what is known in memory, then the block to read, then what it says.
+//!
+//! The walk goes from young to old and stops at the first file that knows the key, as value or as delete. A log's index
+//! and a run's filter and block index are in memory, so most files that don't have the key cost no read. The last level
+//! has no filter by default: a miss reads one block there, as a hit does.
+//!
+//! # Costs
+//! One allocation for the key, and one for the value that is found. Reads: 1 + (young runs) × 2⁻¹², for a hit and a miss
+//! alike.
+
+use crate::core::Core;
+use crate::error::{KEY_BYTES_MAX, StoreError};
+use crate::file::BLOCK_BYTES;
+use crate::hash::KeyHash;
+use crate::log::{LogFind, LogRead};
+use crate::run::{Look, Run};
+use crate::stats;
+use crate::version::Version;
+use bytes::Bytes;
+use guira_disk::DiskFile;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// A value, and when it was written. It can be used as the value's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredValue {
+    /// The value's bytes.
+    pub value: Bytes,
+    /// The sequence number of its write: a later one is higher, also after reopening.
+    pub seq: u64,
+}
+
+impl Deref for StoredValue {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.value
+    }
+}
+
+/// Where a get stands.
+#[derive(Debug)]
+pub enum GetStep {
+    /// The answer.
+    Done(Option<StoredValue>),
+    /// A read is needed first.
+    Read(PendingRead),
+}
+
+/// A get that waits for bytes of a file.
+pub struct PendingRead {
+    walk: Walk,
+    target: Target,
+    file: Arc<dyn DiskFile>,
+    offset: u64,
+    bytes: usize,
+}
+
+/// What is read.
+enum Target {
+    Log(LogRead),
+    /// A block of a run.
+    Block(u64),
+}
+
+impl PendingRead {
+    /// The file to read. It may be one of direct I/O, which wants an aligned buffer, as [`guira_disk::Buffer`] is.
+    #[must_use]
+    pub fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
+    /// Where to read: a multiple of 4096.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How much: a multiple of 4096.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Goes on with what was read: these bytes, or more.
+    ///
+    /// # Errors
+    /// If the bytes fail their checksum, or are fewer than were asked for.
+    pub fn fed(mut self, bytes: &[u8]) -> Result<GetStep, StoreError> {
+        self.walk.reads += 1;
+        self.walk.blocks += self.bytes.div_ceil(BLOCK_BYTES) as u64;
+        let bytes = bytes.get(..self.bytes).ok_or(StoreError::Option("a read came short"))?;
+        let core = self.walk.core.clone();
+        self.walk.fed(self.target, bytes).map_err(|error| core.count_corrupt(error))
+    }
+}
+
+impl fmt::Debug for PendingRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PendingRead({} B at {})", self.bytes, self.offset)
+    }
+}
+
+/// How far a get has come.
+struct Walk {
+    core: Arc<Core>,
+    version: Arc<Version>,
+    key: Box<[u8]>,
+    hash: KeyHash,
+    place: Place,
+    reads: u64,
+    blocks: u64,
+}
+
+/// The file that is looked at.
+#[derive(Clone, Copy)]
+enum Place {
+    Log(usize),
+    Young(usize),
+    Last,
+    End,
+}
+
+/// What a file came to.
+enum Heard {
+    /// The key isn't there.
+    Nothing,
+    Value(Bytes, u64),
+    Deleted,
+    /// It must read first, so many bytes at that offset.
+    Read(Target, Arc<dyn DiskFile>, u64, usize),
+}
+
+/// Begins a get at the youngest file of `version`.
+pub(crate) fn begin(
+    core: &Arc<Core>,
+    version: Arc<Version>,
+    key: &[u8],
+) -> Result<GetStep, StoreError> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(StoreError::KeyLength(key.len()));
+    }
+    let hash = core.hasher.hash(key);
+    let place = Place::Log(0);
+    let walk =
+        Walk { core: core.clone(), version, key: key.into(), hash, place, reads: 0, blocks: 0 };
+    walk.run().map_err(|error| core.count_corrupt(error))
+}
+
+impl Walk {
+    /// Looks at files until one knows the key or wants a read.
+    fn run(mut self) -> Result<GetStep, StoreError> {
+        loop {
+            let heard = match self.place {
+                Place::Log(at) => match self.version.logs.get(at) {
+                    Some(held) => self.of_log(at, held.log.find(self.hash, &self.key)?),
+                    None => Heard::Nothing,
+                },
+                Place::Young(at) => match self.version.young.get(at) {
+                    Some(young) if self.hash >= young.merged_to => self.locate(&young.run),
+                    _ => Heard::Nothing,
+                },
+                Place::Last => {
+                    let partition = self.version.partition(self.hash);
+                    let run = partition.and_then(|it| it.run.as_ref());
+                    run.map_or(Heard::Nothing, |run| self.locate(run))
+                }
+                Place::End => return Ok(self.done(None)),
+            };
+            match heard {
+                Heard::Nothing => self.place = self.next(),
+                other => return Ok(self.answer(other)),
+            }
+        }
+    }
+
+    /// The place after this one.
+    fn next(&self) -> Place {
+        match self.place {
+            Place::Log(at) if at + 1 < self.version.logs.len() => Place::Log(at + 1),
+            Place::Log(_) => Place::Young(0),
+            Place::Young(at) if at + 1 < self.version.young.len() => Place::Young(at + 1),
+            Place::Young(_) => Place::Last,
+            Place::Last | Place::End => Place::End,
+        }
+    }
+
+    fn locate(&self, run: &Run) -> Heard {
+        match run.locate(self.hash) {
+            Some(block) => block_of(run, block, 1),
+            None => Heard::Nothing,
+        }
+    }
+
+    fn of_log(&self, at: usize, found: LogFind) -> Heard {
+        match found {
+            LogFind::Absent => Heard::Nothing,
+            LogFind::Put { value, seq } => Heard::Value(value, seq),
+            LogFind::Deleted => Heard::Deleted,
+            LogFind::Read(read) => {
+                let file = self.version.logs[at].log.file().clone();
+                let (offset, bytes) = (read.offset, read.bytes);
+                Heard::Read(Target::Log(read), file, offset, bytes)
+            }
+        }
+    }
+
+    /// The run that is looked at.
+    fn run_here(&self) -> Option<&Run> {
+        match self.place {
+            Place::Young(at) => Some(&self.version.young.get(at)?.run),
+            Place::Last => self.version.partition(self.hash)?.run.as_ref().map(|it| &***it),
+            _ => None,
+        }
+    }
+
+    fn fed(mut self, target: Target, bytes: &[u8]) -> Result<GetStep, StoreError> {
+        let heard = match (target, self.place) {
+            (Target::Log(read), Place::Log(at)) => {
+                let log = &self.version.logs[at].log;
+                self.of_log(at, log.fed(read, bytes, &self.key)?)
+            }
+            (Target::Block(block), _) => match self.run_here() {
+                Some(run) => self.look(run, block, bytes)?,
+                None => Heard::Nothing,
+            },
+            (Target::Log(_), _) => Heard::Nothing,
+        };
+        match heard {
+            Heard::Nothing => {
+                if matches!(self.place, Place::Young(_)) {
+                    stats::add(&self.core.tally.filter_false_positives, 1);
+                }
+                self.place = self.next();
+                self.run()
+            }
+            other => Ok(self.answer(other)),
+        }
+    }
+
+    fn look(&self, run: &Run, block: u64, bytes: &[u8]) -> Result<Heard, StoreError> {
+        Ok(match run.look(block, bytes, self.hash, &self.key) {
+            Look::Put { value, seq } => Heard::Value(Bytes::copy_from_slice(value), seq),
+            Look::Deleted => Heard::Deleted,
+            Look::Absent => Heard::Nothing,
+            Look::At(other) => block_of(run, other, 1),
+            Look::Longer(blocks) => block_of(run, block, blocks),
+            Look::Corrupt => {
+                let offset = block * BLOCK_BYTES as u64;
+                return Err(StoreError::corrupt(run.path(), offset, "a block fails its checksum"));
+            }
+        })
+    }
+
+    fn answer(self, heard: Heard) -> GetStep {
+        match heard {
+            Heard::Nothing | Heard::Deleted => self.done(None),
+            // Older values have lower numbers: they are dead too.
+            Heard::Value(_, seq) if seq <= self.version.horizon => self.done(None),
+            Heard::Value(value, seq) => self.done(Some(StoredValue { value, seq })),
+            Heard::Read(target, file, offset, bytes) => {
+                GetStep::Read(PendingRead { walk: self, target, file, offset, bytes })
+            }
+        }
+    }
+
+    fn done(&self, found: Option<StoredValue>) -> GetStep {
+        let tally = &self.core.tally;
+        let (gets, reads): (&AtomicU64, &AtomicU64) = match found {
+            Some(_) => (&tally.get_hits, &tally.reads_of_hits),
+            None => (&tally.get_misses, &tally.reads_of_misses),
+        };
+        stats::add(gets, 1);
+        if self.reads == 0 {
+            stats::add(&tally.gets_without_read, 1);
+        } else {
+            stats::add(reads, self.reads);
+            stats::add(&tally.blocks_read, self.blocks);
+        }
+        GetStep::Done(found)
+    }
+}
+
+fn block_of(run: &Run, block: u64, blocks: usize) -> Heard {
+    let offset = block * BLOCK_BYTES as u64;
+    Heard::Read(Target::Block(block), run.file().clone(), offset, blocks * BLOCK_BYTES)
+}

@@ -1,0 +1,126 @@
+//! What can go wrong, as data: whose fault it is, where, and what to do next.
+//!
+//! A [`StoreError`] is cheap to clone: one failed sync answers every write of its group. `Display` tells what an operator
+//! can do about it. Only [`StoreError::is_of_caller`] errors are the caller's own; after any other the store goes on as
+//! far as it can: reads after a failed sync, deletes when the disk is full, other blocks when one is corrupt.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 65_535;
+/// Longest value, in bytes.
+pub const VALUE_BYTES_MAX: usize = 1 << 30;
+
+/// Why an operation failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The operating system refused `what`, for the file or directory `path`.
+    Io {
+        /// What was tried, as a verb: "read", "sync".
+        what: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// Another process, or another `Db` of this one, has the directory open.
+    Locked(PathBuf),
+    /// A file holds what the store never wrote.
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, in bytes from its start.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// A file is of another version, of another store, or no file of a store at all.
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is unexpected about it.
+        what: &'static str,
+    },
+    /// The disk is full, or its reserve would be touched. Deletes still work, reads too.
+    NoSpace,
+    /// A sync failed, so nobody knows what is on the disk. Reads go on; writes need a reopened store.
+    ReadOnly,
+    /// Merging lags so far behind that a write waited for longer than [`crate::Options::stall_max`].
+    Stalled,
+    /// The store is being closed.
+    Closed,
+    /// A key is empty or longer than [`KEY_BYTES_MAX`].
+    KeyLength(usize),
+    /// A value is longer than [`VALUE_BYTES_MAX`].
+    ValueLength(usize),
+    /// An option makes no sense.
+    Option(&'static str),
+}
+
+impl StoreError {
+    /// The system's refusal of `what`; a full disk is told apart.
+    pub(crate) fn io(what: &'static str, path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
+            _ => Self::Io { what, path: path.to_owned(), source: Arc::new(source) },
+        }
+    }
+
+    /// What the store never wrote, at `offset` of `path`.
+    pub(crate) fn corrupt(path: &Path, offset: u64, what: &'static str) -> Self {
+        Self::Corrupt { path: path.to_owned(), offset, what }
+    }
+
+    /// The caller asked for what no store can do; nothing changed.
+    #[must_use]
+    pub fn is_of_caller(&self) -> bool {
+        matches!(self, Self::KeyLength(_) | Self::ValueLength(_) | Self::Option(_))
+    }
+
+    /// Trying again may help, without reopening.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::NoSpace | Self::Stalled)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { what, path, source } => {
+                write!(f, "can't {what} {}: {source}", path.display())
+            }
+            Self::Locked(path) => write!(f, "{} is open in another process", path.display()),
+            Self::Corrupt { path, offset, what } => {
+                write!(f, "{} is corrupt at byte {offset}: {what}", path.display())
+            }
+            Self::Foreign { path, what } => {
+                write!(f, "{} is not a file of this store: {what}", path.display())
+            }
+            Self::NoSpace => f.write_str("no space is left on the disk; free some, or delete keys"),
+            Self::ReadOnly => f.write_str(
+                "the store is read-only because writing failed; repair the disk and reopen it",
+            ),
+            Self::Stalled => f.write_str("merging lags behind; write more slowly"),
+            Self::Closed => f.write_str("the store is closed"),
+            Self::KeyLength(len) => {
+                write!(f, "a key of {len} bytes; 1 to {KEY_BYTES_MAX} are allowed")
+            }
+            Self::ValueLength(len) => write!(f, "a value of {len} bytes is too long"),
+            Self::Option(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

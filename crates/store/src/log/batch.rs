@@ -1,0 +1,108 @@
+//! Writes that happen all or not at all.
+
+use crate::entry::EntryKind;
+use crate::error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
+use crate::log::record::{HEAD_BYTES, RecordKind, put_unstamped};
+use std::fmt;
+
+/// Puts and deletes that happen all or not at all, in order: of one key the last counts.
+///
+/// Keys and values are copied, framed as they will lie in the log.
+#[derive(Clone, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    ops: Vec<BatchOp>,
+    puts: usize,
+}
+
+/// One put or delete of a batch: where it lies in the batch's bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchOp {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    key_bytes: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a put.
+    ///
+    /// # Errors
+    /// If the key or the value has a length that none may have. The batch stays as it was.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.add(EntryKind::Put, key, value)?;
+        self.puts += 1;
+        Ok(())
+    }
+
+    /// Adds a delete.
+    ///
+    /// # Errors
+    /// If the key has a length that none may have. The batch stays as it was.
+    pub fn delete(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.add(EntryKind::Delete, key, b"")
+    }
+
+    /// Puts and deletes in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Bytes that it takes in the log.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + if self.ops.len() > 1 { FRAME_BYTES } else { 0 }
+    }
+
+    /// True if it frees space sooner or later, and takes little.
+    pub(crate) fn is_deletes_only(&self) -> bool {
+        self.puts == 0
+    }
+
+    pub(crate) fn ops(&self) -> &[BatchOp] {
+        &self.ops
+    }
+
+    /// The records, unstamped.
+    pub(crate) fn records(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn key(&self, op: &BatchOp) -> &[u8] {
+        &self.bytes[op.from + HEAD_BYTES..][..op.key_bytes]
+    }
+
+    fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
+            return Err(StoreError::KeyLength(key.len()));
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(StoreError::ValueLength(value.len()));
+        }
+        let from = self.bytes.len();
+        put_unstamped(&mut self.bytes, RecordKind::Entry(kind), key, value);
+        self.ops.push(BatchOp { from, to: self.bytes.len(), key_bytes: key.len() });
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Batch({} writes, {} B)", self.ops.len(), self.bytes())
+    }
+}
+
+/// What frames several records as one batch: a record before them and one after.
+pub(crate) const FRAME_BYTES: usize = 40 + 40;

@@ -1,0 +1,198 @@
+//! What waits for the commit thread, and the sequence numbers that were given to it.
+//!
+//! # Invariants
+//! 1. Numbers are given under the lock under which a write is queued: the order of the queue is that of the numbers.
+//! 2. Whatever was queued is answered, once. After [`Queue::fail`] and [`Queue::close`] nothing more is queued.
+
+use crate::error::StoreError;
+use crate::hash::KeyHash;
+use crate::log::batch::Batch;
+use crate::options::Durability;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+
+/// What an accepted write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Committed {
+    /// The number of the batch's first write. The others follow it.
+    pub(crate) first_seq: u64,
+}
+
+/// Told what a write came to.
+pub(crate) type OnCommit = Box<dyn FnOnce(Result<Committed, StoreError>) + Send>;
+
+/// Told when something else is done.
+pub(crate) type OnDone = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// A batch that waits.
+pub(crate) struct Write {
+    pub(crate) batch: Batch,
+    /// Of its keys, in order.
+    pub(crate) hashes: Vec<KeyHash>,
+    pub(crate) durability: Durability,
+    pub(crate) first_seq: u64,
+    pub(crate) done: OnCommit,
+}
+
+/// What the commit thread is asked for.
+pub(crate) enum Request {
+    Write(Write),
+    /// Make all before it durable.
+    Sync(OnDone),
+    /// Make all before it durable, in a log that takes no more.
+    Freeze(OnDone),
+}
+
+impl Request {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Write(write) => write.batch.bytes(),
+            Self::Sync(_) | Self::Freeze(_) => 0,
+        }
+    }
+
+    /// Answers it with an error.
+    pub(crate) fn refuse(self, error: StoreError) {
+        match self {
+            Self::Write(write) => (write.done)(Err(error)),
+            Self::Sync(done) | Self::Freeze(done) => done(Err(error)),
+        }
+    }
+}
+
+/// The queue. See the module's head.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    waiting: VecDeque<Request>,
+    bytes: usize,
+    bytes_max: usize,
+    next_seq: u64,
+    /// Why nothing is accepted.
+    refusal: Option<StoreError>,
+}
+
+impl Queue {
+    /// An empty queue that gives numbers from `next_seq` on; 0 is no number. More than `bytes_max` don't wait.
+    pub(crate) fn new(next_seq: u64, bytes_max: usize) -> Self {
+        let (waiting, next_seq) = (VecDeque::new(), next_seq.max(1));
+        let state = State { waiting, bytes: 0, bytes_max, next_seq, refusal: None };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Queues a write and returns its first number.
+    ///
+    /// # Errors
+    /// If nothing is accepted, or too much waits already; then `write.done` is not called.
+    pub(crate) fn push_write(&self, mut write: Write) -> Result<u64, StoreError> {
+        let mut state = self.state.lock();
+        state.check()?;
+        // A batch of any size fits into an empty queue.
+        if state.bytes > 0 && state.bytes + write.batch.bytes() > state.bytes_max {
+            return Err(StoreError::Stalled);
+        }
+        let first_seq = state.next_seq;
+        write.first_seq = first_seq;
+        state.next_seq += write.batch.len() as u64;
+        state.push(Request::Write(write));
+        drop(state);
+        self.changed.notify_one();
+        Ok(first_seq)
+    }
+
+    /// Queues what isn't a write; if nothing is accepted, answers it at once.
+    pub(crate) fn push(&self, request: Request) {
+        let mut state = self.state.lock();
+        if let Err(error) = state.check() {
+            drop(state);
+            return request.refuse(error);
+        }
+        state.push(request);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Waits for requests, and moves all there are into `taken`, which is empty. False if none will come any more.
+    pub(crate) fn take(&self, taken: &mut VecDeque<Request>) -> bool {
+        let mut state = self.state.lock();
+        while state.waiting.is_empty() && state.refusal.is_none() {
+            self.changed.wait(&mut state);
+        }
+        std::mem::swap(&mut state.waiting, taken);
+        state.bytes = 0;
+        !taken.is_empty()
+    }
+
+    /// Accepts nothing more: a new start is needed.
+    pub(crate) fn fail(&self) {
+        self.refuse_with(StoreError::ReadOnly);
+    }
+
+    /// Accepts nothing more: the store closes.
+    pub(crate) fn close(&self) {
+        self.refuse_with(StoreError::Closed);
+    }
+
+    fn refuse_with(&self, refusal: StoreError) {
+        self.state.lock().refusal.get_or_insert(refusal);
+        self.changed.notify_all();
+    }
+
+    /// The highest number that was given.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.state.lock().next_seq - 1
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<(), StoreError> {
+        self.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    fn push(&mut self, request: Request) {
+        self.bytes += request.bytes();
+        self.waiting.push_back(request);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(bytes: usize) -> Write {
+        let mut batch = Batch::new();
+        batch.put(b"k", &vec![0; bytes]).unwrap();
+        let (durability, done) = (Durability::Os, Box::new(|_| {}));
+        Write { batch, hashes: Vec::new(), durability, first_seq: 0, done }
+    }
+
+    #[test]
+    fn a_full_queue_refuses_and_gives_no_number() {
+        let queue = Queue::new(5, 1000);
+        assert_eq!(queue.push_write(write(2000)).unwrap(), 5, "the first may be large");
+        assert!(matches!(queue.push_write(write(1)), Err(StoreError::Stalled)));
+        assert!(queue.take(&mut VecDeque::new()));
+        assert_eq!(queue.push_write(write(500)).unwrap(), 6);
+        assert_eq!(queue.push_write(write(300)).unwrap(), 7);
+        assert!(matches!(queue.push_write(write(200)), Err(StoreError::Stalled)));
+        assert_eq!((queue.last_seq(), queue.state.lock().bytes), (7, 536 + 336));
+    }
+
+    #[test]
+    fn a_closed_queue_gives_out_what_it_has_and_the_first_refusal_stays() {
+        let queue = Queue::new(0, 1000);
+        assert_eq!(queue.push_write(write(1)).unwrap(), 1, "0 is no number");
+        queue.fail();
+        queue.close();
+        assert!(matches!(queue.push_write(write(1)), Err(StoreError::ReadOnly)));
+        let (tell, told) = std::sync::mpsc::channel();
+        queue.push(Request::Sync(Box::new(move |result| tell.send(result).unwrap())));
+        assert!(matches!(told.recv(), Ok(Err(StoreError::ReadOnly))), "answered at once");
+        let mut taken = VecDeque::new();
+        assert!(queue.take(&mut taken) && taken.len() == 1);
+        assert!(!queue.take(&mut VecDeque::new()));
+    }
+}

@@ -1,0 +1,256 @@
+//! Opening a log that was written before: its records are entered again, and its torn tail is cut off.
+//!
+//! # Which end is torn, and which is corrupt
+//! Records are read from the start. At the first place where none is whole:
+//!
+//! | the log | what follows | so |
+//! |---|---|---|
+//! | has its last record before that place | anything | it is whole |
+//! | is not the newest | anything | corrupt: it was durable before the next one began |
+//! | is the newest | a whole record which says that this place was durable | corrupt |
+//! | is the newest | none that says so | torn: the log ends here, or before the batch that has no end |
+//!
+//! A corrupt log is refused, unless a repair was asked for: then it ends there, like a torn one.
+//!
+//! # Invariants
+//! 1. A log that was opened for writing is sealed and durable: new records go into a new file, and a crash during replay
+//!    leaves a log that the next replay reads alike.
+//! 2. Memory: the index, the records of one batch, and a window of the file.
+
+use crate::error::StoreError;
+use crate::file::{BLOCK_BYTES, Header};
+use crate::hash::{Hasher, KeyHash};
+use crate::log::record::{Record, RecordKind, Salt, UNIT, fold};
+use crate::log::scan::Scan;
+use crate::log::segment::{LOG_START, LogFile};
+use guira_disk::{Disk, DiskFile, FileAccess};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a log is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplayAs {
+    /// No log is newer: this one may have a torn tail.
+    pub(crate) is_newest: bool,
+    /// A corrupt one ends where it is corrupt.
+    pub(crate) repair: bool,
+    /// The file stays as it is.
+    pub(crate) read_only: bool,
+}
+
+/// What a file was found to be.
+#[derive(Debug)]
+pub(crate) enum Replayed {
+    /// A crash came before its header: it has no records, and can be removed.
+    Unborn,
+    /// A log, frozen.
+    Log {
+        /// With all its keys.
+        log: Arc<LogFile>,
+        /// Bytes that a repair gave up, from the first corrupt one to the last whole record.
+        lost_bytes: u64,
+    },
+}
+
+/// Opens the log that `header` describes.
+///
+/// # Errors
+/// If it is corrupt or of another store, can't be read, or can't be sealed.
+pub(crate) fn replay(
+    disk: &dyn Disk,
+    path: &Path,
+    header: &Header,
+    hasher: &Hasher,
+    how: ReplayAs,
+) -> Result<Replayed, StoreError> {
+    let io = |what| move |error| StoreError::io(what, path, error);
+    let access = FileAccess { write: !how.read_only, direct: false };
+    let file = disk.open(path, access).map_err(io("open"))?;
+    let len = file.len().map_err(io("read"))?;
+    if !has_header(&file, path, header, len)? {
+        return Ok(Replayed::Unborn);
+    }
+    let log = LogFile::new(path, file.clone(), header, len);
+    let mut scan = Scan::new(&*file, path, Salt::of(header), len);
+    let mut reader = Reader::new(&log, hasher);
+    while let Some(record) = scan.record(reader.at)? {
+        if !reader.take(&record) {
+            break;
+        }
+    }
+    let Reader { is_sealed, end, records, seq_max, crcs, .. } = reader;
+    let lost_bytes = if is_sealed { 0 } else { judge(&mut scan, path, end, how)? };
+    if !is_sealed && !how.read_only {
+        file.set_len(end).map_err(io("cut"))?;
+    }
+    log.set_replayed(end, records, seq_max, crcs);
+    if is_sealed {
+        log.set_sealed();
+    }
+    if !how.read_only {
+        log.seal()?;
+    }
+    Ok(Replayed::Log { log: Arc::new(log), lost_bytes })
+}
+
+/// False if the header was never written: then there is no record either.
+fn has_header(
+    file: &Arc<dyn DiskFile>,
+    path: &Path,
+    wanted: &Header,
+    len: u64,
+) -> Result<bool, StoreError> {
+    if len < BLOCK_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut block = vec![0; BLOCK_BYTES];
+    file.read_at(&mut block, 0).map_err(|e| StoreError::io("read", path, e))?;
+    match Header::decode(&block) {
+        Ok(header) => {
+            let foreign = |what| StoreError::Foreign { path: path.to_owned(), what };
+            header.expect(wanted).map_err(foreign)?;
+            Ok(true)
+        }
+        Err(what) => {
+            let mut scan = Scan::new(&**file, path, Salt::of(wanted), len);
+            match scan.next_head(LOG_START)? {
+                Some(_) => Err(StoreError::corrupt(path, 0, what)),
+                None => Ok(false),
+            }
+        }
+    }
+}
+
+/// Whether the log may end at `end`. Gives the bytes that a repair loses.
+fn judge(scan: &mut Scan<'_>, path: &Path, end: u64, how: ReplayAs) -> Result<u64, StoreError> {
+    let corrupt = StoreError::corrupt(path, end, "a record that was durable is not whole");
+    if !how.is_newest && !how.repair {
+        return Err(corrupt);
+    }
+    let (mut at, mut lost_to) = (end, end);
+    while let Some(next) = scan.next_head(at)? {
+        let record = scan.record(next)?.map(|it| (it.head.durable, it.head.len() as u64));
+        if let Some((_, len)) = record.filter(|&(durable, _)| durable > end || !how.is_newest) {
+            if !how.repair {
+                return Err(corrupt);
+            }
+            lost_to = next + len;
+        }
+        at = next + record.map_or(UNIT as u64, |(_, len)| len);
+    }
+    Ok(lost_to - end)
+}
+
+/// Takes records in order.
+struct Reader<'a> {
+    log: &'a LogFile,
+    hasher: &'a Hasher,
+    /// Where the next record is expected.
+    at: u64,
+    /// Where the log ends, if nothing more is taken: not inside a batch.
+    end: u64,
+    records: u64,
+    seq_max: u64,
+    /// Of all records up to `at`, and up to `end`.
+    crcs_at: u32,
+    crcs: u32,
+    batch: Option<Pending>,
+    is_sealed: bool,
+}
+
+/// A batch whose end wasn't read yet.
+struct Pending {
+    count: u32,
+    crcs: u32,
+    entries: Vec<(KeyHash, u64, Box<[u8]>)>,
+    seq: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(log: &'a LogFile, hasher: &'a Hasher) -> Self {
+        Self {
+            log,
+            hasher,
+            at: LOG_START,
+            end: LOG_START,
+            records: 0,
+            seq_max: 0,
+            crcs_at: 0,
+            crcs: 0,
+            batch: None,
+            is_sealed: false,
+        }
+    }
+
+    /// Takes a record that is whole. False if the log ends before it, or with it.
+    fn take(&mut self, record: &Record<'_>) -> bool {
+        let at = self.at;
+        let is_expected = match record.head.kind {
+            RecordKind::Entry(_) => self.entry(record, at),
+            RecordKind::BatchBegin => self.begin(record),
+            RecordKind::BatchEnd => self.finish(record),
+            RecordKind::Seal => return self.seal(record),
+        };
+        if is_expected {
+            self.crcs_at = fold(self.crcs_at, record.head.crc);
+            self.at += record.head.len() as u64;
+            if self.batch.is_none() {
+                (self.end, self.crcs) = (self.at, self.crcs_at);
+            }
+        }
+        is_expected
+    }
+
+    fn entry(&mut self, record: &Record<'_>, at: u64) -> bool {
+        let (hash, seq) = (self.hasher.hash(record.key), record.head.seq);
+        let Some(batch) = &mut self.batch else {
+            let grows = seq > self.seq_max;
+            if grows {
+                self.log.enter(hash, at, record.key);
+                self.seq_max = seq;
+                self.records += 1;
+            }
+            return grows;
+        };
+        let is_next = seq == batch.seq && batch.entries.len() < batch.count as usize;
+        batch.seq += 1;
+        batch.crcs = fold(batch.crcs, record.head.crc);
+        batch.entries.push((hash, at, record.key.into()));
+        is_next
+    }
+
+    fn begin(&mut self, record: &Record<'_>) -> bool {
+        let (count, seq) = (record.count(), record.head.seq);
+        let is_expected = self.batch.is_none() && seq > self.seq_max;
+        self.batch = Some(Pending { count, crcs: 0, entries: Vec::new(), seq });
+        is_expected
+    }
+
+    fn finish(&mut self, record: &Record<'_>) -> bool {
+        let Some(batch) = self.batch.take() else { return false };
+        let is_whole = batch.entries.len() == batch.count as usize
+            && record.count() == batch.count
+            && record.crc_of_crcs() == batch.crcs;
+        if is_whole {
+            for (hash, at, key) in &batch.entries {
+                self.log.enter(*hash, *at, key);
+            }
+            self.records += u64::from(batch.count);
+            self.seq_max = batch.seq.saturating_sub(1);
+        }
+        is_whole
+    }
+
+    /// The last record. If it doesn't fit to what was read, the log ends before it.
+    fn seal(&mut self, record: &Record<'_>) -> bool {
+        let is_of_this = self.batch.is_none()
+            && record.crc_of_crcs() == self.crcs_at
+            && record.head.seq == self.seq_max;
+        if is_of_this {
+            self.is_sealed = true;
+            self.at += record.head.len() as u64;
+            self.end = self.at;
+        }
+        false
+    }
+}

@@ -1,0 +1,328 @@
+//! One file of the log: appended to by one thread, read by all, and frozen when it is full.
+//!
+//! # Invariants
+//! 1. Only the commit thread appends, seals and enters keys. `written` grows after the bytes are in the file, and the
+//!    index gets a place after that.
+//! 2. The file is longer than what was written by at least a block, so a read of whole blocks around a record ends inside.
+//! 3. Once `is_broken`, nobody writes or syncs: what a failed sync left is unknown, and a second one would hide that.
+//!    Syncs take turns, so that one thread's failure isn't another's success.
+
+mod find;
+
+pub(crate) use find::{LogFind, LogRead};
+
+use crate::cuckoo::LogIndex;
+use crate::error::StoreError;
+use crate::file::{BLOCK_BYTES, Header};
+use crate::log::group::{Group, SEAL_BYTES};
+use crate::log::record::{HEAD_BYTES, RecordHead, Salt, UNIT};
+use crate::log::tail::Tail;
+use bytes::Bytes;
+use guira_disk::{Disk, DiskFile};
+use parking_lot::Mutex;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+/// One file of the log. See the module's head.
+pub(crate) struct LogFile {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    salt: Salt,
+    /// At this size it is full.
+    capacity: u64,
+    index: LogIndex,
+    tail: Tail,
+    /// Space was taken up to here.
+    allocated: AtomicU64,
+    /// The file is at least this long.
+    length: AtomicU64,
+    written: AtomicU64,
+    durable: AtomicU64,
+    seq_max: AtomicU64,
+    records: AtomicU64,
+    crcs: AtomicU32,
+    is_sealed: AtomicBool,
+    is_broken: AtomicBool,
+    syncing: Mutex<()>,
+}
+
+impl LogFile {
+    /// Makes a log that takes `capacity` bytes, allocates them, and makes its name durable. A failure leaves no file.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        path: &Path,
+        header: &Header,
+        capacity: u64,
+    ) -> Result<Self, StoreError> {
+        let file = disk.create(path, false).map_err(|e| StoreError::io("create", path, e))?;
+        let log = Self::new(path, file, header, capacity);
+        log.prepare(disk, header).inspect_err(|_| {
+            // A file without a header is passed over and removed by the next open, if it can't be removed now.
+            let _ = disk.remove(path);
+        })?;
+        Ok(log)
+    }
+
+    /// A log of a file that has records already, none of which it knows yet.
+    pub(crate) fn new(
+        path: &Path,
+        file: Arc<dyn DiskFile>,
+        header: &Header,
+        capacity: u64,
+    ) -> Self {
+        let keys = capacity / BYTES_PER_KEY;
+        Self {
+            path: path.to_owned(),
+            file,
+            salt: Salt::of(header),
+            capacity,
+            index: LogIndex::with_keys(usize::try_from(keys).unwrap_or(usize::MAX)),
+            tail: Tail::default(),
+            allocated: AtomicU64::new(0),
+            length: AtomicU64::new(0),
+            written: AtomicU64::new(LOG_START),
+            durable: AtomicU64::new(LOG_START),
+            seq_max: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            crcs: AtomicU32::new(0),
+            is_sealed: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            syncing: Mutex::new(()),
+        }
+    }
+
+    fn prepare(&self, disk: &dyn Disk, header: &Header) -> Result<(), StoreError> {
+        let io = |what, path| move |error| StoreError::io(what, path, error);
+        self.allocate(self.capacity)?;
+        self.file.write_at(&header.encode(), 0).map_err(io("write", &self.path))?;
+        self.file.sync_data().map_err(io("sync", &self.path))?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        disk.sync_dir(dir).map_err(io("sync", dir))
+    }
+
+    /// Takes space up to `end` and a block more.
+    fn allocate(&self, end: u64) -> Result<(), StoreError> {
+        let len = file_len(end);
+        if len > self.allocated.load(Relaxed) {
+            self.file.allocate(len).map_err(|e| StoreError::io("allocate", &self.path, e))?;
+            self.allocated.store(len, Relaxed);
+            self.length.fetch_max(len, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// An empty group for this log.
+    pub(crate) fn group(&self) -> Group {
+        Group::new(self.salt, self.durable.load(Acquire), self.crcs.load(Relaxed))
+    }
+
+    /// True if so many bytes with so many keys fit. An empty log takes more than that, if it must.
+    pub(crate) fn has_room(&self, bytes: u64, keys: usize) -> bool {
+        let end = self.written() + bytes + SEAL_BYTES;
+        !self.is_sealed() && end <= self.capacity && self.index.has_room(keys)
+    }
+
+    /// Appends a group and enters its keys. For the commit thread.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSpace`]: nothing changed. Any other: the log is broken.
+    pub(crate) fn append(&self, group: Group) -> Result<(), StoreError> {
+        if self.is_broken() {
+            return Err(StoreError::ReadOnly);
+        }
+        let at = self.written();
+        let end = at + group.bytes.len() as u64;
+        // Places in the index are 32 bits, in units of 8 bytes.
+        if end > PLACES_END {
+            return Err(StoreError::ValueLength(group.bytes.len()));
+        }
+        let allocated = self.allocate(end + group.reserved);
+        let written = allocated.and_then(|()| {
+            let written = self.file.write_at(&group.bytes, at);
+            written.map_err(|error| StoreError::io("write", &self.path, error))
+        });
+        // What a write without space leaves has lower numbers than what is written over it: no replay takes it.
+        written.map_err(|error| match error {
+            StoreError::NoSpace => error,
+            error => self.break_with(error),
+        })?;
+        let bytes = Bytes::from(group.bytes);
+        self.tail.push(at, bytes.clone());
+        self.crcs.store(group.crcs, Relaxed);
+        self.seq_max.fetch_max(group.seq_max, Relaxed);
+        self.records.fetch_add(group.entries.len() as u64, Relaxed);
+        self.written.store(end, Release);
+        for entry in &group.entries {
+            self.enter(entry.hash, at + entry.at as u64, &bytes[entry.key.clone()]);
+        }
+        Ok(())
+    }
+
+    fn break_with(&self, error: StoreError) -> StoreError {
+        self.is_broken.store(true, Release);
+        error
+    }
+
+    /// Enters a key whose record lies at `at`, in place of its older record if that is here.
+    pub(crate) fn enter(&self, hash: crate::hash::KeyHash, at: u64, key: &[u8]) {
+        let place = to_place(at);
+        let old = self.index.candidates(hash).find(|&old| self.is_key_at(old, key));
+        if !old.is_some_and(|old| self.index.replace(hash, old, place)) {
+            self.index.insert(hash, place);
+        }
+    }
+
+    /// Whether the record at a place is of this key. A place that can't be read is of none: then both records stay in
+    /// the index, and the newer one is found first.
+    fn is_key_at(&self, place: u32, key: &[u8]) -> bool {
+        let at = to_offset(place);
+        let len = HEAD_BYTES + key.len();
+        let is_key = |bytes: &[u8]| {
+            let head = RecordHead::decode(bytes, self.salt);
+            head.is_some_and(|it| it.key_bytes == key.len())
+                && bytes.get(HEAD_BYTES..len) == Some(key)
+        };
+        if let Some(bytes) = self.tail.get(at) {
+            return is_key(&bytes);
+        }
+        let mut bytes = vec![0; len];
+        self.file.read_at(&mut bytes, at).is_ok() && is_key(&bytes)
+    }
+
+    /// Makes durable what was written so far.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        let _turn = self.syncing.lock();
+        if self.is_broken() {
+            return Err(StoreError::ReadOnly);
+        }
+        let upto = self.written();
+        let synced = self.file.sync_data();
+        synced.map_err(|e| self.break_with(StoreError::io("sync", &self.path, e)))?;
+        self.durable.fetch_max(upto, Release);
+        Ok(())
+    }
+
+    /// Makes durable what isn't yet.
+    pub(crate) fn sync_rest(&self) -> Result<(), StoreError> {
+        if self.unsynced() == 0 { Ok(()) } else { self.sync() }
+    }
+
+    /// Ends the log: appends the last record and makes all durable. For the commit thread.
+    pub(crate) fn seal(&self) -> Result<(), StoreError> {
+        if !self.is_sealed() {
+            let mut group = self.group();
+            let keys = self.index.len() as u64;
+            group.seal(self.records(), keys, self.seq_max());
+            self.append(group)?;
+            self.is_sealed.store(true, Release);
+        }
+        self.sync_rest()?;
+        self.tail.clear();
+        Ok(())
+    }
+
+    /// Takes over what a replay found in the file.
+    pub(crate) fn set_replayed(&self, end: u64, records: u64, seq_max: u64, crcs: u32) {
+        self.length.store(self.file.len().unwrap_or(0), Relaxed);
+        self.records.store(records, Relaxed);
+        self.seq_max.store(seq_max, Relaxed);
+        self.crcs.store(crcs, Relaxed);
+        self.written.store(end, Release);
+    }
+
+    /// Counts the last record, which a replay found after `end`, as written.
+    pub(crate) fn set_sealed(&self) {
+        self.is_sealed.store(true, Release);
+    }
+}
+
+/// Facts.
+impl LogFile {
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file, for reads in flight. Not direct: any offset may be read.
+    pub(crate) fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
+    pub(crate) fn salt(&self) -> Salt {
+        self.salt
+    }
+
+    /// The end of what was written.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Acquire)
+    }
+
+    /// Bytes that are not known to be durable.
+    pub(crate) fn unsynced(&self) -> u64 {
+        self.written().saturating_sub(self.durable.load(Acquire))
+    }
+
+    /// True if no record was ever appended.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.written() == LOG_START
+    }
+
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.is_sealed.load(Acquire)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Acquire)
+    }
+
+    /// Puts and deletes, also of the same key.
+    pub(crate) fn records(&self) -> u64 {
+        self.records.load(Relaxed)
+    }
+
+    /// Keys with a put or a delete.
+    pub(crate) fn keys(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The highest sequence number.
+    pub(crate) fn seq_max(&self) -> u64 {
+        self.seq_max.load(Relaxed)
+    }
+
+    /// Memory of the index and of the last groups.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.index.bytes() + self.tail.bytes()
+    }
+}
+
+impl fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogFile({}, {} records)", self.path.display(), self.records())
+    }
+}
+
+/// The length that a file has whose records end at `end`: whole blocks, and one more.
+fn file_len(end: u64) -> u64 {
+    end.next_multiple_of(BLOCK_BYTES as u64) + BLOCK_BYTES as u64
+}
+
+fn to_place(at: u64) -> u32 {
+    u32::try_from(at / UNIT as u64).unwrap_or(u32::MAX)
+}
+
+fn to_offset(place: u32) -> u64 {
+    u64::from(place) * UNIT as u64
+}
+
+/// Where records begin.
+pub(crate) const LOG_START: u64 = BLOCK_BYTES as u64;
+
+/// The index has room for a key per so many bytes of the log. Smaller records fill the index before the file.
+const BYTES_PER_KEY: u64 = 128;
+
+/// Where places end: 32 GiB.
+const PLACES_END: u64 = u32::MAX as u64 * UNIT as u64;

@@ -1,0 +1,157 @@
+//! Who is answered when, and what shares a sync.
+
+use super::*;
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+fn one(key: &[u8]) -> Batch {
+    batch(&[(key, Some(b"value"))])
+}
+
+#[test]
+fn writes_that_wait_together_share_a_sync_and_are_answered_after_it() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 20);
+    disk.hold_syncs(true);
+    let first = log.submit(one(b"first"), Durability::Always);
+    disk.await_held_syncs(1);
+    let others: Vec<_> = (0..50_u8).map(|n| log.submit(one(&[n]), Durability::Always)).collect();
+    let active = log.logs.lock()[0].clone();
+    for answer in others.iter().chain([&first]) {
+        assert_eq!(answer.try_recv().unwrap_err(), TryRecvError::Empty);
+    }
+    assert_eq!(active.records(), 1, "the commit thread waits for the sync");
+    disk.hold_syncs(false);
+    assert_eq!(first.recv().unwrap().unwrap().first_seq, 1);
+    for (answer, seq) in others.iter().zip(2..) {
+        assert_eq!(answer.recv().unwrap().unwrap().first_seq, seq);
+    }
+    let counts = log.tally.read();
+    assert_eq!((counts.syncs, counts.synced_writes), (2, 51));
+    assert_eq!(active.unsynced(), 0);
+}
+
+#[test]
+fn what_waits_for_no_sync_is_answered_and_found_while_a_sync_runs() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 20);
+    let [_, _, syncs] = disk.counts();
+    let hour = Durability::Interval(Duration::from_secs(3600));
+    log.submit(one(b"os"), Durability::Os).recv().unwrap().unwrap();
+    log.submit(one(b"interval"), hour).recv().unwrap().unwrap();
+    assert_eq!(disk.counts()[2], syncs, "no sync");
+    // Both are in one group, because the commit thread answers this one until they are queued.
+    let (go_on, held) = channel();
+    let answering = move |_| held.recv().unwrap();
+    log.committer().submit(one(b"before"), Durability::Os, answering).unwrap();
+    let [durable, os] =
+        [Durability::Always, Durability::Os].map(|how| log.submit(one(b"both"), how));
+    disk.hold_syncs(true);
+    go_on.send(()).unwrap();
+    os.recv().unwrap().unwrap();
+    disk.await_held_syncs(1);
+    assert_eq!(durable.try_recv().unwrap_err(), TryRecvError::Empty);
+    disk.hold_syncs(false);
+    durable.recv().unwrap().unwrap();
+    let active = log.logs.lock()[0].clone();
+    for key in [&b"os"[..], b"interval", b"both"] {
+        assert_eq!(value(&active, key).as_deref(), Some(&b"value"[..]));
+    }
+}
+
+#[test]
+fn an_interval_ends_in_a_sync() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 20);
+    let active = log.logs.lock()[0].clone();
+    let before = active.written();
+    disk.hold_syncs(true);
+    // The long one must not put off the short one, whichever comes first.
+    for ms in [3_600_000, 20, 3_600_000] {
+        let how = Durability::Interval(Duration::from_millis(ms));
+        log.submit(one(b"ani"), how).recv().unwrap().unwrap();
+    }
+    assert_eq!(active.unsynced(), active.written() - before);
+    disk.await_held_syncs(1);
+    disk.hold_syncs(false);
+    log.sync().unwrap();
+    assert_eq!(active.unsynced(), 0);
+}
+
+#[test]
+fn a_sync_and_an_end_make_all_durable() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 20);
+    let active = log.logs.lock()[0].clone();
+    log.submit(one(b"ani"), Durability::Os);
+    log.sync().unwrap();
+    assert_eq!((active.unsynced(), active.records()), (0, 1));
+    for n in 0..100_u8 {
+        log.submit(one(&[n]), Durability::Os);
+    }
+    log.close();
+    assert_eq!((active.unsynced(), active.records()), (0, 101), "what waits is written");
+}
+
+#[test]
+fn numbers_are_in_the_order_of_the_log_without_gaps() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 20);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..100_u8 {
+                    let (key, more) = ([thread, n], [thread, n, 0]);
+                    let batch = batch(&[(&key, Some(&[n])), (&more, None)]);
+                    let first = log.committer().submit(batch, Durability::Os, |_| {}).unwrap();
+                    log.committer().submit(one(&[thread, n, 1]), Durability::Os, |_| {}).unwrap();
+                    assert!(first <= log.committer().last_seq());
+                }
+            });
+        }
+    });
+    let active = log.close().pop().unwrap();
+    let all = history(&active);
+    assert_eq!(all.len(), 1200);
+    for ((seq, ..), expected) in all.iter().zip(1..) {
+        assert_eq!(*seq, expected);
+    }
+    // What one thread submitted stays in its order.
+    for thread in 0..4 {
+        let of_thread = all.iter().filter(|(_, key, _)| key[0] == thread);
+        let keys: Vec<_> = of_thread.map(|(_, key, _)| key).collect();
+        assert!(keys.is_sorted_by_key(|key| key[1]), "{keys:?}");
+    }
+}
+
+#[test]
+fn an_answer_may_end_the_log() {
+    let disk = disk();
+    let mut log = Log::start(&disk, 1 << 20);
+    let committer = log.committer.take().unwrap();
+    let (give, given) = channel::<Committer>();
+    let (tell, told) = channel();
+    let done = move |result: Result<Committed, _>| {
+        drop(given.recv().unwrap());
+        tell.send(result.is_ok()).unwrap();
+    };
+    committer.submit(one(b"ani"), Durability::Always, done).unwrap();
+    give.send(committer).unwrap();
+    assert!(told.recv().unwrap());
+}
+
+#[test]
+fn lengths_that_none_may_have_are_refused() {
+    let mut batch = Batch::new();
+    for key in [&b""[..], &[0; 65_536]] {
+        assert!(
+            matches!(batch.put(key, b"v"), Err(StoreError::KeyLength(len)) if len == key.len())
+        );
+        assert!(matches!(batch.delete(key), Err(StoreError::KeyLength(len)) if len == key.len()));
+    }
+    assert!(batch.is_empty() && batch.bytes() == 0);
+    batch.put(&[1; 65_535], b"").unwrap();
+    assert_eq!((batch.len(), batch.bytes()), (1, 65_568));
+    assert!(!batch.is_deletes_only());
+}

@@ -1,0 +1,212 @@
+//! The commit thread: groups what waits, appends, syncs, answers, and goes on in the next log when one is full.
+//!
+//! # A group
+//! ```text
+//! frame ── append ── index ── answer writes that wait for no sync ── sync ── answer the others
+//! ```
+//! A group ends where the queue was empty, at [`GROUP_BYTES_MAX`], at the end of a log, and at a freeze.
+
+use crate::error::StoreError;
+use crate::log::group::Group;
+use crate::log::interval::{IntervalSync, count_sync};
+use crate::log::queue::{Committed, OnCommit, OnDone, Queue, Request, Write};
+use crate::log::segment::LogFile;
+use crate::options::Durability;
+use crate::stats::{self, Tally};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the log after a sealed one, and publishes it.
+pub(crate) type Roll = Box<dyn FnMut(&Arc<LogFile>) -> Result<Arc<LogFile>, StoreError> + Send>;
+
+/// The commit thread's own.
+pub(crate) struct Writer {
+    active: Arc<LogFile>,
+    roll: Roll,
+    queue: Arc<Queue>,
+    interval: IntervalSync,
+    tally: Arc<Tally>,
+}
+
+/// Who waits for one group.
+#[derive(Default)]
+struct Waiters {
+    /// For its append.
+    written: Vec<(Committed, OnCommit)>,
+    /// For its sync.
+    durable: Vec<(Committed, OnCommit)>,
+    syncs: Vec<OnDone>,
+    /// A sync must come within this time.
+    longest: Option<Duration>,
+}
+
+impl Writer {
+    /// Appends to `active` what comes out of `queue`.
+    pub(crate) fn new(
+        active: Arc<LogFile>,
+        roll: Roll,
+        queue: Arc<Queue>,
+        interval: IntervalSync,
+        tally: Arc<Tally>,
+    ) -> Self {
+        Self { active, roll, queue, interval, tally }
+    }
+
+    /// Works until the queue is closed and empty, or a failure ends all writing.
+    pub(crate) fn run(mut self) {
+        let _ends = Ends(self.queue.clone());
+        let mut taken = VecDeque::new();
+        while self.queue.take(&mut taken) {
+            while !taken.is_empty() {
+                self.work(&mut taken);
+            }
+        }
+        if !self.active.is_broken() && !self.active.is_empty() {
+            // Nobody is left to be told. The next open finds what is there. The last record comes after a sync, so that
+            // it says of all others that they were durable: what rots later isn't taken for a torn tail.
+            let _ = self.sync().and_then(|()| count_sync(&self.tally, || self.active.seal()));
+        }
+    }
+
+    /// Does one group, or rolls, or freezes.
+    fn work(&mut self, taken: &mut VecDeque<Request>) {
+        let mut group = self.active.group();
+        let mut waiters = Waiters::default();
+        let mut ends = None;
+        while let Some(request) = taken.pop_front() {
+            match request {
+                Request::Write(write) if self.fits(&group, &write) => {
+                    waiters.add(&mut group, &self.tally, write);
+                    if group.bytes.len() >= GROUP_BYTES_MAX {
+                        break;
+                    }
+                }
+                Request::Sync(done) => waiters.syncs.push(done),
+                request => {
+                    ends = Some(request);
+                    break;
+                }
+            }
+        }
+        self.commit(group, waiters);
+        match ends {
+            Some(Request::Freeze(done)) => {
+                let frozen = if self.active.is_empty() { Ok(()) } else { self.roll() };
+                done(frozen);
+            }
+            // No room: it goes first into the next log.
+            Some(request) => match self.roll() {
+                Ok(()) => taken.push_front(request),
+                Err(error) => request.refuse(error),
+            },
+            None => {}
+        }
+    }
+
+    /// Whether a write goes into the log after this group.
+    fn fits(&self, group: &Group, write: &Write) -> bool {
+        let (bytes, keys) = (group.bytes.len(), group.entries.len());
+        let is_first = bytes == 0 && self.active.is_empty();
+        let bytes = (bytes + write.batch.bytes()) as u64;
+        is_first || self.active.has_room(bytes, keys + write.batch.len())
+    }
+
+    fn commit(&mut self, group: Group, waiters: Waiters) {
+        let bytes = group.bytes.len() as u64;
+        if bytes > 0 {
+            if let Err(error) = self.active.append(group) {
+                self.notice();
+                return waiters.refuse(&error);
+            }
+            stats::add(&self.tally.bytes_logged, bytes);
+        }
+        let Waiters { written, durable, syncs, longest } = waiters;
+        for (committed, done) in written {
+            done(Ok(committed));
+        }
+        if durable.is_empty() && syncs.is_empty() {
+            if let Some(longest) = longest {
+                self.interval.within(longest, &self.active);
+            }
+            return;
+        }
+        let synced = self.sync();
+        stats::add(&self.tally.synced_writes, durable.len() as u64);
+        for (committed, done) in durable {
+            done(synced.clone().map(|()| committed));
+        }
+        for done in syncs {
+            done(synced.clone());
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        let synced = count_sync(&self.tally, || self.active.sync());
+        self.notice();
+        synced
+    }
+
+    /// Seals the log and goes on in the next one.
+    fn roll(&mut self) -> Result<(), StoreError> {
+        let sealed = count_sync(&self.tally, || self.active.seal());
+        self.notice();
+        sealed?;
+        self.active = (self.roll)(&self.active)?;
+        Ok(())
+    }
+
+    /// A broken log ends all writing.
+    fn notice(&self) {
+        if self.active.is_broken() {
+            self.queue.fail();
+        }
+    }
+}
+
+impl Waiters {
+    /// Takes a write into the group.
+    fn add(&mut self, group: &mut Group, tally: &Tally, write: Write) {
+        let Write { batch, hashes, durability, first_seq, done } = write;
+        if !batch.is_empty() {
+            group.add(&batch, &hashes, first_seq);
+        }
+        stats::add(&tally.records_written, batch.len() as u64);
+        let committed = Committed { first_seq };
+        match durability {
+            Durability::Always => return self.durable.push((committed, done)),
+            Durability::Interval(longest) => {
+                self.longest = Some(self.longest.map_or(longest, |it| it.min(longest)));
+            }
+            Durability::Os => {}
+        }
+        self.written.push((committed, done));
+    }
+
+    fn refuse(self, error: &StoreError) {
+        for (_, done) in self.written.into_iter().chain(self.durable) {
+            done(Err(error.clone()));
+        }
+        for done in self.syncs {
+            done(Err(error.clone()));
+        }
+    }
+}
+
+/// Closes the queue when the thread ends, also by a panic, so that nobody waits for it.
+struct Ends(Arc<Queue>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.close();
+        let mut left = VecDeque::new();
+        while self.0.take(&mut left) {
+            for request in left.drain(..) {
+                request.refuse(StoreError::Closed);
+            }
+        }
+    }
+}
+
+/// A group ends after this many bytes, so that the first of many waits for no more.
+const GROUP_BYTES_MAX: usize = 4 << 20;

@@ -1,0 +1,221 @@
+//! The manifest under power loss, flipped bits, a full disk and failing syncs.
+
+use super::*;
+use crate::hash::KeyHash;
+use guira_disk::SimulatedDisk;
+use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
+
+const DIR: &str = "/store";
+
+fn empty_set() -> FileSet {
+    FileSet::new(Identity { uuid: [1; 16], seed: [2; 16], hash_bits: 128 })
+}
+
+struct Fixture {
+    simulated: SimulatedDisk,
+    disk: Arc<dyn Disk>,
+    tally: Arc<Tally>,
+}
+
+impl Fixture {
+    fn on(simulated: SimulatedDisk) -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(simulated.clone());
+        Self { simulated, disk, tally: Arc::default() }
+    }
+
+    fn new() -> Self {
+        Self::on(SimulatedDisk::with_dir(Path::new(DIR)))
+    }
+
+    fn create(&self) -> Manifest {
+        let at = (&self.disk, Path::new(DIR));
+        let manifest = Manifest::create(at, (1, 9), empty_set(), &self.tally).unwrap();
+        manifest.make_current().unwrap();
+        manifest
+    }
+
+    fn read(&self) -> Result<Option<FoundManifest>, StoreError> {
+        read(&*self.disk, Path::new(DIR))
+    }
+
+    fn set(&self) -> FileSet {
+        self.read().unwrap().expect("a store").set
+    }
+}
+
+fn young(n: u64) -> [Edit; 1] {
+    [Edit::Young { id: 2 * n, logs_from: 2 * n - 1 }]
+}
+
+#[test]
+fn a_directory_without_current_has_no_store() {
+    assert!(Fixture::new().read().unwrap().is_none());
+}
+
+#[test]
+fn edits_are_there_after_reopening() {
+    let fixture = Fixture::new();
+    let mut manifest = fixture.create();
+    for n in 1..20 {
+        manifest.append(&young(n), (2 * n + 1, 100 * n)).unwrap();
+        assert_eq!(fixture.set(), *manifest.set());
+    }
+    let found = fixture.read().unwrap().unwrap();
+    let at = (&fixture.disk, Path::new(DIR));
+    let mut again = Manifest::resume(at, found, &fixture.tally).unwrap();
+    again.append(&[Edit::Horizon(7)], (0, 0)).unwrap();
+    let set = fixture.set();
+    assert_eq!((set.horizon, set.young.len(), set.next_id, set.last_seq), (7, 19, 40, 1900));
+}
+
+#[test]
+fn after_a_loss_of_power_each_acknowledged_edit_is_there() {
+    let fixture = Fixture::new();
+    let mut manifest = fixture.create();
+    let mut acknowledged = vec![(fixture.simulated.events(), 0)];
+    for n in 1..5 {
+        manifest.append(&young(n), (0, 0)).unwrap();
+        acknowledged.push((fixture.simulated.events(), n));
+    }
+    let mut crashes = Crashes::of(fixture.simulated.journal(), Path::new(DIR));
+    let mut images = 0;
+    while crashes.advance() {
+        let fates = (0..40).map(Fate::Drawn).chain([Fate::Lost, Fate::Kept]);
+        for fate in fates {
+            let found = Fixture::on(crashes.image(fate)).read().unwrap();
+            let least = acknowledged.iter().rev().find(|it| it.0 <= crashes.at()).map(|it| it.1);
+            let edits = found.map(|it| it.set.young.len() as u64);
+            let is_right = match (least, edits) {
+                (None, None) => true,
+                (least, Some(edits)) => {
+                    edits >= least.unwrap_or(0) && edits <= least.unwrap_or(0) + 1
+                }
+                (Some(_), None) => false,
+            };
+            assert!(is_right, "event {}: {edits:?}, at least {least:?}", crashes.at());
+            images += 1;
+        }
+    }
+    assert!(images > 500, "{images} images");
+}
+
+#[test]
+fn a_flipped_bit_never_gives_another_set() {
+    let fixture = Fixture::new();
+    let mut manifest = fixture.create();
+    (1..4).for_each(|n| manifest.append(&young(n), (0, 0)).unwrap());
+    let whole = fixture.set();
+    for (path, from) in
+        [(manifest.path().to_owned(), BLOCK_BYTES), (Path::new(DIR).join(CURRENT), 0)]
+    {
+        let len = fixture.simulated.contents(&path).unwrap().len();
+        let mut refused = 0;
+        for offset in (0..256).chain(from..len) {
+            for bit in 0..8 {
+                if !fixture.simulated.flip(&path, offset as u64, 1 << bit) {
+                    continue;
+                }
+                match fixture.read() {
+                    Ok(found) => assert_eq!(found.unwrap().set, whole, "{offset}, bit {bit}"),
+                    Err(_) => refused += 1,
+                }
+                assert!(fixture.simulated.flip(&path, offset as u64, 1 << bit));
+            }
+        }
+        assert!(refused > 200, "only {refused} flips in {} were noticed", path.display());
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_an_edit_and_takes_the_next() {
+    let fixture = Fixture::new();
+    let mut manifest = fixture.create();
+    manifest.append(&young(1), (0, 0)).unwrap();
+    for spare in 0..40 {
+        let before = fixture.set();
+        fixture.simulated.set_space(Some(fixture.simulated.used_bytes() + spare));
+        let Err(e) = manifest.append(&young(2), (0, 0)) else {
+            assert!(spare > 30, "{spare} bytes were enough");
+            break;
+        };
+        assert!(matches!(e, StoreError::NoSpace), "{e}");
+        assert_eq!(fixture.set(), before);
+        assert!(!manifest.is_poisoned());
+    }
+    fixture.simulated.set_space(None);
+    manifest.append(&young(3), (0, 0)).unwrap();
+    assert_eq!(fixture.set(), *manifest.set());
+}
+
+#[test]
+fn after_a_failed_sync_no_edit_is_taken() {
+    let fixture = Fixture::new();
+    let mut manifest = fixture.create();
+    fixture.simulated.inject(Injected::once(DiskOp::Sync, 5));
+    manifest.append(&young(1), (0, 0)).unwrap_err();
+    let refused = manifest.append(&young(2), (0, 0));
+    assert!(matches!(refused, Err(StoreError::ReadOnly)) && manifest.is_poisoned());
+    assert!(fixture.set().young.len() <= 1);
+}
+
+#[test]
+fn a_long_manifest_is_written_anew() {
+    let fixture = Fixture::new();
+    let mut manifest = fixture.create();
+    let old = manifest.path().to_owned();
+    let many = vec![Edit::Horizon(1); 1 << 17];
+    let mut n = 1;
+    while manifest.path() == old {
+        manifest.append(&many, (2 * n + 1, 0)).unwrap();
+        manifest.append(&young(n), (2 * n + 2, 0)).unwrap();
+        n += 1;
+        assert!(n < 20, "it is longer than 4 MiB and still the old one");
+    }
+    assert_eq!(fixture.simulated.contents(&old), None);
+    assert!(fixture.simulated.contents(manifest.path()).unwrap().len() < 3 * BLOCK_BYTES);
+    assert_eq!(fixture.set(), *manifest.set());
+    manifest.append(&[Edit::Horizon(99)], (0, 0)).unwrap();
+    assert_eq!((fixture.set().horizon, fixture.set().young.len() as u64), (99, n - 1));
+}
+
+#[test]
+fn a_failure_while_writing_anew_leaves_one_that_counts() {
+    for (op, skip) in [
+        (DiskOp::Create, 0),
+        (DiskOp::Create, 1),
+        (DiskOp::Write, 2),
+        (DiskOp::Write, 3),
+        (DiskOp::Sync, 1),
+        (DiskOp::Sync, 2),
+        (DiskOp::SyncDir, 0),
+        (DiskOp::SyncDir, 1),
+        (DiskOp::Rename, 0),
+    ] {
+        let fixture = Fixture::new();
+        let mut manifest = fixture.create();
+        let long = vec![Edit::Horizon(1); 500_000];
+        let fault = Injected { skip, ..Injected::once(op, 28) };
+        fixture.simulated.inject(fault);
+        let _ = manifest.append(&long, (2, 0));
+        let _ = manifest.append(&young(1), (3, 0));
+        fixture.simulated.heal();
+        // What was acknowledged is what a reader finds; a poisoned one acknowledges nothing.
+        let after = manifest.append(&[Edit::Horizon(5)], (0, 0));
+        assert_eq!(after.is_err(), manifest.is_poisoned(), "{op:?} {skip}");
+        assert_eq!(fixture.set(), *manifest.set(), "{op:?} {skip}");
+    }
+}
+
+#[test]
+fn names_of_files_come_back_and_others_are_refused() {
+    for kind in [FileKind::Log, FileKind::Run, FileKind::Manifest, FileKind::Fixed] {
+        let name = file_name(kind, 0xabc);
+        assert_eq!(parse_name(OsStr::new(&name)), Some((kind, 0xabc)));
+    }
+    for name in
+        ["L-1", "L-0000000000000ABC", "X-0000000000000abc", "CURRENT", "", "é-0000000000000000"]
+    {
+        assert_eq!(parse_name(OsStr::new(name)), None, "{name}");
+    }
+    assert_eq!(KeyHash::MAX.0, u128::MAX);
+}

@@ -1,0 +1,142 @@
+//! How a store is opened: sizes, durability, limits of the background's work.
+//!
+//! A directory keeps no options: each open gives them anew, and files of other sizes are read all the same. What cannot
+//! change, the seed of the hash, is in the manifest.
+
+use crate::error::StoreError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When a write is safe from a loss of power. A crash of the process alone loses nothing at any level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Before it is answered. Writes that wait together share one sync.
+    Always,
+    /// At most this long after it was answered.
+    Interval(Duration),
+    /// When the operating system writes it back.
+    Os,
+}
+
+/// Which index finds a key's block in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunIndex {
+    /// 16.5 bits a block, about 40 ns a lookup.
+    Fence,
+    /// 9 bits a block by Elias-Fano; one lookup in a hundred reads a second block.
+    EliasFano,
+    /// The paper's entropy-coded trie: 3 bits a *record*, microseconds a lookup. For comparison.
+    Trie,
+}
+
+/// Tells from key, value and sequence number whether a merge keeps an entry: see [`Options::alive`].
+pub type Alive = dyn Fn(&[u8], &[u8], u64) -> bool + Send + Sync;
+
+/// How to open a store.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Durability of writes that don't name their own.
+    pub durability: Durability,
+    /// A log of this many bytes is frozen and becomes a run.
+    pub log_bytes: u64,
+    /// The size that partitions of the last level are kept near.
+    pub partition_bytes: u64,
+    /// Young runs at which they are merged into the last level. More of them: fewer bytes written, more filters.
+    pub runs_merge: usize,
+    /// Young runs at which writes are slowed.
+    pub runs_soft: usize,
+    /// Young runs at which writes wait.
+    pub runs_hard: usize,
+    /// Frozen logs at which writes wait.
+    pub logs_hard: usize,
+    /// The longest that one write waits for the background, before it fails with [`StoreError::Stalled`].
+    pub stall_max: Duration,
+    /// Bytes that conversions and merges write each second; 0: no limit.
+    pub merge_bytes_per_second: u64,
+    /// The index of new runs.
+    pub index: RunIndex,
+    /// Bits a key of the last level's filter; 0: none, so a miss reads a block as a hit does.
+    pub last_level_filter_bits: u8,
+    /// Bytes of disk left free, for deletes and for merges; 0: one log and one partition.
+    pub reserve_bytes: u64,
+    /// Threads that read for blocking calls with several keys.
+    pub read_threads: usize,
+    /// Open for reading: no lock is taken, no file is changed, no thread is started.
+    pub read_only: bool,
+    /// A log that ends in corruption, not in a torn tail, is cut there instead of refused.
+    pub repair: bool,
+    /// Which entries merges keep; `None`: all. What was dead once must stay dead. Gets don't ask.
+    pub alive: Option<Arc<Alive>>,
+    /// Called between the steps of conversions, merges and edits. For tests that crash there.
+    #[doc(hidden)]
+    pub at_point: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
+    /// A manifest of this many bytes is written anew. For tests of that.
+    #[doc(hidden)]
+    pub manifest_bytes: u64,
+    /// Keeps only this many bits of each key's hash. For tests of collisions.
+    #[doc(hidden)]
+    pub hash_bits: Option<u8>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Interval(Duration::from_millis(100)),
+            log_bytes: 32 << 20,
+            partition_bytes: 256 << 20,
+            runs_merge: 8,
+            runs_soft: 16,
+            runs_hard: 24,
+            logs_hard: 4,
+            stall_max: Duration::from_secs(10),
+            merge_bytes_per_second: 0,
+            index: RunIndex::Fence,
+            last_level_filter_bits: 0,
+            reserve_bytes: 0,
+            read_threads: 16,
+            read_only: false,
+            repair: false,
+            alive: None,
+            at_point: None,
+            manifest_bytes: 4 << 20,
+            hash_bits: None,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what can't work.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let wrong = if self.log_bytes < 1 << 16 || self.log_bytes > 16 << 30 {
+            "log_bytes must be 64 KiB to 16 GiB"
+        } else if self.partition_bytes < 1 << 16 {
+            "partition_bytes must be at least 64 KiB"
+        } else if self.runs_merge < 1 || self.runs_soft < self.runs_merge {
+            "runs_merge must be at least 1, and runs_soft not below it"
+        } else if self.runs_hard <= self.runs_soft {
+            "runs_hard must be above runs_soft"
+        } else if self.logs_hard < 1 {
+            "logs_hard must be at least 1"
+        } else if self.read_threads < 1 {
+            "read_threads must be at least 1"
+        } else if !matches!(self.last_level_filter_bits, 0 | 8 | 12 | 16) {
+            "last_level_filter_bits must be 0, 8, 12 or 16"
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::Option(wrong))
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("durability", &self.durability)
+            .field("log_bytes", &self.log_bytes)
+            .field("partition_bytes", &self.partition_bytes)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,294 @@
+//! Opening a store: which files are its own, what the logs hold, what a crash left behind.
+//!
+//! # Steps
+//! 1. Take the lock. Read `CURRENT` and the manifest; if there is none, and no log or run either, make a new store.
+//! 2. Open the runs that the manifest names. One that is missing or damaged ends the opening.
+//! 3. Replay the logs from the manifest's low-water mark on, the oldest first. Each becomes a frozen log, which is
+//!    converted like any other.
+//! 4. Remove strays: runs that no edit took in, logs that were converted, old manifests.
+//! 5. Make a new log for what will be written.
+//!
+//! # Invariants
+//! 1. A crash in any step leaves a directory that opens alike.
+//! 2. A store that is only read changes nothing: no lock, no stray removed, no torn tail cut.
+//!
+//! # Costs
+//! Reads all logs, and of each run its index, filter and footer. Two syncs, and those of the new log.
+
+use crate::bell::Bell;
+use crate::core::Core;
+use crate::error::StoreError;
+use crate::file::{FileKind, Header};
+use crate::hash::Hasher;
+use crate::log::{LogFile, ReplayAs, Replayed, replay};
+use crate::manifest::{self, FileSet, FoundManifest, Identity, Manifest};
+use crate::options::Options;
+use crate::run::Run;
+use crate::stats::{self, Tally};
+use crate::version::{HeldLog, Kept, Partition, Version, Versions, YoungRun};
+use guira_disk::Disk;
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+/// An opened store, without threads.
+pub(crate) struct Opened {
+    pub(crate) core: Arc<Core>,
+    /// Held as long as the store is open. `None` if it is only read.
+    pub(crate) lock: Option<Box<dyn Send + Sync>>,
+    /// Paths of files to remove.
+    pub(crate) bin: Receiver<PathBuf>,
+    /// The log to write to; `None` in a store that is only read.
+    pub(crate) active: Option<Arc<LogFile>>,
+    /// The first sequence number to give.
+    pub(crate) next_seq: u64,
+}
+
+/// Opens or makes the store in `dir`.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    options: Options,
+) -> Result<Opened, StoreError> {
+    options.check()?;
+    let lock = if options.read_only { None } else { Some(take_lock(&*disk, dir)?) };
+    let tally = Arc::new(Tally::default());
+    let listed = list(&*disk, dir)?;
+    let found = manifest::read(&*disk, dir)?;
+    let (set, manifest) = match found {
+        Some(found) if options.read_only => (found.set, None),
+        Some(found) => resume((&disk, dir), found, &tally)?,
+        None => create((&disk, dir), &listed, &options, &tally)?,
+    };
+    let manifest = manifest.map(|it| it.with_rewrite_at(options.manifest_bytes));
+    let hasher = hasher_of(&set.identity);
+    let (bin, removed) = mpsc::channel();
+    let place = Place {
+        disk: &disk,
+        dir,
+        bin: &bin,
+        identity: set.identity,
+        hasher: &hasher,
+        tally: &tally,
+    };
+    let mut version = place.open_runs(&set)?;
+    version.logs = place.replay_logs(&listed, set.logs_from, &options)?;
+    let next_seq = next_seq(&set, &version);
+    if let Some(manifest) = &manifest {
+        remove_strays(&*disk, &listed, &set, manifest.path(), &version);
+    }
+    let highest = listed.iter().map(|it| it.1).max().unwrap_or(0);
+    let core = Arc::new(Core {
+        dir: dir.to_owned(),
+        hasher,
+        identity: set.identity,
+        tally,
+        versions: Versions::new(version),
+        bell: Bell::default(),
+        bin,
+        manifest: Mutex::new(manifest),
+        next_id: AtomicU64::new(set.next_id.max(highest + 1)),
+        is_full: AtomicBool::new(false),
+        is_read_only: AtomicBool::new(options.read_only),
+        is_closing: AtomicBool::new(false),
+        merges_wanted: AtomicU64::new(0),
+        merges_done: AtomicU64::new(0),
+        trouble: Mutex::new(None),
+        options,
+        disk,
+    });
+    let active = if core.options.read_only { None } else { Some(new_log(&core)?) };
+    Ok(Opened { core, lock, bin: removed, active, next_seq })
+}
+
+/// Makes a log and puts it in front of the version's.
+pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
+    let id = core.new_id();
+    let path = core.path(FileKind::Log, id);
+    let header = core.header(FileKind::Log, id);
+    let log = LogFile::create(&*core.disk, &path, &header, core.options.log_bytes);
+    // Space is looked at with each log: a log's own is taken when it is made.
+    core.look_at_space();
+    let log = Arc::new(log?);
+    let held = HeldLog { id, log: core.keep(log.clone(), &path) };
+    core.versions.change(|next| next.logs.insert(0, held));
+    core.bell.ring();
+    Ok(log)
+}
+
+fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, StoreError> {
+    disk.make_dir(dir).map_err(|e| StoreError::io("make", dir, e))?;
+    let path = dir.join(manifest::LOCK);
+    disk.lock(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => StoreError::Locked(dir.to_owned()),
+        _ => StoreError::io("lock", &path, e),
+    })
+}
+
+type Listed = Vec<(FileKind, u64, PathBuf)>;
+
+/// The files that have names of the store's.
+fn list(disk: &dyn Disk, dir: &Path) -> Result<Listed, StoreError> {
+    let all = disk.list(dir).map_err(|e| StoreError::io("list", dir, e))?;
+    let parse = |path: PathBuf| {
+        let (kind, id) = manifest::parse_name(path.file_name()?)?;
+        Some((kind, id, path))
+    };
+    Ok(all.into_iter().filter_map(parse).collect())
+}
+
+fn hasher_of(identity: &Identity) -> Hasher {
+    Hasher::from_seed(identity.seed).keeping(u32::from(identity.hash_bits))
+}
+
+/// Goes on with the manifest that was found.
+fn resume(
+    at: (&Arc<dyn Disk>, &Path),
+    found: FoundManifest,
+    tally: &Arc<Tally>,
+) -> Result<(FileSet, Option<Manifest>), StoreError> {
+    if found.hash_id != hasher_of(&found.set.identity).id() {
+        return Err(StoreError::corrupt(&found.path, 0, "its hash isn't that of its seed"));
+    }
+    let manifest = Manifest::resume(at, found, tally)?;
+    Ok((manifest.set().clone(), Some(manifest)))
+}
+
+/// Makes a store where none is.
+fn create(
+    (disk, dir): (&Arc<dyn Disk>, &Path),
+    listed: &Listed,
+    options: &Options,
+    tally: &Arc<Tally>,
+) -> Result<(FileSet, Option<Manifest>), StoreError> {
+    let foreign = |what| StoreError::Foreign { path: dir.to_owned(), what };
+    if options.read_only {
+        return Err(foreign("there is no store, and none is made to be only read"));
+    }
+    // A manifest alone is what a crash left of the first opening.
+    if listed.iter().any(|it| it.0 != FileKind::Manifest) {
+        return Err(foreign("it has logs or runs, but no CURRENT that names their manifest"));
+    }
+    let hash_bits = options.hash_bits.unwrap_or(128);
+    let identity = Identity { uuid: random_bytes(), seed: random_bytes(), hash_bits };
+    let id = listed.iter().map(|it| it.1).max().unwrap_or(0) + 1;
+    let mut set = FileSet::new(identity);
+    set.next_id = id + 1;
+    let named = (id, hasher_of(&identity).id());
+    let manifest = Manifest::create((disk, dir), named, set.clone(), tally)?;
+    manifest.make_current()?;
+    // The folder's own name.
+    if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
+        disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e))?;
+    }
+    Ok((set, Some(manifest)))
+}
+
+/// Bytes that nobody can foretell: the standard library takes its hash's keys from the system.
+fn random_bytes() -> [u8; 16] {
+    let half = || RandomState::new().hash_one(0_u8).to_le_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&half());
+    bytes[8..].copy_from_slice(&half());
+    bytes
+}
+
+/// What opening a file needs to know.
+struct Place<'a> {
+    disk: &'a Arc<dyn Disk>,
+    dir: &'a Path,
+    bin: &'a Sender<PathBuf>,
+    identity: Identity,
+    hasher: &'a Hasher,
+    tally: &'a Tally,
+}
+
+impl Place<'_> {
+    fn header(&self, kind: FileKind, file_id: u64) -> Header {
+        Header { kind, file_id, uuid: self.identity.uuid, hash_id: self.hasher.id() }
+    }
+
+    fn open_runs(&self, set: &FileSet) -> Result<Version, StoreError> {
+        let mut version = Version { horizon: set.horizon, ..Version::default() };
+        for young in &set.young {
+            let run = self.open_run(young.id)?;
+            version.young.push(YoungRun { id: young.id, run, merged_to: young.merged_to });
+        }
+        for &(from, id) in &set.last {
+            let run = if id == 0 { None } else { Some(self.open_run(id)?) };
+            version.last.push(Partition { from, id, run });
+        }
+        Ok(version)
+    }
+
+    fn open_run(&self, id: u64) -> Result<Arc<Kept<Run>>, StoreError> {
+        let path = self.dir.join(manifest::file_name(FileKind::Run, id));
+        let run = Run::open(self.disk, &path, &self.header(FileKind::Run, id), self.hasher)?;
+        Ok(Kept::new(run, path, self.bin))
+    }
+
+    /// The frozen logs, newest first.
+    fn replay_logs(
+        &self,
+        listed: &Listed,
+        from: u64,
+        options: &Options,
+    ) -> Result<Vec<HeldLog>, StoreError> {
+        let is_live = |it: &&(FileKind, u64, PathBuf)| it.0 == FileKind::Log && it.1 >= from;
+        let mut live: Vec<_> = listed.iter().filter(is_live).collect();
+        live.sort_by_key(|it| it.1);
+        let newest = live.last().map(|it| it.1);
+        let mut logs = Vec::new();
+        for (kind, id, path) in live {
+            let is_newest = Some(*id) == newest;
+            let how = ReplayAs { is_newest, repair: options.repair, read_only: options.read_only };
+            let header = self.header(*kind, *id);
+            match replay(&**self.disk, path, &header, self.hasher, how)? {
+                Replayed::Log { log, lost_bytes } => {
+                    stats::add(&self.tally.lost_by_repair, lost_bytes);
+                    // Without a record it is a stray.
+                    if log.records() > 0 {
+                        let log = Kept::new(log, path.clone(), self.bin);
+                        logs.insert(0, HeldLog { id: *id, log });
+                    }
+                }
+                Replayed::Unborn => {}
+            }
+        }
+        Ok(logs)
+    }
+}
+
+/// Above every number that was given, as far as the disk knows.
+fn next_seq(set: &FileSet, version: &Version) -> u64 {
+    let of_logs = version.logs.iter().map(|it| it.log.seq_max());
+    let of_runs = version.runs().map(|it| it.facts().seq_max);
+    let highest = of_logs.chain(of_runs).max().unwrap_or(0);
+    highest.max(set.last_seq).max(set.horizon) + 1
+}
+
+/// Removes what no edit took in, and what an edit made needless. What can't be removed now is there the next time.
+fn remove_strays(
+    disk: &dyn Disk,
+    listed: &Listed,
+    set: &FileSet,
+    manifest: &Path,
+    version: &Version,
+) {
+    for (kind, id, path) in listed {
+        let is_live = match kind {
+            FileKind::Run => set.runs().any(|it| it == *id),
+            FileKind::Log => version.logs.iter().any(|it| it.id == *id),
+            FileKind::Manifest => path == manifest,
+            FileKind::Fixed => true,
+        };
+        if !is_live {
+            let _ = disk.remove(path);
+        }
+    }
+    let _ = disk.remove(&manifest.with_file_name(manifest::CURRENT_NEW));
+}

@@ -1,0 +1,38 @@
+//! A run: a file of entries in the order of (hash, key), written once, and what finds a key's block in it.
+//!
+//! # Layout
+//! ```text
+//! header 4096 | unit | unit | … | starts | index | filter | properties | footer 4096       all at multiples of 4096
+//!
+//! unit        0  crc32c of 4..32, 4 B    8  blocks, 4 B            24  entries, 4 B
+//!             4  crc32c of its rest, 4   12  bytes of entries, 4   28  zeros
+//!             32 entries, zeros          16  top of its first hash, 8
+//! starts      of each unit of several blocks:  its number 4, blocks beyond one so far 4
+//! properties  entries 8, deletes 8, first seq 8, last seq 8, first hash 16, last hash 16, end of the units in blocks 8
+//! ```
+//! A unit is one block, or as many as its only entry needs. Its first checksum also covers file number and place, so that
+//! a block of elsewhere isn't taken for it. An entry is laid out by `entry.rs`; its hash is computed again from the key.
+//!
+//! # Invariants
+//! 1. A file without a valid footer is no run: writing it was never finished.
+//! 2. Whatever comes out of a file was covered by a checksum that was compared.
+//! 3. An entry is found in the unit that the index names, or in one before it whose entries have the same hash or a near
+//!    one: see [`Look::At`].
+//!
+//! # Costs
+//! Memory: the index and the filter. A lookup: no read if the filter says no, else one; a second one in 1 of 2000.
+
+mod iter;
+mod writer;
+mod reader;
+mod filter;
+mod starts;
+mod properties;
+mod unit;
+
+pub(crate) use iter::RunIter;
+pub(crate) use reader::{Look, Run};
+pub(crate) use writer::{RunOptions, RunWriter};
+
+#[cfg(test)]
+mod tests;

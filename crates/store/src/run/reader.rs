@@ -1,0 +1,263 @@
+//! An open run: finds the block of a key, and judges what was read there. It does no reading for lookups itself.
+
+use super::filter::RunFilter;
+use super::iter::RunIter;
+use super::properties::RunFacts;
+use super::starts::{FIRST_BLOCK, Starts};
+use super::unit::{Parsed, UNIT_HEAD, UnitHead, UnitPlace};
+use crate::block_index::{AnyBlockIndex, BlockIndex};
+use crate::checksum::crc32c;
+use crate::entry::EntryKind;
+use crate::error::StoreError;
+use crate::file::{BLOCK_BYTES, Footer, Header, SectionKind};
+use crate::hash::{Hasher, KeyHash};
+use guira_disk::{Buffer, Disk, DiskFile, FileAccess};
+use std::hash::Hasher as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use twox_hash::XxHash3_64;
+
+/// What a block says about a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Look<'a> {
+    /// Its value.
+    Put { value: &'a [u8], seq: u64 },
+    /// That it was deleted.
+    Deleted,
+    /// That the run doesn't have it.
+    Absent,
+    /// It may be in the unit of this block, which was written before.
+    At(u64),
+    /// The unit has so many blocks: all must be read.
+    Longer(usize),
+    /// It isn't what was written.
+    Corrupt,
+}
+
+/// An open run. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Run(Arc<Inner>);
+
+/// What is in memory.
+struct Inner {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    file_id: u64,
+    hasher: Hasher,
+    whole: u64,
+    starts: Starts,
+    index: AnyBlockIndex,
+    filter: Option<RunFilter>,
+    facts: RunFacts,
+}
+
+impl Run {
+    /// Opens the run that `header` describes, and loads what finds its keys.
+    ///
+    /// # Errors
+    /// If it isn't that file, isn't whole, or can't be read.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        header: &Header,
+        hasher: &Hasher,
+    ) -> Result<Self, StoreError> {
+        let io = |e| StoreError::io("open", path, e);
+        let file = disk.open(path, FileAccess { write: false, direct: true }).map_err(io)?;
+        let bytes = file.len().map_err(io)?;
+        let read = |offset, len| read(&*file, path, offset, len);
+        if bytes < 2 * BLOCK_BYTES as u64 || !bytes.is_multiple_of(BLOCK_BYTES as u64) {
+            return Err(StoreError::corrupt(path, 0, "its length is no run's"));
+        }
+        let foreign = |what| StoreError::Foreign { path: path.to_owned(), what };
+        let found = read(0, BLOCK_BYTES)?;
+        let corrupt = |offset, what| StoreError::corrupt(path, offset, what);
+        let found = Header::decode(&found[..BLOCK_BYTES]).map_err(|what| corrupt(0, what))?;
+        found.expect(header).map_err(foreign)?;
+        let footer_at = bytes - BLOCK_BYTES as u64;
+        let footer = read(footer_at, BLOCK_BYTES)?;
+        let footer = Footer::decode(&footer[..BLOCK_BYTES], bytes);
+        let footer = footer.map_err(|what| corrupt(footer_at, what))?;
+        if footer.file_id != header.file_id {
+            return Err(corrupt(footer_at, "its footer is that of another file"));
+        }
+        let section = |kind: SectionKind| -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+            let Some(section) = footer.section(kind) else { return Ok(None) };
+            let len = usize::try_from(section.length).unwrap_or(usize::MAX);
+            let content = read(section.offset, len)?[..len].to_vec();
+            if crc32c(&[&content]) != section.crc {
+                return Err(corrupt(section.offset, "a part of it fails its checksum"));
+            }
+            Ok(Some((section.offset, content)))
+        };
+        let part = |kind| section(kind)?.ok_or_else(|| corrupt(footer_at, "it lacks a part"));
+        let wrong = |offset| move || corrupt(offset, "a part of it makes no sense");
+        let (at, content) = part(SectionKind::Properties)?;
+        let facts = RunFacts::decode(&content, bytes).ok_or_else(wrong(at))?;
+        let (at, content) = part(SectionKind::Starts)?;
+        let starts = Starts::decode(&content).ok_or_else(wrong(at))?;
+        let (at, content) = part(SectionKind::Index)?;
+        let index = AnyBlockIndex::decode(&content).ok_or_else(wrong(at))?;
+        let end = starts.block_of(index.blocks());
+        if end != facts.end_block || end * BLOCK_BYTES as u64 > footer_at {
+            return Err(wrong(at)());
+        }
+        let filter = match section(SectionKind::Filter)? {
+            Some((at, content)) => Some(RunFilter::decode(&content).ok_or_else(wrong(at))?),
+            None => None,
+        };
+        let (path, hasher) = (path.to_owned(), hasher.clone());
+        let (file_id, whole) = (header.file_id, footer.whole);
+        let inner = Inner { path, file, file_id, hasher, whole, starts, index, filter, facts };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The block to read for a key of this hash; `None`: the run doesn't have it.
+    pub(crate) fn locate(&self, hash: KeyHash) -> Option<u64> {
+        let inner = &*self.0;
+        let may_hold = inner.filter.as_ref().is_none_or(|it| it.may_hold(hash));
+        let is_inside = inner.facts.first <= hash && hash <= inner.facts.last;
+        (is_inside && may_hold).then(|| inner.starts.block_of(inner.index.locate(hash)))
+    }
+
+    /// What the unit at `block`, or its beginning, says about a key.
+    pub(crate) fn look<'a>(
+        &self,
+        block: u64,
+        bytes: &'a [u8],
+        hash: KeyHash,
+        key: &[u8],
+    ) -> Look<'a> {
+        let inner = &*self.0;
+        let Some(head) = UnitHead::decode(bytes, self.place(block)) else { return Look::Corrupt };
+        let Some(unit) = bytes.get(..head.bytes()) else {
+            return Look::Longer(head.blocks as usize);
+        };
+        if !head.covers(unit) {
+            return Look::Corrupt;
+        }
+        let mut at = UNIT_HEAD;
+        while at < head.end() {
+            let Some(parsed) = Parsed::at(unit, at, head.end(), inner.facts.seq_max) else {
+                return Look::Corrupt;
+            };
+            if unit[parsed.key.clone()] == *key {
+                let (value, seq) = (&unit[parsed.value.clone()], parsed.seq);
+                let is_put = parsed.kind == EntryKind::Put;
+                return if is_put { Look::Put { value, seq } } else { Look::Deleted };
+            }
+            at = parsed.value.end;
+        }
+        let top = hash.top();
+        let is_before =
+            if inner.index.is_exact() { head.first_top == top } else { head.first_top >= top };
+        if is_before && block > FIRST_BLOCK {
+            return Look::At(inner.starts.block_of(inner.starts.unit_at(block) - 1));
+        }
+        Look::Absent
+    }
+
+    fn place(&self, block: u64) -> UnitPlace {
+        UnitPlace { file_id: self.0.file_id, block }
+    }
+
+    /// The entries with a hash in this range, both ends included. It stands before the first one.
+    pub(crate) fn iter(&self, from: KeyHash, to: KeyHash) -> RunIter {
+        RunIter::new(self.clone(), from, to)
+    }
+
+    /// Reads all of it and compares every checksum, and the order of entries.
+    ///
+    /// # Errors
+    /// The first damage, or a failing read.
+    pub(crate) fn verify(&self) -> Result<(), StoreError> {
+        let inner = &*self.0;
+        let mut entries = 0;
+        let mut last: Option<(KeyHash, Vec<u8>)> = None;
+        let mut iter = self.iter(KeyHash(0), KeyHash::MAX);
+        while iter.advance()? {
+            let Some(entry) = iter.entry() else { break };
+            let is_above =
+                last.as_ref().is_none_or(|it| (it.0, &it.1[..]) < (entry.hash, entry.key));
+            if !is_above {
+                return Err(StoreError::corrupt(self.path(), 0, "its entries are not in order"));
+            }
+            last = Some((entry.hash, entry.key.to_vec()));
+            entries += 1;
+        }
+        if entries != inner.facts.entries {
+            return Err(StoreError::corrupt(self.path(), 0, "it lacks entries"));
+        }
+        let end = inner.facts.bytes - BLOCK_BYTES as u64;
+        let mut whole = XxHash3_64::new();
+        let mut at = 0;
+        while at < end {
+            let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(VERIFY_BYTES);
+            whole.write(&read(&*inner.file, self.path(), at, len)?[..len]);
+            at += len as u64;
+        }
+        let is_whole = whole.finish() == inner.whole;
+        is_whole
+            .then_some(())
+            .ok_or_else(|| StoreError::corrupt(self.path(), end, "it isn't what was written"))
+    }
+}
+
+/// Facts.
+impl Run {
+    pub(crate) fn facts(&self) -> &RunFacts {
+        &self.0.facts
+    }
+
+    /// The file, opened for direct I/O.
+    pub(crate) fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.0.file
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(super) fn hasher(&self) -> &Hasher {
+        &self.0.hasher
+    }
+
+    pub(super) fn file_id(&self) -> u64 {
+        self.0.file_id
+    }
+
+    /// The first block of a unit.
+    pub(super) fn block_of(&self, unit: u64) -> u64 {
+        self.0.starts.block_of(unit)
+    }
+
+    /// Units.
+    pub(super) fn units(&self) -> u64 {
+        self.0.index.blocks()
+    }
+
+    /// Memory of what finds a key's block.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.0.index.bytes() + self.0.starts.bytes()
+    }
+
+    /// Memory of the filter.
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.0.filter.as_ref().map_or(0, RunFilter::bytes)
+    }
+}
+
+/// Whole blocks that begin with `len` bytes of a direct file.
+pub(super) fn read(
+    file: &dyn DiskFile,
+    path: &Path,
+    offset: u64,
+    len: usize,
+) -> Result<Buffer, StoreError> {
+    let mut buffer = Buffer::zeroed(len);
+    file.read_at(&mut buffer, offset).map_err(|e| StoreError::io("read", path, e))?;
+    Ok(buffer)
+}
+
+/// Bytes that a verification reads at once.
+const VERIFY_BYTES: usize = 256 << 10;

@@ -1,0 +1,174 @@
+//! Runs come back as they were written, whatever their entries' sizes; no damaged byte gives another answer.
+
+use super::properties::RunFacts;
+use super::*;
+use crate::entry::{Entry, EntryKind};
+use crate::error::StoreError;
+use crate::file::{BLOCK_BYTES, FileKind, Header};
+use crate::hash::{Hasher, KeyHash};
+use crate::options::{Options, RunIndex};
+use guira_disk::{Disk, SimulatedDisk};
+use std::path::Path;
+use std::sync::Arc;
+
+const PATH: &str = "/R-7";
+const HEADER: Header = Header { kind: FileKind::Run, file_id: 7, uuid: [3; 16], hash_id: 5 };
+
+/// Key, value (none: a delete), number; in order.
+type Content = Vec<(KeyHash, Vec<u8>, Option<Vec<u8>>, u64)>;
+
+fn content(count: u64, hasher: &Hasher, longest: usize) -> Content {
+    let mut random = fastrand::Rng::with_seed(count);
+    let mut content: Content = (0..count)
+        .map(|n| {
+            let key = format!("key {n}").into_bytes();
+            let len =
+                if random.u8(0..20) == 0 { random.usize(0..longest) } else { random.usize(0..300) };
+            let value = (random.u8(0..6) > 0).then(|| vec![random.u8(..); len]);
+            (hasher.hash(&key), key, value, 1000 - random.u64(0..900))
+        })
+        .collect();
+    content.sort();
+    content
+}
+
+fn write(disk: &Arc<dyn Disk>, content: &Content, options: &Options, is_young: bool) -> RunFacts {
+    let how = if is_young { RunOptions::young } else { RunOptions::last };
+    let how = how(options, 1000, content.len() as u64);
+    let mut writer = RunWriter::create(disk, Path::new(PATH), &HEADER, how).unwrap();
+    for (hash, key, value, seq) in content {
+        let kind = if value.is_some() { EntryKind::Put } else { EntryKind::Delete };
+        let value = value.as_deref().unwrap_or_default();
+        writer.push(&Entry { hash: *hash, seq: *seq, kind, key, value }).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// What the run has of a key, and how many blocks were read.
+fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Result<Option<Option<Vec<u8>>>, ()>, usize) {
+    let Some(mut block) = run.locate(hash) else { return (Ok(None), 0) };
+    let (mut blocks, mut reads) = (1, 0);
+    loop {
+        let mut buffer = guira_disk::Buffer::zeroed(blocks * BLOCK_BYTES);
+        reads += 1;
+        run.file().read_at(&mut buffer, block * BLOCK_BYTES as u64).unwrap();
+        match run.look(block, &buffer, hash, key) {
+            Look::Put { value, .. } => return (Ok(Some(Some(value.to_vec()))), reads),
+            Look::Deleted => return (Ok(Some(None)), reads),
+            Look::Absent => return (Ok(None), reads),
+            Look::At(other) => (block, blocks) = (other, 1),
+            Look::Longer(all) => blocks = all,
+            Look::Corrupt => return (Err(()), reads),
+        }
+    }
+}
+
+fn check(run: &Run, content: &Content, hasher: &Hasher) -> usize {
+    let mut reads = 0;
+    for (hash, key, value, _) in content {
+        let (found, read) = find(run, *hash, key);
+        assert_eq!(found, Ok(Some(value.clone())));
+        reads += read;
+    }
+    for n in 0..500 {
+        let key = format!("absent {n}").into_bytes();
+        assert_eq!(find(run, hasher.hash(&key), &key).0, Ok(None));
+    }
+    reads
+}
+
+fn check_iter(run: &Run, content: &Content, from: KeyHash, to: KeyHash) {
+    let mut iter = run.iter(from, to);
+    for (hash, key, value, seq) in content.iter().filter(|it| from <= it.0 && it.0 <= to) {
+        assert!(iter.advance().unwrap());
+        let entry = iter.entry().unwrap();
+        assert_eq!((entry.hash, entry.key, entry.seq), (*hash, &key[..], *seq));
+        assert_eq!(entry.kind == EntryKind::Put, value.is_some());
+        assert_eq!(entry.value, value.as_deref().unwrap_or_default());
+    }
+    assert!(!iter.advance().unwrap() && iter.entry().is_none() && !iter.advance().unwrap());
+}
+
+#[test]
+fn entries_come_back_one_by_one_and_in_order() {
+    for index in [RunIndex::Fence, RunIndex::EliasFano, RunIndex::Trie] {
+        for (bits, longest) in [(128, 400), (128, 30_000), (8, 30_000), (0, 9000)] {
+            let hasher = Hasher::from_seed([1; 16]).keeping(bits);
+            let mut options = Options::default();
+            options.index = index;
+            let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
+            let content = content(2000, &hasher, longest);
+            let facts = write(&disk, &content, &options, bits == 128);
+            let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
+            assert_eq!(*run.facts(), facts);
+            assert_eq!(facts.entries, 2000);
+            let reads = check(&run, &content, &hasher);
+            assert!(bits < 128 || longest > 400 || reads <= 2040, "{index:?}: {reads} reads");
+            check_iter(&run, &content, KeyHash(0), KeyHash::MAX);
+            for pair in [(1 << 126, 1 << 127), (3, 1 << 120), (u128::MAX - 9, u128::MAX)] {
+                check_iter(&run, &content, KeyHash(pair.0), KeyHash(pair.1));
+            }
+            let some = content[700].0;
+            check_iter(&run, &content, some, some);
+            run.verify().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_young_run_answers_for_absent_keys_without_a_read() {
+    let hasher = Hasher::from_seed([1; 16]);
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
+    write(&disk, &content(3000, &hasher, 400), &Options::default(), true);
+    let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
+    let absent = (0..20_000).map(|n: u32| hasher.hash(&n.to_le_bytes()));
+    let located = absent.filter(|it| run.locate(*it).is_some()).count();
+    assert!(located < 100, "{located} of 20,000");
+    assert!(run.filter_bytes() < 3000 * 2 && run.index_bytes() < 3000);
+}
+
+#[test]
+fn no_flipped_bit_gives_another_answer() {
+    let hasher = Hasher::from_seed([1; 16]);
+    let simulated = SimulatedDisk::with_dir(Path::new("/"));
+    let disk: Arc<dyn Disk> = Arc::new(simulated.clone());
+    let content = content(150, &hasher, 9000);
+    let facts = write(&disk, &content, &Options::default(), true);
+    let mut random = fastrand::Rng::with_seed(3);
+    let (mut refused, mut noticed) = (0, 0);
+    for n in 0..1500 {
+        // Also the sections and the footer, which are few of the bytes.
+        let area = if n % 2 == 0 { 0..facts.bytes } else { facts.end_block * 4096..facts.bytes };
+        let (offset, bit) = (random.u64(area), 1 << random.u8(0..8));
+        assert!(simulated.flip(Path::new(PATH), offset, bit));
+        match Run::open(&disk, Path::new(PATH), &HEADER, &hasher) {
+            Err(StoreError::Corrupt { .. } | StoreError::Foreign { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+            Ok(run) => {
+                for (hash, key, value, _) in content.iter().step_by(7) {
+                    let found = find(&run, *hash, key).0;
+                    noticed += usize::from(found.is_err());
+                    assert!(found.is_err() || found == Ok(Some(value.clone())), "at {offset}");
+                }
+                assert!(run.verify().is_err(), "a verification overlooks byte {offset}");
+            }
+        }
+        assert!(simulated.flip(Path::new(PATH), offset, bit));
+    }
+    assert!(refused > 100 && noticed > 100, "{refused} {noticed}");
+}
+
+#[test]
+fn an_unfinished_file_is_no_run() {
+    let simulated = SimulatedDisk::with_dir(Path::new("/"));
+    let disk: Arc<dyn Disk> = Arc::new(simulated.clone());
+    let hasher = Hasher::from_seed([1; 16]);
+    write(&disk, &content(300, &hasher, 400), &Options::default(), true);
+    let bytes = simulated.contents(Path::new(PATH)).unwrap();
+    for cut in (0..bytes.len()).step_by(2048) {
+        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
+        disk.create(Path::new(PATH), false).unwrap().write_at(&bytes[..cut], 0).unwrap();
+        let opened = Run::open(&disk, Path::new(PATH), &HEADER, &hasher);
+        assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "{cut} bytes");
+    }
+}

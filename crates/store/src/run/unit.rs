@@ -1,0 +1,128 @@
+//! One unit of a run: a head that verifies itself, and entries that the head's second checksum covers.
+
+use crate::checksum::crc32c;
+use crate::entry::{Entry, EntryKind, Head};
+use crate::file::BLOCK_BYTES;
+use crate::hash::{Hasher, KeyHash};
+use std::ops::Range;
+
+/// Bytes before the entries.
+pub(super) const UNIT_HEAD: usize = 32;
+
+/// Where a unit is: what its first checksum covers besides itself.
+#[derive(Clone, Copy)]
+pub(super) struct UnitPlace {
+    pub(super) file_id: u64,
+    pub(super) block: u64,
+}
+
+/// What a unit's head says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct UnitHead {
+    body_crc: u32,
+    /// At least one.
+    pub(super) blocks: u32,
+    /// Bytes of entries.
+    used: u32,
+    /// The top of its first entry's hash.
+    pub(super) first_top: u64,
+    entries: u32,
+}
+
+impl UnitHead {
+    /// The head at the front of `bytes`, if it is whole and belongs there.
+    pub(super) fn decode(bytes: &[u8], place: UnitPlace) -> Option<Self> {
+        let bytes: &[u8; UNIT_HEAD] = bytes.first_chunk()?;
+        if number(bytes, 0) != head_crc(bytes, place) || bytes[28..] != [0; 4] {
+            return None;
+        }
+        let head = Self {
+            body_crc: number(bytes, 4),
+            blocks: number(bytes, 8),
+            used: number(bytes, 12),
+            first_top: u64::from(number(bytes, 16)) | u64::from(number(bytes, 20)) << 32,
+            entries: number(bytes, 24),
+        };
+        (head.blocks > 0 && head.end() <= head.bytes()).then_some(head)
+    }
+
+    /// Bytes of the unit, a multiple of the block.
+    pub(super) fn bytes(&self) -> usize {
+        self.blocks as usize * BLOCK_BYTES
+    }
+
+    /// Where the entries end.
+    pub(super) fn end(&self) -> usize {
+        UNIT_HEAD + self.used as usize
+    }
+
+    /// Whether the unit's bytes are those that were written.
+    pub(super) fn covers(&self, unit: &[u8]) -> bool {
+        unit.len() == self.bytes() && crc32c(&[&unit[UNIT_HEAD..]]) == self.body_crc
+    }
+}
+
+/// Fills the head of a unit whose entries are there, and pads it to whole blocks. Returns the number of blocks.
+pub(super) fn seal(unit: &mut Vec<u8>, place: UnitPlace, first: KeyHash, entries: u32) -> u32 {
+    let used = unit.len() - UNIT_HEAD;
+    unit.resize(unit.len().next_multiple_of(BLOCK_BYTES), 0);
+    let fits = "an entry is below 4 GiB";
+    let blocks = u32::try_from(unit.len() / BLOCK_BYTES).expect(fits);
+    let used = u32::try_from(used).expect(fits);
+    let body_crc = crc32c(&[&unit[UNIT_HEAD..]]);
+    for (at, part) in [(4, body_crc), (8, blocks), (12, used), (24, entries)] {
+        unit[at..at + 4].copy_from_slice(&part.to_le_bytes());
+    }
+    unit[16..24].copy_from_slice(&first.top().to_le_bytes());
+    let head: &[u8; UNIT_HEAD] = unit.first_chunk().expect("a whole block");
+    let crc = head_crc(head, place);
+    unit[..4].copy_from_slice(&crc.to_le_bytes());
+    blocks
+}
+
+fn head_crc(head: &[u8; UNIT_HEAD], place: UnitPlace) -> u32 {
+    crc32c(&[&place.file_id.to_le_bytes(), &place.block.to_le_bytes(), &head[4..]])
+}
+
+fn number(bytes: &[u8; UNIT_HEAD], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// An entry's parts, as places in its unit.
+#[derive(Clone, Debug)]
+pub(super) struct Parsed {
+    pub(super) hash: KeyHash,
+    pub(super) seq: u64,
+    pub(super) kind: EntryKind,
+    pub(super) key: Range<usize>,
+    pub(super) value: Range<usize>,
+}
+
+impl Parsed {
+    /// The entry at `at` of a verified unit that ends at `end`. Its hash is 0: see [`Parsed::hashed`].
+    pub(super) fn at(unit: &[u8], at: usize, end: usize, seq_max: u64) -> Option<Self> {
+        let (head, used) = Head::decode(unit.get(at..end)?)?;
+        let key_end = at + used + head.key_bytes;
+        let value_end = key_end + head.value_bytes;
+        let seq = seq_max.checked_sub(head.age)?;
+        (value_end <= end).then_some(Self {
+            hash: KeyHash(0),
+            seq,
+            kind: head.kind,
+            key: at + used..key_end,
+            value: key_end..value_end,
+        })
+    }
+
+    /// The same with the hash of its key.
+    pub(super) fn hashed(mut self, unit: &[u8], hasher: &Hasher) -> Self {
+        self.hash = hasher.hash(&unit[self.key.clone()]);
+        self
+    }
+
+    /// The entry.
+    pub(super) fn entry<'a>(&self, unit: &'a [u8]) -> Entry<'a> {
+        let (key, value) = (&unit[self.key.clone()], &unit[self.value.clone()]);
+        Entry { hash: self.hash, seq: self.seq, kind: self.kind, key, value }
+    }
+}

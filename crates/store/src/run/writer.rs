@@ -1,0 +1,208 @@
+//! Writes a run from its first byte to its last, with one sync at the end.
+//!
+//! # Costs
+//! Memory: a piece of the file, the index, and 8 bytes per entry for the filter.
+
+use super::filter::RunFilter;
+use super::properties::RunFacts;
+use super::starts::{FIRST_BLOCK, Starts};
+use super::unit::{self, UNIT_HEAD, UnitPlace};
+use crate::block_index::BlockIndexBuilder;
+use crate::checksum::crc32c;
+use crate::entry::{Entry, EntryKind, Head};
+use crate::error::StoreError;
+use crate::file::{BLOCK_BYTES, Footer, Header, Section, SectionKind};
+use crate::hash::KeyHash;
+use crate::options::{Options, RunIndex};
+use guira_disk::{Disk, DiskFile};
+use std::hash::Hasher as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use twox_hash::XxHash3_64;
+
+/// How a run is made.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOptions {
+    index: RunIndex,
+    /// Of keys that aren't there, the share that the filter lets through; `None`: there is no filter.
+    filter_rate: Option<f64>,
+    /// No entry has a higher number.
+    seq_max: u64,
+    /// About how many entries there will be.
+    expected: u64,
+}
+
+impl RunOptions {
+    /// Of a young run.
+    pub(crate) fn young(options: &Options, seq_max: u64, expected: u64) -> Self {
+        Self { index: options.index, filter_rate: Some(YOUNG_RATE), seq_max, expected }
+    }
+
+    /// Of a part of the last level.
+    pub(crate) fn last(options: &Options, seq_max: u64, expected: u64) -> Self {
+        let rate = |bits: u8| 8.0 / 2_f64.powi(i32::from(bits));
+        let bits = options.last_level_filter_bits;
+        let filter_rate = (bits > 0).then(|| rate(bits));
+        Self { index: options.index, filter_rate, seq_max, expected }
+    }
+}
+
+/// A run that is being written. Dropped unfinished, it leaves a file that is no run.
+pub(crate) struct RunWriter {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    file_id: u64,
+    how: RunOptions,
+    /// What isn't written yet, and where it goes.
+    piece: Vec<u8>,
+    piece_at: u64,
+    whole: XxHash3_64,
+    unit: Vec<u8>,
+    unit_first: KeyHash,
+    unit_entries: u32,
+    units: u64,
+    index: BlockIndexBuilder,
+    starts: Starts,
+    folded: Vec<u64>,
+    facts: RunFacts,
+}
+
+impl RunWriter {
+    /// Makes the file.
+    pub(crate) fn create(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        header: &Header,
+        how: RunOptions,
+    ) -> Result<Self, StoreError> {
+        let file = disk.create(path, false).map_err(|e| StoreError::io("create", path, e))?;
+        let seq_max = how.seq_max;
+        let mut writer = Self {
+            path: path.to_owned(),
+            file,
+            file_id: header.file_id,
+            index: BlockIndexBuilder::new(how.index, how.expected, 0),
+            how,
+            piece: Vec::with_capacity(PIECE_BYTES),
+            piece_at: 0,
+            whole: XxHash3_64::new(),
+            unit: vec![0; UNIT_HEAD],
+            unit_first: KeyHash(0),
+            unit_entries: 0,
+            units: 0,
+            starts: Starts::default(),
+            folded: Vec::new(),
+            facts: RunFacts { seq_min: seq_max, seq_max, ..RunFacts::default() },
+        };
+        writer.emit(&header.encode())?;
+        Ok(writer)
+    }
+
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.piece_at + self.piece.len() as u64 + self.unit.len() as u64
+    }
+
+    /// Appends an entry, whose (hash, key) is above all before it.
+    pub(crate) fn push(&mut self, entry: &Entry<'_>) -> Result<(), StoreError> {
+        let head = Head::of(entry, self.how.seq_max).ok_or(StoreError::Option(
+            "an entry with a length or a number that a run can't hold",
+        ))?;
+        let begin = self.unit.len();
+        head.encode(&mut self.unit);
+        let bytes = self.unit.len() - begin + head.body_bytes();
+        if self.unit_entries > 0 && begin + bytes > BLOCK_BYTES {
+            self.unit.truncate(begin);
+            self.end_unit()?;
+            head.encode(&mut self.unit);
+        }
+        self.unit.extend_from_slice(entry.key);
+        self.unit.extend_from_slice(entry.value);
+        if self.unit_entries == 0 {
+            self.unit_first = entry.hash;
+        }
+        self.index.push(entry.hash, self.unit_entries == 0);
+        self.unit_entries += 1;
+        if self.how.filter_rate.is_some() {
+            self.folded.push(entry.hash.folded());
+        }
+        if self.facts.entries == 0 {
+            self.facts.first = entry.hash;
+        }
+        self.facts.last = entry.hash;
+        self.facts.entries += 1;
+        self.facts.deletes += u64::from(entry.kind == EntryKind::Delete);
+        self.facts.seq_min = self.facts.seq_min.min(entry.seq);
+        Ok(())
+    }
+
+    fn end_unit(&mut self) -> Result<(), StoreError> {
+        if self.unit_entries == 0 {
+            return Ok(());
+        }
+        let block = (self.piece_at + self.piece.len() as u64) / BLOCK_BYTES as u64;
+        let place = UnitPlace { file_id: self.file_id, block };
+        let mut unit = std::mem::replace(&mut self.unit, vec![0; UNIT_HEAD]);
+        let blocks = unit::seal(&mut unit, place, self.unit_first, self.unit_entries);
+        self.starts.push(self.units, blocks).ok_or(TOO_LONG)?;
+        self.units += 1;
+        self.unit_entries = 0;
+        self.emit(&unit)
+    }
+
+    fn emit(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.whole.write(bytes);
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() < PIECE_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let written = self.file.write_at(&self.piece, self.piece_at);
+        written.map_err(|e| StoreError::io("write", &self.path, e))?;
+        self.piece_at += self.piece.len() as u64;
+        self.piece.clear();
+        Ok(())
+    }
+
+    /// Writes what finds the entries, and syncs all. The name isn't durable yet.
+    pub(crate) fn finish(mut self) -> Result<RunFacts, StoreError> {
+        self.end_unit()?;
+        let end = self.piece_at + self.piece.len() as u64;
+        self.facts.end_block = end / BLOCK_BYTES as u64;
+        debug_assert!(self.facts.end_block >= FIRST_BLOCK);
+        let index = BlockIndexBuilder::new(self.how.index, 0, 0);
+        let index = std::mem::replace(&mut self.index, index).finish(self.facts.last);
+        let index = index.ok_or(TOO_LONG)?.encode();
+        let folded = std::mem::take(&mut self.folded);
+        let filter = self.how.filter_rate.map(|rate| RunFilter::of(folded, rate).encode());
+        let (starts, properties) = (self.starts.encode(), self.facts.encode());
+        let mut sections = Vec::new();
+        for (kind, section) in [
+            (SectionKind::Starts, Some(starts)),
+            (SectionKind::Index, Some(index)),
+            (SectionKind::Filter, filter),
+            (SectionKind::Properties, Some(properties)),
+        ] {
+            let Some(mut section) = section else { continue };
+            let offset = self.piece_at + self.piece.len() as u64;
+            let (length, crc) = (section.len() as u64, crc32c(&[&section]));
+            sections.push(Section { kind, offset, length, crc });
+            section.resize(section.len().next_multiple_of(BLOCK_BYTES), 0);
+            self.emit(&section)?;
+        }
+        let footer = Footer { file_id: self.file_id, whole: self.whole.finish(), sections };
+        self.emit(&footer.encode())?;
+        self.flush()?;
+        self.file.sync_data().map_err(|e| StoreError::io("sync", &self.path, e))?;
+        self.facts.bytes = self.piece_at;
+        Ok(self.facts)
+    }
+}
+
+/// Bytes that are written at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A young run's filter: 12 bits an entry.
+const YOUNG_RATE: f64 = 0.002;
+
+const TOO_LONG: StoreError = StoreError::Option("a run of more than 2^32 blocks");

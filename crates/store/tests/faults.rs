@@ -1,0 +1,344 @@
+//! A full disk, failing syncs, flipped bits, short reads, a second opener, a store that is only read.
+
+use guira_disk::faulty::{DiskOp, Injected};
+use guira_disk::{Disk, SimulatedDisk, System};
+use guira_store::{Db, Durability, Options, StoreError, WriteOptions};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const DIR: &str = "/store";
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.durability = Durability::Os;
+    options.log_bytes = 128 << 10;
+    options.partition_bytes = 64 << 10;
+    options.reserve_bytes = 1;
+    (options.runs_merge, options.runs_soft, options.runs_hard) = (2, 20, 30);
+    options.stall_max = Duration::from_secs(20);
+    options
+}
+
+fn new_disk() -> (SimulatedDisk, Arc<dyn Disk>) {
+    let disk = SimulatedDisk::with_dir(Path::new("/"));
+    (disk.clone(), Arc::new(disk))
+}
+
+fn open(disk: &Arc<dyn Disk>) -> Result<Db, StoreError> {
+    Db::open_on(disk.clone(), Path::new(DIR), options())
+}
+
+fn pair(n: u32) -> (Vec<u8>, Vec<u8>) {
+    (format!("key {n}").into_bytes(), vec![(n % 251) as u8; 100 + (n % 7) as usize * 100])
+}
+
+fn fill(db: &Db, model: &mut Model, numbers: std::ops::Range<u32>) {
+    for (key, value) in numbers.map(pair) {
+        db.put(&key, &value).expect("a put");
+        model.insert(key, value);
+    }
+}
+
+fn check(db: &Db, model: &Model) {
+    for (key, value) in model {
+        let found = db.get(key).expect("an answer");
+        assert_eq!(found.as_deref(), Some(&value[..]), "{}", String::from_utf8_lossy(key));
+    }
+    let snapshot = db.snapshot().expect("a snapshot");
+    assert_eq!(snapshot.iter().map(|it| it.expect("an entry")).count(), model.len());
+}
+
+fn files(disk: &dyn Disk, letter: &str) -> Vec<PathBuf> {
+    let all = disk.list(Path::new(DIR)).expect("a folder");
+    let is_one =
+        |it: &PathBuf| it.file_name().is_some_and(|it| it.to_string_lossy().starts_with(letter));
+    all.into_iter().filter(is_one).collect()
+}
+
+#[test]
+fn a_full_disk_at_any_file_is_told_and_passes_without_reopening() {
+    for (op, name) in [
+        (DiskOp::Write, "L-"),
+        (DiskOp::Resize, "L-"),
+        (DiskOp::Create, "L-"),
+        (DiskOp::Write, "R-"),
+        (DiskOp::Create, "R-"),
+        (DiskOp::Sync, "R-"),
+        (DiskOp::Write, "M-"),
+    ] {
+        for skip in [0, 1, 3] {
+            let (simulated, disk) = new_disk();
+            let db = open(&disk).expect("a store");
+            let mut model = Model::new();
+            fill(&db, &mut model, 0..200);
+            simulated.inject(Injected { op, name: name.to_owned(), skip, times: 3, errno: 28 });
+            let mut refused = 0;
+            for (key, value) in (200..1200).map(pair) {
+                match db.put(&key, &value) {
+                    Ok(()) => drop(model.insert(key, value)),
+                    Err(StoreError::NoSpace) => refused += 1,
+                    Err(other) => panic!("{op:?} {name}: {other}"),
+                }
+            }
+            assert!(refused <= 3, "{op:?} {name}: {refused} puts were refused");
+            check(&db, &model);
+            simulated.heal();
+            fill(&db, &mut model, 1200..1300);
+            db.compact().expect("a merge after space came back");
+            check(&db, &model);
+            drop(db);
+            check(&open(&disk).expect("the same store"), &model);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_takes_deletes_and_then_goes_on() {
+    let (simulated, disk) = new_disk();
+    let mut options = options();
+    options.reserve_bytes = 2 << 20;
+    options.stall_max = Duration::from_millis(200);
+    simulated.set_space(Some(5 << 20));
+    let db = Db::open_on(disk.clone(), Path::new(DIR), options).expect("a store");
+    let mut model = Model::new();
+    let mut n = 0;
+    let error = loop {
+        let (key, value) = pair(n);
+        match db.put(&key, &value) {
+            Ok(()) => drop(model.insert(key, value)),
+            Err(error) => break error,
+        }
+        n += 1;
+        assert!(n < 100_000, "5 MiB hold less than that");
+    };
+    assert!(matches!(error, StoreError::NoSpace), "{error}");
+    assert!(n > 1000, "only {n} puts went in");
+    check(&db, &model);
+    for (key, _) in (0..n).filter(|n| n % 2 == 0).map(pair) {
+        db.delete(&key).expect("a delete on a full disk");
+        model.remove(&key);
+    }
+    check(&db, &model);
+    simulated.set_space(Some(50 << 20));
+    db.compact().expect("a merge after space came back");
+    fill(&db, &mut model, n..n + 500);
+    check(&db, &model);
+    drop(db);
+    check(&open(&disk).expect("the same store"), &model);
+}
+
+#[test]
+fn after_a_failed_sync_of_a_log_it_is_read_only_until_reopened() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..50);
+    db.sync().expect("a sync");
+    simulated.inject(Injected { name: "L-".to_owned(), ..Injected::once(DiskOp::Sync, 5) });
+    let always = WriteOptions { durability: Durability::Always };
+    db.put_with(b"lost?", b"1", always).expect_err("a sync that failed");
+    for _ in 0..3 {
+        let refused = db.put_with(b"lost?", b"2", always);
+        assert!(matches!(refused, Err(StoreError::ReadOnly)), "{refused:?}");
+    }
+    for (key, value) in &model {
+        assert_eq!(db.get(key).expect("reads go on").as_deref(), Some(&value[..]));
+    }
+    drop(db);
+    let db = open(&disk).expect("the same store");
+    fill(&db, &mut model, 50..60);
+    for (key, value) in &model {
+        assert_eq!(db.get(key).expect("an answer").as_deref(), Some(&value[..]));
+    }
+    let unsure = db.get(b"lost?").expect("an answer");
+    assert!(unsure.is_none() || unsure.as_deref() == Some(b"1"), "{unsure:?}");
+}
+
+#[test]
+fn after_a_failed_sync_of_the_manifest_nothing_is_lost() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..300);
+    simulated.inject(Injected { name: "M-".to_owned(), ..Injected::once(DiskOp::Sync, 5) });
+    db.freeze().expect_err("an edit that may be lost");
+    check_each(&db, &model);
+    drop(db);
+    let db = open(&disk).expect("the same store");
+    check(&db, &model);
+    db.compact().expect("a merge");
+    check(&db, &model);
+}
+
+fn check_each(db: &Db, model: &Model) {
+    for (key, value) in model {
+        assert_eq!(db.get(key).expect("an answer").as_deref(), Some(&value[..]));
+    }
+}
+
+/// The same files on a disk of their own.
+fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
+    let copy = SimulatedDisk::with_dir(Path::new("/"));
+    copy.make_dir(Path::new(DIR)).expect("a folder");
+    for path in disk.list(Path::new(DIR)).expect("a folder") {
+        let bytes = disk.contents(&path).expect("a file");
+        copy.create(&path, false).and_then(|it| it.write_at(&bytes, 0)).expect("a copy");
+    }
+    copy
+}
+
+#[test]
+fn a_flipped_bit_gives_the_value_or_an_error() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..400);
+    db.compact().expect("a merge");
+    fill(&db, &mut model, 300..450);
+    db.freeze().expect("a young run");
+    fill(&db, &mut model, 440..500);
+    drop(db);
+    let mut random = fastrand::Rng::with_seed(3);
+    let (mut opened, mut refused, mut errors) = (0, 0, 0);
+    for path in disk.list(Path::new(DIR)).expect("a folder") {
+        let Some(bytes) = simulated.contents(&path).filter(|it| !it.is_empty()) else { continue };
+        for _ in 0..60 {
+            let (offset, bit) = (random.usize(0..bytes.len()) as u64, 1 << random.u8(0..8));
+            assert!(simulated.flip(&path, offset, bit));
+            let copy: Arc<dyn Disk> = Arc::new(copy_of(&simulated));
+            match open(&copy) {
+                Err(_) => refused += 1,
+                Ok(db) => {
+                    opened += 1;
+                    for (key, value) in &model {
+                        match db.get(key) {
+                            Ok(found) => {
+                                assert_eq!(
+                                    found.as_deref(),
+                                    Some(&value[..]),
+                                    "{} at {offset}",
+                                    path.display()
+                                );
+                            }
+                            Err(StoreError::Corrupt { .. }) => errors += 1,
+                            Err(other) => panic!("{other}"),
+                        }
+                    }
+                }
+            }
+            assert!(simulated.flip(&path, offset, bit));
+        }
+    }
+    assert!(opened > 20 && refused > 20 && errors > 20, "{opened} {refused} {errors}");
+}
+
+#[test]
+fn a_short_read_is_an_error_once() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..300);
+    db.compact().expect("a merge");
+    for errno in [0, 5] {
+        simulated.inject(Injected { name: "R-".to_owned(), ..Injected::once(DiskOp::Read, errno) });
+        db.get(&pair(7).0).expect_err("a read that failed");
+        check(&db, &model);
+    }
+}
+
+#[test]
+fn a_second_opener_is_told_that_the_store_is_open() {
+    let (_, disk) = new_disk();
+    let first = open(&disk).expect("a store");
+    assert!(matches!(open(&disk), Err(StoreError::Locked(_))));
+    drop(first);
+    drop(open(&disk).expect("the lock is gone"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = Db::open(folder.path(), options()).expect("a store");
+    assert!(matches!(Db::open(folder.path(), options()), Err(StoreError::Locked(_))));
+    drop(first);
+    drop(Db::open(folder.path(), options()).expect("the lock is gone"));
+}
+
+#[test]
+fn a_store_that_is_only_read_changes_no_file() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..300);
+    db.compact().expect("a merge");
+    fill(&db, &mut model, 250..350);
+    drop(db);
+    let (events, mut only_read) = (simulated.events(), options());
+    only_read.read_only = true;
+    let db = Db::open_on(disk.clone(), Path::new(DIR), only_read.clone()).expect("a store");
+    check(&db, &model);
+    assert!(matches!(db.put(b"a", b"b"), Err(StoreError::ReadOnly)));
+    assert!(matches!(db.compact(), Err(StoreError::ReadOnly)));
+    drop(db);
+    assert_eq!(simulated.events(), events, "a file was changed");
+    let none = Db::open_on(disk, Path::new("/nothing"), only_read);
+    assert!(none.is_err(), "there is no store to read");
+}
+
+#[test]
+fn a_folder_of_something_else_is_refused() {
+    let (_, disk) = new_disk();
+    drop(open(&disk).expect("a store"));
+    disk.remove(&Path::new(DIR).join("CURRENT")).expect("a removed file");
+    let refused = open(&disk).map(|_| ());
+    assert!(matches!(refused, Err(StoreError::Foreign { .. })), "{refused:?}");
+}
+
+#[test]
+fn files_vanish_only_after_the_last_snapshot_that_reads_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    let db = Db::open_on(Arc::new(System), dir, options()).expect("a store");
+    let mut model = Model::new();
+    fill(&db, &mut model, 0..500);
+    db.freeze().expect("a young run");
+    let snapshot = db.snapshot().expect("a snapshot");
+    fill(&db, &mut Model::new(), 500..900);
+    for (key, _) in (0..500).map(pair) {
+        db.delete(&key).expect("a delete");
+    }
+    db.compact().expect("a merge");
+    for (key, value) in &model {
+        assert_eq!(db.get(key).expect("an answer"), None);
+        assert_eq!(snapshot.get(key).expect("an answer").as_deref(), Some(&value[..]));
+    }
+    assert_eq!(snapshot.iter().map(|it| it.expect("an entry")).count(), model.len());
+    let count = |prefix: &str| {
+        let names = std::fs::read_dir(dir).expect("a folder");
+        let names = names.map(|it| it.expect("an entry").file_name());
+        names.filter(|it| it.to_string_lossy().starts_with(prefix)).count()
+    };
+    let before = count("R-");
+    drop(snapshot);
+    for _ in 0..500 {
+        if count("R-") < before {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{before} runs, and none went after the snapshot");
+}
+
+#[test]
+fn strays_of_a_crash_are_removed() {
+    let (_, disk) = new_disk();
+    drop(open(&disk).expect("a store"));
+    for name in ["R-00000000000000ff", "M-00000000000000fe", "CURRENT.new"] {
+        disk.create(&Path::new(DIR).join(name), false).expect("a stray");
+    }
+    disk.create(&Path::new(DIR).join("notes.txt"), false).expect("a file of somebody");
+    drop(open(&disk).expect("a store"));
+    assert!(files(&*disk, "R-").is_empty());
+    assert_eq!(files(&*disk, "M-").len(), 1);
+    assert_eq!((files(&*disk, "CURRENT").len(), files(&*disk, "notes").len()), (1, 1));
+}

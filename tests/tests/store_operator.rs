@@ -1,0 +1,75 @@
+//! `guira store` as its operator sees it: logins, TLS, metrics, statistics, and what a sync is shared by.
+
+use guira_tests::metrics::{Scrape, get_http};
+use guira_tests::server::{
+    Address, Program, Server, eventually, free_port, own_directory, workspace,
+};
+use guira_tests::tidy::check_mentions;
+use guira_tests::tls::{self, Authority};
+use rustix::process::Signal;
+use std::fs;
+
+#[test]
+fn logins_tls_and_http_are_those_of_the_others() {
+    let dir = own_directory();
+    fs::create_dir_all(&dir).expect("a directory");
+    let users = dir.join("users");
+    fs::write(&users, "foo:bar\n").expect("a file");
+    let authority = Authority::new("nobody but us");
+    let [chain, key] = authority.identity("localhost").write(&dir).map(|p| p.display().to_string());
+    let http = free_port();
+    let port = http.to_string();
+    let flags =
+        ["-Y", users.to_str().expect("text"), "-Z", "--ssl-chain-cert", &chain, "--ssl-key"];
+    let flags = [&flags[..], &[&key, "--http", &port]].concat();
+    let server = Server::start_tcp(Program::Store, &flags);
+    let Address::Tcp(port) = *server.address() else { panic!("a port") };
+    let mut client = tls::Client::new(&authority, None, true).connect(port);
+    assert_eq!(client.ask("get k\r\n", "\r\n"), "CLIENT_ERROR unauthenticated\r\n");
+    assert_eq!(client.ask("set any 0 0 7\r\nfoo bar\r\n", "\r\n"), "STORED\r\n");
+    assert_eq!(client.ask("set k 0 0 1\r\nv\r\n", "\r\n"), "STORED\r\n");
+    assert_eq!(client.ask("get k\r\n", "END\r\n"), "VALUE k 0 1\r\nv\r\nEND\r\n");
+    let scrape = Scrape::of(http);
+    assert!(scrape.value("guira_store_writes_total") >= 1.0);
+    assert_eq!(scrape.value("guira_store_is_read_only"), 0.0);
+    let path = "docs/reference/store-metrics.md";
+    let page = fs::read_to_string(workspace().join(path)).expect("a page");
+    assert_eq!(check_mentions(path, &page, scrape.names()), Vec::<String>::new());
+    assert!(get_http(http, "/readyz").0.contains("200"));
+    server.signal(Signal::HUP);
+    eventually("it says so", || server.said().contains("the clients' logins were read again"));
+    fs::remove_dir_all(dir).expect("it is there");
+}
+
+#[test]
+fn each_statistic_is_documented_in_its_order() {
+    let server = Server::start(Program::Store, &[]);
+    let stats = ["stats", "stats store"].map(|group| server.connect().ask(group)).concat();
+    let names: Vec<&str> = stats.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let path = "docs/reference/store-statistics.md";
+    let text = fs::read_to_string(workspace().join(path)).expect("a page");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(names, rows.collect::<Vec<_>>());
+    let settings = server.connect().ask("stats settings");
+    assert!(settings.contains("STAT durability always\r\n"), "{settings}");
+}
+
+/// 50 clients' counts of one key, at the durability that waits for the device.
+#[test]
+fn changes_that_wait_together_share_a_sync() {
+    let server = Server::start(Program::Store, &[]);
+    let mut first = server.connect();
+    assert_eq!(first.set("n", b"0"), "STORED\r\n");
+    let before: u64 = first.stat_word("stats store", "syncs").parse().expect("a number");
+    let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for _ in 0..4 {
+        clients.iter_mut().for_each(|client| client.send(b"incr n 1\r\n"));
+        for client in &mut clients {
+            while client.read_exact(1) != b"\n" {}
+        }
+    }
+    assert_eq!(first.get("n").as_deref(), Some(&b"200"[..]));
+    let after: u64 = first.stat_word("stats store", "syncs").parse().expect("a number");
+    assert!(after > before, "they are synced");
+    assert!(after - before < 100, "{} syncs of 200 changes", after - before);
+}
