@@ -70,7 +70,7 @@ fn a_full_disk_at_any_file_is_told_and_passes_without_reopening() {
         (DiskOp::Sync, "R-"),
         (DiskOp::Write, "M-"),
     ] {
-        for skip in [0, 1, 3] {
+        for skip in [0, 2] {
             let (simulated, disk) = new_disk();
             let db = open(&disk).expect("a store");
             let mut model = Model::new();
@@ -206,7 +206,7 @@ fn a_flipped_bit_gives_the_value_or_an_error() {
     let (mut opened, mut refused, mut errors) = (0, 0, 0);
     for path in disk.list(Path::new(DIR)).expect("a folder") {
         let Some(bytes) = simulated.contents(&path).filter(|it| !it.is_empty()) else { continue };
-        for _ in 0..60 {
+        for _ in 0..24 {
             let (offset, bit) = (random.usize(0..bytes.len()) as u64, 1 << random.u8(0..8));
             assert!(simulated.flip(&path, offset, bit));
             let copy: Arc<dyn Disk> = Arc::new(copy_of(&simulated));
@@ -233,7 +233,7 @@ fn a_flipped_bit_gives_the_value_or_an_error() {
             assert!(simulated.flip(&path, offset, bit));
         }
     }
-    assert!(opened > 20 && refused > 20 && errors > 20, "{opened} {refused} {errors}");
+    assert!(opened > 10 && refused > 10 && errors > 10, "{opened} {refused} {errors}");
 }
 
 #[test]

@@ -148,10 +148,7 @@ impl Run {
             }
             at = parsed.value.end;
         }
-        let top = hash.top();
-        let is_before =
-            if inner.index.is_exact() { head.first_top == top } else { head.first_top >= top };
-        if is_before && block > FIRST_BLOCK {
+        if head.first_top >= hash.top() && block > FIRST_BLOCK {
             return Look::At(inner.starts.block_of(inner.starts.unit_at(block) - 1));
         }
         Look::Absent
