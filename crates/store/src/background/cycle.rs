@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::hash::KeyHash;
 use crate::manifest::Edit;
 use crate::merge::{Source, Sources};
-use crate::run::{Run, RunOptions};
+use crate::run::{Run, RunIter, RunOptions};
 use crate::stats;
 use crate::version::{Partition, Version, YoungRun};
 use std::ops::Range;
@@ -97,7 +97,8 @@ impl Merger {
         let old = stretch.old.iter().filter_map(|it| it.run.as_ref());
         let runs: Vec<_> = young.chain(old).collect();
         let seq_max = runs.iter().map(|it| it.facts().seq_max).max().unwrap_or(0);
-        let mut sources = Sources::new(runs.iter().map(|it| Source::Run(it.iter(from, to))))?;
+        let inputs = runs.iter().map(|it| Source::Run(RunIter::new(Run::clone(it), from, to)));
+        let mut sources = Sources::new(inputs)?;
         let bytes = stretch.estimate();
         let count = bytes.div_ceil(core.options.partition_bytes).max(1);
         let split = bytes / count;
