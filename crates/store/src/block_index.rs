@@ -1,16 +1,13 @@
 //! From a key's hash to the one block of a run that can hold it, in memory.
 //!
 //! A run is in the order of hashes, so only its blocks need an index, not its records. [`BlockIndex`] is what an index
-//! answers, and there are three:
+//! answers, and there are two:
 //!
 //! | kind | bits per block | lookup | second block read |
 //! |---|---|---|---|
 //! | `Fence` | 16.5 | 40 ns | 1 in 2000 |
 //! | `EliasFano` | 9.1 | 60 ns | 1 in 250 |
-//! | `Trie` | 3 per *record*, and 7 | microseconds | never |
 
-mod ranked;
-mod trie;
 mod elias_fano;
 mod fence;
 mod monotone;
@@ -19,13 +16,11 @@ mod bits;
 mod locate;
 
 pub(crate) use locate::BlockIndex;
-use trie::{Order, TrieBuilder};
 
 use crate::hash::KeyHash;
 use crate::options::RunIndex;
 use elias_fano::EliasFano;
 use fence::Fence;
-use ranked::Ranked;
 
 /// Collects what an index of the blocks of one run needs.
 #[derive(Debug)]
@@ -33,58 +28,26 @@ pub(crate) struct BlockIndexBuilder {
     kind: RunIndex,
     /// Top bits of the first hash of each block in which an entry begins.
     firsts: Vec<u64>,
-    trie: Option<RankBuilder>,
-}
-
-/// The trie's part.
-#[derive(Debug)]
-struct RankBuilder {
-    trie: TrieBuilder,
-    last: Option<KeyHash>,
-    keys: u32,
-    first_ranks: Vec<u32>,
 }
 
 impl BlockIndexBuilder {
-    /// For a run of about `expected` entries whose hashes share their first `skip` bits.
-    pub(crate) fn new(kind: RunIndex, expected: u64, skip: u32) -> Self {
-        let trie = (kind == RunIndex::Trie).then(|| RankBuilder {
-            trie: TrieBuilder::new(Order::Weak, expected, skip, 1),
-            last: None,
-            keys: 0,
-            first_ranks: Vec::new(),
-        });
-        Self { kind, firsts: Vec::new(), trie }
+    /// Without blocks.
+    pub(crate) fn new(kind: RunIndex) -> Self {
+        Self { kind, firsts: Vec::new() }
     }
 
-    /// Adds an entry; `begins` says whether it is the first to begin in its block.
-    pub(crate) fn push(&mut self, hash: KeyHash, begins: bool) {
-        if begins {
-            self.firsts.push(hash.top());
-        }
-        if let Some(it) = &mut self.trie {
-            if it.last != Some(hash) {
-                it.trie.push(hash);
-                it.last = Some(hash);
-                it.keys = it.keys.saturating_add(1);
-            }
-            if begins {
-                it.first_ranks.push(it.keys - 1);
-            }
-        }
+    /// Adds a block, by the first hash of those entries that begin in it.
+    pub(crate) fn push(&mut self, first: KeyHash) {
+        self.firsts.push(first.top());
     }
 
-    /// The index of a run whose last hash is `last`. None if the entries didn't ascend, or are more than 2^32.
+    /// The index of a run whose last hash is `last`. None if the blocks didn't ascend, or are more than 2^32.
     pub(crate) fn finish(self, last: KeyHash) -> Option<AnyBlockIndex> {
-        match (self.kind, self.trie) {
-            (RunIndex::Trie, Some(it)) => {
-                let trie = it.trie.finish().filter(|trie| trie.len() == u64::from(it.keys))?;
-                Ranked::new(trie, &it.first_ranks).map(AnyBlockIndex::Trie)
-            }
-            (RunIndex::EliasFano, _) => {
+        match self.kind {
+            RunIndex::EliasFano => {
                 EliasFano::new(&self.firsts, last.top()).map(AnyBlockIndex::EliasFano)
             }
-            _ => Fence::new(&self.firsts, last.top()).map(AnyBlockIndex::Fence),
+            RunIndex::Fence => Fence::new(&self.firsts, last.top()).map(AnyBlockIndex::Fence),
         }
     }
 }
@@ -94,21 +57,14 @@ impl BlockIndexBuilder {
 pub(crate) enum AnyBlockIndex {
     Fence(Fence),
     EliasFano(EliasFano),
-    Trie(Ranked),
 }
 
 impl AnyBlockIndex {
-    /// True if a stored hash is always found in the block itself, or in one before it that ends with the same hash.
-    pub(crate) fn is_exact(&self) -> bool {
-        matches!(self, Self::Trie(_))
-    }
-
     /// How many blocks it indexes.
     pub(crate) fn blocks(&self) -> u64 {
         match self {
             Self::Fence(it) => it.blocks(),
             Self::EliasFano(it) => it.blocks(),
-            Self::Trie(it) => it.blocks(),
         }
     }
 
@@ -117,12 +73,10 @@ impl AnyBlockIndex {
         let mut out = vec![match self {
             Self::Fence(_) => 1,
             Self::EliasFano(_) => 2,
-            Self::Trie(_) => 3,
         }];
         match self {
             Self::Fence(it) => it.encode(&mut out),
             Self::EliasFano(it) => it.encode(&mut out),
-            Self::Trie(it) => it.encode(&mut out),
         }
         out
     }
@@ -133,7 +87,6 @@ impl AnyBlockIndex {
         match kind {
             1 => Fence::decode(rest).map(Self::Fence),
             2 => EliasFano::decode(rest).map(Self::EliasFano),
-            3 => Ranked::decode(rest).map(Self::Trie),
             _ => None,
         }
     }
@@ -145,7 +98,6 @@ impl BlockIndex for AnyBlockIndex {
         match self {
             Self::Fence(it) => it.locate(hash),
             Self::EliasFano(it) => it.locate(hash),
-            Self::Trie(it) => it.locate(hash),
         }
     }
 
@@ -153,7 +105,6 @@ impl BlockIndex for AnyBlockIndex {
         match self {
             Self::Fence(it) => it.bytes(),
             Self::EliasFano(it) => it.bytes(),
-            Self::Trie(it) => it.bytes(),
         }
     }
 }

@@ -110,7 +110,8 @@ impl Head {
 }
 
 /// The longest head: lengths of 3 and 5 bytes, an age of 10, the kind.
-pub(crate) const HEAD_BYTES_MAX: usize = 19;
+#[cfg(test)]
+const HEAD_BYTES_MAX: usize = 19;
 
 fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {

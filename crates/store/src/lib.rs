@@ -3,10 +3,26 @@
 //! After *SILT: A Memory-Efficient, High-Performance Key-Value Store* (Lim, Fan, Andersen, Kaminsky; SOSP 2011) and
 //! chapter 5 of Bin Fan's thesis.
 //!
+//! [`Db`] is the store; the README shows it at work. Files: `docs/store-format.md`.
+//!
+//! # How it works
+//! A write goes to a log, which has an index in memory. A full log becomes a young run: a file in the order of the keys'
+//! hashes, with an index of its blocks and a cuckoo filter. Young runs are merged into the last level, which is cut into
+//! partitions by hash and has an index of blocks only. A get looks from young to old and stops at the first file that
+//! knows the key.
+//!
+//! # Costs
+//! A get reads one block, whether it hits or misses. Memory: 0.6 bits per key of 100 bytes in the last level, 12 bits per
+//! key in young runs, some bytes per key in logs. A byte is written two times, and once more per merge of its partition.
+//!
 //! # Floors
 //! A module uses only modules declared below it.
 
 #![forbid(unsafe_code)]
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod db;
 mod background;

@@ -53,7 +53,7 @@ impl Source {
                     return Ok(true);
                 }
                 let Some(next) = runs.pop() else { return Ok(false) };
-                *present = Some(next.iter(KeyHash(0), KeyHash::MAX));
+                *present = Some(RunIter::new(next, KeyHash(0), KeyHash::MAX));
             },
         }
     }

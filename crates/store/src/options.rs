@@ -26,8 +26,6 @@ pub enum RunIndex {
     Fence,
     /// 9 bits a block by Elias-Fano; one lookup in a hundred reads a second block.
     EliasFano,
-    /// The paper's entropy-coded trie: 3 bits a *record*, microseconds a lookup. For comparison.
-    Trie,
 }
 
 /// Tells from key, value and sequence number whether a merge keeps an entry: see [`Options::alive`].

@@ -30,7 +30,7 @@ mod starts;
 mod properties;
 mod unit;
 
-pub(crate) use iter::RunIter;
+pub(crate) use iter::{RunIter, verify};
 pub(crate) use reader::{Look, Run};
 pub(crate) use writer::{RunOptions, RunWriter};
 

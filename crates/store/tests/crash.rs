@@ -248,7 +248,7 @@ fn crash(cycles: u64, seed: u64) {
 
 #[test]
 fn what_was_acknowledged_is_there_after_a_kill() {
-    crash(24, 7);
+    crash(12, 7);
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn power_loss(seed: u64, instants: usize, draws: u64) {
     let mut crashes = Crashes::of(journal, Path::new("/"));
     let mut images = 0;
     while crashes.advance() {
-        if crashes.at() % step != 0 {
+        if !crashes.at().is_multiple_of(step) {
             continue;
         }
         let draws = (0..draws).map(|it| Fate::Drawn(it ^ seed << 20 ^ crashes.at() as u64));

@@ -64,14 +64,12 @@ impl Converter {
         (seq_max, horizon): (u64, u64),
     ) -> Result<(Vec<Piece>, u64), StoreError> {
         let mut sorted = Vec::new();
-        let mut expected = 0;
         for held in logs {
             let log = SortedLog::of(&held.log, &core.hasher)?;
-            expected += log.len() as u64;
             sorted.push(Source::Log(log, 0));
         }
         let mut sources = Sources::new(sorted)?;
-        let how = RunOptions::young(&core.options, seq_max, expected);
+        let how = RunOptions::young(&core.options, seq_max);
         let counted = (&core.tally.bytes_converted, "convert: half written");
         let mut output = Output::new((core, &mut self.pace), (how, 0), counted);
         let mut dropped = 0;

@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::hash::KeyHash;
 use crate::manifest::Edit;
 use crate::merge::{Source, Sources};
-use crate::run::RunOptions;
+use crate::run::{Run, RunIter, RunOptions};
 use crate::stats;
 use crate::version::{Partition, Version, YoungRun};
 use std::ops::Range;
@@ -97,11 +97,12 @@ impl Merger {
         let old = stretch.old.iter().filter_map(|it| it.run.as_ref());
         let runs: Vec<_> = young.chain(old).collect();
         let seq_max = runs.iter().map(|it| it.facts().seq_max).max().unwrap_or(0);
-        let mut sources = Sources::new(runs.iter().map(|it| Source::Run(it.iter(from, to))))?;
-        let (bytes, entries) = stretch.estimate();
+        let inputs = runs.iter().map(|it| Source::Run(RunIter::new(Run::clone(it), from, to)));
+        let mut sources = Sources::new(inputs)?;
+        let bytes = stretch.estimate();
         let count = bytes.div_ceil(core.options.partition_bytes).max(1);
         let split = bytes / count;
-        let how = RunOptions::last(&core.options, seq_max, entries / count);
+        let how = RunOptions::last(&core.options, seq_max);
         let counted = (&core.tally.bytes_merged, "merge: half written");
         let mut output = Output::new((core, &mut self.pace), (how, split.max(4096)), counted);
         let mut dropped = 0;
@@ -194,18 +195,15 @@ impl Stretch {
         }
     }
 
-    /// About how many bytes and entries it has. Hashes are uniform.
-    fn estimate(&self) -> (u64, u64) {
+    /// About how many bytes it has. Hashes are uniform.
+    fn estimate(&self) -> u64 {
         let share = (self.to.0 - self.from.0) as f64 / u128::MAX as f64;
-        let mut sum = (0.0, 0.0);
-        for run in self.old.iter().filter_map(|it| it.run.as_ref()) {
-            sum = (sum.0 + run.facts().bytes as f64, sum.1 + run.facts().entries as f64);
-        }
-        for run in self.young.iter().map(|it| &it.run) {
-            let (bytes, entries) = (run.facts().bytes as f64, run.facts().entries as f64);
-            sum = (sum.0 + bytes * share, sum.1 + entries * share);
-        }
-        (sum.0.ceil() as u64, sum.1.ceil() as u64)
+        let bytes = |run: &Run| run.facts().bytes as f64;
+        let old = self.old.iter().filter_map(|it| it.run.as_ref()).map(|it| bytes(it));
+        let young = self.young.iter().map(|it| bytes(&it.run) * share);
+        #[expect(clippy::cast_possible_truncation, reason = "a float's cast saturates")]
+        let bytes = old.chain(young).sum::<f64>().ceil() as u64;
+        bytes
     }
 
     /// First hash and run of each new partition. The first one begins where the stretch does.

@@ -28,7 +28,6 @@ impl Scale {
 
     /// The cell of a hash; of one outside the span, the first or the last.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "below `cells`, by the factor")]
     pub(super) fn cell(&self, top: u64) -> u64 {
         let above = top.clamp(self.min, self.max) - self.min;
         ((u128::from(above) * self.factor) >> 64) as u64

@@ -6,6 +6,7 @@ use crate::error::StoreError;
 use crate::hash::KeyHash;
 use crate::log::SortedLog;
 use crate::merge::{Source, Sources};
+use crate::run::{Run, RunIter};
 use crate::version::Version;
 use bytes::Bytes;
 use std::fmt;
@@ -43,10 +44,11 @@ impl Entries {
             sources.push(Source::Log(SortedLog::of(&held.log, &self.core.hasher)?, 0));
         }
         for young in &self.version.young {
-            sources.push(Source::Run(young.run.iter(young.merged_to, KeyHash::MAX)));
+            let run = Run::clone(&young.run);
+            sources.push(Source::Run(RunIter::new(run, young.merged_to, KeyHash::MAX)));
         }
         let last = self.version.last.iter().rev().filter_map(|it| it.run.as_ref());
-        sources.push(Source::Chain(last.map(|it| (***it).clone()).collect(), None));
+        sources.push(Source::Chain(last.map(|it| Run::clone(it)).collect(), None));
         Sources::new(sources)
     }
 

@@ -3,6 +3,7 @@
 use super::snapshot::Snapshot;
 use crate::error::StoreError;
 use crate::log::SortedLog;
+use crate::run;
 use std::path::PathBuf;
 
 /// What a verification found.
@@ -50,8 +51,8 @@ pub(crate) fn verify(snapshot: &Snapshot) -> Result<Verified, StoreError> {
         let found = SortedLog::of(&held.log, &core.hasher).map(drop);
         verified.count(held.log.written(), found)?;
     }
-    for run in version.runs() {
-        verified.count(run.facts().bytes, run.verify())?;
+    for it in version.runs() {
+        verified.count(it.facts().bytes, run::verify(it))?;
     }
     Ok(verified)
 }

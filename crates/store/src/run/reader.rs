@@ -1,7 +1,6 @@
 //! An open run: finds the block of a key, and judges what was read there. It does no reading for lookups itself.
 
 use super::filter::RunFilter;
-use super::iter::RunIter;
 use super::properties::RunFacts;
 use super::starts::{FIRST_BLOCK, Starts};
 use super::unit::{Parsed, UNIT_HEAD, UnitHead, UnitPlace};
@@ -12,10 +11,8 @@ use crate::error::StoreError;
 use crate::file::{BLOCK_BYTES, Footer, Header, SectionKind};
 use crate::hash::{Hasher, KeyHash};
 use guira_disk::{Buffer, Disk, DiskFile, FileAccess};
-use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use twox_hash::XxHash3_64;
 
 /// What a block says about a key.
 #[derive(Debug, PartialEq, Eq)]
@@ -148,10 +145,7 @@ impl Run {
             }
             at = parsed.value.end;
         }
-        let top = hash.top();
-        let is_before =
-            if inner.index.is_exact() { head.first_top == top } else { head.first_top >= top };
-        if is_before && block > FIRST_BLOCK {
+        if head.first_top >= hash.top() && block > FIRST_BLOCK {
             return Look::At(inner.starts.block_of(inner.starts.unit_at(block) - 1));
         }
         Look::Absent
@@ -159,47 +153,6 @@ impl Run {
 
     fn place(&self, block: u64) -> UnitPlace {
         UnitPlace { file_id: self.0.file_id, block }
-    }
-
-    /// The entries with a hash in this range, both ends included. It stands before the first one.
-    pub(crate) fn iter(&self, from: KeyHash, to: KeyHash) -> RunIter {
-        RunIter::new(self.clone(), from, to)
-    }
-
-    /// Reads all of it and compares every checksum, and the order of entries.
-    ///
-    /// # Errors
-    /// The first damage, or a failing read.
-    pub(crate) fn verify(&self) -> Result<(), StoreError> {
-        let inner = &*self.0;
-        let mut entries = 0;
-        let mut last: Option<(KeyHash, Vec<u8>)> = None;
-        let mut iter = self.iter(KeyHash(0), KeyHash::MAX);
-        while iter.advance()? {
-            let Some(entry) = iter.entry() else { break };
-            let is_above =
-                last.as_ref().is_none_or(|it| (it.0, &it.1[..]) < (entry.hash, entry.key));
-            if !is_above {
-                return Err(StoreError::corrupt(self.path(), 0, "its entries are not in order"));
-            }
-            last = Some((entry.hash, entry.key.to_vec()));
-            entries += 1;
-        }
-        if entries != inner.facts.entries {
-            return Err(StoreError::corrupt(self.path(), 0, "it lacks entries"));
-        }
-        let end = inner.facts.bytes - BLOCK_BYTES as u64;
-        let mut whole = XxHash3_64::new();
-        let mut at = 0;
-        while at < end {
-            let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(VERIFY_BYTES);
-            whole.write(&read(&*inner.file, self.path(), at, len)?[..len]);
-            at += len as u64;
-        }
-        let is_whole = whole.finish() == inner.whole;
-        is_whole
-            .then_some(())
-            .ok_or_else(|| StoreError::corrupt(self.path(), end, "it isn't what was written"))
     }
 }
 
@@ -220,6 +173,11 @@ impl Run {
 
     pub(super) fn hasher(&self) -> &Hasher {
         &self.0.hasher
+    }
+
+    /// The XXH3-64 of all before the footer.
+    pub(super) fn whole(&self) -> u64 {
+        self.0.whole
     }
 
     pub(super) fn file_id(&self) -> u64 {
@@ -258,6 +216,3 @@ pub(super) fn read(
     file.read_at(&mut buffer, offset).map_err(|e| StoreError::io("read", path, e))?;
     Ok(buffer)
 }
-
-/// Bytes that a verification reads at once.
-const VERIFY_BYTES: usize = 256 << 10;

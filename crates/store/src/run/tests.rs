@@ -34,7 +34,7 @@ fn content(count: u64, hasher: &Hasher, longest: usize) -> Content {
 
 fn write(disk: &Arc<dyn Disk>, content: &Content, options: &Options, is_young: bool) -> RunFacts {
     let how = if is_young { RunOptions::young } else { RunOptions::last };
-    let how = how(options, 1000, content.len() as u64);
+    let how = how(options, 1000);
     let mut writer = RunWriter::create(disk, Path::new(PATH), &HEADER, how).unwrap();
     for (hash, key, value, seq) in content {
         let kind = if value.is_some() { EntryKind::Put } else { EntryKind::Delete };
@@ -44,8 +44,11 @@ fn write(disk: &Arc<dyn Disk>, content: &Content, options: &Options, is_young: b
     writer.finish().unwrap()
 }
 
+/// A value, a delete, nothing, or damage.
+type Found = Result<Option<Option<Vec<u8>>>, ()>;
+
 /// What the run has of a key, and how many blocks were read.
-fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Result<Option<Option<Vec<u8>>>, ()>, usize) {
+fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Found, usize) {
     let Some(mut block) = run.locate(hash) else { return (Ok(None), 0) };
     let (mut blocks, mut reads) = (1, 0);
     loop {
@@ -70,7 +73,7 @@ fn check(run: &Run, content: &Content, hasher: &Hasher) -> usize {
         assert_eq!(found, Ok(Some(value.clone())));
         reads += read;
     }
-    for n in 0..500 {
+    for n in 0..200 {
         let key = format!("absent {n}").into_bytes();
         assert_eq!(find(run, hasher.hash(&key), &key).0, Ok(None));
     }
@@ -78,7 +81,7 @@ fn check(run: &Run, content: &Content, hasher: &Hasher) -> usize {
 }
 
 fn check_iter(run: &Run, content: &Content, from: KeyHash, to: KeyHash) {
-    let mut iter = run.iter(from, to);
+    let mut iter = RunIter::new(run.clone(), from, to);
     for (hash, key, value, seq) in content.iter().filter(|it| from <= it.0 && it.0 <= to) {
         assert!(iter.advance().unwrap());
         let entry = iter.entry().unwrap();
@@ -91,26 +94,25 @@ fn check_iter(run: &Run, content: &Content, from: KeyHash, to: KeyHash) {
 
 #[test]
 fn entries_come_back_one_by_one_and_in_order() {
-    for index in [RunIndex::Fence, RunIndex::EliasFano, RunIndex::Trie] {
+    for index in [RunIndex::Fence, RunIndex::EliasFano] {
         for (bits, longest) in [(128, 400), (128, 30_000), (8, 30_000), (0, 9000)] {
             let hasher = Hasher::from_seed([1; 16]).keeping(bits);
-            let mut options = Options::default();
-            options.index = index;
+            let options = Options { index, ..Options::default() };
             let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
-            let content = content(2000, &hasher, longest);
+            let content = content(1000, &hasher, longest);
             let facts = write(&disk, &content, &options, bits == 128);
             let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
             assert_eq!(*run.facts(), facts);
-            assert_eq!(facts.entries, 2000);
+            assert_eq!(facts.entries, 1000);
             let reads = check(&run, &content, &hasher);
-            assert!(bits < 128 || longest > 400 || reads <= 2040, "{index:?}: {reads} reads");
+            assert!(bits < 128 || longest > 400 || reads <= 1020, "{index:?}: {reads} reads");
             check_iter(&run, &content, KeyHash(0), KeyHash::MAX);
             for pair in [(1 << 126, 1 << 127), (3, 1 << 120), (u128::MAX - 9, u128::MAX)] {
                 check_iter(&run, &content, KeyHash(pair.0), KeyHash(pair.1));
             }
-            let some = content[700].0;
+            let some = content[400].0;
             check_iter(&run, &content, some, some);
-            run.verify().unwrap();
+            verify(&run).unwrap();
         }
     }
 }
@@ -136,7 +138,7 @@ fn no_flipped_bit_gives_another_answer() {
     let facts = write(&disk, &content, &Options::default(), true);
     let mut random = fastrand::Rng::with_seed(3);
     let (mut refused, mut noticed) = (0, 0);
-    for n in 0..1500 {
+    for n in 0..600 {
         // Also the sections and the footer, which are few of the bytes.
         let area = if n % 2 == 0 { 0..facts.bytes } else { facts.end_block * 4096..facts.bytes };
         let (offset, bit) = (random.u64(area), 1 << random.u8(0..8));
@@ -150,12 +152,12 @@ fn no_flipped_bit_gives_another_answer() {
                     noticed += usize::from(found.is_err());
                     assert!(found.is_err() || found == Ok(Some(value.clone())), "at {offset}");
                 }
-                assert!(run.verify().is_err(), "a verification overlooks byte {offset}");
+                assert!(verify(&run).is_err(), "a verification overlooks byte {offset}");
             }
         }
         assert!(simulated.flip(Path::new(PATH), offset, bit));
     }
-    assert!(refused > 100 && noticed > 100, "{refused} {noticed}");
+    assert!(refused > 50 && noticed > 20, "{refused} {noticed}");
 }
 
 #[test]

@@ -28,22 +28,20 @@ pub(crate) struct RunOptions {
     filter_rate: Option<f64>,
     /// No entry has a higher number.
     seq_max: u64,
-    /// About how many entries there will be.
-    expected: u64,
 }
 
 impl RunOptions {
     /// Of a young run.
-    pub(crate) fn young(options: &Options, seq_max: u64, expected: u64) -> Self {
-        Self { index: options.index, filter_rate: Some(YOUNG_RATE), seq_max, expected }
+    pub(crate) fn young(options: &Options, seq_max: u64) -> Self {
+        Self { index: options.index, filter_rate: Some(YOUNG_RATE), seq_max }
     }
 
     /// Of a part of the last level.
-    pub(crate) fn last(options: &Options, seq_max: u64, expected: u64) -> Self {
+    pub(crate) fn last(options: &Options, seq_max: u64) -> Self {
         let rate = |bits: u8| 8.0 / 2_f64.powi(i32::from(bits));
         let bits = options.last_level_filter_bits;
         let filter_rate = (bits > 0).then(|| rate(bits));
-        Self { index: options.index, filter_rate, seq_max, expected }
+        Self { index: options.index, filter_rate, seq_max }
     }
 }
 
@@ -81,7 +79,7 @@ impl RunWriter {
             path: path.to_owned(),
             file,
             file_id: header.file_id,
-            index: BlockIndexBuilder::new(how.index, how.expected, 0),
+            index: BlockIndexBuilder::new(how.index),
             how,
             piece: Vec::with_capacity(PIECE_BYTES),
             piece_at: 0,
@@ -120,8 +118,8 @@ impl RunWriter {
         self.unit.extend_from_slice(entry.value);
         if self.unit_entries == 0 {
             self.unit_first = entry.hash;
+            self.index.push(entry.hash);
         }
-        self.index.push(entry.hash, self.unit_entries == 0);
         self.unit_entries += 1;
         if self.how.filter_rate.is_some() {
             self.folded.push(entry.hash.folded());
@@ -170,7 +168,7 @@ impl RunWriter {
         let end = self.piece_at + self.piece.len() as u64;
         self.facts.end_block = end / BLOCK_BYTES as u64;
         debug_assert!(self.facts.end_block >= FIRST_BLOCK);
-        let index = BlockIndexBuilder::new(self.how.index, 0, 0);
+        let index = BlockIndexBuilder::new(self.how.index);
         let index = std::mem::replace(&mut self.index, index).finish(self.facts.last);
         let index = index.ok_or(TOO_LONG)?.encode();
         let folded = std::mem::take(&mut self.folded);
