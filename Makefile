@@ -90,6 +90,7 @@ crashes: ## kill -9 under load and restart, 200 times (guira serve -e, guira sto
 	$(CARGO) build --release --bin guira
 	GUIRA_BIN=$(abspath $(target))/release/guira $(CARGO) test --release -p guira-tests --test restart -- --ignored
 	GUIRA_CRASHES=200 $(CARGO) test --package guira-tests --test store_keep a_kill_under_load -- --nocapture
+	$(CARGO) test --release --package guira-store --test crash --test power -- --ignored --skip child
 
 bench: ## the index in process, then guira beside memcached over a socket, and its router beside nutcracker
 	$(CARGO) bench -p guira-index
