@@ -3,7 +3,7 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 20] = [
+pub const EDGES: [(&str, &[&str]); 19] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
@@ -12,7 +12,6 @@ pub const EDGES: [(&str, &[&str]); 20] = [
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-disk", &[]),
     ("guira-store", &["guira-disk", "guira-filter"]),
-    ("guira-flash", &["guira-disk"]),
     (
         "guira-node",
         &["guira-client", "guira-disk", "guira-front", "guira-log", "guira-proto", "guira-store"],
