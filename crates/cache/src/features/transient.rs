@@ -214,6 +214,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes Miri too long: a thousand stores, more than a second each")]
     fn the_ring_has_a_bound_and_counts_what_it_does_not_take() {
         let cache = of_bytes(1 << 16, 60);
         let (mut handle, mut sweeper) = (cache.handle(), cache.sweeper());

@@ -179,6 +179,7 @@ fn a_cache_that_is_full_evicts_and_keeps_what_was_used() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: hundreds of stores, more than a second each")]
 fn memory_goes_to_the_sizes_that_are_stored() {
     let cache = of_bytes(if cfg!(miri) { 1 << 18 } else { 4 << 20 });
     let mut handle = cache.handle();
@@ -418,6 +419,7 @@ fn a_touch_keeps_an_explicit_unique() {
 
 /// Pages that were being given up kept what was published into them afterwards, for good.
 #[test]
+#[cfg_attr(miri, ignore = "takes Miri too long: more than ten minutes with 256 stores")]
 fn items_finished_in_a_page_on_its_way_out_are_evicted_too() {
     // Five items that don't fit all at once.
     let (memory_bytes, links) = if cfg!(miri) { (1 << 18, 7) } else { (1 << 20, 28) };
