@@ -1,7 +1,7 @@
 //! A disk in memory that records what happens to it, crashes at any instant, and fails when told to.
 //!
-//! [`SimulatedDisk`] is a [`Disk`] like any other. Its [`Journal`] has each write, sync and change of a name in order.
-//! [`Crashes`] walks the journal and makes, at each instant, a disk as it may be found after the power failed.
+//! [`SimulatedDisk`] is a [`Disk`](crate::Disk) like any other. Its [`Journal`] has each write, sync and change of a name
+//! in order. [`Crashes`] walks the journal and makes, at each instant, a disk as it may be found after the power failed.
 //!
 //! # Model
 //! 1. A sector of 4 KiB that changed since its last sync may be found as it was then, as it is now, as it was at any write
