@@ -124,16 +124,27 @@ impl Manifest {
 
     /// Makes `CURRENT` name this manifest. After an error it may name either.
     pub(crate) fn make_current(&self) -> Result<(), StoreError> {
-        let (temporary, current) = (self.dir.join(CURRENT_NEW), self.dir.join(CURRENT));
-        let _ = self.disk.remove(&temporary);
+        self.write_current_new()?;
+        self.replace_current()
+    }
+
+    /// Writes what will be `CURRENT`.
+    fn write_current_new(&self) -> Result<(), StoreError> {
+        let path = self.dir.join(CURRENT_NEW);
+        let _ = self.disk.remove(&path);
         let write = || {
-            let file = self.disk.create(&temporary, false)?;
+            let file = self.disk.create(&path, false)?;
             file.write_at(current_text(self.id).as_bytes(), 0)?;
-            file.sync_data()?;
-            self.disk.rename(&temporary, &current)?;
-            self.disk.sync_dir(&self.dir)
+            file.sync_data()
         };
-        write().map_err(|e| StoreError::io("replace", &current, e))
+        write().map_err(|e| StoreError::io("write", &path, e))
+    }
+
+    fn replace_current(&self) -> Result<(), StoreError> {
+        let current = self.dir.join(CURRENT);
+        let renamed = self.disk.rename(&self.dir.join(CURRENT_NEW), &current);
+        let synced = renamed.and_then(|()| self.disk.sync_dir(&self.dir));
+        synced.map_err(|e| StoreError::io("replace", &current, e))
     }
 
     /// The same, but written anew when it is this long.
@@ -213,7 +224,12 @@ impl Manifest {
         let at = (&self.disk, &*self.dir);
         let set = self.set.clone();
         let Ok(new) = Self::create(at, (id, self.hash_id), set, &self.tally) else { return };
-        self.is_poisoned = new.make_current().is_err();
+        if new.write_current_new().is_err() {
+            // What can't be removed is a stray that the next open removes.
+            let _ = self.disk.remove(&new.path);
+            return;
+        }
+        self.is_poisoned = new.replace_current().is_err();
         if !self.is_poisoned {
             let new = new.with_rewrite_at(self.rewrite_bytes);
             let old = std::mem::replace(self, new);
@@ -306,7 +322,8 @@ pub(crate) fn parse_name(name: &OsStr) -> Option<(FileKind, u64)> {
         "F-" => FileKind::Fixed,
         _ => return None,
     };
-    (file_name(kind, id) == name).then_some((kind, id))
+    // No store gives so many numbers; and the next one must be a number too.
+    (file_name(kind, id) == name && id <= u64::MAX / 2).then_some((kind, id))
 }
 
 /// Reads a small file.

@@ -242,6 +242,8 @@ fn a_failure_while_writing_anew_leaves_one_that_counts() {
         // What was acknowledged is what a reader finds; a poisoned one acknowledges nothing.
         let after = manifest.append(&[Edit::Horizon(5)], (0, 0));
         assert_eq!(after.is_err(), manifest.is_poisoned(), "{op:?} {skip}");
+        let may_name_either = matches!((op, skip), (DiskOp::Rename, 0) | (DiskOp::SyncDir, 1));
+        assert_eq!(manifest.is_poisoned(), may_name_either, "{op:?} {skip}");
         assert_eq!(fixture.set(), *manifest.set(), "{op:?} {skip}");
     }
 }
@@ -252,9 +254,15 @@ fn names_of_files_come_back_and_others_are_refused() {
         let name = file_name(kind, 0xabc);
         assert_eq!(parse_name(OsStr::new(&name)), Some((kind, 0xabc)));
     }
-    for name in
-        ["L-1", "L-0000000000000ABC", "X-0000000000000abc", "CURRENT", "", "é-0000000000000000"]
-    {
+    for name in [
+        "L-1",
+        "L-0000000000000ABC",
+        "X-0000000000000abc",
+        "CURRENT",
+        "",
+        "é-0000000000000000",
+        "R-ffffffffffffffff",
+    ] {
         assert_eq!(parse_name(OsStr::new(name)), None, "{name}");
     }
     assert_eq!(KeyHash::MAX.0, u128::MAX);
