@@ -387,6 +387,29 @@ fn files_vanish_only_after_the_last_snapshot_that_reads_them() {
 }
 
 #[test]
+fn what_the_horizon_covers_is_dead_after_reopening_and_a_merge_drops_it() {
+    let (_, disk) = new_disk();
+    let mut db = open(&disk).expect("a store");
+    fill(&db, &mut Model::new(), 0..300);
+    db.compact().expect("a merge");
+    fill(&db, &mut Model::new(), 200..400);
+    db.set_horizon(db.last_seq()).expect("a horizon");
+    let mut model = Model::new();
+    fill(&db, &mut model, 390..410);
+    for _ in 0..2 {
+        check(&db, &model);
+        for (key, _) in (0..390).map(pair) {
+            assert_eq!(db.get(&key).expect("an answer"), None);
+        }
+        drop(db);
+        db = open(&disk).expect("the same store");
+    }
+    db.compact().expect("a merge");
+    assert_eq!(db.stats().last_entries, 20);
+    check(&db, &model);
+}
+
+#[test]
 fn strays_of_a_crash_are_removed() {
     let (_, disk) = new_disk();
     drop(open(&disk).expect("a store"));
