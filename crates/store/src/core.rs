@@ -99,7 +99,7 @@ impl Core {
     /// Bytes that puts leave free.
     pub(crate) fn reserve(&self) -> u64 {
         match self.options.reserve_bytes {
-            0 => self.options.log_bytes + self.options.partition_bytes,
+            0 => self.options.log_bytes.saturating_add(self.options.partition_bytes),
             bytes => bytes,
         }
     }

@@ -53,7 +53,8 @@ pub struct Db {
     core: Arc<Core>,
     /// The highest number of a store that is only read.
     last_seq: u64,
-    _lock: Option<Box<dyn Send + Sync>>,
+    /// The commit thread has it too: it may outlive the store that its last answer drops.
+    _lock: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Db {
@@ -72,12 +73,16 @@ impl Db {
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self, StoreError> {
         let Opened { core, lock, bin, active, next_seq } = recover::open(disk, dir, options)?;
         let desk = Arc::new(Desk::new(core.dir.clone(), core.options.read_threads));
+        let lock: Option<Arc<dyn Send + Sync>> = lock.map(Arc::from);
         let failed = |e| StoreError::io("start threads for", dir, e);
         let (committer, threads) = match active {
             None => (None, None),
             Some(active) => {
-                let roller = core.clone();
-                let roll = Box::new(move |_: &Arc<_>| recover::new_log(&roller));
+                let roller = (core.clone(), lock.clone());
+                let roll = Box::new(move |_: &Arc<_>| {
+                    let (core, _lock) = &roller;
+                    recover::new_log(core)
+                });
                 let (hasher, tally) = (core.hasher.clone(), core.tally.clone());
                 let how = CommitOptions { hasher, next_seq, tally };
                 let committer = Committer::start(active, roll, how).map_err(failed)?;

@@ -9,7 +9,7 @@
 //!    later. So the files that a manifest names are there, whatever moment the power fails at.
 //! 2. After each synced record stands a short one, not synced: "confirmed". A record that can't be read is a torn tail
 //!    if nothing readable stands after it, and a corruption otherwise. So a flipped bit in the last edit isn't taken
-//!    for a torn tail.
+//!    for a torn tail. The short one itself may be missing: a loss of power can keep the record after it alone.
 //! 3. A record that failed to be written is cut off again. If that fails too, or a sync fails, nobody knows what the
 //!    disk holds, and no edit is accepted any more.
 //!
@@ -100,6 +100,8 @@ impl Manifest {
             let file = disk.open(&path, FileAccess { write: true, direct: false })?;
             file.set_len(end)?;
             file.sync_data()?;
+            // A process that was killed may have renamed `CURRENT` and not made that durable.
+            disk.sync_dir(dir)?;
             Ok(file)
         };
         let file = open().map_err(|e| StoreError::io("open", &path, e))?;
@@ -122,16 +124,27 @@ impl Manifest {
 
     /// Makes `CURRENT` name this manifest. After an error it may name either.
     pub(crate) fn make_current(&self) -> Result<(), StoreError> {
-        let (temporary, current) = (self.dir.join(CURRENT_NEW), self.dir.join(CURRENT));
-        let _ = self.disk.remove(&temporary);
+        self.write_current_new()?;
+        self.replace_current()
+    }
+
+    /// Writes what will be `CURRENT`.
+    fn write_current_new(&self) -> Result<(), StoreError> {
+        let path = self.dir.join(CURRENT_NEW);
+        let _ = self.disk.remove(&path);
         let write = || {
-            let file = self.disk.create(&temporary, false)?;
+            let file = self.disk.create(&path, false)?;
             file.write_at(current_text(self.id).as_bytes(), 0)?;
-            file.sync_data()?;
-            self.disk.rename(&temporary, &current)?;
-            self.disk.sync_dir(&self.dir)
+            file.sync_data()
         };
-        write().map_err(|e| StoreError::io("replace", &current, e))
+        write().map_err(|e| StoreError::io("write", &path, e))
+    }
+
+    fn replace_current(&self) -> Result<(), StoreError> {
+        let current = self.dir.join(CURRENT);
+        let renamed = self.disk.rename(&self.dir.join(CURRENT_NEW), &current);
+        let synced = renamed.and_then(|()| self.disk.sync_dir(&self.dir));
+        synced.map_err(|e| StoreError::io("replace", &current, e))
     }
 
     /// The same, but written anew when it is this long.
@@ -211,7 +224,12 @@ impl Manifest {
         let at = (&self.disk, &*self.dir);
         let set = self.set.clone();
         let Ok(new) = Self::create(at, (id, self.hash_id), set, &self.tally) else { return };
-        self.is_poisoned = new.make_current().is_err();
+        if new.write_current_new().is_err() {
+            // What can't be removed is a stray that the next open removes.
+            let _ = self.disk.remove(&new.path);
+            return;
+        }
+        self.is_poisoned = new.replace_current().is_err();
         if !self.is_poisoned {
             let new = new.with_rewrite_at(self.rewrite_bytes);
             let old = std::mem::replace(self, new);
@@ -255,7 +273,8 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifest>,
     let corrupt = |at: usize, what| StoreError::corrupt(&path, (BLOCK_BYTES + at) as u64, what);
     let mut set = None;
     let mut at = 0;
-    while let Some((body, used)) = record_at(records, at, id) {
+    while let Some((from, body, used)) = next_record(records, at, id) {
+        at = from;
         let wrong = || corrupt(at, "an edit that makes no sense");
         let body = edits::decode(body).ok_or_else(wrong)?;
         let set = match (&mut set, body.edits.first()) {
@@ -303,7 +322,8 @@ pub(crate) fn parse_name(name: &OsStr) -> Option<(FileKind, u64)> {
         "F-" => FileKind::Fixed,
         _ => return None,
     };
-    (file_name(kind, id) == name).then_some((kind, id))
+    // No store gives so many numbers; and the next one must be a number too.
+    (file_name(kind, id) == name && id <= u64::MAX / 2).then_some((kind, id))
 }
 
 /// Reads a small file.
@@ -342,6 +362,12 @@ fn push_record(out: &mut Vec<u8>, edits: &[Edit], at: (u64, u64), (next_id, last
     out.resize(begin + (out.len() - begin).next_multiple_of(8), 0);
 }
 
+/// Where the next record is, its body and whole length: at `at`, or behind a confirmation that was lost there.
+fn next_record(records: &[u8], at: usize, id: u64) -> Option<(usize, &[u8], usize)> {
+    let found = |from| record_at(records, from, id).map(|(body, used)| (from, body, used));
+    found(at).or_else(|| found(at + CONFIRMED_BYTES))
+}
+
 /// Body and whole length of the record at `at`, counted from the end of the header.
 fn record_at(records: &[u8], at: usize, id: u64) -> Option<(&[u8], usize)> {
     let (crc, rest) = records.get(at..)?.split_first_chunk::<4>()?;
@@ -357,6 +383,8 @@ fn record_crc(at: (u64, u64), len: [u8; 4], body: &[u8]) -> u32 {
     crc32c(&[&at.0.to_le_bytes(), &at.1.to_le_bytes(), &len, body])
 }
 
+/// The record of a confirmation. All others are longer.
+const CONFIRMED_BYTES: usize = 32;
 /// Names the manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
 /// What will be `CURRENT`.

@@ -77,7 +77,8 @@ pub(crate) fn open(
     };
     let mut version = place.open_runs(&set)?;
     version.logs = place.replay_logs(&listed, set.logs_from, &options)?;
-    let next_seq = next_seq(&set, &version);
+    let next_seq = next_seq(&set, &version)
+        .ok_or_else(|| StoreError::corrupt(dir, 0, "its sequence numbers are used up"))?;
     if let Some(manifest) = &manifest {
         remove_strays(&*disk, &listed, &set, manifest.path(), &version);
     }
@@ -180,11 +181,11 @@ fn create(
     set.next_id = id + 1;
     let named = (id, hasher_of(&identity).id());
     let manifest = Manifest::create((disk, dir), named, set.clone(), tally)?;
-    manifest.make_current()?;
-    // The folder's own name.
+    // The folder's own name, before the store counts as made: who finds `CURRENT` relies on it.
     if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
         disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e))?;
     }
+    manifest.make_current()?;
     Ok((set, Some(manifest)))
 }
 
@@ -264,12 +265,15 @@ impl Place<'_> {
 }
 
 /// Above every number that was given, as far as the disk knows.
-fn next_seq(set: &FileSet, version: &Version) -> u64 {
+fn next_seq(set: &FileSet, version: &Version) -> Option<u64> {
     let of_logs = version.logs.iter().map(|it| it.log.seq_max());
     let of_runs = version.runs().map(|it| it.facts().seq_max);
     let highest = of_logs.chain(of_runs).max().unwrap_or(0);
-    highest.max(set.last_seq).max(set.horizon) + 1
+    highest.max(set.last_seq).max(set.horizon).checked_add(1).filter(|&it| it <= SEQ_END)
 }
+
+/// Nobody writes so many entries: a file that tells of more makes no sense.
+const SEQ_END: u64 = 1 << 63;
 
 /// Removes what no edit took in, and what an edit made needless. What can't be removed now is there the next time.
 fn remove_strays(

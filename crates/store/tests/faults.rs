@@ -2,10 +2,10 @@
 
 use guira_disk::faulty::{DiskOp, Injected};
 use guira_disk::{Disk, SimulatedDisk, System};
-use guira_store::{Db, Durability, Options, Snapshot, StoreError, WriteOptions};
+use guira_store::{Batch, Db, Durability, Options, Snapshot, StoreError, WriteOptions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -291,6 +291,57 @@ fn a_store_that_is_only_read_changes_no_file() {
     assert!(none.is_err(), "there is no store to read");
 }
 
+/// A copy shares the log's file, and whoever opens the copy seals it.
+#[test]
+fn a_log_that_somebody_may_write_to_is_not_copied() {
+    let (_, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("a store");
+    fill(&db, &mut model, 0..50);
+    let mut only_read = options();
+    only_read.read_only = true;
+    let reader = || Db::open_on(disk.clone(), Path::new(DIR), only_read.clone()).expect("a store");
+    let refused = reader().checkpoint("/copy");
+    assert!(matches!(refused, Err(StoreError::Option(_))), "{refused:?}");
+    drop(db);
+    reader().checkpoint("/copy").expect("a copy of a closed store");
+    let copy = Db::open_on(disk.clone(), Path::new("/copy"), options()).expect("the copy");
+    check(&copy, &model);
+}
+
+#[test]
+fn a_store_that_its_last_answer_drops_is_locked_until_its_log_is_written() {
+    let (_, disk) = new_disk();
+    let db = Arc::new(open(&disk).expect("a store"));
+    let (go, may_go) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let (last, again) = (db.clone(), disk.clone());
+    let write = |key: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(key, b"value").expect("a short key");
+        batch
+    };
+    let done = move |_| {
+        may_go.recv().expect("a word");
+        drop(last);
+        tell.send(open(&again).map(drop)).expect("a listener");
+    };
+    db.submit(write(b"first"), Durability::Os, done).expect("an accepted write");
+    db.submit(write(b"second"), Durability::Os, |_| {}).expect("an accepted write");
+    drop(db);
+    go.send(()).expect("a listener");
+    let refused = told.recv().expect("an answer");
+    assert!(matches!(refused, Err(StoreError::Locked(_))), "{refused:?}");
+    let db = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        open(&disk).ok()
+    });
+    let db = db.expect("the lock is gone");
+    for key in [&b"first"[..], b"second"] {
+        assert_eq!(db.get(key).expect("an answer").as_deref(), Some(&b"value"[..]));
+    }
+}
+
 #[test]
 fn a_folder_of_something_else_is_refused() {
     let (_, disk) = new_disk();
@@ -333,6 +384,29 @@ fn files_vanish_only_after_the_last_snapshot_that_reads_them() {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("{before} runs, and none went after the snapshot");
+}
+
+#[test]
+fn what_the_horizon_covers_is_dead_after_reopening_and_a_merge_drops_it() {
+    let (_, disk) = new_disk();
+    let mut db = open(&disk).expect("a store");
+    fill(&db, &mut Model::new(), 0..300);
+    db.compact().expect("a merge");
+    fill(&db, &mut Model::new(), 200..400);
+    db.set_horizon(db.last_seq()).expect("a horizon");
+    let mut model = Model::new();
+    fill(&db, &mut model, 390..410);
+    for _ in 0..2 {
+        check(&db, &model);
+        for (key, _) in (0..390).map(pair) {
+            assert_eq!(db.get(&key).expect("an answer"), None);
+        }
+        drop(db);
+        db = open(&disk).expect("the same store");
+    }
+    db.compact().expect("a merge");
+    assert_eq!(db.stats().last_entries, 20);
+    check(&db, &model);
 }
 
 #[test]

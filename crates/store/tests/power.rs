@@ -4,7 +4,7 @@
 //! as they may be found: sectors of 4 KiB lost, kept, torn, in any order since the last sync. There is one writer, so
 //! the log's order is the writer's, and what is found must be exactly what the map was after some write.
 
-use guira_disk::faulty::{Crashes, Fate};
+use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use guira_disk::{Disk, SimulatedDisk};
 use guira_store::{Batch, Db, Durability, Options, WriteOptions};
 use std::collections::BTreeMap;
@@ -125,5 +125,24 @@ fn a_prefix_with_all_synced_writes_survives() {
 fn a_prefix_with_all_synced_writes_survives_everywhere() {
     for seed in 2..12 {
         power_loss(seed, 1500, 3);
+    }
+}
+
+/// The process is killed at any sync of a folder while it makes the store; the next one writes on, and the power fails.
+#[test]
+fn a_store_whose_making_was_interrupted_keeps_its_name() {
+    for skip in 0..4 {
+        let disk = SimulatedDisk::with_dir(Path::new("/"));
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let open = || Db::open_on(shared.clone(), Path::new("/store"), options());
+        disk.inject(Injected { skip, ..Injected::once(DiskOp::SyncDir, 5) });
+        drop(open().expect_err("a folder that can't be synced"));
+        let db = open().expect("a store");
+        let how = WriteOptions { durability: Durability::Always };
+        db.put_with(b"key", b"value", how).expect("a durable write");
+        let mut crashes = Crashes::of(disk.journal(), Path::new("/"));
+        while crashes.advance() {}
+        let found = contents(&crashes.image(Fate::Lost));
+        assert_eq!(found.len(), 1, "the sync after {skip} failed");
     }
 }

@@ -20,8 +20,8 @@ pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
         return Err(StoreError::NoSpace);
     }
     let (version, options) = (core.versions.load(), &core.options);
-    let is_far_behind =
-        version.young.len() >= 2 * options.runs_hard || version.logs.len() > 2 * options.logs_hard;
+    let is_far_behind = version.young.len() >= options.runs_hard.saturating_mul(2)
+        || version.logs.len() > options.logs_hard.saturating_mul(2);
     if is_far_behind { Err(StoreError::Stalled) } else { Ok(()) }
 }
 
@@ -54,6 +54,9 @@ fn wait_for_files(core: &Core, begun: Instant) -> Result<(), StoreError> {
         }
         if core.is_closing() {
             return Err(StoreError::Closed);
+        }
+        if core.is_read_only.load(Relaxed) {
+            return Err(StoreError::ReadOnly);
         }
         let Some(left) = core.options.stall_max.checked_sub(begun.elapsed()) else {
             let is_full = matches!(*core.trouble.lock(), Some(StoreError::NoSpace));

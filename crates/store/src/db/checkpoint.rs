@@ -14,6 +14,12 @@ use std::sync::Arc;
 pub(crate) fn write(snapshot: &Snapshot, dir: &Path) -> Result<(), StoreError> {
     let (core, version) = (snapshot.core(), snapshot.version());
     let disk = &core.disk;
+    // Only a store that is only read has such a log. Its owner may be writing to it, and the copy would seal it.
+    if version.logs.iter().any(|it| !it.log.is_sealed()) {
+        return Err(StoreError::Option(
+            "the log isn't sealed; only a store that is open for writing can copy it",
+        ));
+    }
     disk.make_dir(dir).map_err(|e| StoreError::io("make", dir, e))?;
     let there = disk.list(dir).map_err(|e| StoreError::io("list", dir, e))?;
     let is_store = |path: &std::path::PathBuf| {
@@ -35,11 +41,11 @@ pub(crate) fn write(snapshot: &Snapshot, dir: &Path) -> Result<(), StoreError> {
     let set = FileSet { next_id: id + 1, ..set };
     let header = core.header(FileKind::Manifest, id);
     let copy = Manifest::create((disk, dir), (id, header.hash_id), set, &Arc::default())?;
-    copy.make_current()?;
-    match dir.parent().filter(|it| !it.as_os_str().is_empty()) {
-        Some(parent) => disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e)),
-        None => Ok(()),
+    // The folder's own name, before the copy counts as made.
+    if let Some(parent) = dir.parent().filter(|it| !it.as_os_str().is_empty()) {
+        disk.sync_dir(parent).map_err(|e| StoreError::io("sync", parent, e))?;
     }
+    copy.make_current()
 }
 
 fn set_of(snapshot: &Snapshot, version: &Version) -> FileSet {

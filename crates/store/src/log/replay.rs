@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
             return grows;
         };
         let is_next = seq == batch.seq && batch.entries.len() < batch.count as usize;
-        batch.seq += 1;
+        batch.seq = batch.seq.saturating_add(1);
         batch.crcs = fold(batch.crcs, record.head.crc);
         batch.entries.push((hash, at, record.key.into()));
         is_next

@@ -128,6 +128,10 @@ impl Run {
         let inner = &*self.0;
         let Some(head) = UnitHead::decode(bytes, self.place(block)) else { return Look::Corrupt };
         let Some(unit) = bytes.get(..head.bytes()) else {
+            // No memory is taken for more than the file has.
+            if block + u64::from(head.blocks) > inner.facts.end_block {
+                return Look::Corrupt;
+            }
             return Look::Longer(head.blocks as usize);
         };
         if !head.covers(unit) {
