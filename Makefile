@@ -33,7 +33,7 @@ run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 test: setup ## everything: unit tests, laws, the real binary beside memcached, torture, real clients
 	$(CARGO) build --bin guira
 	tests/again --check
-	tests/again $(CARGO) test --workspace --no-fail-fast
+	GUIRA_BIN=$(abspath $(target))/debug/guira tests/again $(CARGO) test --workspace --no-fail-fast
 	tests/clients/run
 
 lint: ## format, clippy with warnings denied (guira-filter without std too), documentation without warnings
