@@ -114,7 +114,14 @@ fn exit_codes_are_those_of_the_documents() {
     fs::write(&nutcracker, pool).expect("a file");
     let held = format!("{directory}/spool");
     let _lock = held_spool(&held);
+    let store = format!("{directory}/store");
+    let mut kept = Server::start(Program::Store, &["-d", &store]);
     let cases: &[(&str, u8, &[&str])] = &[
+        ("guira store", 0, &["store", "stats", "-d", &store]),
+        ("guira store", 1, &["store", "--bogus"]),
+        ("guira store", 1, &["store", "-d", &store, "--durability", "x"]),
+        ("guira store", 2, &["store", "-d", &store]),
+        ("guira store", 2, &["store", "verify", "-d", "/no/such/directory"]),
         ("guira route", 0, &["route", "--config-str", GOOD, "--validate-config"]),
         ("guira route", 0, &["route", "explain", "--config-str", GOOD, "get", "k"]),
         ("guira route", 1, &["route", "--bogus"]),
@@ -162,6 +169,8 @@ fn exit_codes_are_those_of_the_documents() {
     // Only root may become another.
     tried.insert("| `guira serve` | 67 |".to_owned());
     each_is_tried(&docs, &tried);
+    kept.signal(Signal::TERM);
+    assert_eq!(kept.ended_within(20).and_then(|status| status.code()), Some(0), "{}", kept.said());
     fs::remove_dir_all(&dir).ok();
 }
 
@@ -186,7 +195,8 @@ fn whoever_is_told_to_end_ends_with_0() {
     for (signal, cause) in signals {
         let server = Server::start(Program::Guira, &["-A"]);
         let router = Server::start_router(&["--config-str", GOOD, "--enable-shutdown"]);
-        for mut program in [server, router] {
+        let store = Server::start(Program::Store, &["-A"]);
+        for mut program in [server, router, store] {
             match signal {
                 Some(signal) => {
                     // Signals are heard before clients are served.
@@ -227,7 +237,7 @@ fn systemd_takes_the_units() {
         count += 1;
     }
     fs::remove_dir_all(&dir).ok();
-    assert_eq!(count, 3, "guira, guira-warm@, guira-route");
+    assert_eq!(count, 4, "guira, guira-warm@, guira-route, guira-store");
     let docs = document("docs/how-to/systemd.md");
     assert!(docs.contains("install target/release/guira /usr/local/bin/guira"));
 }

@@ -6,7 +6,7 @@
 use super::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC, Status, opcode};
 use crate::Verb;
 
-/// One request, without the value that a [`Command::Store`] brings.
+/// One request, without the value that a [`PacketBody::Store`] brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'b> {
     /// What goes back with the reply.
