@@ -9,6 +9,7 @@ mod serving;
 mod session;
 mod thread;
 mod entrance;
+mod lifecycle;
 mod clients;
 mod lanes;
 mod line;
@@ -25,6 +26,7 @@ mod memory;
 
 pub use clients::{ClientLimits, Clients};
 pub use http_port::{open as open_http, start as start_http};
+pub use lifecycle::Lifecycle;
 pub use line::first as first_request;
 pub use listener::{Dealer, ListenOptions, Listening, accept, open, tell, tell_ready};
 pub use logins::{Logins, User};

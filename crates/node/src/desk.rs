@@ -176,7 +176,7 @@ impl<E: Engine> Service for Desk<E> {
     }
 
     fn shut_down(&self) {
-        self.process.stop_for("a client's shutdown");
+        self.process.lifecycle.stop_for("a client's shutdown");
     }
 
     fn set_verbosity(&self, level: u32) {

@@ -1,14 +1,12 @@
 //! What the process's threads share.
 
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use guira_front::certificates::{CertificateEnd, Material, Wanted, certificates, key, roots};
-use guira_front::sessions::{Clients, Logins};
+use guira_front::sessions::{Clients, Lifecycle, Logins};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use rustls::{DEFAULT_VERSIONS, ServerConfig};
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::counts::{Count, Counts};
@@ -29,10 +27,7 @@ pub(crate) struct Process<E> {
     pub(crate) lists: Arc<ListTurn>,
     /// When the certificate that clients see ends.
     pub(crate) expiry: CertificateEnd,
-    /// Somebody wants the process to end.
-    pub(crate) stop: Notify,
-    stopped_by: OnceLock<&'static str>,
-    phase: AtomicU8,
+    pub(crate) lifecycle: Lifecycle,
 }
 
 /// Whether a list of all items is being made: one at a time.
@@ -55,9 +50,7 @@ impl<E: Engine> Process<E> {
             vitals: Vitals::open(),
             lists: Arc::default(),
             expiry: CertificateEnd::default(),
-            stop: Notify::new(),
-            stopped_by: OnceLock::new(),
-            phase: AtomicU8::new(STARTING),
+            lifecycle: Lifecycle::default(),
             options,
         };
         process.note_certificate();
@@ -92,37 +85,11 @@ impl<E: Engine> Process<E> {
         }
     }
 
-    /// Clients are accepted from now on.
-    pub(crate) fn note_ready(&self) {
-        self.phase.store(READY, Relaxed);
-    }
-
-    /// Clients are no longer accepted.
-    pub(crate) fn note_stopping(&self) {
-        self.phase.store(STOPPING, Relaxed);
-    }
-
     /// Why no client should be sent here just now. A full device is no reason: reads and deletes go on.
     pub(crate) fn unready(&self) -> Option<&'static str> {
-        match self.phase.load(Relaxed) {
-            STARTING => Some("starting"),
-            STOPPING => Some("stopping"),
-            _ if self.node.engine.health() == Health::ReadOnly => {
-                Some("read-only: the device failed")
-            }
-            _ => self.clients.is_paused().then_some("no connections can be accepted"),
-        }
-    }
-
-    /// Ends the process. The first `why` is the log's.
-    pub(crate) fn stop_for(&self, why: &'static str) {
-        let _ = self.stopped_by.set(why);
-        self.stop.notify_one();
-    }
-
-    /// Why the process was told to end, if a signal didn't do so.
-    pub(crate) fn stopped_by(&self) -> &'static str {
-        self.stopped_by.get().copied().unwrap_or("a request")
+        let is_read_only = self.node.engine.health() == Health::ReadOnly;
+        self.lifecycle
+            .unready(&self.clients, is_read_only.then_some("read-only: the device failed"))
     }
 }
 
@@ -133,8 +100,3 @@ fn server_config(files: &TlsFiles) -> Result<ServerConfig, String> {
     let material = Material::new(own.0, own.1, authorities, |_| true);
     material.map_err(|error| files.chain.complaint(error))?.config(wanted, DEFAULT_VERSIONS)
 }
-
-/// Phases of the process: clients aren't accepted yet, are, or no longer.
-const STARTING: u8 = 0;
-const READY: u8 = 1;
-const STOPPING: u8 = 2;

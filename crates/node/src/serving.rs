@@ -63,7 +63,7 @@ pub(crate) fn run<E: Engine>(
         (0..process.options.threads).map(|number| start(&process, number)).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     let served = runtime.block_on(until_told(&process, (sockets, http), &threads));
-    process.note_stopping();
+    process.lifecycle.note_stopping();
     tell_systemd(NotifyState::Stopping);
     // The sockets and their tasks go first, and with them the last senders of clients: then the threads answer what they
     // have read, and end.
@@ -153,7 +153,7 @@ async fn until_told<E: Engine>(
     }
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     accept_all(process, sockets, threads);
-    process.note_ready();
+    process.lifecycle.note_ready();
     tell_systemd(NotifyState::Ready);
     let is_guarded = process.clients.logins.is_some();
     sessions::tell(&listening, is_guarded);
@@ -179,7 +179,7 @@ async fn until_told<E: Engine>(
             _ = interrupt.recv() => return Ok("SIGINT"),
             _ = terminate.recv() => return Ok("SIGTERM"),
             _ = user.recv() => return Ok("SIGUSR1"),
-            () = process.stop.notified() => return Ok(process.stopped_by()),
+            why = process.lifecycle.stopped() => return Ok(why),
             _ = hang_up.recv() => process.refresh_credentials(),
             _ = second_user.recv() => {}
         }
@@ -195,7 +195,7 @@ fn accept_all<E: Engine>(process: &Arc<Process<E>>, sockets: Vec<Listening>, thr
         tokio::spawn(async move {
             if let Err(error) = sessions::accept(socket, dealer).await {
                 tracing::error!("a socket can't be listened on: {error}");
-                process.stop_for("a socket that fails");
+                process.lifecycle.stop_for("a socket that fails");
             }
         });
     }

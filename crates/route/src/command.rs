@@ -326,7 +326,7 @@ async fn until_told(
     let orders: Vec<_> = threads.iter().map(|thread| thread.orders.clone()).collect();
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     accept_all(process, sockets, orders.clone());
-    process.note_ready();
+    process.lifecycle.note_ready();
     tell_systemd(NotifyState::Ready);
     sessions::tell(&listening, process.clients.logins.is_some());
     if process.options.log.says_ready {
@@ -338,7 +338,7 @@ async fn until_told(
             _ = interrupt.recv() => return Ok("SIGINT"),
             _ = terminate.recv() => return Ok("SIGTERM"),
             _ = user.recv() => return Ok("SIGUSR1"),
-            () = process.stop.notified() => return Ok(process.stopped_by()),
+            why = process.lifecycle.stopped() => return Ok(why),
             _ = hang_up.recv() => {
                 tracing::info!("SIGHUP: the configuration is being read again");
                 process.refresh_credentials();
@@ -362,7 +362,7 @@ fn accept_all(
         tokio::spawn(async move {
             if let Err(error) = sessions::accept(socket, dealer).await {
                 tracing::error!("a socket can't be listened on: {error}");
-                process.stop_for("a socket that fails");
+                process.lifecycle.stop_for("a socket that fails");
             }
         });
     }

@@ -4,15 +4,14 @@
 //! and show statistics.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use guira_client::{ConnectionOptions, Credentials, Protocol, Taps};
-use guira_front::sessions::{Clients, Logins, User};
+use guira_front::sessions::{Clients, Lifecycle, Logins, User};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::configure::tls::{self, Tls};
@@ -42,11 +41,7 @@ pub(crate) struct Process {
     pub(crate) names: Arc<Names>,
     /// Certificates and keys of both sides.
     pub(crate) tls: Arc<Tls>,
-    /// Somebody wants the process to end.
-    pub(crate) stop: Notify,
-    /// Who that is.
-    stopped_by: OnceLock<&'static str>,
-    phase: AtomicU8,
+    pub(crate) lifecycle: Lifecycle,
 }
 
 impl Process {
@@ -81,9 +76,7 @@ impl Process {
             started: Instant::now(),
             vitals: Vitals::open(),
             standing: Arc::default(),
-            stop: Notify::new(),
-            stopped_by: OnceLock::new(),
-            phase: AtomicU8::new(STARTING),
+            lifecycle: Lifecycle::default(),
         })
     }
 
@@ -102,37 +95,10 @@ impl Process {
         self.clients.logins.as_ref().map_or(0, Logins::failures)
     }
 
-    /// Clients are accepted from now on.
-    pub(crate) fn note_ready(&self) {
-        self.phase.store(READY, Relaxed);
-    }
-
     /// Clients are no longer accepted.
     pub(crate) fn note_stopping(&self) {
-        self.phase.store(STOPPING, Relaxed);
+        self.lifecycle.note_stopping();
         self.servers.is_ending.store(true, Relaxed);
-    }
-
-    /// Why no client should be sent here just now.
-    ///
-    /// Servers that fail are no reason: all routers in front of them would be taken out at once.
-    pub(crate) fn unready(&self) -> Option<&'static str> {
-        match self.phase.load(Relaxed) {
-            STARTING => Some("starting"),
-            STOPPING => Some("stopping"),
-            _ => self.clients.is_paused().then_some("no connections can be accepted"),
-        }
-    }
-
-    /// Ends the process. The first `why` is the log's.
-    pub(crate) fn stop_for(&self, why: &'static str) {
-        let _ = self.stopped_by.set(why);
-        self.stop.notify_one();
-    }
-
-    /// Why the process was told to end, if a signal didn't do so.
-    pub(crate) fn stopped_by(&self) -> &'static str {
-        self.stopped_by.get().copied().unwrap_or("a request")
     }
 }
 
@@ -164,11 +130,6 @@ fn speak(
         ..of_all.clone()
     })
 }
-
-/// Phases of the process: clients aren't accepted yet, are, or no longer.
-const STARTING: u8 = 0;
-const READY: u8 = 1;
-const STOPPING: u8 = 2;
 
 #[cfg(test)]
 impl Process {

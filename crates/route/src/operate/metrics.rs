@@ -213,8 +213,9 @@ impl Probed for Process {
         all.into_text()
     }
 
+    /// Servers that fail are no reason: all routers in front of them would be taken out at once.
     fn unready(&self) -> Option<&'static str> {
-        self.unready()
+        self.lifecycle.unready(&self.clients, None)
     }
 }
 

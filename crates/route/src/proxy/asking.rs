@@ -83,7 +83,7 @@ impl Service for Proxy {
     }
 
     fn shut_down(&self) {
-        self.process.stop_for("a client's shutdown");
+        self.process.lifecycle.stop_for("a client's shutdown");
     }
 }
 
