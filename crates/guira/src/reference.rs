@@ -31,14 +31,36 @@ fn pages(tree: Command) -> [(&'static str, String); 10] {
         ("metrics.md", page("Metrics", METRICS, &metrics())),
         (
             "router-statistics.md",
-            page("Statistics of the router", ROUTER_STATISTICS, &router_statistics()),
+            page(
+                "Statistics of the router",
+                ROUTER_STATISTICS,
+                &stat_groups(guira_route::stat_tables()),
+            ),
         ),
-        ("router-metrics.md", page("Metrics of the router", ROUTER_METRICS, &router_metrics())),
+        (
+            "router-metrics.md",
+            page(
+                "Metrics of the router",
+                ROUTER_METRICS,
+                &metric_table(guira_route::metric_meanings()),
+            ),
+        ),
         (
             "store-statistics.md",
-            page("Statistics of the store", STORE_STATISTICS, &store_statistics()),
+            page(
+                "Statistics of the store",
+                STORE_STATISTICS,
+                &stat_groups(guira_node::store_stat_tables()),
+            ),
         ),
-        ("store-metrics.md", page("Metrics of the store", STORE_METRICS, &store_metrics())),
+        (
+            "store-metrics.md",
+            page(
+                "Metrics of the store",
+                STORE_METRICS,
+                &metric_table(guira_node::store_metric_meanings()),
+            ),
+        ),
         ("route-fields.md", page("Fields of routes", FIELDS, &guira_route::field_tables())),
     ]
 }
@@ -153,9 +175,10 @@ fn metrics() -> String {
     text
 }
 
-fn router_statistics() -> String {
+/// A program's groups of statistics, each with its lines.
+fn stat_groups(groups: Vec<(&str, Vec<(String, String)>)>) -> String {
     let mut text = String::new();
-    for (group, lines) in guira_route::stat_tables() {
+    for (group, lines) in groups {
         let _ = writeln!(text, "## {group}\n\n| line | meaning |\n|---|---|");
         for (name, meaning) in lines {
             let _ = writeln!(text, "| `{name}` | {} |", cell(meaning.trim_end_matches('.')));
@@ -165,29 +188,10 @@ fn router_statistics() -> String {
     text
 }
 
-fn router_metrics() -> String {
+/// A program's metrics: name, kind, meaning.
+fn metric_table(metrics: impl Iterator<Item = (String, &'static str, &'static str)>) -> String {
     let mut text = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
-    for (name, kind, meaning) in guira_route::metric_meanings() {
-        let _ = writeln!(text, "| `{name}` | {kind} | {} |", cell(meaning.trim_end_matches('.')));
-    }
-    text
-}
-
-fn store_statistics() -> String {
-    let mut text = String::new();
-    for (group, lines) in guira_node::store_stat_tables() {
-        let _ = writeln!(text, "## {group}\n\n| line | meaning |\n|---|---|");
-        for (name, meaning) in lines {
-            let _ = writeln!(text, "| `{name}` | {} |", cell(&meaning));
-        }
-        text.push('\n');
-    }
-    text
-}
-
-fn store_metrics() -> String {
-    let mut text = "| metric | type | meaning |\n|---|---|---|\n".to_owned();
-    for (name, kind, meaning) in guira_node::store_metric_meanings() {
+    for (name, kind, meaning) in metrics {
         let _ = writeln!(text, "| `{name}` | {kind} | {} |", cell(meaning.trim_end_matches('.')));
     }
     text
