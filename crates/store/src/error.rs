@@ -38,6 +38,13 @@ pub enum StoreError {
         /// What is wrong there.
         what: &'static str,
     },
+    /// A file isn't there, though another one names it: one of the two is damaged.
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The one that names it.
+        named_by: PathBuf,
+    },
     /// A file is of another version, of another store, or no file of a store at all.
     Foreign {
         /// The file.
@@ -75,6 +82,16 @@ impl StoreError {
         Self::Corrupt { path: path.to_owned(), offset, what }
     }
 
+    /// The same error, but told apart if a file isn't there that `named_by` names.
+    pub(crate) fn missing_from(self, named_by: &Path) -> Self {
+        match self {
+            Self::Io { path, source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Self::Missing { path, named_by: named_by.to_owned() }
+            }
+            other => other,
+        }
+    }
+
     /// The caller asked for what no store can do; nothing changed.
     #[must_use]
     pub fn is_of_caller(&self) -> bool {
@@ -97,6 +114,13 @@ impl fmt::Display for StoreError {
             Self::Locked(path) => write!(f, "{} is open in another process", path.display()),
             Self::Corrupt { path, offset, what } => {
                 write!(f, "{} is corrupt at byte {offset}: {what}", path.display())
+            }
+            Self::Missing { path, named_by } => {
+                let (path, named_by) = (path.display(), named_by.display());
+                write!(
+                    f,
+                    "{named_by} names {path}, which is missing: one of the two is damaged; restore a copy of the store"
+                )
             }
             Self::Foreign { path, what } => {
                 write!(f, "{} is not a file of this store: {what}", path.display())

@@ -17,6 +17,7 @@
 //! 2. A section's place is checked against the file's length before anybody takes memory for it.
 
 use crate::checksum::crc32c;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Bytes of a block: of a header, of a footer, of each part of a run's data.
@@ -79,8 +80,15 @@ impl Header {
         if !is_sealed(block) {
             return Err("its header fails the checksum");
         }
-        if block[FORMAT] != FORMAT_NOW.to_le_bytes() {
-            return Err("its format is unknown here; use a later version");
+        match u16::from_le_bytes(bytes(block, FORMAT)).cmp(&FORMAT_NOW) {
+            Ordering::Less => {
+                return Err(
+                    "its format is older than this version reads; copy the items with the \
+                            version that wrote it",
+                );
+            }
+            Ordering::Greater => return Err("its format is unknown here; use a later version"),
+            Ordering::Equal => {}
         }
         let kind = match block[KIND] {
             1 => FileKind::Log,
@@ -243,7 +251,7 @@ fn bytes<const N: usize>(block: &[u8], range: Range<usize>) -> [u8; N] {
 /// Sections that a footer has room for.
 pub(crate) const SECTIONS_MAX: usize = 8;
 
-const FORMAT_NOW: u16 = 1;
+const FORMAT_NOW: u16 = 2;
 const MAGIC: Range<usize> = 0..6;
 const FORMAT: Range<usize> = 6..8;
 const KIND: usize = 8;
@@ -309,6 +317,16 @@ mod tests {
             block[at] = 1;
             seal(&mut block);
             Footer::decode(&block, FILE_BYTES).expect_err("stray bytes");
+        }
+    }
+
+    #[test]
+    fn another_format_is_told_as_older_or_later() {
+        for (format, word) in [(FORMAT_NOW - 1, "older"), (FORMAT_NOW + 1, "later")] {
+            let mut block = header().encode();
+            block[FORMAT].copy_from_slice(&format.to_le_bytes());
+            seal(&mut block);
+            assert!(Header::decode(&block).is_err_and(|it| it.contains(word)));
         }
     }
 

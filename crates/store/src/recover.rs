@@ -59,6 +59,7 @@ pub(crate) fn open(
     let tally = Arc::new(Tally::default());
     let listed = list(&*disk, dir)?;
     let found = manifest::read(&*disk, dir)?;
+    let named_by = found.as_ref().map(|it| it.path.clone()).unwrap_or_default();
     let (set, manifest) = match found {
         Some(found) if options.read_only => (found.set, None),
         Some(found) => resume((&disk, dir), found, &tally)?,
@@ -70,6 +71,7 @@ pub(crate) fn open(
     let place = Place {
         disk: &disk,
         dir,
+        named_by: &named_by,
         bin: &bin,
         identity: set.identity,
         hasher: &hasher,
@@ -202,6 +204,8 @@ fn random_bytes() -> [u8; 16] {
 struct Place<'a> {
     disk: &'a Arc<dyn Disk>,
     dir: &'a Path,
+    /// The manifest that was found.
+    named_by: &'a Path,
     bin: &'a Sender<PathBuf>,
     identity: Identity,
     hasher: &'a Hasher,
@@ -228,7 +232,8 @@ impl Place<'_> {
 
     fn open_run(&self, id: u64) -> Result<Arc<Kept<Run>>, StoreError> {
         let path = self.dir.join(manifest::file_name(FileKind::Run, id));
-        let run = Run::open(self.disk, &path, &self.header(FileKind::Run, id), self.hasher)?;
+        let run = Run::open(self.disk, &path, &self.header(FileKind::Run, id), self.hasher)
+            .map_err(|e| e.missing_from(self.named_by))?;
         Ok(Kept::new(run, path, self.bin))
     }
 

@@ -20,7 +20,7 @@ fn options() -> Options {
     options.partition_bytes = 64 << 10;
     options.reserve_bytes = 1;
     (options.runs_merge, options.runs_soft, options.runs_hard) = (2, 20, 30);
-    options.manifest_bytes = 8 << 10;
+    options.manifest_bytes = 16 << 10;
     options
 }
 

@@ -1,16 +1,14 @@
-//! What the manifest's records say, and the set of files that they add up to.
+//! What the bodies of the manifest's records say, and the set of files that they add up to.
 //!
 //! # Layout
 //! ```text
-//! record  | crc32c 4 | body length 4 | body | zeros to 8 B |     crc over: file id, record's offset, length, body
 //! body    | next file id 8 | last seq 8 | edit | edit | …
 //! edit    | kind 1 | its fields, little endian |
 //!   1 identity    uuid 16, seed 16, hash bits 1
 //!   2 young       run id 8, low-water mark of logs 8
-//!   3 partitions  from 16, to 16 (the last hash), merged to 16, count 4, { from 16, run id 8 or 0 } …
-//!   4 dropped     count 4, run id 8 …
+//!   3 partitions  from 16, to 16 (the last hash), merged to 16, count 8, run id 8 …, count 8, { from 16, run id 8 or 0 } …
+//!   4 dropped     count 8, run id 8 …
 //!   5 horizon     seq 8
-//!   6 confirmed   (the record before this one was synced)
 //! ```
 //! A snapshot is a record of an identity and of the edits that make the rest.
 //!
@@ -88,8 +86,6 @@ pub(crate) enum Edit {
     Dropped(Vec<u64>),
     /// Entries up to this sequence number are dead.
     Horizon(u64),
-    /// The record before this one reached the disk.
-    Confirmed,
 }
 
 impl FileSet {
@@ -124,7 +120,6 @@ impl FileSet {
             }
             Edit::Dropped(ids) => self.young.retain(|it| !ids.contains(&it.id)),
             Edit::Horizon(seq) => self.horizon = self.horizon.max(*seq),
-            Edit::Confirmed => {}
         }
         Some(())
     }
@@ -205,7 +200,6 @@ pub(crate) fn encode(edits: &[Edit], next_id: u64, last_seq: u64, out: &mut Vec<
                 out.push(5);
                 put(out, &[*seq]);
             }
-            Edit::Confirmed => out.push(6),
         }
     }
 }
@@ -254,7 +248,6 @@ fn take_edit(rest: &mut &[u8]) -> Option<Edit> {
         }
         4 => Edit::Dropped(take_ids(rest)?),
         5 => Edit::Horizon(take_u64(rest)?),
-        6 => Edit::Confirmed,
         _ => return None,
     })
 }
@@ -324,7 +317,7 @@ mod tests {
             // A cut between two edits is a shorter body: the record's length and checksum refuse it.
             assert!(decode(&bytes[..cut]).is_none_or(|it| it.edits.len() < edits.len()));
         }
-        for kind in [0, 7, 255] {
+        for kind in [0, 6, 255] {
             bytes.truncate(16);
             bytes.push(kind);
             assert_eq!(decode(&bytes), None);
