@@ -1,5 +1,6 @@
 //! `guira store` as its operator sees it: logins, TLS, metrics, statistics, and what a sync is shared by.
 
+use guira_tests::client::Client;
 use guira_tests::metrics::{Scrape, get_http};
 use guira_tests::server::{
     Address, Program, Server, eventually, free_port, own_directory, workspace,
@@ -72,4 +73,40 @@ fn changes_that_wait_together_share_a_sync() {
     let after: u64 = first.stat_word("stats store", "syncs").parse().expect("a number");
     assert!(after > before, "they are synced");
     assert!(after - before < 100, "{} syncs of 200 changes", after - before);
+}
+
+/// Each flush is durable before it is answered. A queue of them took a sync each, for minutes after their clients had gone.
+#[test]
+fn flushes_that_wait_share_a_sync_and_those_of_clients_that_go_end_with_them() {
+    let server = Server::start(Program::Store, &[]);
+    let mut client = server.connect();
+    let syncs = |client: &mut Client| -> u64 {
+        client.stat_word("stats store", "syncs").parse().expect("a number")
+    };
+    assert_eq!(client.set("before", b"v"), "STORED\r\n");
+    let before = syncs(&mut client);
+    let flushes = 2000;
+    client.send("flush_all\r\n".repeat(flushes).as_bytes());
+    assert_eq!(client.read_exact(4 * flushes), b"OK\r\n".repeat(flushes));
+    let shared = syncs(&mut client) - before;
+    assert!((1..500).contains(&shared), "{shared} syncs of {flushes} flushes");
+    assert_eq!(client.get("before"), None);
+    // Sets between them begin after the flush before them, and before the one behind.
+    client.send("flush_all\r\nset between 0 0 1\r\nv\r\n".repeat(500).as_bytes());
+    assert_eq!(client.read_exact(12 * 500), b"OK\r\nSTORED\r\n".repeat(500));
+    assert_eq!(client.get("between").as_deref(), Some(&b"v"[..]));
+    assert_eq!(client.ask("flush_all"), "OK\r\n");
+    assert_eq!(client.get("between"), None);
+    for _ in 0..4 {
+        server.connect().send("flush_all\r\n".repeat(flushes).as_bytes());
+    }
+    eventually("the last of them are over", || {
+        let wanted = format!("k{}", syncs(&mut client));
+        client.set(&wanted, b"v") == "STORED\r\n"
+            && client.stat("curr_connections") == 1
+            && client.get(&wanted).is_some()
+    });
+    assert_eq!(client.set("after", b"v"), "STORED\r\n");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(client.get("after").as_deref(), Some(&b"v"[..]), "nobody flushes any more");
 }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. A client's `flush_all` takes place between its requests before and behind: it waits for those before, and those behind
-//!    it begin once it is done.
+//!    it begin once it is submitted. None waits for its sync.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -36,7 +36,7 @@ pub(crate) struct Desk<E> {
 /// A client.
 pub(crate) struct Guest {
     pub(crate) customer: Arc<Customer>,
-    /// Flushes that aren't done.
+    /// Flushes that aren't submitted.
     flushes: Rc<Cell<usize>>,
     /// Held for writing by a flush, for reading by what isn't a flush. Whoever came first has it first.
     gate: Arc<RwLock<()>>,
@@ -107,11 +107,18 @@ impl<E: Engine> Desk<E> {
         let at = if exptime > 0 { expiry(exptime, now()) } else { 0 };
         let (node, counts) = (Arc::clone(&self.process.node), Arc::clone(&self.counts));
         let (gate, flushes) = (Arc::clone(&guest.gate), Rc::clone(&guest.flushes));
+        let customer = Arc::clone(&guest.customer);
         flushes.set(flushes.get() + 1);
         Pending::Doing(Box::pin(async move {
-            let _closed = gate.write().await;
-            let done = node.flush(at).await;
+            let closed = gate.write().await;
+            node.give_way(&customer).await;
+            let begun = node.begin_flush(at);
             flushes.set(flushes.get() - 1);
+            drop(closed);
+            let done = match begun {
+                Ok(write) => write.wait().await,
+                Err(failure) => Err(failure),
+            };
             let reply = match done {
                 Ok(()) => Reply::new(Outcome::Ok),
                 Err(failure) => failed(&failure),

@@ -4,6 +4,9 @@
 //! all others: the record's own number is the horizon. `flush_all N` writes a record that names the horizon in force and the
 //! second at which the next one begins; the server then writes that one.
 //!
+//! A flush is visible once it is submitted, as each change is: so flushes share a sync, however many wait. Merges drop nothing
+//! by it before it is durable.
+//!
 //! ```text
 //! CONTROL u8 │ horizon u64, 0: this record's own number │ second u32, 0: none
 //! ```
@@ -13,16 +16,21 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 use guira_proto::KEY_BYTES_MAX;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::engine::{KeepRule, Record};
+use crate::engine::{EngineError, KeepRule, Landing, Record};
 use crate::item::{CONTROL, expiry_of};
 
 /// See the module's head.
 #[derive(Debug, Default)]
 pub(crate) struct Horizon {
     seq: AtomicU64,
+    /// The same, of flushes that would outlive a loss of power.
+    durable_seq: AtomicU64,
     /// When the next one begins; 0: it isn't planned.
     planned_at: AtomicU32,
+    /// Of records: each one is made when those before are submitted.
+    order: Mutex<()>,
 }
 
 impl Horizon {
@@ -36,10 +44,20 @@ impl Horizon {
         self.planned_at.load(Relaxed)
     }
 
+    /// Held from when a record is made until it is submitted. Nobody waits under it.
+    pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
+        self.order.lock()
+    }
+
     /// The record of a flush: at once, or at a second.
     pub(crate) fn record(&self, at: u32) -> Bytes {
         let seq = if at == 0 { 0 } else { self.seq.load(Relaxed) };
         [&[CONTROL][..], &seq.to_le_bytes(), &at.to_le_bytes()].concat().into()
+    }
+
+    /// A flush wasn't written: what it hid is seen again.
+    fn give_up(&self) {
+        self.seq.store(self.durable_seq.load(Relaxed), Relaxed);
     }
 
     /// Takes what a record says, which was written or found.
@@ -52,6 +70,7 @@ impl Horizon {
         };
         let Some((seq, at)) = fields() else { return };
         let seq = if seq == 0 && at == 0 { record.seq } else { seq };
+        self.durable_seq.fetch_max(seq, Relaxed);
         self.seq.fetch_max(seq, Relaxed);
         self.planned_at.store(at, Relaxed);
     }
@@ -64,9 +83,49 @@ impl Horizon {
             None => true,
             Some(expiry) => {
                 let is_over = expiry != 0 && now() >= expiry.saturating_add(KEPT_S);
-                !is_over && !this.is_flushed(seq)
+                !is_over && seq >= this.durable_seq.load(Relaxed)
             }
         })
+    }
+}
+
+/// A flush on its way. What its record says is taken when it lands, whether its client is still there or not.
+pub(crate) struct Flush {
+    horizon: Arc<Horizon>,
+    value: Bytes,
+    /// Locked while it is submitted: it may land before its number is told.
+    seq: Mutex<u64>,
+    /// Whoever waits.
+    waiting: Arc<dyn Landing>,
+}
+
+impl Flush {
+    /// Submits a flush by `submit`, at once or for a second.
+    pub(crate) fn submit(
+        horizon: &Arc<Horizon>,
+        (value, waiting): (Bytes, Arc<dyn Landing>),
+        submit: impl FnOnce(Arc<dyn Landing>) -> Result<u64, EngineError>,
+    ) -> Result<u64, EngineError> {
+        let (horizon, is_planned) = (Arc::clone(horizon), horizon.record(0) != value);
+        let flush = Arc::new(Self { horizon, value, seq: Mutex::new(0), waiting });
+        let mut number = flush.seq.lock();
+        let seq = submit(Arc::clone(&flush) as Arc<dyn Landing>)?;
+        *number = seq;
+        if !is_planned {
+            flush.horizon.seq.fetch_max(seq, Relaxed);
+        }
+        Ok(seq)
+    }
+}
+
+impl Landing for Flush {
+    fn landed(&self, result: Result<(), EngineError>) {
+        let seq = *self.seq.lock();
+        match &result {
+            Ok(()) => self.horizon.take(&Record { seq, value: self.value.clone() }),
+            Err(_) => self.horizon.give_up(),
+        }
+        self.waiting.landed(result);
     }
 }
 
@@ -103,6 +162,38 @@ mod tests {
         assert_eq!((horizon.planned_at(), horizon.is_flushed(11)), (0, true));
         horizon.take(&Record { seq: 99, value: "nonsense".into() });
         assert!(!horizon.is_flushed(12));
+    }
+
+    struct Nobody;
+
+    impl Landing for Nobody {
+        fn landed(&self, _: Result<(), EngineError>) {}
+    }
+
+    #[test]
+    fn a_flush_is_visible_at_once_merges_wait_until_it_is_durable_and_one_that_fails_is_undone() {
+        let horizon = Arc::new(Horizon::default());
+        let alive = horizon.keep_rule(|| 1000);
+        let flush = |seq, at| {
+            let mut submitted = None;
+            let what = (horizon.record(at), Arc::new(Nobody) as Arc<dyn Landing>);
+            let told = Flush::submit(&horizon, what, |landing| {
+                submitted = Some(landing);
+                Ok(seq)
+            });
+            assert_eq!(told, Ok(seq));
+            submitted.expect("it was submitted")
+        };
+        let (first, second) = (flush(5, 0), flush(7, 0));
+        assert!(horizon.is_flushed(6) && alive(4, &item(0)));
+        first.landed(Ok(()));
+        assert!(horizon.is_flushed(6) && alive(6, &item(0)) && !alive(4, &item(0)));
+        second.landed(Err(EngineError::ReadOnly));
+        assert!(!horizon.is_flushed(6) && horizon.is_flushed(4));
+        let planned = flush(9, 1234);
+        assert_eq!(horizon.planned_at(), 0, "not before it is written");
+        planned.landed(Ok(()));
+        assert_eq!((horizon.planned_at(), horizon.is_flushed(8)), (1234, false));
     }
 
     #[test]

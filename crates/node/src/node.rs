@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::counts::{Count, Counts};
 use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed, plain, say};
 use crate::engine::{Begun, Delay, Engine, EngineError, Record};
-use crate::horizon::{self, Horizon};
+use crate::horizon::{self, Flush, Horizon};
 use crate::readers::Readers;
 use crate::stripes::{Stripes, Turn, Write};
 use crate::terms::Terms;
@@ -200,7 +200,7 @@ impl<E: Engine> Node<E> {
     }
 
     /// Waits as long as merges have fallen behind, and not for ever: then the engine refuses what it can't take.
-    async fn give_way(&self, customer: &Customer) {
+    pub(crate) async fn give_way(&self, customer: &Customer) {
         let begun = Instant::now();
         let mut has_waited = false;
         while let Some(delay) = self.engine.delay() {
@@ -227,7 +227,9 @@ impl<E: Engine> Node<E> {
         // What a client sends stays in a buffer with much else.
         let change = (Bytes::copy_from_slice(key), value);
         let submit = |key, value, write: Arc<Write>| self.engine.submit(key, value, false, write);
-        self.stripes.submit(turn, change, submit).map_err(|failure| refused(&failure, customer))
+        self.stripes
+            .submit(Some(turn), change, submit)
+            .map_err(|failure| refused(&failure, customer))
     }
 
     /// The reply to a change that has landed.
@@ -257,15 +259,24 @@ impl<E: Engine> Node<E> {
     /// # Errors
     /// It can't be written down.
     pub(crate) async fn flush(&self, at: u32) -> Result<(), EngineError> {
+        self.begin_flush(at)?.wait().await
+    }
+
+    /// The same, until it is submitted: what it hides is hidden, and may come back with the power.
+    ///
+    /// # Errors
+    /// It can't be written down.
+    pub(crate) fn begin_flush(&self, at: u32) -> Result<Arc<Write>, EngineError> {
         let key = horizon::key();
-        let turn = self.stripes.turn(&key).await;
+        let _order = self.horizon.order();
         let value = self.horizon.record(at);
-        let submit = |key, value, write: Arc<Write>| self.engine.submit(key, value, true, write);
-        let submitted = self.stripes.submit(&turn, (key, Some(value.clone())), submit);
-        let (seq, write) = submitted?;
-        write.wait().await?;
-        self.horizon.take(&Record { seq, value });
-        Ok(())
+        let submit = |key, record, write: Arc<Write>| {
+            Flush::submit(&self.horizon, (value.clone(), write), |landing| {
+                self.engine.submit(key, record, true, landing)
+            })
+        };
+        let submitted = self.stripes.submit(None, (key, Some(value.clone())), submit);
+        submitted.map(|(_, write)| write)
     }
 }
 

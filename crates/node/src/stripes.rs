@@ -89,10 +89,10 @@ impl Stripes {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Submits a change of a key by `submit`, in the turn of the key.
+    /// Submits a change of a key by `submit`, in the turn of the key. `None`: nobody reads the key in order to change it.
     pub(crate) fn submit(
         self: &Arc<Self>,
-        _turn: &Turn,
+        _turn: Option<&Turn>,
         (key, value): (Bytes, Option<Bytes>),
         submit: impl FnOnce(Bytes, Option<Bytes>, Arc<Write>) -> Result<u64, EngineError>,
     ) -> Result<(u64, Arc<Write>), EngineError> {
@@ -186,7 +186,7 @@ mod tests {
         assert!(stripes.try_turn(b"k").is_none(), "one at a time");
         let submit = |seq, value: Option<&'static str>| {
             let change = (key(), value.map(Bytes::from));
-            stripes.submit(&turn, change, |_, _, _| Ok(seq)).expect("it is taken").1
+            stripes.submit(Some(&turn), change, |_, _, _| Ok(seq)).expect("it is taken").1
         };
         let first = submit(1, Some("a"));
         let second = submit(2, Some("b"));
@@ -208,7 +208,7 @@ mod tests {
         let stripes = Stripes::new();
         let turn = stripes.try_turn(b"k").expect("nobody has it");
         let change = (key(), Some(Bytes::from("a")));
-        let refused = stripes.submit(&turn, change, |_, _, _| Err(EngineError::OutOfDisk));
+        let refused = stripes.submit(Some(&turn), change, |_, _, _| Err(EngineError::OutOfDisk));
         assert_eq!(refused.err(), Some(EngineError::OutOfDisk));
         assert!(stripes.look(b"k").is_none());
         assert_eq!(stripes.under_way(), 0);

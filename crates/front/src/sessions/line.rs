@@ -56,9 +56,9 @@ impl Asked {
     }
 
     /// Whether it must be carried through though nobody waits for its answer.
-    pub(crate) fn is_change(&self) -> bool {
+    pub(crate) fn is_change<M: Manners>(&self) -> bool {
         match self {
-            Asked::One { .. } => true,
+            Asked::One { request, .. } => keeps_change::<M>(request.op),
             Asked::Meta { wanted, .. } => !wanted.is_get(),
             _ => false,
         }
@@ -81,6 +81,12 @@ impl Asked {
             _ => 0,
         }
     }
+}
+
+/// Whether a change is carried through though its client has gone.
+pub(crate) fn keeps_change<M: Manners>(op: Op) -> bool {
+    let is_dropped = M::IS_SERVER && op == Op::FlushAll;
+    !op.is_get() && !is_dropped
 }
 
 /// What the front of a buffer holds.

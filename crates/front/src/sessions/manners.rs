@@ -19,6 +19,7 @@ pub struct AsRouter;
 /// - A meta command always brings its flags, and is told what its reply says in
 ///   [`meta`](guira_client::Reply::meta) and nothing else. There `b` says that the key goes back in base64, and an outcome
 ///   of `Ok` that a get has a hit and no value to show.
+/// - A `flush_all` of a client that has gone is dropped: a service must bring to its end what it has begun of it.
 /// - A text `delete` that wants no reply brings [`NOREPLY`] as its flags: nobody has to look what was there.
 #[derive(Clone, Copy, Debug)]
 pub struct AsServer;

@@ -9,8 +9,8 @@
 //! 2. A client that has as many requests under way as it may, or doesn't take its replies, isn't read from.
 //! 3. All that waits for a client is on its [`Account`], in bytes: what it sent, what is under way, what it hasn't taken.
 //!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused.
-//! 4. A change that was read is carried through, also when the client goes before it is answered. Until then the session
-//!    keeps its place among the clients.
+//! 4. A change that was read is carried through, also when the client goes before it is answered; not a server's `flush_all`.
+//!    Until then the session keeps its place among the clients.
 //!
 //! # Costs
 //! A turn polls each request that is under way: bad at thousands of them on one connection whose replies come one by one.
@@ -123,11 +123,11 @@ impl<S: Service> Session<S> {
         self.pace.leave();
         self.lines.keep_changes();
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
-        if let Some(asked) = self.next.take().filter(|asked| asked.is_change()) {
+        if let Some(asked) = self.next.take().filter(|asked| asked.is_change::<S::Manners>()) {
             self.begin(*asked, start);
         }
         while let Some(asked) = self.input.next::<S::Manners>() {
-            if asked.is_change() {
+            if asked.is_change::<S::Manners>() {
                 self.begin(asked, start);
             }
         }

@@ -12,6 +12,7 @@ use guira_proto::fixed;
 
 use super::get::{Get, tells_of_length};
 use crate::sessions::answer as text;
+use crate::sessions::line::keeps_change;
 use crate::sessions::meta::{self, Wanted};
 use crate::sessions::owner::Verdict;
 use crate::sessions::service::{Answer, Feed, Listing, Service};
@@ -63,7 +64,7 @@ impl<S: Service> Line<S> {
         match self {
             Line::Said(_) | Line::Shutdown(_) | Line::Feed { .. } => false,
             Line::Get { .. } | Line::GetOne { .. } => false,
-            Line::One { op, .. } => !op.is_get(),
+            Line::One { op, .. } => keeps_change::<S::Manners>(*op),
             Line::Meta { wanted, .. } => !wanted.is_get(),
         }
     }
