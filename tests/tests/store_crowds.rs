@@ -92,6 +92,54 @@ fn replies_that_nobody_reads_hold_no_more_than_the_budget() {
     assert!(value.ends_with(b"x\r\nEND\r\n"));
 }
 
+/// What is answered to a request on a connection of its own.
+fn answer(server: &Server, request: &[u8]) -> Vec<u8> {
+    let mut stream = raw(server);
+    stream.set_nonblocking(false).expect("a socket");
+    let mut said = Vec::new();
+    // It may be refused before all of it was read.
+    let _ = stream.write_all(request);
+    let mut part = vec![0; 1 << 20];
+    while !said.ends_with(b"END\r\n")
+        && !said.ends_with(b"STORED\r\n")
+        && !said.starts_with(b"SERVER_")
+    {
+        let n = stream.read(&mut part).expect("an answer");
+        assert!(n > 0, "{}", String::from_utf8_lossy(&said));
+        said.extend_from_slice(&part[..n]);
+    }
+    said
+}
+
+/// 300 clients that read nothing, and 500 that never finish, once kept the whole budget: for others there was none.
+#[test]
+fn what_clients_leave_lying_is_others_once_they_need_it() {
+    let server = start();
+    let mut client = server.connect();
+    let set = [b"set big0 0 0 1000000\r\n", &vec![b'x'; BIG][..], b"\r\n"].concat();
+    assert_eq!(answer(&server, &set), b"STORED\r\n");
+    let half = [b"set k 0 0 1000000\r\n", &vec![b'x'; 900_000][..]].concat();
+    let unread = b"get big0\r\n".repeat(20);
+    for (left, clients) in [(&unread, 300), (&half, 500)] {
+        let mut streams: Vec<_> = (0..clients).map(|_| raw(&server)).collect();
+        streams.iter_mut().for_each(|stream| push(stream, left));
+        eventually("they hold much", || client.stat("client_memory_bytes") > BUDGET / 4 * 3);
+        assert_eq!(answer(&server, b"get none\r\n"), b"END\r\n", "little is always possible");
+        within(20, "there is room for a value that is read, and one that is stored", || {
+            let got = answer(&server, b"get big0\r\n").len();
+            got > BIG && answer(&server, &set) == b"STORED\r\n"
+        });
+        assert!(client.stat("client_memory_refusals") > 0);
+        drop(streams);
+        eventually("what they held is free", || client.stat("client_memory_bytes") < 1 << 20);
+    }
+    assert!(
+        server.said().contains("a client is closed: it left replies unread"),
+        "{}",
+        server.said()
+    );
+}
+
 /// Changes without replies, faster than any disk: they are slowed, and none is lost.
 #[test]
 fn a_flood_of_quiet_changes_is_slowed_not_hoarded() {

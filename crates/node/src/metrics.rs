@@ -40,7 +40,7 @@ impl<E: Engine> Probed for Process<E> {
 type OfProcess = (&'static str, &'static str, &'static str, fn(&Look) -> u64);
 
 const BUILD: &str = "The version, as a label.";
-const OF_PROCESS: [OfProcess; 6] = [
+const OF_PROCESS: [OfProcess; 7] = [
     ("uptime_seconds", "gauge", "Seconds since the start.", Look::uptime_s),
     ("client_connections", "gauge", "Clients.", Look::connections),
     ("client_connections_limit", "gauge", "Clients at once (`-c`).", Look::connections_max),
@@ -49,6 +49,12 @@ const OF_PROCESS: [OfProcess; 6] = [
         "gauge",
         "Bytes held for clients (`--client-memory`).",
         Look::client_memory,
+    ),
+    (
+        "client_memory_refusals_total",
+        "counter",
+        "Requests and values that were refused, and clients that were closed, because too much was held.",
+        Look::client_memory_refusals,
     ),
     (
         "changes_under_way",

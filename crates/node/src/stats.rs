@@ -45,6 +45,7 @@ pub(crate) struct Look {
     under_way: usize,
     reads_waiting: usize,
     client_memory: usize,
+    client_memory_refusals: u64,
     log_dropped: u64,
     resident_bytes: u64,
     /// Seconds in user mode, and in the kernel.
@@ -66,6 +67,7 @@ impl Look {
             under_way: process.node.stripes.under_way(),
             reads_waiting: process.node.readers.waiting(),
             client_memory: clients.bank.held(),
+            client_memory_refusals: clients.bank.refused(),
             log_dropped: process.log.dropped(),
             resident_bytes: vitals.resident_bytes(),
             cpu: [11, 12].map(|field| cpu(vitals, field)),
@@ -87,6 +89,10 @@ impl Look {
 
     pub(crate) fn client_memory(&self) -> u64 {
         self.client_memory as u64
+    }
+
+    pub(crate) fn client_memory_refusals(&self) -> u64 {
+        self.client_memory_refusals
     }
 
     pub(crate) fn under_way(&self) -> u64 {
@@ -144,6 +150,11 @@ const GENERAL: &[StatRow] = &[
     StatRow("client_memory_bytes", "bytes that are held for clients (--client-memory)", |look| {
         look.client_memory.to_string()
     }),
+    StatRow(
+        "client_memory_refusals",
+        "requests and values that were refused, and clients that were closed, because too much was held",
+        |look| look.client_memory_refusals.to_string(),
+    ),
     StatRow("log_dropped", "log lines that could not be written", |look| {
         look.log_dropped.to_string()
     }),

@@ -5,6 +5,9 @@
 //! (Choudhury and Hahne, "Dynamic queue length thresholds", 1998): the budget needs no reserve, and a client that holds
 //! little is served while others are refused.
 //!
+//! What somebody holds and leaves lying is others' as soon as they need it: a client that holds more than [`LITTLE_BYTES`], and
+//! moves next to nothing, gives way while the budget is nearly used up or others are refused (`session/patience.rs`).
+//!
 //! # Invariants
 //! 1. What is charged never exceeds the budget. What is [held](Account::hold) may, by what a client holds before it is
 //!    looked at again: a read, a line, a part of a get, a long value that is copied on its way out.
@@ -27,6 +30,8 @@ pub struct Bank {
     limits: MemoryLimits,
     held: AtomicUsize,
     refused: AtomicU64,
+    /// How often somebody was refused because others held too much.
+    wanted: AtomicU64,
 }
 
 /// In bytes; `usize::MAX`: no limit.
@@ -49,7 +54,8 @@ impl MemoryLimits {
 
 impl Bank {
     pub(crate) fn new(limits: MemoryLimits) -> Self {
-        Self { limits, held: AtomicUsize::new(0), refused: AtomicU64::new(0) }
+        let (refused, wanted) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { limits, held: AtomicUsize::new(0), refused, wanted }
     }
 
     /// Bytes held now.
@@ -60,6 +66,10 @@ impl Bank {
     /// Whether so much is held that rooms aren't to be kept for what may come.
     fn is_scarce(&self) -> bool {
         self.held() > self.limits.all / KEPT_PART
+    }
+
+    fn note_wanted(&self) {
+        self.wanted.fetch_add(1, Relaxed);
     }
 
     /// How many requests and values were refused since the start.
@@ -87,6 +97,22 @@ impl Account {
     pub(crate) fn room(&self) -> usize {
         let free = self.bank.limits.all.saturating_sub(self.bank.held());
         self.bank.limits.each.min(free).saturating_sub(self.held.load(Relaxed))
+    }
+
+    /// Bytes that are held for the client, with its long values.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
+    /// How often somebody was refused because others held too much.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.bank.wanted.load(Relaxed)
+    }
+
+    /// Whether others need what is held: nearly all is, or one was refused since [`wanted`](Self::wanted) was so much.
+    pub(crate) fn is_needed(&self, wanted_before: u64) -> bool {
+        let is_short = self.bank.held() > self.bank.limits.all / 4 * 3;
+        is_short || self.wanted() != wanted_before
     }
 
     /// Whether the client is to keep no room that it doesn't use.
@@ -136,6 +162,14 @@ impl Account {
     pub(crate) fn refuse(&self) {
         self.bank.refused.fetch_add(1, Relaxed);
     }
+
+    /// The same for want of so many bytes more.
+    pub(crate) fn refuse_bytes(&self, bytes: usize) {
+        self.refuse();
+        if bytes.saturating_add(self.held()) <= self.bank.limits.each {
+            self.bank.note_wanted();
+        }
+    }
 }
 
 impl Purse for Account {
@@ -145,7 +179,7 @@ impl Purse for Account {
         let may_hold = self.bank.limits.each.min(free);
         if bytes.saturating_add(self.held.load(Relaxed)) > may_hold {
             self.bank.held.fetch_sub(bytes, Relaxed);
-            self.refuse();
+            self.refuse_bytes(bytes);
             return false;
         }
         self.held.fetch_add(bytes, Relaxed);
@@ -155,7 +189,7 @@ impl Purse for Account {
     fn has_room(&self, bytes: usize) -> bool {
         let has_room = bytes <= self.room();
         if !has_room {
-            self.refuse();
+            self.refuse_bytes(bytes);
         }
         has_room
     }
@@ -194,6 +228,8 @@ impl Drop for Account {
 pub(crate) const FREE_BYTES: usize = 2 << 10;
 /// What is beyond is counted in steps.
 const STEP_BYTES: usize = 4 << 10;
+/// A client that holds no more than this never gives way to others.
+pub(crate) const LITTLE_BYTES: usize = 64 << 10;
 /// Clients keep rooms that they don't use until this part of the budget is held.
 const KEPT_PART: usize = 4;
 

@@ -8,7 +8,8 @@
 //! 1. Replies leave in the order of their requests, however many are under way.
 //! 2. A client that has as many requests under way as it may, or doesn't take its replies, isn't read from.
 //! 3. All that waits for a client is on its [`Account`], in bytes: what it sent, what is under way, what it hasn't taken.
-//!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused.
+//!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused. What a
+//!    client leaves lying while others need the memory is taken from it: its unfinished request, or the connection.
 //! 4. A change that was read is carried through, also when the client goes before it is answered; not a server's `flush_all`.
 //!    Until then the session keeps its place among the clients.
 //!
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use guira_client::Purse;
+use guira_log::Seldom;
 use tokio::time::Instant;
 
 use crate::sessions::line::Asked;
@@ -122,6 +124,8 @@ impl<S: Service> Session<S> {
     fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
         self.pace.leave();
         self.lines.keep_changes();
+        // Nobody takes it any more.
+        self.outlet = Outlet::default();
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         if let Some(asked) = self.next.take().filter(|asked| asked.is_change::<S::Manners>()) {
             self.begin(*asked, start);
@@ -169,6 +173,7 @@ impl<S: Service> Session<S> {
                 Poll::Ready(0) => self.is_ending = true,
                 Poll::Ready(n) => {
                     self.pace.spend(n);
+                    self.patience.sent(n);
                     self.audit();
                 }
                 Poll::Pending if self.audit() => {}
@@ -188,8 +193,33 @@ impl<S: Service> Session<S> {
         self.pace.end_turn();
         self.tidy();
         self.account.hold(self.held());
+        self.give_way(cx)?;
         let limit = self.sessions.clients.limits.timeout;
         self.patience.poll(cx, limit, (self.outlet.waits(), self.stream.taken()))
+    }
+
+    /// Takes from a client what it leaves lying, if others need it: its connection, if it leaves replies unread.
+    fn give_way(&mut self, cx: &mut std::task::Context<'_>) -> io::Result<()> {
+        let is_its_turn = self.outlet.waits() || self.input.held() > FREE_BYTES;
+        let is_its_turn = is_its_turn && !self.pace.is_waiting();
+        if !self.patience.is_over(cx, &self.account, is_its_turn) {
+            return Ok(());
+        }
+        if self.outlet.waits() {
+            static TOLD: Seldom = Seldom::new();
+            if TOLD.admits() {
+                tracing::warn!("a client is closed: {LEFT_UNREAD} (--client-memory)");
+            }
+            self.account.refuse();
+            return Err(io::Error::other(LEFT_UNREAD));
+        }
+        if self.input.is_unfinished() {
+            self.account.refuse();
+            self.refuse_unfinished();
+        }
+        // It is told, or looked at again.
+        cx.waker().wake_by_ref();
+        Ok(())
     }
 
     /// Gives back what was taken of lanes for what is answered.
@@ -271,11 +301,16 @@ impl<S: Service> Session<S> {
         let is_too_long = self.input.wanted() > self.account.longest_value();
         let is_refused = (self.account.room() == 0 || is_too_long) && self.input.is_unfinished();
         if is_refused {
-            self.account.refuse();
-            self.input.give_up();
-            self.push(Line::Said(TOO_MUCH_HELD.to_vec()));
+            // Too long a one would find no room if nobody else held anything.
+            self.account.refuse_bytes(if is_too_long { usize::MAX } else { 1 });
+            self.refuse_unfinished();
         }
         is_refused
+    }
+
+    fn refuse_unfinished(&mut self) {
+        self.input.give_up();
+        self.push(Line::Said(TOO_MUCH_HELD.to_vec()));
     }
 
     #[inline]
@@ -305,6 +340,8 @@ impl<S: Service> Session<S> {
             let bytes = output.left() - before;
             if keys > 0 {
                 self.pace.answered(keys, bytes);
+            } else if bytes > 0 && line.is_dropped() {
+                self.pace.dropped();
             }
             if let Some(tap) = &self.tap
                 && (bytes > 0 || op.is_some())
@@ -491,6 +528,8 @@ impl<S: Service> Session<S> {
 
 /// With so much to say that needs no server, behind what does, no more is read.
 const SAID_BYTES_MAX: usize = 256 << 10;
+/// Why a client is closed that doesn't read.
+const LEFT_UNREAD: &str = "it left replies unread while others needed the memory";
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 /// What a request costs beside its bytes, as much as it takes to read or write so many.
 const REQUEST_COST: usize = 256;

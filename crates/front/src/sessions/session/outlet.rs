@@ -57,7 +57,7 @@ impl Outlet {
                 Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(n) => {
                     self.output.advance(n);
-                    patience.renew();
+                    patience.took(n);
                     pace.spend(n);
                     if !self.output.is_empty() && pace.is_spent(cx.waker()) {
                         return Ok(());

@@ -128,6 +128,11 @@ impl Pace {
         is_long && (self.spent >= TURN_BYTES || self.lanes.rounds.is_busy()) && self.wait(waker)
     }
 
+    /// Whether it waits for its next turn.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.spent >= WAITING
+    }
+
     #[cold]
     fn wait(&mut self, waker: &Waker) -> bool {
         if self.spent < WAITING {
@@ -268,6 +273,17 @@ impl Pace {
             self.taken = left;
         }
         self.under_way = keys;
+    }
+
+    /// A value was dropped, because there was no memory for it: so it was long, nobody knows how long. Of newcomers, each of
+    /// which has a value read for nothing, none would be served while others go on so.
+    #[cold]
+    pub(super) fn dropped(&mut self) {
+        self.expected = self.expected.max(SHORT_BYTES + 1);
+        if self.lane == LaneKind::Newcomers {
+            self.set_under_way(0);
+            self.change_to(LaneKind::Long);
+        }
     }
 
     /// So many keys were answered with so many bytes.
