@@ -82,7 +82,7 @@ impl Dialect for Binary {
             (PacketBody::Noop, _) => reply::done(out, request.echo, 0),
             (PacketBody::Version, _) => reply::text(out, request.echo, VERSION),
             (PacketBody::Stat { .. }, _) if executor.puts_off() => return Flow::Later,
-            (PacketBody::Stat { name }, _) => executor.stat_packets(request, name),
+            (PacketBody::Stat { name }, _) => return executor.stat_packets(request, name),
             (PacketBody::Quit, _) => {
                 executor.done_unless_quiet(request, 0);
                 return Flow::Close;

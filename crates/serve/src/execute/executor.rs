@@ -16,7 +16,7 @@ use crate::turn::Turn;
 use guira_cache::{FlushAsked, Handle, ItemRef, Key};
 use guira_proto::binary::{self, Packet, Status, reply};
 use guira_proto::reply::{MetaReply, MetaStatus};
-use guira_proto::{KEY_BYTES_MAX, Meta, decode_base64, fixed};
+use guira_proto::{KEY_BYTES_MAX, Meta, decode_base64};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -209,11 +209,7 @@ impl<'t> Executor<'t> {
 
     /// Queues the next piece of a listing; whether there is more.
     pub(crate) fn list(&mut self, listing: &mut Listing) -> bool {
-        let has_more = listing.append(self.turn, self.fd, &mut self.output.bytes);
-        if !has_more {
-            self.say(fixed::END);
-        }
-        has_more
+        listing.append(self.turn, self.fd, &mut self.output.bytes)
     }
 
     /// The key's unique, to be loaded before its item; 0 when cas is switched off.

@@ -8,11 +8,19 @@ use crate::process::dump;
 use crate::stats;
 use crate::turn::Turn;
 use guira_cache::Walk;
+use guira_proto::binary::{Echo, reply};
+use guira_proto::fixed;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// What is still to be listed.
-pub(crate) enum Listing {
+/// What is still to be listed, and how.
+pub(crate) struct Listing {
+    what: Listed,
+    /// A packet for each line, in answer to this one; `None`: in text.
+    packets: Option<Echo>,
+}
+
+enum Listed {
     Items {
         walk: Walk,
         items_left: u32,
@@ -34,14 +42,53 @@ impl Listing {
         // There is no class 0, and none of this number.
         let walk = turn.handle.walk(class.checked_sub(1).unwrap_or(usize::MAX));
         let items_left = if limit == 0 { u32::MAX } else { limit };
-        Listing::Items { walk, items_left, bytes_left: CACHEDUMP_BYTES_MAX }
+        let what = Listed::Items { walk, items_left, bytes_left: CACHEDUMP_BYTES_MAX };
+        Listing { what, packets: None }
     }
 
-    /// Appends the next piece; whether there may be more. `asking` is the connection that wants to know.
+    /// Of all prefixes.
+    pub(crate) fn prefixes() -> Listing {
+        Listing { what: Listed::Prefixes { after: None }, packets: None }
+    }
+
+    /// Of all sockets.
+    pub(crate) fn sockets() -> Listing {
+        Listing { what: Listed::Sockets { from: 0 }, packets: None }
+    }
+
+    /// In packets, in answer to this one.
+    pub(crate) fn in_packets(self, echo: Echo) -> Listing {
+        Listing { packets: Some(echo), ..self }
+    }
+
+    /// Appends the next piece, and the end if it is the last; whether there may be more. `asking` is the connection that
+    /// wants to know.
     pub(crate) fn append(&mut self, turn: &Turn<'_>, asking: RawFd, out: &mut Vec<u8>) -> bool {
-        let end = out.len() + PIECE_BYTES;
+        // Packets are about twice as long as their lines.
+        let parts = if turn.process.unsent.is_scarce(0) { SCARCE_PARTS } else { 1 };
+        let Some(echo) = self.packets else {
+            let has_more = self.what.append(turn, asking, parts, out);
+            if !has_more {
+                out.extend_from_slice(fixed::END);
+            }
+            return has_more;
+        };
+        let mut text = Vec::with_capacity(PIECE_BYTES);
+        let has_more = self.what.append(turn, asking, 2 * parts, &mut text);
+        append_packets(&text, echo, out);
+        if !has_more {
+            reply::stat(out, echo, b"", b"");
+        }
+        has_more
+    }
+}
+
+impl Listed {
+    /// Appends the next piece, one of so many `parts` of what a piece usually has; whether there may be more.
+    fn append(&mut self, turn: &Turn<'_>, asking: RawFd, parts: usize, out: &mut Vec<u8>) -> bool {
+        let end = out.len() + PIECE_BYTES / parts;
         match self {
-            Listing::Items { walk, items_left, bytes_left } => {
+            Listed::Items { walk, items_left, bytes_left } => {
                 let start = out.len();
                 for _ in 0..STEPS {
                     let has_more = turn.handle.list(walk, turn.now, |item| {
@@ -60,19 +107,31 @@ impl Listing {
                 *bytes_left -= out.len() - start;
                 true
             }
-            Listing::Prefixes { after } => {
+            Listed::Prefixes { after } => {
                 *after = turn.process.detail.dump(after.as_deref(), end, out);
                 after.is_some()
             }
-            Listing::Sockets { from } => {
-                let seats = turn.process.roster.from(*from, SOCKETS);
+            Listed::Sockets { from } => {
+                let most = SOCKETS / parts;
+                let seats = turn.process.roster.from(*from, most);
                 for (fd, seat) in &seats {
                     stats::conn((*fd, seat), turn.now, *fd == asking, out);
                     *from = fd.saturating_add(1);
                 }
-                seats.len() == SOCKETS
+                seats.len() == most
             }
         }
+    }
+}
+
+/// Appends a packet for each `STAT` line of `text`.
+pub(super) fn append_packets(text: &[u8], echo: Echo, out: &mut Vec<u8>) {
+    for line in text.split(|&b| b == b'\n') {
+        let Some(line) = line.strip_prefix(b"STAT ") else { continue };
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let name_bytes = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
+        let (name, value) = line.split_at(name_bytes);
+        reply::stat(out, echo, name, value.strip_prefix(b" ").unwrap_or(value));
     }
 }
 
@@ -80,6 +139,8 @@ impl Listing {
 const PIECE_BYTES: usize = 16 << 10;
 /// Sockets of a piece, with about as many bytes.
 const SOCKETS: usize = 70;
+/// While memory for replies is scarce a piece is so much smaller.
+const SCARCE_PARTS: usize = 4;
 /// Steps of a walk in a piece: not every item is shown.
 const STEPS: usize = 16;
 const CACHEDUMP_BYTES_MAX: usize = (2 << 20) - 400;

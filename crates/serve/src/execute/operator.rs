@@ -6,6 +6,7 @@
 //! scripts take the path they already have for that.
 
 use super::Listing;
+use super::listing::append_packets;
 use super::{Executor, Fed, Flow};
 use crate::options::Queues;
 use crate::process::Process;
@@ -68,7 +69,7 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) -> Flow {
     let out = &mut executor.output.bytes;
     let mut words = words;
     let end = match words.next() {
-        Some(b"conns") => return list(executor, Listing::Sockets { from: 0 }),
+        Some(b"conns") => return list(executor, Listing::sockets()),
         Some(b"detail") => return detail(executor, words),
         Some(b"cachedump") => return cachedump(executor, words),
         Some(b"reset") => {
@@ -111,7 +112,7 @@ fn detail(executor: &mut Executor<'_>, mut words: Words<'_>) -> Flow {
     let process = executor.turn.process;
     let line = match words.next() {
         _ if !process.settings.dump_enabled => fixed::STATS_DETAIL_NOT_ALLOWED,
-        Some(b"dump") => return list(executor, Listing::Prefixes { after: None }),
+        Some(b"dump") => return list(executor, Listing::prefixes()),
         Some(switch @ (b"on" | b"off")) => {
             process.detail.switch(switch == b"on");
             fixed::OK
@@ -385,14 +386,23 @@ impl Executor<'_> {
         Flow::Done
     }
 
-    pub(crate) fn stat_packets(&mut self, request: &Packet<'_>, name: &[u8]) {
-        let mut words = Words::new(name);
-        if words.clone().next() == Some(b"cachedump") {
-            return self.fail(request, Status::NotFound);
+    pub(crate) fn stat_packets(&mut self, request: &Packet<'_>, name: &[u8]) -> Flow {
+        let words = Words::new(name);
+        match words.clone().next() {
+            Some(b"cachedump") => self.fail(request, Status::NotFound),
+            Some(b"conns") if self.can_be_fed => {
+                return list(self, Listing::sockets().in_packets(request.echo));
+            }
+            _ => self.short_stat_packets(request, words),
         }
+        Flow::Done
+    }
+
+    /// The same for an answer that comes in one piece.
+    fn short_stat_packets(&mut self, request: &Packet<'_>, mut words: Words<'_>) {
         let before = std::mem::take(&mut self.output.bytes);
         let can_be_fed = std::mem::take(&mut self.can_be_fed);
-        stats(self, words);
+        stats(self, words.clone());
         self.can_be_fed = can_be_fed;
         let text = std::mem::replace(&mut self.output.bytes, before);
         let (kind, detail) = (words.next(), words.next());
@@ -404,13 +414,7 @@ impl Executor<'_> {
         if (kind, detail) == (Some(b"detail"), Some(b"dump")) {
             reply::stat(out, request.echo, b"detailed", &text);
         }
-        for line in text.split(|&b| b == b'\n') {
-            let Some(line) = line.strip_prefix(b"STAT ") else { continue };
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let name_bytes = line.iter().position(|&b| b == b' ').unwrap_or(line.len());
-            let (name, value) = line.split_at(name_bytes);
-            reply::stat(out, request.echo, name, value.strip_prefix(b" ").unwrap_or(value));
-        }
+        append_packets(&text, request.echo, out);
         reply::stat(out, request.echo, b"", b"");
     }
 }

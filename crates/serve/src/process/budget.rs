@@ -15,8 +15,10 @@
 //! unread for as long. Else a client that came first, and sends a byte now and then, could keep all others' large values
 //! out forever. A slow client gives way only while others need the memory.
 //!
-//! While half of the unsent budget is used up, connections keep less: they queue [`QUEUED_SCARCE_MAX`] and one reply before
-//! they send, and of a large value the rest stays in the cache (`output/held.rs`). So a client that reads gets its
+//! While half of the unsent budget is used up, what is free included, connections keep less: they queue
+//! [`QUEUED_SCARCE_MAX`] and one reply before they send, listings come in smaller pieces (`execute/listing.rs`), and of a
+//! large value the rest stays in the cache (`output/held.rs`). So a thousand clients that don't read take no more than so
+//! little each, and a client that reads gets its
 //! replies at any time. The other half is for what can't be kept small: long `stats`, pieces of listings, stale values
 //! of leases, and what workers were about to send.
 //!
@@ -34,6 +36,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 pub(crate) struct ByteBudget {
     bytes_max: usize,
     bytes: AtomicUsize,
+    /// What connections hold free of charge, of unsent replies.
+    free: AtomicUsize,
     refused: AtomicU64,
 }
 
@@ -65,7 +69,8 @@ impl ByteBudget {
     }
 
     fn new(bytes_max: usize) -> ByteBudget {
-        ByteBudget { bytes_max, bytes: AtomicUsize::new(0), refused: AtomicU64::new(0) }
+        let (bytes, free) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        ByteBudget { bytes_max, bytes, free, refused: AtomicU64::new(0) }
     }
 
     pub(crate) fn bytes_max(&self) -> usize {
@@ -92,9 +97,13 @@ impl ByteBudget {
 
     /// Charges `bytes` instead of what was `charged`.
     pub(crate) fn recount(&self, charged: &mut usize, bytes: usize) {
-        // By the difference, modulo 2^64.
-        self.bytes.fetch_add(bytes.wrapping_sub(*charged), Relaxed);
-        *charged = bytes;
+        recount(&self.bytes, charged, bytes);
+    }
+
+    /// Notes that `bytes` are held free of charge, instead of what was `held` so: for nobody to give way, but so that all
+    /// keep less while many hold some.
+    pub(crate) fn recount_free(&self, held: &mut usize, bytes: usize) {
+        recount(&self.free, held, bytes);
     }
 
     #[inline]
@@ -102,11 +111,17 @@ impl ByteBudget {
         self.bytes() > self.bytes_max
     }
 
-    /// Whether half of it is used up, once `more` bytes are charged.
+    /// Whether half of it is used up, once `more` bytes are charged; what is held free of charge counts too.
     #[inline]
     pub(crate) fn is_scarce(&self, more: usize) -> bool {
-        self.bytes() + more > self.bytes_max / 2
+        self.bytes() + self.free.load(Relaxed) + more > self.bytes_max / 2
     }
+}
+
+/// Adds `now` instead of `before`: the difference, modulo 2^64.
+fn recount(sum: &AtomicUsize, before: &mut usize, now: usize) {
+    sum.fetch_add(now.wrapping_sub(*before), Relaxed);
+    *before = now;
 }
 
 /// What a connection is charged.

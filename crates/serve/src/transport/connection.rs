@@ -33,7 +33,7 @@ use crate::batch::Piece;
 use crate::batch::Rooms;
 use crate::execute::Executor;
 use crate::output::{Mark, Output, Unsent};
-use crate::process::budget::{Charge, SPARING_BYTES, UNSENT_FREE_BYTES};
+use crate::process::budget::{Charge, SPARING_BYTES};
 use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Seat};
 use crate::process::watch::CloseReason;
@@ -78,6 +78,8 @@ pub(crate) struct Connection {
     pub(crate) charge: Charge,
     /// What it is charged for replies that the client has yet to take.
     pub(crate) unsent_charge: Charge,
+    /// The same while it is free of charge, in bytes.
+    pub(crate) unsent_free: usize,
     /// Bytes that it is charged for requests that wait for their turns.
     pub(crate) backlog_charged: usize,
 }
@@ -113,6 +115,7 @@ impl Connection {
             last_request_s: now,
             charge: Charge::default(),
             unsent_charge: Charge::default(),
+            unsent_free: 0,
             backlog_charged: 0,
         }
     }
@@ -355,11 +358,10 @@ impl Connection {
         !self.input.is_empty()
     }
 
-    /// Bytes that it is charged for replies that the client has yet to take.
+    /// Bytes that it holds of replies that the client has yet to take.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> usize {
-        let bytes = self.unsent.memory_bytes();
-        if bytes > UNSENT_FREE_BYTES { bytes } else { 0 }
+        self.unsent.memory_bytes()
     }
 
     /// Bytes that it is charged for requests that wait for their turns, or for their client to read.

@@ -40,6 +40,7 @@ use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
+use limits::charge_unsent;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -331,11 +332,10 @@ impl<'s> Worker<'s> {
             self.unfinished.charge(charge, (holds, now), &self.process.unfinished);
             connection.seat().set_held(Held::Unfinished, holds);
         }
-        let (kept, keeps) = (connection.unsent_charge.bytes, connection.unsent_bytes());
+        let kept = connection.unsent_charge.bytes + connection.unsent_free;
+        let keeps = connection.unsent_bytes();
         if keeps != kept {
-            let charge = (&mut connection.unsent_charge, place);
-            self.unsent.charge(charge, (keeps, now), &self.process.unsent);
-            connection.seat().set_held(Held::Unsent, keeps);
+            charge_unsent(&mut self.unsent, (connection, place), (keeps, now), process);
         }
         let waits = connection.backlog_bytes();
         if waits != connection.backlog_charged {

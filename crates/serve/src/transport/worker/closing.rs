@@ -1,5 +1,6 @@
 //! Ends of connections: by their clients, for being idle, and when the server stops.
 
+use super::limits::charge_unsent;
 use super::{Closes, Worker};
 use crate::process::gauges::Gauge;
 use crate::process::watch::{CloseReason, Event};
@@ -18,11 +19,7 @@ impl Worker<'_> {
             (0, self.now),
             &self.process.unfinished,
         );
-        self.unsent.charge(
-            (&mut connection.unsent_charge, place),
-            (0, self.now),
-            &self.process.unsent,
-        );
+        charge_unsent(&mut self.unsent, (&mut connection, place), (0, self.now), self.process);
         self.process.backlog.recount(&mut connection.backlog_charged, 0);
         let fd = connection.fd();
         self.pieces -= usize::from(connection.keeps_piece());

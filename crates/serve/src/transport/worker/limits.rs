@@ -1,7 +1,9 @@
 //! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
 use super::{Patience, Worker};
-use crate::process::budget::{Queue, STALLED_S};
+use crate::process::Process;
+use crate::process::budget::{Queue, STALLED_S, UNSENT_FREE_BYTES};
+use crate::process::roster::Held;
 use crate::process::watch::CloseReason;
 use crate::transport::connection::Connection;
 use rustix::event::epoll;
@@ -90,6 +92,20 @@ impl Worker<'_> {
         let is_first_stalled = is_stalled(self.connections[first].as_deref()?, self.now);
         Some(if is_first_stalled { first } else { last })
     }
+}
+
+/// Charges the connection at `place` for so many bytes of unsent replies, unless they are so few that they are free.
+#[cold]
+pub(super) fn charge_unsent(
+    queue: &mut Queue,
+    (connection, place): (&mut Connection, usize),
+    (keeps, now): (usize, u32),
+    process: &Process,
+) {
+    let free = if keeps > UNSENT_FREE_BYTES { 0 } else { keeps };
+    process.unsent.recount_free(&mut connection.unsent_free, free);
+    queue.charge((&mut connection.unsent_charge, place), (keeps - free, now), &process.unsent);
+    connection.seat().set_held(Held::Unsent, keeps - free);
 }
 
 /// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.

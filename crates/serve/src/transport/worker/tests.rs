@@ -5,6 +5,7 @@ use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Peer};
 use crate::transport::connection::tests::process;
 use guira_cache::Counter;
+use rustix::net::sockopt;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -58,11 +59,21 @@ fn count(text: &[u8], word: &[u8]) -> usize {
     text.windows(word.len()).filter(|window| *window == word).count()
 }
 
-/// A binary `stat settings`.
-fn stat_packet() -> Vec<u8> {
+/// A binary `stat` of this kind.
+fn stat_packet(kind: &str) -> Vec<u8> {
     let mut packet = [0; 24];
-    (packet[0], packet[1], packet[3], packet[11]) = (0x80, 0x10, 8, 8);
-    [&packet[..], b"settings"].concat()
+    let bytes = u8::try_from(kind.len()).unwrap();
+    (packet[0], packet[1], packet[3], packet[11]) = (0x80, 0x10, bytes, bytes);
+    [&packet[..], kind.as_bytes()].concat()
+}
+
+/// So many sockets beside those of the test.
+fn crowd(process: &Process, sockets: usize) {
+    let to: std::sync::Arc<str> = "tcp:127.0.0.1:11211".into();
+    for n in 0..sockets {
+        let peer = Peer::Tcp { from: "192.0.2.1:4000".parse().unwrap(), to: to.clone() };
+        process.roster.enter(10_000 + i32::try_from(n).unwrap(), peer, Doing::Reading, 2);
+    }
 }
 
 #[test]
@@ -72,7 +83,7 @@ fn a_turn_executes_one_costly_command_of_all_connections_and_all_get_their_turns
     let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
     let connect = || connect(&process);
     // What each sends, and what ends each reply.
-    let binary = stat_packet();
+    let binary = stat_packet("settings");
     let end_of_binary = [&[0x81, 0x10][..], &[0; 22]].concat();
     let kinds = [
         (&b"stats\r\n"[..], &b"END\r\n"[..]),
@@ -218,14 +229,11 @@ fn long_listings_are_answered_a_piece_a_turn_and_whole() {
     let handle = process.cache.handle();
     let (store, now) = (guira_cache::StoreTerms::default(), process.time.now());
     process.detail.switch(true);
-    let to: std::sync::Arc<str> = "tcp:127.0.0.1:11211".into();
+    crowd(&process, LINES);
     for n in 0..LINES {
         let key = format!("prefix{n:030}:x");
         handle.store(&handle.key(key.as_bytes()), b"v", &store, now).unwrap();
         process.detail.count(key.as_bytes(), crate::process::detail::Event::Set);
-        let fd = 10_000 + i32::try_from(n).unwrap();
-        let peer = Peer::Tcp { from: "192.0.2.1:4000".parse().unwrap(), to: to.clone() };
-        process.roster.enter(fd, peer, Doing::Reading, 2);
     }
     let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
     let (mut client, mut other) = (connect(&process), connect(&process));
@@ -260,5 +268,68 @@ fn long_listings_are_answered_a_piece_a_turn_and_whole() {
             all.lines().filter(|line| line.contains(word)).collect();
         assert_eq!(lines.len(), LINES, "{request}");
         assert_eq!(all.matches(word).count(), LINES, "{request}: none twice");
+    }
+}
+
+#[test]
+fn a_long_listing_in_packets_is_answered_a_piece_a_turn_too() {
+    const SOCKETS: usize = 5000;
+    let process = process("-m 8 -t 1");
+    crowd(&process, SOCKETS);
+    let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+    let mut client = connect(&process);
+    worker.turn().unwrap();
+    let mut end = vec![0; 24];
+    (end[0], end[1]) = (0x81, 0x10);
+    client.write_all(&stat_packet("conns")).unwrap();
+    let (mut listed, mut turns) = (Vec::new(), 0);
+    while !listed.ends_with(&end) {
+        turns += 1;
+        assert!(turns < 1000, "{} bytes", listed.len());
+        worker.turn().unwrap();
+        let piece = arrived(&mut client);
+        assert!(piece.len() < 40 << 10, "{} bytes in a turn", piece.len());
+        listed.extend(piece);
+    }
+    assert_eq!(count(&listed, b":addrtcp:192.0.2.1:4000"), SOCKETS);
+}
+
+#[test]
+fn a_crowd_that_does_not_read_keeps_little_each_though_that_is_free_of_charge() {
+    const CLIENTS: usize = 400;
+    /// A quarter of a piece.
+    const PIECE_BYTES: usize = 4 << 10;
+    for request in [b"stats conns\r\n".to_vec(), stat_packet("conns")] {
+        let process = process("-m 8 -t 1 -I 64k");
+        crowd(&process, 5000);
+        let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+        let connect = |_| {
+            let (ours, client) = UnixStream::pair().unwrap();
+            sockopt::set_socket_send_buffer_size(&ours, 1 << 10).unwrap();
+            arrive(&process, ours.into());
+            client
+        };
+        let mut clients: Vec<_> = (0..CLIENTS).map(connect).collect();
+        worker.turn().unwrap();
+        clients.iter_mut().for_each(|client| client.write_all(&request.repeat(100)).unwrap());
+        let unsent = |worker: &Worker<'_>| -> Vec<usize> {
+            let connections = worker.connections.iter().flatten();
+            connections.map(|connection| connection.unsent_bytes()).collect()
+        };
+        let mut turns = 0;
+        while unsent(&worker).contains(&0) {
+            turns += 1;
+            assert!(turns < 100 * CLIENTS);
+            worker.turn().unwrap();
+        }
+        let all: usize = unsent(&worker).iter().sum();
+        let most = process.unsent.bytes_max() / 2 + CLIENTS * PIECE_BYTES;
+        assert!(all < most, "{all} bytes of at most {most}");
+        // What is given back is noted.
+        drop(clients);
+        while worker.connections.iter().flatten().count() > 0 {
+            worker.turn().unwrap();
+        }
+        assert!(!process.unsent.is_scarce(process.unsent.bytes_max() / 2));
     }
 }
