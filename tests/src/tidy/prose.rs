@@ -110,7 +110,8 @@ pub fn check_hops(root: &Path, table: &str) -> Vec<String> {
         .collect();
     let (mut found, mut before) = (Vec::new(), String::new());
     for (at, (file, function)) in hops.iter().enumerate() {
-        if at > 0 && !before.contains(&format!("{function}(")) {
+        let is_called = ["(", "::<"].iter().any(|it| before.contains(&format!("{function}{it}")));
+        if at > 0 && !is_called {
             found.push(format!("no hop before {file}::{function} calls it"));
         }
         let code = fs::read_to_string(root.join("crates").join(file)).unwrap_or_default();
