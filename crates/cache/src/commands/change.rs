@@ -98,16 +98,25 @@ impl<I: Index> Actor<'_, I> {
                 self.features.before_change(key);
                 return Ok(Deleted::NotFound);
             };
-            if what.stale && !what.empty && what.explicit_cas.is_none() && item.can_be_claimed() {
-                return Ok(self.features.around_change(
+            // To whoever compares, what is made stale is another item: it keeps no unique that a client gave it.
+            let kept_cas = item.explicit_cas().filter(|_| !what.stale);
+            let explicit_cas = what.explicit_cas.or(kept_cas);
+            let is_in_place = !what.empty && what.explicit_cas.is_none() && is_markable(&item);
+            if what.stale && is_in_place {
+                let marked = self.features.around_change(
                     key,
-                    |marked| *marked != Deleted::Exists,
+                    |marked| !matches!(marked, Some(Deleted::Exists)),
                     || self.mark_stale(key, what, now),
-                ));
+                );
+                match marked {
+                    Some(marked) => return Ok(marked),
+                    // It was replaced meanwhile.
+                    None => continue,
+                }
             }
             let mut fields = Fields {
                 life: item.can_be_claimed() || what.stale || what.exptime.is_some_and(|e| e != 0),
-                cas: what.explicit_cas.is_some() || item.fields().cas,
+                cas: explicit_cas.is_some(),
                 ..item.fields()
             };
             if what.empty {
@@ -118,7 +127,7 @@ impl<I: Index> Actor<'_, I> {
                 exptime: what.exptime,
                 stale: what.stale,
                 keeps_value: !what.empty,
-                explicit_cas: what.explicit_cas.or(item.explicit_cas()),
+                explicit_cas,
             };
             let advances = what.stale;
             if let Some(deleted) =
@@ -129,19 +138,23 @@ impl<I: Index> Actor<'_, I> {
         }
     }
 
-    fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Deleted {
+    /// Marks an item in its place; `None` if there is one that needs another place.
+    fn mark_stale(&self, key: &Key<'_>, what: &Invalidate, now: u32) -> Option<Deleted> {
         let marked = self.local.change(key, now, |item, is_live| {
             let differs = |given| given != self.cas_of(item, self.cas_unique(key));
             if !is_live {
-                return Change::Leave(Deleted::NotFound);
+                return Change::Leave(Some(Deleted::NotFound));
             }
             if what.compare.is_some_and(differs) {
-                return Change::Leave(Deleted::Exists);
+                return Change::Leave(Some(Deleted::Exists));
+            }
+            if !is_markable(item) {
+                return Change::Leave(None);
             }
             item.mark_stale(what.exptime.map(|e| e.min(EXPTIME_MAX)));
-            Change::Mark(Deleted::Deleted { class: item.class() })
+            Change::Mark(Some(Deleted::Deleted { class: item.class() }))
         });
-        marked.map_or(Deleted::NotFound, |(_, deleted)| deleted)
+        marked.map_or(Some(Deleted::NotFound), |(_, deleted)| deleted)
     }
 
     /// Swaps in a copy with other fields; `None` if the item was replaced meanwhile.
@@ -185,6 +198,11 @@ impl<I: Index> Actor<'_, I> {
             Swapped::Refused(deleted) => Ok(deleted),
         }
     }
+}
+
+/// Whether an item can be marked stale, and get another unique, where it lies.
+fn is_markable(item: &ItemRef<'_>) -> bool {
+    item.can_be_claimed() && item.explicit_cas().is_none()
 }
 
 /// What a copy of an item has that the item has not.

@@ -155,9 +155,9 @@ pub(super) fn delete(order: Order<'_>, current: Option<&Current>) -> (Effect, Sa
     if terms.is_emptied {
         (marked.value, marked.flags) = (Bytes::new(), 0);
     }
-    // An item that is made stale is another one to whoever compares; one that is emptied isn't.
+    // An item that is made stale is another one to whoever compares, whoever gave it its unique; one that is emptied isn't.
     marked.unique = match terms.is_stale {
-        true => terms.unique.or(item.unique),
+        true => terms.unique,
         false => Some(terms.unique.unwrap_or(*unique)),
     };
     (Effect::Put(marked), Said::Plain(Outcome::Deleted))

@@ -58,6 +58,11 @@ fn a_touch_keeps_the_unique_and_a_store_gives_a_new_one() {
     }
     let stale = put(decided(&request(Op::Delete, Some("I")), Some(&there)).0);
     assert_eq!((stale.unique, stale.marks.is_stale), (None, true));
+    let own = Current { item: Item { unique: Some(77), ..there.item.clone() }, unique: 77 };
+    let stale = put(decided(&request(Op::Delete, Some("I")), Some(&own)).0);
+    assert_eq!(stale.unique, None, "its client's own goes too");
+    let emptied = put(decided(&request(Op::Delete, Some("x")), Some(&own)).0);
+    assert_eq!(emptied.unique, Some(77));
     let emptied = put(decided(&request(Op::Delete, Some("x")), Some(&there)).0);
     assert_eq!((emptied.unique, emptied.value.len()), (Some(5), 0));
 }
