@@ -139,7 +139,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
 
 /// Reads a size as `guira serve` does: `100`, `64k`, `1m`, `1.5g`, where `k` is 1024.
 pub(crate) fn parse_bytes(text: &str) -> Result<usize, String> {
-    let bytes = parse_size::Config::new().with_binary().parse_size(text.trim());
+    let bytes = guira_front::size::parse(text);
     let bytes = bytes.ok().and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| format!("`{text}` is not a size such as 100, 64k, 1m"))
 }

@@ -16,4 +16,5 @@ pub mod certificates;
 pub mod exposition;
 pub mod http;
 pub mod meant;
+pub mod size;
 pub mod vitals;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use guira_front::certificates::NamedFile;
 use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
+use guira_front::size;
 use guira_log::Format;
 use socket2::TcpKeepalive;
 
@@ -25,7 +26,7 @@ pub struct StoreArgs {
     #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m", value_parser = value_size, help_heading = "Store")]
     pub max_value_size: u64,
     /// Bytes that the store's files may take [default: what the file system has]
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Store")]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Store")]
     pub disk_max: Option<u64>,
     /// Megabytes a second that merges may write [default: no limit]
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Store")]
@@ -66,10 +67,10 @@ pub struct StoreArgs {
     #[arg(short = 'R', long, value_name = "NUM", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Clients")]
     pub max_outstanding: u32,
     /// Memory for requests and unread replies of all clients
-    #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = size, help_heading = "Clients")]
+    #[arg(long, value_name = "SIZE", default_value = "256m", value_parser = size::parse, help_heading = "Clients")]
     pub client_memory: u64,
     /// Memory for those of one client [default: 128m, or room for two of the longest values]
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Clients")]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Clients")]
     pub client_memory_each: Option<u64>,
     /// Refuse to flush.
     #[arg(short = 'F', long, help = "Refuse flush_all", help_heading = "Clients")]
@@ -295,18 +296,12 @@ impl fmt::Display for Syncing {
     }
 }
 
-/// Units are powers of two, as those of `guira serve`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bytes = parse_size::Config::new().with_binary().parse_size(text.trim());
-    bytes.map_err(|_| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())
-}
-
 fn value_size(text: &str) -> Result<u64, String> {
     let is_good = |size: &u64| (1 << 10..=VALUE_BYTES_MAX as u64).contains(size);
-    Some(size(text)?).filter(is_good).ok_or_else(|| "from 1k to 64m".to_owned())
+    Some(size::parse(text)?).filter(is_good).ok_or_else(|| "from 1k to 64m".to_owned())
 }
 
-fn filter_bits(text: &str) -> Result<u8, String> {
+pub(crate) fn filter_bits(text: &str) -> Result<u8, String> {
     let bits = text.parse().ok().filter(|bits| [0, 8, 12, 16].contains(bits));
     bits.ok_or_else(|| "0, 8, 12 or 16".to_owned())
 }

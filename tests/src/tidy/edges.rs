@@ -21,7 +21,7 @@ pub const EDGES: [(&str, &[&str]); 19] = [
     ("guira-serve", &["guira-cache", "guira-front", "guira-log", "guira-proto"]),
     ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-front", "guira-log", "guira-proto"]),
-    ("guira-bench", &["guira-proto"]),
+    ("guira-bench", &["guira-front", "guira-proto"]),
     ("guira-ctl", &["guira-client", "guira-proto"]),
     (
         "guira-lab",

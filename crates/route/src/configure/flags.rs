@@ -83,9 +83,8 @@ fn argument(flag: &'static Flag) -> Arg {
 
 /// Units are powers of two, as those of `guira serve`.
 fn size(text: &str) -> Result<i64, String> {
-    let bytes = parse_size::Config::new().with_binary().parse_size(text.trim());
-    let bytes = bytes.ok().and_then(|bytes| i64::try_from(bytes).ok());
-    bytes.ok_or_else(|| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())
+    let bytes = guira_front::size::parse(text)?;
+    i64::try_from(bytes).map_err(|_| format!("{text} is too much"))
 }
 
 fn validate() -> Arg {

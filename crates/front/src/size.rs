@@ -1,0 +1,56 @@
+//! Sizes as typed: `4g`, `512k`, `1.5 MiB`; or a number alone, in the unit that the flag speaks of.
+//!
+//! Kilobytes, megabytes and gigabytes are powers of two, as memcached's are, whether `k`, `kb` or `KiB` is typed.
+
+pub use parse_size::Error;
+use parse_size::{ByteSuffix, Config};
+
+/// Bytes; a number alone is so many times `unit`.
+///
+/// # Errors
+/// What is no number, is below 0, or does not fit 64 bits.
+pub fn parse_in(text: &str, unit: u64) -> Result<u64, Error> {
+    let config = Config::new().with_binary().with_byte_suffix(ByteSuffix::Allow);
+    config.with_default_factor(unit).parse_size(text.trim())
+}
+
+/// Bytes; a number alone is as many.
+///
+/// # Errors
+/// In a sentence: what a size is.
+pub fn parse(text: &str) -> Result<u64, String> {
+    parse_in(text, 1)
+        .map_err(|_| "a size is a number of bytes, or has a unit: 512k, 4m, 1g".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KB: u64 = 1 << 10;
+    const MB: u64 = 1 << 20;
+    const GB: u64 = 1 << 30;
+
+    #[test]
+    fn a_size_has_the_unit_that_it_names_or_the_flags_own() {
+        for (text, unit, bytes) in [
+            ("64", MB, 64 * MB),
+            ("64", 1, 64),
+            ("4g", MB, 4 * GB),
+            ("4G", KB, 4 * GB),
+            ("512k", MB, 512 * KB),
+            ("2MiB", 1, 2 * MB),
+            ("2mb", 1, 2 * MB),
+            ("1.5g", 1, 3 * GB / 2),
+            (" 7 ", 1, 7),
+            ("4096b", MB, 4096),
+        ] {
+            assert_eq!(parse_in(text, unit), Ok(bytes), "{text}");
+        }
+        for text in ["", "k", "-1", "-1g", "x", "4q", "99999999999g", "0x10"] {
+            assert!(parse_in(text, MB).is_err(), "{text}");
+            assert!(parse(text).is_err_and(|words| words.contains("512k")), "{text}");
+        }
+        assert_eq!(parse("64k"), Ok(64 * KB));
+    }
+}
