@@ -25,10 +25,12 @@ mod manners;
 mod memory;
 
 pub use clients::{ClientLimits, Clients};
-pub use http_port::{open as open_http, start as start_http};
+pub use http_port::{HttpPlace, open as open_http, reserve as reserve_http, start as start_http};
 pub use lifecycle::Lifecycle;
 pub use line::first as first_request;
-pub use listener::{Dealer, ListenOptions, Listening, accept, open, tell, tell_ready};
+pub use listener::{
+    Dealer, ListenOptions, Listening, Places, accept, open, reserve, tell, tell_ready,
+};
 pub use logins::{Logins, User};
 pub use manners::{AsRouter, AsServer, Manners, NOREPLY};
 pub use memory::{Bank, MemoryLimits};

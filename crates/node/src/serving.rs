@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use guira_front::sessions::{
-    self, Arrival, Dealer, Listening, Sessions, drain, open_http, serve, start_http,
+    self, Arrival, Dealer, Listening, Sessions, drain, reserve_http, serve, start_http,
 };
 use guira_log::Log;
 use sd_notify::NotifyState;
@@ -47,9 +47,9 @@ pub(crate) fn run<E: Engine>(
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
     let tls_ports = options.tls_ports();
-    let sockets = sessions::open(&options.listen, &tls_ports)
-        .map_err(|words| words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s"))?;
-    let http = options.http.as_deref().map(|text| open_http(text, &sockets)).transpose()?;
+    // No client can connect before the store is open, and yet a port that somebody has is told at once.
+    let places = sessions::reserve(&options.listen, &tls_ports).map_err(own_flags)?;
+    let http = options.http.as_deref().map(reserve_http).transpose()?;
     let horizon = Arc::new(Horizon::default());
     let engine = open(&options.opening, horizon.keep_rule(now))?;
     let (read_threads, value_max) = (options.read_threads, options.clients.memory.value);
@@ -60,6 +60,8 @@ pub(crate) fn run<E: Engine>(
     let process = Arc::new(Process::new(options, node, log.clone())?);
     drop(entered);
     let threads: Result<Vec<Thread>, _> =
+    let sockets = places.listen().map_err(own_flags)?;
+    let http = http.map(|place| place.listen(&sockets)).transpose()?;
         (0..process.options.threads).map(|number| start(&process, number)).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     let served = runtime.block_on(until_told(&process, (sockets, http), &threads));
@@ -84,6 +86,11 @@ pub(crate) fn run<E: Engine>(
 }
 
 /// As many descriptors as the system lets this process have.
+/// The flags have other names in the router.
+fn own_flags(words: String) -> String {
+    words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s")
+}
+
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

@@ -7,6 +7,7 @@ use std::thread;
 
 use crate::http::{Probed, serve};
 use rustix::fd::AsFd;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sessions::listener::{Listening, all_addresses, refusal};
 
@@ -38,17 +39,55 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// The port that `--http` names, where nobody can connect yet.
+#[derive(Debug)]
+pub struct HttpPlace {
+    socket: Socket,
+    flag: String,
+    address: SocketAddr,
+}
+
+/// Takes the port that `--http` names.
+///
+/// # Errors
+/// In a sentence: it can't be had.
+pub fn reserve(text: &str) -> Result<HttpPlace, String> {
+    let (address, flag) = (address(text)?, format!("--http {text}"));
+    let taken = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| {
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            Ok(socket)
+        });
+    match taken {
+        Ok(socket) => Ok(HttpPlace { socket, flag, address }),
+        Err(error) => Err(refusal(&flag, address, &error, &[])),
+    }
+}
+
+impl HttpPlace {
+    /// Opens it, beside the sockets that are `there` already.
+    ///
+    /// # Errors
+    /// In a sentence: it can't be listened on.
+    pub fn listen(self, there: &[Listening]) -> Result<TcpListener, String> {
+        let opened = self.socket.listen(BACKLOG).and_then(|()| self.socket.set_nonblocking(true));
+        opened.map_err(|error| refusal(&self.flag, self.address, &error, there))?;
+        Ok(self.socket.into())
+    }
+}
+
 /// Opens the port that `--http` names, beside the sockets that are `there` already.
 ///
 /// # Errors
 /// In a sentence: it can't be listened on.
 pub fn open(text: &str, there: &[Listening]) -> Result<TcpListener, String> {
     let address = address(text)?;
-    let opened = TcpListener::bind(address).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    });
-    opened.map_err(|error| refusal(&format!("--http {text}"), address, &error, there))
+    if there.iter().any(|own| own.is_at(address)) {
+        let error = io::ErrorKind::AddrInUse.into();
+        return Err(refusal(&format!("--http {text}"), address, &error, there));
+    }
+    reserve(text)?.listen(there)
 }
 
 /// Answers for a program until the process ends.
@@ -68,6 +107,8 @@ pub fn start(
     thread::Builder::new().name("http".to_owned()).spawn(serve).map(drop)
 }
 
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// Where a host alone is served, as by `guira serve`.
 const PORT: u16 = 9150;
 

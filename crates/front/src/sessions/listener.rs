@@ -73,7 +73,7 @@ impl Listening {
     }
 
     /// Whether it keeps others from `place`.
-    fn is_at(&self, place: SocketAddr) -> bool {
+    pub(crate) fn is_at(&self, place: SocketAddr) -> bool {
         let (Self::Tcp(socket) | Self::Tls(socket)) = self else { return false };
         socket.local_addr().is_ok_and(|own| {
             let is_all = own.ip().is_unspecified() || place.ip().is_unspecified();
@@ -108,35 +108,90 @@ pub fn tell_ready(places: &[(String, bool)], threads: usize) {
     );
 }
 
+/// Where clients will come in: the ports are this process's, and nobody can connect yet. So a port that another program has is
+/// told before anything is done that takes long.
+#[derive(Debug)]
+pub struct Places {
+    places: Vec<Place>,
+    backlog: i32,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// It was opened by others.
+    Open(Listening),
+    Port {
+        socket: Socket,
+        address: SocketAddr,
+        /// What names it.
+        flag: String,
+        kind: fn(TcpListener) -> Listening,
+    },
+    Path(PathBuf),
+}
+
+impl Places {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// In a sentence: which can't be opened, and what to do.
+    pub fn listen(self) -> Result<Vec<Listening>, String> {
+        let mut sockets = Vec::new();
+        for place in self.places {
+            let opened = match place {
+                Place::Open(socket) => socket,
+                Place::Path(path) => Listening::Unix(bind_unix(&path)?),
+                Place::Port { socket, address, flag, kind } => {
+                    let opened = socket.listen(self.backlog);
+                    let opened = opened.and_then(|()| socket.set_nonblocking(true));
+                    opened.map_err(|error| refusal(&flag, address, &error, &sockets))?;
+                    kind(socket.into())
+                }
+            };
+            sockets.push(opened);
+        }
+        Ok(sockets)
+    }
+}
+
 /// Opens all sockets that the flags name.
 ///
 /// # Errors
 /// In a sentence: which can't be opened, and what to do.
 pub fn open(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Vec<Listening>, String> {
-    let mut sockets = Vec::new();
+    reserve(listen, tls_ports)?.listen()
+}
+
+/// Takes the places of all sockets that the flags name.
+///
+/// # Errors
+/// In a sentence: which can't be had, and what to do.
+pub fn reserve(listen: &ListenOptions, tls_ports: &[u16]) -> Result<Places, String> {
+    let mut places = Vec::new();
     if let Some(fd) = listen.inherited {
         let taken = take_over(fd).map_err(|e| format!("--listen-sock-fd {fd}: {e}"))?;
-        sockets.push(Listening::Tcp(taken));
+        places.push(Place::Open(Listening::Tcp(taken)));
     }
     let plain = listen.ports.iter().map(|&port| ("-p", port, Listening::Tcp as fn(_) -> _));
     let tls = tls_ports.iter().map(|&port| ("--ssl-port", port, Listening::Tls as fn(_) -> _));
     for (flag, port, kind) in plain.chain(tls) {
         for address in addresses(listen, port)? {
-            let opened = bind(address, listen.backlog)
-                .map_err(|error| refusal(&format!("{flag} {port}"), address, &error, &sockets));
-            sockets.push(kind(opened?));
+            let flag = format!("{flag} {port}");
+            let socket = bind(address).map_err(|error| refusal(&flag, address, &error, &[]))?;
+            places.push(Place::Port { socket, address, flag, kind });
         }
     }
     if let Some(path) = &listen.unix {
-        sockets.push(Listening::Unix(bind_unix(path)?));
+        check_unix(path)?;
+        places.push(Place::Path(path.clone()));
     }
-    if sockets.is_empty() {
+    if places.is_empty() {
         return Err(
             "nothing to listen on: give -p PORT, --ssl-port PORT, --unix-domain-sock PATH or --listen-sock-fd FD"
                 .to_owned(),
         );
     }
-    Ok(sockets)
+    Ok(Places { places, backlog: listen.backlog })
 }
 
 /// Why a flag's port can't be opened beside the sockets that are `there` already, and what to do.
@@ -163,20 +218,29 @@ fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {
     format!("{flag}: can't listen on {place}: {error}{hint}")
 }
 
+/// Refuses a path where there is something else than a socket that nobody listens on any more. True: there is one.
+fn check_unix(path: &Path) -> Result<bool, String> {
+    let flag = "--unix-domain-sock";
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(false) };
+    if !found.file_type().is_socket() {
+        let path = path.display();
+        return Err(format!(
+            "{flag}: can't listen on {path}: a file is there that is no socket; remove it, or choose another path"
+        ));
+    }
+    if UnixStream::connect(path).is_ok() {
+        let error = io::Error::from_raw_os_error(rustix::io::Errno::ADDRINUSE.raw_os_error());
+        return Err(refused(flag, path.display(), &error));
+    }
+    Ok(true)
+}
+
 /// Listens at a path, in the place of a socket that nobody listens on any more. Whatever else is there stays.
 fn bind_unix(path: &Path) -> Result<UnixListener, String> {
     let flag = "--unix-domain-sock";
-    if let Ok(found) = fs::symlink_metadata(path) {
-        if !found.file_type().is_socket() {
-            let path = path.display();
-            return Err(format!(
-                "{flag}: can't listen on {path}: a file is there that is no socket; remove it, or choose another path"
-            ));
-        }
-        if UnixStream::connect(path).is_err() {
-            // If it can't be removed, it can't be bound either.
-            let _ = fs::remove_file(path);
-        }
+    if check_unix(path)? {
+        // If it can't be removed, it can't be bound either.
+        let _ = fs::remove_file(path);
     }
     let opened = UnixListener::bind(path).and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -206,7 +270,7 @@ fn has_ipv6() -> bool {
     Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP)).is_ok()
 }
 
-fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(address.ip() != IpAddr::V6(Ipv6Addr::UNSPECIFIED))?;
@@ -214,9 +278,7 @@ fn bind(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     keep_little_unsent(&socket);
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// A copy of a descriptor that the process was started with. The kernel copies it, which needs no trust in the number.
