@@ -1,8 +1,9 @@
 //! What `guira store` keeps: over stops and kills, on a full disk, beside others' files.
 
 use guira_tests::client::Client;
+use guira_tests::metrics::get_http;
 use guira_tests::server::{
-    Address, Program, Server, command, eventually, guira, own_directory, within,
+    Address, Program, Server, command, eventually, free_port, guira, own_directory, within,
 };
 use rustix::process::Signal;
 use std::collections::HashMap;
@@ -263,7 +264,7 @@ fn damage_is_told_with_its_file_and_never_served() {
     assert!(compacted.status.success(), "{}", text(&compacted));
     let sound = folder.tool("verify", &[]);
     assert!(text(&sound).contains("bytes: sound"), "{}", text(&sound));
-    let mut told = 0;
+    let (mut told, mut named) = (0, 0);
     let files: Vec<_> = fs::read_dir(folder.store()).expect("a directory").flatten().collect();
     for file in files.iter().map(fs::DirEntry::file_name) {
         // A start removes files and makes others: each damage has a store of its own.
@@ -295,7 +296,12 @@ fn damage_is_told_with_its_file_and_never_served() {
         }
         told += usize::from(is_told);
     }
-    assert!(told > 0, "no file has the values");
+            if client.stat_word("stats store", "corrupt") != "0" {
+                let told = format!("ERROR damaged data: {} is corrupt at byte ", path.display());
+                assert_eq!(server.said().matches(&told).count(), 1, "{}", server.said());
+                named += 1;
+            }
+    assert!(told > 0 && named > 0, "no file has the values");
 }
 
 #[test]
@@ -304,7 +310,10 @@ fn a_full_disk_takes_deletes_and_says_so_and_goes_on_with_room() {
     let directory = folder.store().display().to_string();
     // 288 MiB stay free for merges, and a log takes 32.
     let flags = ["-d", &directory, "--disk-max", "352m", "--durability", "os"];
-    let server = Server::start(Program::Store, &flags);
+    let http = free_port();
+    let port = http.to_string();
+    let with_http = [&flags[..], &["--http", &port]].concat();
+    let server = Server::start(Program::Store, &with_http);
     let mut client = server.connect();
     let value = vec![b'x'; 1 << 20];
     let refused = (0..400).find(|n| {
@@ -320,18 +329,40 @@ fn a_full_disk_takes_deletes_and_says_so_and_goes_on_with_room() {
     for n in 0..refused {
         assert_eq!(client.ask(&format!("delete k{n}")), "DELETED\r\n", "{n}");
     }
+    eventually("the log has it", || server.said().contains("WARN out of disk: "));
+    assert!(get_http(http, "/readyz").0.contains("200"), "reads and deletes go on");
     drop(server);
     let compacted = folder.tool("compact", &[]);
     assert!(compacted.status.success(), "{}", text(&compacted));
     let server = Server::start(Program::Store, &flags);
     let mut client = server.connect();
     within(20, "there is room again", || client.set("k", &value) == "STORED\r\n");
+    let small = Server::start(Program::Store, &["-d", &directory, "--disk-max", "300m"]);
+    eventually("the start says so", || small.said().contains("WARN out of disk: "));
+    drop(small);
     assert_eq!(client.get("k").as_deref(), Some(&value[..]));
 }
 
 #[test]
 fn a_checkpoint_is_a_store_of_its_own_and_compaction_drops_what_is_dead() {
     let folder = Folder::new();
+/// Directories have the names of the next runs.
+#[test]
+fn a_conversion_that_fails_is_told_in_the_log_and_tried_again() {
+    let folder = Folder::new();
+    let server = folder.start(&["--durability", "os"]);
+    let mut client = server.connect();
+    let in_the_way = (0..64).map(|n| folder.store().join(format!("R-{n:016x}")));
+    let in_the_way: Vec<_> = in_the_way.filter(|path| fs::create_dir(path).is_ok()).collect();
+    (0..40).for_each(|n| drop(client.set(&format!("k{n}"), &vec![b'x'; 1_000_000])));
+    let told = "WARN sorting or merging failed, and is tried again: can't create ";
+    eventually("the log has it", || server.said().contains(told));
+    assert!(client.stat_word("stats store", "background_failures") != "0");
+    in_the_way.iter().for_each(|path| fs::remove_dir(path).expect("it is empty"));
+    eventually("it goes on", || client.stat_word("stats store", "conversions") != "0");
+    assert_eq!(client.get("k0").map(|value| value.len()), Some(1_000_000));
+}
+
     let mut server = folder.start(&["--durability", "os"]);
     let mut client = server.connect();
     (0..200).for_each(|n| drop(client.set(&format!("k{n}"), &[b'v'; 1000])));

@@ -144,3 +144,24 @@ fn nobody_connects_before_the_store_is_open_and_a_port_that_is_taken_is_told_at_
     }
     fs::remove_dir_all(dir).expect("it is there");
 }
+
+/// It kept everybody else from theirs for as long as it liked.
+#[test]
+fn a_list_that_its_client_does_not_read_gives_way_to_another() {
+    let server = Server::start(Program::Store, &["--durability", "os"]);
+    let mut client = server.connect();
+    for part in 0..20 {
+        let sets = (0..1000).map(|n| format!("set {part:0200}{n} 0 0 1 noreply\r\nv\r\n"));
+        client.exchange(sets.collect::<String>().as_bytes());
+    }
+    let mut lazy = server.connect();
+    lazy.send(b"lru_crawler metadump all\r\n");
+    let list = |client: &mut Client| client.ask("lru_crawler metadump all");
+    eventually("it is being made", || list(&mut client).starts_with("BUSY"));
+    within(20, "another has its turn", || list(&mut client).lines().count() == 20_001);
+    let mut told = Vec::new();
+    while !told.ends_with(b"SERVER_ERROR the list was given up: nothing of it was read\r\n") {
+        told.extend(lazy.read_exact(1));
+    }
+    assert!(list(&mut lazy).ends_with("END\r\n"), "its connection is used on");
+}

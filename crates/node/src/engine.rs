@@ -48,6 +48,11 @@ pub trait Engine: Send + Sync + Sized + 'static {
     /// Whether it takes changes.
     fn health(&self) -> Health;
 
+    /// Why the background fails, if it does, in a sentence.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Shows each record that was there at the beginning, in any order, until `each` has had enough (`false`). It waits for
     /// the device.
     ///

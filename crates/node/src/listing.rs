@@ -1,40 +1,80 @@
 //! Lists of all items: `lru_crawler metadump` and `mgdump`, from a look at the store as it is.
 //!
-//! A thread reads the store and makes parts of the list; two wait for a client that is slow. It ends with its client.
+//! A thread reads the store and makes parts of the list; two wait for a client that is slow. It ends with its client, once the
+//! client has taken nothing for a minute, or for a few seconds while another one wants a list: a list keeps files that
+//! merges have replaced.
+//!
 //! What isn't known of an item, when it was read last and its slab class, is told as 0.
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::thread;
+use std::time::Duration;
 
 use guira_front::sessions::{Feed, Listing};
 use guira_proto::{KEY_BYTES_MAX, append_base64, append_uri, fixed};
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::decide::Current;
 use crate::engine::{Engine, Record};
 use crate::node::{Node, now};
-use crate::process::ListTurn;
+use crate::process::{ListTurn, Making};
 
-struct Parts(Receiver<Vec<u8>>);
+/// The parts of a list; `None`: another one is being made.
+struct Parts {
+    parts: Receiver<Vec<u8>>,
+    making: Option<Arc<Making>>,
+    /// What is said at the end of a list that was given up.
+    is_ended: bool,
+}
 
 /// Begins a list; a line that says so if another is being made.
 pub(crate) fn begin<E: Engine>(
     node: &Arc<Node<E>>,
-    turn: &Arc<ListTurn>,
+    turn: &ListTurn,
     listing: Listing,
 ) -> Box<dyn Feed> {
     let (send, parts) = channel(PARTS);
-    if turn.0.swap(true, Ordering::Acquire) {
+    let Some(making) = turn.take() else {
         // There is room for one.
         let _ = send.try_send(fixed::CRAWLER_BUSY.to_vec());
-        return Box::new(Parts(parts));
+        return Box::new(Parts { parts, making: None, is_ended: true });
+    };
+    let (node, maker) = (Arc::clone(node), Maker { send, making: Arc::clone(&making) });
+    let list = move || maker.make(&node, listing);
+    if let Err(error) = thread::Builder::new().name("list".to_owned()).spawn(list) {
+        tracing::warn!("a list of all items can't be made: no thread: {error}");
     }
-    let (node, place) = (Arc::clone(node), Place(Arc::clone(turn)));
-    let list = move || {
-        let _place = place;
+    Box::new(Parts { parts, making: Some(making), is_ended: false })
+}
+
+impl ListTurn {
+    /// The turn to make a list, unless another one is being made and read.
+    fn take(&self) -> Option<Arc<Making>> {
+        let mut turn = self.0.lock();
+        if let Some(before) = turn.as_ref().filter(|before| !before.is_over.load(Relaxed)) {
+            if before.unread_ms.load(Relaxed) < WANTED_MS {
+                return None;
+            }
+            before.is_given_up.store(true, Relaxed);
+        }
+        let making = Arc::new(Making::default());
+        *turn = Some(Arc::clone(&making));
+        Some(making)
+    }
+}
+
+/// Whoever makes the list; dropped, another may.
+struct Maker {
+    send: Sender<Vec<u8>>,
+    making: Arc<Making>,
+}
+
+impl Maker {
+    fn make<E: Engine>(self, node: &Node<E>, listing: Listing) {
         let mut text = Vec::with_capacity(PART_BYTES + LINE_BYTES);
         let now = now();
         let listed = node.engine.visit(&mut |key, record| {
@@ -42,35 +82,59 @@ pub(crate) fn begin<E: Engine>(
                 Current::of(Some(it), &node.horizon, now).ok()
             });
             let is_full = text.len() >= PART_BYTES;
-            !is_full || send.blocking_send(std::mem::take(&mut text)).is_ok()
+            !is_full || self.send(std::mem::take(&mut text))
         });
         match listed {
             Ok(()) => text.extend_from_slice(end(listing)),
             Err(failure) => {
+                node.damage.note(&failure);
                 text.extend_from_slice(format!("SERVER_ERROR {failure}\r\n").as_bytes());
             }
         }
-        // A client that has gone needs no end.
-        let _ = send.blocking_send(text);
-    };
-    if let Err(error) = thread::Builder::new().name("list".to_owned()).spawn(list) {
-        tracing::warn!("a list of all items can't be made: no thread: {error}");
+        if !self.making.is_given_up.load(Relaxed) {
+            // A client that has gone needs no end.
+            self.send(text);
+        }
     }
-    Box::new(Parts(parts))
+
+    /// Sends a part once there is room. False: there is nobody to send it to.
+    fn send(&self, mut part: Vec<u8>) -> bool {
+        let (mut pause, mut unread) = (PAUSE_LEAST, Duration::ZERO);
+        self.making.unread_ms.store(0, Relaxed);
+        while let Err(refused) = self.send.try_send(part) {
+            let TrySendError::Full(back) = refused else { return false };
+            part = back;
+            thread::sleep(pause);
+            unread += pause;
+            pause = (pause * 2).min(PAUSE_MOST);
+            let ms = u32::try_from(unread.as_millis()).unwrap_or(u32::MAX);
+            self.making.unread_ms.store(ms, Relaxed);
+            if unread >= UNREAD_MAX {
+                self.making.is_given_up.store(true, Relaxed);
+            }
+            if self.making.is_given_up.load(Relaxed) {
+                return false;
+            }
+        }
+        true
+    }
 }
 
-/// Whoever makes the list; dropped, another may.
-struct Place(Arc<ListTurn>);
-
-impl Drop for Place {
+impl Drop for Maker {
     fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Release);
+        self.making.is_over.store(true, Relaxed);
     }
 }
 
 impl Feed for Parts {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        self.0.poll_recv(cx)
+        let part = self.parts.poll_recv(cx);
+        let is_given_up = |making: &Arc<Making>| making.is_given_up.load(Relaxed);
+        if matches!(part, Poll::Ready(None)) && self.making.as_ref().is_some_and(is_given_up) {
+            let is_told = std::mem::replace(&mut self.is_ended, true);
+            return Poll::Ready((!is_told).then(|| GIVEN_UP.to_vec()));
+        }
+        part
     }
 }
 
@@ -112,6 +176,15 @@ fn end(listing: Listing) -> &'static [u8] {
     }
 }
 
+/// How a list ends that its client doesn't read.
+const GIVEN_UP: &[u8] = b"SERVER_ERROR the list was given up: nothing of it was read\r\n";
+/// How often a client is looked at that is slow.
+const PAUSE_LEAST: Duration = Duration::from_micros(100);
+const PAUSE_MOST: Duration = Duration::from_millis(10);
+/// A client that takes nothing for so long loses its list to another one,
+const WANTED_MS: u32 = 3000;
+/// and so long for nobody.
+const UNREAD_MAX: Duration = Duration::from_secs(60);
 /// Parts that wait.
 const PARTS: usize = 2;
 const PART_BYTES: usize = 32 << 10;

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::counts::{Count, Counts};
+use crate::damage::Damage;
 use crate::decide::{Current, Effect, Gone, Order, Said, brought, decide, failed, plain, say};
 use crate::engine::{Begun, Delay, Engine, EngineError, Record};
 use crate::horizon::{self, Flush, Horizon};
@@ -33,6 +34,7 @@ pub(crate) struct Node<E> {
     pub(crate) stripes: Arc<Stripes>,
     pub(crate) readers: Readers,
     pub(crate) horizon: Arc<Horizon>,
+    pub(crate) damage: Damage,
     /// The longest value.
     pub(crate) value_max: usize,
 }
@@ -69,22 +71,37 @@ impl<E: Engine> Node<E> {
         let found = found.map_err(|failure| io::Error::other(failure.to_string()))?;
         found.iter().for_each(|record| horizon.take(record));
         let readers = Readers::start(threads)?;
-        Ok(Self { engine, stripes: Stripes::new(), readers, horizon, value_max })
+        let (stripes, damage) = (Stripes::new(), Damage::default());
+        Ok(Self { engine, stripes, readers, horizon, damage, value_max })
     }
 
     /// Gets a key, as far as memory knows.
     pub(crate) fn fetch(self: &Arc<Self>, key: &Bytes, purse: &Arc<dyn Purse>) -> Fetched {
         if let Some(record) = self.stripes.look(key) {
-            return Fetched::Known(paid(Ok(record), purse));
+            return Fetched::Known(self.paid(Ok(record), purse));
         }
         match self.engine.begin(key) {
-            Begun::Known(found) => Fetched::Known(paid(found, purse)),
+            Begun::Known(found) => Fetched::Known(self.paid(found, purse)),
             Begun::Unknown(lookup) => {
                 let (this, purse) = (Arc::clone(self), Arc::clone(purse));
-                let read = move || paid(this.engine.finish(lookup), &purse);
+                let read = move || this.paid(this.engine.finish(lookup), &purse);
                 Fetched::Coming(self.readers.run(read))
             }
         }
+    }
+
+    /// Charges a long value that was found to whoever asked for it.
+    fn paid(
+        &self,
+        found: Result<Option<Record>, EngineError>,
+        purse: &Arc<dyn Purse>,
+    ) -> Result<Option<Record>, Reply> {
+        let found = found.map_err(|failure| {
+            self.damage.note(&failure);
+            failed(&failure)
+        });
+        let Some(record) = found? else { return Ok(None) };
+        Ok(Some(Record { value: charge(record.value, purse)?, ..record }))
     }
 
     async fn fetch_all(
@@ -278,15 +295,6 @@ impl<E: Engine> Node<E> {
         let submitted = self.stripes.submit(None, (key, Some(value.clone())), submit);
         submitted.map(|(_, write)| write)
     }
-}
-
-/// Charges a long value that was found to whoever asked for it.
-fn paid(
-    found: Result<Option<Record>, EngineError>,
-    purse: &Arc<dyn Purse>,
-) -> Result<Option<Record>, Reply> {
-    let Some(record) = found.map_err(|failure| failed(&failure))? else { return Ok(None) };
-    Ok(Some(Record { value: charge(record.value, purse)?, ..record }))
 }
 
 fn charge(value: Bytes, purse: &Arc<dyn Purse>) -> Result<Bytes, Reply> {

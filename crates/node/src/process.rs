@@ -1,11 +1,13 @@
 //! What the process's threads share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use guira_front::certificates::{CertificateEnd, Material, Wanted, certificates, key, roots};
 use guira_front::sessions::{Clients, Lifecycle, Logins};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
+use parking_lot::Mutex;
 use rustls::{DEFAULT_VERSIONS, ServerConfig};
 use tokio::time::Instant;
 
@@ -30,9 +32,19 @@ pub(crate) struct Process<E> {
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// Whether a list of all items is being made: one at a time.
+/// The list of all items that is being made: one at a time.
 #[derive(Debug, Default)]
-pub(crate) struct ListTurn(pub(crate) std::sync::atomic::AtomicBool);
+pub(crate) struct ListTurn(pub(crate) Mutex<Option<Arc<Making>>>);
+
+/// A list in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Making {
+    /// How long its client has taken nothing. Milliseconds.
+    pub(crate) unread_ms: AtomicU32,
+    /// It ends before its end.
+    pub(crate) is_given_up: AtomicBool,
+    pub(crate) is_over: AtomicBool,
+}
 
 impl<E: Engine> Process<E> {
     /// # Errors

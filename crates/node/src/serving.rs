@@ -33,6 +33,7 @@ use crate::horizon::Horizon;
 use crate::node::{Node, now};
 use crate::options::{Opening, Options};
 use crate::process::Process;
+use crate::watch::Watch;
 
 /// Serves a store that `open` opens, until the process is told to end.
 ///
@@ -59,9 +60,9 @@ pub(crate) fn run<E: Engine>(
     let entered = runtime.enter();
     let process = Arc::new(Process::new(options, node, log.clone())?);
     drop(entered);
-    let threads: Result<Vec<Thread>, _> =
     let sockets = places.listen().map_err(own_flags)?;
     let http = http.map(|place| place.listen(&sockets)).transpose()?;
+    let threads: Result<Vec<Thread>, _> =
         (0..process.options.threads).map(|number| start(&process, number)).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
     let served = runtime.block_on(until_told(&process, (sockets, http), &threads));
@@ -85,12 +86,12 @@ pub(crate) fn run<E: Engine>(
     Ok(())
 }
 
-/// As many descriptors as the system lets this process have.
 /// The flags have other names in the router.
 fn own_flags(words: String) -> String {
     words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s")
 }
 
+/// As many descriptors as the system lets this process have.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -155,6 +156,8 @@ async fn until_told<E: Engine>(
     let mut second_user = heard(SignalKind::user_defined2())?;
     // What was planned while nobody served comes before anybody is served.
     flush_if_due(process).await;
+    let mut watch = Watch::default();
+    watch.look(&process.node.engine);
     if let Some(listener) = http {
         start_http(listener, Arc::clone(process)).map_err(|e| format!("no thread: {e}"))?;
     }
@@ -170,6 +173,13 @@ async fn until_told<E: Engine>(
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             flush_if_due(&planned).await;
+        }
+    });
+    let watched = Arc::clone(process);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            watch.look(&watched.node.engine);
         }
     });
     let warned = Arc::clone(process);
@@ -235,5 +245,7 @@ pub const SIGNALS: [(&str, &str); 3] = [
 
 /// How often a planned flush is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the store's state is looked at for the log.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often the certificate's end is looked at.
 const WARN_EVERY: Duration = Duration::from_secs(60);

@@ -151,6 +151,10 @@ impl Engine for Silt {
         }
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.db.stats().trouble.map(|error| error.to_string())
+    }
+
     fn visit(&self, each: &mut dyn FnMut(&[u8], &Record) -> bool) -> Result<(), EngineError> {
         let snapshot = self.db.snapshot().map_err(told)?;
         for entry in &snapshot {

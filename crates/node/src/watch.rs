@@ -1,0 +1,56 @@
+//! What the log says of the store while it is served: its state is looked at each second.
+//!
+//! A state that lasts has a line a minute, at once when it begins, and one when it ends.
+
+use guira_log::Seldom;
+
+use crate::engine::{Engine, Health};
+
+/// Looks at a store again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    full: Seldom,
+    failed: Seldom,
+    trouble: Seldom,
+    was: Option<Health>,
+}
+
+impl Watch {
+    /// Looks now, and says what there is to say.
+    pub(crate) fn look(&mut self, engine: &impl Engine) {
+        let health = engine.health();
+        match health {
+            Health::OutOfDisk if self.full.admits() => {
+                let (free, reserve) = room(engine);
+                tracing::warn!(
+                    "out of disk: {free} bytes are free, and {reserve} stay free for merges. Values are refused; reads and deletes \
+                     go on. Free some room, delete keys, or raise --disk-max"
+                );
+            }
+            Health::ReadOnly if self.failed.admits() => tracing::error!(
+                "read-only: the device failed while it was written to. Changes are refused, reads go on. Look at dmesg, replace \
+                 the device or make room, run guira store verify, and start again"
+            ),
+            Health::Good if self.was == Some(Health::OutOfDisk) => {
+                tracing::info!("there is room on the disk again: values are taken");
+            }
+            _ => {}
+        }
+        self.was = Some(health);
+        if let Some(trouble) = engine.trouble()
+            && self.trouble.admits()
+        {
+            tracing::warn!("sorting or merging failed, and is tried again: {trouble}");
+        }
+    }
+}
+
+/// Bytes that are free, and those that stay free.
+fn room(engine: &impl Engine) -> (u64, u64) {
+    let figures = engine.figures();
+    let left = match figures.disk_limit_bytes {
+        0 => u64::MAX,
+        limit => limit.saturating_sub(figures.disk_bytes),
+    };
+    (figures.disk_free_bytes.min(left), figures.disk_reserve_bytes)
+}
