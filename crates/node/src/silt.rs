@@ -19,6 +19,7 @@ use guira_store::{
 use crate::directory;
 use crate::engine::{Begun, Delay, Engine, EngineError, Health, KeepRule, Landing, Record};
 use crate::figures::Figures;
+use crate::horizon;
 use crate::limited::Limited;
 use crate::options::{IndexFlag, Opening, Syncing};
 
@@ -28,7 +29,6 @@ pub(crate) struct Silt {
     durability: Durability,
     directory: PathBuf,
     disk_max: u64,
-    reserve: u64,
     buffers: Buffers,
 }
 
@@ -58,7 +58,6 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
             opening.directory.display()
         );
     }
-    let reserve = options.log_bytes + options.partition_bytes;
     let disk: Arc<dyn Disk> = match opening.disk_max {
         Some(bytes) => Arc::new(Limited(bytes)),
         None => Arc::new(System),
@@ -66,7 +65,7 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
     let db = Db::open_on(disk, &opening.directory, options).map_err(|error| error.to_string())?;
     let directory = opening.directory.clone();
     let (disk_max, buffers) = (opening.disk_max.unwrap_or(0), Buffers::new(BUFFERS_KEPT));
-    Ok(Silt { db, durability, directory, disk_max, reserve, buffers })
+    Ok(Silt { db, durability, directory, disk_max, buffers })
 }
 
 impl Silt {
@@ -127,6 +126,10 @@ impl Engine for Silt {
             None => batch.delete(&key),
         };
         put.map_err(told)?;
+        if key == horizon::key() {
+            // A flush is taken by a full disk: it makes room.
+            batch.set_freeing();
+        }
         let durability = if is_synced { Durability::Always } else { self.durability };
         let done = move |result: Result<u64, StoreError>| {
             landing.landed(result.map(|_| ()).map_err(told));
@@ -170,7 +173,6 @@ impl Engine for Silt {
         Figures {
             disk_limit_bytes: self.disk_max,
             disk_free_bytes: System.free_bytes(&self.directory).unwrap_or(0),
-            disk_reserve_bytes: self.reserve,
             ..figures(&self.db)
         }
     }
@@ -189,7 +191,7 @@ pub(crate) fn figures(db: &Db) -> Figures {
         disk_bytes: stats.log_bytes + stats.young_bytes + stats.last_bytes,
         disk_limit_bytes: 0,
         disk_free_bytes: 0,
-        disk_reserve_bytes: 0,
+        disk_reserve_bytes: stats.reserve_bytes,
         logs: stats.logs,
         log_bytes: stats.log_bytes,
         log_memory_bytes: stats.log_memory_bytes,

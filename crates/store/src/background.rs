@@ -5,10 +5,12 @@
 //! | `store-convert` | a log was frozen | sorts the frozen logs into one young run |
 //! | `store-merge` | `runs_merge` young runs, a merge was asked for, or one was begun | merges partition by partition |
 //! | `store-remove` | a file was doomed and nobody reads it | removes it |
+//! | `store-reclaim` | the disk is full | freezes the log, and asks for a whole merge |
 //!
 //! Each step is whole or nothing: an error removes the step's output, is counted, and the step is tried again, after
 //! 0.1 s, then after longer, at most 5 s. While the disk is full, the threads also look whether space came back.
 
+mod reclaim;
 mod convert;
 mod cycle;
 mod output;
@@ -21,6 +23,7 @@ use crate::stats;
 use convert::Converter;
 use cycle::Merger;
 use pace::Pace;
+use reclaim::{Freeze, Reclaimer};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,14 +40,19 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Starts them. What comes out of `bin` is removed.
-    pub(crate) fn start(core: &Arc<Core>, bin: Receiver<PathBuf>) -> io::Result<Self> {
+    /// Starts them. What comes out of `bin` is removed; `freeze` seals the log that is written to.
+    pub(crate) fn start(
+        core: &Arc<Core>,
+        bin: Receiver<PathBuf>,
+        freeze: Freeze,
+    ) -> io::Result<Self> {
         let mut threads = Self { core: core.clone(), working: Vec::new() };
         let rate = core.options.merge_bytes_per_second;
         let mut converter = Converter::new(Pace::new(rate));
         threads.spawn("store-convert", move |core| work(&core, |core| converter.step(core)))?;
         let mut merger = Merger::new(Pace::new(rate));
         threads.spawn("store-merge", move |core| work(&core, |core| merger.step(core)))?;
+        threads.spawn("store-reclaim", move |core| Reclaimer::new(freeze).run(&core))?;
         threads.spawn("store-remove", move |core| remove(&core, &bin))?;
         Ok(threads)
     }

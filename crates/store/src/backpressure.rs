@@ -27,7 +27,7 @@ pub enum Pressure {
 impl Pressure {
     /// What the number of files asks of writers.
     pub(crate) fn of(version: &Version, options: &Options) -> Self {
-        let frozen = version.logs.len().saturating_sub(1);
+        let frozen = version.logs.iter().filter(|it| it.log.is_sealed()).count();
         Self::at(version.young.len(), frozen, options)
     }
 

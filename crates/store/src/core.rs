@@ -13,13 +13,14 @@ use crate::hash::Hasher;
 use crate::manifest::{self, Edit, Identity, Manifest};
 use crate::options::Options;
 use crate::stats::{self, Tally};
-use crate::version::{Kept, Versions};
+use crate::version::{HeldLog, Kept, Versions, YoungRun};
 use guira_disk::Disk;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 /// A store's innards.
 pub(crate) struct Core {
@@ -39,9 +40,13 @@ pub(crate) struct Core {
     pub(crate) next_id: AtomicU64,
     /// Less than the reserve is free: only deletes are accepted.
     pub(crate) is_full: AtomicBool,
+    /// Less than twice the reserve is free: runs are merged early, which makes the reserve smaller.
+    pub(crate) is_tight: AtomicBool,
     /// Writing failed in a way that only a new start can mend.
     pub(crate) is_read_only: AtomicBool,
     pub(crate) is_closing: AtomicBool,
+    /// Writes of a full disk that made something dead.
+    pub(crate) freed: AtomicU64,
     /// Whole merges that were asked for.
     pub(crate) merges_wanted: AtomicU64,
     /// Whole merges that have ended.
@@ -96,19 +101,68 @@ impl Core {
         self.disk.sync_dir(&self.dir).map_err(|e| StoreError::io("sync", &self.dir, e))
     }
 
-    /// Bytes that puts leave free.
+    /// Bytes that puts leave free: for a log, for one that is converted, for a partition that is written anew, and for all
+    /// that waits to be merged, which exists twice until the last partition has it. Blocks that aren't full may make a run
+    /// twice as long as its log.
     pub(crate) fn reserve(&self) -> u64 {
-        match self.options.reserve_bytes {
-            0 => self.options.log_bytes.saturating_add(self.options.partition_bytes),
+        let least = match self.options.reserve_bytes {
+            0 => {
+                let logs = self.options.log_bytes.saturating_mul(3);
+                logs.saturating_add(self.options.partition_bytes)
+            }
             bytes => bytes,
-        }
+        };
+        let version = self.versions.load();
+        let young = version.young.iter().map(YoungRun::unmerged_bytes);
+        let logs = version.logs.iter().map(|it| it.log.written() * 2);
+        least.saturating_add(young.chain(logs).sum())
     }
 
     /// Looks whether the reserve is free again.
     pub(crate) fn look_at_space(&self) {
         if let Ok(free) = self.disk.free_bytes(&self.dir) {
-            self.is_full.store(free < self.reserve(), Relaxed);
+            let reserve = self.reserve();
+            self.is_full.store(free < reserve, Relaxed);
+            self.is_tight.store(free / 2 < reserve, Relaxed);
         }
+    }
+
+    /// Waits until the background has done what `is_done` tells; gives up once it failed twice meanwhile.
+    pub(crate) fn wait_for(&self, is_done: impl Fn() -> bool) -> Result<(), StoreError> {
+        let failures = || self.tally.background_failures.load(Relaxed);
+        let before = failures();
+        loop {
+            let heard = self.bell.heard();
+            if is_done() {
+                return Ok(());
+            }
+            if self.is_closing() {
+                return Err(StoreError::Closed);
+            }
+            if self.is_read_only.load(Relaxed) {
+                return Err(StoreError::ReadOnly);
+            }
+            // One failure may have been under way before.
+            if failures() >= before + 2 {
+                return Err(self.trouble.lock().clone().unwrap_or(StoreError::Stalled));
+            }
+            self.bell.wait(heard, LOOK_AGAIN);
+        }
+    }
+
+    /// Waits until the sealed logs are runs.
+    pub(crate) fn await_conversion(&self) -> Result<(), StoreError> {
+        let sealed = |it: &&HeldLog| it.log.is_sealed();
+        let newest = self.versions.load().logs.iter().find(sealed).map(|it| it.id);
+        let Some(newest) = newest else { return Ok(()) };
+        self.wait_for(|| self.versions.load().logs.iter().all(|it| it.id > newest))
+    }
+
+    /// Merges all runs into the last level, and waits for it.
+    pub(crate) fn merge_all(&self) -> Result<(), StoreError> {
+        let ticket = self.merges_wanted.fetch_add(1, Relaxed) + 1;
+        self.bell.ring();
+        self.wait_for(|| self.merges_done.load(Relaxed) >= ticket)
     }
 
     /// The store is being closed.
@@ -130,3 +184,5 @@ impl Core {
         error
     }
 }
+
+const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -75,19 +75,19 @@ impl Db {
         let desk = Arc::new(Desk::new(core.dir.clone(), core.options.read_threads));
         let lock: Option<Arc<dyn Send + Sync>> = lock.map(Arc::from);
         let failed = |e| StoreError::io("start threads for", dir, e);
-        let (committer, threads) = match active {
-            None => (None, None),
-            Some(active) => {
-                let roller = (core.clone(), lock.clone());
-                let roll = Box::new(move |_: &Arc<_>| {
-                    let (core, _lock) = &roller;
-                    recover::new_log(core)
-                });
-                let (hasher, tally) = (core.hasher.clone(), core.tally.clone());
-                let how = CommitOptions { hasher, next_seq, tally };
-                let committer = Committer::start(active, roll, how).map_err(failed)?;
-                (Some(committer), Some(Threads::start(&core, bin).map_err(failed)?))
-            }
+        let (committer, threads) = if core.options.read_only {
+            (None, None)
+        } else {
+            let roller = (core.clone(), lock.clone());
+            let roll = Box::new(move || {
+                let (core, _lock) = &roller;
+                recover::new_log(core)
+            });
+            let (hasher, tally) = (core.hasher.clone(), core.tally.clone());
+            let how = CommitOptions { hasher, next_seq, tally };
+            let committer = Committer::start(active, roll, how).map_err(failed)?;
+            let freeze = Box::new(committer.freezer());
+            (Some(committer), Some(Threads::start(&core, bin, freeze).map_err(failed)?))
         };
         let last_seq = next_seq - 1;
         Ok(Self { committer, _threads: threads, desk, core, last_seq, _lock: lock })
@@ -157,7 +157,14 @@ impl Db {
         done: impl FnOnce(Result<u64, StoreError>) + Send + 'static,
     ) -> Result<u64, StoreError> {
         admit::check(&self.core, &batch)?;
-        let done = |told: Result<crate::log::Committed, _>| done(told.map(|it| it.first_seq));
+        let freeing = batch.is_freeing().then(|| self.core.clone());
+        let done = move |told: Result<crate::log::Committed, _>| {
+            done(told.map(|it| it.first_seq));
+            // Last, so that what the caller's rule calls dead is dead by now.
+            if let Some(core) = freeing.filter(|it| it.is_full.load(Relaxed)) {
+                core.freed.fetch_add(1, Relaxed);
+            }
+        };
         self.committer()?.submit(batch, durability, done)
     }
 
@@ -223,10 +230,10 @@ impl Db {
         let (tell, told) = mpsc::sync_channel(1);
         let at_freeze = core.clone();
         committer.freeze(move |frozen| {
-            // On the thread that writes: the active log is empty now, and no part of the snapshot.
+            // On the thread that writes: a log that isn't sealed is empty now, and no part of the snapshot.
             let version = frozen.map(|()| {
                 let mut version = Version::clone(&at_freeze.versions.load());
-                version.logs.remove(0);
+                version.logs.retain(|it| it.log.is_sealed());
                 version
             });
             let _ = tell.send(version);
@@ -269,12 +276,8 @@ impl Db {
     /// # Errors
     /// If the log can't be frozen or converted.
     pub fn freeze(&self) -> Result<(), StoreError> {
-        let frozen_to = self.snapshot()?.version().logs.first().map(|it| it.id);
-        let Some(frozen_to) = frozen_to else { return Ok(()) };
-        admit::wait_for(&self.core, || {
-            let version = self.core.versions.load();
-            version.logs.iter().all(|it| it.id > frozen_to)
-        })
+        self.snapshot()?;
+        self.core.await_conversion()
     }
 
     /// Merges all that was written before into the last level, and waits for it. What is dead is dropped.
@@ -283,13 +286,10 @@ impl Db {
     /// As [`Db::freeze`], or if a merge fails twice.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.freeze()?;
-        let core = &self.core;
-        if core.is_read_only.load(Relaxed) {
+        if self.core.is_read_only.load(Relaxed) {
             return Err(StoreError::ReadOnly);
         }
-        let ticket = core.merges_wanted.fetch_add(1, Relaxed) + 1;
-        core.bell.ring();
-        admit::wait_for(core, || core.merges_done.load(Relaxed) >= ticket)
+        self.core.merge_all()
     }
 
     /// Declares all entries up to a sequence number dead, durably. Merges drop them; gets don't find them from now on.
@@ -301,6 +301,7 @@ impl Db {
         let seq = seq.min(self.last_seq());
         self.core.edit(&[Edit::Horizon(seq)], seq)?;
         self.core.versions.change(|next| next.horizon = next.horizon.max(seq));
+        self.core.freed.fetch_add(1, Relaxed);
         Ok(())
     }
 

@@ -38,7 +38,7 @@ mod record;
 
 pub use batch::Batch;
 pub(crate) use committer::{CommitOptions, Committer};
-pub(crate) use queue::Committed;
+pub(crate) use queue::{Committed, OnDone};
 pub(crate) use replay::{ReplayAs, Replayed, replay};
 pub(crate) use segment::{LogFile, LogFind, LogRead};
 pub(crate) use sorted::SortedLog;

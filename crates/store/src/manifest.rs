@@ -32,6 +32,7 @@ use crate::stats::{self, Tally};
 use guira_disk::{Disk, DiskFile, FileAccess};
 use mark::{MARK_OFFSETS, Marks, RECORDS_START};
 use names::current_text;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,6 +47,8 @@ pub(crate) struct Manifest {
     id: u64,
     /// Where the next record goes.
     end: u64,
+    /// Space was taken up to here, so that a full disk takes edits.
+    allocated: u64,
     set: FileSet,
     marks: Marks,
     is_poisoned: bool,
@@ -76,6 +79,7 @@ impl Manifest {
         let bytes = [&header.encode()[..], &marks[0], &marks[1], &records].concat();
         let written = (|| {
             let file = disk.create(&path, false)?;
+            file.allocate(end + AHEAD_BYTES)?;
             file.write_at(&bytes, 0)?;
             file.sync_data()?;
             disk.sync_dir(dir)?;
@@ -96,6 +100,7 @@ impl Manifest {
             file,
             id,
             end,
+            allocated: end + AHEAD_BYTES,
             set,
             marks: Marks::both(end),
             is_poisoned: false,
@@ -110,9 +115,13 @@ impl Manifest {
         tally: &Arc<Tally>,
     ) -> Result<Self, StoreError> {
         let (path, end, marks) = (found.path, found.end, found.marks);
-        let open = || {
+        let mut allocated = found.len;
+        let mut open = || {
             let file = disk.open(&path, FileAccess { write: true, direct: false })?;
-            file.set_len(end)?;
+            if found.is_torn {
+                file.set_len(end)?;
+                allocated = end;
+            }
             file.sync_data()?;
             // A process that was killed may have renamed `CURRENT` and not made that durable.
             disk.sync_dir(dir)?;
@@ -130,6 +139,7 @@ impl Manifest {
             file,
             id,
             end,
+            allocated,
             set,
             marks,
             is_poisoned: false,
@@ -202,12 +212,13 @@ impl Manifest {
         assert!(fits, "an edit that doesn't fit the files: {edits:?}");
         let mut record = Vec::new();
         record::push(&mut record, edits, (self.id, self.end), (set.next_id, set.last_seq));
-        if let Err(e) = self.file.write_at(&record, self.end) {
+        let end = self.end + record.len() as u64;
+        if let Err(e) = self.reach(end).and_then(|()| self.file.write_at(&record, self.end)) {
             let undone = self.file.set_len(self.end).and_then(|()| self.file.sync_data());
+            self.allocated = self.end;
             self.is_poisoned = undone.is_err();
             return Err(StoreError::io("write", &self.path, e));
         }
-        let end = self.end + record.len() as u64;
         let synced = self.file.sync_data().map_err(|e| StoreError::io("sync", &self.path, e));
         if let Err(e) = synced.and_then(|()| self.mark(end)) {
             self.is_poisoned = true;
@@ -223,6 +234,15 @@ impl Manifest {
     /// True after a failed sync: what the disk holds is unknown until the store is reopened.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.is_poisoned
+    }
+
+    /// Takes space up to `end`, and ahead if there is some.
+    fn reach(&mut self, end: u64) -> io::Result<()> {
+        if end > self.allocated {
+            let ahead = self.file.allocate(end + AHEAD_BYTES).map(|()| end + AHEAD_BYTES);
+            self.allocated = ahead.or_else(|_| self.file.allocate(end).map(|()| end))?;
+        }
+        Ok(())
     }
 
     /// Says that the file is durable up to `end`, durably.
@@ -260,6 +280,8 @@ impl Manifest {
     }
 }
 
+/// Space that is taken ahead of use.
+const AHEAD_BYTES: u64 = 32 << 10;
 /// A longer manifest is written anew, unless options tell another length.
 const REWRITE_BYTES: u64 = 4 << 20;
 

@@ -57,7 +57,8 @@ pub struct Options {
     pub index: RunIndex,
     /// Bits a key of the last level's filter; 0: none, so a miss reads a block as a hit does.
     pub last_level_filter_bits: u8,
-    /// Bytes of disk left free, for deletes and for merges; 0: one log and one partition.
+    /// Bytes of disk left free, for deletes and for merges; 0: three logs and a partition. As much as waits to be merged is
+    /// left free besides.
     pub reserve_bytes: u64,
     /// Threads that read for blocking calls with several keys.
     pub read_threads: usize,
@@ -65,7 +66,7 @@ pub struct Options {
     pub read_only: bool,
     /// A log that ends in corruption, not in a torn tail, is cut there instead of refused.
     pub repair: bool,
-    /// Which entries merges keep; `None`: all. What was dead once must stay dead. Gets don't ask.
+    /// Which entries conversions and merges keep; `None`: all. What was dead once must stay dead. Gets don't ask.
     pub alive: Option<Arc<Alive>>,
     /// Called between the steps of conversions, merges and edits. For tests that crash there.
     #[doc(hidden)]

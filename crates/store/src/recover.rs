@@ -42,7 +42,7 @@ pub(crate) struct Opened {
     pub(crate) lock: Option<Box<dyn Send + Sync>>,
     /// Paths of files to remove.
     pub(crate) bin: Receiver<PathBuf>,
-    /// The log to write to; `None` in a store that is only read.
+    /// The log to write to; `None` in a store that is only read, and on a disk without space for one.
     pub(crate) active: Option<Arc<LogFile>>,
     /// The first sequence number to give.
     pub(crate) next_seq: u64,
@@ -96,32 +96,56 @@ pub(crate) fn open(
         manifest: Mutex::new(manifest),
         next_id: AtomicU64::new(set.next_id.max(highest + 1)),
         is_full: AtomicBool::new(false),
+        is_tight: AtomicBool::new(false),
         is_read_only: AtomicBool::new(options.read_only),
         is_closing: AtomicBool::new(false),
+        freed: AtomicU64::new(0),
         merges_wanted: AtomicU64::new(0),
         merges_done: AtomicU64::new(0),
         trouble: Mutex::new(None),
         options,
         disk,
     });
-    let active = if core.options.read_only { None } else { Some(new_log(&core)?) };
+    let active = if core.options.read_only { None } else { first_log(&core)? };
     Ok(Opened { core, lock, bin: removed, active, next_seq })
 }
 
-/// Makes a log and puts it in front of the version's.
+/// The log of a store that is opened. A full disk may have no space for it: then the first write tries again.
+fn first_log(core: &Core) -> Result<Option<Arc<LogFile>>, StoreError> {
+    match new_log(core) {
+        Err(StoreError::NoSpace) => Ok(None),
+        made => made.map(Some),
+    }
+}
+
+/// Makes a log and puts it in front of the version's. On a full disk it is a small one, for deletes.
 pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
-    let id = core.new_id();
-    let path = core.path(FileKind::Log, id);
-    let header = core.header(FileKind::Log, id);
-    let log = LogFile::create(&*core.disk, &path, &header, core.options.log_bytes);
+    let mut bytes = core.options.log_bytes;
+    let made = loop {
+        match make_log(core, bytes) {
+            Err(StoreError::NoSpace) if bytes > LOG_BYTES_LEAST => {
+                bytes = (bytes / 8).max(LOG_BYTES_LEAST);
+            }
+            made => break made,
+        }
+    };
     // Space is looked at with each log: a log's own is taken when it is made.
     core.look_at_space();
-    let log = Arc::new(log?);
-    let held = HeldLog { id, log: core.keep(log.clone(), &path) };
+    let (id, log) = made?;
+    let held = HeldLog { id, log: core.keep(log.clone(), log.path()) };
     core.versions.change(|next| next.logs.insert(0, held));
     core.bell.ring();
     Ok(log)
 }
+
+fn make_log(core: &Core, bytes: u64) -> Result<(u64, Arc<LogFile>), StoreError> {
+    let id = core.new_id();
+    let (path, header) = (core.path(FileKind::Log, id), core.header(FileKind::Log, id));
+    Ok((id, Arc::new(LogFile::create(&*core.disk, &path, &header, bytes)?)))
+}
+
+/// No log takes less.
+const LOG_BYTES_LEAST: u64 = 1 << 16;
 
 fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, StoreError> {
     disk.make_dir(dir).map_err(|e| StoreError::io("make", dir, e))?;

@@ -78,6 +78,15 @@ pub(crate) struct YoungRun {
     pub(crate) merged_to: KeyHash,
 }
 
+impl YoungRun {
+    /// About how many of its bytes aren't in the last level. Hashes are uniform.
+    pub(crate) fn unmerged_bytes(&self) -> u64 {
+        let left = (KeyHash::MAX.0 - self.merged_to.0) >> 64;
+        let bytes = (u128::from(self.run.facts().bytes) * left) >> 64;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
 /// A part of the last level.
 #[derive(Clone)]
 pub(crate) struct Partition {

@@ -1,13 +1,14 @@
 //! Frozen logs become a young run: sorted, without what a later record of the same log replaced.
 //!
 //! The oldest logs are taken first, and small ones together, as many as one log may be long. Deletes stay, and entries
-//! that `Options::alive` calls dead too: an older value of the key may lie below. What the horizon covers goes, since
-//! whatever lies below it is covered as well.
+//! that `Options::alive` calls dead become deletes: an older value of the key may lie below. Above an empty store both go.
+//! What the horizon covers goes, since whatever lies below it is covered as well.
 
 use super::output::{Output, Piece, abandon};
 use super::pace::Pace;
-use super::task::Progress;
+use super::task::{Progress, is_alive};
 use crate::core::Core;
+use crate::entry::{Entry, EntryKind};
 use crate::error::StoreError;
 use crate::hash::KeyHash;
 use crate::log::SortedLog;
@@ -34,7 +35,7 @@ impl Converter {
         let logs = oldest(&version, core.options.log_bytes);
         let Some(newest) = logs.last() else { return Ok(Progress::Idle) };
         let seq_max = logs.iter().map(|it| it.log.seq_max()).max().unwrap_or(0);
-        let (pieces, dropped) = self.write(core, &logs, (seq_max, version.horizon))?;
+        let (pieces, dropped) = self.write(core, &logs, (seq_max, &version))?;
         core.point("convert: written");
         let logs_from = newest.id + 1;
         let id = pieces.first().map_or(0, |it| it.id);
@@ -61,7 +62,7 @@ impl Converter {
         &mut self,
         core: &Core,
         logs: &[HeldLog],
-        (seq_max, horizon): (u64, u64),
+        (seq_max, version): (u64, &Version),
     ) -> Result<(Vec<Piece>, u64), StoreError> {
         let mut sorted = Vec::new();
         for held in logs {
@@ -73,11 +74,15 @@ impl Converter {
         let counted = (&core.tally.bytes_converted, "convert: half written");
         let mut output = Output::new((core, &mut self.pace), (how, 0), counted);
         let mut dropped = 0;
+        // Only this thread makes the first run, so nothing comes below meanwhile.
+        let is_lowest = version.runs().next().is_none();
         while let Some(entry) = sources.next()? {
-            if entry.seq > horizon {
+            if is_alive(core, &entry, version.horizon) {
                 output.push(&entry)?;
-            } else {
+            } else if is_lowest || entry.seq <= version.horizon {
                 dropped += 1;
+            } else {
+                output.push(&Entry { kind: EntryKind::Delete, value: b"", ..entry })?;
             }
         }
         Ok((output.finish()?, dropped))
@@ -86,12 +91,12 @@ impl Converter {
 
 /// The frozen logs to convert, the oldest first.
 fn oldest(version: &Version, bytes_max: u64) -> Vec<HeldLog> {
-    let frozen = version.logs.get(1..).unwrap_or_default();
     let mut bytes = 0;
     let fits = |held: &&HeldLog| {
         let is_first = bytes == 0;
         bytes += held.log.written();
         is_first || bytes <= bytes_max
     };
-    frozen.iter().rev().take_while(fits).cloned().collect()
+    let sealed = version.logs.iter().rev().take_while(|it| it.log.is_sealed());
+    sealed.take_while(fits).cloned().collect()
 }

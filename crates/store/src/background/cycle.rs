@@ -3,7 +3,7 @@
 //! A cycle takes the young runs that are there when it begins, and walks through the partitions. Each step reads one
 //! partition, or several small neighbours, and what the young runs have of these hashes, and writes the partitions anew.
 //! An edit then replaces them, and moves the young runs' mark: below it they count no more. With the last stretch the
-//! runs are dropped. So a step needs the space of one partition, and a crash loses one step.
+//! runs are dropped. So a step needs the space of one partition, a cycle also that of its runs, and a crash loses one step.
 //!
 //! # Invariants
 //! 1. The runs of a cycle are the oldest young ones: nothing older than they and the last level exists. So deletes, and
@@ -12,9 +12,8 @@
 
 use super::output::{Output, Piece, abandon};
 use super::pace::Pace;
-use super::task::Progress;
+use super::task::{Progress, is_alive};
 use crate::core::Core;
-use crate::entry::{Entry, EntryKind};
 use crate::error::StoreError;
 use crate::hash::KeyHash;
 use crate::manifest::Edit;
@@ -50,6 +49,9 @@ struct Stretch {
     to: KeyHash,
     old: Vec<Partition>,
     young: Vec<YoungRun>,
+    /// Runs that are younger than the cycle: what they replaced or deleted isn't written again. That costs reading them,
+    /// and is done on a full disk.
+    newer: Vec<YoungRun>,
 }
 
 impl Merger {
@@ -65,7 +67,10 @@ impl Merger {
             self.cycle = begin(core, &version);
         }
         let Some(cycle) = self.cycle.clone() else { return Ok(Progress::Idle) };
-        let stretch = Stretch::of(&version, &cycle, core.options.partition_bytes);
+        let mut stretch = Stretch::of(&version, &cycle, core.options.partition_bytes);
+        if !core.is_full.load(Relaxed) {
+            stretch.newer.clear();
+        }
         let (pieces, dropped) = self.write(core, &stretch, version.horizon)?;
         core.point("merge: written");
         let next = stretch.to.0.checked_add(1).map(KeyHash);
@@ -97,7 +102,9 @@ impl Merger {
         let old = stretch.old.iter().filter_map(|it| it.run.as_ref());
         let runs: Vec<_> = young.chain(old).collect();
         let seq_max = runs.iter().map(|it| it.facts().seq_max).max().unwrap_or(0);
-        let inputs = runs.iter().map(|it| Source::Run(RunIter::new(Run::clone(it), from, to)));
+        let newer = stretch.newer.iter().map(|it| &it.run);
+        let all = runs.iter().copied().chain(newer);
+        let inputs = all.map(|it| Source::Run(RunIter::new(Run::clone(it), from, to)));
         let mut sources = Sources::new(inputs)?;
         let bytes = stretch.estimate();
         let count = bytes.div_ceil(core.options.partition_bytes).max(1);
@@ -107,7 +114,8 @@ impl Merger {
         let mut output = Output::new((core, &mut self.pace), (how, split.max(4096)), counted);
         let mut dropped = 0;
         while let Some(entry) = sources.next()? {
-            if is_alive(core, &entry, horizon) {
+            // What a newer run has stays there, and is found there.
+            if entry.seq <= seq_max && is_alive(core, &entry, horizon) {
                 output.push(&entry)?;
             } else {
                 dropped += 1;
@@ -115,13 +123,6 @@ impl Merger {
         }
         Ok((output.finish()?, dropped))
     }
-}
-
-fn is_alive(core: &Core, entry: &Entry<'_>, horizon: u64) -> bool {
-    let alive = core.options.alive.as_ref();
-    entry.kind == EntryKind::Put
-        && entry.seq > horizon
-        && alive.is_none_or(|is_alive| is_alive(entry.key, entry.value, entry.seq))
 }
 
 /// The cycle that is due: one that a former process began, or a new one.
@@ -139,7 +140,9 @@ fn begin(core: &Core, version: &Version) -> Option<Cycle> {
         return None;
     }
     let ids = version.young.iter().map(|it| it.id).collect();
-    let is_due = is_wanted || version.young.len() >= core.options.runs_merge;
+    let runs_merge = core.options.runs_merge;
+    let enough = if core.is_tight.load(Relaxed) { runs_merge.min(2) } else { runs_merge };
+    let is_due = is_wanted || version.young.len() >= enough;
     is_due.then_some(Cycle { ids, next: KeyHash(0), serves: wanted })
 }
 
@@ -185,13 +188,15 @@ impl Stretch {
             }
             end += 1;
         }
-        let is_part = |it: &&YoungRun| cycle.ids.contains(&it.id);
+        let (young, newer) =
+            version.young.iter().cloned().partition(|it| cycle.ids.contains(&it.id));
         Self {
             parts: begin..end,
             from: version.last.get(begin).map_or(KeyHash(0), |it| it.from),
             to: version.end_of(end - 1),
             old: version.last.get(begin..end).unwrap_or_default().to_vec(),
-            young: version.young.iter().filter(is_part).cloned().collect(),
+            young,
+            newer,
         }
     }
 

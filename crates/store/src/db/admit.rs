@@ -1,4 +1,4 @@
-//! Which writes are accepted, which wait first, and waiting for the background.
+//! Which writes are accepted, which wait first.
 
 use crate::backpressure::Pressure;
 use crate::clock;
@@ -8,21 +8,21 @@ use crate::log::Batch;
 use crate::stats;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Refuses what can't be written now, without waiting.
 pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
     if core.is_read_only.load(Relaxed) {
         return Err(StoreError::ReadOnly);
     }
-    if core.is_full.load(Relaxed) && !batch.is_deletes_only() {
+    if core.is_full.load(Relaxed) && !batch.is_freeing() {
         stats::add(&core.tally.refused_no_space, 1);
         return Err(StoreError::NoSpace);
     }
     let (version, options) = (core.versions.load(), &core.options);
     let is_far_behind = version.young.len() >= options.runs_hard.saturating_mul(2)
         || version.logs.len() > options.logs_hard.saturating_mul(2);
-    if is_far_behind { Err(StoreError::Stalled) } else { Ok(()) }
+    if is_far_behind { Err(behind(core)) } else { Ok(()) }
 }
 
 /// Waits as long as the background's lag asks for.
@@ -59,34 +59,14 @@ fn wait_for_files(core: &Core, begun: Instant) -> Result<(), StoreError> {
             return Err(StoreError::ReadOnly);
         }
         let Some(left) = core.options.stall_max.checked_sub(begun.elapsed()) else {
-            let is_full = matches!(*core.trouble.lock(), Some(StoreError::NoSpace));
-            return Err(if is_full { StoreError::NoSpace } else { StoreError::Stalled });
+            return Err(behind(core));
         };
         core.bell.wait(heard, left);
     }
 }
 
-/// Waits until the background has done what `is_done` tells; gives up once it failed twice meanwhile.
-pub(crate) fn wait_for(core: &Core, is_done: impl Fn() -> bool) -> Result<(), StoreError> {
-    let failures = || core.tally.background_failures.load(Relaxed);
-    let before = failures();
-    loop {
-        let heard = core.bell.heard();
-        if is_done() {
-            return Ok(());
-        }
-        if core.is_closing() {
-            return Err(StoreError::Closed);
-        }
-        if core.is_read_only.load(Relaxed) {
-            return Err(StoreError::ReadOnly);
-        }
-        // One failure may have been under way before.
-        if failures() >= before + 2 {
-            return Err(core.trouble.lock().clone().unwrap_or(StoreError::Stalled));
-        }
-        core.bell.wait(heard, LOOK_AGAIN);
-    }
+/// Why the background lags.
+fn behind(core: &Core) -> StoreError {
+    let is_full = matches!(*core.trouble.lock(), Some(StoreError::NoSpace));
+    if is_full { StoreError::NoSpace } else { StoreError::Stalled }
 }
-
-const LOOK_AGAIN: Duration = Duration::from_millis(100);

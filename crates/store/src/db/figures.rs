@@ -46,6 +46,8 @@ pub struct StoreStats {
     pub horizon: u64,
     /// Writing failed in a way that only a new start can mend, or the store was opened to be only read.
     pub is_read_only: bool,
+    /// Bytes of disk that puts leave free now.
+    pub reserve_bytes: u64,
     /// Only deletes are accepted until space is free again.
     pub is_full: bool,
     /// Why the last conversion or merge failed, if none succeeded since.
@@ -62,6 +64,7 @@ pub(crate) fn read(core: &Core, version: &Version, last_seq: u64) -> StoreStats 
         horizon: version.horizon,
         is_read_only: core.is_read_only.load(Relaxed)
             || version.logs.first().is_some_and(|it| it.log.is_broken()),
+        reserve_bytes: core.reserve(),
         is_full: core.is_full.load(Relaxed),
         trouble: core.trouble.lock().clone(),
         ..StoreStats::default()

@@ -13,6 +13,7 @@ pub struct Batch {
     bytes: Vec<u8>,
     ops: Vec<BatchOp>,
     puts: usize,
+    is_freeing: bool,
 }
 
 /// One put or delete of a batch: where it lies in the batch's bytes.
@@ -66,9 +67,15 @@ impl Batch {
         self.bytes.len() + if self.ops.len() > 1 { FRAME_BYTES } else { 0 }
     }
 
+    /// Says that its puts make more dead than they take, by [`crate::Options::alive`]: a full disk takes it as it takes
+    /// deletes.
+    pub fn set_freeing(&mut self) {
+        self.is_freeing = true;
+    }
+
     /// True if it frees space sooner or later, and takes little.
-    pub(crate) fn is_deletes_only(&self) -> bool {
-        self.puts == 0
+    pub(crate) fn is_freeing(&self) -> bool {
+        self.puts == 0 || self.is_freeing
     }
 
     pub(crate) fn ops(&self) -> &[BatchOp] {

@@ -4,7 +4,7 @@ use crate::error::StoreError;
 use crate::hash::Hasher;
 use crate::log::batch::Batch;
 use crate::log::interval::IntervalSync;
-use crate::log::queue::{Committed, Queue, Request, Write};
+use crate::log::queue::{Committed, OnDone, Queue, Request, Write};
 use crate::log::segment::LogFile;
 use crate::log::writer::{Roll, Writer};
 use crate::options::Durability;
@@ -31,13 +31,13 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Starts the thread, which appends to `active`. A full log is sealed and given to `roll`, which makes the next one
+    /// Starts the thread, which appends to `active`, if there is one. A full log is sealed; then `roll` makes the next one
     /// and publishes it. If it fails, the writes of that moment fail, and the next ones try again.
     ///
     /// # Errors
     /// If the system starts no thread.
     pub(crate) fn start(
-        active: Arc<LogFile>,
+        active: Option<Arc<LogFile>>,
         roll: Roll,
         options: CommitOptions,
     ) -> io::Result<Self> {
@@ -73,9 +73,15 @@ impl Committer {
         self.queue.push(Request::Sync(Box::new(done)));
     }
 
-    /// Seals the log with all that was submitted before, and begins another. An empty log stays.
+    /// Seals the log with all that was submitted before, and begins another if there is space. An empty log stays.
     pub(crate) fn freeze(&self, done: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
         self.queue.push(Request::Freeze(Box::new(done)));
+    }
+
+    /// The same as a function, for a thread that has no committer.
+    pub(crate) fn freezer(&self) -> impl Fn(OnDone) + Send + 'static {
+        let queue = self.queue.clone();
+        move |done| queue.push(Request::Freeze(done))
     }
 
     /// The highest number that was given.

@@ -89,6 +89,7 @@ pub(crate) fn replay(
     }
     if !how.read_only {
         log.seal()?;
+        log.trim();
     }
     Ok(Replayed::Log { log: Arc::new(log), lost_bytes })
 }

@@ -4,6 +4,7 @@
 //! 1. Only the commit thread appends, seals and enters keys. `written` grows after the bytes are in the file, and the
 //!    index gets a place after that.
 //! 2. The file is longer than what was written by at least a block, so a read of whole blocks around a record ends inside.
+//!    No read goes further than that block: the rest of a sealed log is given back to the disk.
 //! 3. Once `is_broken`, nobody writes or syncs: what a failed sync left is unknown, and a second one would hide that.
 //!    Syncs take turns, so that one thread's failure isn't another's success.
 
@@ -217,11 +218,25 @@ impl LogFile {
             let keys = self.index.len() as u64;
             group.seal(self.records(), keys, self.seq_max());
             self.append(group)?;
-            self.is_sealed.store(true, Release);
         }
         self.sync_rest()?;
+        self.is_sealed.store(true, Release);
         self.tail.clear();
         Ok(())
+    }
+
+    /// Gives the space that a sealed log took and doesn't need back to the disk. If that fails, it stays taken.
+    pub(crate) fn trim(&self) {
+        let needed = file_len(self.written());
+        if self.length.load(Relaxed) > needed && self.file.set_len(needed).is_ok() {
+            self.length.store(needed, Relaxed);
+            self.allocated.store(needed, Relaxed);
+        }
+    }
+
+    /// Reads may go up to here.
+    pub(crate) fn readable(&self) -> u64 {
+        self.length.load(Relaxed).min(file_len(self.written()))
     }
 
     /// Takes over what a replay found in the file.

@@ -60,15 +60,16 @@ impl Log {
         let first = create(disk, 1, capacity).unwrap();
         let (logs, tally) = (Arc::new(Mutex::new(vec![first.clone()])), Arc::new(Tally::default()));
         let (of_roll, rolled) = (disk.clone(), logs.clone());
-        let roll = move |frozen: &Arc<LogFile>| {
-            assert!(frozen.is_sealed() && frozen.unsynced() == 0);
+        let roll = move || {
+            let is_done = |it: &Arc<LogFile>| it.is_sealed() && it.unsynced() == 0;
+            assert!(rolled.lock().last().is_some_and(is_done));
             let id = rolled.lock().len() as u64 + 1;
             let next = create(&of_roll, id, capacity)?;
             rolled.lock().push(next.clone());
             Ok(next)
         };
         let options = CommitOptions { hasher, next_seq: 1, tally: tally.clone() };
-        let committer = Committer::start(first, Box::new(roll), options).unwrap();
+        let committer = Committer::start(Some(first), Box::new(roll), options).unwrap();
         Self { committer: Some(committer), logs, tally }
     }
 

@@ -17,12 +17,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the log after a sealed one, and publishes it.
-pub(crate) type Roll = Box<dyn FnMut(&Arc<LogFile>) -> Result<Arc<LogFile>, StoreError> + Send>;
+/// Makes the next log, and publishes it. The one before is sealed.
+pub(crate) type Roll = Box<dyn FnMut() -> Result<Arc<LogFile>, StoreError> + Send>;
 
 /// The commit thread's own.
 pub(crate) struct Writer {
-    active: Arc<LogFile>,
+    /// `None`: all logs are sealed, and there was no space for another.
+    active: Option<Arc<LogFile>>,
     roll: Roll,
     queue: Arc<Queue>,
     interval: IntervalSync,
@@ -44,7 +45,7 @@ struct Waiters {
 impl Writer {
     /// Appends to `active` what comes out of `queue`.
     pub(crate) fn new(
-        active: Arc<LogFile>,
+        active: Option<Arc<LogFile>>,
         roll: Roll,
         queue: Arc<Queue>,
         interval: IntervalSync,
@@ -62,21 +63,23 @@ impl Writer {
                 self.work(&mut taken);
             }
         }
-        if !self.active.is_broken() && !self.active.is_empty() {
+        if let Some(active) = self.active.take().filter(|it| !it.is_broken() && !it.is_empty()) {
             // Nobody is left to be told. The next open finds what is there. The last record comes after a sync, so that
             // it says of all others that they were durable: what rots later isn't taken for a torn tail.
-            let _ = self.sync().and_then(|()| count_sync(&self.tally, || self.active.seal()));
+            // The space that it has to spare stays its own, for the log that the next open begins on a full disk.
+            let _ = self.sync(&active).and_then(|()| count_sync(&self.tally, || active.seal()));
         }
     }
 
     /// Does one group, or rolls, or freezes.
     fn work(&mut self, taken: &mut VecDeque<Request>) {
-        let mut group = self.active.group();
+        let Some(active) = self.active.clone() else { return self.work_without_log(taken) };
+        let mut group = active.group();
         let mut waiters = Waiters::default();
         let mut ends = None;
         while let Some(request) = taken.pop_front() {
             match request {
-                Request::Write(write) if self.fits(&group, &write) => {
+                Request::Write(write) if fits(&active, &group, &write) => {
                     waiters.add(&mut group, &self.tally, write);
                     if group.bytes.len() >= GROUP_BYTES_MAX {
                         break;
@@ -89,14 +92,16 @@ impl Writer {
                 }
             }
         }
-        self.commit(group, waiters);
+        self.commit(&active, group, waiters);
         match ends {
-            Some(Request::Freeze(done)) => {
-                let frozen = if self.active.is_empty() { Ok(()) } else { self.roll() };
-                done(frozen);
-            }
+            Some(Request::Freeze(done)) if active.is_empty() => done(Ok(())),
+            Some(Request::Freeze(done)) => done(match self.roll(&active) {
+                // It is sealed, which is what was asked for.
+                Err(StoreError::NoSpace) if self.active.is_none() => Ok(()),
+                rolled => rolled,
+            }),
             // No room: it goes first into the next log.
-            Some(request) => match self.roll() {
+            Some(request) => match self.roll(&active) {
                 Ok(()) => taken.push_front(request),
                 Err(error) => request.refuse(error),
             },
@@ -104,19 +109,24 @@ impl Writer {
         }
     }
 
-    /// Whether a write goes into the log after this group.
-    fn fits(&self, group: &Group, write: &Write) -> bool {
-        let (bytes, keys) = (group.bytes.len(), group.entries.len());
-        let is_first = bytes == 0 && self.active.is_empty();
-        let bytes = (bytes + write.batch.bytes()) as u64;
-        is_first || self.active.has_room(bytes, keys + write.batch.len())
+    /// Does one request while there is no log to write to.
+    fn work_without_log(&mut self, taken: &mut VecDeque<Request>) {
+        match taken.pop_front() {
+            // All that was written is sealed, and durable.
+            Some(Request::Sync(done) | Request::Freeze(done)) => done(Ok(())),
+            Some(write) => match self.next_log() {
+                Ok(()) => taken.push_front(write),
+                Err(error) => write.refuse(error),
+            },
+            None => {}
+        }
     }
 
-    fn commit(&mut self, group: Group, waiters: Waiters) {
+    fn commit(&mut self, active: &Arc<LogFile>, group: Group, waiters: Waiters) {
         let bytes = group.bytes.len() as u64;
         if bytes > 0 {
-            if let Err(error) = self.active.append(group) {
-                self.notice();
+            if let Err(error) = active.append(group) {
+                self.notice(active);
                 return waiters.refuse(&error);
             }
             stats::add(&self.tally.bytes_logged, bytes);
@@ -127,11 +137,11 @@ impl Writer {
         }
         if durable.is_empty() && syncs.is_empty() {
             if let Some(longest) = longest {
-                self.interval.within(longest, &self.active);
+                self.interval.within(longest, active);
             }
             return;
         }
-        let synced = self.sync();
+        let synced = self.sync(active);
         stats::add(&self.tally.synced_writes, durable.len() as u64);
         for (committed, done) in durable {
             done(synced.clone().map(|()| committed));
@@ -141,27 +151,41 @@ impl Writer {
         }
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
-        let synced = count_sync(&self.tally, || self.active.sync());
-        self.notice();
+    fn sync(&self, active: &LogFile) -> Result<(), StoreError> {
+        let synced = count_sync(&self.tally, || active.sync());
+        self.notice(active);
         synced
     }
 
     /// Seals the log and goes on in the next one.
-    fn roll(&mut self) -> Result<(), StoreError> {
-        let sealed = count_sync(&self.tally, || self.active.seal());
-        self.notice();
+    fn roll(&mut self, active: &LogFile) -> Result<(), StoreError> {
+        let sealed = count_sync(&self.tally, || active.seal());
+        self.notice(active);
         sealed?;
-        self.active = (self.roll)(&self.active)?;
+        active.trim();
+        self.active = None;
+        self.next_log()
+    }
+
+    fn next_log(&mut self) -> Result<(), StoreError> {
+        self.active = Some((self.roll)()?);
         Ok(())
     }
 
     /// A broken log ends all writing.
-    fn notice(&self) {
-        if self.active.is_broken() {
+    fn notice(&self, active: &LogFile) {
+        if active.is_broken() {
             self.queue.fail();
         }
     }
+}
+
+/// Whether a write goes into the log after this group.
+fn fits(log: &LogFile, group: &Group, write: &Write) -> bool {
+    let (bytes, keys) = (group.bytes.len(), group.entries.len());
+    let is_first = bytes == 0 && log.is_empty();
+    let bytes = (bytes + write.batch.bytes()) as u64;
+    is_first || log.has_room(bytes, keys + write.batch.len())
 }
 
 impl Waiters {

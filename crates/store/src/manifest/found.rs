@@ -27,6 +27,10 @@ pub(crate) struct FoundManifest {
     pub(crate) hash_id: u64,
     /// Where its last whole record ends.
     pub(crate) end: u64,
+    /// Its length: zeros follow the records, space that was taken ahead.
+    pub(super) len: u64,
+    /// Something else than zeros follows.
+    pub(super) is_torn: bool,
     /// How far it is known to be durable.
     pub(super) marks: Marks,
 }
@@ -59,8 +63,9 @@ pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundManifest>,
     let wanted =
         Header { file_id: id, uuid: set.identity.uuid, kind: FileKind::Manifest, ..header };
     header.expect(&wanted).map_err(refuse)?;
-    let (hash_id, end) = (header.hash_id, end as u64);
-    Ok(Some(FoundManifest { id, path, set, hash_id, end, marks }))
+    let is_torn = bytes[end..].iter().any(|&byte| byte != 0);
+    let (hash_id, end, len) = (header.hash_id, end as u64, bytes.len() as u64);
+    Ok(Some(FoundManifest { id, path, set, hash_id, end, len, is_torn, marks }))
 }
 
 /// What the whole records say, and where they end.

@@ -8,7 +8,6 @@ use crate::file::BLOCK_BYTES;
 use crate::hash::KeyHash;
 use crate::log::record::{HEAD_BYTES, Record, RecordHead, RecordKind};
 use bytes::Bytes;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// What a log knows of a key.
 #[derive(Debug)]
@@ -93,7 +92,7 @@ impl LogFile {
     fn read(&self, at: u64, len: usize, left: Candidates) -> LogRead {
         let block = BLOCK_BYTES as u64;
         let offset = at / block * block;
-        let file_end = self.length.load(Relaxed);
+        let file_end = self.readable();
         let end = (at + len as u64).next_multiple_of(block).min(file_end).max(at);
         let bytes = usize::try_from(end - offset).unwrap_or(usize::MAX);
         LogRead { offset, bytes, at, left }

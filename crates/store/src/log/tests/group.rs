@@ -153,5 +153,5 @@ fn lengths_that_none_may_have_are_refused() {
     assert!(batch.is_empty() && batch.bytes() == 0);
     batch.put(&[1; 65_535], b"").unwrap();
     assert_eq!((batch.len(), batch.bytes()), (1, 65_568));
-    assert!(!batch.is_deletes_only());
+    assert!(!batch.is_freeing());
 }
