@@ -51,22 +51,6 @@ pub(crate) fn begin<E: Engine>(
     Box::new(Parts { parts, making: Some(making), is_ended: false })
 }
 
-impl ListTurn {
-    /// The turn to make a list, unless another one is being made and read.
-    fn take(&self) -> Option<Arc<Making>> {
-        let mut turn = self.0.lock();
-        if let Some(before) = turn.as_ref().filter(|before| !before.is_over.load(Relaxed)) {
-            if before.unread_ms.load(Relaxed) < WANTED_MS {
-                return None;
-            }
-            before.is_given_up.store(true, Relaxed);
-        }
-        let making = Arc::new(Making::default());
-        *turn = Some(Arc::clone(&making));
-        Some(making)
-    }
-}
-
 /// Whoever makes the list; dropped, another may.
 struct Maker {
     send: Sender<Vec<u8>>,
@@ -181,9 +165,7 @@ const GIVEN_UP: &[u8] = b"SERVER_ERROR the list was given up: nothing of it was 
 /// How often a client is looked at that is slow.
 const PAUSE_LEAST: Duration = Duration::from_micros(100);
 const PAUSE_MOST: Duration = Duration::from_millis(10);
-/// A client that takes nothing for so long loses its list to another one,
-const WANTED_MS: u32 = 3000;
-/// and so long for nobody.
+/// A client that takes nothing for so long loses its list to nobody.
 const UNREAD_MAX: Duration = Duration::from_secs(60);
 /// Parts that wait.
 const PARTS: usize = 2;

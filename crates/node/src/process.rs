@@ -1,7 +1,7 @@
 //! What the process's threads share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use guira_front::certificates::{CertificateEnd, Material, Wanted, certificates, key, roots};
 use guira_front::sessions::{Clients, Lifecycle, Logins};
@@ -34,7 +34,7 @@ pub(crate) struct Process<E> {
 
 /// The list of all items that is being made: one at a time.
 #[derive(Debug, Default)]
-pub(crate) struct ListTurn(pub(crate) Mutex<Option<Arc<Making>>>);
+pub(crate) struct ListTurn(Mutex<Option<Arc<Making>>>);
 
 /// A list in the making.
 #[derive(Debug, Default)]
@@ -44,6 +44,22 @@ pub(crate) struct Making {
     /// It ends before its end.
     pub(crate) is_given_up: AtomicBool,
     pub(crate) is_over: AtomicBool,
+}
+
+impl ListTurn {
+    /// The turn to make a list, unless another one is being made and read.
+    pub(crate) fn take(&self) -> Option<Arc<Making>> {
+        let mut turn = self.0.lock();
+        if let Some(before) = turn.as_ref().filter(|before| !before.is_over.load(Relaxed)) {
+            if before.unread_ms.load(Relaxed) < WANTED_MS {
+                return None;
+            }
+            before.is_given_up.store(true, Relaxed);
+        }
+        let making = Arc::new(Making::default());
+        *turn = Some(Arc::clone(&making));
+        Some(making)
+    }
 }
 
 impl<E: Engine> Process<E> {
@@ -112,3 +128,6 @@ fn server_config(files: &TlsFiles) -> Result<ServerConfig, String> {
     let material = Material::new(own.0, own.1, authorities, |_| true);
     material.map_err(|error| files.chain.complaint(error))?.config(wanted, DEFAULT_VERSIONS)
 }
+
+/// A list whose client takes nothing for so long gives way to another one.
+const WANTED_MS: u32 = 3000;
