@@ -204,6 +204,9 @@ fn count(client: &mut Client) -> u64 {
 #[test]
 fn a_store_has_one_process_and_its_files_are_its_owners_alone() {
     let folder = Folder::new();
+    drop(folder.start(&[]));
+    let fresh = folder.tool("verify", &[]);
+    assert_eq!(text(&fresh), "nothing is stored yet: sound\n");
     let server = folder.start(&[]);
     server.connect().set("k", b"v");
     let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
@@ -382,6 +385,7 @@ fn a_conversion_that_fails_is_told_in_the_log_and_tried_again() {
     assert!(copied.status.success(), "{}", text(&copied));
     let again = folder.tool("checkpoint", &[copy.to_str().expect("text")]);
     assert_eq!(again.status.code(), Some(2), "no copy is overwritten: {}", text(&again));
+    assert!(text(&again).contains("copy has a store already: name a dir"), "{}", text(&again));
     let compacted = folder.tool("compact", &[]);
     assert!(text(&compacted).contains("50 now\n"), "{}", text(&compacted));
     assert!(text(&folder.tool("stats", &[])).contains("entries 50\n"));

@@ -165,3 +165,20 @@ fn a_list_that_its_client_does_not_read_gives_way_to_another() {
     }
     assert!(list(&mut lazy).ends_with("END\r\n"), "its connection is used on");
 }
+
+#[test]
+fn a_client_that_is_closed_is_told_why() {
+    let server = Server::start_tcp(Program::Store, &[]);
+    let told = |sent: &[u8]| {
+        let mut client = server.connect();
+        client.send(sent);
+        String::from_utf8_lossy(&client.read_to_end()).into_owned()
+    };
+    let binary = told(b"\x80\x0b\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    assert!(binary.starts_with("CLIENT_ERROR the binary protocol is not spoken here"), "{binary}");
+    let long = [&b"mg k v"[..], &b" O1234567890".repeat(20_000)].concat();
+    for sent in [&long[..], &[b'x'; 2_000_000]] {
+        let said = told(sent);
+        assert!(said.ends_with("\r\n") && said.contains("ERROR"), "{said:?}");
+    }
+}

@@ -77,7 +77,11 @@ fn read_only(store: &StoreDir) -> Result<Db, String> {
 fn verify(store: &StoreDir) -> Result<String, String> {
     let found = read_only(store)?.verify().map_err(|error| error.to_string())?;
     if found.corrupt.is_empty() {
-        return Ok(format!("{} files, {} bytes: sound\n", found.files, found.bytes));
+        return Ok(match found.files {
+            0 => "nothing is stored yet: sound\n".to_owned(),
+            1 => format!("1 file, {} bytes: sound\n", found.bytes),
+            files => format!("{files} files, {} bytes: sound\n", found.bytes),
+        });
     }
     let mut text = format!("{} of {} files are damaged", found.corrupt.len(), found.files);
     for damage in &found.corrupt {
@@ -121,6 +125,12 @@ fn checkpoint(args: &CheckpointArgs) -> Result<String, String> {
     Ok(format!("{} is a copy of {}\n", args.to.display(), args.store.directory.display()))
 }
 
+    if directory::has_store(&args.to) {
+        let to = args.to.display();
+        return Err(format!(
+            "{to} has a store already: name a directory that is empty, or does not exist"
+        ));
+    }
 fn compact(store: &StoreDir) -> Result<String, String> {
     let node = opened(store)?;
     let before = node.engine.figures();

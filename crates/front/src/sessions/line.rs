@@ -111,6 +111,10 @@ pub fn first(chunk: &Bytes, at: usize) -> (Option<Op>, usize) {
 /// Takes one request from the front of `chunk`, past `at`; a server stores no value above `value_max`.
 pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Taken {
     let input = &chunk[at..];
+    if input.first() == Some(&BINARY_MAGIC) {
+        let line = if M::IS_SERVER { NOT_BINARY } else { MALFORMED };
+        return Taken::Whole(Asked::Refused { line, closes: true }, input.len());
+    }
     let limits = if M::IS_SERVER { &Limits::DEFAULT } else { &LIMITS };
     match parse(input, limits) {
         Ok(Parsed::Request { request, used }) => {
@@ -122,6 +126,13 @@ pub(crate) fn take<M: Manners>(chunk: &Bytes, at: usize, value_max: usize) -> Ta
             whole::<M>(chunk, at, request, used)
         }
         Ok(Parsed::Incomplete { at_least }) => Taken::Partial(at_least),
+        // memcached says nothing.
+        Err(BadLine { reply: b"", used, close: true, .. })
+            if M::IS_SERVER && used > limits.line_bytes_max =>
+        {
+            let refused = Asked::Refused { line: TOO_LONG, closes: true };
+            Taken::Whole(refused, used.min(input.len()))
+        }
         Err(BadLine { reply: line, used, swallow, close }) if M::IS_SERVER => match swallow {
             0 => Taken::Whole(Asked::Refused { line, closes: close }, used.min(input.len())),
             _ => Taken::Skip { line, used, swallow },
@@ -350,6 +361,11 @@ const LIMITS: Limits = Limits { line_bytes_max: 64 << 10, multiget_line_bytes_ma
 /// Longer lines are refused, and their connections closed.
 pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
 const BAD_KEY: &[u8] = b"CLIENT_ERROR bad key\r\n";
+/// How a request of the binary protocol begins. It has no line's end, and its client waits for 24 bytes.
+const BINARY_MAGIC: u8 = 0x80;
+const NOT_BINARY: &[u8] =
+    b"CLIENT_ERROR the binary protocol is not spoken here: use text or meta commands\r\n";
+const TOO_LONG: &[u8] = b"CLIENT_ERROR line too long\r\n";
 const MALFORMED: &[u8] = b"CLIENT_ERROR malformed request\r\n";
 
 #[cfg(test)]
@@ -420,6 +436,15 @@ mod tests {
         let line = Bytes::from(format!("set {long} 0 0 3\r\nabc\r\n"));
         let skip = Taken::Skip { line: BAD_KEY, used: line.len() - 5, swallow: 5 };
         assert_eq!(take(&line, 0), skip);
+    }
+
+    #[test]
+    fn a_client_of_the_binary_protocol_is_told() {
+        let request = Bytes::from_static(b"\x80\x0b\0\0");
+        let refused = |line| Taken::Whole(Asked::Refused { line, closes: true }, 4);
+        assert_eq!(take(&request, 0), refused(MALFORMED));
+        let taken = super::take::<crate::sessions::manners::AsServer>(&request, 0, usize::MAX);
+        assert_eq!(taken, refused(NOT_BINARY));
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) struct Session<S: Service> {
     outlet: Outlet,
     /// No more is read: the client has gone, or is to.
     is_ending: bool,
+    /// It was told why. What it still sends is read away: else the system would take the words back.
+    is_refused: bool,
     /// Shows what goes through.
     tap: Option<Box<dyn ClientTap>>,
     patience: Patience,
@@ -88,6 +90,7 @@ impl<S: Service> Session<S> {
             lines: Lines::new(),
             outlet: Outlet::default(),
             is_ending: false,
+            is_refused: false,
             patience: Patience::default(),
         }
     }
@@ -116,7 +119,15 @@ impl<S: Service> Session<S> {
             self.poll_changes(cx)
         })
         .await;
-        let goodbye = std::future::poll_fn(|cx| self.stream.poll_goodbye(cx));
+        let goodbye = async {
+            std::future::poll_fn(|cx| self.stream.poll_goodbye(cx)).await?;
+            match self.is_refused {
+                true => {
+                    std::future::poll_fn(|cx| self.input.read_to_end(&mut self.stream, cx)).await
+                }
+                false => Ok(()),
+            }
+        };
         let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
     }
 
@@ -513,6 +524,7 @@ impl<S: Service> Session<S> {
             Asked::Refused { line, closes } => {
                 if closes {
                     self.end();
+                    self.is_refused = true;
                 }
                 Line::Said(line.to_vec())
             }

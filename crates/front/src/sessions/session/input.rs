@@ -110,6 +110,22 @@ impl Input {
         self.bytes.reserve(room);
     }
 
+    /// Reads all away that still comes, of a client that says no more to us: ready once it has gone.
+    pub(super) fn read_to_end(
+        &mut self,
+        stream: &mut Stream,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        for _ in 0..READS_A_POLL {
+            self.swallow = u64::MAX - 1;
+            if ready!(self.read_away(stream, cx))? == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
     /// Reads what is to be thrown away.
     #[cold]
     fn read_away(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
@@ -302,6 +318,8 @@ impl Input {
 
 /// To throw away: whatever comes, to the end of its line.
 const TO_LINE_END: u64 = u64::MAX;
+/// Of what is only thrown away, before others have their turn.
+const READS_A_POLL: usize = 4;
 /// Least room for a read.
 const READ_BYTES_MIN: usize = 1 << 10;
 /// A body's announced length is made room for at once up to this.
