@@ -182,3 +182,21 @@ fn a_client_that_is_closed_is_told_why() {
         assert!(said.ends_with("\r\n") && said.contains("ERROR"), "{said:?}");
     }
 }
+
+#[test]
+fn what_a_store_will_take_is_told_in_words_and_in_json() {
+    let plan = |flags: &str| {
+        let mut command = Command::new(guira());
+        let output = command.args(["store", "plan"]).args(flags.split(' ')).output();
+        let output = output.expect("it runs");
+        let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+        (output.status.code(), said)
+    };
+    let (code, said) = plan("--keys 100000000 --value-bytes 500 --changes-per-second 2000");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("\nwrite_amplification") && said.contains("\nlifetime_days"), "{said}");
+    let (code, said) = plan("--keys 100000000 --value-bytes 500 --json");
+    assert!(code == Some(0) && said.starts_with("{\"memory_bytes\":"), "{said}");
+    let (code, said) = plan("--keys none --value-bytes 500");
+    assert!(code != Some(0) && said.contains("--keys"), "{said}");
+}

@@ -16,6 +16,7 @@
 
 mod command;
 mod tools;
+mod sizing;
 mod silt;
 mod limited;
 mod directory;
@@ -26,16 +27,16 @@ mod metrics;
 mod stats;
 mod listing;
 mod process;
-mod node;
 mod watch;
+mod node;
 mod decide;
 mod counts;
 mod terms;
 mod horizon;
 mod stripes;
 mod readers;
-mod options;
 mod damage;
+mod options;
 mod item;
 mod engine;
 mod figures;

@@ -262,7 +262,7 @@ fn tls(args: &StoreArgs) -> Option<TlsFiles> {
 }
 
 impl Syncing {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let usage = || "write always, interval:MS or os".to_owned();
         match text.split_once(':') {
             None if text == "always" => Ok(Self::Always),

@@ -1,4 +1,4 @@
-//! What is done to a store that nobody serves: `verify`, `stats`, `checkpoint`, `compact`.
+//! What is done to a store that nobody serves: `verify`, `stats`, `checkpoint`, `compact`; and `plan`, of one that is to be.
 //!
 //! Each answers with a text for standard output, or with a sentence why not. `verify` and `stats` change nothing: they open
 //! the store for reading.
@@ -17,10 +17,12 @@ use crate::horizon::Horizon;
 use crate::node::{Node, now};
 use crate::options::{IndexFlag, Opening, Syncing, VALUE_BYTES_MAX};
 use crate::silt::{self, figures};
+use crate::sizing::{PlanArgs, plan};
 
 /// The subcommands.
-pub(crate) fn commands() -> [Command; 4] {
+pub(crate) fn commands() -> [Command; 5] {
     [
+        PlanArgs::augment_args(Command::new("plan")).about(PLAN),
         StoreDir::augment_args(Command::new("verify")).about(VERIFY),
         StoreDir::augment_args(Command::new("stats")).about(STATS),
         CheckpointArgs::augment_args(Command::new("checkpoint")).about(CHECKPOINT),
@@ -28,6 +30,8 @@ pub(crate) fn commands() -> [Command; 4] {
     ]
 }
 
+const PLAN: &str =
+    "Tell what a store will take: memory, disk, bytes written, the device's lifetime";
 const VERIFY: &str = "Read all of a store and check every checksum; nothing is changed";
 const STATS: &str = "Tell what is in a store; nothing is changed";
 const CHECKPOINT: &str =
@@ -54,6 +58,7 @@ struct CheckpointArgs {
 pub(crate) fn run(matches: &ArgMatches) -> Option<Result<String, String>> {
     let (name, matches) = matches.subcommand()?;
     Some(match name {
+        "plan" => parsed(matches, plan),
         "verify" => parsed(matches, verify),
         "stats" => parsed(matches, stats),
         "checkpoint" => parsed(matches, checkpoint),
@@ -120,17 +125,17 @@ const AT_REST: [&str; 14] = [
 ];
 
 fn checkpoint(args: &CheckpointArgs) -> Result<String, String> {
-    let node = opened(&args.store)?;
-    node.engine.checkpoint(&args.to)?;
-    Ok(format!("{} is a copy of {}\n", args.to.display(), args.store.directory.display()))
-}
-
     if directory::has_store(&args.to) {
         let to = args.to.display();
         return Err(format!(
             "{to} has a store already: name a directory that is empty, or does not exist"
         ));
     }
+    let node = opened(&args.store)?;
+    node.engine.checkpoint(&args.to)?;
+    Ok(format!("{} is a copy of {}\n", args.to.display(), args.store.directory.display()))
+}
+
 fn compact(store: &StoreDir) -> Result<String, String> {
     let node = opened(store)?;
     let before = node.engine.figures();

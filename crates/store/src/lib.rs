@@ -32,6 +32,7 @@ mod core;
 mod version;
 mod manifest;
 mod merge;
+mod plan;
 mod run;
 mod log;
 mod cuckoo;
@@ -54,4 +55,5 @@ pub use db::{
 pub use error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
 pub use log::Batch;
 pub use options::{Alive, Durability, Options, RunIndex};
+pub use plan::{Expected, Sizing};
 pub use stats::EventCounts;

@@ -39,8 +39,9 @@ mod record;
 pub use batch::Batch;
 pub(crate) use committer::{CommitOptions, Committer};
 pub(crate) use queue::{Committed, OnDone};
+pub(crate) use record::{HEAD_BYTES as RECORD_HEAD_BYTES, UNIT as RECORD_UNIT};
 pub(crate) use replay::{ReplayAs, Replayed, replay};
-pub(crate) use segment::{LogFile, LogFind, LogRead};
+pub(crate) use segment::{BYTES_PER_KEY, LogFile, LogFind, LogRead};
 pub(crate) use sorted::SortedLog;
 
 #[cfg(test)]

@@ -32,7 +32,8 @@ mod unit;
 
 pub(crate) use iter::{RunIter, verify};
 pub(crate) use reader::{Look, Run};
-pub(crate) use writer::{RunOptions, RunWriter};
+pub(crate) use unit::UNIT_HEAD;
+pub(crate) use writer::{RunOptions, RunWriter, YOUNG_RATE};
 
 #[cfg(test)]
 mod tests;

@@ -337,7 +337,7 @@ fn to_offset(place: u32) -> u64 {
 pub(crate) const LOG_START: u64 = BLOCK_BYTES as u64;
 
 /// The index has room for a key per so many bytes of the log. Smaller records fill the index before the file.
-const BYTES_PER_KEY: u64 = 128;
+pub(crate) const BYTES_PER_KEY: u64 = 128;
 
 /// Where places end: 32 GiB.
 const PLACES_END: u64 = u32::MAX as u64 * UNIT as u64;

@@ -7,7 +7,7 @@ use crate::hash::{Hasher, KeyHash};
 use std::ops::Range;
 
 /// Bytes before the entries.
-pub(super) const UNIT_HEAD: usize = 32;
+pub(crate) const UNIT_HEAD: usize = 32;
 
 /// Where a unit is: what its first checksum covers besides itself.
 #[derive(Clone, Copy)]

@@ -201,6 +201,6 @@ impl RunWriter {
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A young run's filter: 12 bits an entry.
-const YOUNG_RATE: f64 = 0.002;
+pub(crate) const YOUNG_RATE: f64 = 0.002;
 
 const TOO_LONG: StoreError = StoreError::Option("a run of more than 2^32 blocks");

@@ -1,0 +1,235 @@
+//! Sizes in advance: memory, disk and bytes written, from how many keys there are and how they change.
+//!
+//! The analytic model of the SILT paper (section 5), for these files. All keys are there, of equal length, and changes are
+//! puts of keys drawn evenly: the worst case for merges. With n records in a log, of which d are of different keys, r young
+//! runs in a merge and N keys, a change writes
+//!
+//! ```text
+//! log record  +  d/n of an entry of a young run  +  N/(r n) of an entry of the last level
+//! ```
+//! # Weaknesses
+//! Merges that fall behind take more runs at once and write less. Keys that change more often than others cost less, too.
+
+use crate::file::BLOCK_BYTES;
+use crate::log::{BYTES_PER_KEY, RECORD_HEAD_BYTES, RECORD_UNIT};
+use crate::options::{Options, RunIndex};
+use crate::run::{UNIT_HEAD, YOUNG_RATE};
+use guira_filter::Plan;
+
+/// What a store is expected to hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// Keys.
+    pub keys: u64,
+    /// Bytes of a key.
+    pub key_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+}
+
+/// What a store will take: see [`Expected::sizing`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Sizing {
+    /// Memory of logs: their indexes, and what was written last.
+    pub log_memory_bytes: f64,
+    /// Memory of young runs, when they are about to be merged: indexes of blocks, and filters.
+    pub young_memory_bytes: f64,
+    /// Memory of the last level's index of blocks.
+    pub last_index_bytes: f64,
+    /// Memory of its filter.
+    pub last_filter_bytes: f64,
+    /// Bytes of logs.
+    pub log_bytes: f64,
+    /// Bytes of young runs, when they are about to be merged.
+    pub young_bytes: f64,
+    /// Bytes of the last level.
+    pub last_bytes: f64,
+    /// Bytes that stay free for merges.
+    pub reserve_bytes: f64,
+    /// Of a change: bytes that it brings.
+    pub bytes_of_caller: f64,
+    /// Bytes that it writes to a log.
+    pub bytes_logged: f64,
+    /// Bytes that conversions write for it.
+    pub bytes_converted: f64,
+    /// Bytes that merges write for it.
+    pub bytes_merged: f64,
+}
+
+impl Sizing {
+    /// Memory of all.
+    #[must_use]
+    pub fn memory_bytes(&self) -> f64 {
+        let last = self.last_index_bytes + self.last_filter_bytes;
+        self.log_memory_bytes + self.young_memory_bytes + last
+    }
+
+    /// Disk for all, with what stays free.
+    #[must_use]
+    pub fn disk_bytes(&self) -> f64 {
+        self.log_bytes + self.young_bytes + self.last_bytes + self.reserve_bytes
+    }
+
+    /// Bytes written for each byte that a change brings.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.bytes_logged + self.bytes_converted + self.bytes_merged;
+        written / self.bytes_of_caller
+    }
+}
+
+/// Files of runs that hold so many entries.
+struct Files {
+    bytes: f64,
+    index_bytes: f64,
+    filter_bytes: f64,
+}
+
+impl Expected {
+    /// What it takes to hold this, opened by `options`.
+    #[must_use]
+    pub fn sizing(&self, options: &Options) -> Sizing {
+        let body = self.key_bytes + self.value_bytes;
+        let keys = self.keys.max(1) as f64;
+        let record = (RECORD_HEAD_BYTES as u64 + body).next_multiple_of(RECORD_UNIT as u64) as f64;
+        // The log is full when its bytes are, or its index.
+        let slots = slots(options.log_bytes);
+        let by_bytes = (options.log_bytes - BLOCK_BYTES as u64) as f64 / record;
+        let by_index = records_of(keys, slots * 15.0 / 16.0);
+        let records = by_bytes.min(by_index).max(1.0);
+        let distinct = distinct_of(keys, records);
+        let young =
+            self.files(distinct, records / 2.0, (options.index, Some(YOUNG_RATE)), distinct);
+        let bits = f64::from(options.last_level_filter_bits);
+        let rate = (bits > 0.0).then(|| 8.0 / bits.exp2());
+        let in_file = keys.min(PARTITION_FULL * options.partition_bytes as f64 / body as f64);
+        let last = self.files(keys, keys, (options.index, rate), in_file);
+        let runs = options.runs_merge as f64;
+        Sizing {
+            log_memory_bytes: LOGS * (slots * SLOT_BYTES + TAIL_BYTES),
+            young_memory_bytes: runs * (young.index_bytes + young.filter_bytes),
+            last_index_bytes: last.index_bytes,
+            last_filter_bytes: last.filter_bytes,
+            log_bytes: LOGS * options.log_bytes as f64,
+            young_bytes: runs * young.bytes,
+            last_bytes: last.bytes,
+            reserve_bytes: match options.reserve_bytes {
+                0 => (options.log_bytes + options.partition_bytes) as f64,
+                bytes => bytes as f64,
+            },
+            bytes_of_caller: body as f64,
+            bytes_logged: record,
+            bytes_converted: young.bytes / records,
+            bytes_merged: last.bytes / (runs * records),
+        }
+    }
+
+    /// Files with so many `entries` in all, `in_file` in each, which are `age` changes old.
+    fn files(&self, entries: f64, age: f64, how: (RunIndex, Option<f64>), in_file: f64) -> Files {
+        let block = BLOCK_BYTES as f64;
+        let (key, value) = (self.key_bytes as f64, self.value_bytes as f64);
+        let head = varint_bytes(key) + varint_bytes(value) + varint_bytes(age) + 1.0;
+        let entry = head + key + value;
+        let room = block - UNIT_HEAD as f64;
+        let (units, unit_blocks) = match (room / entry).floor() {
+            in_block if in_block >= 1.0 => (entries / in_block, 1.0),
+            _ => (entries, ((UNIT_HEAD as f64 + entry) / block).ceil()),
+        };
+        let index_bytes = units * index_bits(how.0) / 8.0;
+        let filter_bytes = how.1.map_or(0.0, |rate| entries * filter_bits(in_file, rate) / 8.0);
+        // Each file has a header, a footer and sections, which begin at blocks.
+        let files = (entries / in_file).max(1.0);
+        let is_filtered = if filter_bytes > 0.0 { 0.5 } else { 0.0 };
+        let beside = files * block * (4.5 + is_filtered);
+        let bytes = units * unit_blocks * block + index_bytes + filter_bytes + beside;
+        Files { bytes, index_bytes, filter_bytes }
+    }
+}
+
+/// Slots of a log's index.
+fn slots(log_bytes: u64) -> f64 {
+    let buckets = log_bytes / BYTES_PER_KEY / 4;
+    ((buckets - buckets / 8).max(2).next_power_of_two() * 4) as f64
+}
+
+/// Of `keys`, how many `records` name, drawn evenly.
+fn distinct_of(keys: f64, records: f64) -> f64 {
+    -keys * (-records / keys).exp_m1()
+}
+
+/// The records after which `distinct` of `keys` were named.
+fn records_of(keys: f64, distinct: f64) -> f64 {
+    if distinct >= keys { f64::INFINITY } else { -keys * (-distinct / keys).ln_1p() }
+}
+
+fn index_bits(index: RunIndex) -> f64 {
+    match index {
+        RunIndex::Fence => 16.5,
+        RunIndex::EliasFano => 9.0,
+    }
+}
+
+/// Bits of a filter for each of so many entries.
+fn filter_bits(entries: f64, rate: f64) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float's cast saturates, and it is above 0"
+    )]
+    let entries = entries as usize;
+    Plan::for_rate(entries.max(1), rate).map_or(0.0, |plan| plan.bits_per_item())
+}
+
+fn varint_bytes(n: f64) -> f64 {
+    (n.max(1.0).log2().floor() / 7.0).floor() + 1.0
+}
+
+/// The active log, and one that is being sorted.
+const LOGS: f64 = 2.0;
+/// Of a log's index, a tag and a place.
+const SLOT_BYTES: f64 = 6.0;
+/// What stays in memory of a log's last records.
+const TAIL_BYTES: f64 = (1 << 20) as f64;
+/// Partitions are split when they are full, and lie between a half and that.
+const PARTITION_FULL: f64 = 0.75;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_values_more_keys_and_filters_take_more() {
+        let expected = Expected { keys: 5_000_000, key_bytes: 20, value_bytes: 100 };
+        let options = Options::default();
+        let sizing = expected.sizing(&options);
+        let last_bits = 8.0 * sizing.last_index_bytes / 5e6;
+        assert!(
+            (0.4..0.7).contains(&last_bits),
+            "{last_bits} bits a key, as the crate's head says"
+        );
+        let amplification = sizing.write_amplification();
+        // 220,000 records in a log, 1.76 million in a merge of 5 million keys.
+        assert!((4.5..5.5).contains(&amplification), "{amplification}");
+        let more = Expected { keys: 10_000_000, ..expected }.sizing(&options);
+        assert!(more.write_amplification() > amplification + 2.0);
+        let mut filtered = options.clone();
+        filtered.last_level_filter_bits = 12;
+        let more = expected.sizing(&filtered);
+        assert!((7e6..9e6).contains(&more.last_filter_bytes), "{more:?}");
+        assert_eq!(sizing.last_filter_bytes, 0.0);
+        // Each value has blocks of its own.
+        let long = Expected { value_bytes: 5000, ..expected }.sizing(&options);
+        assert!((4.0e10..4.3e10).contains(&long.last_bytes), "{long:?}");
+    }
+
+    #[test]
+    fn what_no_store_holds_gives_numbers_all_the_same() {
+        for (keys, key_bytes, value_bytes) in [(0, 0, 0), (1, 1, 0), (u64::MAX >> 1, 250, 1 << 30)]
+        {
+            let expected = Expected { keys, key_bytes, value_bytes };
+            let sizing = expected.sizing(&Options::default());
+            assert!(sizing.memory_bytes() >= 0.0 && sizing.disk_bytes().is_finite(), "{sizing:?}");
+        }
+    }
+}
