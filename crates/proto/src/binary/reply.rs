@@ -48,10 +48,15 @@ pub fn text(out: &mut Vec<u8>, echo: Echo, text: &str) {
 
 /// Appends one statistic. The last one has neither name nor value.
 pub fn stat(out: &mut Vec<u8>, echo: Echo, name: &[u8], value: &[u8]) {
-    let lengths = Lengths { extras: 0, key: name.len(), value: value.len() };
+    stat_head(out, echo, name, value.len());
+    out.extend_from_slice(value);
+}
+
+/// The same without its value, which has so many bytes and comes behind it.
+pub fn stat_head(out: &mut Vec<u8>, echo: Echo, name: &[u8], value_bytes: usize) {
+    let lengths = Lengths { extras: 0, key: name.len(), value: value_bytes };
     header(out, echo, Status::Success, 0, lengths);
     out.extend_from_slice(name);
-    out.extend_from_slice(value);
 }
 
 /// Appends a miss that tells its key.

@@ -2,7 +2,8 @@
 //!
 //! A piece is what one costly command may cost a worker's turn; the next one is put off as such commands are
 //! (`turn.rs`). So whoever asks for long listings waits, and others wait for a piece. What changes from piece to
-//! piece is listed as it is when its turn comes.
+//! piece is listed as it is when its turn comes. Where all is one packet, whose length comes first, it is measured before, in
+//! pieces too: what doesn't fit any more is left out, and what is missing is made up for by empty lines.
 
 use crate::process::dump;
 use crate::stats;
@@ -18,6 +19,15 @@ pub(crate) struct Listing {
     what: Listed,
     /// A packet for each line, in answer to this one; `None`: in text.
     packets: Option<Echo>,
+    /// All in one of these, and where that stands.
+    one: Option<One>,
+}
+
+/// Where one packet stands: the bytes of its value so far, then those that are left.
+enum One {
+    Measured(usize),
+    Said(usize),
+    Filled(usize),
 }
 
 enum Listed {
@@ -43,17 +53,22 @@ impl Listing {
         let walk = turn.handle.walk(class.checked_sub(1).unwrap_or(usize::MAX));
         let items_left = if limit == 0 { u32::MAX } else { limit };
         let what = Listed::Items { walk, items_left, bytes_left: CACHEDUMP_BYTES_MAX };
-        Listing { what, packets: None }
+        Listing { what, packets: None, one: None }
     }
 
     /// Of all prefixes.
     pub(crate) fn prefixes() -> Listing {
-        Listing { what: Listed::Prefixes { after: None }, packets: None }
+        Listing { what: Listed::Prefixes { after: None }, packets: None, one: None }
     }
 
     /// Of all sockets.
     pub(crate) fn sockets() -> Listing {
-        Listing { what: Listed::Sockets { from: 0 }, packets: None }
+        Listing { what: Listed::Sockets { from: 0 }, packets: None, one: None }
+    }
+
+    /// Of all prefixes, in one packet in answer to this one.
+    pub(crate) fn prefixes_in_one(echo: Echo) -> Listing {
+        Listing { packets: Some(echo), one: Some(One::Measured(0)), ..Listing::prefixes() }
     }
 
     /// In packets, in answer to this one.
@@ -74,12 +89,50 @@ impl Listing {
             return has_more;
         };
         let mut text = Vec::with_capacity(PIECE_BYTES);
-        let has_more = self.what.append(turn, asking, 2 * parts, &mut text);
-        append_packets(&text, echo, out);
+        let has_more = match &mut self.one {
+            Some(One::Filled(_)) => false,
+            _ => self.what.append(turn, asking, 2 * parts, &mut text),
+        };
+        let has_more = match &mut self.one {
+            Some(one) => one.append(&text, has_more, echo, out),
+            None => {
+                append_packets(&text, echo, out);
+                has_more
+            }
+        };
         if !has_more {
             reply::stat(out, echo, b"", b"");
         }
         has_more
+    }
+}
+
+impl One {
+    /// Appends what goes into the packet of the next piece of text, behind which there is more or not; whether the packet
+    /// isn't whole. Empty lines fill what is left of it.
+    fn append(&mut self, text: &[u8], has_more: bool, echo: Echo, out: &mut Vec<u8>) -> bool {
+        match *self {
+            One::Measured(bytes) if has_more => *self = One::Measured(bytes + text.len()),
+            One::Measured(bytes) => {
+                let bytes = bytes + text.len();
+                reply::stat_head(out, echo, b"detailed", bytes);
+                *self = One::Said(bytes);
+            }
+            One::Said(left) => {
+                let fitting = &text[..text.len().min(left)];
+                let whole = fitting.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+                out.extend_from_slice(&text[..whole]);
+                let goes_on = has_more && whole == text.len();
+                let left = left - whole;
+                *self = if goes_on { One::Said(left) } else { One::Filled(left) };
+            }
+            One::Filled(left) => {
+                let now = left.min(PIECE_BYTES);
+                out.resize(out.len() + now, b'\n');
+                *self = One::Filled(left - now);
+            }
+        }
+        !matches!(self, One::Filled(0))
     }
 }
 

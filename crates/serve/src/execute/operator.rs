@@ -393,6 +393,13 @@ impl Executor<'_> {
             Some(b"conns") if self.can_be_fed => {
                 return list(self, Listing::sockets().in_packets(request.echo));
             }
+            Some(b"detail")
+                if words.clone().nth(1) == Some(b"dump")
+                    && self.can_be_fed
+                    && self.turn.process.settings.dump_enabled =>
+            {
+                return list(self, Listing::prefixes_in_one(request.echo));
+            }
             _ => self.short_stat_packets(request, words),
         }
         Flow::Done

@@ -33,9 +33,10 @@ use crate::batch::Piece;
 use crate::batch::Rooms;
 use crate::execute::Executor;
 use crate::output::{Mark, Output, Unsent};
-use crate::process::budget::{Charge, SPARING_BYTES};
+use crate::process::Process;
+use crate::process::budget::{Charge, Queue, SPARING_BYTES, UNSENT_FREE_BYTES};
 use crate::process::gauges::Gauge;
-use crate::process::roster::{Doing, Seat};
+use crate::process::roster::{Doing, Held, Seat};
 use crate::process::watch::CloseReason;
 use crate::settings::WireProtocol;
 use crate::time::clock_ms;
@@ -362,6 +363,20 @@ impl Connection {
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> usize {
         self.unsent.memory_bytes()
+    }
+
+    /// Charges it, at `place`, for so many bytes of them, unless they are so few that they are free.
+    #[cold]
+    pub(crate) fn charge_unsent(
+        &mut self,
+        (queue, place): (&mut Queue, usize),
+        (bytes, now): (usize, u32),
+        process: &Process,
+    ) {
+        let free = if bytes > UNSENT_FREE_BYTES { 0 } else { bytes };
+        process.unsent.recount_free(&mut self.unsent_free, free);
+        queue.charge((&mut self.unsent_charge, place), (bytes - free, now), &process.unsent);
+        self.seat.set_held(Held::Unsent, bytes - free);
     }
 
     /// Bytes that it is charged for requests that wait for their turns, or for their client to read.

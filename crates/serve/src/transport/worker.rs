@@ -40,7 +40,6 @@ use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
 use guira_cache::Handle;
 use guira_proto::WatchKinds;
-use limits::charge_unsent;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -172,21 +171,10 @@ impl<'s> Worker<'s> {
         let (handshakes, costly) = (self.shaking.begin_turn(), self.costly.begin_turn());
         let mut events = std::mem::take(&mut self.events);
         if had_too_much {
-            self.change_order(&mut unfinished, &mut events);
+            self.serve_calm_ones(&mut unfinished, &mut events)?;
         }
         for event in events.drain(..) {
-            let (data, ready) = (event.data, event.flags);
-            match data.u64() {
-                MAILBOX => {
-                    self.welcome();
-                    for place in self.process.mailboxes[self.number].take_calls() {
-                        self.serve(place, None);
-                    }
-                }
-                STOP => self.stop()?,
-                at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
-                place => self.serve(place_of(place), Some(ready)),
-            }
+            self.see_to(event)?;
         }
         self.events = events;
         if !unfinished.is_empty() {
@@ -204,14 +192,22 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    /// Goes on with so many handshakes and so many costly commands that were put off.
-    #[cold]
-    fn go_on(&mut self, handshakes: usize, costly: usize) {
-        self.go_on_with(handshakes, |worker| &mut worker.shaking);
-        self.go_on_with(costly, |worker| &mut worker.costly);
-        if !(self.shaking.is_empty() && self.costly.is_empty()) {
-            self.patience = Patience::None;
+    /// Sees to what has happened.
+    #[inline]
+    fn see_to(&mut self, event: epoll::Event) -> io::Result<()> {
+        let (data, ready) = (event.data, event.flags);
+        match data.u64() {
+            MAILBOX => {
+                self.welcome();
+                for place in self.process.mailboxes[self.number].take_calls() {
+                    self.serve(place, None);
+                }
+            }
+            STOP => self.stop()?,
+            at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
+            place => self.serve(place_of(place), Some(ready)),
         }
+        Ok(())
     }
 
     /// Goes on with those who have waited long enough.
@@ -219,13 +215,6 @@ impl<'s> Worker<'s> {
     fn end_pauses(&mut self) {
         let now_ms = clock_ms();
         while let Some((_, place)) = self.paused.pop_front_if(|paused| paused.0 <= now_ms) {
-            self.serve(place, None);
-        }
-    }
-
-    fn go_on_with(&mut self, due: usize, kind: impl Fn(&mut Self) -> &mut PutOff) {
-        for _ in 0..due {
-            let Some(place) = kind(self).next() else { break };
             self.serve(place, None);
         }
     }
@@ -335,7 +324,7 @@ impl<'s> Worker<'s> {
         let kept = connection.unsent_charge.bytes + connection.unsent_free;
         let keeps = connection.unsent_bytes();
         if keeps != kept {
-            charge_unsent(&mut self.unsent, (connection, place), (keeps, now), process);
+            connection.charge_unsent((&mut self.unsent, place), (keeps, now), process);
         }
         let waits = connection.backlog_bytes();
         if waits != connection.backlog_charged {

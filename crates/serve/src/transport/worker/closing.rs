@@ -1,6 +1,5 @@
 //! Ends of connections: by their clients, for being idle, and when the server stops.
 
-use super::limits::charge_unsent;
 use super::{Closes, Worker};
 use crate::process::gauges::Gauge;
 use crate::process::watch::{CloseReason, Event};
@@ -19,7 +18,7 @@ impl Worker<'_> {
             (0, self.now),
             &self.process.unfinished,
         );
-        charge_unsent(&mut self.unsent, (&mut connection, place), (0, self.now), self.process);
+        connection.charge_unsent((&mut self.unsent, place), (0, self.now), self.process);
         self.process.backlog.recount(&mut connection.backlog_charged, 0);
         let fd = connection.fd();
         self.pieces -= usize::from(connection.keeps_piece());

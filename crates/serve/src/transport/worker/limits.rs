@@ -1,12 +1,12 @@
 //! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
-use super::{Patience, Worker};
-use crate::process::Process;
-use crate::process::budget::{Queue, STALLED_S, UNSENT_FREE_BYTES};
-use crate::process::roster::Held;
+use super::{DATAGRAMS, MAILBOX, Patience, STOP, Worker, place_of};
+use crate::process::budget::{Queue, STALLED_S};
 use crate::process::watch::CloseReason;
 use crate::transport::connection::Connection;
+use crate::turn::PutOff;
 use rustix::event::epoll;
+use std::io;
 
 impl Worker<'_> {
     /// Whether the turn ended because its share of work, of costly commands or of handshakes was used up. There may be more
@@ -72,14 +72,58 @@ impl Worker<'_> {
         waits
     }
 
-    /// After a turn that had work enough, others come first: who has requests at hand comes last otherwise, and the system
-    /// tells of events in the same order each time.
+    /// Goes on with so many handshakes and so many costly commands that were put off.
     #[cold]
-    pub(super) fn change_order(&mut self, at_hand: &mut Vec<usize>, events: &mut [epoll::Event]) {
+    pub(super) fn go_on(&mut self, handshakes: usize, costly: usize) {
+        self.go_on_with(handshakes, |worker| &mut worker.shaking);
+        self.go_on_with(costly, |worker| &mut worker.costly);
+        if !(self.shaking.is_empty() && self.costly.is_empty()) {
+            self.patience = Patience::None;
+        }
+    }
+
+    fn go_on_with(&mut self, due: usize, kind: impl Fn(&mut Self) -> &mut PutOff) {
+        for _ in 0..due {
+            let Some(place) = kind(self).next() else { break };
+            self.serve(place, None);
+        }
+    }
+
+    /// After a turn that had work enough those who ask for little come first: a crowd that asks for much would have all of
+    /// this turn's work done before. Then others of the crowd do: who has requests at hand comes last otherwise, and the
+    /// system tells of events in the same order each time.
+    #[cold]
+    pub(super) fn serve_calm_ones(
+        &mut self,
+        at_hand: &mut Vec<usize>,
+        events: &mut Vec<epoll::Event>,
+    ) -> io::Result<()> {
+        let first = self.turns as usize % events.len().max(1);
+        events.rotate_left(first);
+        let mut kept = 0;
+        for at in 0..events.len() {
+            let event = events[at];
+            if self.is_of_a_crowd(event.data.u64()) {
+                events[kept] = event;
+                kept += 1;
+            } else {
+                self.see_to(event)?;
+            }
+        }
+        events.truncate(kept);
         if self.turns.is_multiple_of(2) {
             self.serve_at_hand(std::mem::take(at_hand));
         }
-        events.rotate_left(self.turns as usize % events.len().max(1));
+        Ok(())
+    }
+
+    /// Whether an event's cause was long to serve last. Datagrams are as long as many requests.
+    fn is_of_a_crowd(&self, data: u64) -> bool {
+        match data {
+            MAILBOX | STOP => false,
+            DATAGRAMS.. => true,
+            place => self.connections[place_of(place)].as_ref().is_some_and(|c| c.is_bulky()),
+        }
     }
 
     /// The newest of those who are charged, or the oldest if it is stalled.
@@ -92,20 +136,6 @@ impl Worker<'_> {
         let is_first_stalled = is_stalled(self.connections[first].as_deref()?, self.now);
         Some(if is_first_stalled { first } else { last })
     }
-}
-
-/// Charges the connection at `place` for so many bytes of unsent replies, unless they are so few that they are free.
-#[cold]
-pub(super) fn charge_unsent(
-    queue: &mut Queue,
-    (connection, place): (&mut Connection, usize),
-    (keeps, now): (usize, u32),
-    process: &Process,
-) {
-    let free = if keeps > UNSENT_FREE_BYTES { 0 } else { keeps };
-    process.unsent.recount_free(&mut connection.unsent_free, free);
-    queue.charge((&mut connection.unsent_charge, place), (keeps - free, now), &process.unsent);
-    connection.seat().set_held(Held::Unsent, keeps - free);
 }
 
 /// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.

@@ -1,6 +1,7 @@
 //! A worker's turns, by hand.
 
 use super::*;
+use crate::process::detail::Event;
 use crate::process::gauges::Gauge;
 use crate::process::roster::{Doing, Peer};
 use crate::transport::connection::tests::process;
@@ -233,7 +234,7 @@ fn long_listings_are_answered_a_piece_a_turn_and_whole() {
     for n in 0..LINES {
         let key = format!("prefix{n:030}:x");
         handle.store(&handle.key(key.as_bytes()), b"v", &store, now).unwrap();
-        process.detail.count(key.as_bytes(), crate::process::detail::Event::Set);
+        process.detail.count(key.as_bytes(), Event::Set);
     }
     let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
     let (mut client, mut other) = (connect(&process), connect(&process));
@@ -294,6 +295,56 @@ fn a_long_listing_in_packets_is_answered_a_piece_a_turn_too() {
     assert_eq!(count(&listed, b":addrtcp:192.0.2.1:4000"), SOCKETS);
 }
 
+/// What prefixes do changes while their listing is measured and sent.
+#[test]
+fn a_long_listing_in_one_packet_is_as_long_as_was_said_whatever_happens_meanwhile() {
+    const PREFIXES: usize = 5000;
+    let process = process("-m 8 -t 1");
+    process.detail.switch(true);
+    let count_all = || {
+        for n in 0..PREFIXES {
+            process.detail.count(format!("p{n}:x").as_bytes(), Event::Set);
+        }
+    };
+    count_all();
+    let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+    let mut client = connect(&process);
+    worker.turn().unwrap();
+    let meanwhile: [&dyn Fn(); 3] = [&|| (), &count_all, &|| process.detail.clear()];
+    for (at, happens) in meanwhile.into_iter().enumerate() {
+        count_all();
+        client.write_all(&stat_packet("detail dump")).unwrap();
+        let (mut listed, mut turns) = (Vec::new(), 0);
+        let bytes = |listed: &[u8]| -> usize {
+            let Some(head) = listed.get(..24) else { return usize::MAX };
+            // The packet, and the last one.
+            24 + 24 + u32::from_be_bytes(head[8..12].try_into().unwrap()) as usize
+        };
+        while listed.len() < bytes(&listed) {
+            turns += 1;
+            assert!(turns < 1000, "{at}: {} bytes", listed.len());
+            if !listed.is_empty() {
+                happens();
+            }
+            worker.turn().unwrap();
+            let piece = arrived(&mut client);
+            assert!(piece.len() < 40 << 10, "{at}: {} bytes in a turn", piece.len());
+            listed.extend(piece);
+        }
+        assert_eq!((listed.len(), &listed[24..32]), (bytes(&listed), &b"detailed"[..]), "{at}");
+        let (text, end) = listed[32..].split_at(listed.len() - 32 - 24);
+        assert_eq!((&end[..2], &end[8..12]), (&[0x81, 0x10][..], &[0; 4][..]), "{at}");
+        let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+        let mut whole = 0;
+        for line in lines {
+            assert!(line.starts_with(b"PREFIX p") && line.ends_with(b" del 0\r"), "{at}");
+            whole += 1;
+        }
+        assert!(at > 0 || whole == PREFIXES, "{whole} prefixes");
+        assert!(at != 1 || (PREFIXES * 9 / 10..=PREFIXES).contains(&whole), "{whole} prefixes");
+    }
+}
+
 #[test]
 fn a_crowd_that_does_not_read_keeps_little_each_though_that_is_free_of_charge() {
     const CLIENTS: usize = 400;
@@ -332,4 +383,36 @@ fn a_crowd_that_does_not_read_keeps_little_each_though_that_is_free_of_charge() 
         }
         assert!(!process.unsent.is_scarce(process.unsent.bytes_max() / 2));
     }
+}
+
+#[test]
+fn a_client_that_asks_for_little_is_answered_before_a_crowd_has_its_turn() {
+    const AT_ONCE: usize = 50;
+    let process = process("-m 8 -t 1");
+    let mut worker = Worker::new(&process, 0, Vec::new()).unwrap();
+    // Their sockets are ready before its own.
+    let mut crowd: Vec<_> = (0..40).map(|_| (connect(&process), AT_ONCE)).collect();
+    let mut calm = connect(&process);
+    calm.write_all(b"set n 0 0 1\r\n0\r\n").unwrap();
+    while arrived(&mut calm).is_empty() {
+        worker.turn().unwrap();
+    }
+    let mut counted = 0;
+    for turn in 0..50 {
+        for (client, got) in crowd.iter_mut().filter(|(_, got)| *got == AT_ONCE) {
+            client.write_all(&b"incr n 1\r\n".repeat(AT_ONCE)).unwrap();
+            *got = 0;
+        }
+        calm.write_all(b"get n\r\n").unwrap();
+        worker.turn().unwrap();
+        let reply = String::from_utf8(arrived(&mut calm)).unwrap();
+        let seen: usize = reply.lines().nth(1).expect("an answer in each turn").parse().unwrap();
+        // The turn before the second was no crowd's.
+        assert!(turn < 2 || seen == counted, "turn {turn}: {seen}, {counted} before");
+        for (client, got) in &mut crowd {
+            let now = count(&arrived(client), b"\r\n");
+            (counted, *got) = (counted + now, *got + now);
+        }
+    }
+    assert!(counted > 30 * 1000, "{counted}: all turns were the crowd's");
 }
