@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -220,4 +221,53 @@ fn threads_whose_servers_are_silent_end_at_the_same_time() {
     let mut answered = Vec::new();
     streams[0].read_to_end(&mut answered).expect("what was answered");
     assert!(answered.starts_with(b"SERVER_ERROR"));
+}
+
+/// A server that answers its first get with a long value, and nothing else; the lines that came to it.
+fn answers_once() -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let (came, lines) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let came = came.clone();
+            thread::spawn(move || {
+                let mut output = stream.try_clone().expect("a socket");
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    if line == "get first" {
+                        let value = vec![b'x'; 1_000_000];
+                        let reply = [b"VALUE first 0 1000000\r\n", &value[..], b"\r\nEND\r\n"];
+                        output.write_all(&reply.concat()).expect("the router reads");
+                    }
+                    let _ = came.send(line);
+                }
+            });
+        }
+    });
+    (port, lines)
+}
+
+/// What they had asked for came all the same, a megabyte each, before the replies to others.
+#[test]
+fn others_ask_for_long_values_when_those_have_come_that_clients_asked_for_and_went() {
+    let (port, lines) = answers_once();
+    let router = router(port, &["--num-proxies", "1", "-t", "60000"]);
+    let mut first = crowd(&router, 1).remove(0);
+    first.write_all(b"get first\r\n").expect("it is read");
+    let mut whole = vec![0; 1_000_000 + 30];
+    first.read_exact(&mut whole).expect("a long value");
+    let mut calm = router.connect();
+    for _ in 0..50 {
+        let mut stream = crowd(&router, 1).remove(0);
+        stream.write_all(b"get later\r\n").expect("it is read");
+        // What came before this was read before.
+        assert!(calm.ask("version").starts_with("VERSION"));
+        set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
+        drop(stream);
+        assert!(calm.ask("version").starts_with("VERSION"));
+    }
+    calm.send(b"set end 0 0 1\r\nx\r\n");
+    let asked = lines.iter().take_while(|line| !line.starts_with("set end"));
+    let later = asked.filter(|line| line == "get later").count();
+    assert_eq!(later, 1, "one has been asked for, and has not come");
 }

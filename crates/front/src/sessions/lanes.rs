@@ -1,5 +1,5 @@
 //! Where the clients of a thread wait for each other: those that have long values under way, those that keep the thread busy,
-//! one by one or together, and those that have many keys under way.
+//! one by one or together, and those that have many keys or changes under way.
 //!
 //! # Invariants
 //! 1. Clients that wait are served in the order in which they came: none overtakes, and a client that has just been served
@@ -28,6 +28,8 @@ pub(crate) struct Lanes {
     pub(crate) many: Lane,
     /// Of values that are on their way to servers.
     pub(crate) stores: Lane,
+    /// Of changes that are on their way to servers, of clients with many of them.
+    pub(crate) changes: Lane,
     /// For those that keep the thread busy.
     pub(crate) rounds: Rounds,
 }
@@ -40,29 +42,31 @@ impl Lanes {
             expected: Cell::new(0),
             many: Lane::new(),
             stores: Lane::new(),
+            changes: Lane::new(),
             rounds: Rounds::default(),
         })
     }
 
-    /// The lane of many keys has no room for somebody. It makes some after a while in which nothing comes back: then it is
-    /// a server that is slow, not this thread, and those who ask other servers need not wait for it.
-    pub(crate) fn watch_many(self: &Rc<Self>) {
-        if self.many.is_watched.replace(true) {
+    /// This lane, of many keys or changes, has no room for somebody. It makes some after a while in which nothing comes back:
+    /// then it is a server that is slow, not this thread, and those who ask other servers need not wait for it.
+    pub(crate) fn watch(self: &Rc<Self>, which: fn(&Self) -> &Lane) {
+        if which(self).is_watched.replace(true) {
             return;
         }
         let lanes = Rc::clone(self);
         tokio::task::spawn_local(async move {
+            let lane = which(&lanes);
             loop {
-                let given = lanes.many.given.get();
+                let given = lane.given.get();
                 tokio::time::sleep(MANY_PATIENCE).await;
-                if lanes.many.line.borrow().is_empty() {
+                if lane.line.borrow().is_empty() {
                     break;
                 }
-                if given == lanes.many.given.get() {
-                    lanes.many.give(LANE_BYTES);
+                if given == lane.given.get() {
+                    lane.give(LANE_BYTES);
                 }
             }
-            lanes.many.is_watched.set(false);
+            lane.is_watched.set(false);
         });
     }
 }
@@ -212,7 +216,7 @@ impl Rounds {
 
 /// Long values that clients of a lane have under way at once: so much may come before another client's reply.
 pub(crate) const LANE_BYTES: usize = 1 << 20;
-/// How long the lane of many keys waits for something to come back.
+/// How long a lane of many keys or changes waits for something to come back.
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
 /// After so much work clients with more than a few requests wait for a look at the sockets: about half a millisecond.
 const BUSY_BYTES: usize = 128 << 10;

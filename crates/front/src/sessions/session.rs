@@ -11,7 +11,8 @@
 //!    A client above its room isn't read from; an unfinished request or a value that finds no room is refused. What a
 //!    client leaves lying while others need the memory is taken from it: its unfinished request, or the connection.
 //! 4. A change that was read is carried through, also when the client goes before it is answered; not a server's `flush_all`.
-//!    Until then the session keeps its place among the clients.
+//!    Until then the session keeps its place among the clients, and while values come that it waited for in a lane: other
+//!    clients' would come behind them.
 //!
 //! # Costs
 //! A turn polls each request that is under way: bad at thousands of them on one connection whose replies come one by one.
@@ -20,6 +21,7 @@
 mod input;
 mod outlet;
 mod pace;
+mod changes;
 mod patience;
 mod queue;
 mod lines;
@@ -47,7 +49,7 @@ use get::Get;
 use input::Input;
 use lines::Line;
 use outlet::{OUTPUT_BYTES_MAX, Outlet};
-use pace::{Pace, SHORT_BYTES};
+use pace::Pace;
 use patience::Patience;
 use queue::Lines;
 
@@ -119,6 +121,7 @@ impl<S: Service> Session<S> {
             self.poll_changes(cx)
         })
         .await;
+        self.pace.set_under_way(0);
         let goodbye = async {
             std::future::poll_fn(|cx| self.stream.poll_goodbye(cx)).await?;
             match self.is_refused {
@@ -131,10 +134,10 @@ impl<S: Service> Session<S> {
         let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
     }
 
-    /// Begins the changes that a client sent which has gone, and gives up all that isn't one.
+    /// Begins the changes that a client sent which has gone, and gives up all but these and what others have to wait for.
     fn keep_changes(&mut self, cx: &mut std::task::Context<'_>) {
         self.pace.leave();
-        self.lines.keep_changes();
+        self.lines.keep_changes(self.pace.is_in_lane());
         // Nobody takes it any more.
         self.outlet = Outlet::default();
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
@@ -148,10 +151,10 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Ready once the changes of a client that has gone are carried through.
+    /// Ready once the changes of a client that has gone are carried through, and what it asked of a lane has come.
     fn poll_changes(&mut self, cx: &mut std::task::Context<'_>) -> Poll<()> {
         self.lines.poll(cx, &self.client);
-        if self.lines.are_answered() { Poll::Ready(()) } else { Poll::Pending }
+        if self.lines.are_over() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
@@ -455,7 +458,7 @@ impl<S: Service> Session<S> {
     /// Of a get, how many keys may be asked for now; 0 of what is none. `None`: it waits.
     #[inline]
     fn admit(&mut self, asked: &Asked, start: Start<'_>) -> Option<usize> {
-        let (keys, value_bytes) = (asked.gets(), asked.value_bytes());
+        let keys = asked.gets();
         if keys > 0 {
             let keys = self.pace.affordable(keys, &self.account);
             let n = start.waker.map_or(0, |waker| self.pace.admit(keys, waker));
@@ -463,9 +466,9 @@ impl<S: Service> Session<S> {
             return (n > 0).then_some(n);
         }
         let number = self.lines.next_number();
-        let mut store = |waker| self.pace.store(number, value_bytes, waker);
-        let may_begin = value_bytes <= SHORT_BYTES || start.waker.is_none_or(&mut store);
-        may_begin.then_some(0)
+        let may_ask =
+            start.waker.is_none_or(|waker| self.pace.may_ask::<S::Manners>(number, asked, waker));
+        may_ask.then_some(0)
     }
 
     /// Begins a request. False: it waits.

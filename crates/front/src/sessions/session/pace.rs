@@ -6,7 +6,7 @@
 //! thread that have long values. Newcomers have a lane of their own, in which the last newcomers' values tell how long
 //! the next one's are: where they are short, it is wide. Long values that are stored have a lane, too: requests of others
 //! wait behind them on their way to the server. So has whoever has more than [`FEW_KEYS`] under way: all of a thread have
-//! a thousand keys at once, which servers answer in a millisecond or two.
+//! a thousand keys at once, which servers answer in a millisecond or two. So have those that send many changes ([`Changes`]).
 //!
 //! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
 //! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]). Many clients with short turns
@@ -22,7 +22,10 @@ use std::mem;
 use std::rc::Rc;
 use std::task::Waker;
 
+use super::changes::Changes;
 use crate::sessions::lanes::{LANE_BYTES, Lane, Lanes, Rounds};
+use crate::sessions::line::Asked;
+use crate::sessions::manners::Manners;
 use crate::sessions::memory::Account;
 use crate::sessions::service::KEY_BYTES;
 
@@ -43,6 +46,8 @@ pub(super) struct Pace {
     /// Long values on their way to servers: their lines' numbers, and what is taken of the lane for them.
     stores: VecDeque<(u64, usize)>,
     stores_place: Option<u64>,
+    /// Changes on their way to servers, where it sends many.
+    changes: Changes,
     /// Whether a lane had no room in this turn.
     has_asked: bool,
     /// What this turn has cost, in bytes; [`WAITING`]: its next turn hasn't come.
@@ -87,6 +92,7 @@ impl Pace {
             place: None,
             stores: VecDeque::new(),
             stores_place: None,
+            changes: Changes::default(),
             has_asked: false,
             spent: 0,
             is_heavy: false,
@@ -109,7 +115,8 @@ impl Pace {
             self.is_heavy = self.spent >= FEW_BYTES;
             self.spent = 0;
         }
-        if self.is_heavy && self.lanes.rounds.is_busy() {
+        // Others that wait for a share of a lane would wait for its turn.
+        if self.is_heavy && self.lanes.rounds.is_busy() && !self.changes.is_waiting() {
             self.wait(waker);
         }
     }
@@ -136,6 +143,7 @@ impl Pace {
     #[cold]
     fn wait(&mut self, waker: &Waker) -> bool {
         if self.spent < WAITING {
+            self.is_heavy = true;
             self.spent = WAITING;
             self.turn = Rounds::enter(&self.lanes, waker);
         }
@@ -148,7 +156,7 @@ impl Pace {
         let has_asked = mem::take(&mut self.has_asked);
         if !has_asked
             && self.spent < WAITING
-            && (self.place.is_some() || self.stores_place.is_some())
+            && (self.place.is_some() || self.stores_place.is_some() || self.changes.is_waiting())
         {
             self.leave_lines();
         }
@@ -157,6 +165,7 @@ impl Pace {
     #[cold]
     fn leave_lines(&mut self) {
         self.lanes.stores.leave(&mut self.stores_place);
+        self.changes.leave(&self.lanes);
         self.lane.of(&self.lanes).leave(&mut self.place);
     }
 
@@ -166,8 +175,26 @@ impl Pace {
         self.has_left = true;
     }
 
+    /// Whether the line of this number may ask for what is no get; false: it waits until `waker` is called.
+    #[inline]
+    pub(super) fn may_ask<M: Manners>(&mut self, line: u64, asked: &Asked, waker: &Waker) -> bool {
+        let bytes = asked.value_bytes();
+        if bytes > SHORT_BYTES {
+            return self.store(line, bytes, waker);
+        }
+        let has_many = self.is_heavy || self.spent >= FEW_BYTES;
+        !has_many || !asked.is_change::<M>() || self.change(line, waker)
+    }
+
+    /// Whether the line of this number may change something, for a client that does so much.
+    fn change(&mut self, line: u64, waker: &Waker) -> bool {
+        let may_begin = self.has_left || self.changes.begin(line, &self.lanes, waker);
+        self.has_asked |= !may_begin;
+        may_begin
+    }
+
     /// Whether the line of this number may send a value of so many bytes; false: it waits until `waker` is called.
-    pub(super) fn store(&mut self, line: u64, bytes: usize, waker: &Waker) -> bool {
+    fn store(&mut self, line: u64, bytes: usize, waker: &Waker) -> bool {
         if self.has_left {
             return true;
         }
@@ -179,8 +206,9 @@ impl Pace {
         true
     }
 
-    /// Gives back what was taken for values that are stored.
+    /// Gives back what was taken for changes that are answered.
     pub(super) fn stored(&mut self, is_answered: impl Fn(u64) -> bool) {
+        self.changes.settle(&self.lanes, &is_answered);
         while let Some((_, bytes)) = self.stores.pop_front_if(|(line, _)| is_answered(*line)) {
             self.lanes.stores.give(bytes);
         }
@@ -227,7 +255,7 @@ impl Pace {
         let bytes = n * KEY_SHARE;
         if !self.lanes.many.take(bytes, &mut self.place, waker) {
             self.has_asked = true;
-            self.lanes.watch_many();
+            self.lanes.watch(|lanes| &lanes.many);
             return 0;
         }
         self.taken += bytes;
@@ -262,7 +290,7 @@ impl Pace {
 
     /// Whether part of the lane is taken.
     pub(super) fn is_in_lane(&self) -> bool {
-        self.taken > 0 || !self.stores.is_empty()
+        self.taken > 0 || !self.stores.is_empty() || !self.changes.is_empty()
     }
 
     /// So many keys are under way now.
@@ -307,7 +335,7 @@ impl Drop for Pace {
 }
 
 /// Values up to this are short.
-pub(super) const SHORT_BYTES: usize = 4 << 10;
+const SHORT_BYTES: usize = 4 << 10;
 /// Long values that a client asks for at once.
 const AT_ONCE_BYTES: usize = 1 << 20;
 /// After so many bytes others have their turn.
@@ -323,185 +351,4 @@ const FEW_KEYS: usize = 50;
 const KEY_SHARE: usize = LANE_BYTES / 1024;
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn admitted(pace: &mut Pace, keys: usize) -> usize {
-        pace.admit(keys, Waker::noop())
-    }
-
-    #[test]
-    fn short_values_open_the_window_and_long_ones_share_a_lane() {
-        let lanes = Lanes::new();
-        let free = || lanes.long.free();
-        let mut pace = Pace::new(Rc::clone(&lanes));
-        assert_eq!((admitted(&mut pace, 400), admitted(&mut pace, 1)), (1, 0));
-        pace.answered(1, 100);
-        assert_eq!(admitted(&mut pace, 400), 16);
-        pace.set_under_way(0);
-        pace.answered(16, 16 << 20);
-        assert_eq!(admitted(&mut pace, 400), 1, "a megabyte at once");
-        assert_eq!(free(), 0);
-        let mut others: Vec<_> = (0..4).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-        others.iter_mut().for_each(|other| other.answered(1, 1 << 20));
-        let admitted_of_4: usize = others.iter_mut().map(|other| admitted(other, 9)).sum();
-        assert_eq!((admitted_of_4, free()), (0, 0));
-        pace.set_under_way(0);
-        assert_eq!([admitted(&mut others[3], 9), admitted(&mut others[0], 9)], [0, 1], "in order");
-        drop((pace, others));
-        assert_eq!(free(), LANE_BYTES);
-    }
-
-    #[test]
-    fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
-        let lanes = Lanes::new();
-        let admitted_of_100 = || {
-            let mut newcomers: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-            newcomers.iter_mut().map(|newcomer| admitted(newcomer, 400)).sum::<usize>()
-        };
-        assert_eq!(admitted_of_100(), 100);
-        Pace::new(Rc::clone(&lanes)).answered(1, 1 << 20);
-        assert_eq!(admitted_of_100(), 1);
-        (0..10).for_each(|_| Pace::new(Rc::clone(&lanes)).answered(1, 100));
-        assert_eq!(admitted_of_100(), 100);
-        assert_eq!(lanes.newcomers.free(), LANE_BYTES);
-    }
-
-    #[test]
-    fn long_values_to_store_wait_for_each_other_until_they_are_answered() {
-        let lanes = Lanes::new();
-        let [mut first, mut second] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
-        let store = |pace: &mut Pace, line| pace.store(line, LANE_BYTES / 2, Waker::noop());
-        assert!(store(&mut first, 7) && store(&mut first, 8) && !store(&mut second, 0));
-        first.stored(|line| line < 7);
-        assert!(!store(&mut first, 9) && !store(&mut second, 0));
-        first.stored(|line| line == 7);
-        assert!(!store(&mut first, 9), "the second was first");
-        assert!(store(&mut second, 0));
-        second.stored(|_| true);
-        drop(second);
-        assert!(store(&mut first, 9));
-        first.leave();
-        assert!(store(&mut first, 10), "it waits for nobody");
-        drop(first);
-        assert_eq!(lanes.stores.free(), LANE_BYTES);
-    }
-
-    #[test]
-    fn a_client_that_does_not_ask_again_keeps_no_place() {
-        let lanes = Lanes::new();
-        let mut paces: Vec<_> = (0..3).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-        paces.iter_mut().for_each(|pace| pace.answered(1, LANE_BYTES));
-        assert_eq!(paces.iter_mut().map(|pace| admitted(pace, 9)).collect::<Vec<_>>(), [1, 0, 0]);
-        paces[0].set_under_way(0);
-        // The second was woken, and its turn came: it has enough to say.
-        paces[1].end_turn();
-        paces[1].begin_turn(Waker::noop());
-        paces[1].end_turn();
-        assert_eq!(admitted(&mut paces[2], 9), 1);
-    }
-
-    #[tokio::test]
-    async fn many_keys_share_a_lane_which_opens_if_nothing_comes_back_to_it() {
-        let run = async {
-            let lanes = Lanes::new();
-            let mut paces: Vec<_> = (0..6).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-            for pace in &mut paces {
-                (0..2).for_each(|_| pace.answered(1, 100));
-            }
-            let admitted_of_5 = paces[..5].iter_mut().map(|pace| admitted(pace, 400));
-            assert_eq!(admitted_of_5.collect::<Vec<_>>(), [256, 256, 256, 256, 0]);
-            assert_eq!(admitted(&mut paces[5], FEW_KEYS), FEW_KEYS, "few wait for nobody");
-            paces[0].set_under_way(128);
-            assert_eq!(admitted(&mut paces[4], 400), 0);
-            paces[0].set_under_way(0);
-            assert_eq!(admitted(&mut paces[4], 400), 256);
-            assert_eq!(admitted(&mut paces[0], 400), 0);
-            // The servers that the others asked don't answer.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            assert_eq!(admitted(&mut paces[0], 400), 256);
-            drop(paces);
-            assert_eq!(lanes.many.free(), LANE_BYTES);
-        };
-        tokio::task::LocalSet::new().run_until(run).await;
-    }
-
-    #[tokio::test]
-    async fn a_crowd_with_short_turns_waits_for_a_look_at_the_sockets_and_a_calm_client_does_not() {
-        let run = async {
-            const SHORT_TURN: usize = 16 << 10;
-            let lanes = Lanes::new();
-            let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-            let mut calm = Pace::new(Rc::clone(&lanes));
-            let has_turn = |pace: &mut Pace, bytes| {
-                pace.begin_turn(Waker::noop());
-                pace.spend(bytes);
-                !pace.is_spent(Waker::noop())
-            };
-            for _ in 0..10 {
-                let served =
-                    crowd.iter_mut().filter_map(|pace| has_turn(pace, SHORT_TURN).then_some(()));
-                assert!(served.count() <= 8, "of 100 clients with 64 requests each");
-                assert!(has_turn(&mut calm, 256), "it asks for little");
-                tokio::task::yield_now().await;
-                tokio::task::yield_now().await;
-            }
-            // All of them come to their turns.
-            let waiting =
-                |pace: &&Pace| pace.spent >= WAITING && !lanes.rounds.is_through(pace.turn);
-            while crowd.iter().filter(waiting).count() > 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::task::LocalSet::new().run_until(run).await;
-    }
-
-    #[tokio::test]
-    async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy() {
-        let run = async {
-            let lanes = Lanes::new();
-            let [mut long, mut other, mut calm] = [(); 3].map(|()| Pace::new(Rc::clone(&lanes)));
-            let goes_on = |pace: &mut Pace| {
-                pace.begin_turn(Waker::noop());
-                !pace.is_spent(Waker::noop())
-            };
-            for _ in 0..3 {
-                long.spend(1 << 20);
-                calm.spend(256);
-                assert!(goes_on(&mut calm), "it asks for little");
-                assert!(!goes_on(&mut long), "others are first");
-                let mut looks = 0;
-                while !goes_on(&mut long) {
-                    assert!(looks < 4, "its turn comes");
-                    looks += 1;
-                    tokio::task::yield_now().await;
-                }
-            }
-            // One that asks for little from now on waits for nobody.
-            long.spend(256);
-            other.spend(1 << 20);
-            assert!(goes_on(&mut long));
-            // Nor does anybody on a thread that isn't busy.
-            long.spend(1 << 20);
-            assert!(!goes_on(&mut other));
-            while !goes_on(&mut other) {
-                tokio::task::yield_now().await;
-            }
-            assert!(goes_on(&mut long), "the sockets were looked at");
-        };
-        tokio::task::LocalSet::new().run_until(run).await;
-    }
-
-    #[test]
-    fn a_value_longer_than_the_lane_has_it_to_itself() {
-        let lanes = Lanes::new();
-        let mut pace = Pace::new(Rc::clone(&lanes));
-        pace.answered(1, 100 << 20);
-        assert_eq!(admitted(&mut pace, 2), 1);
-        assert_eq!(lanes.long.free(), 0);
-        pace.set_under_way(0);
-        assert_eq!(lanes.long.free(), LANE_BYTES);
-    }
-}
+mod tests;

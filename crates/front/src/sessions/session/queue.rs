@@ -61,9 +61,12 @@ impl<S: Service> Lines<S> {
         at.is_none_or(|at| self.lines.get(at).is_none_or(|(line, _)| line.is_answered()))
     }
 
-    /// Whether all lines are answered.
-    pub(super) fn are_answered(&self) -> bool {
-        self.lines.iter().all(|(line, _)| line.is_answered())
+    /// Whether all lines are answered, of a get the part that was begun.
+    pub(super) fn are_over(&self) -> bool {
+        self.lines.iter().all(|(line, _)| match line {
+            Line::Get(get) => get.under_way() == 0,
+            line => line.is_answered(),
+        })
     }
 
     /// The number of the line that comes next.
@@ -141,9 +144,10 @@ impl<S: Service> Lines<S> {
         self.gone += 1;
     }
 
-    /// Gives up all that isn't a change: the client has gone, and no sum is asked for any more.
-    pub(super) fn keep_changes(&mut self) {
-        self.lines.retain(|(line, _)| line.is_change());
+    /// Gives up all that isn't a change: the client has gone, and no sum is asked for any more. `keeps_gets`: but for gets
+    /// that are under way.
+    pub(super) fn keep_changes(&mut self, keeps_gets: bool) {
+        self.lines.retain(|(line, _)| line.is_change() || keeps_gets && line.under_way() > 0);
     }
 
     /// Bytes that count for the client's account.

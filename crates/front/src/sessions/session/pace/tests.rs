@@ -1,0 +1,181 @@
+//! Paces of clients that share a thread's lanes and rounds.
+
+use std::time::Duration;
+
+use super::*;
+
+fn admitted(pace: &mut Pace, keys: usize) -> usize {
+    pace.admit(keys, Waker::noop())
+}
+
+#[test]
+fn short_values_open_the_window_and_long_ones_share_a_lane() {
+    let lanes = Lanes::new();
+    let free = || lanes.long.free();
+    let mut pace = Pace::new(Rc::clone(&lanes));
+    assert_eq!((admitted(&mut pace, 400), admitted(&mut pace, 1)), (1, 0));
+    pace.answered(1, 100);
+    assert_eq!(admitted(&mut pace, 400), 16);
+    pace.set_under_way(0);
+    pace.answered(16, 16 << 20);
+    assert_eq!(admitted(&mut pace, 400), 1, "a megabyte at once");
+    assert_eq!(free(), 0);
+    let mut others: Vec<_> = (0..4).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+    others.iter_mut().for_each(|other| other.answered(1, 1 << 20));
+    let admitted_of_4: usize = others.iter_mut().map(|other| admitted(other, 9)).sum();
+    assert_eq!((admitted_of_4, free()), (0, 0));
+    pace.set_under_way(0);
+    assert_eq!([admitted(&mut others[3], 9), admitted(&mut others[0], 9)], [0, 1], "in order");
+    drop((pace, others));
+    assert_eq!(free(), LANE_BYTES);
+}
+
+#[test]
+fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
+    let lanes = Lanes::new();
+    let admitted_of_100 = || {
+        let mut newcomers: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+        newcomers.iter_mut().map(|newcomer| admitted(newcomer, 400)).sum::<usize>()
+    };
+    assert_eq!(admitted_of_100(), 100);
+    Pace::new(Rc::clone(&lanes)).answered(1, 1 << 20);
+    assert_eq!(admitted_of_100(), 1);
+    (0..10).for_each(|_| Pace::new(Rc::clone(&lanes)).answered(1, 100));
+    assert_eq!(admitted_of_100(), 100);
+    assert_eq!(lanes.newcomers.free(), LANE_BYTES);
+}
+
+#[test]
+fn long_values_to_store_wait_for_each_other_until_they_are_answered() {
+    let lanes = Lanes::new();
+    let [mut first, mut second] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
+    let store = |pace: &mut Pace, line| pace.store(line, LANE_BYTES / 2, Waker::noop());
+    assert!(store(&mut first, 7) && store(&mut first, 8) && !store(&mut second, 0));
+    first.stored(|line| line < 7);
+    assert!(!store(&mut first, 9) && !store(&mut second, 0));
+    first.stored(|line| line == 7);
+    assert!(!store(&mut first, 9), "the second was first");
+    assert!(store(&mut second, 0));
+    second.stored(|_| true);
+    drop(second);
+    assert!(store(&mut first, 9));
+    first.leave();
+    assert!(store(&mut first, 10), "it waits for nobody");
+    drop(first);
+    assert_eq!(lanes.stores.free(), LANE_BYTES);
+}
+
+#[test]
+fn a_client_that_does_not_ask_again_keeps_no_place() {
+    let lanes = Lanes::new();
+    let mut paces: Vec<_> = (0..3).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+    paces.iter_mut().for_each(|pace| pace.answered(1, LANE_BYTES));
+    assert_eq!(paces.iter_mut().map(|pace| admitted(pace, 9)).collect::<Vec<_>>(), [1, 0, 0]);
+    paces[0].set_under_way(0);
+    // The second was woken, and its turn came: it has enough to say.
+    paces[1].end_turn();
+    paces[1].begin_turn(Waker::noop());
+    paces[1].end_turn();
+    assert_eq!(admitted(&mut paces[2], 9), 1);
+}
+
+#[tokio::test]
+async fn many_keys_share_a_lane_which_opens_if_nothing_comes_back_to_it() {
+    let run = async {
+        let lanes = Lanes::new();
+        let mut paces: Vec<_> = (0..6).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+        for pace in &mut paces {
+            (0..2).for_each(|_| pace.answered(1, 100));
+        }
+        let admitted_of_5 = paces[..5].iter_mut().map(|pace| admitted(pace, 400));
+        assert_eq!(admitted_of_5.collect::<Vec<_>>(), [256, 256, 256, 256, 0]);
+        assert_eq!(admitted(&mut paces[5], FEW_KEYS), FEW_KEYS, "few wait for nobody");
+        paces[0].set_under_way(128);
+        assert_eq!(admitted(&mut paces[4], 400), 0);
+        paces[0].set_under_way(0);
+        assert_eq!(admitted(&mut paces[4], 400), 256);
+        assert_eq!(admitted(&mut paces[0], 400), 0);
+        // The servers that the others asked don't answer.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(admitted(&mut paces[0], 400), 256);
+        drop(paces);
+        assert_eq!(lanes.many.free(), LANE_BYTES);
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
+}
+
+#[tokio::test]
+async fn a_crowd_with_short_turns_waits_for_a_look_at_the_sockets_and_a_calm_client_does_not() {
+    let run = async {
+        const SHORT_TURN: usize = 16 << 10;
+        let lanes = Lanes::new();
+        let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+        let mut calm = Pace::new(Rc::clone(&lanes));
+        let has_turn = |pace: &mut Pace, bytes| {
+            pace.begin_turn(Waker::noop());
+            pace.spend(bytes);
+            !pace.is_spent(Waker::noop())
+        };
+        for _ in 0..10 {
+            let served =
+                crowd.iter_mut().filter_map(|pace| has_turn(pace, SHORT_TURN).then_some(()));
+            assert!(served.count() <= 8, "of 100 clients with 64 requests each");
+            assert!(has_turn(&mut calm, 256), "it asks for little");
+            tokio::task::yield_now().await;
+            tokio::task::yield_now().await;
+        }
+        // All of them come to their turns.
+        let waiting = |pace: &&Pace| pace.spent >= WAITING && !lanes.rounds.is_through(pace.turn);
+        while crowd.iter().filter(waiting).count() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
+}
+
+#[tokio::test]
+async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy() {
+    let run = async {
+        let lanes = Lanes::new();
+        let [mut long, mut other, mut calm] = [(); 3].map(|()| Pace::new(Rc::clone(&lanes)));
+        let goes_on = |pace: &mut Pace| {
+            pace.begin_turn(Waker::noop());
+            !pace.is_spent(Waker::noop())
+        };
+        for _ in 0..3 {
+            long.spend(1 << 20);
+            calm.spend(256);
+            assert!(goes_on(&mut calm), "it asks for little");
+            assert!(!goes_on(&mut long), "others are first");
+            let mut looks = 0;
+            while !goes_on(&mut long) {
+                assert!(looks < 4, "its turn comes");
+                looks += 1;
+                tokio::task::yield_now().await;
+            }
+        }
+        // One that asks for little from now on waits for nobody.
+        long.spend(256);
+        other.spend(1 << 20);
+        assert!(goes_on(&mut long));
+        // Nor does anybody on a thread that isn't busy.
+        long.spend(1 << 20);
+        assert!(!goes_on(&mut other));
+        while !goes_on(&mut other) {
+            tokio::task::yield_now().await;
+        }
+        assert!(goes_on(&mut long), "the sockets were looked at");
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
+}
+
+#[test]
+fn a_value_longer_than_the_lane_has_it_to_itself() {
+    let lanes = Lanes::new();
+    let mut pace = Pace::new(Rc::clone(&lanes));
+    pace.answered(1, 100 << 20);
+    assert_eq!(admitted(&mut pace, 2), 1);
+    assert_eq!(lanes.long.free(), 0);
+    pace.set_under_way(0);
+    assert_eq!(lanes.long.free(), LANE_BYTES);
+}
