@@ -4,7 +4,7 @@
 //! simulated disk, on a real one, and with a hash of 8 bits, in which all keys collide.
 
 use guira_disk::{Disk, SimulatedDisk, System};
-use guira_store::{Batch, Db, Durability, Options, Snapshot};
+use guira_store::{Batch, Db, Durability, Options, RunIndex, Snapshot};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,8 +64,10 @@ fn value(n: u16, step: usize, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.u8(..)).collect()
 }
 
-fn options(hash_bits: Option<u8>) -> Options {
+/// Each opening writes its runs with another index than the last.
+fn options(hash_bits: Option<u8>, openings: usize) -> Options {
     let mut options = Options::default();
+    options.index = [RunIndex::Fence, RunIndex::Trie, RunIndex::EliasFano][openings % 3];
     options.durability = Durability::Os;
     options.log_bytes = 64 << 10;
     options.partition_bytes = 64 << 10;
@@ -83,14 +85,16 @@ struct Pair {
     db: Option<Db>,
     model: Model,
     snapshots: Vec<(Snapshot, Model)>,
+    openings: usize,
     checkpoints: usize,
 }
 
 impl Pair {
     fn open(disk: Arc<dyn Disk>, dir: &Path, hash_bits: Option<u8>) -> Self {
-        let db = Some(Db::open_on(disk.clone(), dir, options(hash_bits)).expect("a store"));
+        let db = Some(Db::open_on(disk.clone(), dir, options(hash_bits, 0)).expect("a store"));
         let (model, snapshots) = (Model::new(), Vec::new());
-        Self { disk, dir: dir.to_owned(), hash_bits, db, model, snapshots, checkpoints: 0 }
+        let dir = dir.to_owned();
+        Self { disk, dir, hash_bits, db, model, snapshots, openings: 0, checkpoints: 0 }
     }
 
     fn db(&self) -> &Db {
@@ -167,7 +171,9 @@ impl Pair {
             check_all(&snapshot, &model);
         }
         self.db = None;
-        let db = Db::open_on(self.disk.clone(), &self.dir, options(self.hash_bits));
+        self.openings += 1;
+        let options = options(self.hash_bits, self.openings);
+        let db = Db::open_on(self.disk.clone(), &self.dir, options);
         self.db = Some(db.expect("the same store"));
     }
 
@@ -175,7 +181,8 @@ impl Pair {
         self.checkpoints += 1;
         let dir = self.dir.join(format!("checkpoint-{}", self.checkpoints));
         self.db().checkpoint(&dir).expect("a checkpoint");
-        let copy = Db::open_on(self.disk.clone(), &dir, options(self.hash_bits)).expect("a copy");
+        let options = options(self.hash_bits, self.openings);
+        let copy = Db::open_on(self.disk.clone(), &dir, options).expect("a copy");
         check_all(&copy.snapshot().expect("a snapshot"), &self.model);
     }
 

@@ -8,8 +8,8 @@ use crate::hash::KeyHash;
 pub(crate) trait BlockIndex {
     /// The last block that may hold entries of the hash.
     ///
-    /// If the hash is in the run, no later block holds entries of it. An earlier one may: the caller goes back while the
-    /// block's first hash isn't below the one it looks for. If the hash isn't in the run, any block may come back.
+    /// If the hash is in the run, no later block holds entries of it. An earlier one may: the caller goes back while
+    /// `AnyBlockIndex::goes_back` says so of the block's first hash. If the hash isn't in the run, any block may come back.
     fn locate(&self, hash: KeyHash) -> u64;
 
     /// Bytes in memory.

@@ -149,7 +149,7 @@ impl Run {
             }
             at = parsed.value.end;
         }
-        if head.first_top >= hash.top() && block > FIRST_BLOCK {
+        if inner.index.goes_back(head.first_top, hash) && block > FIRST_BLOCK {
             return Look::At(inner.starts.block_of(inner.starts.unit_at(block) - 1));
         }
         Look::Absent

@@ -94,7 +94,7 @@ fn check_iter(run: &Run, content: &Content, from: KeyHash, to: KeyHash) {
 
 #[test]
 fn entries_come_back_one_by_one_and_in_order() {
-    for index in [RunIndex::Fence, RunIndex::EliasFano] {
+    for index in [RunIndex::Fence, RunIndex::EliasFano, RunIndex::Trie] {
         for (bits, longest) in [(128, 400), (128, 30_000), (8, 30_000), (0, 9000)] {
             let hasher = Hasher::from_seed([1; 16]).keeping(bits);
             let options = Options { index, ..Options::default() };

@@ -118,8 +118,8 @@ impl RunWriter {
         self.unit.extend_from_slice(entry.value);
         if self.unit_entries == 0 {
             self.unit_first = entry.hash;
-            self.index.push(entry.hash);
         }
+        self.index.push(entry.hash, self.unit_entries == 0);
         self.unit_entries += 1;
         if self.how.filter_rate.is_some() {
             self.folded.push(entry.hash.folded());
