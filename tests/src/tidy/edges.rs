@@ -3,13 +3,14 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 19] = [
+pub const EDGES: [(&str, &[&str]); 20] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
     ("guira-front", &["guira-client", "guira-log", "guira-proto"]),
     ("guira-filter-rivals", &["guira-filter"]),
+    ("guira-store-rivals", &["guira-store"]),
     ("guira-disk", &[]),
     ("guira-store", &["guira-disk", "guira-filter"]),
     (

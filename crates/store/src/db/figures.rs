@@ -20,6 +20,8 @@ pub struct StoreStats {
     pub log_keys: u64,
     /// Memory of the logs: indexes, and the records that were written last.
     pub log_memory_bytes: u64,
+    /// Of this memory, the part of the indexes.
+    pub log_index_bytes: u64,
     /// Young runs.
     pub young_runs: u64,
     /// Their bytes.
@@ -73,6 +75,7 @@ pub(crate) fn read(core: &Core, version: &Version, last_seq: u64) -> StoreStats 
         stats.log_bytes += held.log.written();
         stats.log_keys += held.log.keys() as u64;
         stats.log_memory_bytes += held.log.memory_bytes() as u64;
+        stats.log_index_bytes += held.log.index_bytes() as u64;
     }
     for young in &version.young {
         stats.young_bytes += young.run.facts().bytes;

@@ -308,6 +308,11 @@ impl LogFile {
         self.seq_max.load(Relaxed)
     }
 
+    /// Memory of the index.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.index.bytes()
+    }
+
     /// Memory of the index and of the last groups.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.index.bytes() + self.tail.bytes()

@@ -1,0 +1,203 @@
+//! guira-store beside RocksDB, fjall and redb: memory, reads, CPU time and speed, in one interleaved run.
+//!
+//! `cd crates/store/rivals && cargo run --release -- --dir /a/folder/on/the/device` loads a million items of 20 + 100 bytes
+//! into each engine, measures, and prints tables. `apt install librocksdb-dev fio` first; without RocksDB:
+//! `--no-default-features`.
+//!
+//! | option | default | |
+//! |---|---|---|
+//! | `--dir D` | | a folder; stores stay in it, so that `--parts gets` can be run again |
+//! | `--items N`, `--value BYTES` | 1000000, 100 | |
+//! | `--parts A,B` | load,gets,sync,open,fio | what is measured |
+//! | `--engines A,B` | all | names of [`engines::MAKERS`] |
+//! | `--rounds N`, `--seconds S` | 3, 2 | each round measures each engine in turn, so long for each kind of get |
+//! | `--json FILE` | | all figures of all rounds |
+//!
+//! Each engine is measured in a process of its own. Engines without direct I/O have their pages dropped from the page cache
+//! ten times a second while they are read. The tables have the medians of the rounds.
+
+#![expect(clippy::disallowed_methods, reason = "measures time")]
+
+mod engines;
+mod jobs;
+mod measure;
+mod report;
+
+use engines::{MAKERS, Maker};
+use jobs::Sizes;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Figures by engine, then by name: one of each round.
+type Figures = Map<String, Value>;
+
+fn main() {
+    let args = Args::of(&std::env::args().collect::<Vec<_>>());
+    if let Some(job) = &args.job {
+        return run_job(job, &args);
+    }
+    let mut figures = Map::new();
+    for part in &args.parts {
+        match part.as_str() {
+            "load" => each(&args, &mut figures, 1, &["load"], "store"),
+            "gets" => each(&args, &mut figures, args.rounds, &["gets"], "store"),
+            "sync" => each(&args, &mut figures, args.rounds, &["sync"], "synced"),
+            "open" => each(&args, &mut figures, 1, &["crash", "open"], "killed"),
+            "fio" => {
+                let rounds = (0..args.rounds).map(|_| json!(fio(&args))).collect();
+                let row = json!({ "hit_16_per_s": Value::Array(rounds) });
+                figures.insert("fio, 4 KiB".into(), row);
+            }
+            other => panic!("no part {other}: load, gets, sync, open, fio"),
+        }
+    }
+    report::print(&figures, args.sizes);
+    if let Some(path) = &args.json {
+        let sizes = json!({ "items": args.sizes.items, "value_bytes": args.sizes.value_bytes });
+        let all = json!({ "sizes": sizes, "figures": figures });
+        std::fs::write(path, format!("{all:#}\n")).expect("the file of --json can be written");
+    }
+}
+
+struct Args {
+    dir: PathBuf,
+    sizes: Sizes,
+    parts: Vec<String>,
+    engines: Vec<&'static Maker>,
+    rounds: usize,
+    json: Option<PathBuf>,
+    /// Of a process that this program started itself.
+    job: Option<String>,
+}
+
+impl Args {
+    fn of(args: &[String]) -> Self {
+        let names = [
+            "--dir",
+            "--items",
+            "--value",
+            "--parts",
+            "--engines",
+            "--rounds",
+            "--seconds",
+            "--json",
+            "--job",
+        ];
+        for pair in args[1..].chunks(2) {
+            let is_known = names.contains(&&*pair[0]) && pair.len() == 2;
+            assert!(is_known, "{}: options are {names:?}, each with a value", pair[0]);
+        }
+        let text = |name: &str| Some(args[args.iter().position(|arg| arg == name)? + 1].clone());
+        let number = |name: &str, usual: f64| {
+            text(name).map_or(usual, |it| it.parse().unwrap_or_else(|_| panic!("{name} NUMBER")))
+        };
+        let list = |it: String| it.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let engine = |name: &String| {
+            let known = MAKERS.iter().map(|it| it.name).collect::<Vec<_>>();
+            let found = MAKERS.iter().find(|it| it.name == *name);
+            found.unwrap_or_else(|| panic!("no engine {name}: {known:?}"))
+        };
+        let (items, value_bytes) =
+            (number("--items", 1e6) as u64, number("--value", 100.0) as usize);
+        let parts = text("--parts").unwrap_or_else(|| "load,gets,sync,open,fio".into());
+        Self {
+            dir: text("--dir").expect("--dir FOLDER, on the device to measure").into(),
+            sizes: Sizes { items: items.max(1), value_bytes, seconds: number("--seconds", 2.0) },
+            parts: list(parts),
+            engines: text("--engines").map_or_else(
+                || MAKERS.iter().collect(),
+                |it| list(it).iter().map(engine).collect(),
+            ),
+            rounds: number("--rounds", 3.0) as usize,
+            json: text("--json").map(PathBuf::from),
+            job: text("--job"),
+        }
+    }
+
+    /// Where an engine has its files for a part.
+    fn dir_of(&self, maker: &Maker, part: &str) -> PathBuf {
+        self.dir.join(format!("{}-{part}-{}", maker.name, self.sizes.value_bytes))
+    }
+}
+
+/// Runs the jobs with each engine in turn, round by round.
+fn each(args: &Args, figures: &mut Figures, rounds: usize, jobs: &[&str], part: &str) {
+    std::fs::create_dir_all(&args.dir).expect("the folder of --dir can be made");
+    for round in 0..rounds {
+        for maker in &args.engines {
+            let dir = args.dir_of(maker, part);
+            if jobs[0] != "gets" {
+                remove(&dir);
+            }
+            for job in jobs {
+                eprintln!("round {round}: {job} {}", maker.name);
+                let row = figures.entry(maker.name).or_insert_with(|| json!({}));
+                for (name, figure) in child(args, maker, job) {
+                    let row = row.as_object_mut().expect("a row");
+                    let all = row.entry(name).or_insert_with(|| json!([]));
+                    all.as_array_mut().expect("a list").push(figure);
+                }
+            }
+            if part != "store" {
+                remove(&dir);
+            }
+        }
+    }
+}
+
+fn remove(dir: &Path) {
+    if dir.exists() {
+        std::fs::remove_dir_all(dir).expect("the folder of a former run can be removed");
+    }
+}
+
+/// One job in a process of its own.
+fn child(args: &Args, maker: &Maker, job: &str) -> Map<String, Value> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let sizes = args.sizes;
+    let told = Command::new(program)
+        .args(["--job", job, "--engines", maker.name])
+        .arg("--dir")
+        .arg(&args.dir)
+        .args(["--items", &sizes.items.to_string(), "--value", &sizes.value_bytes.to_string()])
+        .args(["--seconds", &sizes.seconds.to_string()])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .expect("this program can be started");
+    let line = String::from_utf8_lossy(&told.stdout);
+    assert!(told.status.success() || job == "crash", "{job} {} failed", maker.name);
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("{job} {} said {line:?}", maker.name))
+}
+
+fn run_job(job: &str, args: &Args) {
+    let (maker, sizes) = (args.engines[0], args.sizes);
+    let dir = |part: &str| args.dir_of(maker, part);
+    let told = match job {
+        "load" => jobs::load(maker, &dir("store"), sizes),
+        "gets" => jobs::gets(maker, &dir("store"), sizes),
+        "sync" => jobs::sync(maker, &dir("synced"), sizes),
+        "crash" => jobs::crash(maker, &dir("killed"), sizes),
+        "open" => jobs::open(maker, &dir("killed"), sizes),
+        other => panic!("no job {other}"),
+    };
+    println!("{told}");
+}
+
+/// Random reads of 4 KiB a second by 16 threads: the device's most.
+fn fio(args: &Args) -> f64 {
+    eprintln!("fio");
+    std::fs::create_dir_all(&args.dir).expect("the folder of --dir can be made");
+    let file = args.dir.join("fio");
+    let told = Command::new("fio")
+        .arg(format!("--filename={}", file.display()))
+        .arg(format!("--runtime={}", args.sizes.seconds.ceil()))
+        .args(["--name=most", "--size=1G", "--rw=randread", "--bs=4k", "--direct=1", "--thread"])
+        .args(["--ioengine=psync", "--numjobs=16", "--time_based", "--group_reporting"])
+        .arg("--output-format=json")
+        .output()
+        .expect("fio is installed");
+    assert!(told.status.success(), "fio: {}", String::from_utf8_lossy(&told.stderr));
+    let told: Value = serde_json::from_slice(&told.stdout).expect("fio speaks JSON");
+    told["jobs"][0]["read"]["iops"].as_f64().expect("fio tells its reads")
+}
