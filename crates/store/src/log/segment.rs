@@ -129,7 +129,7 @@ impl LogFile {
     /// Appends a group and enters its keys. For the commit thread.
     ///
     /// # Errors
-    /// [`StoreError::NoSpace`]: nothing changed. Any other: the log is broken.
+    /// [`StoreError::NoSpace`]: nothing changed, and nothing of it comes back. Any other: the log is broken.
     pub(crate) fn append(&self, group: Group) -> Result<(), StoreError> {
         if self.is_broken() {
             return Err(StoreError::ReadOnly);
@@ -140,16 +140,21 @@ impl LogFile {
         if end > PLACES_END {
             return Err(StoreError::ValueLength(group.bytes.len()));
         }
-        let allocated = self.allocate(end + group.reserved);
-        let written = allocated.and_then(|()| {
-            let written = self.file.write_at(&group.bytes, at);
-            written.map_err(|error| StoreError::io("write", &self.path, error))
-        });
-        // What a write without space leaves has lower numbers than what is written over it: no replay takes it.
-        written.map_err(|error| match error {
+        // Without space nothing is written.
+        self.allocate(end + group.reserved).map_err(|error| match error {
             StoreError::NoSpace => error,
             error => self.break_with(error),
         })?;
+        let written = self.file.write_at(&group.bytes, at);
+        let written = written.map_err(|error| StoreError::io("write", &self.path, error));
+        match written {
+            Ok(()) => {}
+            Err(StoreError::NoSpace) => {
+                self.take_back(at)?;
+                return Err(StoreError::NoSpace);
+            }
+            Err(error) => return Err(self.break_with(error)),
+        }
         let bytes = Bytes::from(group.bytes);
         self.tail.push(at, bytes.clone());
         self.crcs.store(group.crcs, Relaxed);
@@ -160,6 +165,20 @@ impl LogFile {
             self.enter(entry.hash, at + entry.at as u64, &bytes[entry.key.clone()]);
         }
         Ok(())
+    }
+
+    /// Makes sure that nothing of a write that was refused is ever found behind `at`, also after a loss of power. Its
+    /// records further on have lower numbers than what will be written over them: no replay takes those.
+    fn take_back(&self, at: u64) -> Result<(), StoreError> {
+        let _turn = self.syncing.lock();
+        let zeroed = self.file.write_at(&[0; HEAD_BYTES], at).or_else(|_| {
+            // No space even there. What is cut off is taken anew by the next write.
+            self.file.set_len(at)?;
+            self.allocated.store(at, Relaxed);
+            self.file.set_len(file_len(at))
+        });
+        let synced = zeroed.and_then(|()| self.file.sync_data());
+        synced.map_err(|e| self.break_with(StoreError::io("take back a write to", &self.path, e)))
     }
 
     fn break_with(&self, error: StoreError) -> StoreError {

@@ -2,7 +2,7 @@
 
 use super::*;
 use guira_disk::DiskFile;
-use guira_disk::faulty::{DiskOp, Injected};
+use guira_disk::faulty::{Crashes, DiskOp, Fate, Injected};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -238,24 +238,53 @@ impl DiskFile for Leaky {
     }
 }
 
-/// What a refused batch left must not be found behind a later, shorter one that ends where a record of it begins.
-#[test]
-fn what_a_refused_write_left_is_not_replayed() {
-    let disk = disk();
+/// A log on a leaky disk, and a function that submits a put.
+fn leaky(disk: &SimulatedDisk) -> (Arc<Leaky>, Committer) {
     let file = disk.create(&path(1), false).unwrap();
     file.write_at(&header(1).encode(), 0).unwrap();
+    file.sync_data().unwrap();
+    disk.sync_dir(Path::new(DIR)).unwrap();
     let leaky = Arc::new(Leaky { file, leaks: AtomicUsize::new(0) });
     let active = Arc::new(LogFile::new(&path(1), leaky.clone(), &header(1), 1 << 15));
     let roll = || Err(StoreError::NoSpace);
     let options = CommitOptions { hasher: hasher(), next_seq: 1, tally: Arc::default() };
-    let committer = Committer::start(Some(active), Box::new(roll), options).unwrap();
-    let submit = |key: &'static [u8]| {
-        let (tell, told) = channel();
-        let done = move |result: Result<Committed, _>| tell.send(result.is_ok()).unwrap();
-        let batch = batch(&[(key, Some(b"value"))]);
-        committer.submit(batch, Durability::Always, done).unwrap();
-        told
-    };
+    (leaky, Committer::start(Some(active), Box::new(roll), options).unwrap())
+}
+
+fn submit(committer: &Committer, key: &'static [u8]) -> Receiver<bool> {
+    let (tell, told) = channel();
+    let done = move |result: Result<Committed, _>| tell.send(result.is_ok()).unwrap();
+    let batch = batch(&[(key, Some(b"value"))]);
+    committer.submit(batch, Durability::Always, done).unwrap();
+    told
+}
+
+/// The disk says that there was no space, though all was written; then also for what takes that back.
+#[test]
+fn a_refused_write_does_not_come_back_after_a_crash() {
+    for leaks in 1..3 {
+        let disk = disk();
+        let (leaky, committer) = leaky(&disk);
+        assert!(submit(&committer, b"before").recv().unwrap());
+        leaky.leaks.store(leaks, Relaxed);
+        assert!(!submit(&committer, b"refused").recv().unwrap());
+        let mut crashes = Crashes::of(disk.journal(), Path::new(DIR));
+        while crashes.advance() {}
+        for fate in (0..20).map(Fate::Drawn).chain([Fate::Lost, Fate::Kept]) {
+            assert_eq!(keys_of(&crashes.image(fate)), [b"before"], "{leaks}, {fate:?}");
+        }
+        assert!(submit(&committer, b"after").recv().unwrap(), "it goes on");
+        drop(committer);
+        assert_eq!(keys_of(&disk), [&b"before"[..], b"after"]);
+    }
+}
+
+/// What a refused batch left must not be found behind a later, shorter one that ends where a record of it begins.
+#[test]
+fn what_a_refused_write_left_is_not_replayed() {
+    let disk = disk();
+    let (leaky, committer) = leaky(&disk);
+    let submit = |key| submit(&committer, key);
     assert!(submit(b"before").recv().unwrap());
     // Two records of one group, both left in the file.
     let (go_on, held) = channel();
