@@ -9,6 +9,9 @@
 //!
 //! Each step is whole or nothing: an error removes the step's output, is counted, and the step is tried again, after
 //! 0.1 s, then after longer, at most 5 s. While the disk is full, the threads also look whether space came back.
+//!
+//! A step runs the caller's rule, `Options::alive`. If that panics, the thread's work ends, as it would panic each time;
+//! and whoever waits for that work, then or later, is told.
 
 mod reclaim;
 mod convert;
@@ -25,6 +28,7 @@ use cycle::Merger;
 use pace::Pace;
 use reclaim::{Freeze, Reclaimer};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -90,16 +94,18 @@ fn work(core: &Core, mut step: impl FnMut(&Core) -> Result<Progress, StoreError>
             core.bell.wait(heard, IDLE);
             continue;
         }
-        match step(core) {
+        let stepped = catch_unwind(AssertUnwindSafe(|| step(core)));
+        match stepped.unwrap_or(Err(StoreError::Panicked)) {
             Ok(progress) => {
                 pause = PAUSE_LEAST;
                 if matches!(progress, Progress::Idle) {
                     core.bell.wait(heard, IDLE);
-                } else {
+                } else if !core.has_panicked.load(Relaxed) {
                     *core.trouble.lock() = None;
                 }
             }
             Err(StoreError::Closed) => {}
+            Err(StoreError::Panicked) => return core.give_up(),
             Err(error) => {
                 *core.trouble.lock() = Some(error);
                 stats::add(&core.tally.background_failures, 1);

@@ -45,6 +45,8 @@ pub(crate) struct Core {
     /// Writing failed in a way that only a new start can mend.
     pub(crate) is_read_only: AtomicBool,
     pub(crate) is_closing: AtomicBool,
+    /// A thread of the background has ended by a panic.
+    pub(crate) has_panicked: AtomicBool,
     /// Writes of a full disk that made something dead.
     pub(crate) freed: AtomicU64,
     /// Whole merges that were asked for.
@@ -105,13 +107,7 @@ impl Core {
     /// that waits to be merged, which exists twice until the last partition has it. Blocks that aren't full may make a run
     /// twice as long as its log.
     pub(crate) fn reserve(&self) -> u64 {
-        let least = match self.options.reserve_bytes {
-            0 => {
-                let logs = self.options.log_bytes.saturating_mul(3);
-                logs.saturating_add(self.options.partition_bytes)
-            }
-            bytes => bytes,
-        };
+        let least = self.options.reserve_least();
         let version = self.versions.load();
         let young = version.young.iter().map(YoungRun::unmerged_bytes);
         let logs = version.logs.iter().map(|it| it.log.written() * 2);
@@ -142,12 +138,23 @@ impl Core {
             if self.is_read_only.load(Relaxed) {
                 return Err(StoreError::ReadOnly);
             }
+            if self.has_panicked.load(Relaxed) {
+                return Err(StoreError::Panicked);
+            }
             // One failure may have been under way before.
             if failures() >= before + 2 {
                 return Err(self.trouble.lock().clone().unwrap_or(StoreError::Stalled));
             }
             self.bell.wait(heard, LOOK_AGAIN);
         }
+    }
+
+    /// A thread's work has ended by a panic: nobody waits for it any more.
+    pub(crate) fn give_up(&self) {
+        *self.trouble.lock() = Some(StoreError::Panicked);
+        stats::add(&self.tally.background_failures, 1);
+        self.has_panicked.store(true, Relaxed);
+        self.bell.ring();
     }
 
     /// Waits until the sealed logs are runs.

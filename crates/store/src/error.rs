@@ -58,6 +58,8 @@ pub enum StoreError {
     ReadOnly,
     /// Merging lags so far behind that a write waited for longer than [`crate::Options::stall_max`].
     Stalled,
+    /// [`crate::Options::alive`] panicked. Reads and writes go on; conversions and merges need a reopened store.
+    Panicked,
     /// The store is being closed.
     Closed,
     /// A key is empty or longer than [`KEY_BYTES_MAX`].
@@ -130,6 +132,10 @@ impl fmt::Display for StoreError {
                 "the store is read-only because writing failed; repair the disk and reopen it",
             ),
             Self::Stalled => f.write_str("merging lags behind; write more slowly"),
+            Self::Panicked => f.write_str(
+                "the rule that says what is alive panicked, so logs and runs are merged no more; \
+                 reopen the store",
+            ),
             Self::Closed => f.write_str("the store is closed"),
             Self::KeyLength(len) => {
                 write!(f, "a key of {len} bytes; 1 to {KEY_BYTES_MAX} are allowed")

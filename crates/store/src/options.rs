@@ -69,6 +69,7 @@ pub struct Options {
     /// A log that ends in corruption, not in a torn tail, is cut there instead of refused.
     pub repair: bool,
     /// Which entries conversions and merges keep; `None`: all. What was dead once must stay dead. Gets don't ask.
+    /// If it panics, neither goes on until the store is opened again, and who waits for them is told.
     pub alive: Option<Arc<Alive>>,
     /// Called between the steps of conversions, merges and edits. For tests that crash there.
     #[doc(hidden)]
@@ -108,6 +109,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes of disk that stay free though nothing waits to be merged.
+    pub(crate) fn reserve_least(&self) -> u64 {
+        match self.reserve_bytes {
+            0 => self.log_bytes.saturating_mul(3).saturating_add(self.partition_bytes),
+            bytes => bytes,
+        }
+    }
+
     /// Refuses what can't work.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let wrong = if self.log_bytes < 1 << 16 || self.log_bytes > 16 << 30 {

@@ -114,10 +114,8 @@ impl Expected {
             log_bytes: LOGS * options.log_bytes as f64,
             young_bytes: runs * young.bytes,
             last_bytes: last.bytes,
-            reserve_bytes: match options.reserve_bytes {
-                0 => (options.log_bytes + options.partition_bytes) as f64,
-                bytes => bytes as f64,
-            },
+            // What waits to be merged exists twice before the end of a merge.
+            reserve_bytes: options.reserve_least() as f64 + runs * young.bytes,
             bytes_of_caller: body as f64,
             bytes_logged: record,
             bytes_converted: young.bytes / records,

@@ -98,6 +98,7 @@ pub(crate) fn open(
         is_full: AtomicBool::new(false),
         is_tight: AtomicBool::new(false),
         is_read_only: AtomicBool::new(options.read_only),
+        has_panicked: AtomicBool::new(false),
         is_closing: AtomicBool::new(false),
         freed: AtomicU64::new(0),
         merges_wanted: AtomicU64::new(0),

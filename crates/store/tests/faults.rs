@@ -410,6 +410,43 @@ fn what_the_horizon_covers_is_dead_after_reopening_and_a_merge_drops_it() {
 }
 
 #[test]
+fn a_rule_that_panics_ends_merges_and_nobody_waits_for_them() {
+    let (_, disk) = new_disk();
+    let mut options = options();
+    options.alive =
+        Some(Arc::new(|key, _, _| if key == b"bad" { panic!("a rule's mistake") } else { true }));
+    (options.logs_hard, options.runs_merge) = (2, 1);
+    let db = Db::open_on(disk.clone(), Path::new(DIR), options).expect("a store");
+    db.put(b"bad", b"value").expect("a put");
+    let (tell, told) = mpsc::channel();
+    let db = Arc::new(db);
+    let waiting = db.clone();
+    std::thread::spawn(move || {
+        for _ in 0..3 {
+            let _ = tell.send(waiting.compact());
+        }
+        // Until the logs that nobody converts are too many.
+        let refused =
+            (0..100_000).map(pair).find_map(|(key, value)| waiting.put(&key, &value).err());
+        let _ = tell.send(refused.map_or(Ok(()), Err));
+    });
+    for _ in 0..4 {
+        let answer = told.recv_timeout(Duration::from_secs(15)).expect("an answer");
+        assert!(matches!(answer, Err(StoreError::Panicked)), "{answer:?}");
+    }
+    assert!(matches!(db.stats().trouble, Some(StoreError::Panicked)));
+    assert_eq!(db.get(b"bad").expect("an answer").as_deref(), Some(&b"value"[..]));
+    drop(db);
+    let db = (0..500).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        open(&disk).ok()
+    });
+    let db = db.expect("the lock is gone");
+    db.compact().expect("a merge without that rule");
+    assert_eq!(db.get(b"bad").expect("an answer").as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
 fn strays_of_a_crash_are_removed() {
     let (_, disk) = new_disk();
     drop(open(&disk).expect("a store"));

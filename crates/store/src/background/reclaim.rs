@@ -47,7 +47,8 @@ impl Reclaimer {
     pub(super) fn run(mut self, core: &Core) {
         while !core.is_closing() {
             let heard = core.bell.heard();
-            let is_full = core.is_full.load(Relaxed) && !core.is_read_only.load(Relaxed);
+            let can_merge = !core.is_read_only.load(Relaxed) && !core.has_panicked.load(Relaxed);
+            let is_full = core.is_full.load(Relaxed) && can_merge;
             let freed = core.freed.load(Relaxed);
             let may_expire = core.options.alive.is_some();
             if self.schedule.is_due(is_full.then_some(freed), may_expire, clock::now()) {

@@ -58,6 +58,9 @@ fn wait_for_files(core: &Core, begun: Instant) -> Result<(), StoreError> {
         if core.is_read_only.load(Relaxed) {
             return Err(StoreError::ReadOnly);
         }
+        if core.has_panicked.load(Relaxed) {
+            return Err(StoreError::Panicked);
+        }
         let Some(left) = core.options.stall_max.checked_sub(begun.elapsed()) else {
             return Err(behind(core));
         };
@@ -67,6 +70,8 @@ fn wait_for_files(core: &Core, begun: Instant) -> Result<(), StoreError> {
 
 /// Why the background lags.
 fn behind(core: &Core) -> StoreError {
-    let is_full = matches!(*core.trouble.lock(), Some(StoreError::NoSpace));
-    if is_full { StoreError::NoSpace } else { StoreError::Stalled }
+    match &*core.trouble.lock() {
+        Some(error @ (StoreError::NoSpace | StoreError::Panicked)) => error.clone(),
+        _ => StoreError::Stalled,
+    }
 }
