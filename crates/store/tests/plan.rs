@@ -26,7 +26,7 @@ fn options() -> Options {
 fn settled(db: &Db) -> StoreStats {
     loop {
         let stats = db.stats();
-        if stats.logs == 1 && (stats.young_runs as usize) < RUNS {
+        if stats.logs == 1 && stats.young_runs < RUNS as u64 {
             return stats;
         }
         thread::sleep(Duration::from_millis(1));
@@ -43,7 +43,7 @@ fn change(db: &Db, value: &[u8], merges: usize) -> StoreStats {
             db.put(key.as_bytes(), value).expect("a put");
         }
         let stats = settled(db);
-        let runs = stats.young_runs as usize;
+        let runs = usize::try_from(stats.young_runs).expect("few runs");
         over += usize::from(runs < runs_before && runs == 0 && runs_before != usize::MAX);
         runs_before = runs;
         if over > merges {
