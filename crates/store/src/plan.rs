@@ -134,7 +134,7 @@ impl Expected {
             in_block if in_block >= 1.0 => (entries / in_block, 1.0),
             _ => (entries, ((UNIT_HEAD as f64 + entry) / block).ceil()),
         };
-        let index_bytes = units * index_bits(how.0) / 8.0;
+        let index_bytes = index_bits(how.0, units, entries) / 8.0;
         let filter_bytes = how.1.map_or(0.0, |rate| entries * filter_bits(in_file, rate) / 8.0);
         // Each file has a header, a footer and sections, which begin at blocks.
         let files = (entries / in_file).max(1.0);
@@ -161,10 +161,12 @@ fn records_of(keys: f64, distinct: f64) -> f64 {
     if distinct >= keys { f64::INFINITY } else { -keys * (-distinct / keys).ln_1p() }
 }
 
-fn index_bits(index: RunIndex) -> f64 {
+/// Bits of the index of so many units with so many entries.
+fn index_bits(index: RunIndex, units: f64, entries: f64) -> f64 {
     match index {
-        RunIndex::Fence => 16.5,
-        RunIndex::EliasFano => 9.0,
+        RunIndex::Fence => 16.5 * units,
+        RunIndex::EliasFano => 9.0 * units,
+        RunIndex::Trie => 2.6 * entries,
     }
 }
 
