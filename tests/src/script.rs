@@ -9,6 +9,7 @@
 //! ~ ERROR                 what memcached 1.6.18 says instead (`~` alone: nothing)
 //! ! OK                    what Guira says instead, on purpose (docs/differences.md gives the reason)
 //! !store OK               what `guira store` says instead of Guira's answer (`!store` alone: nothing)
+//! !storeeof               `guira store` closes, instead
 //! !store skip WHY         in a case: it isn't played to `guira store`
 //!                         an empty line, or a `>` after a `<`, begins the next step
 //! > quit
@@ -322,7 +323,7 @@ impl Expect {
 /// Bytes of the mark that a line begins with.
 fn mark_bytes(line: &str) -> usize {
     match line.strip_prefix(STORE_MARK) {
-        Some(rest) if rest.is_empty() || rest.starts_with(' ') => STORE_MARK.len(),
+        Some(rest) if rest.is_empty() || rest == "eof" || rest.starts_with(' ') => STORE_MARK.len(),
         _ => line.len().min(1),
     }
 }

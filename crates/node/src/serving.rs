@@ -49,7 +49,8 @@ pub(crate) fn run<E: Engine>(
     let runtime = runtime.map_err(|e| format!("no event queue: {e}"))?;
     let tls_ports = options.tls_ports();
     // No client can connect before the store is open, and yet a port that somebody has is told at once.
-    let places = sessions::reserve(&options.listen, &tls_ports).map_err(own_flags)?;
+    let places =
+        sessions::reserve(&options.listen, &tls_ports).map_err(|words| own_flags(&words))?;
     let http = options.http.as_deref().map(reserve_http).transpose()?;
     let horizon = Arc::new(Horizon::default());
     let engine = open(&options.opening, horizon.keep_rule(now))?;
@@ -60,7 +61,7 @@ pub(crate) fn run<E: Engine>(
     let entered = runtime.enter();
     let process = Arc::new(Process::new(options, node, log.clone())?);
     drop(entered);
-    let sockets = places.listen().map_err(own_flags)?;
+    let sockets = places.listen().map_err(|words| own_flags(&words))?;
     let http = http.map(|place| place.listen(&sockets)).transpose()?;
     let threads: Result<Vec<Thread>, _> =
         (0..process.options.threads).map(|number| start(&process, number)).collect();
@@ -87,7 +88,7 @@ pub(crate) fn run<E: Engine>(
 }
 
 /// The flags have other names in the router.
-fn own_flags(words: String) -> String {
+fn own_flags(words: &str) -> String {
     words.replace("--ssl-port", "-p").replace("--unix-domain-sock", "-s")
 }
 

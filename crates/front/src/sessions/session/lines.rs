@@ -106,10 +106,7 @@ impl<S: Service> Line<S> {
 
     /// Whether it is a get of one key whose value was too long for the memory that was left.
     pub(super) fn is_dropped(&self) -> bool {
-        let answer = match self {
-            Line::GetOne { answer, .. } | Line::Meta { answer, .. } => answer,
-            _ => return false,
-        };
+        let (Line::GetOne { answer, .. } | Line::Meta { answer, .. }) = self else { return false };
         answer.reply(0).is_some_and(|reply| reply.outcome.is_error() && !tells_of_length(reply))
     }
 
