@@ -70,7 +70,8 @@ impl Core {
 
     /// The header of that file.
     pub(crate) fn header(&self, kind: FileKind, file_id: u64) -> Header {
-        Header { kind, file_id, uuid: self.identity.uuid, hash_id: self.hasher.id() }
+        let (uuid, hash_id) = (self.identity.uuid, self.hasher.id());
+        Header { kind, file_id, uuid, hash_id, before: 0 }
     }
 
     /// Keeps an open file for versions.

@@ -2,9 +2,9 @@
 //!
 //! # Layout
 //! ```text
-//! header, 4096 B   0  "SILTRS"           16  file id, 8 B        48  zeros
-//!                  6  format, 2 B        24  store's uuid, 16 B  4092  CRC-32C of 0..4092
-//!                  8  kind, then zeros   40  hash id, 8 B
+//! header, 4096 B   0  "SILTRS"           16  file id, 8 B        48  the log before, 8 B
+//!                  6  format, 2 B        24  store's uuid, 16 B  56  zeros
+//!                  8  kind, then zeros   40  hash id, 8 B        4092  CRC-32C of 0..4092
 //! footer, 4096 B   0  "SILTEND\n"        24  of 8 sections each:  0  CRC-32C, 4 B    8  offset, 8 B
 //!                  8  file id, 8 B           4  kind, then zeros  16  length, 8 B
 //!                 16  XXH3-64 of all blocks before the footer
@@ -47,6 +47,8 @@ pub(crate) struct Header {
     pub(crate) uuid: [u8; 16],
     /// Of the store's hash: [`crate::hash::Hasher::id`].
     pub(crate) hash_id: u64,
+    /// In a log: the number of the newest log before it that has a record, or had one. 0: there is none.
+    pub(crate) before: u64,
 }
 
 /// Why a first block is refused. Each is a clause for an error.
@@ -67,6 +69,7 @@ impl Header {
         block[FILE_ID].copy_from_slice(&self.file_id.to_le_bytes());
         block[UUID].copy_from_slice(&self.uuid);
         block[HASH_ID].copy_from_slice(&self.hash_id.to_le_bytes());
+        block[BEFORE].copy_from_slice(&self.before.to_le_bytes());
         seal(&mut block);
         block
     }
@@ -102,6 +105,7 @@ impl Header {
             file_id: number(block, FILE_ID),
             uuid: bytes(block, UUID),
             hash_id: number(block, HASH_ID),
+            before: number(block, BEFORE),
         };
         if header.encode() == *block { Ok(header) } else { Err("its header has stray bytes") }
     }
@@ -258,6 +262,7 @@ const KIND: usize = 8;
 const FILE_ID: Range<usize> = 16..24;
 const UUID: Range<usize> = 24..40;
 const HASH_ID: Range<usize> = 40..48;
+const BEFORE: Range<usize> = 48..56;
 
 const FOOTER_MAGIC: &[u8; 8] = b"SILTEND\n";
 const MAGIC_OF_FOOTER: Range<usize> = 0..8;
@@ -273,7 +278,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        Header { kind: FileKind::Run, file_id: 7, uuid: [3; 16], hash_id: 11 }
+        Header { kind: FileKind::Run, file_id: 7, uuid: [3; 16], hash_id: 11, before: 5 }
     }
 
     fn footer() -> Footer {
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn stray_bytes_are_refused_though_the_checksum_is_right() {
-        for at in [9, 48, 4000] {
+        for at in [9, 56, 4000] {
             let mut block = header().encode();
             block[at] = 1;
             seal(&mut block);

@@ -66,7 +66,7 @@ impl Manifest {
     ) -> Result<Self, StoreError> {
         let path = dir.join(file_name(FileKind::Manifest, id));
         let kind = FileKind::Manifest;
-        let header = Header { kind, file_id: id, uuid: set.identity.uuid, hash_id };
+        let header = Header { kind, file_id: id, uuid: set.identity.uuid, hash_id, before: 0 };
         let mut records = Vec::new();
         record::push(
             &mut records,

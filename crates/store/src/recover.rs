@@ -3,8 +3,10 @@
 //! # Steps
 //! 1. Take the lock. Read `CURRENT` and the manifest; if there is none, and no log or run either, make a new store.
 //! 2. Open the runs that the manifest names. One that is missing or damaged ends the opening.
-//! 3. Replay the logs from the manifest's low-water mark on, the oldest first. Each becomes a frozen log, which is
-//!    converted like any other.
+//! 3. Replay the newest log, the one that it names as the one before, and so on down to the manifest's low-water mark.
+//!    Each becomes a frozen log, which is converted like any other. One that a later log names and that is missing or
+//!    damaged ends the opening. One that none names never had a record that was answered: a log is named by the next
+//!    one, which is made once it is sealed.
 //! 4. Remove strays: runs that no edit took in, logs that were converted, old manifests.
 //! 5. Make a new log for what will be written.
 //!
@@ -28,6 +30,7 @@ use crate::stats::{self, Tally};
 use crate::version::{HeldLog, Kept, Partition, Version, Versions, YoungRun};
 use guira_disk::Disk;
 use parking_lot::Mutex;
+use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -141,7 +144,10 @@ pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
 
 fn make_log(core: &Core, bytes: u64) -> Result<(u64, Arc<LogFile>), StoreError> {
     let id = core.new_id();
-    let (path, header) = (core.path(FileKind::Log, id), core.header(FileKind::Log, id));
+    // All that are there are sealed.
+    let before = core.versions.load().logs.first().map_or(0, |it| it.id);
+    let path = core.path(FileKind::Log, id);
+    let header = Header { before, ..core.header(FileKind::Log, id) };
     Ok((id, Arc::new(LogFile::create(&*core.disk, &path, &header, bytes)?)))
 }
 
@@ -239,7 +245,8 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn header(&self, kind: FileKind, file_id: u64) -> Header {
-        Header { kind, file_id, uuid: self.identity.uuid, hash_id: self.hasher.id() }
+        let (uuid, hash_id) = (self.identity.uuid, self.hasher.id());
+        Header { kind, file_id, uuid, hash_id, before: 0 }
     }
 
     fn open_runs(&self, set: &FileSet) -> Result<Version, StoreError> {
@@ -270,24 +277,33 @@ impl Place<'_> {
         options: &Options,
     ) -> Result<Vec<HeldLog>, StoreError> {
         let is_live = |it: &&(FileKind, u64, PathBuf)| it.0 == FileKind::Log && it.1 >= from;
-        let mut live: Vec<_> = listed.iter().filter(is_live).collect();
-        live.sort_by_key(|it| it.1);
-        let newest = live.last().map(|it| it.1);
+        let live: Vec<_> = listed.iter().filter(is_live).collect();
+        let below = |end: u64| live.iter().map(|it| it.1).filter(|it| *it < end).max();
         let mut logs = Vec::new();
-        for (kind, id, path) in live {
-            let is_newest = Some(*id) == newest;
+        let mut next = below(u64::MAX);
+        let mut is_newest = true;
+        while let Some(id) = next {
+            let path = self.dir.join(manifest::file_name(FileKind::Log, id));
             let how = ReplayAs { is_newest, repair: options.repair, read_only: options.read_only };
-            let header = self.header(*kind, *id);
-            match replay(&**self.disk, path, &header, self.hasher, how)? {
-                Replayed::Log { log, lost_bytes } => {
-                    stats::add(&self.tally.lost_by_repair, lost_bytes);
-                    // Without a record it is a stray.
-                    if log.records() > 0 {
-                        let log = Kept::new(log, path.clone(), self.bin);
-                        logs.insert(0, HeldLog { id: *id, log });
-                    }
+            let header = self.header(FileKind::Log, id);
+            let Replayed { log, lost_bytes, before } =
+                replay(&**self.disk, &path, &header, self.hasher, how)?;
+            stats::add(&self.tally.lost_by_repair, lost_bytes);
+            // Without a record it is a stray.
+            if log.records() > 0 {
+                logs.push(HeldLog { id, log: Kept::new(log, path.clone(), self.bin) });
+            }
+            is_newest = false;
+            next = (before >= from && before > 0).then_some(before);
+            if next.is_some_and(|it| live.iter().all(|live| live.1 != it)) {
+                if !options.repair {
+                    let missing = manifest::file_name(FileKind::Log, before);
+                    return Err(StoreError::Missing {
+                        path: self.dir.join(missing),
+                        named_by: path,
+                    });
                 }
-                Replayed::Unborn => {}
+                next = below(id);
             }
         }
         Ok(logs)
@@ -304,6 +320,13 @@ fn next_seq(set: &FileSet, version: &Version) -> Option<u64> {
 
 /// Nobody writes so many entries: a file that tells of more makes no sense.
 const SEQ_END: u64 = 1 << 63;
+
+/// Whether it is a log that never got its name.
+fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().and_then(|it| it.to_str()?.strip_suffix(".new"));
+    let parsed = name.and_then(|it| manifest::parse_name(OsStr::new(it)));
+    parsed.is_some_and(|it| it.0 == FileKind::Log)
+}
 
 /// Removes what no edit took in, and what an edit made needless. What can't be removed now is there the next time.
 fn remove_strays(
@@ -325,4 +348,8 @@ fn remove_strays(
         }
     }
     let _ = disk.remove(&manifest.with_file_name(manifest::CURRENT_NEW));
+    let all = manifest.parent().and_then(|dir| disk.list(dir).ok());
+    for path in all.into_iter().flatten().filter(|it| is_unfinished(it)) {
+        let _ = disk.remove(&path);
+    }
 }

@@ -213,7 +213,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn salt(file_id: u64) -> Salt {
-        Salt::of(&Header { kind: FileKind::Log, file_id, uuid: [1; 16], hash_id: 2 })
+        Salt::of(&Header { kind: FileKind::Log, file_id, uuid: [1; 16], hash_id: 2, before: 0 })
     }
 
     proptest! {

@@ -38,18 +38,15 @@ pub(crate) struct ReplayAs {
     pub(crate) read_only: bool,
 }
 
-/// What a file was found to be.
+/// A log, frozen.
 #[derive(Debug)]
-pub(crate) enum Replayed {
-    /// A crash came before its header: it has no records, and can be removed.
-    Unborn,
-    /// A log, frozen.
-    Log {
-        /// With all its keys.
-        log: Arc<LogFile>,
-        /// Bytes that a repair gave up, from the first corrupt one to the last whole record.
-        lost_bytes: u64,
-    },
+pub(crate) struct Replayed {
+    /// With all its keys.
+    pub(crate) log: Arc<LogFile>,
+    /// Bytes that a repair gave up, from the first corrupt one to the last whole record.
+    pub(crate) lost_bytes: u64,
+    /// The log that must have come before it, below its own number.
+    pub(crate) before: u64,
 }
 
 /// Opens the log that `header` describes.
@@ -67,9 +64,7 @@ pub(crate) fn replay(
     let access = FileAccess { write: !how.read_only, direct: false };
     let file = disk.open(path, access).map_err(io("open"))?;
     let len = file.len().map_err(io("read"))?;
-    if !has_header(&file, path, header, len)? {
-        return Ok(Replayed::Unborn);
-    }
+    let before = read_header(&*file, path, header, len)?.before;
     let log = LogFile::new(path, file.clone(), header, len);
     let mut scan = Scan::new(&*file, path, Salt::of(header), len);
     let mut reader = Reader::new(&log, hasher);
@@ -91,35 +86,29 @@ pub(crate) fn replay(
         log.seal()?;
         log.trim();
     }
-    Ok(Replayed::Log { log: Arc::new(log), lost_bytes })
+    Ok(Replayed { log: Arc::new(log), lost_bytes, before })
 }
 
-/// False if the header was never written: then there is no record either.
-fn has_header(
-    file: &Arc<dyn DiskFile>,
+/// The header, which was durable before the file had its name.
+fn read_header(
+    file: &dyn DiskFile,
     path: &Path,
     wanted: &Header,
     len: u64,
-) -> Result<bool, StoreError> {
+) -> Result<Header, StoreError> {
+    let corrupt = |what| StoreError::corrupt(path, 0, what);
     if len < BLOCK_BYTES as u64 {
-        return Ok(false);
+        return Err(corrupt("the log is cut inside its header"));
     }
     let mut block = vec![0; BLOCK_BYTES];
     file.read_at(&mut block, 0).map_err(|e| StoreError::io("read", path, e))?;
-    match Header::decode(&block) {
-        Ok(header) => {
-            let foreign = |what| StoreError::Foreign { path: path.to_owned(), what };
-            header.expect(wanted).map_err(foreign)?;
-            Ok(true)
-        }
-        Err(what) => {
-            let mut scan = Scan::new(&**file, path, Salt::of(wanted), len);
-            match scan.next_head(LOG_START)? {
-                Some(_) => Err(StoreError::corrupt(path, 0, what)),
-                None => Ok(false),
-            }
-        }
+    let header = Header::decode(&block).map_err(corrupt)?;
+    let foreign = |what| StoreError::Foreign { path: path.to_owned(), what };
+    header.expect(wanted).map_err(foreign)?;
+    if header.before >= header.file_id {
+        return Err(corrupt("it names a log before it that is no older"));
     }
+    Ok(header)
 }
 
 /// Whether the log may end at `end`. Gives the bytes that a repair loses.

@@ -52,16 +52,22 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     /// Makes a log that takes `capacity` bytes, allocates them, and makes its name durable. A failure leaves no file.
+    ///
+    /// It gets its name once its header is durable. So whatever has that name and no whole header is damaged.
     pub(crate) fn create(
         disk: &dyn Disk,
         path: &Path,
         header: &Header,
         capacity: u64,
     ) -> Result<Self, StoreError> {
-        let file = disk.create(path, false).map_err(|e| StoreError::io("create", path, e))?;
+        let unfinished = path.with_extension("new");
+        let _ = disk.remove(&unfinished);
+        let file = disk.create(&unfinished, false);
+        let file = file.map_err(|e| StoreError::io("create", &unfinished, e))?;
         let log = Self::new(path, file, header, capacity);
-        log.prepare(disk, header).inspect_err(|_| {
-            // A file without a header is passed over and removed by the next open, if it can't be removed now.
+        log.prepare(disk, header, &unfinished).inspect_err(|_| {
+            // What can't be removed now, the next open removes: it has no record, and no later log names it.
+            let _ = disk.remove(&unfinished);
             let _ = disk.remove(path);
         })?;
         Ok(log)
@@ -95,11 +101,17 @@ impl LogFile {
         }
     }
 
-    fn prepare(&self, disk: &dyn Disk, header: &Header) -> Result<(), StoreError> {
+    fn prepare(
+        &self,
+        disk: &dyn Disk,
+        header: &Header,
+        unfinished: &Path,
+    ) -> Result<(), StoreError> {
         let io = |what, path| move |error| StoreError::io(what, path, error);
         self.allocate(self.capacity)?;
         self.file.write_at(&header.encode(), 0).map_err(io("write", &self.path))?;
         self.file.sync_data().map_err(io("sync", &self.path))?;
+        disk.rename(unfinished, &self.path).map_err(io("name", &self.path))?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
         disk.sync_dir(dir).map_err(io("sync", dir))
     }

@@ -33,7 +33,7 @@ fn hasher() -> Hasher {
 }
 
 fn header(file_id: u64) -> Header {
-    Header { kind: FileKind::Log, file_id, uuid: [5; 16], hash_id: hasher().id() }
+    Header { kind: FileKind::Log, file_id, uuid: [5; 16], hash_id: hasher().id(), before: 0 }
 }
 
 fn path(id: u64) -> PathBuf {
@@ -148,7 +148,7 @@ fn open(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> Result<Replayed, StoreE
 
 fn reopen(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> Arc<LogFile> {
     match open(disk, id, how) {
-        Ok(Replayed::Log { log, .. }) => log,
+        Ok(Replayed { log, .. }) => log,
         other => panic!("{other:?}"),
     }
 }

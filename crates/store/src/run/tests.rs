@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PATH: &str = "/R-7";
-const HEADER: Header = Header { kind: FileKind::Run, file_id: 7, uuid: [3; 16], hash_id: 5 };
+const HEADER: Header =
+    Header { kind: FileKind::Run, file_id: 7, uuid: [3; 16], hash_id: 5, before: 0 };
 
 /// Key, value (none: a delete), number; in order.
 type Content = Vec<(KeyHash, Vec<u8>, Option<Vec<u8>>, u64)>;
