@@ -12,7 +12,7 @@
 //! knows the key.
 //!
 //! # Costs
-//! A get reads one block, whether it hits or misses. Memory: 0.6 bits per key of 100 bytes in the last level, 12 bits per
+//! A get reads one block, whether it hits or misses. Memory: 0.6 bits per key of 100 bytes in the last level, 14 bits per
 //! key in young runs, some bytes per key in logs. A byte is written two times, and once more per merge of its partition.
 //!
 //! # Floors
