@@ -409,7 +409,7 @@ impl Executor<'_> {
     fn short_stat_packets(&mut self, request: &Packet<'_>, mut words: Words<'_>) {
         let before = std::mem::take(&mut self.output.bytes);
         let can_be_fed = std::mem::take(&mut self.can_be_fed);
-        stats(self, words.clone());
+        stats(self, words);
         self.can_be_fed = can_be_fed;
         let text = std::mem::replace(&mut self.output.bytes, before);
         let (kind, detail) = (words.next(), words.next());
