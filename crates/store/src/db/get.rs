@@ -5,7 +5,7 @@
 //! has no filter by default: a miss reads one block there, as a hit does.
 //!
 //! # Costs
-//! One allocation for the key, and one for the value that is found. Reads: 1 + (young runs) × 2⁻¹², for a hit and a miss
+//! One allocation for the value that is found, and one for the key at each read. Reads: 1 + (young runs) × 2⁻¹², for a hit and a miss
 //! alike.
 
 use crate::core::Core;
@@ -52,6 +52,7 @@ pub enum GetStep {
 /// A get that waits for bytes of a file.
 pub struct PendingRead {
     walk: Walk,
+    key: Box<[u8]>,
     target: Target,
     file: Arc<dyn DiskFile>,
     offset: u64,
@@ -93,7 +94,7 @@ impl PendingRead {
         self.walk.blocks += self.bytes.div_ceil(BLOCK_BYTES) as u64;
         let bytes = bytes.get(..self.bytes).ok_or(StoreError::Option("a read came short"))?;
         let core = self.walk.core.clone();
-        self.walk.fed(self.target, bytes).map_err(|error| core.count_corrupt(error))
+        self.walk.fed(self.target, bytes, &self.key).map_err(|error| core.count_corrupt(error))
     }
 }
 
@@ -107,7 +108,6 @@ impl fmt::Debug for PendingRead {
 struct Walk {
     core: Arc<Core>,
     version: Arc<Version>,
-    key: Box<[u8]>,
     hash: KeyHash,
     place: Place,
     reads: u64,
@@ -144,18 +144,17 @@ pub(crate) fn begin(
     }
     let hash = core.hasher.hash(key);
     let place = Place::Log(0);
-    let walk =
-        Walk { core: core.clone(), version, key: key.into(), hash, place, reads: 0, blocks: 0 };
-    walk.run().map_err(|error| core.count_corrupt(error))
+    let walk = Walk { core: core.clone(), version, hash, place, reads: 0, blocks: 0 };
+    walk.run(key).map_err(|error| core.count_corrupt(error))
 }
 
 impl Walk {
     /// Looks at files until one knows the key or wants a read.
-    fn run(mut self) -> Result<GetStep, StoreError> {
+    fn run(mut self, key: &[u8]) -> Result<GetStep, StoreError> {
         loop {
             let heard = match self.place {
                 Place::Log(at) => match self.version.logs.get(at) {
-                    Some(held) => self.of_log(at, held.log.find(self.hash, &self.key)?),
+                    Some(held) => self.of_log(at, held.log.find(self.hash, key)?),
                     None => Heard::Nothing,
                 },
                 Place::Young(at) => match self.version.young.get(at) {
@@ -171,7 +170,7 @@ impl Walk {
             };
             match heard {
                 Heard::Nothing => self.place = self.next(),
-                other => return Ok(self.answer(other)),
+                other => return Ok(self.answer(other, key)),
             }
         }
     }
@@ -216,14 +215,14 @@ impl Walk {
         }
     }
 
-    fn fed(mut self, target: Target, bytes: &[u8]) -> Result<GetStep, StoreError> {
+    fn fed(mut self, target: Target, bytes: &[u8], key: &[u8]) -> Result<GetStep, StoreError> {
         let heard = match (target, self.place) {
             (Target::Log(read), Place::Log(at)) => {
                 let log = &self.version.logs[at].log;
-                self.of_log(at, log.fed(read, bytes, &self.key)?)
+                self.of_log(at, log.fed(read, bytes, key)?)
             }
             (Target::Block(block), _) => match self.run_here() {
-                Some(run) => self.look(run, block, bytes)?,
+                Some(run) => self.look(run, (block, bytes), key)?,
                 None => Heard::Nothing,
             },
             (Target::Log(_), _) => Heard::Nothing,
@@ -234,14 +233,19 @@ impl Walk {
                     stats::add(&self.core.tally.filter_false_positives, 1);
                 }
                 self.place = self.next();
-                self.run()
+                self.run(key)
             }
-            other => Ok(self.answer(other)),
+            other => Ok(self.answer(other, key)),
         }
     }
 
-    fn look(&self, run: &Run, block: u64, bytes: &[u8]) -> Result<Heard, StoreError> {
-        Ok(match run.look(block, bytes, self.hash, &self.key) {
+    fn look(
+        &self,
+        run: &Run,
+        (block, bytes): (u64, &[u8]),
+        key: &[u8],
+    ) -> Result<Heard, StoreError> {
+        Ok(match run.look(block, bytes, self.hash, key) {
             Look::Put { value, seq } => Heard::Value(Bytes::copy_from_slice(value), seq),
             Look::Deleted => Heard::Deleted,
             Look::Absent => Heard::Nothing,
@@ -254,14 +258,15 @@ impl Walk {
         })
     }
 
-    fn answer(self, heard: Heard) -> GetStep {
+    fn answer(self, heard: Heard, key: &[u8]) -> GetStep {
         match heard {
             Heard::Nothing | Heard::Deleted => self.done(None),
             // Older values have lower numbers: they are dead too.
             Heard::Value(_, seq) if seq <= self.version.horizon => self.done(None),
             Heard::Value(value, seq) => self.done(Some(StoredValue { value, seq })),
             Heard::Read(target, file, offset, bytes) => {
-                GetStep::Read(PendingRead { walk: self, target, file, offset, bytes })
+                let key = key.into();
+                GetStep::Read(PendingRead { walk: self, key, target, file, offset, bytes })
             }
         }
     }

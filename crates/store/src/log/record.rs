@@ -106,6 +106,11 @@ impl RecordHead {
         if head[HEAD_CRC] != crc32c(&[&salt.0, &head[HEAD_CRC.end..]]).to_le_bytes() {
             return None;
         }
+        Self::fields(head)
+    }
+
+    /// What a head says whose checksum is right.
+    fn fields(head: &[u8; HEAD_BYTES]) -> Option<Self> {
         let kind = RecordKind::from_code(head[KIND])?;
         let key_bytes = usize::from(u16::from_le_bytes(array(head, KEY_LEN)));
         let value_bytes = usize::try_from(u32::from_le_bytes(array(head, VALUE_LEN))).ok()?;
@@ -145,6 +150,13 @@ impl<'a> Record<'a> {
         let (key, rest) = whole[HEAD_BYTES..].split_at(head.key_bytes);
         let (value, padding) = rest.split_at(head.value_bytes);
         padding.iter().all(|&it| it == 0).then_some(Self { head, key, value })
+    }
+
+    /// The record at the front of `bytes`, which [`Record::decode`] has found whole before.
+    pub(crate) fn decode_again(bytes: &'a [u8]) -> Option<Self> {
+        let head = RecordHead::fields(bytes.first_chunk()?)?;
+        let (key, rest) = bytes.get(HEAD_BYTES..)?.split_at_checked(head.key_bytes)?;
+        Some(Self { head, key, value: rest.get(..head.value_bytes)? })
     }
 
     /// The batch's count, of a record that begins or ends one.
@@ -228,6 +240,8 @@ mod tests {
             put_unstamped(&mut bytes, kind, &key, &value);
             let crc = stamp(&mut bytes, salt(7), seq, durable);
             let record = Record::decode(&bytes, salt(7)).unwrap();
+            let again = Record::decode_again(&bytes).unwrap();
+            prop_assert_eq!((again.head, again.key, again.value), (record.head, record.key, record.value));
             let RecordHead { key_bytes, value_bytes, .. } = record.head;
             let head = RecordHead { crc, seq, durable, kind, key_bytes, value_bytes };
             prop_assert_eq!((record.key, record.value), (&key[..], &value[..]));

@@ -6,14 +6,13 @@
 use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::hash::{Hasher, KeyHash};
-use crate::log::record::{Record, RecordKind, Salt};
+use crate::log::record::{Record, RecordKind};
 use crate::log::segment::{LOG_START, LogFile};
 
 /// The newest record of each key, in the order of (hash, key).
 pub(crate) struct SortedLog {
     bytes: Vec<u8>,
     places: Vec<(KeyHash, usize)>,
-    salt: Salt,
 }
 
 impl SortedLog {
@@ -39,7 +38,7 @@ impl SortedLog {
             }
             at += record.head.len();
         }
-        let mut sorted = Self { bytes, places: Vec::new(), salt };
+        let mut sorted = Self { bytes, places: Vec::new() };
         // Of one key the last comes first, and stays.
         places.sort_unstable_by(|(hash_a, a), (hash_b, b)| {
             hash_a.cmp(hash_b).then_with(|| sorted.key(*a).cmp(sorted.key(*b))).then(b.cmp(a))
@@ -59,12 +58,12 @@ impl SortedLog {
     /// The `number`-th entry.
     pub(crate) fn entry(&self, number: usize) -> Option<Entry<'_>> {
         let &(hash, at) = self.places.get(number)?;
-        let record = Record::decode(&self.bytes[at..], self.salt)?;
+        let record = Record::decode_again(&self.bytes[at..])?;
         let RecordKind::Entry(kind) = record.head.kind else { return None };
         Some(Entry { hash, seq: record.head.seq, kind, key: record.key, value: record.value })
     }
 
     fn key(&self, at: usize) -> &[u8] {
-        Record::decode(&self.bytes[at..], self.salt).map_or(&[], |it| it.key)
+        Record::decode_again(&self.bytes[at..]).map_or(&[], |it| it.key)
     }
 }
