@@ -88,11 +88,14 @@ fn verify(store: &StoreDir) -> Result<String, String> {
             files => format!("{files} files, {} bytes: sound\n", found.bytes),
         });
     }
-    let mut text = format!("{} of {} files are damaged", found.corrupt.len(), found.files);
+    let mut text = format!("{} of {} files are damaged", found.damaged_files, found.files);
     for damage in &found.corrupt {
         // Writing to a string doesn't fail.
         let _ =
             write!(text, "\n{} at byte {}: {}", damage.path.display(), damage.offset, damage.what);
+    }
+    if found.unnamed > 0 {
+        let _ = write!(text, "\nand at {} more places", found.unnamed);
     }
     Err(text)
 }

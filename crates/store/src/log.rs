@@ -28,6 +28,7 @@ mod writer;
 mod interval;
 mod queue;
 mod replay;
+mod verify;
 mod sorted;
 mod segment;
 mod scan;
@@ -43,6 +44,7 @@ pub(crate) use record::{HEAD_BYTES as RECORD_HEAD_BYTES, UNIT as RECORD_UNIT};
 pub(crate) use replay::{ReplayAs, Replayed, replay};
 pub(crate) use segment::{BYTES_PER_KEY, LogFile, LogFind, LogRead};
 pub(crate) use sorted::SortedLog;
+pub(crate) use verify::verify;
 
 #[cfg(test)]
 mod tests;

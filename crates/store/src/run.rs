@@ -22,6 +22,7 @@
 //! # Costs
 //! Memory: the index and the filter. A lookup: no read if the filter says no, else one; a second one in 1 of 2000.
 
+mod verify;
 mod iter;
 mod writer;
 mod reader;
@@ -30,9 +31,10 @@ mod starts;
 mod properties;
 mod unit;
 
-pub(crate) use iter::{RunIter, verify};
+pub(crate) use iter::RunIter;
 pub(crate) use reader::{Look, Run};
 pub(crate) use unit::UNIT_HEAD;
+pub(crate) use verify::verify;
 pub(crate) use writer::{RunOptions, RunWriter, YOUNG_RATE};
 
 #[cfg(test)]

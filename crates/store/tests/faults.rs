@@ -243,6 +243,27 @@ fn a_flipped_bit_gives_the_value_or_an_error() {
 }
 
 #[test]
+fn a_verification_names_all_damage_of_a_file_up_to_a_hundred_places() {
+    let (simulated, disk) = new_disk();
+    let mut options = options();
+    options.partition_bytes = 8 << 20;
+    let db = Db::open_on(disk.clone(), Path::new(DIR), options).expect("a store");
+    fill(&db, &mut Model::new(), 0..2000);
+    db.compact().expect("a merge");
+    fill(&db, &mut Model::new(), 0..50);
+    let run = files(&*disk, "R-").pop().expect("a run");
+    for damaged in [1, 100, 130] {
+        (1..=damaged).for_each(|block| assert!(simulated.flip(&run, block * 4096 + 100, 1)));
+        let found = db.verify().expect("it can be read");
+        let named: Vec<u64> = found.corrupt.iter().map(|it| it.offset / 4096).collect();
+        assert_eq!(named, (1..=damaged.min(100)).collect::<Vec<_>>());
+        assert_eq!((found.damaged_files, found.unnamed), (1, damaged.saturating_sub(100)));
+        assert!(found.corrupt.iter().all(|it| it.path == run));
+        (1..=damaged).for_each(|block| assert!(simulated.flip(&run, block * 4096 + 100, 1)));
+    }
+}
+
+#[test]
 fn a_short_read_is_an_error_once() {
     let (simulated, disk) = new_disk();
     let mut model = Model::new();

@@ -7,8 +7,6 @@ use crate::error::StoreError;
 use crate::file::BLOCK_BYTES;
 use crate::hash::KeyHash;
 use guira_disk::Buffer;
-use std::hash::Hasher as _;
-use twox_hash::XxHash3_64;
 
 /// An iteration. It stands before its first entry, until [`RunIter::advance`].
 pub(crate) struct RunIter {
@@ -152,41 +150,6 @@ impl RunIter {
         let offset = self.next_block.unwrap_or(0) * BLOCK_BYTES as u64;
         StoreError::corrupt(self.run.path(), offset, what)
     }
-}
-
-/// Reads all of it and compares every checksum, and the order of entries.
-///
-/// # Errors
-/// The first damage, or a failing read.
-pub(crate) fn verify(run: &Run) -> Result<(), StoreError> {
-    let (facts, path) = (run.facts(), run.path());
-    let mut entries = 0;
-    let mut last: Option<(KeyHash, Vec<u8>)> = None;
-    let mut iter = RunIter::new(run.clone(), KeyHash(0), KeyHash::MAX);
-    while iter.advance()? {
-        let Some(entry) = iter.entry() else { break };
-        let is_above = last.as_ref().is_none_or(|it| (it.0, &it.1[..]) < (entry.hash, entry.key));
-        if !is_above {
-            return Err(StoreError::corrupt(path, 0, "its entries are not in order"));
-        }
-        last = Some((entry.hash, entry.key.to_vec()));
-        entries += 1;
-    }
-    if entries != facts.entries {
-        return Err(StoreError::corrupt(path, 0, "it lacks entries"));
-    }
-    let end = facts.bytes - BLOCK_BYTES as u64;
-    let mut whole = XxHash3_64::new();
-    let mut at = 0;
-    while at < end {
-        let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        whole.write(&read(&**run.file(), path, at, len)?[..len]);
-        at += len as u64;
-    }
-    let is_whole = whole.finish() == run.whole();
-    is_whole
-        .then_some(())
-        .ok_or_else(|| StoreError::corrupt(path, end, "it isn't what was written"))
 }
 
 /// Bytes that are read at once.

@@ -113,7 +113,7 @@ fn entries_come_back_one_by_one_and_in_order() {
             }
             let some = content[400].0;
             check_iter(&run, &content, some, some);
-            verify(&run).unwrap();
+            assert_eq!(damage(&run), [0_u64; 0]);
         }
     }
 }
@@ -153,12 +153,39 @@ fn no_flipped_bit_gives_another_answer() {
                     noticed += usize::from(found.is_err());
                     assert!(found.is_err() || found == Ok(Some(value.clone())), "at {offset}");
                 }
-                assert!(verify(&run).is_err(), "a verification overlooks byte {offset}");
+                assert!(!damage(&run).is_empty(), "a verification overlooks byte {offset}");
             }
         }
         assert!(simulated.flip(Path::new(PATH), offset, bit));
     }
     assert!(refused > 50 && noticed > 20, "{refused} {noticed}");
+}
+
+/// What a verification tells.
+fn damage(run: &Run) -> Vec<u64> {
+    let mut places = Vec::new();
+    verify(run, &mut |offset, _| places.push(offset)).unwrap();
+    places
+}
+
+#[test]
+fn every_damaged_unit_is_named() {
+    let hasher = Hasher::from_seed([1; 16]);
+    let simulated = SimulatedDisk::with_dir(Path::new("/"));
+    let disk: Arc<dyn Disk> = Arc::new(simulated.clone());
+    let facts = write(&disk, &content(900, &hasher, 9000), &Options::default(), true);
+    let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
+    let units: Vec<u64> = (0..run.units()).map(|it| run.block_of(it)).collect();
+    assert!(units.len() as u64 + 1 < facts.end_block, "some are of several blocks");
+    // In the head of one, then in the last block of the next.
+    let mut expected = Vec::new();
+    for (n, pair) in units.windows(2).enumerate().filter(|it| it.0 % 3 > 0) {
+        let at = if n % 3 == 1 { pair[0] * 4096 + 17 } else { pair[1] * 4096 - 1 };
+        assert!(simulated.flip(Path::new(PATH), at, 8));
+        expected.push(pair[0] * 4096);
+    }
+    assert_eq!(damage(&run), expected);
+    assert!(expected.len() > 20, "{} units", expected.len());
 }
 
 #[test]
