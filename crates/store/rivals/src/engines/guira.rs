@@ -43,15 +43,17 @@ impl Rival for Guira {
     }
 
     fn settle(&self) {
+        let runs_merge = Options::default().runs_merge as u64;
         let busy = || {
             let stats = self.0.stats();
-            (stats.events.bytes_converted, stats.events.bytes_merged, stats.logs)
+            let waits = stats.logs > 1 || stats.young_runs >= runs_merge;
+            (waits, stats.events.bytes_converted, stats.events.bytes_merged)
         };
         let mut before = busy();
         loop {
             sleep(Duration::from_millis(500));
             let now = busy();
-            if now == before && now.2 == 1 {
+            if now == before && !now.0 {
                 return;
             }
             before = now;
