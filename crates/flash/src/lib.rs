@@ -1,0 +1,37 @@
+//! The flash tier of a cache: items that memory has no room for lie in files, and an index of 7 bytes an item says where.
+//!
+//! It knows no protocol, reads no clock, and trusts nothing that it reads: a record carries its key, its page's generation and
+//! a crc. What can't be read, or isn't what the index promised, is a miss.
+//!
+//! # Floors
+//! ```text
+//! tier       the files, what callers ask; compaction
+//! plan       which page compaction takes next
+//! buffers    records on their way to flash
+//! pages      free, open and sealed pages, and their generations
+//! index      from a hash to places
+//! entry      56 bits of the index
+//! record     an item on flash
+//! stats, settings, bucket
+//! ```
+#![deny(unsafe_code)]
+
+mod tier;
+mod plan;
+mod buffers;
+mod pages;
+mod index;
+mod entry;
+mod record;
+mod stats;
+mod settings;
+mod bucket;
+
+pub use bucket::Bucket;
+pub use entry::Entry;
+pub use pages::{PageCounts, PageFigures};
+pub use plan::{Action, Compaction, Policy};
+pub use record::{NoRecord, Record};
+pub use settings::{FileSpec, OpenError, TierSettings};
+pub use stats::Counted;
+pub use tier::{Compacted, Draft, Plan, Source, Tier};

@@ -1,0 +1,191 @@
+//! Which page compaction takes next: memcached's rule, as a pure function of the pages.
+//!
+//! Free pages and used ones are counted by the bucket that they may be given out for. Where few are free, the page of which
+//! most has died is rewritten, if less than `max_frag` of it is alive. Where none is so sparse, the oldest is rewritten without
+//! what nobody has read, if that was asked for, or if there are pages for cold items.
+
+use crate::Bucket;
+use crate::pages::PageFigures;
+
+/// By what it is decided. The names are those of memcached's settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// Compact while fewer pages are free.
+    pub compact_under: u32,
+    /// Drop what is cold while fewer pages are free.
+    pub drop_under: u32,
+    /// Rewrite a page only if less of it is alive.
+    pub max_frag: f64,
+    /// Drop items that no get has found on flash.
+    pub drop_unread: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Rest,
+    /// Free a page with all that is in it.
+    Evict {
+        /// Which.
+        page: u32,
+        /// The version of its use.
+        version: u64,
+    },
+    /// Rewrite what is alive in a page.
+    Compact(Compaction),
+}
+
+/// A page to rewrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// Which.
+    pub page: u32,
+    /// The version of its use.
+    pub version: u64,
+    /// Drop what no get has found here.
+    pub drop_unread: bool,
+    /// There are pages for what no get has found here.
+    pub has_cold: bool,
+    /// What lives goes to the pages for old items.
+    pub use_old: bool,
+}
+
+/// What is found of the pages of a bucket.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    total: u32,
+    free: u32,
+    /// The oldest page that isn't written to, and its version.
+    oldest: Option<(u64, u32)>,
+    /// The page of which most has died: how much, which, its version.
+    sparsest: Option<(u64, u32, u64)>,
+}
+
+/// Decides.
+#[must_use]
+pub(crate) fn next_action(pages: &[PageFigures], page_bytes: u64, policy: &Policy) -> Action {
+    let mut found = [Found::default(); 6];
+    let limit = page_bytes as f64 * policy.max_frag;
+    for (number, page) in (0u32..).zip(pages) {
+        let of = &mut found[page.free_bucket.number()];
+        of.total += 1;
+        if page.version == 0 {
+            of.free += 1;
+        } else if !page.is_active {
+            if of.oldest.is_none_or(|(version, _)| page.version < version) {
+                of.oldest = Some((page.version, number));
+            }
+            let dead = page_bytes.saturating_sub(page.bytes);
+            let is_sparse = (page.bytes as f64) < limit;
+            if is_sparse && of.sparsest.is_none_or(|(most, ..)| dead > most) {
+                of.sparsest = Some((dead, number, page.version));
+            }
+        }
+    }
+    // A page for cold or old items is always kept free.
+    for bucket in [Bucket::ColdCompact, Bucket::Old] {
+        let of = &found[bucket.number()];
+        if let (0, Some((version, page))) = (of.free, of.oldest) {
+            return Action::Evict { page, version };
+        }
+    }
+    let has_cold = found[Bucket::ColdCompact.number()].total > 0;
+    let has_old = found[Bucket::Old.number()].total > 0;
+    for bucket in Bucket::ALL.into_iter().filter(|&bucket| bucket != Bucket::LowTtl) {
+        let of = &found[bucket.number()];
+        if of.total == 0 || of.free >= policy.compact_under {
+            continue;
+        }
+        let plain =
+            Compaction { page: 0, version: 0, drop_unread: false, has_cold, use_old: false };
+        if let Some((_, page, version)) = of.sparsest {
+            return Action::Compact(Compaction { page, version, ..plain });
+        }
+        let is_dropping = of.free < policy.drop_under
+            && !matches!(bucket, Bucket::ColdCompact | Bucket::Old)
+            && (policy.drop_unread || has_cold || has_old);
+        if let (true, Some((version, page))) = (is_dropping, of.oldest) {
+            let drop_unread = policy.drop_unread;
+            return Action::Compact(Compaction {
+                page,
+                version,
+                drop_unread,
+                has_cold,
+                use_old: has_old,
+            });
+        }
+    }
+    Action::Rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 1000;
+
+    fn page(version: u64, bytes: u64, free_bucket: Bucket) -> PageFigures {
+        PageFigures {
+            version,
+            bytes,
+            objects: 1,
+            bucket: free_bucket,
+            free_bucket,
+            ..PageFigures::default()
+        }
+    }
+
+    fn policy(compact_under: u32, drop_under: u32, drop_unread: bool) -> Policy {
+        Policy { compact_under, drop_under, max_frag: 0.8, drop_unread }
+    }
+
+    fn compacts(action: Action) -> Option<(u32, bool, bool)> {
+        match action {
+            Action::Compact(c) => Some((c.page, c.drop_unread, c.use_old)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn each_state_of_the_pages_has_its_action() {
+        use Bucket::{ColdCompact, Default as D, LowTtl, Old};
+        let free = page(0, 0, D);
+        let active = PageFigures { is_active: true, ..page(9, 10, D) };
+        // pages, policy, the page to compact with drop_unread and use_old
+        let table: [(&[PageFigures], Policy, Option<(u32, bool, bool)>); 9] = [
+            (&[free, free], policy(1, 1, false), None),
+            (&[page(3, 900, D), free], policy(1, 1, false), None),
+            (&[page(3, 700, D), page(4, 500, D)], policy(1, 1, false), Some((1, false, false))),
+            (&[page(3, 700, D), page(4, 500, D), free], policy(1, 1, false), None),
+            (
+                &[page(3, 700, D), page(4, 500, D), free],
+                policy(2, 1, false),
+                Some((1, false, false)),
+            ),
+            (
+                &[page(4, 900, D), page(3, 900, D), active],
+                policy(1, 1, true),
+                Some((1, true, false)),
+            ),
+            (&[page(4, 900, D), page(3, 900, D), active], policy(1, 1, false), None),
+            (&[page(3, 100, LowTtl)], policy(1, 1, true), None),
+            (
+                &[page(4, 900, D), page(3, 950, D), page(0, 0, Old), page(0, 0, ColdCompact)],
+                policy(1, 1, false),
+                Some((1, false, true)),
+            ),
+        ];
+        for (pages, policy, want) in table {
+            let action = next_action(pages, PAGE, &policy);
+            assert_eq!(compacts(action), want, "{pages:?} {policy:?} {action:?}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_page_for_cold_items_goes_when_none_is_free() {
+        let pages = [page(5, 900, Bucket::ColdCompact), page(4, 999, Bucket::ColdCompact)];
+        let action = next_action(&pages, PAGE, &policy(1, 1, false));
+        assert_eq!(action, Action::Evict { page: 1, version: 4 });
+    }
+}

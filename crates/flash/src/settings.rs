@@ -1,0 +1,104 @@
+//! What a tier is made from, and why it can't be.
+
+use crate::Bucket;
+use guira_disk::BLOCK;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a tier is made from.
+#[derive(Clone, Debug)]
+pub struct TierSettings {
+    /// Where it lies.
+    pub files: Vec<FileSpec>,
+    /// Bytes of a page: a multiple of `buffer_bytes`.
+    pub page_bytes: u64,
+    /// Bytes of a write buffer, and the most that a record takes: a multiple of 4 KiB.
+    pub buffer_bytes: u64,
+    /// Write buffers at most.
+    pub buffers_max: usize,
+    /// Entries that the index has room for at first; it grows up to sixteenfold.
+    pub entries: u64,
+    /// Memory of the index at most.
+    pub index_bytes_max: usize,
+    /// Bits of a hash in an entry: 16, or fewer for tests.
+    pub tag_bits: u32,
+}
+
+/// A file of a tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSpec {
+    /// Where.
+    pub path: PathBuf,
+    /// Bytes of it that may be used; rounded down to whole pages.
+    pub bytes: u64,
+    /// What its pages are for.
+    pub bucket: Bucket,
+}
+
+/// Pages that a tier has at most.
+const PAGES_MAX: u64 = 65_534;
+/// Records begin at multiples of this at least.
+const UNIT_BYTES_MIN: u64 = 32;
+
+impl TierSettings {
+    /// Pages of all files.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes / self.page_bytes.max(1)).sum()
+    }
+
+    /// What places are counted in: so much that 32 bits reach all of them.
+    pub(crate) fn unit_bytes(&self) -> u64 {
+        let mut unit = UNIT_BYTES_MIN;
+        while self.pages() * self.page_bytes / unit > 1 << 32 {
+            unit *= 2;
+        }
+        unit
+    }
+
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let refused = |why: String| Err(OpenError(why));
+        if self.buffer_bytes == 0 || !self.buffer_bytes.is_multiple_of(BLOCK as u64) {
+            return refused("write buffers must be a multiple of 4 KiB".to_owned());
+        }
+        if self.page_bytes == 0 || !self.page_bytes.is_multiple_of(self.buffer_bytes) {
+            return refused(
+                "the page size must be a multiple of the write buffers' size".to_owned(),
+            );
+        }
+        if let Some(file) = self.files.iter().find(|file| file.bytes < self.page_bytes) {
+            let path = file.path.display();
+            return refused(format!("{path} is smaller than a page of {} bytes", self.page_bytes));
+        }
+        match self.pages() {
+            0 => refused("there is no file".to_owned()),
+            1..=PAGES_MAX => Ok(()),
+            pages => refused(format!(
+                "{pages} pages are too many; take larger ones, at most {PAGES_MAX}"
+            )),
+        }
+    }
+}
+
+/// Why there is no tier.
+#[derive(Debug)]
+pub struct OpenError(String);
+
+impl OpenError {
+    pub(crate) fn file(path: &Path, error: io::Error) -> OpenError {
+        let why = match error.kind() {
+            io::ErrorKind::WouldBlock => "another process uses it".to_owned(),
+            _ => error.to_string(),
+        };
+        OpenError(format!("{}: {why}", path.display()))
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
