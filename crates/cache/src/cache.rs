@@ -14,6 +14,7 @@ use guira_index::{AnyIndex, Index};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
+use std::sync::Arc;
 
 /// A cache shared by every thread; [`Cache::handle`] gives each thread its own way in.
 ///
@@ -73,6 +74,7 @@ impl<I: Index> Cache<I> {
             eviction: config.eviction,
             evictions: config.evictions,
             hash_seed,
+            below: config.below.as_ref().map(|below| Arc::clone(&below.0)),
         };
         let features = Features {
             leases: Leases::new(config.leases),

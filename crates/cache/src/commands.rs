@@ -2,6 +2,7 @@
 //!
 //! A command is a method of [`Actor`]. What it does is said at the method of [`Handle`](crate::Handle) of its name.
 
+mod below;
 mod list;
 mod flush;
 mod arithmetic;
@@ -14,6 +15,7 @@ mod get;
 mod commit;
 
 pub use arithmetic::{Counted, Delta};
+pub use below::Recalled;
 pub use change::{Invalidate, Touched};
 pub(crate) use commit::Actor;
 pub use delete::Deleted;

@@ -1,11 +1,13 @@
 //! What a cache is made from, checked before any memory is taken.
 
+use crate::engine::Below;
 use crate::features::LeaseTerms;
 use crate::memory::{MEMORY_MAX, Plan, Slabs};
 use crate::orders::Eviction;
 use crate::persist::MemoryFile;
 use guira_index::IndexKind;
 use std::fmt;
+use std::sync::Arc;
 
 /// How a cache is sized and what it may do. `CacheConfig::default()` is memcached's default.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct CacheConfig {
     pub leases: LeaseTerms,
     /// Keeps the items in a file, over restarts (memcached's `-e`).
     pub memory_file: Option<MemoryFile>,
+    /// Where live items go that memory has no room for.
+    pub below: Option<BelowMemory>,
     /// Fixes the hash's secrets, for tests and experiments that must repeat. `None`: drawn from the system, anew in each
     /// process, also over a memory file. Whoever knows it can make keys that collide.
     pub hash_seed: Option<u64>,
@@ -65,6 +69,7 @@ impl Default for CacheConfig {
             holdoff_keys: 1 << 14,
             leases: LeaseTerms::default(),
             memory_file: None,
+            below: None,
             hash_seed: None,
         }
     }
@@ -101,6 +106,16 @@ impl CacheConfig {
     pub(crate) fn memory_bytes_reserved(&self) -> usize {
         let times = if self.lock_memory || self.preallocate { 1 } else { 8 };
         self.memory_bytes.saturating_mul(times).min(MEMORY_MAX).max(self.memory_bytes)
+    }
+}
+
+/// What lies below a cache's memory.
+#[derive(Clone)]
+pub struct BelowMemory(pub Arc<dyn Below>);
+
+impl fmt::Debug for BelowMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BelowMemory")
     }
 }
 

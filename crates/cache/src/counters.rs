@@ -56,6 +56,8 @@ pub enum ClassCounter {
     GetHits,
     CmdSet,
     DeleteHits,
+    /// Items that went below memory instead of being evicted.
+    Sunk,
     IncrHits,
     DecrHits,
     CasHits,

@@ -17,6 +17,7 @@
 mod swap;
 mod fill;
 mod room;
+mod under;
 mod local;
 mod shared;
 mod walk;
@@ -29,6 +30,8 @@ pub use notes::Evicted;
 pub use room::NoRoom;
 pub(crate) use shared::{Engine, Terms};
 pub(crate) use swap::{Change, Decision, Swap, Swapped};
+pub use under::Below;
+pub(crate) use under::Lower;
 #[cfg(test)]
 pub(crate) use walk::WALK_STEP;
 pub(crate) use walk::{WalkPosition, items_in};

@@ -1,8 +1,8 @@
 //! A thread's way into the cache: each method is one line, and what it does is in commands/.
 
 use crate::commands::{
-    Actor, Counted, Deleted, Delta, Invalidate, Leased, Miss, StoreTerms, Stored, Touched,
-    Vivified, Walk,
+    Actor, Counted, Deleted, Delta, Invalidate, Leased, Miss, Recalled, StoreTerms, Stored,
+    Touched, Vivified, Walk,
 };
 use crate::counters::{ClassCounter, Counter, Totals};
 use crate::engine::{Engine, Evicted, NoRoom};
@@ -336,6 +336,38 @@ impl<'c, I: Index> Handle<'c, I> {
     /// [`NoRoom`].
     pub fn vivify(&self, key: &Key<'_>, how: &StoreTerms, now: u32) -> Result<Vivified, NoRoom> {
         self.actor.vivify(key, how, now)
+    }
+
+    /// Tells which places below memory the request at hand has looked at: there is no item of its key that lives.
+    pub fn know_below(&self, places: &[u64]) {
+        self.actor.local.know_below(places);
+    }
+
+    /// Makes sure that a key that was not found in memory is nowhere.
+    ///
+    /// # Errors
+    /// [`NoRoom::Below`]: it may be below memory, or has come back.
+    pub fn absent(&self, key: &Key<'_>, now: u32) -> Result<(), NoRoom> {
+        self.actor.local.absent(key, now)
+    }
+
+    /// Brings an item back from below memory, unless somebody has stored another one since. Its unique stays.
+    ///
+    /// # Errors
+    /// [`NoRoom::Below`]: it isn't there any more as it was read. Else as [`Handle::store`].
+    pub fn recall(&self, key: &Key<'_>, what: &Recalled<'_>, now: u32) -> Result<(), NoRoom> {
+        self.actor.recall(key, what, now)
+    }
+
+    /// Removes an item below memory: the one at a place, as it was read in a generation, or whatever may be the key's;
+    /// `false` if the key is in memory, or what was read isn't current any more.
+    pub fn remove_below(&self, key: &Key<'_>, place: Option<(u64, u32)>) -> bool {
+        self.actor.remove_below(key, place)
+    }
+
+    /// Lets an item go down, out of memory, if it lives and what is below takes it.
+    pub fn sink(&self, item: &ItemRef<'_>) -> bool {
+        self.actor.local.sink(item, self.key(item.key()).hash)
     }
 
     /// Makes every item stored so far a miss, in constant time; `false` if the sweep behind the

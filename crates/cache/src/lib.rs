@@ -54,12 +54,12 @@ mod sync;
 
 pub use cache::{Cache, would_empty};
 pub use commands::{
-    Compare, Counted, Deleted, Delta, Invalidate, Leased, Miss, Mode, Stale, StoreTerms, Stored,
-    Touched, Vivified, Walk,
+    Compare, Counted, Deleted, Delta, Invalidate, Leased, Miss, Mode, Recalled, Stale, StoreTerms,
+    Stored, Touched, Vivified, Walk,
 };
-pub use config::{CacheConfig, CacheConfigError};
+pub use config::{BelowMemory, CacheConfig, CacheConfigError};
 pub use counters::{ClassCounter, Counter, Totals};
-pub use engine::{Evicted, NoRoom};
+pub use engine::{Below, Evicted, NoRoom};
 pub use features::{FlushAsked, LeaseTerms, StaleValue, Transients};
 pub use guira_index::{IndexKind, UnknownIndex};
 pub use handle::Handle;

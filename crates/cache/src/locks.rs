@@ -9,6 +9,7 @@
 //! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
 //! | [`POOL`] | pages without a class | `memory/slab.rs` |
 //! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
+//! | [`KEY`] | a key, where items may lie below memory | `engine/under.rs` |
 //! | [`PLACE`] | a key's place in the index: a bucket, or two | `engine/swap.rs`, `engine/local.rs`, `persist/rebuild.rs` |
 //!
 //! # Invariants
@@ -35,7 +36,8 @@ pub(crate) const LEASE: u8 = 3;
 pub(crate) const CLASS: u8 = 4;
 pub(crate) const POOL: u8 = 5;
 pub(crate) const LEAF: u8 = 6;
-const PLACE: u8 = 7;
+pub(crate) const KEY: u8 = 7;
+const PLACE: u8 = 8;
 
 /// A mutex that knows its rank.
 #[derive(Default)]
@@ -144,7 +146,7 @@ struct Held<const RANK: u8>(std::marker::PhantomData<*const ()>);
 #[cfg(debug_assertions)]
 std::thread_local! {
     /// A bit for each rank of which this thread holds a lock.
-    static HELD: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+    static HELD: std::cell::Cell<u16> = const { std::cell::Cell::new(0) };
 }
 
 impl<const RANK: u8> Held<RANK> {

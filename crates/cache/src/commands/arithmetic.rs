@@ -2,7 +2,7 @@
 
 use super::commit::Actor;
 use super::store::{Mode, StoreTerms, Stored};
-use crate::engine::{Decision, NoRoom, Swap, Swapped};
+use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;
 
@@ -62,7 +62,10 @@ impl<I: Index> Actor<'_, I> {
         loop {
             let counted = match self.get(key, now) {
                 Ok(item) => self.count_on(key, &item, what, now)?,
-                Err(_) => self.create(key, what, now)?,
+                Err(_) => {
+                    self.local.absent(key, now)?;
+                    self.create(key, what, now)?
+                }
             };
             if let Some(counted) = counted {
                 return Ok(counted);
@@ -114,7 +117,12 @@ impl<I: Index> Actor<'_, I> {
         let new = self.local.begin(key, text.len() + padding, fields, now)?;
         let new = self.local.filled(new, std::iter::once(text).chain(spaces), now)?;
         let mut life = 0;
-        let swap = Swap { inserts: false, explicit_cas: what.explicit_cas, advances: true };
+        let swap = Swap {
+            inserts: false,
+            explicit_cas: what.explicit_cas,
+            advances: true,
+            lower: Lower::Asks,
+        };
         let swapped = self.swap_voiding(key, new, &swap, now, |live| match live {
             Some(live) if live.location() == item.location() => {
                 let unique = self.cas_of(live, self.cas_unique(key));

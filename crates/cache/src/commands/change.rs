@@ -3,7 +3,7 @@
 use super::commit::Actor;
 use super::delete::Deleted;
 use super::get::Miss;
-use crate::engine::{Change, Decision, NoRoom, Swap, Swapped};
+use crate::engine::{Change, Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key};
 use guira_index::Index;
 
@@ -55,7 +55,12 @@ impl<I: Index> Actor<'_, I> {
             let item =
                 match found.and_then(|i| if is_visible(&i) { Ok(i) } else { Err(Miss::Absent) }) {
                     Ok(item) => item,
-                    Err(miss) => return Touched::Miss(miss),
+                    Err(miss) => {
+                        return match self.local.absent(key, now) {
+                            Ok(()) => Touched::Miss(miss),
+                            Err(below) => Touched::NoRoom(below),
+                        };
+                    }
                 };
             if item.set_exptime(exptime) {
                 if item.is_retired() {
@@ -95,6 +100,7 @@ impl<I: Index> Actor<'_, I> {
         }
         loop {
             let Ok(item) = self.peek(key, now) else {
+                self.local.absent(key, now)?;
                 self.features.before_change(key);
                 return Ok(Deleted::NotFound);
             };
@@ -175,6 +181,7 @@ impl<I: Index> Actor<'_, I> {
             inserts: false,
             explicit_cas: rewrite.explicit_cas,
             advances: condition.is_some_and(|(_, advances)| advances),
+            lower: Lower::Asks,
         };
         let compare = condition.and_then(|(what, _)| what.compare);
         let decide = |live: Option<&ItemRef<'_>>| match live {

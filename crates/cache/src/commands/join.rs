@@ -2,7 +2,7 @@
 
 use super::commit::Actor;
 use super::store::{Mode, StoreTerms, Stored};
-use crate::engine::{Decision, NoRoom, Swap, Swapped};
+use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
@@ -81,7 +81,12 @@ impl<I: Index> Actor<'_, I> {
             _ => self.local.filled(joined, old.value_parts().chain(new.parts(chunks)), now)?,
         };
         let class = joined.class(chunks);
-        let swap = Swap { inserts: false, explicit_cas: how.explicit_cas, advances: true };
+        let swap = Swap {
+            inserts: false,
+            explicit_cas: how.explicit_cas,
+            advances: true,
+            lower: Lower::Asks,
+        };
         let decide = |live: Option<&ItemRef<'_>>| match live {
             Some(item) if item.location() == old.location() => {
                 match self.compare(key, how.compare, live, item.life_word()) {

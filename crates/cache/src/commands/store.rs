@@ -6,7 +6,7 @@
 
 use super::commit::Actor;
 use crate::counters::Counter;
-use crate::engine::{Decision, NoRoom, Swap, Swapped};
+use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
 use crate::items::{EXPTIME_MAX, Fields, ItemRef, Key, Unpublished};
 use guira_index::Index;
 
@@ -161,7 +161,9 @@ impl<I: Index> Actor<'_, I> {
         let mark = |is: bool, bit: u32| if is { bit } else { 0 };
         let marks = mark(how.won, ItemRef::WON) | mark(how.stale, ItemRef::STALE);
         let life = how.exptime.min(EXPTIME_MAX) | marks;
-        let swap = Swap { inserts, explicit_cas: how.explicit_cas, advances: true };
+        let is_blind = how.mode == Mode::Set && how.compare.is_none();
+        let lower = if is_blind { Lower::Replaces } else { Lower::Asks };
+        let swap = Swap { inserts, explicit_cas: how.explicit_cas, advances: true, lower };
         let seen =
             |live: Option<&ItemRef<'_>>| live.is_some_and(|item| how.won || !item.is_withheld());
         let mut used = None;

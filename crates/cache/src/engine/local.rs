@@ -34,6 +34,8 @@ pub(crate) struct Local<'c, I: Index> {
     /// Chunks of items published in this turn that are to have a place in the order of their class.
     arrivals: RefCell<Vec<Location>>,
     pub(crate) notes: Notes,
+    /// Places below memory that the request at hand has looked at: none is its key's.
+    pub(super) known: RefCell<Vec<u64>>,
 }
 
 impl<'c, I: Index> Local<'c, I> {
@@ -53,6 +55,7 @@ impl<'c, I: Index> Local<'c, I> {
             hurries: Cell::new(false),
             arrivals: RefCell::default(),
             notes: Notes::default(),
+            known: RefCell::default(),
         }
     }
 

@@ -22,6 +22,8 @@ pub enum NoRoom {
     Later,
     /// The cache is full and may not evict, or the index has no place for the key.
     OutOfMemory,
+    /// It may be below memory: look there first ([`Handle::know_below`](crate::Handle::know_below)).
+    Below,
     /// No chunk, and no chain of chunks, can hold the item.
     TooLarge,
 }
@@ -98,7 +100,12 @@ impl<I: Index> Local<'_, I> {
         let mut failures = 0;
         for (Victim { failed: has_failed, .. }, item, key) in &items {
             let dead = item.is_past(moment);
-            if self.unlink(item, key.hash) {
+            if !dead && self.sink(item, key.hash) {
+                self.counts.add_class(ClassCounter::Sunk, class, 1);
+                evicted = true;
+                failed[failures] = key.hash;
+                failures += usize::from(*has_failed);
+            } else if self.unlink(item, key.hash) {
                 self.count_eviction(item, dead, now);
                 evicted = true;
                 failed[failures] = key.hash;
@@ -183,7 +190,11 @@ impl<I: Index> Local<'_, I> {
     pub(crate) fn empty_page(&self, class: Class, page: u32) -> u64 {
         let mut evicted = 0;
         for item in items_in(&self.engine.slab, class, page, 0..u32::MAX, true) {
-            if self.unlink(&item, self.key(item.key()).hash) {
+            let hash = self.key(item.key()).hash;
+            if self.sink(&item, hash) {
+                self.counts.add_class(ClassCounter::Sunk, class, 1);
+                evicted += 1;
+            } else if self.unlink(&item, hash) {
                 self.counts.add_class(ClassCounter::Evicted, class, 1);
                 evicted += 1;
                 self.notes.add(&item);

@@ -2,6 +2,7 @@
 
 use super::cas::CasStripes;
 use super::limbo::Orphans;
+use super::under::{Below, Under};
 use crate::counters::Registry;
 use crate::items::ItemRef;
 use crate::locks::{Lock, Place, SLOTS};
@@ -10,6 +11,7 @@ use crate::orders::{Dial, Eviction, ItemSlab};
 use crate::time::Now;
 use guira_index::{Full, Hash, Index, Items, Location};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// See the module's head.
@@ -28,6 +30,8 @@ pub(crate) struct Engine<I: Index> {
     /// The flush generation, 0 or 1, of the items that live.
     generation: AtomicU32,
     secrets: RapidSecrets,
+    /// Where items go that memory has no room for.
+    pub(crate) under: Option<Under>,
     /// Handle slots not in use.
     slots: Lock<Vec<usize>, SLOTS>,
 }
@@ -41,6 +45,7 @@ pub(crate) struct Terms {
     pub(crate) eviction: Eviction,
     pub(crate) evictions: bool,
     pub(crate) hash_seed: u64,
+    pub(crate) below: Option<Arc<dyn Below>>,
 }
 
 impl<I: Index> Engine<I> {
@@ -57,6 +62,7 @@ impl<I: Index> Engine<I> {
             evictions: terms.evictions,
             generation: AtomicU32::new(0),
             secrets: RapidSecrets::seed(terms.hash_seed),
+            under: terms.below.clone().map(Under::new),
             slots: Lock::new((0..terms.handles_max).rev().collect()),
             slab,
         }
@@ -104,7 +110,11 @@ impl<I: Index> Engine<I> {
 
     /// Makes every item a miss that is of the generation that lives; which one lives from here on.
     pub(crate) fn flush(&self) -> u32 {
-        self.generation.fetch_xor(1, Ordering::AcqRel) ^ 1
+        let memory = || self.generation.fetch_xor(1, Ordering::AcqRel) ^ 1;
+        match &self.under {
+            None => memory(),
+            Some(under) => under.flush(memory),
+        }
     }
 
     /// Goes on with the generation of a former process.

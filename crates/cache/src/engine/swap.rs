@@ -6,6 +6,7 @@
 
 use super::local::Local;
 use super::room::NoRoom;
+use super::under::{Lower, Under};
 use crate::counters::{ClassCounter, Counter};
 use crate::items::{EXPTIME_MAX, ItemRef, Key, Unpublished};
 use crate::orders;
@@ -18,6 +19,8 @@ pub(crate) struct Swap {
     pub(crate) explicit_cas: Option<u64>,
     /// Whether the key's unique changes.
     pub(crate) advances: bool,
+    /// How it stands to what is below memory.
+    pub(crate) lower: Lower,
 }
 
 /// What is decided of a new item.
@@ -67,6 +70,9 @@ impl<I: Index> Local<'_, I> {
         );
         let engine = self.engine;
         let chunks = &engine.slab.chunks;
+        let under = engine.under.as_ref();
+        let between_flushes = under.map(Under::between_flushes);
+        let locked = under.map(|under| under.lock(key.hash));
         let moment = self.now(now);
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
         let mut entry = if swap.inserts {
@@ -79,10 +85,16 @@ impl<I: Index> Local<'_, I> {
         };
         let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
         let live = old.filter(|item| !item.is_past(moment));
+        if let Some(under) = under
+            && live.is_none()
+            && self.must_look_below(under, key, swap.lower)
+        {
+            return Err((NoRoom::Below, new));
+        }
         let life = match (decide(live.as_ref()), &entry) {
             (Decision::Put(life), Some(_)) => life,
             (Decision::Refuse(refusal), _) => {
-                drop(entry);
+                drop((entry, locked, between_flushes));
                 self.discard(new);
                 return Ok(Swapped::Refused(refusal));
             }
@@ -100,6 +112,9 @@ impl<I: Index> Local<'_, I> {
         let old = old.map(|item| (item, item.mark_retired()));
         let (charged_bytes, first_link) = (new.shape.charged(chunks), new.first_link());
         let at = new.into_published();
+        if let Some(under) = under {
+            make_way(under, key, swap.lower);
+        }
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
             if swap.advances {
@@ -108,8 +123,11 @@ impl<I: Index> Local<'_, I> {
                 engine.stripes.get(key.hash)
             }
         });
+        if let (Some(under), Lower::Recalls { place, .. }) = (under, swap.lower) {
+            under.below.remove(key.hash.0, place);
+        }
         self.account(chunks.class_of(at), charged_bytes, header, 1);
-        drop(entry);
+        drop((entry, locked, between_flushes));
         self.arrive(at, first_link, header);
         self.counts.add(Counter::TotalItems, 1);
         if let Some((old, header)) = old {
@@ -123,6 +141,18 @@ impl<I: Index> Local<'_, I> {
         Ok(Swapped::Put { cas, at, exptime: life & EXPTIME_MAX })
     }
 
+    /// Whether a store has to be put off because of what may be below; nothing is in memory.
+    #[cold]
+    fn must_look_below(&self, under: &Under, key: &Key<'_>, lower: Lower) -> bool {
+        match lower {
+            Lower::Replaces => false,
+            Lower::Asks => self.has_below(under, key.hash),
+            Lower::Recalls { place, generation } => {
+                !under.below.is_current(key.hash.0, place, generation)
+            }
+        }
+    }
+
     /// Locks the place of a key that is there, and lets `decide` look at its item, which is live or not; the item and
     /// what was answered. A mark and a removal advance the unique.
     pub(crate) fn change<R>(
@@ -133,6 +163,7 @@ impl<I: Index> Local<'_, I> {
     ) -> Option<(ItemRef<'_>, R)> {
         let chunks = &self.engine.slab.chunks;
         let is_key = |at| ItemRef::is_key(chunks, at, key.bytes);
+        let _locked = self.engine.under.as_ref().map(|under| under.lock(key.hash));
         let mut entry = self.engine.find_place(key.hash, is_key)?;
         let item = ItemRef::new(chunks, entry.location().expect("a found entry is occupied"));
         match decide(&item, !item.is_past(self.now(now))) {
@@ -182,5 +213,13 @@ impl<I: Index> Local<'_, I> {
         }
         self.retire(item, header);
         Ok(copy)
+    }
+}
+
+/// Removes what may be the key's below, before its new item can be seen. What is brought back stays until it is.
+#[cold]
+fn make_way(under: &Under, key: &Key<'_>, lower: Lower) {
+    if !matches!(lower, Lower::Recalls { .. }) {
+        under.below.forget(key.hash.0);
     }
 }

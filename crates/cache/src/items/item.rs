@@ -153,7 +153,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// The cas unique that the item itself holds, when it was stored with an explicit one.
-    pub(crate) fn explicit_cas(&self) -> Option<u64> {
+    pub fn explicit_cas(&self) -> Option<u64> {
         self.shape().cas_at().map(|at| {
             let half =
                 |n: usize| u64::from(self.chunks.arena.word(self.word + at + n).load(Relaxed));
