@@ -137,6 +137,8 @@ const NEVER: &[(&str, &str, Kept)] = &[
     ("client", "knows routes", Kept::Apart(&["guira-route"])),
     ("route", "links the server", Kept::Apart(&["guira-serve", "guira-cache"])),
     ("disk", "knows a record", Kept::Apart(&[])),
+    ("flash", "knows a protocol", Kept::Apart(&["guira-proto"])),
+    ("flash", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
     ("store", "knows a protocol", Kept::Apart(&["guira-proto"])),
     ("node", "has unsafe code", Kept::Safe),
     (

@@ -16,22 +16,23 @@
 
 mod swap;
 mod fill;
-mod room;
 mod under;
+mod room;
 mod local;
 mod shared;
 mod walk;
 mod limbo;
 mod notes;
 mod cas;
+mod lower;
 
 pub(crate) use local::Local;
+pub use lower::Below;
+pub(crate) use lower::Lower;
 pub use notes::Evicted;
 pub use room::NoRoom;
 pub(crate) use shared::{Engine, Terms};
 pub(crate) use swap::{Change, Decision, Swap, Swapped};
-pub use under::Below;
-pub(crate) use under::Lower;
 #[cfg(test)]
 pub(crate) use walk::WALK_STEP;
 pub(crate) use walk::{WalkPosition, items_in};

@@ -338,9 +338,10 @@ impl<'c, I: Index> Handle<'c, I> {
         self.actor.vivify(key, how, now)
     }
 
-    /// Tells which places below memory the request at hand has looked at: there is no item of its key that lives.
-    pub fn know_below(&self, places: &[u64]) {
-        self.actor.local.know_below(places);
+    /// Tells which places below memory were looked at for a key: there is no item of it that lives. What was told of
+    /// another key before is forgotten.
+    pub fn know_below(&self, key: &Key<'_>, places: &[u64]) {
+        self.actor.local.know_below(key.hash, places);
     }
 
     /// Makes sure that a key that was not found in memory is nowhere.

@@ -9,7 +9,7 @@
 //! | [`CLASS`] | a slab class | `memory/slab.rs`, and the eviction policies |
 //! | [`POOL`] | pages without a class | `memory/slab.rs` |
 //! | [`LEAF`] | orphans, samples, short-lived items, sums of counters | a few lines each |
-//! | [`KEY`] | a key, where items may lie below memory | `engine/under.rs` |
+//! | [`KEY`] | a key, where items may lie below memory | `engine/lower.rs` |
 //! | [`PLACE`] | a key's place in the index: a bucket, or two | `engine/swap.rs`, `engine/local.rs`, `persist/rebuild.rs` |
 //!
 //! # Invariants

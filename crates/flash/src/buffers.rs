@@ -12,7 +12,7 @@
 
 use crate::Bucket;
 use crate::pages::Pages;
-use crate::record::{self, Record};
+use crate::record::{self, FlashRecord};
 use guira_disk::{Buffer, DiskFile};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -76,10 +76,10 @@ impl WriteBuffers {
         &self,
         pages: &Pages,
         bucket: Bucket,
-        (record, value_bytes): (&Record<'_>, usize),
+        (record, value_bytes): (&FlashRecord<'_>, usize),
         parts: &mut dyn Iterator<Item = &[u8]>,
     ) -> Option<Placed> {
-        let bytes = Record::bytes(record.key.len(), value_bytes);
+        let bytes = FlashRecord::bytes(record.key.len(), value_bytes);
         let padded = bytes.next_multiple_of(self.unit_bytes);
         if padded > self.buffer_bytes {
             return None;

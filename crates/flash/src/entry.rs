@@ -9,7 +9,7 @@
 
 /// An entry; two are the same if all but their hits is.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry(u64);
+pub struct FlashEntry(u64);
 
 /// Blocks to read for each value of the size field. More than the last are never written.
 const SIZES: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 128, 192, 264, 1040];
@@ -23,25 +23,29 @@ pub(crate) const ENTRY_BITS: u32 = 56;
 /// Hits are counted up to this.
 pub(crate) const HITS_MAX: u8 = 3;
 
-impl Entry {
+impl FlashEntry {
     /// No entry.
-    pub(crate) const NONE: Entry = Entry(0);
+    pub(crate) const NONE: FlashEntry = FlashEntry(0);
 
     /// An entry for a record at `place` whose page has this generation; `None` if it is too large to be read at once.
-    pub(crate) fn new(tag: u16, generation: u32, place: u32, blocks: u32) -> Option<Entry> {
+    pub(crate) fn new(tag: u16, generation: u32, place: u32, blocks: u32) -> Option<FlashEntry> {
         let size = SIZES.iter().position(|&size| size >= blocks)? as u64;
         let lap = u64::from(generation & 3);
         let place = u64::from(place) << PLACE_SHIFT;
-        Some(Entry(u64::from(tag) | lap << LAP_SHIFT | size << SIZE_SHIFT | place))
+        Some(FlashEntry(u64::from(tag) | lap << LAP_SHIFT | size << SIZE_SHIFT | place))
     }
 
-    pub(crate) fn from_bits(bits: u64) -> Entry {
-        Entry(bits & ((1 << ENTRY_BITS) - 1))
+    pub(crate) fn from_bits(bits: u64) -> FlashEntry {
+        FlashEntry(bits & ((1 << ENTRY_BITS) - 1))
     }
 
-    /// As a number; an equal one is the same entry, unless its hits differ.
+    /// As a number: that of an equal entry is the same.
     #[must_use]
-    pub fn bits(self) -> u64 {
+    pub fn place_bits(self) -> u64 {
+        self.with_hits(0).0
+    }
+
+    pub(crate) fn bits(self) -> u64 {
         self.0
     }
 
@@ -59,8 +63,8 @@ impl Entry {
         (self.0 >> HITS_SHIFT & 3) as u8
     }
 
-    pub(crate) fn with_hits(self, hits: u8) -> Entry {
-        Entry(self.0 & !(3 << HITS_SHIFT) | u64::from(hits & 3) << HITS_SHIFT)
+    pub(crate) fn with_hits(self, hits: u8) -> FlashEntry {
+        FlashEntry(self.0 & !(3 << HITS_SHIFT) | u64::from(hits & 3) << HITS_SHIFT)
     }
 
     pub(crate) fn lap(self) -> u32 {
@@ -77,13 +81,13 @@ impl Entry {
     }
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for FlashEntry {
+    fn eq(&self, other: &FlashEntry) -> bool {
         self.with_hits(0).0 == other.with_hits(0).0
     }
 }
 
-impl Eq for Entry {}
+impl Eq for FlashEntry {}
 
 #[cfg(test)]
 mod tests {
@@ -91,13 +95,15 @@ mod tests {
 
     #[test]
     fn an_entry_keeps_its_fields_apart_and_is_itself_whatever_its_hits() {
-        let entry = Entry::new(0xffff, 6, u32::MAX, 7).unwrap();
+        let entry = FlashEntry::new(0xffff, 6, u32::MAX, 7).unwrap();
         let hit = entry.with_hits(3);
         assert_eq!((hit.tag(), hit.hits(), hit.lap()), (0xffff, 3, 2));
         assert_eq!((hit.blocks(), hit.place()), (8, u32::MAX));
         assert_eq!(hit, entry);
-        assert_ne!(Entry::new(0xffff, 7, u32::MAX, 7), Some(entry));
-        assert_eq!(Entry::from_bits(hit.bits() | 1 << 60).bits(), hit.bits());
-        assert!(Entry::new(1, 0, 0, 1041).is_none() && Entry::new(1, 0, 0, 1040).is_some());
+        assert_ne!(FlashEntry::new(0xffff, 7, u32::MAX, 7), Some(entry));
+        assert_eq!(FlashEntry::from_bits(hit.bits() | 1 << 60).bits(), hit.bits());
+        assert!(
+            FlashEntry::new(1, 0, 0, 1041).is_none() && FlashEntry::new(1, 0, 0, 1040).is_some()
+        );
     }
 }

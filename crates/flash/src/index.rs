@@ -16,7 +16,7 @@
 //! Two keys with the same tag and lines: one's set removes the other. With 16 bits of tag 18 slots collide once in 3,600
 //! sets, fully grown once in 230.
 
-use crate::entry::{Entry, HITS_MAX};
+use crate::entry::{FlashEntry, HITS_MAX};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -52,6 +52,7 @@ struct Line([u8; 64]);
 
 #[derive(Default)]
 struct Stripe {
+    #[expect(clippy::vec_box, reason = "it grows a piece at a time, and no line moves")]
     pieces: Vec<Box<[Line; LINES_A_PIECE]>>,
     lines: usize,
     level: u32,
@@ -67,7 +68,7 @@ pub(crate) enum Entered {
     /// There was room.
     Entered,
     /// Another entry, or this one, has gone.
-    Lost(Entry),
+    Lost(FlashEntry),
 }
 
 impl Index {
@@ -114,7 +115,7 @@ impl Index {
     }
 
     /// Shows each entry that may be the key's to `see`.
-    pub(crate) fn look(&self, hash: u64, mut see: impl FnMut(Entry)) {
+    pub(crate) fn look(&self, hash: u64, mut see: impl FnMut(FlashEntry)) {
         let (tag, base) = (self.tag(hash), base_of(hash));
         let stripe = self.stripe(hash).lock();
         for line in stripe.lines_of(tag, base) {
@@ -128,26 +129,26 @@ impl Index {
     }
 
     /// Removes all entries that may be the key's, and shows them to `see`.
-    pub(crate) fn remove_all(&self, hash: u64, mut see: impl FnMut(Entry)) {
+    pub(crate) fn remove_all(&self, hash: u64, mut see: impl FnMut(FlashEntry)) {
         self.change(hash, |entry| {
             see(entry);
-            Some(Entry::NONE)
+            Some(FlashEntry::NONE)
         });
     }
 
     /// Removes this entry of the key; whether it was there.
-    pub(crate) fn remove(&self, hash: u64, which: Entry) -> bool {
+    pub(crate) fn remove(&self, hash: u64, which: FlashEntry) -> bool {
         let mut found = false;
         self.change(hash, |entry| {
             let is_it = !found && entry == which;
             found |= is_it;
-            is_it.then_some(Entry::NONE)
+            is_it.then_some(FlashEntry::NONE)
         });
         found
     }
 
     /// Puts `new` in the place of an entry, with its hits; whether that was there.
-    pub(crate) fn replace(&self, hash: u64, which: Entry, new: Entry) -> bool {
+    pub(crate) fn replace(&self, hash: u64, which: FlashEntry, new: FlashEntry) -> bool {
         let mut found = false;
         self.change(hash, |entry| {
             let is_it = !found && entry == which;
@@ -158,7 +159,7 @@ impl Index {
     }
 
     /// Counts a hit of an entry; how many it had before, if it is there.
-    pub(crate) fn hit(&self, hash: u64, which: Entry) -> Option<u8> {
+    pub(crate) fn hit(&self, hash: u64, which: FlashEntry) -> Option<u8> {
         let mut had = None;
         self.change(hash, |entry| {
             if entry != which || had.is_some() {
@@ -171,7 +172,7 @@ impl Index {
     }
 
     /// The entry as it is now, if it is there.
-    pub(crate) fn find(&self, hash: u64, which: Entry) -> Option<Entry> {
+    pub(crate) fn find(&self, hash: u64, which: FlashEntry) -> Option<FlashEntry> {
         let mut found = None;
         self.look(hash, |entry| {
             if entry == which {
@@ -182,7 +183,7 @@ impl Index {
     }
 
     /// Changes the entries that may be the key's, as `new` says.
-    fn change(&self, hash: u64, mut new: impl FnMut(Entry) -> Option<Entry>) {
+    fn change(&self, hash: u64, mut new: impl FnMut(FlashEntry) -> Option<FlashEntry>) {
         let (tag, base) = (self.tag(hash), base_of(hash));
         let mut stripe = self.stripe(hash).lock();
         for line in stripe.lines_of(tag, base) {
@@ -198,7 +199,7 @@ impl Index {
     }
 
     /// Writes a slot that is used.
-    fn put(&self, stripe: &mut Stripe, at: (usize, usize), new: Entry) {
+    fn put(&self, stripe: &mut Stripe, at: (usize, usize), new: FlashEntry) {
         if new.is_none() {
             stripe.used -= 1;
             self.entries.fetch_sub(1, Relaxed);
@@ -210,8 +211,8 @@ impl Index {
     pub(crate) fn insert(
         &self,
         hash: u64,
-        entry: Entry,
-        is_alive: impl Fn(Entry) -> bool,
+        entry: FlashEntry,
+        is_alive: impl Fn(FlashEntry) -> bool,
     ) -> Entered {
         let mut stripe = self.stripe(hash).lock();
         let mut carried = (entry, base_of(hash));
@@ -266,14 +267,14 @@ impl Index {
     }
 
     /// Clears the entries of a stripe of which `is_alive` is false; how many.
-    pub(crate) fn sweep(&self, stripe: usize, is_alive: impl Fn(Entry) -> bool) -> usize {
+    pub(crate) fn sweep(&self, stripe: usize, is_alive: impl Fn(FlashEntry) -> bool) -> usize {
         let mut stripe = self.stripes[stripe].lock();
         let mut cleared = 0;
         for line in 0..stripe.lines {
             for slot in 0..SLOTS {
                 let entry = stripe.get(line, slot);
                 if !entry.is_none() && !is_alive(entry) {
-                    self.put(&mut stripe, (line, slot), Entry::NONE);
+                    self.put(&mut stripe, (line, slot), FlashEntry::NONE);
                     cleared += 1;
                 }
             }
@@ -287,14 +288,14 @@ impl Stripe {
         self.pieces.push(Box::new([Line([0; 64]); LINES_A_PIECE]));
     }
 
-    fn get(&self, line: usize, slot: usize) -> Entry {
+    fn get(&self, line: usize, slot: usize) -> FlashEntry {
         let line = &self.pieces[line / LINES_A_PIECE][line % LINES_A_PIECE].0;
         let mut bits = [0; 8];
         bits.copy_from_slice(&line[slot * ENTRY_BYTES..slot * ENTRY_BYTES + 8]);
-        Entry::from_bits(u64::from_le_bytes(bits))
+        FlashEntry::from_bits(u64::from_le_bytes(bits))
     }
 
-    fn set(&mut self, (line, slot): (usize, usize), entry: Entry) {
+    fn set(&mut self, (line, slot): (usize, usize), entry: FlashEntry) {
         let line = &mut self.pieces[line / LINES_A_PIECE][line % LINES_A_PIECE].0;
         let bytes = &entry.bits().to_le_bytes()[..ENTRY_BYTES];
         line[slot * ENTRY_BYTES..(slot + 1) * ENTRY_BYTES].copy_from_slice(bytes);
@@ -317,9 +318,9 @@ impl Stripe {
     /// no place.
     fn place(
         &mut self,
-        (mut entry, mut base): (Entry, usize),
-        is_alive: &impl Fn(Entry) -> bool,
-    ) -> Result<bool, (Entry, usize)> {
+        (mut entry, mut base): (FlashEntry, usize),
+        is_alive: &impl Fn(FlashEntry) -> bool,
+    ) -> Result<bool, (FlashEntry, usize)> {
         for _ in 0..MOVES_MAX {
             for base in [base, other_base(entry.tag(), base)] {
                 let line = self.line(entry.tag(), base);
@@ -351,7 +352,7 @@ impl Stripe {
         for slot in 0..SLOTS {
             let entry = self.get(from, slot);
             if !entry.is_none() && entry.tag() >> self.level & 1 == 1 {
-                self.set((from, slot), Entry::NONE);
+                self.set((from, slot), FlashEntry::NONE);
                 self.set((to, slot), entry);
             }
         }

@@ -28,10 +28,10 @@ mod settings;
 mod bucket;
 
 pub use bucket::Bucket;
-pub use entry::Entry;
+pub use entry::FlashEntry;
 pub use pages::{PageCounts, PageFigures};
-pub use plan::{Action, Compaction, Policy};
-pub use record::{NoRecord, Record};
+pub use plan::{Action, Compaction, CompactionPolicy};
+pub use record::{FlashRecord, NoRecord};
 pub use settings::{FileSpec, OpenError, TierSettings};
-pub use stats::Counted;
-pub use tier::{Compacted, Draft, Plan, Source, Tier};
+pub use stats::{Compacted, Counted};
+pub use tier::{Draft, ReadPlan, ReadSource, Tier};

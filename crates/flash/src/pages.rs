@@ -53,7 +53,7 @@ pub struct PageCounts {
     pub allocs: u64,
     /// Pages freed with what was alive in them.
     pub evictions: u64,
-    /// Pages freed because nothing was alive in them, or all of it was moved.
+    /// Pages freed, with what was alive in them or without.
     pub reclaims: u64,
     /// Live objects in evicted pages.
     pub objects_evicted: u64,
@@ -135,8 +135,8 @@ impl Pages {
 
     fn evict(&self, ledger: &mut Ledger, page: usize) {
         let (objects, bytes) = self.free(ledger, page);
+        ledger.counts.reclaims += 1;
         if objects == 0 {
-            ledger.counts.reclaims += 1;
             return;
         }
         ledger.counts.evictions += 1;

@@ -9,7 +9,7 @@ use crate::pages::PageFigures;
 
 /// By what it is decided. The names are those of memcached's settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Policy {
+pub struct CompactionPolicy {
     /// Compact while fewer pages are free.
     pub compact_under: u32,
     /// Drop what is cold while fewer pages are free.
@@ -64,7 +64,11 @@ struct Found {
 
 /// Decides.
 #[must_use]
-pub(crate) fn next_action(pages: &[PageFigures], page_bytes: u64, policy: &Policy) -> Action {
+pub(crate) fn next_action(
+    pages: &[PageFigures],
+    page_bytes: u64,
+    policy: &CompactionPolicy,
+) -> Action {
     let mut found = [Found::default(); 6];
     let limit = page_bytes as f64 * policy.max_frag;
     for (number, page) in (0u32..).zip(pages) {
@@ -136,8 +140,8 @@ mod tests {
         }
     }
 
-    fn policy(compact_under: u32, drop_under: u32, drop_unread: bool) -> Policy {
-        Policy { compact_under, drop_under, max_frag: 0.8, drop_unread }
+    fn policy(compact_under: u32, drop_under: u32, drop_unread: bool) -> CompactionPolicy {
+        CompactionPolicy { compact_under, drop_under, max_frag: 0.8, drop_unread }
     }
 
     fn compacts(action: Action) -> Option<(u32, bool, bool)> {
@@ -153,7 +157,7 @@ mod tests {
         let free = page(0, 0, D);
         let active = PageFigures { is_active: true, ..page(9, 10, D) };
         // pages, policy, the page to compact with drop_unread and use_old
-        let table: [(&[PageFigures], Policy, Option<(u32, bool, bool)>); 9] = [
+        let table: [(&[PageFigures], CompactionPolicy, Option<(u32, bool, bool)>); 9] = [
             (&[free, free], policy(1, 1, false), None),
             (&[page(3, 900, D), free], policy(1, 1, false), None),
             (&[page(3, 700, D), page(4, 500, D)], policy(1, 1, false), Some((1, false, false))),

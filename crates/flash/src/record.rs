@@ -14,7 +14,7 @@
 //! 44  key, value, and zeroes up to a multiple of the unit
 //! ```
 //! # Invariants
-//! 1. [`Record::read`] gives out only bytes that one [`Record::write`] wrote, in the generation asked for, up to what 32
+//! 1. [`FlashRecord::read`] gives out only bytes that one [`FlashRecord::write`] wrote, in the generation asked for, up to what 32
 //!    bits of crc can tell.
 
 /// Bytes before the key.
@@ -27,7 +27,7 @@ const KNOWN: u8 = HAS_CAS | KEY_BINARY | FETCHED;
 
 /// An item as it lies on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'r> {
+pub struct FlashRecord<'r> {
     /// The keyed hash of its key.
     pub hash: u64,
     /// The key, 1 to 250 bytes.
@@ -59,7 +59,7 @@ pub enum NoRecord {
     Corrupt,
 }
 
-impl<'r> Record<'r> {
+impl<'r> FlashRecord<'r> {
     /// Bytes of a record of so many bytes of key and value, without padding.
     #[must_use]
     pub fn bytes(key_bytes: usize, value_bytes: usize) -> usize {
@@ -91,7 +91,7 @@ impl<'r> Record<'r> {
     ///
     /// # Errors
     /// [`NoRecord`].
-    pub fn read(from: &'r [u8], generation: u32) -> Result<Record<'r>, NoRecord> {
+    pub fn read(from: &'r [u8], generation: u32) -> Result<FlashRecord<'r>, NoRecord> {
         let head = from.get(..HEAD_BYTES).ok_or(NoRecord::Short)?;
         if word(head, 4) != generation {
             return Err(NoRecord::OtherGeneration);
@@ -103,7 +103,7 @@ impl<'r> Record<'r> {
         if crc32fast::hash(&all[4..]) != word(head, 0) || key_bytes == 0 || bits & !KNOWN != 0 {
             return Err(NoRecord::Corrupt);
         }
-        Ok(Record {
+        Ok(FlashRecord {
             hash: long(head, 24),
             key: &all[HEAD_BYTES..HEAD_BYTES + key_bytes],
             value: &all[HEAD_BYTES + key_bytes..],
@@ -149,7 +149,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn written(record: &Record<'_>, generation: u32) -> Vec<u8> {
+    fn written(record: &FlashRecord<'_>, generation: u32) -> Vec<u8> {
         let mut bytes = vec![0xa5; record.len()];
         let value_at = HEAD_BYTES + record.key.len();
         record.write_head(generation, u32::try_from(record.value.len()).unwrap(), &mut bytes);
@@ -158,8 +158,8 @@ mod tests {
         bytes
     }
 
-    fn record<'r>(key: &'r [u8], value: &'r [u8]) -> Record<'r> {
-        Record {
+    fn record<'r>(key: &'r [u8], value: &'r [u8]) -> FlashRecord<'r> {
+        FlashRecord {
             hash: 0x1234_5678_9abc_def0,
             key,
             value,
@@ -175,17 +175,19 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_a_flipped_bit_is_told() {
         let value = vec![7; 700];
-        for record in [record(b"k", &value), Record { explicit_cas: None, ..record(b"key", b"") }] {
+        for record in
+            [record(b"k", &value), FlashRecord { explicit_cas: None, ..record(b"key", b"") }]
+        {
             let bytes = written(&record, 3);
-            assert_eq!(Record::read(&bytes, 3), Ok(record));
-            assert_eq!(Record::read(&bytes, 4), Err(NoRecord::OtherGeneration));
+            assert_eq!(FlashRecord::read(&bytes, 3), Ok(record));
+            assert_eq!(FlashRecord::read(&bytes, 4), Err(NoRecord::OtherGeneration));
             for bit in 0..bytes.len() * 8 {
                 let mut flipped = bytes.clone();
                 flipped[bit / 8] ^= 1 << (bit % 8);
-                assert!(Record::read(&flipped, 3).is_err(), "bit {bit}");
+                assert!(FlashRecord::read(&flipped, 3).is_err(), "bit {bit}");
             }
             for short in 0..bytes.len() {
-                assert!(Record::read(&bytes[..short], 3).is_err(), "{short} bytes");
+                assert!(FlashRecord::read(&bytes[..short], 3).is_err(), "{short} bytes");
             }
         }
     }

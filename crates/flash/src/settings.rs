@@ -86,7 +86,7 @@ impl TierSettings {
 pub struct OpenError(String);
 
 impl OpenError {
-    pub(crate) fn file(path: &Path, error: io::Error) -> OpenError {
+    pub(crate) fn file(path: &Path, error: &io::Error) -> OpenError {
         let why = match error.kind() {
             io::ErrorKind::WouldBlock => "another process uses it".to_owned(),
             _ => error.to_string(),

@@ -1,7 +1,21 @@
 //! What the tier counts.
 
-use crate::tier::Compacted;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a compaction came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Records that were moved.
+    pub rescues: u64,
+    /// Of them, to the pages of cold items.
+    pub cold: u64,
+    /// Of them, to the pages of old items.
+    pub old: u64,
+    /// Records that were alive and are gone: no get had found them.
+    pub skipped: u64,
+    /// Records that were alive and are gone: there was no room for them, or they could not be read.
+    pub lost: u64,
+}
 
 macro_rules! counts {
     ($($(#[$meaning:meta])+ $name:ident,)+) => {
@@ -32,7 +46,7 @@ counts! {
     bytes_written,
     /// Hits.
     objects_read,
-    /// Bytes asked of the files.
+    /// Bytes asked of the files and of write buffers.
     bytes_read,
     /// Entries removed by sets and quiet deletes, innocent ones included.
     forgotten,

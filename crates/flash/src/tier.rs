@@ -13,10 +13,10 @@
 
 use crate::Bucket;
 use crate::buffers::{Placed, WriteBuffers};
-use crate::entry::Entry;
+use crate::entry::FlashEntry;
 use crate::index::{Entered, Index};
 use crate::pages::{PageCounts, PageFigures, Pages};
-use crate::record::{NoRecord, Record};
+use crate::record::{FlashRecord, NoRecord};
 use crate::settings::{OpenError, TierSettings};
 use crate::stats::{Counted, Counts};
 use guira_disk::{BLOCK, Disk, DiskFile};
@@ -29,8 +29,6 @@ use std::time::Duration;
 mod compact;
 #[cfg(test)]
 mod tests;
-
-pub use compact::Compacted;
 
 /// See the module's head.
 pub struct Tier {
@@ -57,20 +55,20 @@ struct FilePart {
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
     placed: Placed,
-    entry: Entry,
+    entry: FlashEntry,
     ends_s: u32,
 }
 
 /// How to read what an entry points to.
-pub struct Plan {
-    /// The generation of its page, for [`Record::read`] and [`Tier::is_current`].
+pub struct ReadPlan {
+    /// The generation of its page, for [`FlashRecord::read`] and [`Tier::is_current`].
     pub generation: u32,
     /// Where the bytes are.
-    pub source: Source,
+    pub source: ReadSource,
 }
 
 /// Where bytes are.
-pub enum Source {
+pub enum ReadSource {
     /// Here: they weren't written yet.
     Memory(Vec<u8>),
     /// In a file. The record begins `skip` bytes behind the beginning of what is read.
@@ -95,7 +93,7 @@ impl Tier {
         settings.check()?;
         let (mut files, mut locks, mut free_buckets) = (Vec::new(), Vec::new(), Vec::new());
         for spec in &settings.files {
-            let refused = |error| OpenError::file(&spec.path, error);
+            let refused = |error: io::Error| OpenError::file(&spec.path, &error);
             locks.push(disk.lock(&spec.path).map_err(refused)?);
             let how = guira_disk::FileAccess { write: true, direct: true };
             let file = match disk.open(&spec.path, how) {
@@ -133,7 +131,7 @@ impl Tier {
     }
 
     /// Shows the entries that may be the key's.
-    pub fn look(&self, hash: u64, mut see: impl FnMut(Entry)) {
+    pub fn look(&self, hash: u64, mut see: impl FnMut(FlashEntry)) {
         self.index.look(hash, |entry| {
             if self.is_alive(entry) {
                 see(entry);
@@ -141,8 +139,19 @@ impl Tier {
         });
     }
 
+    /// Removes entries of former laps that may be the key's; how many there were.
+    pub fn clear_dead(&self, hash: u64) -> usize {
+        let mut dead = Vec::new();
+        self.index.look(hash, |entry| {
+            if !self.is_alive(entry) {
+                dead.push(entry);
+            }
+        });
+        dead.into_iter().filter(|&entry| self.index.remove(hash, entry)).count()
+    }
+
     /// Whether there is an entry that may be the key's and isn't one of `known`.
-    pub fn may_have(&self, hash: u64, known: &[Entry]) -> bool {
+    pub fn may_have(&self, hash: u64, known: &[FlashEntry]) -> bool {
         let mut has = false;
         self.look(hash, |entry| has |= !known.contains(&entry));
         has
@@ -159,7 +168,7 @@ impl Tier {
     }
 
     /// Removes an entry; whether it was there, and alive.
-    pub fn remove(&self, hash: u64, entry: Entry) -> bool {
+    pub fn remove(&self, hash: u64, entry: FlashEntry) -> bool {
         let is_alive = self.is_alive(entry);
         let was_there = self.index.remove(hash, entry);
         if was_there && is_alive {
@@ -169,7 +178,7 @@ impl Tier {
     }
 
     /// Counts a hit of an entry; how many it had before.
-    pub fn hit(&self, hash: u64, entry: Entry) -> u8 {
+    pub fn hit(&self, hash: u64, entry: FlashEntry) -> u8 {
         self.counts.objects_read.fetch_add(1, Relaxed);
         self.index.hit(hash, entry).unwrap_or(0)
     }
@@ -179,11 +188,12 @@ impl Tier {
     pub fn place(
         &self,
         bucket: Bucket,
-        (record, value_bytes): (&Record<'_>, usize),
+        (record, value_bytes): (&FlashRecord<'_>, usize),
         parts: &mut dyn Iterator<Item = &[u8]>,
         ends_s: u32,
     ) -> Option<Draft> {
-        let longest = Entry::new(1, 0, 0, self.blocks(0, Record::bytes(255, value_bytes)) + 1);
+        let longest =
+            FlashEntry::new(1, 0, 0, self.blocks(0, FlashRecord::bytes(255, value_bytes)) + 1);
         longest?;
         let placed = self.buffers.append(&self.pages, bucket, (record, value_bytes), parts)?;
         let entry = self.entry_of(record.hash, &placed)?;
@@ -205,7 +215,7 @@ impl Tier {
     }
 
     /// How to read what an entry points to; `None` if it is of a former lap.
-    pub fn plan(&self, entry: Entry) -> Option<Plan> {
+    pub fn plan(&self, entry: FlashEntry) -> Option<ReadPlan> {
         let (page, offset) = self.place_of(entry);
         let generation = self.pages.generation(page);
         if entry.lap() != generation & 3 {
@@ -214,7 +224,8 @@ impl Tier {
         let skip = offset % BLOCK as u64;
         let wanted = u64::from(entry.blocks()) * BLOCK as u64;
         if let Some(bytes) = self.buffers.read(page, offset, usize::try_from(wanted).ok()?) {
-            return Some(Plan { generation, source: Source::Memory(bytes) });
+            self.counts.bytes_read.fetch_add(bytes.len() as u64, Relaxed);
+            return Some(ReadPlan { generation, source: ReadSource::Memory(bytes) });
         }
         let (file, at) = self.file_of(page)?;
         // No record goes beyond its buffer's stretch.
@@ -223,13 +234,13 @@ impl Tier {
         let bytes = usize::try_from(wanted.min(stretch_end - start)).ok()?;
         self.counts.bytes_read.fetch_add(bytes as u64, Relaxed);
         let skip = usize::try_from(skip).ok()?;
-        let source = Source::File { file, offset: at + start, bytes, skip };
-        Some(Plan { generation, source })
+        let source = ReadSource::File { file, offset: at + start, bytes, skip };
+        Some(ReadPlan { generation, source })
     }
 
     /// Whether the entry is there, and its page still in the generation in which it was read: then what was read is current.
     #[must_use]
-    pub fn is_current(&self, hash: u64, entry: Entry, generation: u32) -> bool {
+    pub fn is_current(&self, hash: u64, entry: FlashEntry, generation: u32) -> bool {
         let (page, _) = self.place_of(entry);
         self.index.find(hash, entry).is_some() && self.pages.generation(page) == generation
     }
@@ -307,7 +318,7 @@ impl Tier {
     }
 
     /// A record that was read is none. Its entry goes, so that nobody reads it again.
-    pub fn refuse(&self, hash: u64, entry: Entry, why: Option<NoRecord>) {
+    pub fn refuse(&self, hash: u64, entry: FlashEntry, why: Option<NoRecord>) {
         match why {
             Some(NoRecord::OtherGeneration) => {}
             Some(_) => {
@@ -325,7 +336,7 @@ impl Tier {
         self.counts.false_reads.fetch_add(1, Relaxed);
     }
 
-    fn is_alive(&self, entry: Entry) -> bool {
+    fn is_alive(&self, entry: FlashEntry) -> bool {
         let page = self.page_of(entry);
         (page as usize) < self.pages.len() && entry.lap() == self.pages.generation(page) & 3
     }
@@ -338,21 +349,21 @@ impl Tier {
         self.pages.page_bytes / self.unit_bytes
     }
 
-    fn page_of(&self, entry: Entry) -> u32 {
+    fn page_of(&self, entry: FlashEntry) -> u32 {
         u32::try_from(u64::from(entry.place()) / self.units_per_page()).unwrap_or(u32::MAX)
     }
 
     /// The page of an entry, and where in it its record begins.
-    fn place_of(&self, entry: Entry) -> (u32, u64) {
+    fn place_of(&self, entry: FlashEntry) -> (u32, u64) {
         let place = u64::from(entry.place());
         (self.page_of(entry), place % self.units_per_page() * self.unit_bytes)
     }
 
-    fn entry_of(&self, hash: u64, placed: &Placed) -> Option<Entry> {
+    fn entry_of(&self, hash: u64, placed: &Placed) -> Option<FlashEntry> {
         let place =
             u64::from(placed.page) * self.units_per_page() + placed.offset / self.unit_bytes;
         let blocks = self.blocks(placed.offset, placed.bytes);
-        Entry::new(self.index.tag(hash), placed.generation, u32::try_from(place).ok()?, blocks)
+        FlashEntry::new(self.index.tag(hash), placed.generation, u32::try_from(place).ok()?, blocks)
     }
 
     /// Blocks that hold so many bytes from `offset` on.

@@ -65,6 +65,8 @@ pub enum Admin {
     Mgdump(CrawlTarget),
     /// `watch`.
     Watch(WatchKinds),
+    /// `extstore`.
+    Storage(StorageCommand),
     /// `refresh_certs`.
     RefreshCerts,
     /// `debugtime`, for tests.
@@ -106,6 +108,7 @@ impl Admin {
             Admin::Metadump(target) => format!("lru_crawler metadump {target}"),
             Admin::Mgdump(target) => format!("lru_crawler mgdump {target}"),
             Admin::Watch(kinds) => kinds.names().fold("watch".into(), |line, k| line + " " + k),
+            Admin::Storage(what) => what.line(),
             Admin::RefreshCerts => "refresh_certs".into(),
             Admin::DebugTime(ClockShift::Pause) => "debugtime p".into(),
             Admin::DebugTime(ClockShift::Resume) => "debugtime r".into(),
@@ -137,6 +140,70 @@ pub enum AutomoveCommand {
     FreeRatio(f64),
     /// 3 to 1,800 samples.
     Window(u32),
+}
+
+/// What `extstore` sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StorageCommand {
+    /// A setting that is a whole number.
+    Number(StorageSetting, u32),
+    /// Pages of which less is in use are compacted.
+    MaxFrag(f64),
+    /// Whether compaction drops what nobody has read.
+    DropUnread(bool),
+    /// Without effect, also in memcached: a class and a number of chunks.
+    FreeMemchunks(u32, u32),
+}
+
+/// Settings of storage that are whole numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageSetting {
+    /// Smaller items aren't stored.
+    ItemSize,
+    /// Seconds after which an idle item is stored.
+    ItemAge,
+    /// Shorter times to live are stored apart.
+    LowTtl,
+    /// Of so many items read again one goes back to memory.
+    RecacheRate,
+    /// Compact while fewer pages are free.
+    CompactUnder,
+    /// Drop what is cold while fewer pages are free.
+    DropUnder,
+    /// Longest pause of the threads behind, in microseconds.
+    MaxSleep,
+}
+
+impl StorageSetting {
+    const ALL: [(StorageSetting, &'static str); 7] = [
+        (Self::ItemSize, "item_size"),
+        (Self::ItemAge, "item_age"),
+        (Self::LowTtl, "low_ttl"),
+        (Self::RecacheRate, "recache_rate"),
+        (Self::CompactUnder, "compact_under"),
+        (Self::DropUnder, "drop_under"),
+        (Self::MaxSleep, "max_sleep"),
+    ];
+
+    /// The setting of a name.
+    pub(crate) fn named(name: &[u8]) -> Option<StorageSetting> {
+        Self::ALL.into_iter().find(|(_, n)| n.as_bytes() == name).map(|(setting, _)| setting)
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(setting, _)| *setting == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl StorageCommand {
+    fn line(self) -> String {
+        match self {
+            Self::Number(setting, n) => format!("extstore {} {n}", setting.name()),
+            Self::MaxFrag(share) => format!("extstore max_frag {share}"),
+            Self::DropUnread(drops) => format!("extstore drop_unread {}", u8::from(drops)),
+            Self::FreeMemchunks(class, n) => format!("extstore free_memchunks {class} {n}"),
+        }
+    }
 }
 
 /// Which items `lru_crawler` looks at.
@@ -196,6 +263,8 @@ impl WatchKinds {
     pub const CONNEVENTS: WatchKinds = WatchKinds(1 << 3);
     /// Items that clients took out.
     pub const DELETIONS: WatchKinds = WatchKinds(1 << 4);
+    /// What the server does by itself.
+    pub const SYSEVENTS: WatchKinds = WatchKinds(1 << 5);
 
     /// The names, in the order of the bits.
     pub const NAMES: [&'static str; 10] = [

@@ -51,7 +51,10 @@ mod key;
 pub mod udp;
 mod uri;
 
-pub use admin::{Admin, AutomoveCommand, ClockShift, CrawlTarget, ShutdownMode, WatchKinds};
+pub use admin::{
+    Admin, AutomoveCommand, ClockShift, CrawlTarget, ShutdownMode, StorageCommand, StorageSetting,
+    WatchKinds,
+};
 pub use base64::{append_base64, decode_base64};
 pub use buffer::{Limits, Parsed, parse, parse_from};
 pub use key::{KEY_BYTES_MAX, Words, is_key};

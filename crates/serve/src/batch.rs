@@ -162,7 +162,7 @@ pub(crate) fn run<'b, D: Dialect, S: Source>(
         prefetch::<D>(executor.handle(), &batch);
     }
     let mut used = 0;
-    'batch: for at_hand in &batch {
+    'batch: for (number, at_hand) in batch.iter().enumerate() {
         let behind = used + at_hand.used;
         match source.admit::<D>(executor, &at_hand.request) {
             ControlFlow::Continue(true) => {}
@@ -177,6 +177,9 @@ pub(crate) fn run<'b, D: Dialect, S: Source>(
         }
         let kind = || D::kind(&at_hand.request);
         let mut flow = executor.observe(kind, |executor| D::execute(executor, at_hand));
+        if executor.is_parked() {
+            want_ahead::<D>(executor, &batch[number + 1..]);
+        }
         loop {
             match flow {
                 Flow::Later => {}
@@ -243,6 +246,13 @@ fn prefetch<D: Dialect>(handle: &Handle<'_>, batch: &Batch<'_, D>) {
         }
     }
     prefetch_items(handle, batch.iter().filter_map(|at_hand| at_hand.key.as_ref()));
+}
+
+/// Notes what those behind a request that waits for storage will have to read there.
+#[cold]
+fn want_ahead<D: Dialect>(executor: &mut Executor<'_>, behind: &[AtHand<'_, D::Request<'_>>]) {
+    let reads = behind.iter().filter(|at_hand| D::storing(&at_hand.request).is_none());
+    executor.want_ahead(reads.filter_map(|at_hand| at_hand.key));
 }
 
 /// An empty batch in the memory of a used one, free of what it borrowed.

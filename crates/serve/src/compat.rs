@@ -36,7 +36,7 @@ pub(crate) const SETTINGS: &[Suboption] = &[
             |e, f| e.slab_automove_freeratio = f,
         ),
         unset: Is("0.01"),
-        help: "it belongs to storage outside memory",
+        help: "items go to storage in the store that takes their place, so no memory is kept free for that",
         shown: Shown::As("slab_automove_freeratio", |e| {
             format!("{:.3}", e.slab_automove_freeratio)
         }),

@@ -5,13 +5,14 @@ mod get;
 mod touch;
 mod delete;
 mod arithmetic;
+mod below;
 mod watched;
 mod store;
 mod record;
 mod executor;
 mod listing;
 
-pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES, MoreKeys};
-pub(crate) use get::{asks_unique, prefetch_items};
+pub(crate) use executor::{Executor, Fed, Flow, KEY_BYTES, MoreKeys, asks_unique};
+pub(crate) use get::prefetch_items;
 pub(crate) use listing::Listing;
 pub(crate) use store::{Opened, StoreForm, earns_chunk};

@@ -27,6 +27,7 @@ mod sockets;
 mod dialects;
 mod batch;
 mod execute;
+mod fetched;
 mod output;
 mod stats;
 mod turn;
@@ -44,7 +45,7 @@ pub use server::{SIGNALS, run};
 pub use settings::suboptions_markdown;
 pub use settings::{
     AbsentFlags, ClientCerts, EXIT_CODES, Extended, Flags, Host, KeyFormat, Listen, ListenAddress,
-    Refusal, ServerSettings, SlabsName, TlsSettings, Verify, WireProtocol,
+    Refusal, ServerSettings, SlabsName, StorageOptions, TlsSettings, Verify, WireProtocol,
 };
 pub use stats::{Meaning, stat_meanings, stat_tables};
 pub use version::MEMCACHED_VERSION;

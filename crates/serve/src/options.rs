@@ -2,6 +2,7 @@
 
 mod row;
 mod extended;
+mod storage;
 mod queues;
 mod tls;
 mod size;
@@ -14,5 +15,6 @@ pub use refusal::{EXIT_CODES, Refusal};
 pub(crate) use refusal::{EXIT_NO_USER, EXIT_SYSTEM, EXIT_USAGE, EXIT_VALUE};
 pub(crate) use row::{Shown, Suboption, Takes, Unset, yes};
 pub(crate) use size::{GB, KB, MB, parse as parse_size};
+pub use storage::StorageOptions;
 pub use tls::{KeyFormat, TlsSettings, Verify};
 pub(crate) use tls::{is_only_tls13, suites};

@@ -15,6 +15,7 @@ pub(crate) mod memory_limit;
 pub(crate) mod source_budget;
 pub(crate) mod budget;
 pub(crate) mod gauges;
+pub(crate) mod storage;
 
 use crate::auth::Auth;
 use crate::options::Queues;
@@ -26,7 +27,7 @@ use budget::ByteBudget;
 use crawler::Crawler;
 use detail::Detail;
 use gauges::Gauges;
-use guira_cache::{Automove, Cache, CacheConfig, CacheConfigError, MemoryFile};
+use guira_cache::{Automove, BelowMemory, Cache, CacheConfig, CacheConfigError, MemoryFile};
 use guira_front::vitals::Vitals;
 use guira_log::Log;
 use mailbox::{Bell, Mailbox};
@@ -39,14 +40,17 @@ use rustix::io::Errno;
 use source_budget::Budget;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use storage::Storage;
 use watch::Watch;
 
 /// What the threads share; made once, before they start.
 pub(crate) struct Process {
     pub(crate) settings: ServerSettings,
     pub(crate) cache: Cache,
+    /// Only with `-o ext_path`.
+    pub(crate) storage: Option<Arc<Storage>>,
     pub(crate) auth: Auth,
     /// Only with `-Z`.
     pub(crate) tls: Option<Tls>,
@@ -105,13 +109,17 @@ impl Process {
     ) -> Result<Process, Refusal> {
         let memory = Memory::new(&settings);
         let extended = &settings.extended;
-        let cache = cache(&settings, &config(&settings, &memory, lock_memory)?)?;
+        let storage = Storage::open(&guira_disk::System, &settings)?;
+        let mut config = config(&settings, &memory, lock_memory)?;
+        config.below = storage.clone().map(|storage| BelowMemory(storage));
+        let cache = cache(&settings, &config)?;
         let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>();
         Ok(Process {
             auth,
             tls,
             time: ServerTime::start(cache.began_at_s()),
             cache,
+            storage,
             log,
             roster: Roster::default(),
             gauges: Gauges::default(),
@@ -165,14 +173,15 @@ fn config(
         slabs: settings.slabs,
         growth_factor: settings.growth_factor,
         chunk_bytes_min: settings.chunk_bytes_min,
-        // The workers, the sweeper, the crawler.
-        handles_max: settings.threads + 2,
+        // The workers, the sweeper, the crawler, and who looks for idle items.
+        handles_max: settings.threads + 3,
         lock_memory,
         transient_s: settings.transient_s(),
         holdoff_keys: extended.holdoff_keys,
         leases: extended.leases,
         preallocate: settings.preallocate,
         memory_file: file.map(|path| MemoryFile { path, unix_s: unix_now() }),
+        below: None,
         hash_seed: None,
     })
 }

@@ -5,6 +5,7 @@ mod daemon;
 mod standby;
 mod handover;
 mod sweep;
+mod storage;
 mod crawl;
 mod warm;
 mod ready;
@@ -181,9 +182,10 @@ fn tell_systemd(state: NotifyState<'_>) {
     }
 }
 
-/// Starts workers, sweeper, crawler and listener. The counter of workers and sweeper still running.
+/// Starts workers, sweeper, crawler and listener. The counter of workers, sweeper and threads of storage still running.
 fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicUsize>, Refusal> {
-    let left = Arc::new(AtomicUsize::new(process.settings.threads + 1));
+    let storing = if process.storage.is_some() { storage::LIVES.len() } else { 0 };
+    let left = Arc::new(AtomicUsize::new(process.settings.threads + 1 + storing));
     let log = process.log.clone();
     let successor = Successor::expect(&process.settings, &sockets);
     let Sockets { listening: sockets, datagram: mut datagrams, http } = sockets;
@@ -203,6 +205,16 @@ fn start_threads(process: &Arc<Process>, sockets: Sockets) -> Result<Arc<AtomicU
         sweeping_left.fetch_sub(1, Ordering::Release);
         Ok(())
     })?;
+    if process.storage.is_some() {
+        for (name, life) in storage::LIVES {
+            let (process, left) = (Arc::clone(process), Arc::clone(&left));
+            start(&log, name, move || {
+                life(&process);
+                left.fetch_sub(1, Ordering::Release);
+                Ok(())
+            })?;
+        }
+    }
     let crawling = Arc::clone(process);
     start(&log, "crawler", move || crawl::crawl(&crawling))?;
     if !http.is_empty() {

@@ -9,7 +9,9 @@ mod suboption;
 #[cfg(test)]
 mod tests;
 
-pub use crate::options::{EXIT_CODES, Extended, KeyFormat, Refusal, TlsSettings, Verify};
+pub use crate::options::{
+    EXIT_CODES, Extended, KeyFormat, Refusal, StorageOptions, TlsSettings, Verify,
+};
 pub(crate) use crate::options::{EXIT_SYSTEM, EXIT_VALUE, Shown};
 pub use flags::{AbsentFlags, Flags, SlabsName};
 pub use listen::{ClientCerts, Host, ListenAddress};
@@ -153,6 +155,7 @@ impl ServerSettings {
         let item_bytes_max = item_bytes_max(&flags.max_item_size, memory_bytes)?;
         extended.settle_chunk_max(item_bytes_max)?;
         extended.settle_stale_size(memory_bytes);
+        extended.storage.check(item_bytes_max, flags.udp_port != 0)?;
         let eviction = if extended.is_modern { Eviction::default() } else { Eviction::Lru };
         let inter = (!flags.listen.is_empty()).then(|| flags.listen.join(","));
         Ok(ServerSettings {

@@ -65,6 +65,7 @@ pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut
         Some(b"items") => items(process, now, out),
         Some(b"slabs") => slabs(process, now, out),
         Some(b"sizes") => sizes(process, now, out),
+        Some(b"extstore") => storage(process, out),
         Some(b"guira") => {
             let view = View::new(process, now);
             [OWN, EVENTS].into_iter().for_each(|table| lines(table, &view, "", out));
@@ -72,6 +73,17 @@ pub(crate) fn answer(kind: Option<&[u8]>, process: &Process, now: u32, out: &mut
         Some(_) => return false,
     }
     true
+}
+
+/// The pages of storage, as memcached shows them; nothing without storage.
+fn storage(process: &Process, out: &mut Vec<u8>) {
+    let pages = process.storage.as_ref().map(|storage| storage.tier.pages()).unwrap_or_default();
+    for (number, page) in pages.iter().enumerate() {
+        line(out, &format!("{number}:version"), page.version);
+        line(out, &format!("{number}:bytes"), page.bytes);
+        line(out, &format!("{number}:bucket"), page.bucket.number());
+        line(out, &format!("{number}:free_bucket"), page.free_bucket.number());
+    }
 }
 
 /// A socket's lines of `stats conns`; `is_asking`: the connection that wants to know.

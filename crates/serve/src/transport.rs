@@ -4,5 +4,6 @@ pub(crate) mod worker;
 pub(crate) mod listener;
 pub(crate) mod datagrams;
 mod connection;
+mod lane;
 mod state;
 mod stream;

@@ -3,7 +3,7 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 20] = [
+pub const EDGES: [(&str, &[&str]); 21] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
@@ -12,6 +12,7 @@ pub const EDGES: [(&str, &[&str]); 20] = [
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-store-rivals", &["guira-store"]),
     ("guira-disk", &[]),
+    ("guira-flash", &["guira-disk"]),
     ("guira-store", &["guira-disk", "guira-filter"]),
     (
         "guira-node",
@@ -19,7 +20,10 @@ pub const EDGES: [(&str, &[&str]); 20] = [
     ),
     ("guira-cache", &["guira-index", "guira-policy"]),
     ("guira-log", &[]),
-    ("guira-serve", &["guira-cache", "guira-front", "guira-log", "guira-proto"]),
+    (
+        "guira-serve",
+        &["guira-cache", "guira-disk", "guira-flash", "guira-front", "guira-log", "guira-proto"],
+    ),
     ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-front", "guira-log", "guira-proto"]),
     ("guira-bench", &["guira-front", "guira-proto"]),

@@ -34,8 +34,8 @@ pub(crate) struct Local<'c, I: Index> {
     /// Chunks of items published in this turn that are to have a place in the order of their class.
     arrivals: RefCell<Vec<Location>>,
     pub(crate) notes: Notes,
-    /// Places below memory that the request at hand has looked at: none is its key's.
-    pub(super) known: RefCell<Vec<u64>>,
+    /// A key's hash, and places below memory that were looked at for it: none is the key's.
+    pub(super) known: RefCell<(u64, Vec<u64>)>,
 }
 
 impl<'c, I: Index> Local<'c, I> {

@@ -2,7 +2,7 @@
 
 use super::cas::CasStripes;
 use super::limbo::Orphans;
-use super::under::{Below, Under};
+use super::lower::{Below, Under};
 use crate::counters::Registry;
 use crate::items::ItemRef;
 use crate::locks::{Lock, Place, SLOTS};

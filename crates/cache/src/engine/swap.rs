@@ -5,10 +5,10 @@
 //! `decide` takes no lock, and sees the key's unique stand still.
 
 use super::local::Local;
+use super::lower::{Lower, Under};
 use super::room::NoRoom;
-use super::under::{Lower, Under};
 use crate::counters::{ClassCounter, Counter};
-use crate::items::{EXPTIME_MAX, ItemRef, Key, Unpublished};
+use crate::items::{EXPTIME_MAX, Header, ItemRef, Key, Unpublished};
 use crate::orders;
 use guira_index::{Entry, Index, Location};
 
@@ -63,11 +63,7 @@ impl<I: Index> Local<'_, I> {
         now: u32,
         decide: impl FnOnce(Option<&ItemRef<'_>>) -> Decision<R>,
     ) -> Result<Swapped<R>, (NoRoom, Unpublished)> {
-        debug_assert_eq!(
-            new.shape.extras.cas,
-            swap.explicit_cas.is_some(),
-            "a unique has its field"
-        );
+        debug_assert_eq!(new.shape.extras.cas, swap.explicit_cas.is_some(), "its field");
         let engine = self.engine;
         let chunks = &engine.slab.chunks;
         let under = engine.under.as_ref();
@@ -85,10 +81,7 @@ impl<I: Index> Local<'_, I> {
         };
         let old = entry.as_ref().and_then(|e| e.location()).map(|at| ItemRef::new(chunks, at));
         let live = old.filter(|item| !item.is_past(moment));
-        if let Some(under) = under
-            && live.is_none()
-            && self.must_look_below(under, key, swap.lower)
-        {
+        if under.is_some_and(|u| live.is_none() && self.must_look_below(u, key, swap.lower)) {
             return Err((NoRoom::Below, new));
         }
         let life = match (decide(live.as_ref()), &entry) {
@@ -117,11 +110,8 @@ impl<I: Index> Local<'_, I> {
         }
         let cas = entry.as_mut().map(|entry| {
             entry.put(at);
-            if swap.advances {
-                engine.stripes.advance(key.hash)
-            } else {
-                engine.stripes.get(key.hash)
-            }
+            let stripes = &engine.stripes;
+            if swap.advances { stripes.advance(key.hash) } else { stripes.get(key.hash) }
         });
         if let (Some(under), Lower::Recalls { place, .. }) = (under, swap.lower) {
             under.below.remove(key.hash.0, place);
@@ -130,15 +120,20 @@ impl<I: Index> Local<'_, I> {
         drop((entry, locked, between_flushes));
         self.arrive(at, first_link, header);
         self.counts.add(Counter::TotalItems, 1);
-        if let Some((old, header)) = old {
-            if live.is_none() {
-                let class = chunks.class_of(old.location());
-                self.counts.add_class(ClassCounter::Reclaimed, class, 1);
-            }
-            self.retire(&old, header);
+        if let Some(old) = old {
+            self.retire_replaced(old, live.is_none());
         }
         let cas = swap.explicit_cas.or(cas).unwrap_or_default();
         Ok(Swapped::Put { cas, at, exptime: life & EXPTIME_MAX })
+    }
+
+    #[inline]
+    fn retire_replaced(&self, (old, header): (ItemRef<'_>, Header), was_dead: bool) {
+        if was_dead {
+            let class = self.engine.slab.chunks.class_of(old.location());
+            self.counts.add_class(ClassCounter::Reclaimed, class, 1);
+        }
+        self.retire(&old, header);
     }
 
     /// Whether a store has to be put off because of what may be below; nothing is in memory.

@@ -61,7 +61,7 @@ impl<'h> ItemRef<'h> {
     /// Bit of the life word: the right to refresh is taken.
     pub(crate) const WON: u32 = 1 << 31;
     /// Bit of the life word: marked stale.
-    pub(crate) const STALE: u32 = 1 << 30;
+    pub const STALE: u32 = 1 << 30;
 
     /// The item at `location`, which the caller found in the index during this turn.
     #[inline(always)]

@@ -14,4 +14,9 @@ impl<'k> Key<'k> {
     pub fn bytes(&self) -> &'k [u8] {
         self.bytes
     }
+
+    /// Its keyed hash, by which it is known below memory.
+    pub fn hash(&self) -> u64 {
+        self.hash.0
+    }
 }

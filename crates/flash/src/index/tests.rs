@@ -12,8 +12,8 @@ fn hash(key: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-fn entry(index: &Index, key: u64, place: u32) -> Entry {
-    Entry::new(index.tag(hash(key)), 1, place, 1).unwrap()
+fn entry(index: &Index, key: u64, place: u32) -> FlashEntry {
+    FlashEntry::new(index.tag(hash(key)), 1, place, 1).unwrap()
 }
 
 fn places(index: &Index, key: u64) -> Vec<u32> {
@@ -57,7 +57,7 @@ fn dead_entries_make_room_and_are_swept() {
     for n in 0..1_000 {
         index.insert(hash(n.into()), entry(&index, n.into(), n), |_| true);
     }
-    let is_alive = |entry: Entry| entry.place() >= 500;
+    let is_alive = |entry: FlashEntry| entry.place() >= 500;
     let swept: usize = (0..index.stripes()).map(|stripe| index.sweep(stripe, is_alive)).sum();
     assert_eq!((swept, index.entries()), (500, 500));
     assert!((0..500u64).all(|n| places(&index, n).iter().all(|&place| place >= 500)));

@@ -3,34 +3,20 @@
 use super::Tier;
 use crate::Bucket;
 use crate::buffers::Placed;
-use crate::entry::Entry;
-use crate::plan::{Action, Compaction, Policy, next_action};
-use crate::record::{HEAD_BYTES, Record};
+use crate::entry::FlashEntry;
+use crate::plan::{Action, Compaction, CompactionPolicy, next_action};
+use crate::record::{FlashRecord, HEAD_BYTES};
+use crate::stats::Compacted;
 use guira_disk::Buffer;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// What a compaction came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Compacted {
-    /// Records that were moved.
-    pub rescues: u64,
-    /// Of them, to the pages of cold items.
-    pub cold: u64,
-    /// Of them, to the pages of old items.
-    pub old: u64,
-    /// Records that were alive and are gone: no get had found them.
-    pub skipped: u64,
-    /// Records that were alive and are gone: there was no room for them, or they could not be read.
-    pub lost: u64,
-}
-
 impl Tier {
     /// What is to be done to have free pages. First, pages in which nothing is alive at second `now` are freed.
     #[must_use]
-    pub fn next_action(&self, policy: &Policy, now: u32) -> Action {
+    pub fn next_action(&self, policy: &CompactionPolicy, now: u32) -> Action {
         for (number, page) in (0u32..).zip(self.pages()) {
             let is_dead = page.objects == 0 || page.ends_s < now;
             if page.version != 0 && !page.is_active && is_dead {
@@ -78,7 +64,7 @@ impl Tier {
             self.counts.bytes_read.fetch_add(self.buffer_bytes, Relaxed);
             let mut offset = 0;
             while let Some(bytes) = record_bytes(&buffer[offset..]) {
-                if let Ok(record) = Record::read(&buffer[offset..], generation) {
+                if let Ok(record) = FlashRecord::read(&buffer[offset..], generation) {
                     let padded = bytes.next_multiple_of(self.unit_usize());
                     let place = Placed {
                         page: what.page,
@@ -101,7 +87,7 @@ impl Tier {
     fn move_one(
         &self,
         what: &Compaction,
-        record: &Record<'_>,
+        record: &FlashRecord<'_>,
         place: &Placed,
         is_past: &dyn Fn(u32) -> bool,
         done: &mut Compacted,
@@ -143,8 +129,8 @@ impl Tier {
     fn place_again(
         &self,
         bucket: Bucket,
-        record: &Record<'_>,
-        (entry, from): (Entry, &Placed),
+        record: &FlashRecord<'_>,
+        (entry, from): (FlashEntry, &Placed),
     ) -> bool {
         for _ in 0..TRIES {
             let what = (record, record.value.len());
@@ -180,7 +166,7 @@ fn record_bytes(from: &[u8]) -> Option<usize> {
     let head = from.get(..HEAD_BYTES)?;
     let (key_bytes, mut value_bytes) = (usize::from(head[40]), [0; 4]);
     value_bytes.copy_from_slice(&head[8..12]);
-    let bytes = Record::bytes(key_bytes, u32::from_le_bytes(value_bytes) as usize);
+    let bytes = FlashRecord::bytes(key_bytes, u32::from_le_bytes(value_bytes) as usize);
     (key_bytes > 0 && bytes <= from.len()).then_some(bytes)
 }
 

@@ -35,8 +35,8 @@ fn hash(key: u32) -> u64 {
     (u64::from(key) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn record<'r>(key: &'r [u8], hash: u64) -> Record<'r> {
-    Record {
+fn record<'r>(key: &'r [u8], hash: u64) -> FlashRecord<'r> {
+    FlashRecord {
         hash,
         key,
         value: b"",
@@ -64,10 +64,10 @@ fn get(tier: &Tier, key: u32) -> Option<Vec<u8>> {
     let mut entries = Vec::new();
     tier.look(hash(key), |entry| entries.push(entry));
     for entry in entries {
-        let Some(Plan { generation, source }) = tier.plan(entry) else { continue };
+        let Some(ReadPlan { generation, source }) = tier.plan(entry) else { continue };
         let (bytes, skip) = match source {
-            Source::Memory(bytes) => (bytes, 0),
-            Source::File { file, offset, bytes, skip } => {
+            ReadSource::Memory(bytes) => (bytes, 0),
+            ReadSource::File { file, offset, bytes, skip } => {
                 let mut buffer = guira_disk::Buffer::zeroed(bytes);
                 if file.read_at(&mut buffer, offset).is_err() {
                     tier.refuse(hash(key), entry, None);
@@ -76,7 +76,7 @@ fn get(tier: &Tier, key: u32) -> Option<Vec<u8>> {
                 (buffer.to_vec(), skip)
             }
         };
-        match Record::read(&bytes[skip..], generation) {
+        match FlashRecord::read(&bytes[skip..], generation) {
             Ok(record) if record.key == key.to_le_bytes() => {
                 if tier.is_current(hash(key), entry, generation) {
                     tier.hit(hash(key), entry);
@@ -130,7 +130,8 @@ fn what_lives_in_a_sparse_page_is_moved_and_the_page_is_free() {
     for key in (0..60).filter(|key| key % 4 != 0) {
         tier.forget(hash(key));
     }
-    let policy = Policy { compact_under: 8, drop_under: 1, max_frag: 0.8, drop_unread: false };
+    let policy =
+        CompactionPolicy { compact_under: 8, drop_under: 1, max_frag: 0.8, drop_unread: false };
     let before = tier.pages().iter().filter(|page| page.version == 0).count();
     while let Action::Compact(what) = tier.next_action(&policy, 1) {
         if what.version > 4 {
@@ -148,7 +149,7 @@ fn what_lives_in_a_sparse_page_is_moved_and_the_page_is_free() {
     }
 }
 
-use crate::plan::{Action, Policy};
+use crate::plan::{Action, CompactionPolicy};
 
 #[test]
 fn compaction_brings_nothing_back_over_a_flush() {
@@ -237,7 +238,7 @@ proptest! {
                 Step::Compact => {
                     write_all(&tier);
                     let policy =
-                        Policy { compact_under: 4, drop_under: 1, max_frag: 1.0, drop_unread: false };
+                        CompactionPolicy { compact_under: 4, drop_under: 1, max_frag: 1.0, drop_unread: false };
                     if let Action::Compact(what) = tier.next_action(&policy, 1) {
                         tier.compact(&what, &|_| false).unwrap();
                     }

@@ -5,8 +5,8 @@
 use crate::line::{Refusal, is_quiet};
 use crate::number::{parse_f64, parse_i32, parse_i64, parse_u32};
 use crate::{
-    Admin, AutomoveCommand, ClockShift, Command, CrawlTarget, ShutdownMode, WatchKinds, Words,
-    fixed,
+    Admin, AutomoveCommand, ClockShift, Command, CrawlTarget, ShutdownMode, StorageCommand,
+    StorageSetting, WatchKinds, Words, fixed,
 };
 
 /// Reads a line that no data command claimed. Leading spaces are allowed here, as memcached allows them.
@@ -21,6 +21,7 @@ pub(super) fn parse_admin(line: &[u8]) -> Result<Command<'_>, Refusal> {
         b"slabs" => slabs(words),
         b"lru" => lru(words),
         b"lru_crawler" => lru_crawler(words),
+        b"extstore" => extstore(words),
         b"refresh_certs" => Ok(Admin::RefreshCerts),
         b"debugtime" => debugtime(words),
         _ if is_http(line) => return Err(Refusal::HANG_UP),
@@ -151,6 +152,25 @@ fn lru_crawler(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
         }
         _ => Err(fixed::ERROR),
     }
+}
+
+fn extstore(mut words: Words<'_>) -> Result<Admin, &'static [u8]> {
+    let (Some(name), Some(value)) = (words.next(), words.next()) else { return Err(fixed::ERROR) };
+    let number = || parse_u32(value).ok_or(fixed::ERROR);
+    Ok(Admin::Storage(match name {
+        b"max_frag" => StorageCommand::MaxFrag(
+            parse_f64(value).filter(|share| share.is_finite()).ok_or(fixed::ERROR)?,
+        ),
+        b"drop_unread" => StorageCommand::DropUnread(number()? != 0),
+        b"free_memchunks" => {
+            let chunks = words.next().and_then(parse_u32).ok_or(fixed::ERROR)?;
+            StorageCommand::FreeMemchunks(number()?, chunks)
+        }
+        name => {
+            let setting = StorageSetting::named(name).ok_or(fixed::ERROR)?;
+            StorageCommand::Number(setting, number()?)
+        }
+    }))
 }
 
 fn crawl_target(text: &[u8]) -> Result<CrawlTarget, &'static [u8]> {

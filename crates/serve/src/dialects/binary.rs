@@ -69,7 +69,7 @@ impl Dialect for Binary {
                 let command = StoreForm::Binary(request, store);
                 return executor.store(command, key.as_ref(), at_hand.body);
             }
-            (PacketBody::Delete { .. }, Some(key)) => executor.delete_packet(request, key),
+            (PacketBody::Delete { .. }, Some(key)) => return executor.delete_packet(request, key),
             (PacketBody::Arithmetic(what), Some(key)) => {
                 return executor.count_packet(request, what, key);
             }

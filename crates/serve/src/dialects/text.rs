@@ -103,7 +103,7 @@ impl Dialect for Text {
                 return executor.store(StoreForm::Meta(meta), key, at_hand.body);
             }
             (Command::Delete { hold_off_s, quiet, .. }, Some(key)) => {
-                executor.delete(key, *hold_off_s, *quiet);
+                return executor.delete(key, *hold_off_s, *quiet);
             }
             (Command::MetaDelete(meta), _) => {
                 return executor.with_key(meta, key, Executor::meta_delete);
@@ -116,7 +116,7 @@ impl Dialect for Text {
                 return executor.touch(key, *exptime, *quiet);
             }
             (Command::MetaNoop, _) => executor.say(fixed::META_NOOP),
-            (Command::MetaDebug { key, base64 }, _) => executor.meta_debug(key, *base64),
+            (Command::MetaDebug { key, base64 }, _) => return executor.meta_debug(key, *base64),
             (Command::FlushAll { exptime, quiet }, _) => {
                 return operator::flush_all(executor, *exptime, *quiet);
             }

@@ -16,7 +16,7 @@ impl Executor<'_> {
         let arithmetic = Delta { delta: what.delta, down: what.decrement, ..Delta::default() };
         let counted = match self.calculate(key, Form::Text, &arithmetic) {
             Ok(counted) => counted,
-            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Err(NoRoom::Later | NoRoom::Below) if self.can_wait => return Flow::Later,
             Err(_) => {
                 self.say_unless(what.quiet, fixed::OUT_OF_MEMORY);
                 return Flow::Done;
@@ -49,7 +49,7 @@ impl Executor<'_> {
         };
         let counted = match self.calculate(key, Form::Binary, &arithmetic) {
             Ok(counted) => counted,
-            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Err(NoRoom::Later | NoRoom::Below) if self.can_wait => return Flow::Later,
             Err(_) => {
                 let text = "Out of memory incrementing value";
                 let out = &mut self.output.bytes;
@@ -84,7 +84,7 @@ impl Executor<'_> {
         };
         let counted = match self.calculate(key, Form::Meta, &arithmetic) {
             Ok(counted) => counted,
-            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Err(NoRoom::Later | NoRoom::Below) if self.can_wait => return Flow::Later,
             Err(_) => {
                 let creates = meta.vivify().is_some();
                 self.say(if creates {
@@ -140,6 +140,14 @@ impl Executor<'_> {
 
     /// Does it, and tells of it. A number that it made itself is neither a hit nor a miss.
     fn calculate(&mut self, key: &Key<'_>, form: Form, what: &Delta) -> Result<Counted, NoRoom> {
+        if self.storage().is_some() {
+            match self.is_below(key) {
+                None => return Err(NoRoom::Later),
+                // As memcached has it: what is stored is larger than a number.
+                Some(true) => return Ok(Counted::NonNumeric),
+                Some(false) => {}
+            }
+        }
         let counted = self.handle().arithmetic(key, what, self.now())?;
         let verb = if what.down { Verb::Decrement } else { Verb::Increment };
         match counted {

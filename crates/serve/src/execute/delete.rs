@@ -9,30 +9,44 @@ use guira_proto::{Meta, fixed};
 
 impl<'t> Executor<'t> {
     /// A text delete.
-    pub(crate) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) {
-        let deleted = self.remove(key, Form::Text, |handle, now| match hold_off_s {
-            0 => handle.delete(key, None, now),
-            _ => handle.delete_holding_off(key, hold_off_s, now),
-        });
+    pub(crate) fn delete(&mut self, key: &Key<'_>, hold_off_s: u32, quiet: bool) -> Flow {
+        let deleted =
+            self.remove(key, (Form::Text, quiet, false), |handle, now| match hold_off_s {
+                0 => handle.delete(key, None, now),
+                _ => handle.delete_holding_off(key, hold_off_s, now),
+            });
+        let Some(deleted) = deleted else { return Flow::Later };
         let is_done = matches!(deleted, Deleted::Deleted { .. });
         self.say_unless(quiet, if is_done { fixed::DELETED } else { fixed::NOT_FOUND });
+        Flow::Done
     }
 
     /// A binary delete.
-    pub(crate) fn delete_packet(&mut self, request: &Packet<'_>, key: &Key<'_>) {
+    pub(crate) fn delete_packet(&mut self, request: &Packet<'_>, key: &Key<'_>) -> Flow {
         let compare = (request.cas != 0).then_some(request.cas);
-        match self.remove(key, Form::Binary, |handle, now| handle.delete(key, compare, now)) {
-            Deleted::Deleted { .. } => self.done_unless_quiet(request, 0),
-            Deleted::Exists => self.fail(request, Status::Exists),
-            Deleted::NotFound => self.fail(request, Status::NotFound),
+        if compare.is_some() && !self.surfaces(key) {
+            return Flow::Later;
         }
+        // A quiet delete tells that it found nothing.
+        let how = (Form::Binary, false, compare.is_some());
+        match self.remove(key, how, |handle, now| handle.delete(key, compare, now)) {
+            None => return Flow::Later,
+            Some(Deleted::Deleted { .. }) => self.done_unless_quiet(request, 0),
+            Some(Deleted::Exists) => self.fail(request, Status::Exists),
+            Some(Deleted::NotFound) => self.fail(request, Status::NotFound),
+        }
+        Flow::Done
     }
 
     pub(crate) fn meta_delete(&mut self, meta: &Meta<'_>, key: &Key<'_>) -> Flow {
-        let deleted = if meta.has(b'I') || meta.has(b'x') {
+        let changes = meta.has(b'I') || meta.has(b'x');
+        if (changes || meta.compare_cas().is_some()) && !self.surfaces(key) {
+            return Flow::Later;
+        }
+        let deleted = if changes {
             match self.invalidate(meta, key) {
                 Ok(deleted) => deleted,
-                Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+                Err(NoRoom::Later | NoRoom::Below) if self.can_wait => return Flow::Later,
                 Err(_) => {
                     self.say(fixed::OUT_OF_MEMORY);
                     return Flow::Done;
@@ -40,7 +54,11 @@ impl<'t> Executor<'t> {
             }
         } else {
             let compare = meta.compare_cas();
-            self.remove(key, Form::Meta, |handle, now| handle.delete(key, compare, now))
+            let how = (Form::Meta, false, compare.is_some());
+            match self.remove(key, how, |handle, now| handle.delete(key, compare, now)) {
+                Some(deleted) => deleted,
+                None => return Flow::Later,
+            }
         };
         match deleted {
             Deleted::Deleted { .. } if meta.quiet() => {}
@@ -51,21 +69,29 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// Deletes by `delete`, and tells of it.
+    /// Deletes by `delete`, and tells of it; `None`: it has to be looked for below memory first. Where the client isn't told
+    /// what came of it, what may be the key's there goes unread.
     #[inline]
     fn remove(
         &mut self,
         key: &Key<'_>,
-        form: Form,
+        (form, is_blind, compares): (Form, bool, bool),
         delete: impl FnOnce(&Handle<'t>, u32) -> Deleted,
-    ) -> Deleted {
+    ) -> Option<Deleted> {
         let doomed = self.doomed(key);
-        let deleted = delete(self.handle(), self.now());
+        let mut deleted = delete(self.handle(), self.now());
+        if deleted == Deleted::NotFound && self.storage().is_some() {
+            match self.delete_below(key, is_blind, compares) {
+                Ok(true) => deleted = Deleted::Deleted { class: 0 },
+                Ok(false) => {}
+                Err(()) => return None,
+            }
+        }
         self.record_delete(key, form, &deleted);
         if let Deleted::Deleted { .. } = deleted {
             self.watch_delete(key, doomed, if form == Form::Meta { "md" } else { "delete" });
         }
-        deleted
+        Some(deleted)
     }
 
     /// Marks the item stale, or takes its value. A watcher hears nothing of that, and one made stale is no hit.

@@ -8,6 +8,7 @@
 //! that may be long (`execute/listing.rs`).
 
 use super::listing::Listing;
+use crate::fetched::{Answers, FoundBelow};
 use crate::output::Output;
 use crate::process::budget::QUEUED_SCARCE_MAX;
 use crate::process::feed::Feed;
@@ -42,6 +43,12 @@ pub(crate) struct Executor<'t> {
     pub(crate) more: MoreKeys,
     /// Whether the request at hand has missed a key.
     pub(super) has_missed: bool,
+    /// What was read for requests that waited, and is to be read for the one that does.
+    pub(crate) answers: Option<Box<Answers>>,
+    /// The key that a get has found below memory.
+    pub(super) found_below: Option<FoundBelow>,
+    /// Whether the request at hand waits for reads.
+    pub(super) is_parked: bool,
     requests_left: usize,
     /// Requests that were left when the work was taken last.
     requests_counted: usize,
@@ -116,6 +123,9 @@ impl<'t> Executor<'t> {
             changes_left: CHANGES_A_TURN,
             queued_max: OUTPUT_MAX,
             is_put_off: false,
+            answers: None,
+            found_below: None,
+            is_parked: false,
         }
     }
 
@@ -294,6 +304,12 @@ fn echo(reply: &mut MetaReply<'_>, meta: &Meta<'_>, key: &Key<'_>) {
             _ => {}
         }
     }
+}
+
+/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
+#[inline]
+pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
+    meta.has(b'c') || meta.compare_cas().is_some()
 }
 
 /// Requests of one connection in a turn that may change something: about 100 µs of work. Changes of many connections wait

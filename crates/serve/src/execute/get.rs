@@ -9,6 +9,8 @@
 //! A quiet binary get answers a hit only. Each binary hit shows the item's unique, which costs the key's stripe a look;
 //! text pays that for `gets` only.
 
+use super::below::BelowLook;
+use super::executor::asks_unique;
 use super::record::{Form, Outcome, Verb};
 use super::{Executor, Flow, KEY_BYTES, MoreKeys};
 use crate::output::BORROW_FROM_BYTES;
@@ -58,7 +60,9 @@ impl<'t> Executor<'t> {
             prefetch_keys(self.handle(), keys.clone().map(|(key, _)| key));
             let text = get.keys.rest();
             for (key, word) in keys {
-                self.get_one(key, get, false);
+                if self.get_one(key, get, false) == Flow::Later {
+                    return self.park_keys(get, text, word);
+                }
                 self.keys_left = self.keys_left.saturating_sub(1);
                 if self.keys_left == 0 || self.is_full() {
                     let rest_bytes = bytes_behind(text, word);
@@ -80,6 +84,19 @@ impl<'t> Executor<'t> {
                 return Flow::Done;
             }
         }
+    }
+
+    /// Leaves the keys from `word` on until what is below memory is read, of the others as well.
+    #[cold]
+    fn park_keys(&mut self, get: &Get<'_>, text: &[u8], word: &[u8]) -> Flow {
+        let bytes = text.len() - (word.as_ptr() as usize - text.as_ptr() as usize);
+        let Get { cas, touch, lease, .. } = *get;
+        let end_bytes = self.more.end_bytes;
+        self.more = MoreKeys { cas, touch, lease, bytes, end_bytes };
+        let handle = self.handle();
+        let behind = Words::new(&text[text.len() - bytes..]);
+        self.want_ahead(behind.skip(1).take(KEYS_AHEAD).map(|word| handle.key(word)));
+        Flow::Keys
     }
 
     /// Whether the keys of this turn have used up the memory for replies.
@@ -110,12 +127,21 @@ impl<'t> Executor<'t> {
     #[inline]
     fn get_one(&mut self, key: &Key<'_>, get: &Get<'_>, may_wait: bool) -> Flow {
         if get.lease {
+            if !self.surfaces(key) {
+                return Flow::Later;
+            }
             self.lease_get(key);
             return Flow::Done;
         }
         let touch = get.touch.map(i64::from);
         let Some((found, cas)) = self.fetch(key, Form::Text, (touch, get.cas), may_wait) else {
-            return Flow::Later;
+            return match self.found_below.take() {
+                Some(found) => {
+                    self.answer_text_below(key, get, &found);
+                    Flow::Done
+                }
+                None => Flow::Later,
+            };
         };
         self.watch_get(key, found.as_ref().map_err(|miss| *miss));
         if let Ok(item) = found {
@@ -142,7 +168,13 @@ impl<'t> Executor<'t> {
     ) -> Flow {
         let terms = (touch.map(i64::from), true);
         let Some((found, cas)) = self.fetch(key, Form::Binary, terms, self.can_wait) else {
-            return Flow::Later;
+            return match self.found_below.take() {
+                Some(found) => {
+                    self.answer_packet_below(key, (request, with_key), &found);
+                    Flow::Done
+                }
+                None => Flow::Later,
+            };
         };
         let out = &mut self.output.bytes;
         match found {
@@ -159,7 +191,8 @@ impl<'t> Executor<'t> {
         Flow::Done
     }
 
-    /// The item, with a new expiry if one is asked for, and its unique if that is. `None`: it has to wait for memory.
+    /// The item, with a new expiry if one is asked for, and its unique if that is. `None`: it has to wait for memory or for
+    /// storage, or was found there (`found_below`).
     #[inline(always)]
     fn fetch(
         &mut self,
@@ -171,7 +204,10 @@ impl<'t> Executor<'t> {
         let unique = if with_unique { self.cas_unique(key) } else { 0 };
         let found = match touch {
             None => {
-                let found = self.handle().get(key, self.now());
+                let mut found = self.handle().get(key, self.now());
+                if found.is_err() && self.storage().is_some() {
+                    found = self.get_missed(key, unique)?;
+                }
                 self.record_found(key, (form, Verb::Get), &found);
                 found
             }
@@ -188,19 +224,35 @@ impl<'t> Executor<'t> {
         Some((found, cas))
     }
 
+    /// Looks below memory for a key of a get. `None` as of [`Executor::fetch`].
+    #[cold]
+    fn get_missed(&mut self, key: &Key<'_>, unique: u64) -> Option<Result<ItemRef<'t>, Miss>> {
+        match self.get_below(key, unique) {
+            BelowLook::Nowhere | BelowLook::InMemory => Some(self.handle().get(key, self.now())),
+            BelowLook::Waits => None,
+            BelowLook::Found(found) => {
+                self.found_below = Some(found);
+                None
+            }
+        }
+    }
+
     /// The item with a new expiry. If it has no room for one, and there is no memory yet for a copy:
     /// `None`, or the item as it is where the request can't wait.
     fn get_and_touch(
-        &self,
+        &mut self,
         key: &Key<'_>,
         exptime: i64,
         may_wait: bool,
     ) -> Option<Result<ItemRef<'t>, Miss>> {
+        if !self.surfaces(key) {
+            return None;
+        }
         let expiry = self.turn.process.time.expiry(exptime, self.now());
         match self.handle().touch(key, expiry, self.now()) {
             Touched::Touched(item) => Some(Ok(item)),
             Touched::Miss(miss) => Some(Err(miss)),
-            Touched::NoRoom(NoRoom::Later) if may_wait => None,
+            Touched::NoRoom(NoRoom::Later | NoRoom::Below) if may_wait => None,
             Touched::NoRoom(_) => Some(self.handle().get(key, self.now())),
         }
     }
@@ -260,13 +312,19 @@ impl<'t> Executor<'t> {
         if meta.vivify().is_some() {
             self.spend_change();
         }
-        match self.find(meta, key) {
-            Ok(Ok(found)) => self.answer_hit(meta, key, &found),
-            Ok(Err(miss)) => self.answer_miss(meta, key, miss),
-            Err(NoRoom::Later) if self.can_wait => return Flow::Later,
-            Err(_) => self.answer_miss(meta, key, Miss::Absent),
+        loop {
+            match self.find(meta, key) {
+                Ok(Ok(found)) => self.answer_hit(meta, key, &found),
+                Ok(Err(miss)) => self.answer_miss(meta, key, miss),
+                Err(NoRoom::Later) if self.can_wait => return Flow::Later,
+                Err(NoRoom::Below) => match self.meta_get_below(meta, key) {
+                    Some(flow) => return flow,
+                    None => continue,
+                },
+                Err(_) => self.answer_miss(meta, key, Miss::Absent),
+            }
+            return Flow::Done;
         }
-        Flow::Done
     }
 
     /// Looks the item up, creates it if `N` says so, and tries for the right to refresh it.
@@ -278,8 +336,14 @@ impl<'t> Executor<'t> {
                 if meta.has(b'u') { handle.peek(key, now) } else { handle.get_withheld(key, now) };
             let item = match looked {
                 Ok(item) => item,
+                Err(_) if self.storage().is_some() && handle.absent(key, now).is_err() => {
+                    return Err(NoRoom::Below);
+                }
                 Err(miss) => match self.vivify(meta, key)? {
-                    None => return Ok(Err(miss)),
+                    None => {
+                        self.count_gone(key);
+                        return Ok(Err(miss));
+                    }
                     Some(Vivified::Overtaken) => continue,
                     Some(vivified @ (Vivified::Won(cas) | Vivified::Taken(cas))) => {
                         // Born past its time, or gone again already: a miss after all.
@@ -379,14 +443,17 @@ impl<'t> Executor<'t> {
         }
     }
 
-    pub(crate) fn meta_debug(&mut self, key: &[u8], base64: bool) {
-        self.handle().count(Counter::CmdMeta);
+    pub(crate) fn meta_debug(&mut self, key: &[u8], base64: bool) -> Flow {
         let mut room = [0; KEY_BYTES_MAX];
         let key = if base64 { self.binary_key(key, &mut room) } else { self.handle().key(key) };
+        if !self.surfaces(&key) {
+            return Flow::Later;
+        }
+        self.handle().count(Counter::CmdMeta);
         let cas = self.cas_unique(&key);
         let Ok(item) = self.handle().peek(&key, self.now()) else {
             self.say(fixed::META_MISS);
-            return;
+            return Flow::Done;
         };
         let exptime = match item.exptime() {
             0 => -1,
@@ -403,6 +470,7 @@ impl<'t> Executor<'t> {
             size: item.bytes() as u64,
         };
         debug.encode(&mut self.output.bytes);
+        Flow::Done
     }
 }
 
@@ -428,13 +496,9 @@ fn bytes_behind(text: &[u8], word: &[u8]) -> usize {
     behind.len() - behind.iter().take_while(|&&b| b == b' ').count()
 }
 
-/// Whether a meta get needs the item's unique. Most don't, and its stripe is a line of its own.
-#[inline]
-pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
-    meta.has(b'c') || meta.compare_cas().is_some()
-}
-
 /// The token that is none: another client fetches the value.
 const TOKEN_WAIT: u64 = 1;
+/// Keys of a multiget that are looked for below memory together.
+const KEYS_AHEAD: usize = 256;
 /// Keys whose memory is asked for together.
 const KEYS_PREFETCHED: usize = 32;

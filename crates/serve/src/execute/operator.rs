@@ -80,6 +80,9 @@ pub(crate) fn stats(executor: &mut Executor<'_>, words: Words<'_>) -> Flow {
             process.detail.clear();
             process.crawler.reset();
             process.watch.reset();
+            if let Some(storage) = &process.storage {
+                storage.counts.reset();
+            }
             fixed::RESET
         }
         kind => match stats::answer(kind, process, now, out) {
@@ -179,6 +182,13 @@ pub(crate) fn run(executor: &mut Executor<'_>, command: &Admin, quiet: bool) -> 
         Admin::SlabsReassign { .. } if executor.puts_off() => return Flow::Later,
         Admin::SlabsReassign { source, target } => reassign(executor, *source, *target),
         Admin::SlabsAutomove(what) => automove(executor, what),
+        Admin::Storage(what) => match executor.storage() {
+            Some(storage) => {
+                storage.live.set(what);
+                fixed::OK
+            }
+            None => fixed::ERROR,
+        },
         Admin::RefreshCerts if executor.puts_off() => return Flow::Later,
         Admin::RefreshCerts => return refresh_certs(executor),
         Admin::LruTune { .. } | Admin::LruMode { .. } | Admin::LruTempTtl { .. } => {

@@ -26,6 +26,17 @@ pub(crate) enum Opened {
     Later,
 }
 
+/// What a storage command knows of the item that is there.
+enum OldItem {
+    /// It is in memory, or there is none; or the command doesn't depend on it. That is a plain set, and append, which as in
+    /// memcached finds no stored item, unless it may create one.
+    Known,
+    /// Storage has to be read first.
+    Waits,
+    /// It is stored below memory, and an add is to leave it there.
+    Stored,
+}
+
 /// A storage command, text, meta or binary.
 #[derive(Clone, Copy)]
 pub(crate) enum StoreForm<'b> {
@@ -138,6 +149,14 @@ impl Executor<'_> {
             self.refuse(command, key, Outcome::TooLarge);
             return Flow::Done;
         }
+        match self.old_item(command, key) {
+            OldItem::Known => {}
+            OldItem::Waits => return Flow::Later,
+            OldItem::Stored => {
+                self.answer(command, key, Stored::NotStored);
+                return Flow::Done;
+            }
+        }
         let publish = |handle: &Handle<'_>, how: &StoreTerms, now| {
             let stored = match command.lease_token() {
                 None => handle.store(key, value, how, now),
@@ -185,11 +204,44 @@ impl Executor<'_> {
             self.refuse(command, &key, Outcome::BadEnd);
             return Ok(());
         }
+        match self.old_item(command, &key) {
+            OldItem::Known => {}
+            OldItem::Waits => return Err(new),
+            OldItem::Stored => {
+                self.handle().discard(new);
+                self.answer(command, &key, Stored::NotStored);
+                return Ok(());
+            }
+        }
         let publish = |handle: &Handle<'_>, how: &StoreTerms, now| match command.lease_token() {
             None => handle.publish(&key, new, how, now),
             Some(token) => handle.lease_set(&key, new, (how, token), now),
         };
         self.close_by(command, &key, publish, |handle, new| handle.discard(new))
+    }
+
+    /// What is known of the item that is there.
+    #[inline]
+    fn old_item(&mut self, command: StoreForm<'_>, key: &Key<'_>) -> OldItem {
+        if self.storage().is_none() { OldItem::Known } else { self.old_item_below(command, key) }
+    }
+
+    #[cold]
+    fn old_item_below(&mut self, command: StoreForm<'_>, key: &Key<'_>) -> OldItem {
+        let how = self.how(command);
+        let depends = match how.mode {
+            Mode::Set => how.compare.is_some() || command.lease_token().is_some(),
+            Mode::Replace => true,
+            Mode::Append | Mode::Prepend => how.vivify.is_some(),
+            Mode::Add => {
+                return match self.is_below(key) {
+                    None => OldItem::Waits,
+                    Some(true) => OldItem::Stored,
+                    Some(false) => OldItem::Known,
+                };
+            }
+        };
+        if !depends || self.surfaces(key) { OldItem::Known } else { OldItem::Waits }
     }
 
     /// Publishes by `publish`, answers, and tells of it. `Err`: there is no memory yet; what came back.
@@ -212,7 +264,7 @@ impl Executor<'_> {
                 self.watch_before(key, &before);
                 self.answer(command, key, stored);
             }
-            Err((NoRoom::Later, new)) if self.can_wait => return Err(new),
+            Err((NoRoom::Later | NoRoom::Below, new)) if self.can_wait => return Err(new),
             Err((no_room, new)) => {
                 discard(self.handle(), new);
                 let is_joined = matches!(command.verb(), Verb::Append | Verb::Prepend);

@@ -8,10 +8,13 @@ use guira_proto::fixed;
 
 impl Executor<'_> {
     pub(crate) fn touch(&mut self, key: &Key<'_>, exptime: i32, quiet: bool) -> Flow {
+        if !self.surfaces(key) {
+            return Flow::Later;
+        }
         let expiry = self.turn.process.time.expiry(exptime.into(), self.now());
         let what = (Form::Text, Verb::Touch);
         let answer = match self.handle().touch(key, expiry, self.now()) {
-            Touched::NoRoom(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Touched::NoRoom(NoRoom::Later | NoRoom::Below) if self.can_wait => return Flow::Later,
             Touched::NoRoom(_) => {
                 self.record(key, what, Outcome::NoMemory, 0);
                 fixed::OUT_OF_MEMORY
@@ -36,11 +39,14 @@ impl Executor<'_> {
         key: &Key<'_>,
         exptime: u32,
     ) -> Flow {
+        if !self.surfaces(key) {
+            return Flow::Later;
+        }
         let unique = self.cas_unique(key);
         let expiry = self.turn.process.time.expiry(exptime.into(), self.now());
         let what = (Form::Binary, Verb::GetAndTouch);
         match self.handle().touch(key, expiry, self.now()) {
-            Touched::NoRoom(NoRoom::Later) if self.can_wait => return Flow::Later,
+            Touched::NoRoom(NoRoom::Later | NoRoom::Below) if self.can_wait => return Flow::Later,
             Touched::NoRoom(_) => self.fail(request, Status::OutOfMemory),
             Touched::Touched(item) => {
                 self.record(key, what, Outcome::Done, item.class());

@@ -49,6 +49,13 @@ impl Executor<'_> {
         }
     }
 
+    /// As [`Executor::watch_get`], of a key that is below memory.
+    pub(super) fn watch_look(&self, key: &Key<'_>, look: Look) {
+        if self.turn.watched.meets(WatchKinds::FETCHERS) {
+            self.tell_look(key, look);
+        }
+    }
+
     /// What is there before a storage command.
     #[inline]
     pub(super) fn before_store(&self, key: &Key<'_>) -> Before {

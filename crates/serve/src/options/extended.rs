@@ -5,6 +5,7 @@
 
 use super::queues::Queues;
 use super::refusal::Refusal;
+use super::storage::StorageOptions;
 use super::tls::TlsSettings;
 use guira_cache::LeaseTerms;
 
@@ -75,6 +76,8 @@ pub struct Extended {
     pub unsent_limit_bytes: usize,
     /// Shown only.
     pub drop_privileges: bool,
+    /// The `ext_*` sub-options.
+    pub storage: StorageOptions,
     /// The `ssl_*` sub-options, which `-Z` works with.
     pub tls: TlsSettings,
     /// One of them that was given, if any was.
@@ -117,6 +120,7 @@ impl Default for Extended {
             unfinished_limit_bytes: 0,
             unsent_limit_bytes: 0,
             drop_privileges: false,
+            storage: StorageOptions::default(),
             tls: TlsSettings::default(),
             tls_given: None,
             chunk_max_is_given: false,

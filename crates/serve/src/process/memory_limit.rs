@@ -14,6 +14,8 @@ pub(crate) struct Memory {
     limit_bytes: AtomicUsize,
     /// What counts as used though nobody uses it.
     pretended_bytes: usize,
+    /// What the table of stored items takes of it.
+    reserved_bytes: AtomicUsize,
 }
 
 impl Memory {
@@ -22,6 +24,7 @@ impl Memory {
         Memory {
             limit_bytes: AtomicUsize::new(settings.memory_bytes),
             pretended_bytes: pretended.min(settings.memory_bytes),
+            reserved_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -36,11 +39,21 @@ impl Memory {
 
     /// Sets the limit; `false` if the cache can't follow.
     pub(crate) fn limit(&self, bytes: usize, cache: &Cache) -> bool {
-        let can = cache.set_memory_limit(bytes.saturating_sub(self.pretended_bytes));
+        let used = self.pretended_bytes + self.reserved_bytes.load(Relaxed);
+        let can = cache.set_memory_limit(bytes.saturating_sub(used));
         if can {
             self.limit_bytes.store(bytes, Relaxed);
         }
         can
+    }
+
+    /// Takes so many bytes off what the cache may use, in whole pages of the cache.
+    pub(crate) fn reserve(&self, bytes: usize, cache: &Cache) {
+        let bytes = bytes.next_multiple_of(cache.page_bytes());
+        if self.reserved_bytes.swap(bytes, Relaxed) != bytes {
+            // Less than before, or no more than `-m`: the cache can follow.
+            self.limit(self.limit_bytes(), cache);
+        }
     }
 
     /// Bytes of pages that classes hold, and of those that wait for one.

@@ -17,6 +17,9 @@ pub(super) fn sweep(process: &Process) {
         shortage.tell(process);
         tell_of_certificate(process);
         let now = process.time.now();
+        if let Some(storage) = &process.storage {
+            storage.tell_time(now);
+        }
         let is_watched = process.watch.kinds().meets(WatchKinds::EVICTIONS);
         if is_watched {
             sweeper.handle().note_evictions(now);

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod tests;
 mod working;
+mod storage;
 mod tls;
 
 use crate::compat::SETTINGS as INERT;
@@ -59,7 +60,6 @@ fn take(option: &str, to: &mut Extended) -> Result<(), Refusal> {
 
 fn unknown(name: &str) -> Refusal {
     let part = match name {
-        n if n.starts_with("ext_") => "storage outside memory",
         n if n.starts_with("proxy_") => "the proxy",
         _ => {
             return Refusal::value(format!(

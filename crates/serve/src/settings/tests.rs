@@ -293,7 +293,7 @@ fn the_help_names_what_there_is_and_no_part_that_there_is_not() {
     let help = format!("{}{}", command.render_help(), command.render_long_help()).to_lowercase();
     assert!(help.contains("unix-socket"));
     // memcached's test suite takes these words for the presence of the part.
-    for absent in ["ext_path", "proxy_config", "no_drop_privileges"] {
+    for absent in ["proxy_config", "no_drop_privileges"] {
         assert!(!help.contains(absent), "the help says {absent}");
     }
 }

@@ -38,6 +38,12 @@ pub(crate) const STATS: &[Row] = rows! {
     get_misses, "keys not found", counter!(GetMisses) => counter memcached_commands_total(command = "get", status = "miss");
     get_expired, "misses of items past their time", counter!(GetExpired) => counter guira_get_expired_total;
     get_flushed, "misses of flushed items", counter!(GetFlushed) => counter guira_get_flushed_total;
+    #[Storage] get_extstore, "keys answered from storage", |v| number(v.storage().gets) => counter memcached_extstore_gets_total;
+    #[Storage] get_aborted_extstore, "reads of storage whose client had gone", |v| number(v.storage().aborted) => counter memcached_extstore_gets_aborted_total;
+    #[Storage] get_oom_extstore, "stored items for which memory had no room when they were to come back", |v| number(v.storage().no_memory) => counter memcached_extstore_gets_oom_total;
+    #[Storage] recache_from_extstore, "stored items that came back to memory because they were read again", |v| number(v.storage().recached) => counter memcached_extstore_recaches_total;
+    #[Storage] miss_from_extstore, "looks for stored items that found no whole record, or whose page had been freed", |v| number(v.storage().misses) => counter memcached_extstore_misses_total;
+    #[Storage] badcrc_from_extstore, "records read from storage whose checksum was wrong", |v| number(v.storage().tier.bad_crcs) => counter memcached_extstore_bad_crcs_total;
     delete_misses, "deletes of nothing", counter!(DeleteMisses) => counter memcached_commands_total(command = "delete", status = "miss");
     delete_hits, "deletes", class_counter!(DeleteHits) => counter memcached_commands_total(command = "delete", status = "hit");
     incr_misses, "incr of nothing", counter!(IncrMisses) => counter memcached_commands_total(command = "incr", status = "miss");
@@ -106,6 +112,28 @@ pub(crate) const STATS: &[Row] = rows! {
     #[Segmented] moves_within_lru, "0: there are no queues", zero => counter memcached_lru_crawler_moves_within_lru_total;
     #[Segmented] direct_reclaims, "0", zero => counter memcached_direct_reclaims_total;
     #[Segmented] lru_bumps_dropped, "0", zero;
+    #[Storage] extstore_memory_pressure, "0: an item goes to storage in the store that takes its place", |_| Value::Fraction(0.0, 2);
+    #[Storage] extstore_compact_lost, "live items that compaction had no room for", |v| number(v.storage().tier.lost) => counter memcached_extstore_compact_lost_total;
+    #[Storage] extstore_compact_rescues, "live items that compaction moved", |v| number(v.storage().tier.rescues) => counter memcached_extstore_compact_rescues_total;
+    #[Storage] extstore_compact_resc_cold, "of them, to pages for cold items", |v| number(v.storage().tier.rescues_cold) => counter guira_extstore_compact_rescues_cold_total;
+    #[Storage] extstore_compact_resc_old, "of them, to pages for old items", |v| number(v.storage().tier.rescues_old) => counter guira_extstore_compact_rescues_old_total;
+    #[Storage] extstore_compact_skipped, "live items that compaction dropped because nobody had read them", |v| number(v.storage().tier.skipped) => counter memcached_extstore_compact_skipped_total;
+    #[Storage] extstore_page_allocs, "pages that were given out", |v| number(v.storage().page_counts.allocs) => counter memcached_extstore_page_allocs_total;
+    #[Storage] extstore_page_evictions, "pages freed with live items in them", |v| number(v.storage().page_counts.evictions) => counter memcached_extstore_page_evictions_total;
+    #[Storage] extstore_page_reclaims, "pages freed, with live items in them or without", |v| number(v.storage().page_counts.reclaims) => counter memcached_extstore_page_reclaims_total;
+    #[Storage] extstore_pages_free, "pages free", |v| number(v.storage().pages_free) => gauge memcached_extstore_pages_free;
+    #[Storage] extstore_pages_used, "pages in use", |v| number(v.storage().pages_used) => gauge memcached_extstore_pages_used;
+    #[Storage] extstore_objects_evicted, "live items in pages that were freed", |v| number(v.storage().page_counts.objects_evicted) => counter memcached_extstore_objects_evicted_total;
+    #[Storage] extstore_objects_read, "stored items that were answered", |v| number(v.storage().tier.objects_read) => counter memcached_extstore_objects_read_total;
+    #[Storage] extstore_objects_written, "items stored, not counting those that compaction moved", |v| number(v.storage().tier.objects_written) => counter memcached_extstore_objects_written_total;
+    #[Storage] extstore_objects_used, "stored items now, estimated: a set doesn't read what it replaces", |v| number(v.storage().objects_used) => gauge memcached_extstore_objects_used;
+    #[Storage] extstore_bytes_evicted, "bytes of live items in pages that were freed", |v| number(v.storage().page_counts.bytes_evicted) => counter memcached_extstore_bytes_evicted_total;
+    #[Storage] extstore_bytes_written, "bytes of stored and of moved items", |v| number(v.storage().tier.bytes_written) => counter memcached_extstore_bytes_written_total;
+    #[Storage] extstore_bytes_read, "bytes read from storage, in whole blocks, and from its write buffers", |v| number(v.storage().tier.bytes_read) => counter memcached_extstore_bytes_read_total;
+    #[Storage] extstore_bytes_used, "bytes of stored items now, estimated", |v| number(v.storage().bytes_used) => gauge memcached_extstore_bytes_used;
+    #[Storage] extstore_bytes_fragmented, "bytes of used pages that hold nothing live", |v| number(v.storage().bytes_fragmented) => gauge memcached_extstore_bytes_fragmented;
+    #[Storage] extstore_limit_maxbytes, "bytes of all pages", |v| number(v.storage().limit_bytes) => gauge memcached_extstore_bytes_limit;
+    #[Storage] extstore_io_queue, "reads of storage under way", |v| number(v.storage().reading) => gauge memcached_extstore_io_queue_depth;
 };
 
 /// Guira's own statistics; [`EVENTS`] come behind them.
@@ -153,6 +181,16 @@ pub(crate) const OWN: &[Row] = rows! {
     transient_entries, "entries of short-lived items, with -o transient", |v| number(v.process.cache.transients().entries) => gauge guira_transient_entries;
     transient_reclaimed, "short-lived items reclaimed when they expired", |v| number(v.process.cache.transients().reclaimed) => counter guira_transient_reclaimed_total;
     transient_dropped, "short-lived items for which there was no entry", |v| number(v.process.cache.transients().dropped) => counter guira_transient_dropped_total;
+    #[Storage] flash_index_bytes, "memory of the table of stored items, which counts against -m", |v| number(v.storage().index_bytes) => gauge guira_flash_index_bytes;
+    #[Storage] flash_entries, "entries of that table, some of them for items that are gone", |v| number(v.storage().entries) => gauge guira_flash_entries;
+    #[Storage] flash_crowded_out, "stored items that were dropped because the table was full", |v| number(v.storage().tier.crowded_out) => counter guira_flash_crowded_out_total;
+    #[Storage] flash_forgotten, "entries that sets and quiet deletes removed unread; 1 in 3,600 was another key's", |v| number(v.storage().tier.forgotten) => counter guira_flash_forgotten_total;
+    #[Storage] flash_false_reads, "reads of storage that found another key's item", |v| number(v.storage().tier.false_reads) => counter guira_flash_false_reads_total;
+    #[Storage] flash_read_errors, "reads of storage that failed", |v| number(v.storage().tier.read_errors) => counter guira_flash_read_errors_total;
+    #[Storage] flash_write_errors, "write buffers that could not be written", |v| number(v.storage().tier.write_errors) => counter guira_flash_write_errors_total;
+    #[Storage] flash_parked, "connections that wait for storage now", |v| number(v.storage().parked) => gauge guira_flash_parked_connections;
+    #[Storage] flash_buffer_bytes, "memory of write buffers, beside -m", |v| number(v.storage().buffer_bytes) => gauge guira_flash_buffer_bytes;
+    #[Storage] flash_items_stored, "items that went to storage instead of being evicted", class_counter!(Sunk) => counter guira_flash_items_stored_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.process.detail.len()) => gauge guira_detail_prefixes;
 };
 
@@ -190,11 +228,11 @@ mod tests {
     fn there_are_as_many_lines_as_memcached_has() {
         // memcached 1.6.45: 93 by default, 84 without crawler and maintainer; idle_kicks on top.
         let count = |hidden: &[When]| STATS.iter().filter(|s| !hidden.contains(&s.when)).count();
-        let tls = [When::Tls, When::TlsSessions];
+        let tls = [When::Tls, When::TlsSessions, When::Storage];
         assert_eq!(count(&[&tls[..], &[When::IdleTimeout]].concat()), 93);
         let flat = [When::IdleTimeout, When::Crawler, When::Maintainer, When::Segmented];
         assert_eq!(count(&[&tls[..], &flat].concat()), 84);
-        assert_eq!(count(&[&flat[..], &[When::TlsSessions]].concat()), 87);
+        assert_eq!(count(&[&flat[..], &[When::TlsSessions, When::Storage]].concat()), 87);
     }
 
     #[test]

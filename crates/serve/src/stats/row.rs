@@ -9,10 +9,12 @@
 //! has no metric. Rows with the same metric name are one family, told apart by their labels.
 
 use crate::process::Process;
+use crate::process::storage::StorageFigures;
 use guira_cache::{ClassCounter, ClassStats, Moves, Totals};
 use guira_front::vitals::Vitals;
 use guira_proto::reply;
 use rustix::time::{ClockId, clock_gettime};
+use std::cell::OnceCell;
 use std::fmt::{self, Display};
 
 /// One statistic.
@@ -63,6 +65,7 @@ pub(crate) enum When {
     Segmented,
     Tls,
     TlsSessions,
+    Storage,
 }
 
 /// What values are computed from: one reading of everything that is counted.
@@ -75,6 +78,7 @@ pub(crate) struct View<'s> {
     pub(crate) cpu_us: [u64; 2],
     /// The slab class that is told of, with its figures, in tables by class.
     class: Option<(usize, ClassStats)>,
+    storage: OnceCell<StorageFigures>,
 }
 
 /// The value of a statistic.
@@ -134,7 +138,16 @@ impl<'s> View<'s> {
             now,
             cpu_us: cpu_us(&process.vitals),
             class: None,
+            storage: OnceCell::new(),
         }
+    }
+
+    /// Figures of storage, read once; all 0 without it.
+    pub(crate) fn storage(&self) -> &StorageFigures {
+        self.storage.get_or_init(|| match &self.process.storage {
+            Some(storage) => storage.figures(),
+            None => StorageFigures::default(),
+        })
     }
 
     /// Runs `tell` once for each slab class, by rising number from 0, with the view on that class.
@@ -158,6 +171,7 @@ impl<'s> View<'s> {
             When::Maintainer => extended.lru_maintainer,
             When::Segmented => self.process.queues.lock().is_segmented,
             When::Tls => self.settings().tls_enabled,
+            When::Storage => self.process.storage.is_some(),
             When::TlsSessions => self.settings().tls_enabled && extended.tls.session_cache,
         }
     }

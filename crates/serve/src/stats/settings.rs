@@ -5,8 +5,10 @@
 
 use super::row::{Row, Value, View, line, lines, number, rows, text, zero};
 use crate::process::Process;
+use crate::process::storage::LiveStorage;
 use crate::settings::{Listen, Shown, suboptions};
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Answers `stats settings`: memcached's lines in its order, then Guira's own.
 pub(crate) fn settings(process: &Process, now: u32, out: &mut Vec<u8>) {
@@ -24,7 +26,9 @@ pub(crate) fn settings(process: &Process, now: u32, out: &mut Vec<u8>) {
 
 /// The line of a setting of `-o`.
 fn suboption(name: &str, view: &View<'_>, out: &mut Vec<u8>) {
-    if name.starts_with("ssl_") && !view.settings().tls_enabled {
+    let is_absent = name.starts_with("ssl_") && !view.settings().tls_enabled
+        || name.starts_with("ext_") && view.process.storage.is_none();
+    if is_absent {
         return;
     }
     let shown = suboptions().find_map(|suboption| match suboption.shown {
@@ -59,8 +63,11 @@ pub(crate) const SETTINGS: &[Lines] = &[
     (
         QUEUES,
         "idle_timeout watcher_logbuf_size worker_logbuf_size read_buf_mem_limit track_sizes \
-         inline_ascii_response drop_privileges slab_automove_freeratio",
+         inline_ascii_response drop_privileges",
     ),
+    (STORAGE_FIRST, "ext_wbuf_size"),
+    (STORAGE, "slab_automove_freeratio"),
+    (STORAGE_LAST, ""),
     (
         TLS,
         "ssl_chain_cert ssl_key ssl_verify_mode ssl_keyformat ssl_ciphers ssl_ca_cert ssl_wbuf_size \
@@ -124,6 +131,28 @@ const QUEUES: &[Row] = rows! {
     temporary_ttl, "-o temporary_ttl", |v| number(v.process.queues.lock().temporary_ttl_s);
 };
 
+const STORAGE_FIRST: &[Row] = rows! {
+    #[Storage] ext_item_size, "-o ext_item_size, as changed since", |v| live(v, |s| s.item_bytes_min.load(Relaxed));
+    #[Storage] ext_item_age, "-o ext_item_age, as changed since", |v| live(v, |s| s.item_age_s.load(Relaxed));
+    #[Storage] ext_low_ttl, "-o ext_low_ttl, as changed since", |v| live(v, |s| s.low_ttl_s.load(Relaxed));
+    #[Storage] ext_recache_rate, "-o ext_recache_rate, as changed since", |v| live(v, |s| s.recache_rate.load(Relaxed));
+};
+
+const STORAGE: &[Row] = rows! {
+    #[Storage] ext_compact_under, "-o ext_compact_under, as changed since", |v| live(v, |s| s.compact_under.load(Relaxed));
+    #[Storage] ext_drop_under, "-o ext_drop_under, as changed since", |v| live(v, |s| s.drop_under.load(Relaxed));
+    #[Storage] ext_max_sleep, "-o ext_max_sleep, as changed since", |v| live(v, |s| s.max_sleep_us.load(Relaxed));
+    #[Storage] ext_max_frag, "-o ext_max_frag, as changed since", |v| {
+        Value::Fraction(v.process.storage.as_ref().map_or(0.0, |s| s.live.max_frag()), 2)
+    };
+};
+
+const STORAGE_LAST: &[Row] = rows! {
+    #[Storage] ext_drop_unread, "-o ext_drop_unread, as changed since", |v| {
+        Value::Flag(v.process.storage.as_ref().is_some_and(|s| s.live.drop_unread.load(Relaxed)))
+    };
+};
+
 const TLS: &[Row] = rows! {
     #[Tls] ssl_enabled, "-Z", |v| Value::Flag(v.settings().tls_enabled);
 };
@@ -139,6 +168,11 @@ const LAST: &[Row] = rows! {
     log_format, "--log-format", |v| text(v.settings().log_format);
     eviction, "--eviction", |v| text(v.settings().eviction);
 };
+
+/// A setting of storage as it is now.
+fn live(v: &View<'_>, setting: impl FnOnce(&LiveStorage) -> u32) -> Value {
+    number(v.process.storage.as_ref().map_or(0, |storage| setting(&storage.live)))
+}
 
 /// The unix socket's path and mode, and what memcached shows without one.
 fn unix_socket(v: &View<'_>) -> (String, u32) {

@@ -32,6 +32,7 @@ use super::stream::Stream;
 use crate::batch::Piece;
 use crate::batch::Rooms;
 use crate::execute::Executor;
+use crate::fetched::{Answers, ParkedMark};
 use crate::output::{Mark, Output, Unsent};
 use crate::process::Process;
 use crate::process::budget::{Charge, Queue, SPARING_BYTES, UNSENT_FREE_BYTES};
@@ -74,6 +75,8 @@ pub(crate) struct Connection {
     waits_since_ms: Option<u64>,
     /// The flush that the request at hand waits for.
     flush_asked: Option<FlushAsked>,
+    /// What was read from storage for it, or is being read.
+    answers: Option<Box<Answers>>,
     last_request_s: u32,
     /// What it is charged for the request that isn't whole.
     pub(crate) charge: Charge,
@@ -113,6 +116,7 @@ impl Connection {
             is_broken: false,
             waits_since_ms: None,
             flush_asked: None,
+            answers: None,
             last_request_s: now,
             charge: Charge::default(),
             unsent_charge: Charge::default(),
@@ -246,6 +250,7 @@ impl Connection {
         let mut executor = Executor::new(turn, output, self.fd());
         executor.flush_asked = self.flush_asked;
         executor.can_be_fed = true;
+        executor.answers = self.answers.take();
         if turn.process.unsent.is_scarce(0) || turn.work_left.get() == 0 {
             executor.queue_less();
         }
@@ -282,6 +287,7 @@ impl Connection {
             }
             match step {
                 Step::More | Step::Fed | Step::Overrun => {}
+                Step::Parked => break Next::Parked,
                 Step::Full if turn.work_left.get() > 0 => {}
                 Step::Spent | Step::Full => {
                     turn.handle.count(Counter::ConnYields);
@@ -302,6 +308,7 @@ impl Connection {
             }
         };
         self.flush_asked = executor.flush_asked;
+        self.answers = next.keeps_answers().then(|| executor.answers.take()).flatten();
         rooms.replies = executor.output.into_bytes();
         Ok(next)
     }
@@ -417,6 +424,19 @@ impl Connection {
 
     pub(crate) fn last_request_s(&self) -> u32 {
         self.last_request_s
+    }
+
+    /// What is being read from storage for it, if this is the ticket.
+    pub(crate) fn answers(&mut self, ticket: u64) -> Option<&mut Answers> {
+        self.answers.as_deref_mut().filter(|answers| answers.ticket == ticket)
+    }
+
+    /// Marks what is to be read for it.
+    pub(crate) fn set_ticket(&mut self, ticket: u64, mark: ParkedMark) {
+        if let Some(answers) = &mut self.answers {
+            answers.ticket = ticket;
+            answers.parked = Some(mark);
+        }
     }
 
     /// Ends it; an item in the making gives its memory back, and who feeds it stops.

@@ -72,10 +72,19 @@ pub(crate) enum Next {
     Pause { until_ms: u64 },
     /// To be called when its feed has something.
     Fed,
+    /// Another turn when what it has to read from storage is read.
+    Parked,
     /// What it wanted before.
     Nothing,
     /// The end.
     Close,
+}
+
+impl Next {
+    /// Whether what was read for it is kept. A client that lets its replies wait has it read again.
+    pub(super) fn keeps_answers(self) -> bool {
+        matches!(self, Next::Parked | Next::Again | Next::Later { .. })
+    }
 }
 
 /// Why work on the input pauses.
@@ -96,6 +105,8 @@ pub(crate) enum Step {
     Pause(u64),
     /// Another thread answers.
     Fed,
+    /// Storage must be read first.
+    Parked,
     /// There is no memory for the replies: the connection ends without them.
     Overrun,
     /// The connection ends.

@@ -23,6 +23,7 @@
 
 mod closing;
 mod limits;
+mod reads;
 
 use crate::batch::Rooms;
 use crate::process::Process;
@@ -35,6 +36,7 @@ use crate::process::watch::CloseReason;
 use crate::time::clock_ms;
 use crate::transport::connection::Connection;
 use crate::transport::datagrams::Datagrams;
+use crate::transport::lane::Lane;
 use crate::transport::state::{Interest, Next};
 use crate::transport::stream::Stream;
 use crate::turn::{PutOff, Turn};
@@ -85,6 +87,8 @@ pub(crate) struct Worker<'s> {
     work_left: Cell<usize>,
     /// Connections that wait, and until which millisecond of the system's clock.
     paused: VecDeque<(u64, usize)>,
+    /// Reads of storage; only with `-o ext_path`.
+    lane: Option<Lane<'s>>,
     /// When handshakes must be over, soonest first, and the places of their connections.
     handshakes: VecDeque<(u32, usize)>,
 }
@@ -108,8 +112,13 @@ impl<'s> Worker<'s> {
             let data = epoll::EventData::new_u64(DATAGRAMS + at as u64);
             epoll::add(&queue, socket, data, readable)?;
         }
+        let lane = process.storage.as_ref().map(Lane::open).transpose()?;
+        if let Some(lane) = &lane {
+            epoll::add(&queue, lane.event_fd(), epoll::EventData::new_u64(READS), readable)?;
+        }
         Ok(Worker {
             process,
+            lane,
             handle: process.cache.handle(),
             number,
             queue,
@@ -186,6 +195,9 @@ impl<'s> Worker<'s> {
         if !self.paused.is_empty() {
             self.end_pauses();
         }
+        if self.lane.is_some() {
+            self.begin_reads();
+        }
         self.close_idle();
         self.close_half_open();
         self.close_more();
@@ -204,6 +216,7 @@ impl<'s> Worker<'s> {
                 }
             }
             STOP => self.stop()?,
+            READS => self.reap(),
             at @ DATAGRAMS.. => self.serve_datagrams(place_of(at - DATAGRAMS)),
             place => self.serve(place_of(place), Some(ready)),
         }
@@ -376,6 +389,7 @@ impl<'s> Worker<'s> {
                 self.again.push(place);
                 self.patience = Patience::None;
             }
+            Next::Parked => self.park(place),
             Next::Nothing => {}
             Next::Close => {
                 let reason = connection.close_reason();
@@ -480,6 +494,7 @@ const COSTLY_A_TURN: usize = 1;
 const WORK_BYTES_A_TURN: usize = 1 << 20;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
+const READS: u64 = u64::MAX - 2;
 /// The first of the UDP sockets' numbers; there are never as many connections.
 const DATAGRAMS: u64 = 1 << 62;
 /// Events taken at once. Each is a connection with a batch, so a turn stays short.

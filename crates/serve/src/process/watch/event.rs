@@ -4,6 +4,7 @@
 
 use crate::process::roster::Seat;
 use guira_cache::{Evicted, ItemRef, Miss};
+use guira_flash::Compacted;
 use guira_proto::{WatchKinds, append_uri};
 use std::io::Write;
 use std::os::fd::RawFd;
@@ -11,17 +12,55 @@ use std::os::fd::RawFd;
 /// Something that happened.
 pub(crate) enum Event<'e> {
     /// A key was looked up, by whatever command.
-    Get { key: &'e [u8], look: Look, fd: RawFd },
+    Get {
+        key: &'e [u8],
+        look: Look,
+        fd: RawFd,
+    },
     /// A storage command came to its end.
     Store(Stored<'e>),
     /// An item had to go.
-    Eviction { evicted: &'e Evicted, now: u32 },
+    Eviction {
+        evicted: &'e Evicted,
+        now: u32,
+    },
     /// A client took an item out; `command` is `delete` or `md`.
-    Delete { key: &'e [u8], command: &'static str, class: usize, size: usize },
+    Delete {
+        key: &'e [u8],
+        command: &'static str,
+        class: usize,
+        size: usize,
+    },
     /// A connection was accepted.
-    Open { seat: &'e Seat, fd: RawFd },
+    Open {
+        seat: &'e Seat,
+        fd: RawFd,
+    },
+    /// Compaction looks for a page of which less than this is alive.
+    CompactFraginfo {
+        ratio: f64,
+        bytes: f64,
+    },
+    CompactStart {
+        page: u32,
+        version: u64,
+    },
+    CompactReadEnd {
+        page: u32,
+        done: &'e Compacted,
+    },
+    CompactAbort {
+        page: u32,
+    },
+    CompactEnd {
+        page: u32,
+    },
     /// A connection was closed.
-    Close { seat: &'e Seat, reason: CloseReason, fd: RawFd },
+    Close {
+        seat: &'e Seat,
+        reason: CloseReason,
+        fd: RawFd,
+    },
 }
 
 /// A storage command that came to its end.
@@ -86,6 +125,11 @@ impl Event<'_> {
             Event::Store(_) => WatchKinds::MUTATIONS,
             Event::Eviction { .. } => WatchKinds::EVICTIONS,
             Event::Delete { .. } => WatchKinds::DELETIONS,
+            Event::CompactFraginfo { .. }
+            | Event::CompactStart { .. }
+            | Event::CompactReadEnd { .. }
+            | Event::CompactAbort { .. }
+            | Event::CompactEnd { .. } => WatchKinds::SYSEVENTS,
             Event::Open { .. } | Event::Close { .. } => WatchKinds::CONNEVENTS,
         }
     }
@@ -124,6 +168,19 @@ impl Event<'_> {
                 append_key(out, "deleted", key);
                 write!(out, " cmd={command} clsid={class} size={size}")
             }
+            Event::CompactFraginfo { ratio, bytes } => {
+                write!(out, "type=compact_fraginfo ratio={ratio:.2} bytes={bytes:.0}")
+            }
+            Event::CompactStart { page, version } => {
+                write!(out, "type=compact_start id={page} version={version}")
+            }
+            Event::CompactReadEnd { page, done } => write!(
+                out,
+                "type=compact_read_end id={page} offset=0 rescues={} rescues_realloc=0 lost={} lost_oom=0 skipped={}",
+                done.rescues, done.lost, done.skipped
+            ),
+            Event::CompactAbort { page } => write!(out, "type=compact_abort id={page}"),
+            Event::CompactEnd { page } => write!(out, "type=compact_end id={page}"),
             Event::Open { seat, fd } => {
                 append_peer(out, "conn_new", seat);
                 write!(out, " cfd={fd}")

@@ -1,5 +1,6 @@
 //! Settings of `-o` that do something, by what they are about.
 
+use super::storage::STORAGE;
 use super::tls::TLS;
 use crate::options::Takes::{Fraction, Nothing, Number, Size, Switch, Text};
 use crate::options::Unset::{Follows, Is};
@@ -19,6 +20,7 @@ pub(crate) const WORKING: &[Group] = &[
         heading: "Leases (lease-get, lease-set) and hold-off (delete KEY SECONDS)",
         suboptions: LEASES,
     },
+    Group { heading: "Storage below memory, with ext_path", suboptions: STORAGE },
     Group { heading: "UDP", suboptions: UDP },
     Group { heading: "Crawler, watchers and statistics", suboptions: WATCHING },
     Group { heading: "TLS, with -Z", suboptions: TLS },

@@ -236,7 +236,7 @@ impl Connection {
             None => Step::Close,
             Some(Err(new)) => {
                 self.state = State::Value(Box::new(Arriving { line, new, end_bytes }));
-                Step::Later
+                self.after_part(executor, Flow::Later)
             }
             Some(Ok(())) => {
                 *consumed += end.len();
@@ -271,6 +271,7 @@ impl Connection {
         match flow {
             Flow::Done => Step::More,
             Flow::Later if executor.is_put_off() => Step::PutOff,
+            Flow::Later if executor.is_parked() => Step::Parked,
             Flow::Later => Step::Later,
             Flow::Close => Step::Close,
             Flow::Fed => {
@@ -285,6 +286,9 @@ impl Connection {
             }
             Flow::Keys => {
                 self.state = State::Keys(executor.more);
+                if executor.is_parked() {
+                    return Step::Parked;
+                }
                 if executor.is_spent() { Step::Spent } else { Step::Full }
             }
         }

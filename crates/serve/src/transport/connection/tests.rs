@@ -87,6 +87,7 @@ impl<'s> Served<'s> {
                     next = self.serve(None);
                 }
                 Next::Nothing => panic!("a connection without a backlog has its turn"),
+                Next::Parked => panic!("there is no storage to wait for"),
                 Next::Close => return None,
             }
         }

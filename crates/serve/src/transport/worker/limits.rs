@@ -1,6 +1,6 @@
 //! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
-use super::{DATAGRAMS, MAILBOX, Patience, STOP, Worker, place_of};
+use super::{DATAGRAMS, MAILBOX, Patience, READS, STOP, Worker, place_of};
 use crate::process::budget::{Queue, STALLED_S};
 use crate::process::watch::CloseReason;
 use crate::transport::connection::Connection;
@@ -120,7 +120,7 @@ impl Worker<'_> {
     /// Whether an event's cause was long to serve last. Datagrams are as long as many requests.
     fn is_of_a_crowd(&self, data: u64) -> bool {
         match data {
-            MAILBOX | STOP => false,
+            MAILBOX | STOP | READS => false,
             DATAGRAMS.. => true,
             place => self.connections[place_of(place)].as_ref().is_some_and(|c| c.is_bulky()),
         }

@@ -1,0 +1,232 @@
+//! What a request that waits for storage has read, and what it is yet to read.
+//!
+//! A request whose key may be in storage isn't executed: it notes what is to be read ([`Answers::want`]) and its
+//! connection is parked. Once all that was noted is read, the request is executed again, and finds the answers here. Requests
+//! behind it in the input may have noted theirs already, so that one wait serves a pipeline.
+//!
+//! # Invariants
+//! 1. An answer is a copy of bytes of a file, no more. Whoever uses one asks the tier whether it is current.
+//! 2. A connection's answers take at most [`BYTES_MAX`] and one record.
+
+use crate::process::storage::Storage;
+use guira_disk::{Buffer, DiskFile};
+use guira_flash::{FlashEntry, ReadPlan, ReadSource};
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The answers of one connection.
+#[derive(Default)]
+pub(crate) struct Answers {
+    reads: Vec<OneRead>,
+    /// Bytes that are held, or will be.
+    bytes: usize,
+    /// Reads that have not ended.
+    pub(crate) under_way: usize,
+    /// By what the worker knows that an ended read belongs to these answers.
+    pub(crate) ticket: u64,
+    /// While their connection waits.
+    pub(crate) parked: Option<ParkedMark>,
+    held: Option<HeldBytes>,
+}
+
+/// Bytes that a worker's answers hold, or will when their reads have ended.
+#[derive(Clone, Default)]
+pub(crate) struct HeldSum(Rc<Cell<usize>>);
+
+impl HeldSum {
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.get()
+    }
+}
+
+/// The part of some answers in the sum, until they are dropped.
+struct HeldBytes {
+    sum: HeldSum,
+    bytes: usize,
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.sum.0.set(self.sum.0.get() - self.bytes);
+    }
+}
+
+/// Counts a connection that waits, until it is dropped.
+pub(crate) struct ParkedMark(Arc<Storage>);
+
+impl ParkedMark {
+    pub(crate) fn new(storage: &Arc<Storage>) -> ParkedMark {
+        storage.counts.parked.fetch_add(1, Relaxed);
+        ParkedMark(Arc::clone(storage))
+    }
+}
+
+impl Drop for ParkedMark {
+    fn drop(&mut self) {
+        self.0.counts.parked.fetch_sub(1, Relaxed);
+    }
+}
+
+/// One read, asked for or ended.
+struct OneRead {
+    hash: u64,
+    entry: FlashEntry,
+    generation: u32,
+    bytes: usize,
+    state: ReadState,
+}
+
+enum ReadState {
+    Wanted { file: Arc<dyn DiskFile>, offset: u64, skip: usize },
+    UnderWay { skip: usize },
+    Read { bytes: Bytes, skip: usize },
+    Failed,
+    Other,
+}
+
+/// Bytes that were read.
+enum Bytes {
+    Copied(Vec<u8>),
+    Read(Buffer),
+}
+
+/// What is known of an entry.
+pub(crate) enum Known {
+    /// Nothing: nobody has asked.
+    Nothing,
+    /// It is being read.
+    Waits,
+    /// It was read, as the answer of this number.
+    Read(usize),
+    /// It can't be read.
+    Failed,
+    /// It is another key's.
+    Other,
+}
+
+/// An item that was read.
+#[derive(Clone, Copy)]
+pub(crate) struct FoundBelow {
+    /// The answer's number.
+    pub(crate) at: usize,
+    pub(crate) entry: FlashEntry,
+    /// Expiry and marks.
+    pub(crate) life: u32,
+    /// The key's unique, where it was asked for.
+    pub(crate) cas: u64,
+}
+
+/// A read that is to begin.
+pub(crate) struct Wanted {
+    /// The answer's number.
+    pub(crate) at: usize,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+}
+
+impl Answers {
+    /// What is known of a key's entry.
+    pub(crate) fn of(&self, hash: u64, entry: FlashEntry) -> Known {
+        let is_it = |read: &OneRead| read.hash == hash && read.entry == entry;
+        let Some(at) = self.reads.iter().position(is_it) else { return Known::Nothing };
+        match self.reads[at].state {
+            ReadState::Wanted { .. } | ReadState::UnderWay { .. } => Known::Waits,
+            ReadState::Read { .. } => Known::Read(at),
+            ReadState::Failed => Known::Failed,
+            ReadState::Other => Known::Other,
+        }
+    }
+
+    /// Whether one more may be noted.
+    pub(crate) fn has_room(&self) -> bool {
+        self.reads.len() < READS_MAX && self.bytes < BYTES_MAX
+    }
+
+    /// Notes a read, or takes what needs none.
+    pub(crate) fn want(&mut self, hash: u64, entry: FlashEntry, plan: ReadPlan) {
+        let (bytes, state) = match plan.source {
+            ReadSource::Memory(bytes) => {
+                (bytes.len(), ReadState::Read { bytes: Bytes::Copied(bytes), skip: 0 })
+            }
+            ReadSource::File { file, offset, bytes, skip } => {
+                (bytes, ReadState::Wanted { file, offset, skip })
+            }
+        };
+        self.bytes += bytes;
+        self.reads.push(OneRead { hash, entry, generation: plan.generation, bytes, state });
+    }
+
+    /// The next read that is to begin, which counts as under way from here on.
+    pub(crate) fn next_wanted(&mut self, sum: &HeldSum) -> Option<Wanted> {
+        let is_wanted = |read: &OneRead| matches!(read.state, ReadState::Wanted { .. });
+        let at = self.reads.iter().position(is_wanted)?;
+        let read = &mut self.reads[at];
+        match std::mem::replace(&mut read.state, ReadState::Failed) {
+            ReadState::Wanted { file, offset, skip } => {
+                read.state = ReadState::UnderWay { skip };
+                self.under_way += 1;
+                let held =
+                    self.held.get_or_insert_with(|| HeldBytes { sum: sum.clone(), bytes: 0 });
+                held.bytes += read.bytes;
+                sum.0.set(sum.0.get() + read.bytes);
+                Some(Wanted { at, file, offset, bytes: read.bytes })
+            }
+            other => {
+                read.state = other;
+                None
+            }
+        }
+    }
+
+    /// Whether a read is yet to begin.
+    pub(crate) fn wants(&self) -> bool {
+        self.reads.iter().any(|read| matches!(read.state, ReadState::Wanted { .. }))
+    }
+
+    /// A read has ended.
+    pub(crate) fn ended(&mut self, at: usize, read: io::Result<Buffer>) {
+        self.under_way = self.under_way.saturating_sub(1);
+        let Some(of) = self.reads.get_mut(at) else { return };
+        let ReadState::UnderWay { skip } = of.state else { return };
+        of.state = match read {
+            Ok(buffer) => ReadState::Read { bytes: Bytes::Read(buffer), skip },
+            Err(_) => ReadState::Failed,
+        };
+    }
+
+    /// The bytes of an answer, from its record's first on, and the generation of the page when the read was planned.
+    pub(crate) fn bytes(&self, at: usize) -> Option<(&[u8], u32)> {
+        let read = self.reads.get(at)?;
+        let ReadState::Read { bytes, skip } = &read.state else { return None };
+        let bytes = match bytes {
+            Bytes::Copied(bytes) => &bytes[..],
+            Bytes::Read(buffer) => buffer,
+        };
+        Some((bytes.get(*skip..)?, read.generation))
+    }
+
+    /// An answer turned out to be another key's record: its bytes go.
+    pub(crate) fn is_other(&mut self, at: usize) {
+        if let Some(read) = self.reads.get_mut(at) {
+            self.bytes -= std::mem::take(&mut read.bytes);
+            read.state = ReadState::Other;
+        }
+    }
+
+    /// Forgets an answer. No read is under way.
+    pub(crate) fn forget(&mut self, at: usize) {
+        debug_assert_eq!(self.under_way, 0, "answers have their numbers while reads are under way");
+        if at < self.reads.len() {
+            self.bytes -= self.reads.swap_remove(at).bytes;
+        }
+    }
+}
+
+/// Reads that a connection has at most.
+const READS_MAX: usize = 64;
+/// Bytes of them, not counting the last.
+pub(crate) const BYTES_MAX: usize = 4 << 20;

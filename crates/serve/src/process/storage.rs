@@ -1,0 +1,376 @@
+//! Storage below memory: a [`Tier`] of flash, as the cache and the commands see it.
+//!
+//! The cache gives items that it has no room for to [`Storage::take`], on the thread that wanted the room: a copy into a
+//! write buffer, no I/O. With all buffers full the item is evicted. Three threads work behind (`server/storage.rs`): one writes
+//! buffers, one looks for idle items, one compacts pages.
+//!
+//! # Invariants
+//! 1. No method of [`Below`] waits for a device.
+//! 2. What is told to clients of a stored item was read whole, in the generation of its page, and was the key's item at an
+//!    instant after the request came ([`Tier::is_current`]).
+
+use crate::options::StorageOptions;
+use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
+use guira_cache::{Below, ItemRef};
+use guira_disk::{Disk, ReadThreads, Reads};
+use guira_flash::{
+    Bucket, CompactionPolicy, Counted, FlashEntry, FlashRecord, PageCounts, Tier, TierSettings,
+};
+use guira_proto::{StorageCommand, StorageSetting};
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// See the module's head.
+pub(crate) struct Storage {
+    pub(crate) tier: Tier,
+    pub(crate) live: LiveStorage,
+    pub(crate) counts: StorageCounts,
+    /// The second of the cache's clock, as of when the sweeper looked last.
+    now_s: AtomicU32,
+    /// An item found no write buffer since somebody asked.
+    has_no_room: AtomicBool,
+    /// Threads that read, once a worker was refused a ring.
+    pool: Mutex<Option<Arc<ReadThreads>>>,
+    pool_threads: usize,
+    /// Reads under way for a worker at most.
+    pub(crate) inflight: usize,
+}
+
+/// Settings that `extstore` changes.
+pub(crate) struct LiveStorage {
+    pub(crate) item_bytes_min: AtomicU32,
+    pub(crate) item_age_s: AtomicU32,
+    pub(crate) low_ttl_s: AtomicU32,
+    pub(crate) recache_rate: AtomicU32,
+    pub(crate) compact_under: AtomicU32,
+    pub(crate) drop_under: AtomicU32,
+    pub(crate) max_sleep_us: AtomicU32,
+    max_frag: AtomicU64,
+    pub(crate) drop_unread: AtomicBool,
+}
+
+/// What is counted beside the tier's own figures.
+#[derive(Default)]
+pub(crate) struct StorageCounts {
+    /// Keys answered from storage.
+    pub(crate) gets: AtomicU64,
+    /// Reads whose client had gone.
+    pub(crate) aborted: AtomicU64,
+    /// Stored items that found no memory to come back to.
+    pub(crate) no_memory: AtomicU64,
+    /// Stored items that came back to memory because they were read again.
+    pub(crate) recached: AtomicU64,
+    /// Reads that found no whole record, or an older page.
+    pub(crate) misses: AtomicU64,
+    /// Connections that wait for reads now.
+    pub(crate) parked: AtomicU64,
+    /// Reads under way now.
+    pub(crate) reading: AtomicU64,
+    /// Candidates that were looked at for the next read to go back to memory.
+    candidates: AtomicU64,
+}
+
+/// All figures, read together.
+#[derive(Default)]
+pub(crate) struct StorageFigures {
+    pub(crate) gets: u64,
+    pub(crate) aborted: u64,
+    pub(crate) no_memory: u64,
+    pub(crate) recached: u64,
+    pub(crate) misses: u64,
+    pub(crate) parked: u64,
+    pub(crate) reading: u64,
+    pub(crate) tier: Counted,
+    pub(crate) page_counts: PageCounts,
+    pub(crate) pages_free: u64,
+    pub(crate) pages_used: u64,
+    pub(crate) objects_used: u64,
+    pub(crate) bytes_used: u64,
+    pub(crate) bytes_fragmented: u64,
+    pub(crate) limit_bytes: u64,
+    pub(crate) index_bytes: usize,
+    pub(crate) entries: u64,
+    pub(crate) buffer_bytes: usize,
+}
+
+impl StorageCounts {
+    pub(crate) fn reset(&self) {
+        for count in [&self.gets, &self.aborted, &self.no_memory, &self.recached, &self.misses] {
+            count.store(0, Relaxed);
+        }
+    }
+}
+
+impl LiveStorage {
+    fn new(options: &StorageOptions, pages: u64) -> LiveStorage {
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
+        let or_share = |given: u32, share: u32| match given {
+            0 => (pages / share).max(1),
+            given => given,
+        };
+        LiveStorage {
+            item_bytes_min: AtomicU32::new(options.item_bytes_min),
+            item_age_s: AtomicU32::new(options.item_age_s),
+            low_ttl_s: AtomicU32::new(options.low_ttl_s),
+            recache_rate: AtomicU32::new(options.recache_rate),
+            compact_under: AtomicU32::new(or_share(options.compact_under, COMPACT_SHARE)),
+            drop_under: AtomicU32::new(or_share(options.drop_under, DROP_SHARE)),
+            max_sleep_us: AtomicU32::new(options.max_sleep_us),
+            max_frag: AtomicU64::new(options.max_frag.to_bits()),
+            drop_unread: AtomicBool::new(options.drop_unread),
+        }
+    }
+
+    /// Does as an `extstore` command says.
+    pub(crate) fn set(&self, what: &StorageCommand) {
+        match *what {
+            StorageCommand::Number(setting, n) => {
+                let to = match setting {
+                    StorageSetting::ItemSize => &self.item_bytes_min,
+                    StorageSetting::ItemAge => &self.item_age_s,
+                    StorageSetting::LowTtl => &self.low_ttl_s,
+                    StorageSetting::RecacheRate => &self.recache_rate,
+                    StorageSetting::CompactUnder => &self.compact_under,
+                    StorageSetting::DropUnder => &self.drop_under,
+                    StorageSetting::MaxSleep => &self.max_sleep_us,
+                };
+                to.store(n, Relaxed);
+            }
+            StorageCommand::MaxFrag(share) => self.max_frag.store(share.to_bits(), Relaxed),
+            StorageCommand::DropUnread(drops) => self.drop_unread.store(drops, Relaxed),
+            StorageCommand::FreeMemchunks(..) => {}
+        }
+    }
+
+    pub(crate) fn max_frag(&self) -> f64 {
+        f64::from_bits(self.max_frag.load(Relaxed))
+    }
+
+    /// By what compaction chooses its pages.
+    pub(crate) fn policy(&self) -> CompactionPolicy {
+        CompactionPolicy {
+            compact_under: self.compact_under.load(Relaxed),
+            drop_under: self.drop_under.load(Relaxed),
+            max_frag: self.max_frag(),
+            drop_unread: self.drop_unread.load(Relaxed),
+        }
+    }
+}
+
+impl Storage {
+    /// The storage that the settings ask for, if they do. What its files held is lost.
+    ///
+    /// # Errors
+    /// A file can't be used.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        settings: &ServerSettings,
+    ) -> Result<Option<Arc<Storage>>, Refusal> {
+        let options = &settings.extended.storage;
+        if options.files.is_empty() {
+            return Ok(None);
+        }
+        let mut files = options.files.clone();
+        for file in &mut files {
+            // The server may change its directory later.
+            file.path = std::path::absolute(&file.path)
+                .map_err(|error| Refusal::system("the file of ext_path", &error))?;
+        }
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        let entries = match options.items {
+            0 => bytes / BYTES_AN_ENTRY,
+            items => items.into(),
+        };
+        let tier = TierSettings {
+            files,
+            page_bytes: options.page_bytes(),
+            buffer_bytes: options.wbuf_bytes as u64,
+            buffers_max: BUFFERS_MAX,
+            entries,
+            index_bytes_max: settings.memory_bytes / 4 * 3,
+            tag_bits: TAG_BITS,
+        };
+        let pages = tier.pages();
+        let tier = Tier::open(disk, &tier).map_err(|error| {
+            Refusal::new(EXIT_SYSTEM, format!("cannot use storage (-o ext_path): {error}"))
+        })?;
+        Ok(Some(Arc::new(Storage {
+            tier,
+            live: LiveStorage::new(options, pages),
+            counts: StorageCounts::default(),
+            now_s: AtomicU32::new(0),
+            has_no_room: AtomicBool::new(false),
+            pool: Mutex::default(),
+            pool_threads: options.threads as usize,
+            inflight: options.inflight as usize,
+        })))
+    }
+
+    /// Reads for a worker: by a ring, or by threads that workers share where the kernel refuses that.
+    ///
+    /// # Errors
+    /// The system has no descriptor or no thread to give.
+    pub(crate) fn reads(&self) -> io::Result<Reads> {
+        let depth = u32::try_from(self.inflight).unwrap_or(u32::MAX);
+        Reads::by_ring(depth).or_else(|_| {
+            let mut pool = self.pool.lock();
+            let threads = match &*pool {
+                Some(threads) => Arc::clone(threads),
+                None => Arc::clone(pool.insert(ReadThreads::start(self.pool_threads)?)),
+            };
+            Reads::by_pool(&threads)
+        })
+    }
+
+    /// Tells which second it is.
+    pub(crate) fn tell_time(&self, now_s: u32) {
+        self.now_s.store(now_s, Relaxed);
+    }
+
+    /// Reads all figures.
+    pub(crate) fn figures(&self) -> StorageFigures {
+        let read = |count: &AtomicU64| count.load(Relaxed);
+        let pages = self.tier.pages();
+        let used = || pages.iter().filter(|page| page.version != 0);
+        let (pages_used, all) = (used().count() as u64, pages.len() as u64);
+        let bytes_used: u64 = used().map(|page| page.bytes).sum();
+        let page_bytes = self.tier.page_bytes();
+        StorageFigures {
+            gets: read(&self.counts.gets),
+            aborted: read(&self.counts.aborted),
+            no_memory: read(&self.counts.no_memory),
+            recached: read(&self.counts.recached),
+            misses: read(&self.counts.misses),
+            parked: read(&self.counts.parked),
+            reading: read(&self.counts.reading),
+            tier: self.tier.counted(),
+            page_counts: self.tier.page_counts(),
+            pages_free: all - pages_used,
+            pages_used,
+            objects_used: used().map(|page| page.objects).sum(),
+            bytes_used,
+            bytes_fragmented: (pages_used * page_bytes).saturating_sub(bytes_used),
+            limit_bytes: all * page_bytes,
+            index_bytes: self.tier.index_bytes(),
+            entries: self.tier.entries(),
+            buffer_bytes: self.tier.buffer_bytes(),
+        }
+    }
+
+    /// Whether an item has found no write buffer since the last time.
+    pub(crate) fn take_no_room(&self) -> bool {
+        self.has_no_room.swap(false, Relaxed)
+    }
+
+    /// Whether an item that was read is to go back to memory; it had been read `hits` times before.
+    pub(crate) fn recaches(&self, hits: u8) -> bool {
+        let rate = u64::from(self.live.recache_rate.load(Relaxed));
+        rate != 0 && hits > 0 && self.counts.candidates.fetch_add(1, Relaxed).is_multiple_of(rate)
+    }
+
+    /// Whether an item is large enough to be stored, by memcached's account of it.
+    pub(crate) fn wants(&self, item: &ItemRef<'_>) -> bool {
+        let bytes = ITEM_HEAD_BYTES + item.key().len() + item.value_bytes();
+        bytes >= self.live.item_bytes_min.load(Relaxed) as usize
+    }
+
+    fn bucket_of(&self, item: &ItemRef<'_>, now: u32) -> Bucket {
+        let exptime = item.exptime();
+        if exptime != 0 && exptime.saturating_sub(now) < self.live.low_ttl_s.load(Relaxed) {
+            Bucket::LowTtl
+        } else if item.value().is_none() {
+            Bucket::Chunked
+        } else {
+            Bucket::Default
+        }
+    }
+}
+
+impl Below for Storage {
+    fn may_have(&self, hash: u64, known: &[u64]) -> bool {
+        let mut has = false;
+        self.tier.look(hash, |entry| has |= !known.contains(&place_of(entry)));
+        has
+    }
+
+    fn forget(&self, hash: u64) {
+        self.tier.forget(hash);
+    }
+
+    fn remove(&self, hash: u64, place: u64) -> bool {
+        let mut found = None;
+        self.tier.look(hash, |entry| {
+            if place_of(entry) == place {
+                found = Some(entry);
+            }
+        });
+        found.is_some_and(|entry| self.tier.remove(hash, entry))
+    }
+
+    fn is_current(&self, hash: u64, place: u64, generation: u32) -> bool {
+        let mut found = None;
+        self.tier.look(hash, |entry| {
+            if place_of(entry) == place {
+                found = Some(entry);
+            }
+        });
+        found.is_some_and(|entry| self.tier.is_current(hash, entry, generation))
+    }
+
+    fn take(
+        &self,
+        hash: u64,
+        item: &ItemRef<'_>,
+        life: u32,
+        commit: &mut dyn FnMut(&mut dyn FnMut()) -> bool,
+    ) -> bool {
+        if !self.wants(item) {
+            return false;
+        }
+        let now = self.now_s.load(Relaxed);
+        let record = FlashRecord {
+            hash,
+            key: item.key(),
+            value: &[],
+            life,
+            accessed_s: now.saturating_sub(item.idle_s(now)),
+            client_flags: item.client_flags(),
+            explicit_cas: item.explicit_cas(),
+            key_binary: item.is_key_binary(),
+            fetched: item.was_fetched(),
+        };
+        let bucket = self.bucket_of(item, now);
+        let what = (&record, item.value_bytes());
+        let Some(draft) =
+            self.tier.place(bucket, what, &mut item.value_parts(), life & LIFE_SECONDS)
+        else {
+            self.has_no_room.store(true, Relaxed);
+            return false;
+        };
+        commit(&mut || self.tier.enter(hash, &draft))
+    }
+
+    fn flush(&self) {
+        self.tier.flush();
+    }
+}
+
+/// An entry as the cache knows it: the same while its record stays where it is.
+pub(crate) fn place_of(entry: FlashEntry) -> u64 {
+    entry.place_bits()
+}
+
+/// The expiry second in a life word.
+pub(crate) const LIFE_SECONDS: u32 = (1 << 30) - 1;
+/// memcached's head of an item.
+const ITEM_HEAD_BYTES: usize = 48;
+/// Write buffers at most: one for each bucket that is written to, and some on their way.
+const BUFFERS_MAX: usize = 8;
+const TAG_BITS: u32 = 16;
+/// The table has room for an item in so many bytes of storage at first.
+const BYTES_AN_ENTRY: u64 = 8 << 10;
+/// Compact while fewer than one of so many pages is free, and drop cold items.
+const COMPACT_SHARE: u32 = 100;
+const DROP_SHARE: u32 = 4;
