@@ -1,4 +1,4 @@
-//! Values too large for one place: L1L2SizeSplitRoute and BigValueRoute.
+//! Values too large for one place: `L1L2SizeSplitRoute` and `BigValueRoute`.
 
 use guira_client::{Op, Outcome, Reply, Request};
 
