@@ -254,8 +254,7 @@ impl Connection {
         if turn.process.unsent.is_scarce(0) || turn.work_left.get() == 0 {
             executor.queue_less();
         }
-        executor.can_wait =
-            self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX);
+        executor.can_wait = self.may_wait();
         turn.handle.hurry(!executor.can_wait);
         let next = loop {
             let step = match self.step(&mut executor, rooms, input, consumed) {
@@ -311,6 +310,12 @@ impl Connection {
         self.answers = next.keeps_answers().then(|| executor.answers.take()).flatten();
         rooms.replies = executor.output.into_bytes();
         Ok(next)
+    }
+
+    /// Whether the request at hand may wait on for memory.
+    #[inline]
+    fn may_wait(&self) -> bool {
+        self.waits_since_ms.is_none_or(|since| clock_ms() < since + WAIT_MS_MAX)
     }
 
     /// The input is used up but for a piece.
