@@ -140,6 +140,9 @@ mod tests {
         }
     }
 
+    /// Pages, the policy, and the page to compact with `drop_unread` and `use_old`.
+    type Row<'p> = (&'p [PageFigures], CompactionPolicy, Option<(u32, bool, bool)>);
+
     fn policy(compact_under: u32, drop_under: u32, drop_unread: bool) -> CompactionPolicy {
         CompactionPolicy { compact_under, drop_under, max_frag: 0.8, drop_unread }
     }
@@ -156,8 +159,7 @@ mod tests {
         use Bucket::{ColdCompact, Default as D, LowTtl, Old};
         let free = page(0, 0, D);
         let active = PageFigures { is_active: true, ..page(9, 10, D) };
-        // pages, policy, the page to compact with drop_unread and use_old
-        let table: [(&[PageFigures], CompactionPolicy, Option<(u32, bool, bool)>); 9] = [
+        let table: [Row<'_>; 9] = [
             (&[free, free], policy(1, 1, false), None),
             (&[page(3, 900, D), free], policy(1, 1, false), None),
             (&[page(3, 700, D), page(4, 500, D)], policy(1, 1, false), Some((1, false, false))),
