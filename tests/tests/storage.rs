@@ -1,13 +1,12 @@
 //! Storage below memory (`-o ext_path`): the real binary with a file under it, its answers in order, its faults as misses.
 
 use guira_tests::client::Client;
-use guira_tests::server::{Program, Server, own_directory};
+use guira_tests::server::{Program, Server, eventually, own_directory, within};
 use guira_tests::torture::{Options, run};
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// A folder with the file of a server's storage, gone with it.
 struct Below {
@@ -85,7 +84,7 @@ fn what_memory_has_no_room_for_comes_back_byte_for_byte() {
 #[test]
 fn replies_of_a_pipeline_keep_their_order_around_what_is_read() {
     let below = Below::new();
-    let (server, mut client) = filled(&below, "", 2000, 8_000);
+    let (server, client) = filled(&below, "", 2000, 8_000);
     // Others go on while one waits.
     let mut other = server.connect();
     let (mut asked, mut want) = (String::new(), String::new());
@@ -170,13 +169,8 @@ fn changes_of_stored_items_are_made_to_what_is_stored() {
 }
 
 /// Waits until nothing waits to be written.
-fn settle(client: &mut Client, file: &Path, bytes: u64) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while fs::metadata(file).map_or(0, |m| std::os::unix::fs::MetadataExt::blocks(&m) * 512) < bytes
-    {
-        assert!(Instant::now() < end, "the writer doesn't write: {}", client.ask("stats guira"));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn settle(file: &Path, bytes: u64) {
+    eventually("the writer writes", || fs::metadata(file).is_ok_and(|m| m.blocks() * 512 >= bytes));
 }
 
 /// Gets all keys: how many hits; each must be right.
@@ -196,7 +190,7 @@ fn hits(client: &mut Client, keys: usize, bytes: usize) -> usize {
 fn flipped_bits_and_a_short_file_are_misses_and_never_lies() {
     let below = Below::new();
     let (mut server, mut client) = filled(&below, ",ext_recache_rate=0", 3000, 8_000);
-    settle(&mut client, &below.file(), 8 << 20);
+    settle(&below.file(), 8 << 20);
     let file = OpenOptions::new().read(true).write(true).open(below.file()).unwrap();
     // A bit in each second block of what was written.
     for block in (0..2048).step_by(2) {
@@ -222,7 +216,7 @@ fn flipped_bits_and_a_short_file_are_misses_and_never_lies() {
 fn a_killed_server_starts_with_empty_storage() {
     let below = Below::new();
     let (server, mut client) = filled(&below, "", 2000, 8_000);
-    settle(&mut client, &below.file(), 4 << 20);
+    settle(&below.file(), 4 << 20);
     drop(server);
     let option = below.option("");
     let again = Server::start(Program::Guira, &["-m", "8", "-o", &option]);
@@ -242,13 +236,10 @@ fn clients_that_go_while_they_wait_leave_nothing_behind() {
         let keys: Vec<_> = (0..50).map(|n| format!("k{}", (round * 37 + n * 13) % 2000)).collect();
         gone.send(format!("get {}\r\n", keys.join(" ")).as_bytes());
     }
-    let end = Instant::now() + Duration::from_secs(30);
-    while client.stat_word("stats guira", "flash_parked") != "0"
-        || client.stat("extstore_io_queue") > 0
-    {
-        assert!(Instant::now() < end, "connections wait for ever");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    within(30, "no connection waits", || {
+        client.stat_word("stats guira", "flash_parked") == "0"
+            && client.stat("extstore_io_queue") == 0
+    });
     assert_eq!(hits(&mut client, 2000, 8_000), 2000);
     assert!(server.is_running(), "{}", server.said());
 }
@@ -294,8 +285,11 @@ fn it_tells_the_truth_under_pressure() {
         below.option(",ext_item_size=100,ext_item_age=0,ext_recache_rate=2,ext_compact_under=4");
     let flags = ["-m", "8", "-t", "4", "-o", &option];
     let mut server = Server::start(Program::Guira, &flags);
-    let options =
-        Options { time: Duration::from_secs(8), value_bytes_max: 20_000, ..Options::default() };
+    let options = Options {
+        time: std::time::Duration::from_secs(8),
+        value_bytes_max: 20_000,
+        ..Options::default()
+    };
     let report = run(server.address(), options);
     assert!(server.is_running(), "it died: {}", server.said());
     assert!(report.violations.is_empty(), "{report:#?}");
