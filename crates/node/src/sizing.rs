@@ -119,7 +119,7 @@ fn wear(args: &PlanArgs, it: &Sizing) -> Vec<Row> {
                 0,
                 "bytes written to the device: files, and a block anew for each sync",
             ),
-            ("lifetime_days", days, 0, "until --endurance terabytes are written"),
+            ("lifetime_days", days, 2, "until --endurance terabytes are written"),
         ]);
     }
     rows
