@@ -215,7 +215,7 @@ fn flipped_bits_and_a_short_file_are_misses_and_never_lies() {
 #[test]
 fn a_killed_server_starts_with_empty_storage() {
     let below = Below::new();
-    let (server, mut client) = filled(&below, "", 2000, 8_000);
+    let (server, _) = filled(&below, "", 2000, 8_000);
     settle(&below.file(), 4 << 20);
     drop(server);
     let option = below.option("");
