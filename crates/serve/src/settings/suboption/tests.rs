@@ -43,6 +43,7 @@ fn a_setting_that_works_changes_something_and_its_line_shows_it() {
             Takes::Text(..) => match name {
                 "ssl_ciphers" => format!("{name}=ECDHE-RSA-AES128-GCM-SHA256"),
                 "ssl_min_version" => format!("{name}=3"),
+                "ext_path" => format!("{name}=f:1g"),
                 "ssl_kernel_tls" => continue, // It is there to be refused.
                 _ => format!("{name}=2"),
             },
@@ -100,4 +101,6 @@ const MEMCACHEDS: &str = "\
     no_slab_automove no_maxconns_fast inline_ascii_resp no_lru_crawler no_lru_maintainer no_drop_privileges \
     drop_privileges resp_obj_mem_limit=0 read_buf_mem_limit=0 ssl_chain_cert=f ssl_key=f ssl_verify_mode=1 \
     ssl_keyformat=1 ssl_ciphers=HIGH ssl_ca_cert=f ssl_wbuf_size=16 ssl_session_cache ssl_kernel_tls \
-    ssl_min_version=2 relaxed_privileges sock_cookie_id=1 slab_automove_freeratio=0.01";
+    ssl_min_version=2 relaxed_privileges sock_cookie_id=1 slab_automove_freeratio=0.01 ext_path=f:1g \
+    ext_page_size=64 ext_wbuf_size=4 ext_threads=1 ext_io_depth=1 ext_item_size=512 ext_item_age=60 ext_low_ttl=0 \
+    ext_recache_rate=2000 ext_compact_under=1 ext_drop_under=1 ext_max_sleep=1000000 ext_max_frag=0.8 ext_drop_unread";
