@@ -29,11 +29,11 @@ pub(crate) struct Detail {
     prefixes: RwLock<Prefixes>,
 }
 
-/// A prefix's counts, which threads raise side by side.
+/// A prefix's counts, which threads raise side by side. Each event raises one of them, so no dump shows half an event.
 #[derive(Default)]
 struct Tally {
-    gets: AtomicU64,
     hits: AtomicU64,
+    misses: AtomicU64,
     sets: AtomicU64,
     deletes: AtomicU64,
 }
@@ -64,11 +64,8 @@ impl Tally {
             counter.fetch_add(1, Ordering::Relaxed);
         };
         match event {
-            Event::Hit => {
-                raise(&self.gets);
-                raise(&self.hits);
-            }
-            Event::Miss => raise(&self.gets),
+            Event::Hit => raise(&self.hits),
+            Event::Miss => raise(&self.misses),
             Event::Set => raise(&self.sets),
             Event::Delete => raise(&self.deletes),
         }
@@ -76,9 +73,10 @@ impl Tally {
 
     fn read(&self) -> Counts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let hits = read(&self.hits);
         Counts {
-            gets: read(&self.gets),
-            hits: read(&self.hits),
+            gets: hits + read(&self.misses),
+            hits,
             sets: read(&self.sets),
             deletes: read(&self.deletes),
         }
