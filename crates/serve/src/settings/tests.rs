@@ -195,12 +195,6 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-o ssl_keyformat=3", 1, "1 (PEM) or 2 (DER)"),
         ("-o ssl_ciphers=RC4-SHA", 64, "rustls has no RC4-SHA"),
         ("-o ssl_key", 1, "Missing ssl_key argument"),
-        ("-o ext_path=/tmp/x", 1, "ext_path=/tmp/x: no size; give FILE:SIZE"),
-        ("-o ext_path=/tmp/x:0m", 1, "the size is 0"),
-        ("-o ext_path=/tmp/x:64", 1, "one of the units m, g, t, p"),
-        ("-o ext_path=:64m", 1, "no file"),
-        ("-o ext_path=/tmp/x:64m:hot", 1, "the bucket must be one of"),
-        ("-o ext_path=/tmp/x:64m -U 11211", 64, "clients of UDP can't wait for storage"),
         ("-o proxy_config=/tmp/x", 64, "absent in Guira"),
         ("-o hashpower=11", 1, "between 12 and 32"),
         ("-o hashpower", 1, "Missing hashpower argument"),
@@ -227,6 +221,22 @@ fn what_cannot_be_is_refused_with_memcacheds_code() {
         ("-o slab_chunk_max=3", 64, "evenly"),
         ("-I 1024 -o slab_chunk_max=2", 64, "cannot be larger than -I"),
         ("-o slab_sizes=64-32", 64, "rising"),
+    ] {
+        let refusal = parse(line).expect_err(line);
+        assert_eq!(refusal.code, code, "{line}: {refusal}");
+        assert!(refusal.message.contains(said), "{line}: {refusal}");
+    }
+}
+
+#[test]
+fn storage_that_cannot_be_is_refused_with_what_to_give() {
+    for (line, code, said) in [
+        ("-o ext_path=/tmp/x", 1, "ext_path=/tmp/x: no size; give FILE:SIZE"),
+        ("-o ext_path=/tmp/x:0m", 1, "the size is 0"),
+        ("-o ext_path=/tmp/x:64", 1, "one of the units m, g, t, p"),
+        ("-o ext_path=:64m", 1, "no file"),
+        ("-o ext_path=/tmp/x:64m:hot", 1, "the bucket must be one of"),
+        ("-o ext_path=/tmp/x:64m -U 11211", 64, "clients of UDP can't wait for storage"),
     ] {
         let refusal = parse(line).expect_err(line);
         assert_eq!(refusal.code, code, "{line}: {refusal}");
