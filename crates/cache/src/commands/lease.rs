@@ -84,7 +84,7 @@ impl<I: Index> Actor<'_, I> {
         let (is_fetching, stale, miss) = match found {
             Ok(item) if !item.is_withheld() => return Leased::Hit(item),
             Ok(item) => {
-                let is_fetching = item.claim() == crate::Claim::Taken;
+                let is_fetching = item.claim() != crate::Claim::Won;
                 let stale = (!item.is_unfilled()).then_some(Stale::Item(item));
                 (is_fetching, stale, Miss::Absent)
             }

@@ -55,6 +55,8 @@ pub enum Claim {
     Won,
     /// Somebody won before.
     Taken,
+    /// The item has left its place meanwhile: look the key up again.
+    Moved,
 }
 
 impl<'h> ItemRef<'h> {
@@ -200,9 +202,11 @@ impl<'h> ItemRef<'h> {
         self.header.has_life() && (self.shape().extras.unfilled || self.is_stale())
     }
 
-    /// Whether somebody holds the right to refresh the item.
-    pub fn is_won(&self) -> bool {
-        self.life_word() & Self::WON != 0
+    /// Whether somebody holds the right to refresh the item. `None`: it has left its place meanwhile, and whoever moved
+    /// it has closed it to claims ([`ItemRef::hand_over_life`]); look the key up again.
+    pub fn is_won(&self) -> Option<bool> {
+        let is_closed = self.life_word() & Self::WON != 0;
+        if is_closed && self.is_retired() { None } else { Some(is_closed) }
     }
 
     /// Tries to win the right to refresh the item. One caller wins. An item stored without an
@@ -210,8 +214,12 @@ impl<'h> ItemRef<'h> {
     pub fn claim(&self) -> Claim {
         match self.shape().life_at() {
             Some(at) => {
-                let before = self.chunks.arena.word(self.word + at).fetch_or(Self::WON, Relaxed);
-                if before & Self::WON == 0 { Claim::Won } else { Claim::Taken }
+                let before = self.chunks.arena.word(self.word + at).fetch_or(Self::WON, Acquire);
+                match before & Self::WON {
+                    0 => Claim::Won,
+                    _ if self.is_retired() => Claim::Moved,
+                    _ => Claim::Taken,
+                }
             }
             None => Claim::Taken,
         }
@@ -249,7 +257,7 @@ impl<'h> ItemRef<'h> {
         if !self.header.has_life() {
             return 0;
         }
-        self.shape().life_at().map_or(0, |at| self.chunks.arena.word(self.word + at).load(Relaxed))
+        self.shape().life_at().map_or(0, |at| self.chunks.arena.word(self.word + at).load(Acquire))
     }
 
     /// The life word for a copy that takes this item's place. The caller has marked the item as retired: who changes

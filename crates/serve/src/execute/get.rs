@@ -356,7 +356,7 @@ impl<'t> Executor<'t> {
                 },
             };
             let before = item.exptime();
-            let (is_won_already, has_won) = self.try_to_win(meta, &item);
+            let Some((is_won_already, has_won)) = self.try_to_win(meta, &item) else { continue };
             let mut exptime = [before; 2];
             if let Some(ttl) = meta.ttl() {
                 exptime[1] = self.turn.process.time.expiry(ttl.into(), now);
@@ -381,20 +381,23 @@ impl<'t> Executor<'t> {
         self.handle().vivify(key, &how, self.now()).map(Some)
     }
 
-    /// Whether somebody won the right to refresh the item before, and whether this get does.
-    fn try_to_win(&self, meta: &Meta<'_>, item: &ItemRef<'_>) -> (bool, bool) {
-        if item.is_won() {
-            return (true, false);
+    /// Whether somebody won the right to refresh the item before, and whether this get does. `None`: the item was moved
+    /// meanwhile.
+    fn try_to_win(&self, meta: &Meta<'_>, item: &ItemRef<'_>) -> Option<(bool, bool)> {
+        if item.is_won()? {
+            return Some((true, false));
         }
         let exptime = item.exptime();
         let is_due = meta.recache().is_some_and(|ttl| {
             exptime != 0 && exptime < self.turn.process.time.expiry(ttl.into(), self.now())
         });
         if !(is_due || item.is_stale()) {
-            return (false, false);
+            return Some((false, false));
         }
-        let has_won = item.claim() == Claim::Won;
-        (!has_won, has_won)
+        match item.claim() {
+            Claim::Moved => None,
+            claim => Some((claim == Claim::Taken, claim == Claim::Won)),
+        }
     }
 
     fn answer_hit(&mut self, meta: &Meta<'_>, key: &Key<'_>, found: &Found<'t>) {

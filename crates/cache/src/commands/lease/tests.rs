@@ -171,7 +171,7 @@ impl Client<'_> {
         }
         let vivified = self.handle.vivify(key, &StoreTerms::default(), now).unwrap();
         let item = self.handle.get_withheld(key, now).expect("just made");
-        assert!(item.is_withheld() && item.is_won());
+        assert!(item.is_withheld() && item.is_won() == Some(true));
         let stale = item.is_stale().then(|| number(item.value()));
         match vivified {
             Vivified::Won(_) => Told::Won(stale),
