@@ -1,13 +1,15 @@
 //! A command voids a key's lease token if it changes the key, and only then.
 
 use super::Leased;
-use crate::{Cache, CacheConfig, Deleted, Handle, Key, Mode, StoreTerms, Stored};
+use crate::{Cache, CacheConfig, Deleted, Handle, Key, LeaseTerms, Mode, StoreTerms, Stored};
 
 const KEY: &[u8] = b"key";
 
 fn small() -> Cache {
     let memory_bytes = if cfg!(miri) { 1 << 17 } else { 4 << 20 };
-    Cache::new(&CacheConfig { memory_bytes, ..CacheConfig::default() }).expect("a small cache")
+    let leases = LeaseTerms { keys_max: 64, ..LeaseTerms::default() };
+    Cache::new(&CacheConfig { memory_bytes, leases, ..CacheConfig::default() })
+        .expect("a small cache")
 }
 
 /// A command, by its name.

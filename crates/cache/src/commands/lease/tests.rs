@@ -215,7 +215,12 @@ fn deleted(deleted: Deleted) -> Told {
 }
 
 fn cache() -> Cache {
-    let leases = LeaseTerms { interval_s: INTERVAL_S, stale_s: STALE_S, ..LeaseTerms::default() };
+    let leases = LeaseTerms {
+        interval_s: INTERVAL_S,
+        stale_s: STALE_S,
+        keys_max: 1 << 10,
+        ..LeaseTerms::default()
+    };
     let memory_bytes = if cfg!(miri) { 1 << 17 } else { 1 << 20 };
     Cache::new(&CacheConfig { memory_bytes, leases, ..CacheConfig::default() })
         .expect("a small cache")
