@@ -45,9 +45,8 @@ use crate::sessions::memory::{Account, FREE_BYTES};
 use crate::sessions::service::{ClientTap, Service, Start};
 use crate::sessions::stream::Stream;
 use crate::sessions::thread::{Phase, Sessions};
-use get::Get;
 use input::Input;
-use lines::Line;
+use lines::{Begun, Line};
 use outlet::{OUTPUT_BYTES_MAX, Outlet};
 use pace::Pace;
 use patience::Patience;
@@ -171,8 +170,7 @@ impl<S: Service> Session<S> {
         }
         while !self.pace.is_spent(cx.waker()) {
             let has_more_to_say = !self.say_answered(cx);
-            let clocks = (&mut self.pace, &mut self.patience);
-            self.outlet.flush(&mut self.stream, clocks, cx)?;
+            self.outlet.flush(&mut self.stream, (&mut self.pace, &mut self.patience), cx)?;
             let has_begun = self.begin_all(cx);
             if has_begun || has_more_to_say && self.outlet.is_empty() {
                 continue;
@@ -286,14 +284,10 @@ impl<S: Service> Session<S> {
     #[inline]
     fn tidy(&mut self) {
         self.input.tidy();
-        if self.lines.has_many_places() || self.is_idle() && self.rooms() > FREE_BYTES {
+        let rooms = self.lines.places_bytes() + self.outlet.capacity();
+        if self.lines.has_many_places() || self.is_idle() && rooms > FREE_BYTES {
             self.forget_rooms();
         }
-    }
-
-    /// Bytes that are kept for what may come.
-    fn rooms(&self) -> usize {
-        self.lines.places_bytes() + self.outlet.capacity()
     }
 
     #[cold]
@@ -381,7 +375,7 @@ impl<S: Service> Session<S> {
         let start = Start { at: Instant::now(), waker: Some(cx.waker()) };
         let mut has_begun = self.go_on(start);
         if has_begun {
-            self.poll_last(cx);
+            self.lines.poll_last(cx, &self.client);
         }
         // Whether a request finds room for its bytes doesn't change while requests begin: they are told of afterwards.
         let has_room = self.has_room();
@@ -402,19 +396,13 @@ impl<S: Service> Session<S> {
             }
             has_begun = true;
             self.pace.spend(REQUEST_COST);
-            self.poll_last(cx);
+            self.lines.poll_last(cx, &self.client);
         }
         if self.next.is_none() && !self.lines.is_empty() {
             // Its requests are slices of it: it goes with the last of them.
             self.lines.grow_last(self.input.finished());
         }
         has_begun
-    }
-
-    /// Polls what was just begun: an answer need not wake anything before its first poll, and what waits for the same thing
-    /// waits in the order in which it was sent.
-    fn poll_last(&mut self, cx: &mut std::task::Context<'_>) {
-        self.lines.poll_last(cx, &self.client);
     }
 
     /// Takes the next request from what was read.
@@ -478,60 +466,20 @@ impl<S: Service> Session<S> {
             self.next = Some(Box::new(asked));
             return false;
         };
-        let Some(line) = self.line(asked, admitted, start) else { return false };
-        self.push(line);
-        true
-    }
-
-    /// The line of a request, begun, of a get so many keys; `None`: it waits.
-    #[inline]
-    fn line(&mut self, asked: Asked, admitted: usize, start: Start<'_>) -> Option<Line<S>> {
-        let (service, client) = (&self.sessions.service, &self.client);
-        Some(match asked {
-            Asked::Get { op, exptime, keys } => {
-                let mut get = Get::new(op, exptime, keys);
-                get.begin(admitted, self.pace.short(), |op, exptime, keys| {
-                    service.begin_keys(client, op, exptime, keys, start)
-                });
-                Line::Get(get)
-            }
-            Asked::GetOne(request) => {
-                let (op, key) = (request.op, request.key.clone());
-                Line::GetOne { op, key, answer: service.begin(client, request, start) }
-            }
-            Asked::One { request, is_quiet } => {
-                let op = request.op;
-                Line::One { op, is_quiet, answer: service.begin(client, request, start) }
-            }
-            Asked::Meta { request, wanted } => {
-                let key = request.key.clone();
-                Line::Meta { wanted, key, answer: service.begin(client, request, start) }
-            }
-            Asked::Stats(group) => match self.sessions.stats(&group, start) {
-                Some(text) => Line::Said(text),
-                None => {
-                    self.next = Some(Box::new(Asked::Stats(group)));
-                    return None;
-                }
-            },
-            Asked::Version => Line::Said(format!("VERSION {}\r\n", S::VERSION).into_bytes()),
-            Asked::Verbosity { level, is_quiet } => Line::verbosity(service, level, is_quiet),
-            Asked::List(listing) => Line::list(service, listing),
-            Asked::Shutdown => {
-                Line::Shutdown(self.sessions.clients.limits.shutdown_from.judge(&self.stream))
-            }
-            Asked::Quit => {
+        let from = (&*self.sessions, &self.client, &self.stream);
+        match Line::begin(from, asked, (admitted, self.pace.short()), start) {
+            Begun::Line(line) => self.push(line),
+            Begun::Last { line, is_refused } => {
                 self.end();
-                Line::Said(Vec::new())
+                self.is_refused |= is_refused;
+                self.push(line);
             }
-            Asked::Refused { line, closes } => {
-                if closes {
-                    self.end();
-                    self.is_refused = true;
-                }
-                Line::Said(line.to_vec())
+            Begun::Waits(asked) => {
+                self.next = Some(Box::new(asked));
+                return false;
             }
-        })
+        }
+        true
     }
 
     /// Nothing more of the client is read.

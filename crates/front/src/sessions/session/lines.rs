@@ -12,10 +12,12 @@ use guira_proto::fixed;
 
 use super::get::{Get, tells_of_length};
 use crate::sessions::answer as text;
-use crate::sessions::line::keeps_change;
+use crate::sessions::line::{Asked, keeps_change};
 use crate::sessions::meta::{self, Wanted};
 use crate::sessions::owner::Verdict;
-use crate::sessions::service::{Answer, Feed, Listing, Service};
+use crate::sessions::service::{Answer, Feed, Listing, Service, Start};
+use crate::sessions::stream::Stream;
+use crate::sessions::thread::Sessions;
 
 /// A request line that is not answered yet.
 pub(super) enum Line<S: Service> {
@@ -35,9 +37,66 @@ pub(super) enum Line<S: Service> {
     Shutdown(Verdict),
 }
 
+/// What became of a request that was begun.
+pub(super) enum Begun<S: Service> {
+    /// Its answer is on its way, or there.
+    Line(Line<S>),
+    /// It is the last one of its client, which goes with the answer.
+    Last { line: Line<S>, is_refused: bool },
+    /// It is to be begun later.
+    Waits(Asked),
+}
+
 impl<S: Service> Line<S> {
+    /// Begins a request of a client: of a get so many keys, where a short value has so many bytes.
+    #[inline]
+    pub(super) fn begin(
+        (sessions, client, stream): (&Sessions<S>, &S::Client, &Stream),
+        asked: Asked,
+        (keys_admitted, short): (usize, usize),
+        start: Start<'_>,
+    ) -> Begun<S> {
+        let service = &sessions.service;
+        Begun::Line(match asked {
+            Asked::Get { op, exptime, keys } => {
+                let mut get = Get::new(op, exptime, keys);
+                get.begin(keys_admitted, short, |op, exptime, keys| {
+                    service.begin_keys(client, op, exptime, keys, start)
+                });
+                Line::Get(get)
+            }
+            Asked::GetOne(request) => {
+                let (op, key) = (request.op, request.key.clone());
+                Line::GetOne { op, key, answer: service.begin(client, request, start) }
+            }
+            Asked::One { request, is_quiet } => {
+                let op = request.op;
+                Line::One { op, is_quiet, answer: service.begin(client, request, start) }
+            }
+            Asked::Meta { request, wanted } => {
+                let key = request.key.clone();
+                Line::Meta { wanted, key, answer: service.begin(client, request, start) }
+            }
+            Asked::Stats(group) => match sessions.stats(&group, start) {
+                Some(text) => Line::Said(text),
+                None => return Begun::Waits(Asked::Stats(group)),
+            },
+            Asked::Version => Line::Said(format!("VERSION {}\r\n", S::VERSION).into_bytes()),
+            Asked::Verbosity { level, is_quiet } => Line::verbosity(service, level, is_quiet),
+            Asked::List(listing) => Line::list(service, listing),
+            Asked::Shutdown => Line::Shutdown(sessions.clients.limits.shutdown_from.judge(stream)),
+            Asked::Quit => {
+                return Begun::Last { line: Line::Said(Vec::new()), is_refused: false };
+            }
+            Asked::Refused { line, closes: false } => Line::Said(line.to_vec()),
+            Asked::Refused { line, closes: true } => {
+                return Begun::Last { line: Line::Said(line.to_vec()), is_refused: true };
+            }
+        })
+    }
+
     /// A list of all items, where the service has one.
-    pub(super) fn list(service: &Rc<S>, listing: Listing) -> Self {
+    fn list(service: &Rc<S>, listing: Listing) -> Self {
         match service.list(listing) {
             Some(feed) => Line::Feed { feed, part: Poll::Pending },
             None => Line::Said(fixed::ERROR.to_vec()),
@@ -45,7 +104,7 @@ impl<S: Service> Line<S> {
     }
 
     /// The log says more or less from now on.
-    pub(super) fn verbosity(service: &Rc<S>, level: u32, is_quiet: bool) -> Self {
+    fn verbosity(service: &Rc<S>, level: u32, is_quiet: bool) -> Self {
         service.set_verbosity(level);
         Line::Said(if is_quiet { Vec::new() } else { fixed::OK.to_vec() })
     }

@@ -79,7 +79,8 @@ impl<S: Service> Lines<S> {
         self.lines.iter_mut().for_each(|(line, _)| line.poll(cx, client));
     }
 
-    /// Polls the last line.
+    /// Polls the last line, which was just begun: an answer need not wake anything before its first poll, and what waits for
+    /// the same thing waits in the order in which it was sent.
     pub(super) fn poll_last(&mut self, cx: &mut Context<'_>, client: &S::Client) {
         if let Some((line, _)) = self.lines.back_mut() {
             line.poll(cx, client);
