@@ -1,7 +1,7 @@
 //! What requests tell watchers. All of it is looked at only while somebody watches.
 
 use super::Executor;
-use super::store::StoreForm;
+use super::StoreForm;
 use crate::process::watch::{Event, Look, Stored as Told};
 use guira_cache::{ItemRef, Key, Miss};
 use guira_proto::{Command, KEY_BYTES_MAX, Verb, WatchKinds, binary};

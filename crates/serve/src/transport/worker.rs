@@ -288,10 +288,8 @@ impl<'s> Worker<'s> {
     #[cold]
     fn puts_off(&mut self, place: usize) -> bool {
         let connection = self.connections[place].as_ref();
-        if connection.is_none_or(|connection| connection.handshake_ends_s().is_none()) {
-            return false;
-        }
-        if self.shaking.take() {
+        let is_shaking = connection.is_some_and(|it| it.handshake_ends_s().is_some());
+        if !is_shaking || self.shaking.take() {
             return false;
         }
         self.shaking.put_off(place);
@@ -419,12 +417,10 @@ impl<'s> Worker<'s> {
 
     /// Answers what waits at one UDP socket.
     fn serve_datagrams(&mut self, at: usize) {
-        // The server may have stopped since the event.
-        let Some(socket) = self.datagrams.get_mut(at) else { return };
+        let Some(socket) = self.datagrams.get_mut(at) else { return }; // It stopped since the event.
         let (process, sample) = (self.process, self.sample);
         let (costly, work_left) = (&self.costly, &self.work_left);
-        let watched = process.watch.kinds();
-        let (handle, now) = (&self.handle, self.now);
+        let (watched, handle, now) = (process.watch.kinds(), &self.handle, self.now);
         let turn = Turn { process, handle, now, costly, work_left, watched, sample };
         socket.serve(&turn, &mut self.rooms);
     }
