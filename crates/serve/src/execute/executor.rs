@@ -55,6 +55,8 @@ pub(crate) struct Executor<'t> {
     pub(super) keys_left: usize,
     /// Requests that may change something, of the turn's share.
     changes_left: usize,
+    /// `changes_left` when the work was last taken.
+    changes_counted: usize,
     /// Replies with what they borrow are sent from this size on.
     queued_max: usize,
     is_put_off: bool,
@@ -121,6 +123,7 @@ impl<'t> Executor<'t> {
             requests_counted: turn.process.allowance.requests,
             keys_left: turn.process.allowance.keys,
             changes_left: CHANGES_A_TURN,
+            changes_counted: CHANGES_A_TURN,
             queued_max: OUTPUT_MAX,
             is_put_off: false,
             answers: None,
@@ -167,8 +170,9 @@ impl<'t> Executor<'t> {
     #[inline]
     pub(crate) fn take_work(&mut self) -> usize {
         let requests = self.requests_counted.saturating_sub(self.requests_left);
-        self.requests_counted = self.requests_left;
-        requests * KEY_BYTES + self.handle().take_moved()
+        let changes = self.changes_counted.saturating_sub(self.changes_left);
+        (self.requests_counted, self.changes_counted) = (self.requests_left, self.changes_left);
+        requests * KEY_BYTES + changes * CHANGE_BYTES + self.handle().take_moved()
     }
 
     /// Counts so many keys, or requests that cost as much.
@@ -316,7 +320,9 @@ pub(crate) fn asks_unique(meta: &Meta<'_>) -> bool {
 /// for the same locks, so a worker with long turns of them keeps the others, and their clients, waiting.
 const CHANGES_A_TURN: usize = 256;
 /// A request, or a key of a multiget, costs what it does to send so many bytes.
-pub(crate) const KEY_BYTES: usize = 1024;
+pub(crate) const KEY_BYTES: usize = 256;
+/// What a request costs beside that if it may change something.
+const CHANGE_BYTES: usize = 768;
 /// Copied replies are sent from this size on.
 const OUTPUT_COPIED_MAX: usize = 64 << 10;
 /// Replies with what they borrow are sent from this size on, unless memory for them is scarce.

@@ -216,7 +216,7 @@ impl Connection {
     fn count_sent(&mut self, sent: usize, done: usize, turn: &Turn<'_>) {
         turn.handle.count_many(Counter::BytesWritten, sent as u64);
         let work = sent + done;
-        let is_bulky = work >= LONG_BYTES || self.state.is_within_value();
+        let is_bulky = work >= MUCH_BYTES || self.state.is_within_value();
         if is_bulky || self.is_bulky {
             self.is_bulky = is_bulky;
             turn.work_left.set(turn.work_left.get().saturating_sub(work));
@@ -459,8 +459,10 @@ impl Connection {
     }
 }
 
-/// Bytes from which on what is sent at once is long, and what is done as much.
+/// Bytes from which on what is received at once is long.
 const LONG_BYTES: usize = 16 << 10;
+/// Who has this much done at once waits for those that have less, on a worker that is busy: four changes or sixteen gets.
+const MUCH_BYTES: usize = 4 << 10;
 /// How long a request may wait for memory, without any coming, before it is told that there is none.
 /// Other threads' turns are far shorter, even when they wait for a core.
 const WAIT_MS_MAX: u64 = 500;

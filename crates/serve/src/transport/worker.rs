@@ -250,6 +250,7 @@ impl<'s> Worker<'s> {
             Patience::Long => None,
         };
         let has_had_enough = self.has_had_enough();
+        self.make_room_for_events(has_had_enough);
         let (queue, events) = (&self.queue, &mut self.events);
         let mut wait =
             || epoll::wait(queue, rustix::buffer::spare_capacity(events), timeout.as_ref());
@@ -485,9 +486,9 @@ fn place_of(data: u64) -> usize {
 const HANDSHAKES_A_TURN: usize = 1;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
-/// The work of a turn: as much as it is to send so many bytes, about a millisecond. More workers than processors take
-/// their turns one after the other.
-const WORK_BYTES_A_TURN: usize = 1 << 20;
+/// The work of a turn: as much as it is to send so many bytes, about a quarter of a millisecond. More workers than processors
+/// take their turns one after the other.
+const WORK_BYTES_A_TURN: usize = 256 << 10;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 const READS: u64 = u64::MAX - 2;
@@ -495,6 +496,8 @@ const READS: u64 = u64::MAX - 2;
 const DATAGRAMS: u64 = 1 << 62;
 /// Events taken at once. Each is a connection with a batch, so a turn stays short.
 const EVENTS_MAX: usize = 128;
+/// The same where most are a crowd's, which wait for a later turn: the system lists those whose requests have just come last.
+const CROWD_EVENTS_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests;

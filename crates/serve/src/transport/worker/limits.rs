@@ -1,6 +1,8 @@
 //! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
-use super::{DATAGRAMS, MAILBOX, Patience, READS, STOP, Worker, place_of};
+use super::{
+    CROWD_EVENTS_MAX, DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place_of,
+};
 use crate::process::budget::{Queue, STALLED_S};
 use crate::process::watch::CloseReason;
 use crate::transport::connection::Connection;
@@ -14,6 +16,24 @@ impl Worker<'_> {
     /// lets them, some milliseconds each, from one whose clients ask for little.
     pub(super) fn has_had_enough(&self) -> bool {
         self.work_left.get() == 0 || !(self.costly.is_empty() && self.shaking.is_empty())
+    }
+
+    /// Makes room for the events that are to be taken at once: those of a whole crowd once it `is_crowded`, so that those of
+    /// others are seen in each turn.
+    #[inline]
+    pub(super) fn make_room_for_events(&mut self, is_crowded: bool) {
+        if is_crowded || self.events.capacity() > EVENTS_MAX {
+            self.make_other_room(is_crowded);
+        }
+    }
+
+    #[cold]
+    fn make_other_room(&mut self, is_crowded: bool) {
+        let crowd = self.connections.len().next_power_of_two().clamp(EVENTS_MAX, CROWD_EVENTS_MAX);
+        let room = if is_crowded { crowd } else { EVENTS_MAX };
+        if self.events.capacity() != room {
+            self.events = Vec::with_capacity(room);
+        }
     }
 
     /// Has connections of this worker give way until the others are within the budgets.
@@ -139,4 +159,4 @@ impl Worker<'_> {
 }
 
 /// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.
-const SERVE_BYTES: usize = 16 << 10;
+const SERVE_BYTES: usize = 8 << 10;
