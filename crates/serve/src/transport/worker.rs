@@ -419,9 +419,9 @@ impl<'s> Worker<'s> {
     /// Answers what waits at one UDP socket.
     fn serve_datagrams(&mut self, at: usize) {
         let Some(socket) = self.datagrams.get_mut(at) else { return }; // It stopped since the event.
-        let (process, sample) = (self.process, self.sample);
+        let (process, sample, handle) = (self.process, self.sample, &self.handle);
+        let (watched, now) = (process.watch.kinds(), self.now);
         let (costly, work_left) = (&self.costly, &self.work_left);
-        let (watched, handle, now) = (process.watch.kinds(), &self.handle, self.now);
         let turn = Turn { process, handle, now, costly, work_left, watched, sample };
         socket.serve(&turn, &mut self.rooms);
     }
@@ -482,12 +482,11 @@ fn place_of(data: u64) -> usize {
     usize::try_from(data).expect("the number of a place in a Vec")
 }
 
-/// Handshakes that go on in one turn.
+/// TLS handshakes a turn.
 const HANDSHAKES_A_TURN: usize = 1;
 /// Costly commands that are executed in one turn: each takes about as long as hundreds of gets.
 const COSTLY_A_TURN: usize = 1;
-/// The work of a turn: as much as it is to send so many bytes, about a quarter of a millisecond. More workers than processors
-/// take their turns one after the other.
+/// The work of a turn, in bytes sent: a quarter of a millisecond. More workers than processors take turns.
 const WORK_BYTES_A_TURN: usize = 256 << 10;
 const MAILBOX: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
@@ -496,8 +495,6 @@ const READS: u64 = u64::MAX - 2;
 const DATAGRAMS: u64 = 1 << 62;
 /// Events taken at once. Each is a connection with a batch, so a turn stays short.
 const EVENTS_MAX: usize = 128;
-/// The same where most are a crowd's, which wait for a later turn: the system lists those whose requests have just come last.
-const CROWD_EVENTS_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests;

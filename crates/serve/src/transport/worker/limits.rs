@@ -1,8 +1,6 @@
 //! Keeping the budgets of what connections hold: who gives way once one is used up. And that of the work of a turn.
 
-use super::{
-    CROWD_EVENTS_MAX, DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place_of,
-};
+use super::{DATAGRAMS, EVENTS_MAX, MAILBOX, Patience, READS, STOP, Worker, place_of};
 use crate::process::budget::{Queue, STALLED_S};
 use crate::process::watch::CloseReason;
 use crate::transport::connection::Connection;
@@ -160,3 +158,6 @@ impl Worker<'_> {
 
 /// What it costs to go on with a connection, whatever it asks: a batch of requests, and a system call or two.
 const SERVE_BYTES: usize = 8 << 10;
+/// Events taken at once where most are a crowd's, which wait for a later turn: the system lists those whose requests have just
+/// come last.
+const CROWD_EVENTS_MAX: usize = 1024;
