@@ -3,10 +3,10 @@
 
 use guira_tests::client::Client;
 use guira_tests::server::{Address, Program, Server, eventually};
-use rustix::net::sockopt::set_socket_linger;
+use rustix::net::sockopt::{set_socket_linger, set_tcp_cork};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
@@ -118,7 +118,7 @@ fn ask_for_all(router: &Server, text: &str) -> Vec<(TcpStream, thread::JoinHandl
 
 fn end(clients: Vec<(TcpStream, thread::JoinHandle<()>)>) {
     for (stream, _) in &clients {
-        stream.shutdown(std::net::Shutdown::Both).ok();
+        stream.shutdown(Shutdown::Both).ok();
     }
     clients.into_iter().for_each(|(_, sending)| sending.join().expect("no panic"));
 }
@@ -223,7 +223,7 @@ fn threads_whose_servers_are_silent_end_at_the_same_time() {
     assert!(answered.starts_with(b"SERVER_ERROR"));
 }
 
-/// A server that answers its first get with a long value, and nothing else; the lines that came to it.
+/// A server that answers its first get with a long value after a while, and nothing else; the lines that came to it.
 fn answers_once() -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -234,12 +234,14 @@ fn answers_once() -> (u16, Receiver<String>) {
             thread::spawn(move || {
                 let mut output = stream.try_clone().expect("a socket");
                 for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                    if line == "get first" {
+                    let is_first = line == "get first";
+                    let _ = came.send(line);
+                    if is_first {
+                        thread::sleep(Duration::from_millis(200));
                         let value = vec![b'x'; 1_000_000];
                         let reply = [b"VALUE first 0 1000000\r\n", &value[..], b"\r\nEND\r\n"];
                         output.write_all(&reply.concat()).expect("the router reads");
                     }
-                    let _ = came.send(line);
                 }
             });
         }
@@ -250,13 +252,31 @@ fn answers_once() -> (u16, Receiver<String>) {
 /// What they had asked for came all the same, a megabyte each, before the replies to others.
 #[test]
 fn others_ask_for_long_values_when_those_have_come_that_clients_asked_for_and_went() {
+    one_of_fifty_is_asked_for(|mut first, _, _| {
+        let mut whole = vec![0; 1_000_000 + 30];
+        first.read_exact(&mut whole).expect("a long value");
+    });
+}
+
+/// Nobody was told of them, so 256 were asked for at once: a quarter of a gigabyte.
+#[test]
+fn how_long_values_are_is_learnt_also_from_those_that_come_for_clients_that_have_gone() {
+    one_of_fifty_is_asked_for(|first, lines, calm| {
+        assert_eq!(lines.recv().as_deref(), Ok("get first"));
+        set_socket_linger(&first, Some(Duration::ZERO)).expect("a socket");
+        drop(first);
+        eventually("its value comes", || calm.stat("destination_inflight_reqs") == 0);
+    });
+}
+
+/// Whoever asks first does as told. Of fifty clients after it, which go at once, the server is asked for one value.
+fn one_of_fifty_is_asked_for(first_does: impl FnOnce(TcpStream, &Receiver<String>, &mut Client)) {
     let (port, lines) = answers_once();
     let router = router(port, &["--num-proxies", "1", "-t", "60000"]);
+    let mut calm = router.connect();
     let mut first = crowd(&router, 1).remove(0);
     first.write_all(b"get first\r\n").expect("it is read");
-    let mut whole = vec![0; 1_000_000 + 30];
-    first.read_exact(&mut whole).expect("a long value");
-    let mut calm = router.connect();
+    first_does(first, &lines, &mut calm);
     for _ in 0..50 {
         let mut stream = crowd(&router, 1).remove(0);
         stream.write_all(b"get later\r\n").expect("it is read");
@@ -270,4 +290,38 @@ fn others_ask_for_long_values_when_those_have_come_that_clients_asked_for_and_we
     let asked = lines.iter().take_while(|line| !line.starts_with("set end"));
     let later = asked.filter(|line| line == "get later").count();
     assert_eq!(later, 1, "one has been asked for, and has not come");
+}
+
+/// They waited before all that came after them, each for a megabyte.
+#[test]
+fn clients_that_closed_their_side_wait_apart_and_too_many_of_them_are_told_to_come_later() {
+    const CLIENTS: usize = 300;
+    let (port, lines) = answers_once();
+    let router = router(port, &["--num-proxies", "1", "-t", "60000"]);
+    let mut calm = router.connect();
+    let mut first = crowd(&router, 1).remove(0);
+    first.write_all(b"get first\r\n").expect("it is read");
+    first.read_exact(&mut vec![0; 1_000_000 + 30]).expect("a long value");
+    let mut clients = crowd(&router, CLIENTS);
+    for stream in &mut clients {
+        stream.set_nonblocking(true).expect("a socket");
+        // Both come together.
+        set_tcp_cork(&*stream, true).expect("a socket");
+        stream.write_all(b"get gone\r\n").expect("it is read");
+        stream.shutdown(Shutdown::Write).expect("a socket");
+    }
+    let is_told = |stream: &TcpStream| {
+        let mut answer = [0; 8];
+        stream.peek(&mut answer).is_ok_and(|n| answer[..n].starts_with(b"SERVER"))
+    };
+    let told = || clients.iter().filter(|stream| is_told(stream)).count();
+    eventually("others are told", || told() == CLIENTS - 1 - 256);
+    // Whoever waits for an answer has its value asked for.
+    let mut waiting = crowd(&router, 1).remove(0);
+    waiting.write_all(b"get mine\r\n").expect("it is read");
+    assert!(lines.iter().any(|line| line == "get mine"));
+    calm.send(b"set end 0 0 1\r\nx\r\n");
+    assert!(
+        lines.iter().take_while(|line| !line.starts_with("set end")).all(|line| line != "get gone")
+    );
 }

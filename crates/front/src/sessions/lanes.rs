@@ -22,8 +22,10 @@ pub(crate) struct Lanes {
     pub(crate) long: Lane,
     /// Of values that are asked for by clients that had none yet.
     pub(crate) newcomers: Lane,
+    /// Of values that are asked for by newcomers that say nothing more: they may have gone.
+    pub(crate) leaving: Lane,
     /// Bytes of a newcomer's value, as far as the last ones tell.
-    pub(crate) expected: Cell<usize>,
+    expected: Cell<usize>,
     /// Of keys that are asked for by clients with many of them under way.
     pub(crate) many: Lane,
     /// Of values that are on their way to servers.
@@ -39,7 +41,8 @@ impl Lanes {
         Rc::new(Self {
             long: Lane::new(),
             newcomers: Lane::new(),
-            expected: Cell::new(0),
+            leaving: Lane::new(),
+            expected: Cell::new(EXPECTED_BYTES),
             many: Lane::new(),
             stores: Lane::new(),
             changes: Lane::new(),
@@ -47,8 +50,18 @@ impl Lanes {
         })
     }
 
-    /// This lane, of many keys or changes, has no room for somebody. It makes some after a while in which nothing comes back:
-    /// then it is a server that is slow, not this thread, and those who ask other servers need not wait for it.
+    /// A newcomer's value had so many bytes.
+    pub(crate) fn learn(&self, bytes: usize) {
+        self.expected.set(bytes.max(self.expected.get() / 2));
+    }
+
+    /// Bytes that a newcomer's value takes of its lane: nobody knows how long it is.
+    pub(crate) fn expected(&self) -> usize {
+        self.expected.get().max(EXPECTED_BYTES_MIN)
+    }
+
+    /// This lane, of newcomers, many keys or changes, has no room for somebody. It makes some after a while in which nothing
+    /// comes back: then it is a server that is slow, not this thread, and those who ask other servers need not wait for it.
     pub(crate) fn watch(self: &Rc<Self>, which: fn(&Self) -> &Lane) {
         if which(self).is_watched.replace(true) {
             return;
@@ -96,6 +109,11 @@ impl Lane {
     #[cfg(test)]
     pub(crate) fn free(&self) -> usize {
         self.free.get()
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.line.borrow().len()
     }
 
     /// Takes so many bytes; false: there are fewer, or others wait for them. Then the client has its `place` in the line,
@@ -216,7 +234,11 @@ impl Rounds {
 
 /// Long values that clients of a lane have under way at once: so much may come before another client's reply.
 pub(crate) const LANE_BYTES: usize = 1 << 20;
-/// How long a lane of many keys or changes waits for something to come back.
+/// What a newcomer's value is taken for while there was none.
+const EXPECTED_BYTES: usize = 64 << 10;
+/// The same at least: of newcomers, 64 ask at once, in case that the values of all of them are long.
+const EXPECTED_BYTES_MIN: usize = LANE_BYTES / 64;
+/// How long a lane of newcomers, many keys or changes waits for something to come back.
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
 /// After so much work clients with more than a few requests wait for a look at the sockets: about half a millisecond.
 const BUSY_BYTES: usize = 128 << 10;

@@ -43,7 +43,7 @@ use tokio::time::Instant;
 use crate::sessions::line::Asked;
 use crate::sessions::memory::{Account, FREE_BYTES};
 use crate::sessions::service::{ClientTap, Service, Start};
-use crate::sessions::stream::Stream;
+use crate::sessions::stream::{PeerEnd, Stream};
 use crate::sessions::thread::{Phase, Sessions};
 use input::Input;
 use lines::{Begun, Line};
@@ -120,6 +120,9 @@ impl<S: Service> Session<S> {
             self.poll_changes(cx)
         })
         .await;
+        if let Some(bytes) = self.lines.longest_value() {
+            self.pace.came_for_nobody(bytes);
+        }
         self.pace.set_under_way(0);
         let goodbye = async {
             std::future::poll_fn(|cx| self.stream.poll_goodbye(cx)).await?;
@@ -459,9 +462,23 @@ impl<S: Service> Session<S> {
         may_ask.then_some(0)
     }
 
+    /// Whether the client has perhaps gone, and too many wait of which that is known.
+    #[cold]
+    fn is_in_vain(&mut self) -> bool {
+        match self.stream.end() {
+            PeerEnd::Open => false,
+            PeerEnd::HalfClosed => !self.pace.step_aside(),
+            PeerEnd::Gone => true,
+        }
+    }
+
     /// Begins a request. False: it waits.
     #[inline]
     fn begin(&mut self, asked: Asked, start: Start<'_>) -> bool {
+        if self.pace.is_newcomer() && asked.gets() > 0 && self.is_in_vain() {
+            self.push(Line::Said(BUSY.to_vec()));
+            return true;
+        }
         let Some(admitted) = self.admit(&asked, start) else {
             self.next = Some(Box::new(asked));
             return false;
@@ -494,6 +511,8 @@ const SAID_BYTES_MAX: usize = 256 << 10;
 /// Why a client is closed that doesn't read.
 const LEFT_UNREAD: &str = "it left replies unread while others needed the memory";
 const TOO_MUCH_HELD: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
+/// mcrouter's number and word for "later".
+const BUSY: &[u8] = b"SERVER_ERROR 307 busy\r\n";
 /// What a request costs beside its bytes, as much as it takes to read or write so many.
 const REQUEST_COST: usize = 256;
 /// How long a client that is to go may take to hear the end of TLS.

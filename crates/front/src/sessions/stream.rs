@@ -8,6 +8,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, BytesMut};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd as _;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsAcceptor;
@@ -19,6 +21,16 @@ pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream<Counted>>),
+}
+
+/// What a client has done with its end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerEnd {
+    Open,
+    /// It will send nothing more: it has gone, or only waits for replies.
+    HalfClosed,
+    /// It has gone.
+    Gone,
 }
 
 /// A socket on its way from the listener to a thread.
@@ -147,6 +159,24 @@ impl Stream {
             Stream::Tls(stream) => stream.get_ref().0.stream.take_error(),
         };
         error?.map_or(Ok(()), Err)
+    }
+
+    /// What the client has done with its end, known though nothing is read.
+    pub(crate) fn end(&self) -> PeerEnd {
+        let socket = match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.get_ref().0.stream.as_fd(),
+        };
+        let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut polled, Some(&at_once)) {
+            Ok(0) | Err(_) => PeerEnd::Open,
+            Ok(_) if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+                PeerEnd::Gone
+            }
+            Ok(_) => PeerEnd::HalfClosed,
+        }
     }
 
     /// Bytes that the socket took so far, where some may wait in the process though they were written; else 0.

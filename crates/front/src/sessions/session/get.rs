@@ -133,6 +133,13 @@ impl<S: Service> Get<S> {
         std::mem::take(&mut self.news)
     }
 
+    /// Bytes of the longest value that has come and wasn't said.
+    pub(super) fn longest_value(&self) -> Option<usize> {
+        let part = self.part.iter().flat_map(Part::replies);
+        let values = self.replies.iter().chain(part).filter(|reply| !reply.outcome.is_error());
+        values.map(|reply| reply.value.len()).max()
+    }
+
     /// Whether all replies are there.
     pub(super) fn is_answered(&self) -> bool {
         self.rest() == 0 && self.under_way() == 0

@@ -169,6 +169,20 @@ impl<S: Service> Line<S> {
         answer.reply(0).is_some_and(|reply| reply.outcome.is_error() && !tells_of_length(reply))
     }
 
+    /// Bytes of the longest value in it that has come, of a get; a failure tells nothing of values.
+    pub(super) fn longest_value(&self) -> Option<usize> {
+        let of = |answer: &S::Answer| {
+            let reply = answer.reply(0).filter(|reply| !reply.outcome.is_error());
+            reply.map(|reply| reply.value.len())
+        };
+        match self {
+            Line::GetOne { answer, .. } => of(answer),
+            Line::Meta { wanted, answer, .. } if wanted.is_get() => of(answer),
+            Line::Get(get) => get.longest_value(),
+            _ => None,
+        }
+    }
+
     /// How many requests it stands for.
     pub(super) fn requests(&self) -> usize {
         match self {

@@ -4,9 +4,12 @@
 //! connection. So a client begins with one key, goes on with 16, and then with 256, while its values are short. One whose
 //! values are long asks for a megabyte at once, as far as its last values tell, and shares a lane with the others of its
 //! thread that have long values. Newcomers have a lane of their own, in which the last newcomers' values tell how long
-//! the next one's are: where they are short, it is wide. Long values that are stored have a lane, too: requests of others
-//! wait behind them on their way to the server. So has whoever has more than [`FEW_KEYS`] under way: all of a thread have
-//! a thousand keys at once, which servers answer in a millisecond or two. So have those that send many changes ([`Changes`]).
+//! the next one's are, also of those that have gone: where they are short, it is wide. Of newcomers that have closed their
+//! side nobody knows whether they still wait, so they have another: a few clients that connect, ask and leave thousands of
+//! times in a second would have others wait for what nobody takes. Long values that are stored have a lane, too: requests of
+//! others wait behind them on their way to the server. So has whoever has more than [`FEW_KEYS`] under way: all of a thread
+//! have a thousand keys at once, which servers answer in a millisecond or two. So have those that send many changes
+//! ([`Changes`]).
 //!
 //! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
 //! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]). Many clients with short turns
@@ -65,6 +68,8 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LaneKind {
     Newcomers,
+    /// Of newcomers that have closed their side.
+    Leaving,
     /// Of those whose values are long.
     Long,
     /// Of those whose values are short, where they are many.
@@ -75,6 +80,7 @@ impl LaneKind {
     fn of(self, lanes: &Lanes) -> &Lane {
         match self {
             Self::Newcomers => &lanes.newcomers,
+            Self::Leaving => &lanes.leaving,
             Self::Long => &lanes.long,
             Self::Many => &lanes.many,
         }
@@ -214,6 +220,31 @@ impl Pace {
         }
     }
 
+    /// Whether it is a newcomer: nothing tells how long its values are.
+    fn has_no_value(&self) -> bool {
+        matches!(self.lane, LaneKind::Newcomers | LaneKind::Leaving)
+    }
+
+    /// Whether it waits among newcomers, or will.
+    #[inline]
+    pub(super) fn is_newcomer(&self) -> bool {
+        self.lane == LaneKind::Newcomers
+    }
+
+    /// A newcomer that has closed its side may have gone, and is in nobody's way who waits for an answer. False: many such
+    /// clients wait already.
+    pub(super) fn step_aside(&mut self) -> bool {
+        if self.taken > 0 {
+            // Its value is on its way, and counts where it was asked for.
+            return true;
+        }
+        if self.lanes.leaving.waiting() >= LEAVING_MAX {
+            return false;
+        }
+        self.change_to(LaneKind::Leaving);
+        true
+    }
+
     /// From now on keys are counted in another lane.
     fn change_to(&mut self, lane: LaneKind) {
         if self.lane != lane {
@@ -238,7 +269,7 @@ impl Pace {
     /// called.
     #[inline]
     pub(super) fn admit(&mut self, keys: usize, waker: &Waker) -> usize {
-        if self.lane == LaneKind::Newcomers || self.expected > SHORT_BYTES {
+        if self.has_no_value() || self.expected > SHORT_BYTES {
             return self.admit_carefully(keys, waker);
         }
         let n = keys.min(self.window.saturating_sub(self.under_way));
@@ -271,15 +302,18 @@ impl Pace {
             window = window.min(AT_ONCE_BYTES / self.expected).max(1);
         }
         let n = keys.min(window.saturating_sub(self.under_way));
-        let is_new = self.lane == LaneKind::Newcomers;
-        let expected = if is_new { self.lanes.expected.get() } else { self.expected };
+        let is_new = self.has_no_value();
+        let expected = if is_new { self.lanes.expected() } else { self.expected };
         if n > 0 {
             if !is_new {
                 self.change_to(LaneKind::Long);
             }
-            let bytes = (n * expected.max(SHORT_BYTES)).min(LANE_BYTES);
+            let bytes = (n * expected).min(LANE_BYTES);
             if !self.lane.of(&self.lanes).take(bytes, &mut self.place, waker) {
                 self.has_asked = true;
+                if self.lane == LaneKind::Newcomers && expected <= NEW_SHARE_MAX {
+                    self.lanes.watch(|lanes| &lanes.newcomers);
+                }
                 return 0;
             }
             self.taken += bytes;
@@ -308,19 +342,26 @@ impl Pace {
     #[cold]
     pub(super) fn dropped(&mut self) {
         self.expected = self.expected.max(SHORT_BYTES + 1);
-        if self.lane == LaneKind::Newcomers {
+        if self.has_no_value() {
             self.set_under_way(0);
             self.change_to(LaneKind::Long);
+        }
+    }
+
+    /// The client has gone, and the longest value that came for it had so many bytes: the next newcomer's may have as many.
+    pub(super) fn came_for_nobody(&mut self, bytes: usize) {
+        if self.has_no_value() {
+            self.lanes.learn(bytes);
         }
     }
 
     /// So many keys were answered with so many bytes.
     pub(super) fn answered(&mut self, keys: usize, bytes: usize) {
         self.expected = (bytes / keys.max(1)).max(self.expected / 2);
-        if self.lane == LaneKind::Newcomers {
+        if self.has_no_value() {
             self.set_under_way(0);
             self.change_to(LaneKind::Many);
-            self.lanes.expected.set(self.expected.max(self.lanes.expected.get() / 2));
+            self.lanes.learn(self.expected);
         }
         self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX);
     }
@@ -344,6 +385,10 @@ pub(super) const TURN_BYTES: usize = 64 << 10;
 const FEW_BYTES: usize = 2 << 10;
 /// Spent, and the next turn hasn't come.
 const WAITING: usize = usize::MAX >> 1;
+/// Newcomers of a thread that wait for values though they have closed their side.
+const LEAVING_MAX: usize = 256;
+/// Newcomers whose values may be longer than this wait for them: it takes a while until such a value comes.
+const NEW_SHARE_MAX: usize = 64 << 10;
 const WINDOW_GROWTH: usize = 16;
 const WINDOW_MAX: usize = 256;
 /// More keys under way than these are counted in a lane, in which each takes such a share: a thousand fill it.

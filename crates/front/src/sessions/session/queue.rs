@@ -69,6 +69,11 @@ impl<S: Service> Lines<S> {
         })
     }
 
+    /// Bytes of the longest value that has come and wasn't said.
+    pub(super) fn longest_value(&self) -> Option<usize> {
+        self.lines.iter().filter_map(|(line, _)| line.longest_value()).max()
+    }
+
     /// The number of the line that comes next.
     pub(super) fn next_number(&self) -> u64 {
         self.gone + self.lines.len() as u64

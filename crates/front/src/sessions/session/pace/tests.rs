@@ -30,19 +30,45 @@ fn short_values_open_the_window_and_long_ones_share_a_lane() {
     assert_eq!(free(), LANE_BYTES);
 }
 
-#[test]
-fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
-    let lanes = Lanes::new();
-    let admitted_of_100 = || {
-        let mut newcomers: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-        newcomers.iter_mut().map(|newcomer| admitted(newcomer, 400)).sum::<usize>()
+#[tokio::test]
+async fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
+    let run = async {
+        let lanes = Lanes::new();
+        let admitted_of_100 = || {
+            let mut newcomers: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+            newcomers.iter_mut().map(|newcomer| admitted(newcomer, 400)).sum::<usize>()
+        };
+        assert_eq!(admitted_of_100(), 16, "nobody knows how long they are");
+        // One went before its value came.
+        Pace::new(Rc::clone(&lanes)).came_for_nobody(1 << 20);
+        assert_eq!(admitted_of_100(), 1);
+        (0..10).for_each(|_| Pace::new(Rc::clone(&lanes)).answered(1, 100));
+        assert_eq!(admitted_of_100(), 64);
+        Pace::new(Rc::clone(&lanes)).answered(1, 1 << 20);
+        assert_eq!(admitted_of_100(), 1);
+        assert_eq!(lanes.newcomers.free(), LANE_BYTES);
     };
-    assert_eq!(admitted_of_100(), 100);
-    Pace::new(Rc::clone(&lanes)).answered(1, 1 << 20);
-    assert_eq!(admitted_of_100(), 1);
-    (0..10).for_each(|_| Pace::new(Rc::clone(&lanes)).answered(1, 100));
-    assert_eq!(admitted_of_100(), 100);
-    assert_eq!(lanes.newcomers.free(), LANE_BYTES);
+    tokio::task::LocalSet::new().run_until(run).await;
+}
+
+#[test]
+fn newcomers_that_have_closed_their_side_are_in_nobodys_way() {
+    let lanes = Lanes::new();
+    lanes.learn(1 << 20);
+    let mut newcomers: Vec<_> = (0..300).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+    assert_eq!(newcomers.iter_mut().map(|newcomer| admitted(newcomer, 1)).sum::<usize>(), 1);
+    let (first, last) = newcomers.split_at_mut(299);
+    let mut aside = 0;
+    for pace in &mut first[1..] {
+        aside += usize::from(pace.step_aside());
+        admitted(pace, 1);
+    }
+    assert_eq!(aside, 1 + LEAVING_MAX, "one has its value under way");
+    first[1 + aside..].iter_mut().for_each(Pace::leave);
+    first[0].set_under_way(0);
+    assert_eq!(admitted(&mut last[0], 1), 1);
+    drop(newcomers);
+    assert_eq!((lanes.newcomers.free(), lanes.leaving.free()), (LANE_BYTES, LANE_BYTES));
 }
 
 #[test]
