@@ -87,6 +87,7 @@ fn sizes(it: &Sizing) -> Vec<Row> {
         ("partition_filter_bytes", it.last_filter_bytes, 0, "its filter (--last-level-filter)"),
         ("disk_bytes", it.disk_bytes(), 0, "disk: the sum of the next four"),
         ("log_bytes", it.log_bytes, 0, "logs"),
+        ("runs", it.runs, 0, "runs that a merge takes: more, the larger the last level is"),
         ("run_bytes", it.young_bytes, 0, "runs that wait to be merged, when they are most"),
         ("partition_bytes", it.last_bytes, 0, "the last level"),
         ("reserve_bytes", it.reserve_bytes, 0, "what stays free for merges"),

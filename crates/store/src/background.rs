@@ -3,7 +3,7 @@
 //! | thread | wakes | does |
 //! |---|---|---|
 //! | `store-convert` | a log was frozen | sorts the frozen logs into one young run |
-//! | `store-merge` | `runs_merge` young runs, a merge was asked for, or one was begun | merges partition by partition |
+//! | `store-merge` | `Options::runs_due` young runs, a merge was asked for, or one was begun | merges partition by partition |
 //! | `store-remove` | a file was doomed and nobody reads it | removes it |
 //! | `store-reclaim` | the disk is full | freezes the log, and asks for a whole merge |
 //!

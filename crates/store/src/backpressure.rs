@@ -6,7 +6,7 @@
 //! | between | sleeps first: 0.1 ms at `runs_soft`, ten times as long each third of the way, 100 ms before `runs_hard` |
 //! | `runs_hard`, or `logs_hard` frozen logs | waits until there are fewer, at most `stall_max`, then fails |
 //!
-//! So a writer gets slow before it gets stuck, and no write waits without a bound. The waiting is counted: `stalls`,
+//! Runs that are awaited because the last level is large don't count. So a writer gets slow before it gets stuck, and no write waits without a bound. The waiting is counted: `stalls`,
 //! `stall_us`, `stall_us_max`.
 
 use crate::options::Options;
@@ -28,7 +28,9 @@ impl Pressure {
     /// What the number of files asks of writers.
     pub(crate) fn of(version: &Version, options: &Options) -> Self {
         let frozen = version.logs.iter().filter(|it| it.log.is_sealed()).count();
-        Self::at(version.young.len(), frozen, options)
+        // Runs that a large last level makes a merge wait for are no lag.
+        let awaited = options.runs_due(version.last_bytes()) - options.runs_merge;
+        Self::at(version.young.len().saturating_sub(awaited), frozen, options)
     }
 
     fn at(runs: usize, frozen: usize, options: &Options) -> Self {

@@ -43,11 +43,17 @@ pub struct Options {
     pub log_bytes: u64,
     /// The size that partitions of the last level are kept near.
     pub partition_bytes: u64,
-    /// Young runs at which they are merged into the last level. More of them: fewer bytes written, more filters.
+    /// Young runs at which they are merged into the last level, while that is small. More of them: fewer bytes written, more
+    /// filters.
     pub runs_merge: usize,
-    /// Young runs at which writes are slowed.
+    /// How many times the logs that a merge takes go into the last level, once that is large: so many times at most a merge
+    /// writes what a change brought. Then more than `runs_merge` runs are awaited. 0: never.
+    pub last_per_young: u64,
+    /// The most young runs that are awaited for that: each costs a get a look at its filter.
+    pub runs_most: usize,
+    /// Young runs at which writes are slowed. It grows by as many as `runs_merge` does.
     pub runs_soft: usize,
-    /// Young runs at which writes wait.
+    /// Young runs at which writes wait. It grows by as many as `runs_merge` does.
     pub runs_hard: usize,
     /// Frozen logs at which writes wait.
     pub logs_hard: usize,
@@ -89,6 +95,8 @@ impl Default for Options {
             log_bytes: 32 << 20,
             partition_bytes: 256 << 20,
             runs_merge: 8,
+            last_per_young: 8,
+            runs_most: 64,
             runs_soft: 16,
             runs_hard: 24,
             logs_hard: 4,
@@ -117,6 +125,19 @@ impl Options {
         }
     }
 
+    /// Young runs at which a merge is due, when the last level has so many bytes. A run counts as long as a full log.
+    pub(crate) fn runs_due(&self, last_bytes: u64) -> usize {
+        let share = last_bytes.checked_div(self.last_per_young).unwrap_or(0);
+        let runs = usize::try_from(share.div_ceil(self.log_bytes.max(1))).unwrap_or(usize::MAX);
+        runs.min(self.runs_most).max(self.runs_merge)
+    }
+
+    /// Of keys that a young run doesn't have, the share that its filter lets through, when so many runs are merged: all
+    /// filters together let less than a get in a hundred through.
+    pub(crate) fn young_rate(runs_due: usize) -> f64 {
+        READS_OF_YOUNG / runs_due.max(RUNS_LEAST) as f64
+    }
+
     /// Refuses what can't work.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let wrong = if self.log_bytes < 1 << 16 || self.log_bytes > 16 << 30 {
@@ -140,6 +161,11 @@ impl Options {
     }
 }
 
+/// Reads for nothing of a get, at most, while runs wait for their merge.
+const READS_OF_YOUNG: f64 = 0.008;
+/// Fewer runs don't get a filter that lets more through: while a merge lags there are more of them.
+const RUNS_LEAST: usize = 8;
+
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -148,5 +174,23 @@ impl fmt::Debug for Options {
             .field("partition_bytes", &self.partition_bytes)
             .field("index", &self.index)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_runs_are_awaited_as_the_last_level_is_large() {
+        let options = Options::default();
+        let run = options.log_bytes * options.last_per_young;
+        let due = [0, 8 * run, 8 * run + 8, 48 * run, 64 * run, u64::MAX];
+        assert_eq!(due.map(|it| options.runs_due(it)), [8, 8, 9, 48, 64, 64]);
+        let fixed = Options { last_per_young: 0, ..Options::default() };
+        assert_eq!(fixed.runs_due(u64::MAX), 8);
+        for runs in [1, 8, 20, 64] {
+            assert!(runs as f64 * Options::young_rate(runs) <= 0.01);
+        }
     }
 }

@@ -13,7 +13,7 @@
 use crate::file::BLOCK_BYTES;
 use crate::log::{BYTES_PER_KEY, RECORD_HEAD_BYTES, RECORD_UNIT};
 use crate::options::{Options, RunIndex};
-use crate::run::{UNIT_HEAD, YOUNG_RATE};
+use crate::run::UNIT_HEAD;
 use guira_filter::Plan;
 
 /// What a store is expected to hold.
@@ -31,6 +31,8 @@ pub struct Expected {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Sizing {
+    /// Young runs that a merge takes.
+    pub runs: f64,
     /// Memory of logs: their indexes, and what was written last.
     pub log_memory_bytes: f64,
     /// Memory of young runs, when they are about to be merged: indexes of blocks, and filters.
@@ -99,14 +101,21 @@ impl Expected {
         let by_index = records_of(keys, slots * 15.0 / 16.0);
         let records = by_bytes.min(by_index).max(1.0);
         let distinct = distinct_of(keys, records);
-        let young =
-            self.files(distinct, records / 2.0, (options.index, Some(YOUNG_RATE)), distinct);
         let bits = f64::from(options.last_level_filter_bits);
         let rate = (bits > 0.0).then(|| 8.0 / bits.exp2());
         let in_file = keys.min(PARTITION_FULL * options.partition_bytes as f64 / body as f64);
         let last = self.files(keys, keys, (options.index, rate), in_file);
-        let runs = options.runs_merge as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float's cast saturates, and it is above 0"
+        )]
+        let runs_due = options.runs_due(last.bytes as u64);
+        let runs = runs_due as f64;
+        let rate = Some(Options::young_rate(runs_due));
+        let young = self.files(distinct, records / 2.0, (options.index, rate), distinct);
         Sizing {
+            runs,
             log_memory_bytes: LOGS * (slots * SLOT_BYTES + TAIL_BYTES),
             young_memory_bytes: runs * (young.index_bytes + young.filter_bytes),
             last_index_bytes: last.index_bytes,

@@ -35,7 +35,7 @@ pub(crate) use iter::RunIter;
 pub(crate) use reader::{Look, Run};
 pub(crate) use unit::UNIT_HEAD;
 pub(crate) use verify::verify;
-pub(crate) use writer::{RunOptions, RunWriter, YOUNG_RATE};
+pub(crate) use writer::{RunOptions, RunWriter};
 
 #[cfg(test)]
 mod tests;

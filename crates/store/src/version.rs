@@ -132,6 +132,11 @@ impl Version {
         self.last.get(at + 1).map_or(KeyHash::MAX, |next| KeyHash(next.from.0 - 1))
     }
 
+    /// Bytes of the last level.
+    pub(crate) fn last_bytes(&self) -> u64 {
+        self.last.iter().filter_map(|it| it.run.as_ref()).map(|it| it.facts().bytes).sum()
+    }
+
     /// All open runs.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &Arc<Kept<Run>>> {
         let last = self.last.iter().filter_map(|it| it.run.as_ref());

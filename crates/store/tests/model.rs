@@ -73,6 +73,9 @@ fn options(hash_bits: Option<u8>, openings: usize) -> Options {
     options.partition_bytes = 64 << 10;
     options.reserve_bytes = 1;
     (options.runs_merge, options.runs_soft, options.runs_hard) = (3, 30, 40);
+    // So the merges of some openings await more runs, the larger the last level is.
+    options.last_per_young = [0, 1][openings / 3 % 2];
+    options.runs_most = 6;
     options.hash_bits = hash_bits;
     options
 }

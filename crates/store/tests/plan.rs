@@ -26,7 +26,7 @@ fn options() -> Options {
 fn settled(db: &Db) -> StoreStats {
     loop {
         let stats = db.stats();
-        if stats.logs == 1 && stats.young_runs < RUNS as u64 {
+        if stats.logs == 1 && stats.young_runs < stats.young_runs_due {
             return stats;
         }
         thread::sleep(Duration::from_millis(1));
@@ -34,12 +34,12 @@ fn settled(db: &Db) -> StoreStats {
 }
 
 /// Puts of keys drawn evenly, until so many merges are over; each log is sorted before the next is written.
-fn change(db: &Db, value: &[u8], merges: usize) -> StoreStats {
+fn change(db: &Db, value: &[u8], (keys, merges): (u64, usize)) -> StoreStats {
     let mut over = 0;
     let mut runs_before = usize::MAX;
     loop {
         for _ in 0..50 {
-            let key = format!("{:0KEY_BYTES$}", fastrand::u64(0..KEYS));
+            let key = format!("{:0KEY_BYTES$}", fastrand::u64(0..keys));
             db.put(key.as_bytes(), value).expect("a put");
         }
         let stats = settled(db);
@@ -60,12 +60,20 @@ fn check(what: &str, planned: f64, measured: f64) {
 
 #[test]
 fn a_real_load_writes_and_takes_what_was_planned() {
-    for (value_bytes, index, filter) in [(100, RunIndex::Fence, 0), (700, RunIndex::EliasFano, 12)]
-    {
+    let cases = [
+        (100, RunIndex::Fence, 0, RUNS as u64),
+        (700, RunIndex::EliasFano, 12, RUNS as u64),
+        // The last level is as large as 40 logs.
+        (100, RunIndex::Fence, 0, 14),
+    ];
+    for (value_bytes, index, filter, runs) in cases {
         // Its syncs take no time.
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
         let mut options = options();
         (options.index, options.last_level_filter_bits) = (index, filter);
+        if runs != RUNS as u64 {
+            (options.log_bytes, options.runs_merge, options.last_per_young) = (64 << 10, 2, 3);
+        }
         options.log_bytes = if value_bytes > 500 { 1 << 20 } else { options.log_bytes };
         let db = Db::open_on(disk, Path::new("/store"), options.clone()).expect("it opens");
         let value = vec![b'v'; value_bytes];
@@ -74,13 +82,15 @@ fn a_real_load_writes_and_takes_what_was_planned() {
             db.put(key.as_bytes(), &value).expect("a put");
         }
         db.compact().expect("it merges");
-        let before = change(&db, &value, 0);
-        let after = change(&db, &value, 4);
+        let before = change(&db, &value, (KEYS, 0));
+        let after = change(&db, &value, (KEYS, 4));
+        assert_eq!(after.young_runs_due, runs);
         let (before_events, events) = (before.events, after.events);
         let changes = (events.records_written - before_events.records_written) as f64;
         let sizing =
             Expected { keys: KEYS, key_bytes: KEY_BYTES as u64, value_bytes: value_bytes as u64 };
         let sizing = sizing.sizing(&options);
+        assert_eq!(sizing.runs, runs as f64);
         let each = |after: u64, before: u64| (after - before) as f64 / changes;
         let logged = each(events.bytes_logged, before_events.bytes_logged);
         let converted = each(events.bytes_converted, before_events.bytes_converted);
@@ -96,4 +106,53 @@ fn a_real_load_writes_and_takes_what_was_planned() {
             check("its filter", sizing.last_filter_bytes, after.last_filter_bytes as f64);
         }
     }
+}
+
+#[test]
+fn what_a_change_writes_stays_bounded_as_the_store_grows() {
+    let options = Options::default();
+    let sizing = |keys| Expected { keys, key_bytes: 20, value_bytes: 100 }.sizing(&options);
+    for keys in [1_000_000, 5_000_000, 20_000_000, 50_000_000, 100_000_000] {
+        let sizing = sizing(keys);
+        let amplification = sizing.write_amplification();
+        let bytes_per_key = sizing.memory_bytes() / keys as f64;
+        println!("{keys}: {} runs, {amplification:.1}, {bytes_per_key:.2} B/key", sizing.runs);
+        // Log, conversion, and as many times as the last level is larger than a merge's logs.
+        let most = 2.5 + 1.3 * options.last_per_young as f64;
+        assert!(amplification < most, "{keys}: {amplification}");
+    }
+    let large = sizing(100_000_000);
+    assert!((40.0..60.0).contains(&large.runs), "{large:?}");
+    // On average over a cycle; then when all runs are there, and a log is being sorted.
+    let average = large.memory_bytes() - large.young_memory_bytes / 2.0;
+    assert!(average / 1e8 <= 0.3 && large.memory_bytes() / 1e8 <= 0.35, "{large:?}");
+    let mut fixed = Options::default();
+    fixed.last_per_young = 0;
+    let fixed = Expected { keys: 100_000_000, key_bytes: 20, value_bytes: 100 }.sizing(&fixed);
+    assert!(fixed.write_amplification() > 50.0, "eight runs are far too few");
+}
+
+#[test]
+#[ignore = "it writes 4 GB: for a device that is to be measured"]
+fn a_store_of_30_logs_times_8_writes_what_was_planned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = Options::default();
+    options.durability = Durability::Os;
+    (options.log_bytes, options.partition_bytes) = (2 << 20, 32 << 20);
+    let db = Db::open(folder.path().join("store"), options.clone()).expect("it opens");
+    let (keys, value) = (4_000_000, [b'v'; 100]);
+    for n in 0..keys {
+        db.put(format!("{n:0KEY_BYTES$}").as_bytes(), &value).expect("a put");
+    }
+    let before = change(&db, &value, (keys, 0)).events;
+    let after = change(&db, &value, (keys, 1));
+    let expected = Expected { keys, key_bytes: KEY_BYTES as u64, value_bytes: 100 };
+    let sizing = expected.sizing(&options);
+    println!("{} runs planned, {} awaited", sizing.runs, after.young_runs_due);
+    let changes = (after.events.records_written - before.records_written) as f64;
+    let each = |after: u64, before: u64| (after - before) as f64 / changes;
+    let written = each(after.events.bytes_logged, before.bytes_logged)
+        + each(after.events.bytes_converted, before.bytes_converted)
+        + each(after.events.bytes_merged, before.bytes_merged);
+    check("write amplification", sizing.write_amplification(), written / sizing.bytes_of_caller);
 }

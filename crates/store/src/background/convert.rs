@@ -70,7 +70,8 @@ impl Converter {
             sorted.push(Source::Log(log, 0));
         }
         let mut sources = Sources::new(sorted)?;
-        let how = RunOptions::young(&core.options, seq_max);
+        let runs_due = core.options.runs_due(version.last_bytes());
+        let how = RunOptions::young(&core.options, seq_max, runs_due);
         let counted = (&core.tally.bytes_converted, "convert: half written");
         let mut output = Output::new((core, &mut self.pace), (how, 0), counted);
         let mut dropped = 0;

@@ -140,8 +140,8 @@ fn begin(core: &Core, version: &Version) -> Option<Cycle> {
         return None;
     }
     let ids = version.young.iter().map(|it| it.id).collect();
-    let runs_merge = core.options.runs_merge;
-    let enough = if core.is_tight.load(Relaxed) { runs_merge.min(2) } else { runs_merge };
+    let runs_due = core.options.runs_due(version.last_bytes());
+    let enough = if core.is_tight.load(Relaxed) { runs_due.min(2) } else { runs_due };
     let is_due = is_wanted || version.young.len() >= enough;
     is_due.then_some(Cycle { ids, next: KeyHash(0), serves: wanted })
 }

@@ -20,7 +20,8 @@ pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
         return Err(StoreError::NoSpace);
     }
     let (version, options) = (core.versions.load(), &core.options);
-    let is_far_behind = version.young.len() >= options.runs_hard.saturating_mul(2)
+    let runs_due = options.runs_due(version.last_bytes());
+    let is_far_behind = version.young.len() >= runs_due.saturating_add(options.runs_hard * 2)
         || version.logs.len() > options.logs_hard.saturating_mul(2);
     if is_far_behind { Err(behind(core)) } else { Ok(()) }
 }

@@ -24,6 +24,8 @@ pub struct StoreStats {
     pub log_index_bytes: u64,
     /// Young runs.
     pub young_runs: u64,
+    /// Young runs at which they are merged into the last level.
+    pub young_runs_due: u64,
     /// Their bytes.
     pub young_bytes: u64,
     /// Their entries, deletes too.
@@ -62,6 +64,7 @@ pub(crate) fn read(core: &Core, version: &Version, last_seq: u64) -> StoreStats 
         events: core.tally.read(),
         logs: version.logs.len() as u64,
         young_runs: version.young.len() as u64,
+        young_runs_due: core.options.runs_due(version.last_bytes()) as u64,
         last_seq,
         horizon: version.horizon,
         is_read_only: core.is_read_only.load(Relaxed)

@@ -34,8 +34,11 @@ fn content(count: u64, hasher: &Hasher, longest: usize) -> Content {
 }
 
 fn write(disk: &Arc<dyn Disk>, content: &Content, options: &Options, is_young: bool) -> RunFacts {
-    let how = if is_young { RunOptions::young } else { RunOptions::last };
-    let how = how(options, 1000);
+    let how = if is_young {
+        RunOptions::young(options, 1000, 8)
+    } else {
+        RunOptions::last(options, 1000)
+    };
     let mut writer = RunWriter::create(disk, Path::new(PATH), &HEADER, how).unwrap();
     for (hash, key, value, seq) in content {
         let kind = if value.is_some() { EntryKind::Put } else { EntryKind::Delete };

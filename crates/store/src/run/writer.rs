@@ -31,9 +31,9 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    /// Of a young run.
-    pub(crate) fn young(options: &Options, seq_max: u64) -> Self {
-        Self { index: options.index, filter_rate: Some(YOUNG_RATE), seq_max }
+    /// Of a young run, when a merge awaits so many.
+    pub(crate) fn young(options: &Options, seq_max: u64, runs_due: usize) -> Self {
+        Self { index: options.index, filter_rate: Some(Options::young_rate(runs_due)), seq_max }
     }
 
     /// Of a part of the last level.
@@ -199,8 +199,5 @@ impl RunWriter {
 
 /// Bytes that are written at once.
 const PIECE_BYTES: usize = 256 << 10;
-
-/// A young run's filter, a bit an entry more than 0.002 takes: seven runs let less than a get in a hundred through.
-pub(crate) const YOUNG_RATE: f64 = 0.001;
 
 const TOO_LONG: StoreError = StoreError::Option("a run of more than 2^32 blocks");

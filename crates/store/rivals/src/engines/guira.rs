@@ -43,10 +43,9 @@ impl Rival for Guira {
     }
 
     fn settle(&self) {
-        let runs_merge = Options::default().runs_merge as u64;
         let busy = || {
             let stats = self.0.stats();
-            let waits = stats.logs > 1 || stats.young_runs >= runs_merge;
+            let waits = stats.logs > 1 || stats.young_runs >= stats.young_runs_due;
             (waits, stats.events.bytes_converted, stats.events.bytes_merged)
         };
         let mut before = busy();
