@@ -18,7 +18,7 @@ mod scale;
 mod bits;
 mod locate;
 
-pub(crate) use locate::BlockIndex;
+pub(crate) use locate::{BlockIndex, Located};
 
 use crate::hash::KeyHash;
 use crate::options::RunIndex;
@@ -121,7 +121,7 @@ impl AnyBlockIndex {
 
 impl BlockIndex for AnyBlockIndex {
     #[inline]
-    fn locate(&self, hash: KeyHash) -> u64 {
+    fn locate(&self, hash: KeyHash) -> Located {
         match self {
             Self::Fence(it) => it.locate(hash),
             Self::EliasFano(it) => it.locate(hash),

@@ -137,6 +137,8 @@ pub(crate) enum SectionKind {
     Filter,
     /// Counts and bounds.
     Properties,
+    /// Which blocks are read with the next one.
+    Splits,
 }
 
 /// A part of a file between its data and its footer.
@@ -181,6 +183,7 @@ impl Footer {
                 SectionKind::Index => 2,
                 SectionKind::Filter => 3,
                 SectionKind::Properties => 4,
+                SectionKind::Splits => 5,
             };
             slot[8..16].copy_from_slice(&section.offset.to_le_bytes());
             slot[16..24].copy_from_slice(&section.length.to_le_bytes());
@@ -228,6 +231,7 @@ fn section(slot: &[u8]) -> Result<Section, Refusal> {
         2 => SectionKind::Index,
         3 => SectionKind::Filter,
         4 => SectionKind::Properties,
+        5 => SectionKind::Splits,
         _ => return Err("its footer names a part of an unknown kind"),
     };
     let crc = u32::from_le_bytes(bytes(slot, 0..4));

@@ -2,15 +2,17 @@
 //!
 //! # Layout
 //! ```text
-//! header 4096 | unit | unit | … | starts | index | filter | properties | footer 4096       all at multiples of 4096
+//! header 4096 | unit | unit | … | starts | index | splits | filter | properties | footer 4096     all at multiples of 4096
 //!
-//! unit        0  crc32c of 4..32, 4 B    8  blocks, 4 B            24  entries, 4 B
-//!             4  crc32c of its rest, 4   12  bytes of entries, 4   28  zeros
-//!             32 entries, zeros          16  top of its first hash, 8
+//! unit        0  crc32c of 4..32, 4 B    8  blocks, 4 B            24  entries that begin, 4 B
+//!             4  crc32c of its rest, 4   12  bytes of entries, 4   28  carried, 2 B
+//!             32 entries, zeros          16  top of its first hash, 8       30  cut, 2 B
 //! starts      of each unit of several blocks:  its number 4, blocks beyond one so far 4
 //! properties  entries 8, deletes 8, first seq 8, last seq 8, first hash 16, last hash 16, end of the units in blocks 8
 //! ```
-//! A unit is one block, or as many as its only entry needs. Its first checksum also covers file number and place, so that
+//! A unit is one block, or as many as its only entry needs if that is long. An entry that doesn't fit into the rest of a
+//! block may go on in the next: `cut` bytes of it follow, and the blocks that have them begin with them (`carried`). A
+//! block in which no entry begins isn't indexed; it counts to the unit before. A unit's first checksum also covers file number and place, so that
 //! a block of elsewhere isn't taken for it. An entry is laid out by `entry.rs`; its hash is computed again from the key.
 //!
 //! # Invariants
@@ -27,15 +29,16 @@ mod iter;
 mod writer;
 mod reader;
 mod filter;
+mod splits;
 mod starts;
 mod properties;
 mod unit;
 
 pub(crate) use iter::RunIter;
 pub(crate) use reader::{Look, Run};
-pub(crate) use unit::UNIT_HEAD;
+pub(crate) use unit::{BLOCK_ROOM, UNIT_HEAD};
 pub(crate) use verify::verify;
-pub(crate) use writer::{RunOptions, RunWriter};
+pub(crate) use writer::{RunOptions, RunWriter, SPLIT_BYTES_MAX, SPLIT_ROOM};
 
 #[cfg(test)]
 mod tests;

@@ -87,6 +87,8 @@ fn a_real_load_writes_and_takes_what_was_planned() {
         assert_eq!(after.young_runs_due, runs);
         let (before_events, events) = (before.events, after.events);
         let changes = (events.records_written - before_events.records_written) as f64;
+        let brought = events.bytes_of_callers - before_events.bytes_of_callers;
+        assert_eq!(brought as f64, changes * (KEY_BYTES + value_bytes) as f64);
         let sizing =
             Expected { keys: KEYS, key_bytes: KEY_BYTES as u64, value_bytes: value_bytes as u64 };
         let sizing = sizing.sizing(&options);
@@ -144,6 +146,9 @@ fn a_store_of_30_logs_times_8_writes_what_was_planned() {
     for n in 0..keys {
         db.put(format!("{n:0KEY_BYTES$}").as_bytes(), &value).expect("a put");
     }
+    let loaded = settled(&db).events;
+    let files = loaded.bytes_logged + loaded.bytes_converted + loaded.bytes_merged;
+    println!("loaded: {:.2} bytes per byte", files as f64 / loaded.bytes_of_callers as f64);
     let before = change(&db, &value, (keys, 0)).events;
     let after = change(&db, &value, (keys, 1));
     let expected = Expected { keys, key_bytes: KEY_BYTES as u64, value_bytes: 100 };

@@ -3,7 +3,7 @@
 //! The span of the hashes is cut into 128 cells per block, and the cell of each block's first hash is kept as
 //! Elias and Fano keep ascending numbers. The block of a hash is the last one whose cell isn't above.
 
-use super::locate::BlockIndex;
+use super::locate::{BlockIndex, Located};
 use super::monotone::Monotone;
 use super::scale::Scale;
 use crate::hash::KeyHash;
@@ -50,8 +50,10 @@ impl EliasFano {
 
 impl BlockIndex for EliasFano {
     #[inline]
-    fn locate(&self, hash: KeyHash) -> u64 {
-        self.cells.last_at_most(self.scale.cell(hash.top())).unwrap_or(0)
+    fn locate(&self, hash: KeyHash) -> Located {
+        let cell = self.scale.cell(hash.top());
+        let (block, first) = self.cells.last_at_most(cell).unwrap_or((0, 0));
+        Located { block, steps: cell.saturating_sub(first) / (CELLS_PER_BLOCK / 8) }
     }
 
     fn bytes(&self) -> usize {

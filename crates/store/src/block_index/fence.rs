@@ -7,7 +7,7 @@
 //! A lookup reads two starts of buckets and 128 bytes of fences. Two hashes share one of the 65 536 places of a bucket's
 //! span now and then: one lookup in 2000 is sent to the block after the right one, whose first hash shows the mistake.
 
-use super::locate::BlockIndex;
+use super::locate::{BlockIndex, Located};
 use super::scale::Scale;
 use crate::hash::KeyHash;
 
@@ -85,11 +85,20 @@ impl Fence {
 
 impl BlockIndex for Fence {
     #[inline]
-    fn locate(&self, hash: KeyHash) -> u64 {
-        let (bucket, slice) = place(self.scale.cell(hash.top()));
+    fn locate(&self, hash: KeyHash) -> Located {
+        let cell = self.scale.cell(hash.top());
+        let (bucket, slice) = place(cell);
         let (from, to) = (self.starts[bucket] as usize, self.starts[bucket + 1] as usize);
         let behind = from + self.slices[from..to].partition_point(|&it| it <= slice);
-        behind.saturating_sub(1) as u64
+        let block = behind.saturating_sub(1);
+        let mut first_bucket = bucket;
+        while first_bucket > 0 && self.starts[first_bucket] as usize > block {
+            first_bucket -= 1;
+        }
+        let first_slice = self.slices.get(block).copied().unwrap_or(0);
+        let first = (first_bucket as u64) << 16 | u64::from(first_slice);
+        let step = ((buckets(self.slices.len()) as u64) << 13) / (self.slices.len() as u64).max(1);
+        Located { block: block as u64, steps: cell.saturating_sub(first) / step.max(1) }
     }
 
     fn bytes(&self) -> usize {

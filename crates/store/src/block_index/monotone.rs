@@ -69,12 +69,10 @@ impl Monotone {
         self.universe
     }
 
-    /// The place of the last number that is at most `n`; None if all are higher.
+    /// The last number that is at most `n`: its place, and itself. None if all are higher.
     #[inline]
-    pub(super) fn last_at_most(&self, n: u64) -> Option<u64> {
-        if n >= self.universe {
-            return self.len.checked_sub(1);
-        }
+    pub(super) fn last_at_most(&self, n: u64) -> Option<(u64, u64)> {
+        let n = n.min(self.universe.checked_sub(1)?);
         let (high, low) = (n >> self.low_bits, n & ((1 << self.low_bits) - 1));
         let mut at = if high == 0 { 0 } else { self.zero(high - 1) + 1 };
         let mut place = at.saturating_sub(high);
@@ -85,7 +83,14 @@ impl Monotone {
             at += 1;
             place += 1;
         }
-        place.checked_sub(1)
+        let place = place.checked_sub(1)?;
+        // Its bit is the last one before.
+        at -= 1;
+        while self.highs.read(at, 1) == 0 {
+            at = at.checked_sub(1)?;
+        }
+        let low = self.lows.read(place * u64::from(self.low_bits), self.low_bits);
+        Some((place, (at - place) << self.low_bits | low))
     }
 
     /// The position of the zero number `n`; the end if there are fewer.
@@ -188,7 +193,11 @@ mod tests {
         let made = Monotone::new(numbers.iter().copied(), universe).unwrap();
         for n in asked {
             let expected = numbers.partition_point(|&it| it <= n).checked_sub(1);
-            assert_eq!(made.last_at_most(n), expected.map(|it| it as u64), "{n} of {universe}");
+            assert_eq!(
+                made.last_at_most(n),
+                expected.map(|it| (it as u64, numbers[it])),
+                "{n} of {universe}"
+            );
         }
         let mut bytes = Vec::new();
         made.encode(&mut bytes);
@@ -243,7 +252,7 @@ mod tests {
                 read.encode(&mut again);
                 assert!(changed.starts_with(&again));
                 (0..310)
-                    .for_each(|n| assert!(read.last_at_most(n).is_none_or(|it| it < read.len())));
+                    .for_each(|n| assert!(read.last_at_most(n).is_none_or(|it| it.0 < read.len())));
             }
         }
     }

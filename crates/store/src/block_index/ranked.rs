@@ -3,7 +3,7 @@
 //! Records of different lengths fill blocks with different numbers of them, so the first rank of each block is kept too, as
 //! Elias and Fano keep ascending numbers. For comparison with the paper: an index of blocks alone is smaller and faster.
 
-use super::locate::BlockIndex;
+use super::locate::{BlockIndex, Located};
 use super::monotone::Monotone;
 use super::trie::{Order, Trie, TrieBuilder};
 use crate::hash::KeyHash;
@@ -71,8 +71,10 @@ impl Ranked {
 }
 
 impl BlockIndex for Ranked {
-    fn locate(&self, hash: KeyHash) -> u64 {
-        self.first_ranks.last_at_most(self.trie.position(hash)).unwrap_or(0)
+    fn locate(&self, hash: KeyHash) -> Located {
+        let rank = self.trie.position(hash);
+        let (block, first) = self.first_ranks.last_at_most(rank).unwrap_or((0, 0));
+        Located { block, steps: rank.saturating_sub(first) }
     }
 
     fn bytes(&self) -> usize {

@@ -29,7 +29,7 @@ fn walk(
     per_block: usize,
     hash: KeyHash,
 ) -> (Option<usize>, usize) {
-    let mut block = usize::try_from(index.locate(hash)).unwrap();
+    let mut block = usize::try_from(index.locate(hash).block).unwrap();
     for reads in 1.. {
         let here = &hashes[block * per_block..hashes.len().min((block + 1) * per_block)];
         if here.contains(&hash) {
@@ -83,7 +83,7 @@ fn colliding_hashes_are_found_in_the_last_of_their_blocks() {
             let hashes = random_hashes(3000, mask, 0..u128::MAX);
             let index = build(kind, &hashes, 5);
             for (at, &hash) in hashes.iter().enumerate() {
-                let block = usize::try_from(index.locate(hash)).unwrap();
+                let block = usize::try_from(index.locate(hash).block).unwrap();
                 let after = hashes.partition_point(|it| *it <= hash);
                 let last = (after - 1) / 5;
                 assert!(
@@ -132,10 +132,30 @@ fn an_index_comes_back_and_changed_bytes_are_refused_or_harmless() {
                 }
                 let Some(read) = AnyBlockIndex::decode(&changed) else { continue };
                 for _ in 0..20 {
-                    let block = read.locate(KeyHash(random.u128(..)));
+                    let block = read.locate(KeyHash(random.u128(..))).block;
                     assert!(block < read.blocks().max(1), "{kind:?}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_higher_hash_of_a_block_is_as_far_or_farther() {
+    for kind in KINDS {
+        for (per_block, count) in [(1, 5), (4, 300), (4, 20_000), (30, 5000)] {
+            let hashes = random_hashes(count, u128::MAX, 0..u128::MAX);
+            let index = build(kind, &hashes, per_block);
+            let located: Vec<_> = hashes.iter().map(|it| index.locate(*it)).collect();
+            let mut farther = 0;
+            for pair in located.windows(2).filter(|it| it[0].block == it[1].block) {
+                assert!(pair[0].steps <= pair[1].steps, "{kind:?}: {pair:?}");
+                farther += usize::from(pair[0].steps < pair[1].steps);
+            }
+            assert!(per_block != 4 || farther > count / 2, "{kind:?}: {farther} of {count}");
+            let first: Vec<_> = located.iter().step_by(per_block).map(|it| it.steps).collect();
+            let near = first.iter().filter(|it| **it == 0).count();
+            assert!(near * 100 >= first.len() * 99, "{kind:?}: {near} of {}", first.len());
         }
     }
 }

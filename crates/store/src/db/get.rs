@@ -5,8 +5,8 @@
 //! has no filter by default: a miss reads one block there, as a hit does.
 //!
 //! # Costs
-//! One allocation for the value that is found, and one for the key at each read. Reads: 1 + (young runs) × 2⁻¹², for a hit and a miss
-//! alike.
+//! One allocation for the value that is found, and one for the key at each read. Reads: 1, and at most 0.008 more for all
+//! young runs, for a hit and a miss alike.
 
 use crate::core::Core;
 use crate::error::{KEY_BYTES_MAX, StoreError};
@@ -188,7 +188,7 @@ impl Walk {
 
     fn locate(&self, run: &Run) -> Heard {
         match run.locate(self.hash) {
-            Some(block) => block_of(run, block, 1),
+            Some((block, blocks)) => block_of(run, block, blocks),
             None => Heard::Nothing,
         }
     }
@@ -246,10 +246,10 @@ impl Walk {
         key: &[u8],
     ) -> Result<Heard, StoreError> {
         Ok(match run.look(block, bytes, self.hash, key) {
-            Look::Put { value, seq } => Heard::Value(Bytes::copy_from_slice(value), seq),
+            Look::Put { value, seq } => Heard::Value(value, seq),
             Look::Deleted => Heard::Deleted,
             Look::Absent => Heard::Nothing,
-            Look::At(other) => block_of(run, other, 1),
+            Look::At(other, blocks) => block_of(run, other, blocks),
             Look::Longer(blocks) => block_of(run, block, blocks),
             Look::Corrupt => {
                 let offset = block * BLOCK_BYTES as u64;

@@ -13,6 +13,7 @@ pub struct Batch {
     bytes: Vec<u8>,
     ops: Vec<BatchOp>,
     puts: usize,
+    body_bytes: u64,
     is_freeing: bool,
 }
 
@@ -67,6 +68,11 @@ impl Batch {
         self.bytes.len() + if self.ops.len() > 1 { FRAME_BYTES } else { 0 }
     }
 
+    /// Bytes of its keys and values.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
     /// Says that its puts make more dead than they take, by [`crate::Options::alive`]: a full disk takes it as it takes
     /// deletes.
     pub fn set_freeing(&mut self) {
@@ -98,6 +104,7 @@ impl Batch {
         if value.len() > VALUE_BYTES_MAX {
             return Err(StoreError::ValueLength(value.len()));
         }
+        self.body_bytes += (key.len() + value.len()) as u64;
         let from = self.bytes.len();
         put_unstamped(&mut self.bytes, RecordKind::Entry(kind), key, value);
         self.ops.push(BatchOp { from, to: self.bytes.len(), key_bytes: key.len() });

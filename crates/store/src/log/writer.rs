@@ -196,6 +196,7 @@ impl Waiters {
             group.add(&batch, &hashes, first_seq);
         }
         stats::add(&tally.records_written, batch.len() as u64);
+        stats::add(&tally.bytes_of_callers, batch.body_bytes());
         let committed = Committed { first_seq };
         match durability {
             Durability::Always => return self.durable.push((committed, done)),

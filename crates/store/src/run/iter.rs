@@ -1,7 +1,7 @@
 //! A run's entries in order, read in large pieces.
 
 use super::reader::{Run, read};
-use super::unit::{Parsed, UNIT_HEAD, UnitHead, UnitPlace};
+use super::unit::{self, BLOCK_ROOM, Parsed, Rest, UnitHead, UnitPlace};
 use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::file::BLOCK_BYTES;
@@ -17,6 +17,8 @@ pub(crate) struct RunIter {
     piece: Option<(Buffer, u64)>,
     /// The unit that is iterated: its place in the piece, and where its entries end.
     unit: Option<(usize, usize)>,
+    /// Instead of the piece: the unit's entries, if the last one goes on in another block. Empty: it doesn't.
+    joined: Vec<u8>,
     /// The block after that unit. `None`: nothing was read yet.
     next_block: Option<u64>,
     /// In the unit.
@@ -28,7 +30,8 @@ impl RunIter {
     /// Over the hashes `from..=to`.
     pub(crate) fn new(run: Run, from: KeyHash, to: KeyHash) -> Self {
         let (piece, unit, next_block, next_entry) = (None, None, None, 0);
-        Self { run, from, to, piece, unit, next_block, next_entry, present: None }
+        let joined = Vec::new();
+        Self { run, from, to, piece, unit, joined, next_block, next_entry, present: None }
     }
 
     /// The present entry.
@@ -38,7 +41,7 @@ impl RunIter {
 
     fn unit_bytes(&self) -> Option<&[u8]> {
         let ((piece, _), (at, end)) = (self.piece.as_ref()?, self.unit?);
-        piece.get(at..at + end)
+        if self.joined.is_empty() { piece.get(at..at + end) } else { Some(&self.joined) }
     }
 
     /// Goes to the next entry; false at the end.
@@ -71,15 +74,27 @@ impl RunIter {
 
     /// Goes to the next unit; false at the end.
     fn next_unit(&mut self) -> Result<bool, StoreError> {
-        let block = match self.next_block {
+        let mut block = match self.next_block {
             Some(block) => block,
             None => self.first_block()?,
         };
         self.unit = None;
-        self.next_block = Some(block);
-        if block >= self.run.facts().end_block {
-            return Ok(false);
+        loop {
+            self.next_block = Some(block);
+            if block >= self.run.facts().end_block {
+                return Ok(false);
+            }
+            let head = self.load_unit(block)?;
+            block += u64::from(head.blocks);
+            if head.entries > 0 {
+                self.next_block = Some(block);
+                return Ok(true);
+            }
         }
+    }
+
+    /// Reads the unit at `block`, and goes there if an entry begins in it.
+    fn load_unit(&mut self, block: u64) -> Result<UnitHead, StoreError> {
         let mut wanted = BLOCK_BYTES;
         loop {
             let at = self.load(block, wanted)?;
@@ -98,11 +113,36 @@ impl RunIter {
             if !head.covers(unit) {
                 return Err(broken());
             }
-            self.unit = Some((at, head.end()));
-            self.next_block = Some(block + u64::from(head.blocks));
-            self.next_entry = UNIT_HEAD;
-            return Ok(true);
+            self.joined.clear();
+            if head.entries == 0 {
+                return Ok(head);
+            }
+            (self.unit, self.next_entry) = (Some((at, head.end())), head.begin());
+            if head.cut > 0 {
+                self.join(block, &head)?;
+            }
+            return Ok(head);
         }
+    }
+
+    /// Takes all entries that begin in the block at `block`, with what later blocks have of the last.
+    fn join(&mut self, block: u64, head: &UnitHead) -> Result<(), StoreError> {
+        let cut = usize::from(head.cut);
+        let blocks = 1 + cut.div_ceil(BLOCK_ROOM);
+        let broken = || self.corrupt("a block fails its checksum");
+        if block + blocks as u64 > self.run.facts().end_block {
+            return Err(broken());
+        }
+        let at = self.load(block, blocks * BLOCK_BYTES)?;
+        let mut joined = std::mem::take(&mut self.joined);
+        let piece = self.piece.as_ref().map_or(&[][..], |it| &it.0);
+        let unit = &piece[at..at + blocks * BLOCK_BYTES];
+        joined.extend_from_slice(&unit[head.begin()..head.end()]);
+        let place = UnitPlace { file_id: self.run.file_id(), block: block + 1 };
+        let rest = unit::join(&mut joined, cut, &unit[BLOCK_BYTES..], place);
+        (self.unit, self.next_entry) = (Some((at, joined.len())), 0);
+        self.joined = joined;
+        if rest == Rest::Whole { Ok(()) } else { Err(self.corrupt("a block fails its checksum")) }
     }
 
     /// Makes sure that `wanted` bytes from `block` on are in the piece, and returns where.

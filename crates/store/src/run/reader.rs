@@ -2,30 +2,32 @@
 
 use super::filter::RunFilter;
 use super::properties::RunFacts;
+use super::splits::Splits;
 use super::starts::{FIRST_BLOCK, Starts};
-use super::unit::{Parsed, UNIT_HEAD, UnitHead, UnitPlace};
+use super::unit::{self, Parsed, Rest, UnitHead, UnitPlace};
 use crate::block_index::{AnyBlockIndex, BlockIndex};
 use crate::checksum::crc32c;
-use crate::entry::EntryKind;
+use crate::entry::{EntryKind, Head};
 use crate::error::StoreError;
 use crate::file::{BLOCK_BYTES, Footer, Header, SectionKind};
 use crate::hash::{Hasher, KeyHash};
+use bytes::Bytes;
 use guira_disk::{Buffer, Disk, DiskFile, FileAccess};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a block says about a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look<'a> {
+pub(crate) enum Look {
     /// Its value.
-    Put { value: &'a [u8], seq: u64 },
+    Put { value: Bytes, seq: u64 },
     /// That it was deleted.
     Deleted,
     /// That the run doesn't have it.
     Absent,
-    /// It may be in the unit of this block, which was written before.
-    At(u64),
-    /// The unit has so many blocks: all must be read.
+    /// It may be in this unit, which was written before: the first block, and how many to read.
+    At(u64, usize),
+    /// So many blocks must be read.
     Longer(usize),
     /// It isn't what was written.
     Corrupt,
@@ -44,6 +46,7 @@ struct Inner {
     whole: u64,
     starts: Starts,
     index: AnyBlockIndex,
+    splits: Option<Splits>,
     filter: Option<RunFilter>,
     facts: RunFacts,
 }
@@ -103,30 +106,52 @@ impl Run {
             Some((at, content)) => Some(RunFilter::decode(&content).ok_or_else(wrong(at))?),
             None => None,
         };
+        let splits = match section(SectionKind::Splits)? {
+            Some((at, content)) => {
+                Some(Splits::decode(&content, index.blocks()).ok_or_else(wrong(at))?)
+            }
+            None => None,
+        };
         let (path, hasher) = (path.to_owned(), hasher.clone());
         let (file_id, whole) = (header.file_id, footer.whole);
-        let inner = Inner { path, file, file_id, hasher, whole, starts, index, filter, facts };
+        let inner =
+            Inner { path, file, file_id, hasher, whole, starts, index, splits, filter, facts };
         Ok(Self(Arc::new(inner)))
     }
 
-    /// The block to read for a key of this hash; `None`: the run doesn't have it.
-    pub(crate) fn locate(&self, hash: KeyHash) -> Option<u64> {
+    /// What to read for a key of this hash, the first block and how many; `None`: the run doesn't have it.
+    pub(crate) fn locate(&self, hash: KeyHash) -> Option<(u64, usize)> {
         let inner = &*self.0;
         let may_hold = inner.filter.as_ref().is_none_or(|it| it.may_hold(hash));
         let is_inside = inner.facts.first <= hash && hash <= inner.facts.last;
-        (is_inside && may_hold).then(|| inner.starts.block_of(inner.index.locate(hash)))
+        if !is_inside || !may_hold {
+            return None;
+        }
+        let located = inner.index.locate(hash);
+        let unit = located.block;
+        let may_split = match &inner.splits {
+            Some(splits) if splits.is_split(unit) => splits.may_split(located),
+            _ => true,
+        };
+        let block = inner.starts.block_of(unit);
+        let blocks = if may_split { self.blocks_of(unit) } else { 1 };
+        Some((block, if blocks > BLOCKS_AT_ONCE { 1 } else { blocks }))
+    }
+
+    /// The blocks of a unit, with the one that its last entry may end in.
+    fn blocks_of(&self, unit: u64) -> usize {
+        let inner = &*self.0;
+        let more = inner.splits.as_ref().is_some_and(|it| it.is_split(unit));
+        let block = inner.starts.block_of(unit);
+        let end = inner.starts.block_of(unit + 1) + u64::from(more);
+        usize::try_from(end.min(inner.facts.end_block) - block).unwrap_or(usize::MAX)
     }
 
     /// What the unit at `block`, or its beginning, says about a key.
-    pub(crate) fn look<'a>(
-        &self,
-        block: u64,
-        bytes: &'a [u8],
-        hash: KeyHash,
-        key: &[u8],
-    ) -> Look<'a> {
+    pub(crate) fn look(&self, block: u64, bytes: &[u8], hash: KeyHash, key: &[u8]) -> Look {
         let inner = &*self.0;
-        let Some(head) = UnitHead::decode(bytes, self.place(block)) else { return Look::Corrupt };
+        let head = UnitHead::decode(bytes, self.place(block)).filter(|it| it.entries > 0);
+        let Some(head) = head else { return Look::Corrupt };
         let Some(unit) = bytes.get(..head.bytes()) else {
             // No memory is taken for more than the file has.
             if block + u64::from(head.blocks) > inner.facts.end_block {
@@ -137,22 +162,73 @@ impl Run {
         if !head.covers(unit) {
             return Look::Corrupt;
         }
-        let mut at = UNIT_HEAD;
-        while at < head.end() {
+        let mut at = head.begin();
+        for _ in 0..head.whole_entries() {
             let Some(parsed) = Parsed::at(unit, at, head.end(), inner.facts.seq_max) else {
                 return Look::Corrupt;
             };
             if unit[parsed.key.clone()] == *key {
-                let (value, seq) = (&unit[parsed.value.clone()], parsed.seq);
-                let is_put = parsed.kind == EntryKind::Put;
-                return if is_put { Look::Put { value, seq } } else { Look::Deleted };
+                return found(&parsed, unit);
             }
             at = parsed.value.end;
         }
+        if head.cut > 0 {
+            let cut = (&unit[at..head.end()], usize::from(head.cut));
+            if let Some(look) = self.look_at_cut(block, cut, &bytes[BLOCK_BYTES..], (hash, key)) {
+                return look;
+            }
+        } else if at != head.end() {
+            return Look::Corrupt;
+        }
         if inner.index.goes_back(head.first_top, hash) && block > FIRST_BLOCK {
-            return Look::At(inner.starts.block_of(inner.starts.unit_at(block) - 1));
+            let unit = inner.starts.unit_at(block) - 1;
+            return Look::At(inner.starts.block_of(unit), self.blocks_of(unit));
         }
         Look::Absent
+    }
+
+    /// What the last entry of a unit says, of which `rest`, the blocks behind, may have the end. `None`: it is another key's.
+    fn look_at_cut(
+        &self,
+        block: u64,
+        (first, cut): (&[u8], usize),
+        rest: &[u8],
+        (hash, key): (KeyHash, &[u8]),
+    ) -> Option<Look> {
+        let inner = &*self.0;
+        let found_key = Head::decode(first)
+            .and_then(|(head, used)| Some((head, first.get(used..used + head.key_bytes)?)));
+        match found_key {
+            Some((_, found)) if found != key => return None,
+            Some(_) => {}
+            // Its key isn't whole here. Only who may have it was sent for both blocks.
+            None if rest.is_empty() => {
+                let located = inner.index.locate(hash);
+                let is_here = located.block == inner.starts.unit_at(block);
+                let splits = inner.splits.as_ref()?;
+                if is_here && !splits.may_split(located) {
+                    return None;
+                }
+            }
+            None => {}
+        }
+        let mut entry = first.to_vec();
+        match unit::join(&mut entry, cut, rest, self.place(block + 1)) {
+            Rest::Whole => {}
+            Rest::Broken => return Some(Look::Corrupt),
+            Rest::Short => {
+                let blocks = self.blocks_of(inner.starts.unit_at(block));
+                let is_more = blocks > 1 + rest.len() / BLOCK_BYTES;
+                return Some(if is_more { Look::Longer(blocks) } else { Look::Corrupt });
+            }
+        }
+        let Some(parsed) = Parsed::at(&entry, 0, entry.len(), inner.facts.seq_max) else {
+            return Some(Look::Corrupt);
+        };
+        if parsed.value.end != entry.len() {
+            return Some(Look::Corrupt);
+        }
+        (entry[parsed.key.clone()] == *key).then(|| found(&parsed, &entry))
     }
 
     fn place(&self, block: u64) -> UnitPlace {
@@ -200,12 +276,24 @@ impl Run {
 
     /// Memory of what finds a key's block.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.0.index.bytes() + self.0.starts.bytes()
+        let splits = self.0.splits.as_ref().map_or(0, Splits::bytes);
+        self.0.index.bytes() + self.0.starts.bytes() + splits
     }
 
     /// Memory of the filter.
     pub(crate) fn filter_bytes(&self) -> usize {
         self.0.filter.as_ref().map_or(0, RunFilter::bytes)
+    }
+}
+
+/// What an entry of `bytes` says about its key.
+fn found(parsed: &Parsed, bytes: &[u8]) -> Look {
+    match parsed.kind {
+        EntryKind::Put => {
+            let value = Bytes::copy_from_slice(&bytes[parsed.value.clone()]);
+            Look::Put { value, seq: parsed.seq }
+        }
+        EntryKind::Delete => Look::Deleted,
     }
 }
 
@@ -220,3 +308,6 @@ pub(super) fn read(
     file.read_at(&mut buffer, offset).map_err(|e| StoreError::io("read", path, e))?;
     Ok(buffer)
 }
+
+/// More blocks of a unit are read once the first says that they are there: 64 KiB.
+const BLOCKS_AT_ONCE: usize = 16;

@@ -53,8 +53,8 @@ type Found = Result<Option<Option<Vec<u8>>>, ()>;
 
 /// What the run has of a key, and how many blocks were read.
 fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Found, usize) {
-    let Some(mut block) = run.locate(hash) else { return (Ok(None), 0) };
-    let (mut blocks, mut reads) = (1, 0);
+    let Some((mut block, mut blocks)) = run.locate(hash) else { return (Ok(None), 0) };
+    let mut reads = 0;
     loop {
         let mut buffer = guira_disk::Buffer::zeroed(blocks * BLOCK_BYTES);
         reads += 1;
@@ -63,7 +63,7 @@ fn find(run: &Run, hash: KeyHash, key: &[u8]) -> (Found, usize) {
             Look::Put { value, .. } => return (Ok(Some(Some(value.to_vec()))), reads),
             Look::Deleted => return (Ok(Some(None)), reads),
             Look::Absent => return (Ok(None), reads),
-            Look::At(other) => (block, blocks) = (other, 1),
+            Look::At(other, all) => (block, blocks) = (other, all),
             Look::Longer(all) => blocks = all,
             Look::Corrupt => return (Err(()), reads),
         }
@@ -116,6 +116,57 @@ fn entries_come_back_one_by_one_and_in_order() {
             }
             let some = content[400].0;
             check_iter(&run, &content, some, some);
+            assert_eq!(damage(&run), [0_u64; 0]);
+        }
+    }
+}
+
+/// The store's own count of blocks read, over all keys, and the reads.
+fn cost(run: &Run, content: &Content) -> (usize, usize) {
+    let located = content.iter().map(|it| run.locate(it.0).unwrap().1);
+    let reads = content.iter().map(|(hash, key, _, _)| find(run, *hash, key).1);
+    (located.sum(), reads.sum())
+}
+
+#[test]
+fn entries_that_fill_blocks_badly_go_on_in_the_next_and_take_one_read() {
+    let hasher = Hasher::from_seed([1; 16]);
+    let mut random = fastrand::Rng::with_seed(8);
+    // Of a value, least and most bytes; of a key, the most blocks read; of a byte, the most bytes of disk.
+    for (lengths, blocks_most, space_most) in [
+        (1000..1001, 1.45, 1.04),
+        (500..1500, 1.45, 1.06),
+        (255..300, 1.2, 1.09),
+        (3000..3001, 2.0, 1.08),
+        (4000..9000, 3.2, 1.08),
+        (20_000..32_000, 8.5, 1.05),
+        (33_000..60_000, 13.0, 1.08),
+    ] {
+        for index in [RunIndex::Fence, RunIndex::EliasFano, RunIndex::Trie] {
+            let mut content: Content = (0..3000)
+                .map(|n: u32| {
+                    let key = format!("key {n:>16}").into_bytes();
+                    let value = Some(vec![random.u8(..); random.usize(lengths.clone())]);
+                    (hasher.hash(&key), key, value, 1000 - u64::from(n % 900))
+                })
+                .collect();
+            content.sort();
+            let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::with_dir(Path::new("/")));
+            let options = Options { index, ..Options::default() };
+            let facts = write(&disk, &content, &options, false);
+            let run = Run::open(&disk, Path::new(PATH), &HEADER, &hasher).unwrap();
+            let (blocks, reads) = cost(&run, &content);
+            let body: usize = content.iter().map(|it| 20 + it.2.as_ref().unwrap().len()).sum();
+            let space = facts.bytes as f64 / body as f64;
+            let each = |n: usize| n as f64 / content.len() as f64;
+            let seen = format!("{lengths:?} {index:?}: {} blocks, {space}", each(blocks));
+            println!("{seen}, {} reads", each(reads));
+            assert!(each(blocks) < blocks_most && space < space_most, "{seen}");
+            assert!(each(reads) <= 1.01, "{seen}: {reads} reads");
+            check(&run, &content, &hasher);
+            check_iter(&run, &content, KeyHash(0), KeyHash::MAX);
+            let (some, other) = (content[700].0, content[1900].0);
+            check_iter(&run, &content, some, other);
             assert_eq!(damage(&run), [0_u64; 0]);
         }
     }

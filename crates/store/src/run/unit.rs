@@ -8,6 +8,8 @@ use std::ops::Range;
 
 /// Bytes before the entries.
 pub(crate) const UNIT_HEAD: usize = 32;
+/// Bytes of entries in a block.
+pub(crate) const BLOCK_ROOM: usize = BLOCK_BYTES - UNIT_HEAD;
 
 /// Where a unit is: what its first checksum covers besides itself.
 #[derive(Clone, Copy)]
@@ -26,14 +28,19 @@ pub(super) struct UnitHead {
     used: u32,
     /// The top of its first entry's hash.
     pub(super) first_top: u64,
-    entries: u32,
+    /// Entries that begin in it; 0 in a block that only has a part of one.
+    pub(super) entries: u32,
+    /// Bytes at its front that belong to an entry of a block before.
+    pub(super) carried: u16,
+    /// Bytes of its last entry, or of the one that it carries, that later blocks have.
+    pub(super) cut: u16,
 }
 
 impl UnitHead {
     /// The head at the front of `bytes`, if it is whole and belongs there.
     pub(super) fn decode(bytes: &[u8], place: UnitPlace) -> Option<Self> {
         let bytes: &[u8; UNIT_HEAD] = bytes.first_chunk()?;
-        if number(bytes, 0) != head_crc(bytes, place) || bytes[28..] != [0; 4] {
+        if number(bytes, 0) != head_crc(bytes, place) {
             return None;
         }
         let head = Self {
@@ -42,8 +49,30 @@ impl UnitHead {
             used: number(bytes, 12),
             first_top: u64::from(number(bytes, 16)) | u64::from(number(bytes, 20)) << 32,
             entries: number(bytes, 24),
+            carried: u16::from_le_bytes([bytes[28], bytes[29]]),
+            cut: u16::from_le_bytes([bytes[30], bytes[31]]),
         };
-        (head.blocks > 0 && head.end() <= head.bytes()).then_some(head)
+        head.is_sane().then_some(head)
+    }
+
+    fn is_sane(&self) -> bool {
+        let (carried, used) = (u32::from(self.carried), self.used);
+        let is_alone = carried == 0 && self.cut == 0;
+        self.blocks > 0
+            && self.end() <= self.bytes()
+            && (is_alone || self.blocks == 1)
+            && (self.cut == 0 || used as usize == BLOCK_ROOM)
+            && if self.entries == 0 { carried == used && used > 0 } else { carried < used }
+    }
+
+    /// Where the first entry begins that begins here.
+    pub(super) fn begin(&self) -> usize {
+        UNIT_HEAD + usize::from(self.carried)
+    }
+
+    /// Entries that are here from their first byte to their last.
+    pub(super) fn whole_entries(&self) -> u32 {
+        self.entries - u32::from(self.cut > 0 && self.entries > 0)
     }
 
     /// Bytes of the unit, a multiple of the block.
@@ -62,18 +91,33 @@ impl UnitHead {
     }
 }
 
+/// What a unit holds.
+#[derive(Clone, Copy)]
+pub(super) struct Holding {
+    /// The hash of its first entry.
+    pub(super) first: KeyHash,
+    /// See [`UnitHead`].
+    pub(super) entries: u32,
+    pub(super) carried: usize,
+    pub(super) cut: usize,
+}
+
 /// Fills the head of a unit whose entries are there, and pads it to whole blocks. Returns the number of blocks.
-pub(super) fn seal(unit: &mut Vec<u8>, place: UnitPlace, first: KeyHash, entries: u32) -> u32 {
+pub(super) fn seal(unit: &mut Vec<u8>, place: UnitPlace, holding: Holding) -> u32 {
     let used = unit.len() - UNIT_HEAD;
     unit.resize(unit.len().next_multiple_of(BLOCK_BYTES), 0);
     let fits = "an entry is below 4 GiB";
     let blocks = u32::try_from(unit.len() / BLOCK_BYTES).expect(fits);
     let used = u32::try_from(used).expect(fits);
     let body_crc = crc32c(&[&unit[UNIT_HEAD..]]);
-    for (at, part) in [(4, body_crc), (8, blocks), (12, used), (24, entries)] {
+    for (at, part) in [(4, body_crc), (8, blocks), (12, used), (24, holding.entries)] {
         unit[at..at + 4].copy_from_slice(&part.to_le_bytes());
     }
-    unit[16..24].copy_from_slice(&first.top().to_le_bytes());
+    for (at, part) in [(28, holding.carried), (30, holding.cut)] {
+        let part = u16::try_from(part).expect("a split entry is below 64 KiB");
+        unit[at..at + 2].copy_from_slice(&part.to_le_bytes());
+    }
+    unit[16..24].copy_from_slice(&holding.first.top().to_le_bytes());
     let head: &[u8; UNIT_HEAD] = unit.first_chunk().expect("a whole block");
     let crc = head_crc(head, place);
     unit[..4].copy_from_slice(&crc.to_le_bytes());
@@ -86,6 +130,40 @@ fn head_crc(head: &[u8; UNIT_HEAD], place: UnitPlace) -> u32 {
 
 fn number(bytes: &[u8; UNIT_HEAD], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// What blocks had of the rest of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// All of it.
+    Whole,
+    /// More blocks are needed.
+    Short,
+    /// A block of it isn't what was written.
+    Broken,
+}
+
+/// Appends to an entry's first part the `cut` bytes that the blocks from `place` on have of it.
+pub(super) fn join(entry: &mut Vec<u8>, mut cut: usize, blocks: &[u8], place: UnitPlace) -> Rest {
+    let (whole, _) = blocks.as_chunks::<BLOCK_BYTES>();
+    for (bytes, block) in whole.iter().zip(place.block..) {
+        let Some(head) = UnitHead::decode(bytes, UnitPlace { block, ..place }) else {
+            return Rest::Broken;
+        };
+        let carried = usize::from(head.carried);
+        if carried != cut.min(BLOCK_ROOM) || !head.covers(bytes) {
+            return Rest::Broken;
+        }
+        entry.extend_from_slice(&bytes[UNIT_HEAD..head.begin()]);
+        cut -= carried;
+        if cut == 0 {
+            return Rest::Whole;
+        }
+        if head.entries > 0 {
+            return Rest::Broken;
+        }
+    }
+    Rest::Short
 }
 
 /// An entry's parts, as places in its unit.

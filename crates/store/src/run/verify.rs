@@ -1,7 +1,7 @@
 //! Reads all of a run and compares every checksum, and the order of entries. Each damaged unit is told.
 
 use super::reader::{Run, read};
-use super::unit::{Parsed, UNIT_HEAD, UnitHead, UnitPlace};
+use super::unit::{self, BLOCK_ROOM, Parsed, Rest, UnitHead, UnitPlace};
 use crate::error::StoreError;
 use crate::file::BLOCK_BYTES;
 use crate::hash::KeyHash;
@@ -49,18 +49,23 @@ impl Check<'_> {
     /// Checks the unit that takes the blocks from `block` to `next`.
     fn unit(&mut self, block: u64, next: u64) -> Result<Result<(), &'static str>, StoreError> {
         let len = to_len(next.saturating_sub(block));
-        let at = self.load(block, len)?;
+        // The last entry may end in the block behind.
+        let end = (next + 1).min(self.run.facts().end_block);
+        let with_rest = to_len(end.saturating_sub(block)).max(len);
+        let at = self.load(block, with_rest)?;
         let Some((piece, _)) = &self.piece else { return Ok(Ok(())) };
         let Some(unit) = piece.get(at..at + len) else { return Ok(Err("a block is missing")) };
-        let place = UnitPlace { file_id: self.run.file_id(), block };
-        let head = UnitHead::decode(unit, place).filter(|it| it.covers(unit));
-        let Some(head) = head else { return Ok(Err("a block fails its checksum")) };
-        let mut at = UNIT_HEAD;
-        while at < head.end() {
-            let parsed = Parsed::at(unit, at, head.end(), self.run.facts().seq_max);
+        let rest = piece.get(at + len..at + with_rest).unwrap_or_default();
+        let entries = match entries_of(unit, rest, (self.run.file_id(), block)) {
+            Ok(entries) => entries,
+            Err(what) => return Ok(Err(what)),
+        };
+        let mut at = 0;
+        while at < entries.len() {
+            let parsed = Parsed::at(&entries, at, entries.len(), self.run.facts().seq_max);
             let Some(parsed) = parsed else { return Ok(Err("an entry makes no sense")) };
-            let parsed = parsed.hashed(unit, self.run.hasher());
-            let entry = parsed.entry(unit);
+            let parsed = parsed.hashed(&entries, self.run.hasher());
+            let entry = parsed.entry(&entries);
             let (hash, key) = self.last.get_or_insert_default();
             if self.entries > 0 && (*hash, &key[..]) >= (entry.hash, entry.key) {
                 return Ok(Err("its entries are not in order"));
@@ -89,6 +94,57 @@ impl Check<'_> {
         self.piece = Some((piece, block));
         Ok(0)
     }
+}
+
+/// The entries that begin in a unit. `rest` is the block behind it; if that is damaged, it is told as the next unit.
+fn entries_of(
+    unit: &[u8],
+    rest: &[u8],
+    (file_id, block): (u64, u64),
+) -> Result<Vec<u8>, &'static str> {
+    const BROKEN: &str = "a block fails its checksum";
+    let head = UnitHead::decode(unit, UnitPlace { file_id, block }).ok_or(BROKEN)?;
+    let Some(own) = unit.get(..head.bytes()).filter(|it| head.covers(it)) else {
+        return Err(BROKEN);
+    };
+    // Blocks of it in which no entry begins.
+    let (others, _) = unit[own.len()..].as_chunks::<BLOCK_BYTES>();
+    for (bytes, block) in others.iter().zip(block + u64::from(head.blocks)..) {
+        let other = UnitHead::decode(bytes, UnitPlace { file_id, block });
+        if !other.is_some_and(|it| it.covers(bytes) && it.entries == 0) {
+            return Err(BROKEN);
+        }
+    }
+    let mut entries = own[head.begin()..head.end()].to_vec();
+    let cut = usize::from(head.cut);
+    if cut == 0 {
+        return if others.is_empty() { Ok(entries) } else { Err("a block belongs to no entry") };
+    }
+    let whole = entries.len();
+    let place = UnitPlace { file_id, block: block + 1 };
+    let behind = [&unit[own.len()..], rest].concat();
+    match unit::join(&mut entries, cut, &behind, place) {
+        Rest::Whole => Ok(entries),
+        Rest::Broken
+            if cut > others.len() * BLOCK_ROOM && is_damaged(rest, place, others.len()) =>
+        {
+            entries.truncate(whole);
+            let mut at = 0;
+            while let Some(parsed) = Parsed::at(&entries, at, whole, u64::MAX) {
+                at = parsed.value.end;
+            }
+            entries.truncate(at);
+            Ok(entries)
+        }
+        _ => Err("an entry doesn't go on where it should"),
+    }
+}
+
+/// Whether the block behind a unit's last fails its checksum.
+fn is_damaged(bytes: &[u8], place: UnitPlace, before: usize) -> bool {
+    let place = UnitPlace { block: place.block + before as u64, ..place };
+    let head = UnitHead::decode(bytes, place);
+    bytes.get(..BLOCK_BYTES).is_some_and(|it| head.is_none_or(|head| !head.covers(it)))
 }
 
 /// The XXH3-64 of all before the footer.

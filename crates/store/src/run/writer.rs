@@ -5,8 +5,9 @@
 
 use super::filter::RunFilter;
 use super::properties::RunFacts;
+use super::splits::Splits;
 use super::starts::{FIRST_BLOCK, Starts};
-use super::unit::{self, UNIT_HEAD, UnitPlace};
+use super::unit::{self, BLOCK_ROOM, Holding, UNIT_HEAD, UnitPlace};
 use crate::block_index::BlockIndexBuilder;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, EntryKind, Head};
@@ -58,9 +59,15 @@ pub(crate) struct RunWriter {
     unit: Vec<u8>,
     unit_first: KeyHash,
     unit_entries: u32,
+    /// Bytes at its front that belong to an entry of before.
+    unit_carried: usize,
     units: u64,
+    /// Of the last unit in which an entry begins.
+    unit_blocks: u32,
     index: BlockIndexBuilder,
     starts: Starts,
+    /// Number of a unit whose last entry goes on in the next block, and that entry's hash.
+    split: Vec<(u64, KeyHash)>,
     folded: Vec<u64>,
     facts: RunFacts,
 }
@@ -87,8 +94,11 @@ impl RunWriter {
             unit: vec![0; UNIT_HEAD],
             unit_first: KeyHash(0),
             unit_entries: 0,
+            unit_carried: 0,
             units: 0,
+            unit_blocks: 1,
             starts: Starts::default(),
+            split: Vec::new(),
             folded: Vec::new(),
             facts: RunFacts { seq_min: seq_max, seq_max, ..RunFacts::default() },
         };
@@ -106,12 +116,14 @@ impl RunWriter {
         let head = Head::of(entry, self.how.seq_max).ok_or(StoreError::Option(
             "an entry with a length or a number that a run can't hold",
         ))?;
-        let begin = self.unit.len();
+        let mut begin = self.unit.len();
         head.encode(&mut self.unit);
         let bytes = self.unit.len() - begin + head.body_bytes();
-        if self.unit_entries > 0 && begin + bytes > BLOCK_BYTES {
+        let room = BLOCK_BYTES - begin;
+        if bytes > room && (bytes > SPLIT_BYTES_MAX || room < SPLIT_ROOM) {
             self.unit.truncate(begin);
             self.end_unit()?;
+            begin = UNIT_HEAD;
             head.encode(&mut self.unit);
         }
         self.unit.extend_from_slice(entry.key);
@@ -131,21 +143,46 @@ impl RunWriter {
         self.facts.entries += 1;
         self.facts.deletes += u64::from(entry.kind == EntryKind::Delete);
         self.facts.seq_min = self.facts.seq_min.min(entry.seq);
+        if bytes > SPLIT_BYTES_MAX {
+            return self.end_unit();
+        }
+        if begin + bytes > BLOCK_BYTES {
+            self.split.push((self.units, entry.hash));
+        }
+        while self.unit.len() > BLOCK_BYTES {
+            let rest = self.unit.split_off(BLOCK_BYTES);
+            self.emit_unit(rest.len())?;
+            self.unit_carried = rest.len().min(BLOCK_ROOM);
+            self.unit.extend(rest);
+        }
         Ok(())
     }
 
     fn end_unit(&mut self) -> Result<(), StoreError> {
-        if self.unit_entries == 0 {
-            return Ok(());
-        }
+        if self.unit.len() > UNIT_HEAD { self.emit_unit(0) } else { Ok(()) }
+    }
+
+    /// Emits the unit; so many bytes of its last entry follow in later ones.
+    fn emit_unit(&mut self, cut: usize) -> Result<(), StoreError> {
         let block = (self.piece_at + self.piece.len() as u64) / BLOCK_BYTES as u64;
         let place = UnitPlace { file_id: self.file_id, block };
         let mut unit = std::mem::replace(&mut self.unit, vec![0; UNIT_HEAD]);
-        let blocks = unit::seal(&mut unit, place, self.unit_first, self.unit_entries);
-        self.starts.push(self.units, blocks).ok_or(TOO_LONG)?;
-        self.units += 1;
-        self.unit_entries = 0;
+        let (first, entries) = (self.unit_first, std::mem::take(&mut self.unit_entries));
+        let carried = std::mem::take(&mut self.unit_carried);
+        let blocks = unit::seal(&mut unit, place, Holding { first, entries, carried, cut });
+        if entries == 0 {
+            self.unit_blocks = self.unit_blocks.checked_add(blocks).ok_or(TOO_LONG)?;
+        } else {
+            self.end_start()?;
+            (self.units, self.unit_blocks) = (self.units + 1, blocks);
+        }
         self.emit(&unit)
+    }
+
+    /// The blocks of the last unit are known.
+    fn end_start(&mut self) -> Result<(), StoreError> {
+        let Some(last) = self.units.checked_sub(1) else { return Ok(()) };
+        self.starts.push(last, self.unit_blocks).ok_or(TOO_LONG)
     }
 
     fn emit(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
@@ -165,12 +202,15 @@ impl RunWriter {
     /// Writes what finds the entries, and syncs all. The name isn't durable yet.
     pub(crate) fn finish(mut self) -> Result<RunFacts, StoreError> {
         self.end_unit()?;
+        self.end_start()?;
         let end = self.piece_at + self.piece.len() as u64;
         self.facts.end_block = end / BLOCK_BYTES as u64;
         debug_assert!(self.facts.end_block >= FIRST_BLOCK);
         let index = BlockIndexBuilder::new(self.how.index);
         let index = std::mem::replace(&mut self.index, index).finish(self.facts.last);
-        let index = index.ok_or(TOO_LONG)?.encode();
+        let index = index.ok_or(TOO_LONG)?;
+        let splits = Splits::new(&index, &self.split).map(|it| it.encode());
+        let index = index.encode();
         let folded = std::mem::take(&mut self.folded);
         let filter = self.how.filter_rate.map(|rate| RunFilter::of(folded, rate).encode());
         let (starts, properties) = (self.starts.encode(), self.facts.encode());
@@ -178,6 +218,7 @@ impl RunWriter {
         for (kind, section) in [
             (SectionKind::Starts, Some(starts)),
             (SectionKind::Index, Some(index)),
+            (SectionKind::Splits, splits),
             (SectionKind::Filter, filter),
             (SectionKind::Properties, Some(properties)),
         ] {
@@ -196,6 +237,12 @@ impl RunWriter {
         Ok(self.facts)
     }
 }
+
+/// An entry that doesn't fit in a block's rest goes on in the next block, if the rest has so many bytes. So at most a
+/// sixteenth is lost, and small entries are in one block.
+pub(crate) const SPLIT_ROOM: usize = BLOCK_ROOM / 16;
+/// A longer entry has blocks of its own.
+pub(crate) const SPLIT_BYTES_MAX: usize = 32 << 10;
 
 /// Bytes that are written at once.
 const PIECE_BYTES: usize = 256 << 10;

@@ -1,0 +1,73 @@
+//! Which blocks a get reads together with the next: those whose last entry goes on there, if the key may be that entry.
+//!
+//! # Costs
+//! Four bits for each unit of a run that has such entries. The hash of the last entry is kept as a distance from the
+//! unit's first hash, in eighths of a mean unit: one get in ten reads the second block for nothing, and none reads twice.
+
+use crate::block_index::{AnyBlockIndex, BlockIndex, Located};
+use crate::hash::KeyHash;
+
+/// Of each unit, half a byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Splits(Vec<u8>);
+
+impl Splits {
+    /// From the units whose last entry goes on in the next, and these entries' hashes. None if there is none.
+    pub(super) fn new(index: &AnyBlockIndex, split: &[(u64, KeyHash)]) -> Option<Self> {
+        if split.is_empty() {
+            return None;
+        }
+        let units = usize::try_from(index.blocks()).ok()?;
+        let mut halves = vec![NEVER << 4 | NEVER; units.div_ceil(2)];
+        for &(unit, hash) in split {
+            let located = index.locate(hash);
+            // Who is led to a later unit comes back from it, and reads both blocks.
+            let steps = if located.block == unit { located.steps } else { u64::MAX };
+            let steps = u8::try_from(steps).unwrap_or(FARTHEST).min(FARTHEST);
+            let (at, shift) = place(unit)?;
+            let half = halves.get_mut(at)?;
+            *half = *half & !(0xf << shift) | steps << shift;
+        }
+        Some(Self(halves))
+    }
+
+    /// Whether the entry that is located there may go on in the next block.
+    pub(super) fn may_split(&self, located: Located) -> bool {
+        let steps = self.steps(located.block);
+        steps != NEVER && located.steps >= u64::from(steps)
+    }
+
+    /// Whether the unit has such an entry.
+    pub(super) fn is_split(&self, unit: u64) -> bool {
+        self.steps(unit) != NEVER
+    }
+
+    fn steps(&self, unit: u64) -> u8 {
+        let half = place(unit).and_then(|(at, shift)| Some(self.0.get(at)? >> shift & 0xf));
+        half.unwrap_or(NEVER)
+    }
+
+    /// As a section of a file.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        self.0.clone()
+    }
+
+    /// That of so many units, in such a section. None for what `encode` doesn't write.
+    pub(super) fn decode(section: &[u8], units: u64) -> Option<Self> {
+        (section.len() as u64 == units.div_ceil(2)).then(|| Self(section.to_vec()))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Byte and bit of a unit's half.
+fn place(unit: u64) -> Option<(usize, u32)> {
+    Some((usize::try_from(unit / 2).ok()?, if unit.is_multiple_of(2) { 0 } else { 4 }))
+}
+
+/// No entry goes on in the next block.
+const NEVER: u8 = 15;
+/// So far, or farther.
+const FARTHEST: u8 = 14;
