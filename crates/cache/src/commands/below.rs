@@ -2,7 +2,7 @@
 
 use super::commit::Actor;
 use crate::engine::{Decision, Lower, NoRoom, Swap, Swapped};
-use crate::items::{Fields, ItemRef, Key};
+use crate::items::{Fields, Key};
 use guira_index::Index;
 
 /// An item as it was read below memory.
@@ -53,10 +53,7 @@ impl<I: Index> Actor<'_, I> {
         });
         let swapped = swapped.map_err(|refused| self.local.discarded(refused))?;
         if let Swapped::Put { at, exptime, .. } = swapped {
-            if what.fetched {
-                let item = ItemRef::new(&self.local.engine.slab.chunks, at);
-                item.mark(item.header().fetched());
-            }
+            self.local.pass_on_fetched(what.fetched, at);
             self.expect_end(exptime, at);
         }
         Ok(())

@@ -201,7 +201,10 @@ impl<I: Index> Actor<'_, I> {
             None => self.swap(key, new, &swap, now, decide),
         };
         match swapped.map_err(|refused| self.local.discarded(refused))? {
-            Swapped::Put { .. } => Ok(Some(Deleted::Deleted { class: item.class() })),
+            Swapped::Put { at, .. } => {
+                self.local.pass_on_fetched(item.was_fetched(), at);
+                Ok(Some(Deleted::Deleted { class: item.class() }))
+            }
             Swapped::Refused(deleted) => Ok(deleted),
         }
     }

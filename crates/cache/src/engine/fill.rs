@@ -2,9 +2,9 @@
 
 use super::local::Local;
 use super::room::NoRoom;
-use crate::items::{Extras, Fields, Key, Shape, Unpublished};
+use crate::items::{Extras, Fields, ItemRef, Key, Shape, Unpublished};
 use crate::memory::Class;
-use guira_index::Index;
+use guira_index::{Index, Location};
 
 /// Who stores a value of so many bytes waits while much is retired: it takes as much as thousands of small items.
 const LARGE_BYTES: usize = 1 << 10;
@@ -92,6 +92,14 @@ impl<I: Index> Local<'_, I> {
     pub(crate) fn discarded(&self, (no_room, new): (NoRoom, Unpublished)) -> NoRoom {
         self.discard(new);
         no_room
+    }
+
+    /// Marks the item that was put at `at` as found by a get, if the one was that it takes the place of.
+    pub(crate) fn pass_on_fetched(&self, was_fetched: bool, at: Location) {
+        if was_fetched {
+            let item = ItemRef::new(&self.engine.slab.chunks, at);
+            item.mark(item.header().fetched());
+        }
     }
 
     /// Gives the item's memory back: nobody ever saw it, so it is free at once.
