@@ -132,6 +132,10 @@ impl WriteBuffers {
             };
             let Some((page, generation, base)) = opened else {
                 state.free.push(buffer);
+                // Its page is full, and may be the next one that is free: it is only once it is written.
+                if let Some(old) = state.active[at].take() {
+                    self.hand_on(state, pages, old, u32::MAX);
+                }
                 return None;
             };
             if let Some(old) = state.active[at].take() {
@@ -203,6 +207,11 @@ impl WriteBuffers {
             Err(_) => state.made -= 1,
         }
         Some(written.map(|()| self.buffer_bytes))
+    }
+
+    /// Full buffers that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.lock().waiting.len()
     }
 
     /// Bytes of all buffers.

@@ -75,7 +75,9 @@ impl Index {
     /// An index for `entries` at first, up to 16 times as many within `bytes_max`, whose tags have `tag_bits`, at most 16.
     pub(crate) fn new(entries: u64, bytes_max: usize, tag_bits: u32) -> Index {
         let a_stripe = (LINES_MIN * SLOTS * FULL_PERCENT / 100) as u64;
-        let stripes = entries.div_ceil(a_stripe).clamp(1, 1 << 20);
+        let stripe_bytes = LINES_MIN * size_of::<Line>() + size_of::<Mutex<Stripe>>();
+        let stripes_max = (bytes_max / stripe_bytes).clamp(1, 1 << 20) as u64;
+        let stripes = entries.div_ceil(a_stripe).clamp(1, stripes_max);
         let index = Index {
             stripes: (0..stripes).map(|_| Mutex::default()).collect(),
             tag_bits: tag_bits.clamp(1, 16),
@@ -322,15 +324,16 @@ impl Stripe {
         is_alive: &impl Fn(FlashEntry) -> bool,
     ) -> Result<bool, (FlashEntry, usize)> {
         for _ in 0..MOVES_MAX {
-            for base in [base, other_base(entry.tag(), base)] {
-                let line = self.line(entry.tag(), base);
-                for slot in 0..SLOTS {
-                    let there = self.get(line, slot);
-                    if there.is_none() || !is_alive(there) {
-                        self.set((line, slot), entry);
-                        return Ok(!there.is_none());
-                    }
-                }
+            let bases = [base, other_base(entry.tag(), base)];
+            let lines = bases.map(|base| self.line(entry.tag(), base));
+            // An empty slot first: as long as a dead entry is there, a get of its key counts as one that came too late.
+            let slots = lines.into_iter().flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
+            let is_empty = |&(line, slot): &(usize, usize)| self.get(line, slot).is_none();
+            let is_dead = |&(line, slot): &(usize, usize)| !is_alive(self.get(line, slot));
+            let free = slots.clone().find(is_empty);
+            if let Some(at) = free.or_else(|| slots.clone().find(is_dead)) {
+                self.set(at, entry);
+                return Ok(free.is_none());
             }
             self.moves = self.moves.wrapping_mul(0x9e37_79b1).wrapping_add(0x7f4a_7c15);
             let slot = (self.moves >> 16) as usize % SLOTS;

@@ -71,6 +71,11 @@ impl TierSettings {
             let path = file.path.display();
             return refused(format!("{path} is smaller than a page of {} bytes", self.page_bytes));
         }
+        for (n, file) in self.files.iter().enumerate() {
+            if self.files[..n].iter().any(|before| before.path == file.path) {
+                return refused(format!("{} is given twice", file.path.display()));
+            }
+        }
         match self.pages() {
             0 => refused("there is no file".to_owned()),
             1..=PAGES_MAX => Ok(()),
@@ -89,6 +94,9 @@ impl OpenError {
     pub(crate) fn file(path: &Path, error: &io::Error) -> OpenError {
         let why = match error.kind() {
             io::ErrorKind::WouldBlock => "another process uses it".to_owned(),
+            io::ErrorKind::InvalidInput => {
+                format!("it is no file that can be cut and made longer: {error}")
+            }
             _ => error.to_string(),
         };
         OpenError(format!("{}: {why}", path.display()))

@@ -108,6 +108,9 @@ impl Tier {
             file.set_len(0)
                 .and_then(|()| file.set_len(pages * settings.page_bytes))
                 .map_err(refused)?;
+            if file.len().map_err(refused)? != pages * settings.page_bytes {
+                return Err(refused(io::ErrorKind::InvalidInput.into()));
+            }
             files.push(FilePart {
                 file,
                 first: u32::try_from(free_buckets.len()).unwrap_or(u32::MAX),
@@ -309,6 +312,19 @@ impl Tier {
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.buffers.bytes()
+    }
+
+    /// Full write buffers that wait to be written.
+    #[must_use]
+    pub fn buffers_waiting(&self) -> usize {
+        self.buffers.waiting()
+    }
+
+    /// Whether a record of so many bytes can be placed at all.
+    #[must_use]
+    pub fn fits(&self, key_bytes: usize, value_bytes: usize) -> bool {
+        let padded = FlashRecord::bytes(key_bytes, value_bytes).next_multiple_of(self.unit_usize());
+        padded as u64 <= self.buffer_bytes
     }
 
     /// What was counted so far.

@@ -42,6 +42,13 @@ pub(crate) const SETTINGS: &[Suboption] = &[
         }),
     },
     Suboption {
+        name: "ext_io_depth",
+        takes: Number("N", 1..=u32::MAX, |_, _| ()),
+        unset: Is("1"),
+        help: "reads of storage under way are bounded by `ext_inflight`",
+        shown: Shown::No,
+    },
+    Suboption {
         name: "slab_sizes",
         takes: Text("A-B-C", |_, list| rising_sizes(list)),
         unset: Follows(""),

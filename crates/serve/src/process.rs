@@ -16,6 +16,7 @@ pub(crate) mod source_budget;
 pub(crate) mod budget;
 pub(crate) mod gauges;
 pub(crate) mod storage;
+pub(crate) mod written;
 
 use crate::auth::Auth;
 use crate::options::Queues;

@@ -51,6 +51,29 @@ fn growth_stops_at_the_limit_and_then_entries_are_lost_one_for_one() {
     assert_eq!(index.entries() + lost, 12_000);
 }
 
+/// A table for a large device took more memory than it was given, though no entry had been made yet.
+#[test]
+fn a_table_for_more_entries_than_its_memory_holds_stays_within_it() {
+    let index = Index::new(100_000_000, 1 << 20, 16);
+    for n in 0..100_000 {
+        index.insert(hash(n.into()), entry(&index, n.into(), n), |_| true);
+    }
+    assert!(index.bytes() <= 1 << 20, "{}", index.bytes());
+}
+
+/// As long as they are there, gets of their keys are told from those of keys that never were.
+#[test]
+fn dead_entries_stay_while_there_are_empty_slots() {
+    let index = Index::new(10_000, 64 << 20, 16);
+    for n in 0..1_000 {
+        index.insert(hash(n.into()), entry(&index, n.into(), n), |_| true);
+    }
+    for n in 1_000..2_000 {
+        index.insert(hash(n.into()), entry(&index, n.into(), n), |entry| entry.place() >= 1_000);
+    }
+    assert_eq!(index.entries(), 2_000);
+}
+
 #[test]
 fn dead_entries_make_room_and_are_swept() {
     let index = Index::new(1_000, 1 << 20, 16);

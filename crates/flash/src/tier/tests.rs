@@ -120,6 +120,18 @@ fn with_all_buffers_full_nothing_is_placed_and_nobody_waits() {
     assert!(put(&tier, 1, &[1; 2000]).is_some());
 }
 
+/// It kept what it had got first for ever: the page was never closed, since there was no other to go on in.
+#[test]
+fn a_single_page_is_used_anew_once_it_is_full() {
+    let tier = Tier::open(&disk(), &settings(1, 16)).unwrap();
+    for key in 0..100 {
+        put(&tier, key, &[1; 2000]);
+        write_all(&tier);
+    }
+    assert!(tier.page_counts().allocs > 3, "{:?}", tier.page_counts());
+    assert_eq!(get(&tier, 99), Some(vec![1; 2000]));
+}
+
 #[test]
 fn what_lives_in_a_sparse_page_is_moved_and_the_page_is_free() {
     let tier = Tier::open(&disk(), &settings(8, 16)).unwrap();

@@ -16,8 +16,10 @@ pub struct StorageOptions {
     pub wbuf_bytes: usize,
     /// Threads that read, where the kernel has no ring.
     pub threads: u32,
-    /// Shown only.
-    pub io_depth: u32,
+    /// Read by `io_uring` where the kernel has it.
+    pub has_rings: bool,
+    /// Store items that no get has found in memory, too.
+    pub admits_all: bool,
     /// Smaller items are evicted, not written.
     pub item_bytes_min: u32,
     /// Seconds after which an idle item is written; `u32::MAX`: only when memory is short.
@@ -49,7 +51,8 @@ impl Default for StorageOptions {
             page_bytes: None,
             wbuf_bytes: 4 * MB,
             threads: 4,
-            io_depth: 1,
+            has_rings: true,
+            admits_all: true,
             item_bytes_min: 512,
             item_age_s: u32::MAX,
             low_ttl_s: 0,

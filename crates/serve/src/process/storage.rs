@@ -10,6 +10,7 @@
 //!    instant after the request came ([`Tier::is_current`]).
 
 use crate::options::StorageOptions;
+use crate::process::written::WrittenNotes;
 use crate::settings::{EXIT_SYSTEM, Refusal, ServerSettings};
 use guira_cache::{Below, ItemRef};
 use guira_disk::{Disk, ReadThreads, Reads};
@@ -27,6 +28,7 @@ pub(crate) struct Storage {
     pub(crate) tier: Tier,
     pub(crate) live: LiveStorage,
     pub(crate) counts: StorageCounts,
+    pub(crate) written: WrittenNotes,
     /// The second of the cache's clock, as of when the sweeper looked last.
     now_s: AtomicU32,
     /// An item found no write buffer since somebody asked.
@@ -34,6 +36,10 @@ pub(crate) struct Storage {
     /// Threads that read, once a worker was refused a ring.
     pool: Mutex<Option<Arc<ReadThreads>>>,
     pool_threads: usize,
+    /// Whether workers ask for a ring at all.
+    has_rings: bool,
+    /// Whether items are stored that no get has found in memory.
+    admits_all: bool,
     /// Reads under way for a worker at most.
     pub(crate) inflight: usize,
 }
@@ -68,6 +74,8 @@ pub(crate) struct StorageCounts {
     pub(crate) parked: AtomicU64,
     /// Reads under way now.
     pub(crate) reading: AtomicU64,
+    /// Items that found no free write buffer.
+    pub(crate) no_buffer: AtomicU64,
     /// Candidates that were looked at for the next read to go back to memory.
     candidates: AtomicU64,
 }
@@ -80,6 +88,7 @@ pub(crate) struct StorageFigures {
     pub(crate) no_memory: u64,
     pub(crate) recached: u64,
     pub(crate) misses: u64,
+    pub(crate) no_buffer: u64,
     pub(crate) parked: u64,
     pub(crate) reading: u64,
     pub(crate) tier: Counted,
@@ -93,6 +102,8 @@ pub(crate) struct StorageFigures {
     pub(crate) index_bytes: usize,
     pub(crate) entries: u64,
     pub(crate) buffer_bytes: usize,
+    pub(crate) buffers_waiting: usize,
+    pub(crate) reads_by: &'static str,
 }
 
 impl StorageCounts {
@@ -200,10 +211,13 @@ impl Storage {
             tier,
             live: LiveStorage::new(options, pages),
             counts: StorageCounts::default(),
+            written: WrittenNotes::default(),
             now_s: AtomicU32::new(0),
             has_no_room: AtomicBool::new(false),
             pool: Mutex::default(),
             pool_threads: options.threads as usize,
+            has_rings: options.has_rings,
+            admits_all: options.admits_all,
             inflight: options.inflight as usize,
         })))
     }
@@ -214,14 +228,17 @@ impl Storage {
     /// The system has no descriptor or no thread to give.
     pub(crate) fn reads(&self) -> io::Result<Reads> {
         let depth = u32::try_from(self.inflight).unwrap_or(u32::MAX);
-        Reads::by_ring(depth).or_else(|_| {
-            let mut pool = self.pool.lock();
-            let threads = match &*pool {
-                Some(threads) => Arc::clone(threads),
-                None => Arc::clone(pool.insert(ReadThreads::start(self.pool_threads)?)),
-            };
-            Reads::by_pool(&threads)
-        })
+        let ring = if self.has_rings { Reads::by_ring(depth).ok() } else { None };
+        ring.map_or_else(|| self.pool_reads(), Ok)
+    }
+
+    fn pool_reads(&self) -> io::Result<Reads> {
+        let mut pool = self.pool.lock();
+        let threads = match &*pool {
+            Some(threads) => Arc::clone(threads),
+            None => Arc::clone(pool.insert(ReadThreads::start(self.pool_threads)?)),
+        };
+        Reads::by_pool(&threads)
     }
 
     /// Tells which second it is.
@@ -243,6 +260,7 @@ impl Storage {
             no_memory: read(&self.counts.no_memory),
             recached: read(&self.counts.recached),
             misses: read(&self.counts.misses),
+            no_buffer: read(&self.counts.no_buffer),
             parked: read(&self.counts.parked),
             reading: read(&self.counts.reading),
             tier: self.tier.counted(),
@@ -256,6 +274,8 @@ impl Storage {
             index_bytes: self.tier.index_bytes(),
             entries: self.tier.entries(),
             buffer_bytes: self.tier.buffer_bytes(),
+            buffers_waiting: self.tier.buffers_waiting(),
+            reads_by: if self.pool.lock().is_some() { "threads" } else { "ring" },
         }
     }
 
@@ -270,10 +290,13 @@ impl Storage {
         rate != 0 && hits > 0 && self.counts.candidates.fetch_add(1, Relaxed).is_multiple_of(rate)
     }
 
-    /// Whether an item is large enough to be stored, by memcached's account of it.
+    /// Whether an item is to be stored: it is large enough, by memcached's account of it, and not too large for a write
+    /// buffer, and a get has found it where that is asked for.
     pub(crate) fn wants(&self, item: &ItemRef<'_>) -> bool {
-        let bytes = ITEM_HEAD_BYTES + item.key().len() + item.value_bytes();
-        bytes >= self.live.item_bytes_min.load(Relaxed) as usize
+        let (key, value) = (item.key().len(), item.value_bytes());
+        ITEM_HEAD_BYTES + key + value >= self.live.item_bytes_min.load(Relaxed) as usize
+            && self.tier.fits(key, value)
+            && (self.admits_all || item.was_fetched())
     }
 
     fn bucket_of(&self, item: &ItemRef<'_>, now: u32) -> Bucket {
@@ -347,9 +370,14 @@ impl Below for Storage {
             self.tier.place(bucket, what, &mut item.value_parts(), life & LIFE_SECONDS)
         else {
             self.has_no_room.store(true, Relaxed);
+            self.counts.no_buffer.fetch_add(1, Relaxed);
             return false;
         };
-        commit(&mut || self.tier.enter(hash, &draft))
+        let is_stored = commit(&mut || self.tier.enter(hash, &draft));
+        if is_stored {
+            self.written.add(item, bucket, now);
+        }
+        is_stored
     }
 
     fn flush(&self) {

@@ -5,6 +5,7 @@ use crate::process::storage::{LIFE_SECONDS, Storage};
 use crate::process::watch::Event;
 use guira_cache::{ClassCounter, Handle};
 use guira_flash::{Action, Compaction};
+use guira_proto::WatchKinds;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
@@ -21,6 +22,7 @@ fn write(process: &Process) {
     let Some(storage) = &process.storage else { return };
     let mut failures = 0u32;
     while !process.is_stopping.load(Relaxed) {
+        tell_written(process, storage);
         match storage.tier.write_one(WRITE_PATIENCE) {
             Ok(_) => failures = 0,
             Err(error) => {
@@ -34,6 +36,15 @@ fn write(process: &Process) {
                 sleep(process, FAILED_REST.min(WRITE_PATIENCE * failures));
             }
         }
+    }
+}
+
+/// Tells watchers what went to storage.
+fn tell_written(process: &Process, storage: &Storage) {
+    let is_wanted = process.watch.kinds().meets(WatchKinds::EVICTIONS);
+    for written in &storage.written.take(is_wanted) {
+        let now = process.time.now();
+        process.watch.tell(&Event::ExtWrite { written, now }, &process.mailboxes);
     }
 }
 

@@ -190,6 +190,9 @@ pub(crate) const OWN: &[Row] = rows! {
     #[Storage] flash_write_errors, "write buffers that could not be written", |v| number(v.storage().tier.write_errors) => counter guira_flash_write_errors_total;
     #[Storage] flash_parked, "connections that wait for storage now", |v| number(v.storage().parked) => gauge guira_flash_parked_connections;
     #[Storage] flash_buffer_bytes, "memory of write buffers, beside -m", |v| number(v.storage().buffer_bytes) => gauge guira_flash_buffer_bytes;
+    #[Storage] flash_buffers_waiting, "full write buffers that wait to be written, of eight", |v| number(v.storage().buffers_waiting) => gauge guira_flash_buffers_waiting;
+    #[Storage] flash_no_buffer, "items that found no free write buffer; those that memory had no room for were evicted", |v| number(v.storage().no_buffer) => counter guira_flash_no_buffer_total;
+    #[Storage] flash_reads_by, "ring or threads: how workers read storage", |v| text(v.storage().reads_by);
     #[Storage] flash_items_stored, "items that went to storage instead of being evicted", class_counter!(Sunk) => counter guira_flash_items_stored_total;
     detail_prefixes, "prefixes that stats detail counts", |v| number(v.process.detail.len()) => gauge guira_detail_prefixes;
 };

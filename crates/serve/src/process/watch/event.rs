@@ -3,6 +3,7 @@
 //! One difference: microseconds have six digits here, so that a time can be read as a number too.
 
 use crate::process::roster::Seat;
+use crate::process::written::Written;
 use guira_cache::{Evicted, ItemRef, Miss};
 use guira_flash::Compacted;
 use guira_proto::{WatchKinds, append_uri};
@@ -22,6 +23,11 @@ pub(crate) enum Event<'e> {
     /// An item had to go.
     Eviction {
         evicted: &'e Evicted,
+        now: u32,
+    },
+    /// An item went to storage; `now` is the second that it is.
+    ExtWrite {
+        written: &'e Written,
         now: u32,
     },
     /// A client took an item out; `command` is `delete` or `md`.
@@ -123,7 +129,7 @@ impl Event<'_> {
         match self {
             Event::Get { .. } => WatchKinds::FETCHERS,
             Event::Store(_) => WatchKinds::MUTATIONS,
-            Event::Eviction { .. } => WatchKinds::EVICTIONS,
+            Event::Eviction { .. } | Event::ExtWrite { .. } => WatchKinds::EVICTIONS,
             Event::Delete { .. } => WatchKinds::DELETIONS,
             Event::CompactFraginfo { .. }
             | Event::CompactStart { .. }
@@ -157,12 +163,17 @@ impl Event<'_> {
             Event::Eviction { evicted, now } => {
                 append_key(out, "eviction", &evicted.key);
                 let fetch = if evicted.was_fetched { "yes" } else { "no" };
-                let ttl = match evicted.exptime {
-                    0 => -1,
-                    at => i64::from(at) - i64::from(*now),
-                };
+                let ttl = ttl_of(evicted.exptime, *now);
                 let (la, class, size) = (evicted.idle_s, evicted.class + 1, evicted.value_bytes);
                 write!(out, " fetch={fetch} ttl={ttl} la={la} clsid={class} size={size}")
+            }
+            Event::ExtWrite { written, now } => {
+                append_key(out, "extwrite", &written.key);
+                let Written { was_fetched, exptime, idle_s, class, bucket, .. } = written;
+                let (fetch, ttl) =
+                    (if *was_fetched { "yes" } else { "no" }, ttl_of(*exptime, *now));
+                let bucket = bucket.number();
+                write!(out, " fetch={fetch} ttl={ttl} la={idle_s} clsid={class} bucket={bucket}")
             }
             Event::Delete { key, command, class, size } => {
                 append_key(out, "deleted", key);
@@ -201,6 +212,14 @@ impl CloseReason {
             CloseReason::IdleTimeout => "idle_timeout",
             CloseReason::Shutdown => "shutdown",
         }
+    }
+}
+
+/// Seconds until an expiry; -1 for never.
+fn ttl_of(exptime: u32, now: u32) -> i64 {
+    match exptime {
+        0 => -1,
+        at => i64::from(at) - i64::from(now),
     }
 }
 
@@ -255,6 +274,16 @@ mod tests {
         };
         let want = "type=eviction key=k fetch=yes ttl=10 la=4 clsid=1 size=7";
         assert_eq!(line(&Event::Eviction { evicted: &evicted, now: 100 }), want);
+        let written = Written {
+            key: b"k".to_vec().into(),
+            was_fetched: false,
+            exptime: 0,
+            idle_s: 4,
+            class: 1,
+            bucket: guira_flash::Bucket::LowTtl,
+        };
+        let want = "type=extwrite key=k fetch=no ttl=-1 la=4 clsid=1 bucket=3";
+        assert_eq!(line(&Event::ExtWrite { written: &written, now: 100 }), want);
         let delete = Event::Delete { key: b"k", command: "md", class: 1, size: 4 };
         assert_eq!(line(&delete), "type=deleted key=k cmd=md clsid=1 size=4");
     }

@@ -1,6 +1,6 @@
 //! `ext_*`: storage below memory, memcached's settings and Guira's own.
 
-use crate::options::Takes::{Fraction, Number, Size, Switch, Text};
+use crate::options::Takes::{Choice, Fraction, Number, Size, Switch, Text};
 use crate::options::Unset::{Follows, Is};
 use crate::options::{GB, MB, Refusal, Shown, Suboption};
 
@@ -35,15 +35,22 @@ pub(super) const STORAGE: &[Suboption] = &[
         name: "ext_threads",
         takes: Number("N", 1..=1024, |e, n| e.storage.threads = n),
         unset: Is("4"),
-        help: "threads that read, where the kernel refuses io_uring",
+        help: "threads that read, where the kernel refuses io_uring, or ext_reads=threads",
         shown: Shown::No,
     },
     Suboption {
-        name: "ext_io_depth",
-        takes: Number("N", 1..=u32::MAX, |e, n| e.storage.io_depth = n),
-        unset: Is("1"),
-        help: "accepted and without effect: reads under way are bounded by ext_inflight",
-        shown: Shown::No,
+        name: "ext_reads",
+        takes: Choice(&["ring", "threads"], |e, by| e.storage.has_rings = by == "ring"),
+        unset: Is("ring"),
+        help: "read by io_uring where the kernel has it and allows it, or by ext_threads in any case",
+        shown: Shown::As("ext_reads", |e| by(e.storage.has_rings, "ring", "threads")),
+    },
+    Suboption {
+        name: "ext_admit",
+        takes: Choice(&["all", "hit"], |e, which| e.storage.admits_all = which == "all"),
+        unset: Is("all"),
+        help: "with hit, items that no get has found are evicted rather than stored: fewer writes, for a device that wears out",
+        shown: Shown::As("ext_admit", |e| by(e.storage.admits_all, "all", "hit")),
     },
     Suboption {
         name: "ext_inflight",
@@ -130,3 +137,7 @@ pub(super) const STORAGE: &[Suboption] = &[
         shown: Shown::Live,
     },
 ];
+
+fn by(is_first: bool, first: &str, second: &str) -> String {
+    if is_first { first.to_owned() } else { second.to_owned() }
+}
