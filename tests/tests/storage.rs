@@ -131,6 +131,30 @@ fn what_is_lost_when_the_device_is_overtaken_is_counted() {
     println!("{lost} of {KEYS} were lost");
 }
 
+/// They held what they had been given, and waited for each other for ever.
+#[test]
+fn a_crowd_that_asks_for_many_stored_items_at_once_is_answered() {
+    let below = Below::new();
+    let (server, mut client) = filled(&below, ",ext_recache_rate=0", 4000, 9_000);
+    let ask = |mut client: Client, n: usize| {
+        for round in 0..2 {
+            let first = (n * 97 + round * 31) % 1500;
+            let keys: Vec<_> = (first..first + 100).map(|n| format!("k{n}")).collect();
+            let mut want = String::new();
+            (first..first + 100).for_each(|n| want += &hit(n, 9_000));
+            let got = client.exchange(format!("get {}\r\n", keys.join(" ")).as_bytes());
+            assert!(got.bytes == (want + "END\r\n").as_bytes(), "client {n}, round {round}");
+        }
+    };
+    std::thread::scope(|scope| {
+        for n in 0..200 {
+            let client = server.connect();
+            scope.spawn(move || ask(client, n));
+        }
+    });
+    assert_eq!(client.stat_word("stats guira", "flash_parked"), "0");
+}
+
 /// Where the kernel refuses `io_uring`, or is told not to be asked, threads read.
 #[test]
 fn threads_read_where_there_is_no_ring() {

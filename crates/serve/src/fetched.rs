@@ -48,6 +48,18 @@ struct HeldBytes {
     bytes: usize,
 }
 
+impl HeldBytes {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.sum.0.set(self.sum.0.get() + bytes);
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.sum.0.set(self.sum.0.get() - bytes);
+    }
+}
+
 impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.sum.0.set(self.sum.0.get() - self.bytes);
@@ -76,6 +88,8 @@ struct OneRead {
     entry: FlashEntry,
     generation: u32,
     bytes: usize,
+    /// Whether they count in the worker's sum.
+    is_held: bool,
     state: ReadState,
 }
 
@@ -157,7 +171,8 @@ impl Answers {
             }
         };
         self.bytes += bytes;
-        self.reads.push(OneRead { hash, entry, generation: plan.generation, bytes, state });
+        let generation = plan.generation;
+        self.reads.push(OneRead { hash, entry, generation, bytes, is_held: false, state });
     }
 
     /// The next read that is to begin, which counts as under way from here on.
@@ -171,8 +186,8 @@ impl Answers {
                 self.under_way += 1;
                 let held =
                     self.held.get_or_insert_with(|| HeldBytes { sum: sum.clone(), bytes: 0 });
-                held.bytes += read.bytes;
-                sum.0.set(sum.0.get() + read.bytes);
+                held.add(read.bytes);
+                read.is_held = true;
                 Some(Wanted { at, file, offset, bytes: read.bytes })
             }
             other => {
@@ -192,10 +207,25 @@ impl Answers {
         self.under_way = self.under_way.saturating_sub(1);
         let Some(of) = self.reads.get_mut(at) else { return };
         let ReadState::UnderWay { skip } = of.state else { return };
-        of.state = match read {
-            Ok(buffer) => ReadState::Read { bytes: Bytes::Read(buffer), skip },
-            Err(_) => ReadState::Failed,
-        };
+        match read {
+            Ok(buffer) => of.state = ReadState::Read { bytes: Bytes::Read(buffer), skip },
+            Err(_) => {
+                of.state = ReadState::Failed;
+                self.release(at);
+            }
+        }
+    }
+
+    /// A read's bytes are no longer there.
+    fn release(&mut self, at: usize) {
+        let Some(read) = self.reads.get_mut(at) else { return };
+        let bytes = std::mem::take(&mut read.bytes);
+        self.bytes -= bytes;
+        if std::mem::take(&mut read.is_held)
+            && let Some(held) = &mut self.held
+        {
+            held.release(bytes);
+        }
     }
 
     /// The bytes of an answer, from its record's first on, and the generation of the page when the read was planned.
@@ -211,8 +241,8 @@ impl Answers {
 
     /// An answer turned out to be another key's record: its bytes go.
     pub(crate) fn is_other(&mut self, at: usize) {
+        self.release(at);
         if let Some(read) = self.reads.get_mut(at) {
-            self.bytes -= std::mem::take(&mut read.bytes);
             read.state = ReadState::Other;
         }
     }
@@ -221,7 +251,8 @@ impl Answers {
     pub(crate) fn forget(&mut self, at: usize) {
         debug_assert_eq!(self.under_way, 0, "answers have their numbers while reads are under way");
         if at < self.reads.len() {
-            self.bytes -= self.reads.swap_remove(at).bytes;
+            self.release(at);
+            self.reads.swap_remove(at);
         }
     }
 }

@@ -56,9 +56,11 @@ impl<'s> Lane<'s> {
         self.reads.event_fd()
     }
 
+    /// Whether a read may begin. Where none is under way one always may, or those who hold bytes and wait for more would
+    /// wait for each other.
     pub(super) fn has_room(&self) -> bool {
-        let bytes = self.bytes.max(self.held.bytes());
-        self.reads.under_way() < self.storage.inflight && bytes < BYTES_MAX
+        let (under_way, bytes) = (self.reads.under_way(), self.bytes.max(self.held.bytes()));
+        under_way == 0 || under_way < self.storage.inflight && bytes < BYTES_MAX
     }
 
     pub(super) fn slot(&mut self, slot: Slot) -> u64 {
