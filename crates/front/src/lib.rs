@@ -15,6 +15,7 @@ pub mod sessions;
 pub mod certificates;
 pub mod exposition;
 pub mod http;
-pub mod meant;
 pub mod size;
 pub mod vitals;
+
+pub use guira_config::meant;

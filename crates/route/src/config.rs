@@ -14,13 +14,13 @@ pub(crate) mod pools;
 pub(crate) mod fields;
 pub(crate) mod shape;
 
-pub(crate) use crate::json::{ConfigError, Json};
+pub(crate) use guira_config::{ConfigError, Json};
 pub use sources::Sources;
 
 use crate::Settings;
-use crate::json::Findings;
-use crate::json::budget::Budget;
 use flavor::Flavors;
+use guira_config::ConfigFindings;
+use guira_config::budget::Budget;
 
 /// A configuration that was read and expanded: the same for each proxy thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub struct RouteConfig {
     json: Json,
     /// Second routers that its routes name.
     flavors: Flavors,
-    findings: Findings,
+    findings: ConfigFindings,
 }
 
 impl RouteConfig {
@@ -42,7 +42,7 @@ impl RouteConfig {
         sources: &mut dyn Sources,
     ) -> Result<Self, ConfigError> {
         let budget = Budget::new(settings.config_budget_bytes);
-        let mut findings = Findings::default();
+        let mut findings = ConfigFindings::default();
         let constants = settings.constants();
         let mut json =
             macros::preprocess(text, constants, (&mut *sources, &budget, &mut findings))?;
@@ -52,7 +52,7 @@ impl RouteConfig {
     }
 
     /// What the reader noted.
-    pub(crate) fn findings(&self) -> &Findings {
+    pub(crate) fn findings(&self) -> &ConfigFindings {
         &self.findings
     }
 

@@ -19,12 +19,12 @@ use tokio::time::Instant;
 use crate::configure::Loaded;
 use crate::context::Context;
 use crate::counters::Counters;
-use crate::json::ConfigError;
 use crate::operate::View;
 use crate::process::Process;
 use crate::servers::{FirstPool, Fleet, Leaf};
 use crate::settings::Settings;
 use crate::tree::{Tree, last};
+use guira_config::ConfigError;
 
 /// What a thread is told.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use parking_lot::RwLock;
 
 use crate::hot_cache::Stripes;
-use crate::json::budget::BUDGET_BYTES;
-use crate::json::{Json, Object, Value};
 use crate::tokens::{LeaseTokens, ShadowTokens};
+use guira_config::budget::BUDGET_BYTES;
+use guira_config::{Json, Object, Value};
 
 /// Flags that the tree of routes looks at. Times of zero mean "as the pool says".
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Settings {
     pub default_route: String,
     /// Which host this is, for those who choose by it.
     pub host_id: u32,
-    /// How much a configuration may take, see [`Budget`](crate::json::budget::Budget).
+    /// How much a configuration may take, see [`Budget`](guira_config::budget::Budget).
     pub(crate) config_budget_bytes: usize,
     /// The router's name, in statistics and log files.
     pub router_name: String,

@@ -3,12 +3,13 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 21] = [
+pub const EDGES: [(&str, &[&str]); 22] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
-    ("guira-front", &["guira-client", "guira-log", "guira-proto"]),
+    ("guira-config", &[]),
+    ("guira-front", &["guira-client", "guira-config", "guira-log", "guira-proto"]),
     ("guira-filter-rivals", &["guira-filter"]),
     ("guira-store-rivals", &["guira-store"]),
     ("guira-disk", &[]),
@@ -25,7 +26,7 @@ pub const EDGES: [(&str, &[&str]); 21] = [
         &["guira-cache", "guira-disk", "guira-flash", "guira-front", "guira-log", "guira-proto"],
     ),
     ("guira-client", &["guira-proto", "guira-tests"]),
-    ("guira-route", &["guira-client", "guira-front", "guira-log", "guira-proto"]),
+    ("guira-route", &["guira-client", "guira-config", "guira-front", "guira-log", "guira-proto"]),
     ("guira-bench", &["guira-front", "guira-proto"]),
     ("guira-ctl", &["guira-client", "guira-proto"]),
     (

@@ -18,9 +18,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
 use crate::configure::Loaded;
-use crate::json::budget::STACK_BYTES;
 use crate::operate::View;
 use crate::proxy::{Proxy, ProxyMessage};
+use guira_config::budget::STACK_BYTES;
 
 /// A thread that was started. When the sender is dropped, the thread ends.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::shape::{Field, Shape, Takes};
-use crate::json::{ConfigError, Json, Result};
+use guira_config::{ConfigError, Json, Result};
 
 /// The members of what a route is made from. A string or nothing has none.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::macros::{self, Reading};
 use crate::Settings;
-use crate::json::{self, ConfigError, Json, Object, Result, Value};
+use guira_config::{self as json, ConfigError, Json, Object, Result, Value};
 
 /// Flavors by what routes call them.
 pub(crate) type Flavors = BTreeMap<String, Flavor>;
@@ -125,8 +125,8 @@ fn plain(value: &Json) -> String {
 mod tests {
     use super::*;
     use crate::Sources;
-    use crate::json::Findings;
-    use crate::json::budget::Budget;
+    use guira_config::ConfigFindings;
+    use guira_config::budget::Budget;
 
     struct Files(BTreeMap<&'static str, &'static str>);
 
@@ -142,7 +142,7 @@ mod tests {
         )?;
         let files = [("file:f", flavor), ("file:c", r#"{"route": "NullRoute"}"#)];
         let mut files = Files(files.into_iter().collect());
-        let (budget, mut findings) = (Budget::new(1 << 20), Findings::default());
+        let (budget, mut findings) = (Budget::new(1 << 20), ConfigFindings::default());
         read_all(&config, &Settings::default(), (&mut files, &budget, &mut findings))
     }
 

@@ -15,8 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::budget::check_depth;
-use crate::json::{self, ConfigError, Json, Value};
+use guira_config::budget::check_depth;
+use guira_config::{self as json, ConfigError, Json, Value};
 
 mod calls;
 mod functions;

@@ -3,7 +3,7 @@
 //! same one.
 
 use super::sources::Sources;
-use crate::json::{ConfigError, Json, Object, Value};
+use guira_config::{ConfigError, Json, Object, Value};
 
 /// Replaces such entries wherever `servers` are listed.
 pub(super) fn expand(json: &mut Json, sources: &mut dyn Sources) -> Result<(), ConfigError> {
@@ -54,7 +54,7 @@ fn is_several(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::parse;
+    use guira_config::parse;
 
     struct Dns;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::fields::Fields;
 use super::shape::{Field, NUMBER, Shape, Takes, U32, field, ignored, words};
-use crate::json::budget::Budget;
-use crate::json::{ConfigError, Json, Object, Result, Value, perhaps};
 use crate::server::{LeafSpec, Server};
 use crate::settings::Settings;
+use guira_config::budget::Budget;
+use guira_config::{ConfigError, Json, Object, Result, Value, perhaps};
 
 /// Pools by name, their fields complete once somebody has asked for them.
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 //! 1. Whoever reads a field has declared it: [`Fields`](super::fields::Fields) says so in a debug build.
 //! 2. Each route may have a `name`, and its `type`, without a declaration.
 
-use crate::json::{Json, Value};
+use guira_config::{Json, Value};
 
 /// An object and its fields.
 #[derive(Debug)]

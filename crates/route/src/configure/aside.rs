@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use crate::json::budget::STACK_BYTES;
+use guira_config::budget::STACK_BYTES;
 
 /// Where such work is done.
 #[derive(Debug)]

@@ -6,11 +6,11 @@
 use crate::RouteConfig;
 use crate::config::pools;
 use crate::config::shape::{Field, Shape, Takes};
-use crate::json::{ConfigError, Findings, Json, Object, Value, is_comment, perhaps};
 use crate::tree::{CONFIG, shapes};
+use guira_config::{ConfigError, ConfigFindings, Json, Object, Value, is_comment, perhaps};
 
 /// What nobody reads in a configuration and in its flavors, and what was noted when it was read.
-pub(crate) fn look(config: &RouteConfig) -> Findings {
+pub(crate) fn look(config: &RouteConfig) -> ConfigFindings {
     let mut look = Look(config.findings().clone());
     look.object(&CONFIG, config.expanded(), CONFIG.name);
     for (name, flavor) in config.flavors() {
@@ -19,7 +19,7 @@ pub(crate) fn look(config: &RouteConfig) -> Findings {
     look.0
 }
 
-struct Look(Findings);
+struct Look(ConfigFindings);
 
 impl Look {
     fn mistake(&mut self, line: u32, message: String) {

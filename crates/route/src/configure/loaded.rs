@@ -21,11 +21,11 @@ use super::options::Options;
 use super::source::From;
 use crate::config::{RouteConfig, Sources};
 use crate::context::Context;
-use crate::json::{ConfigError, Findings};
 use crate::outcome::default_reply;
 use crate::server::{LeafSpec, Server};
 use crate::servers::names::{self, DnsServers, Members};
 use crate::tree::{BoxFuture, Leaves, Route, Tree};
+use guira_config::{ConfigError, ConfigFindings};
 
 /// A configuration that was read and can be built.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Loaded {
     pub(crate) text: String,
     pub(crate) config: RouteConfig,
     /// What nobody reads in it.
-    pub(crate) findings: Findings,
+    pub(crate) findings: ConfigFindings,
     /// The files that it was read from, with the digest of what they held.
     pub(crate) files: BTreeMap<PathBuf, String>,
     /// What those of them held that are imported.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::files;
 use super::options::Options;
-use crate::json;
 use crate::settings::RuntimeVariables;
+use guira_config as json;
 
 /// What stands in the file, or why it can't be read.
 pub(crate) type Known = Result<String, String>;

@@ -18,8 +18,8 @@ use guira_client::Reply;
 use parking_lot::Mutex;
 
 use super::link::Link;
-use crate::json;
 use crate::outcome::is_error;
+use guira_config as json;
 
 /// The pools that are named, in the order of the file.
 #[derive(Debug, Default)]

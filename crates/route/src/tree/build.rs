@@ -12,8 +12,8 @@ use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools;
 use crate::config::shape::{Shape, Takes, field, ignored, needed};
-use crate::json::{ConfigError, Json, Result, Value};
 use crate::settings::Settings;
+use guira_config::{ConfigError, Json, Result, Value};
 
 impl Tree {
     /// Builds one thread's tree over leaves of `leaves`.

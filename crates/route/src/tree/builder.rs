@@ -15,9 +15,9 @@ use crate::config::fields::Fields;
 use crate::config::flavor::Flavors;
 use crate::config::pools::{self, Place, Pools};
 use crate::config::shape::Shape;
-use crate::json::budget::Budget;
-use crate::json::{ConfigError, Json, Object, Result, Value, perhaps};
 use crate::settings::Settings;
+use guira_config::budget::Budget;
+use guira_config::{ConfigError, Json, Object, Result, Value, perhaps};
 
 /// Makes routes of what a configuration says.
 type Make = fn(&Json, &mut Builder<'_>) -> Result<Vec<Node>>;

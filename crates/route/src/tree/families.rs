@@ -40,7 +40,7 @@ use crate::config::shape::{
     CHILDREN, Field, I32, NUMBER, SHARE, Shape, Takes, U32, field, ignored, needed, words,
 };
 use crate::context::Context;
-use crate::json::{ConfigError, Json, Object, Result};
+use guira_config::{ConfigError, Json, Object, Result};
 pub(crate) use hashing::KeyHash;
 
 /// Each type that a configuration may name.

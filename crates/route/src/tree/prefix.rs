@@ -4,7 +4,7 @@ use super::builder::Builder;
 use super::route::Node;
 use crate::config::fields::Fields;
 use crate::config::shape::{Shape, Takes, field};
-use crate::json::{ConfigError, Json};
+use guira_config::{ConfigError, Json};
 
 /// Routes by prefixes of keys.
 #[derive(Clone, Debug)]

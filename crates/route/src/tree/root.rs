@@ -20,9 +20,9 @@ use super::families::{all, big_value, logging};
 use super::prefix::{PrefixMap, Selector, normal};
 use super::route::{BoxFuture, Node, Route, detach};
 use crate::hot_cache::Stripes;
-use crate::json::ConfigError;
 use crate::outcome::{default_reply, is_error};
 use crate::{Context, Settings, key};
+use guira_config::ConfigError;
 
 /// Routes by routing prefix and by how keys begin.
 #[derive(Debug)]

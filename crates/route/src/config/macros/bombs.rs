@@ -5,8 +5,8 @@ use std::thread;
 
 use super::preprocess;
 use crate::Sources;
-use crate::json::Findings;
-use crate::json::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
+use guira_config::ConfigFindings;
+use guira_config::budget::{BUDGET_BYTES, Budget, STACK_BYTES};
 
 /// Each file's text is made from its name.
 struct Files(fn(&str) -> String);
@@ -19,8 +19,11 @@ impl Sources for Files {
 
 fn refused(text: &str, files: fn(&str) -> String) -> String {
     let budget = Budget::new(BUDGET_BYTES);
-    let expanded =
-        preprocess(text, BTreeMap::new(), (&mut Files(files), &budget, &mut Findings::default()));
+    let expanded = preprocess(
+        text,
+        BTreeMap::new(),
+        (&mut Files(files), &budget, &mut ConfigFindings::default()),
+    );
     expanded.expect_err(&text[..text.len().min(200)]).to_string()
 }
 
@@ -110,7 +113,7 @@ fn imports_that_never_end_are_refused() {
     let expanded = preprocess(
         "{\"x\": \"@import(own)\"}",
         BTreeMap::new(),
-        (&mut Files(forgiven), &budget, &mut Findings::default()),
+        (&mut Files(forgiven), &budget, &mut ConfigFindings::default()),
     );
     assert_eq!(expanded.map(|json| json.to_string()), Ok("{\"x\":[\"1\",\"1\"]}".to_owned()));
     let huge = |_: &str| format!("\"{}\"", "x".repeat(15 << 20));
@@ -131,7 +134,7 @@ fn a_file_of_very_many_values_is_refused_and_one_of_many_is_read() {
         preprocess(
             &many(100_000),
             BTreeMap::new(),
-            (&mut Files(none), &budget, &mut Findings::default())
+            (&mut Files(none), &budget, &mut ConfigFindings::default())
         )
         .is_ok()
     );

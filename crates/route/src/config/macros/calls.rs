@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::expand::{Built, Macros};
 use super::scope::{Local, Scope};
-use crate::json::{ConfigError, Json, Object, Result, Value};
+use guira_config::{ConfigError, Json, Object, Result, Value};
 
 /// Each loop. The fields of a definition are looked at where it is defined.
 pub(super) const BUILT: &[Built] = &[

@@ -7,11 +7,11 @@ use super::params::{self, Param};
 use super::scope::{Local, Scope};
 use super::text;
 use crate::Sources;
-use crate::json::budget::{Budget, MEMBER_BYTES, VALUE_BYTES};
-use crate::json::{ConfigError, Findings, Json, Object, Result, Value};
+use guira_config::budget::{Budget, MEMBER_BYTES, VALUE_BYTES};
+use guira_config::{ConfigError, ConfigFindings, Json, Object, Result, Value};
 
 /// Where more is read from, within which budget, and where mistakes are noted.
-pub(crate) type Reading<'r> = (&'r mut dyn Sources, &'r Budget, &'r mut Findings);
+pub(crate) type Reading<'r> = (&'r mut dyn Sources, &'r Budget, &'r mut ConfigFindings);
 
 /// What every configuration may call: functions, and loops.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ pub(super) struct Macros<'s> {
     pub(super) imported: BTreeMap<String, Import>,
     pub(super) sources: &'s mut dyn Sources,
     pub(super) budget: &'s Budget,
-    pub(super) findings: &'s mut Findings,
+    pub(super) findings: &'s mut ConfigFindings,
     nested: u32,
 }
 

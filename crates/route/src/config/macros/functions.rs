@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::expand::{Args, Call, EagerCall, Function, Import, LazyCall, Macros};
 use super::scope::Scope;
-use crate::json::{self, ConfigError, Json, Result, Value};
+use guira_config::{self as json, ConfigError, Json, Result, Value};
 
 mod containers;
 mod hashing;

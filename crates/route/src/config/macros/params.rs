@@ -1,6 +1,6 @@
 //! Parameters of macros, and which argument is whose.
 
-use crate::json::{ConfigError, Json, Object, Result};
+use guira_config::{ConfigError, Json, Object, Result};
 
 /// A parameter of a macro that the configuration defines.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::json::{ConfigError, Json, Result};
+use guira_config::{ConfigError, Json, Result};
 
 /// Names of an object or a call, and the scope around it.
 pub(super) struct Scope<'o> {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::preprocess;
 use crate::Sources;
-use crate::json::Findings;
-use crate::json::budget::{BUDGET_BYTES, Budget};
-use crate::json::{self, ConfigError, Json};
+use guira_config::ConfigFindings;
+use guira_config::budget::{BUDGET_BYTES, Budget};
+use guira_config::{self as json, ConfigError, Json};
 
 struct Files(BTreeMap<&'static str, &'static str>);
 
@@ -24,13 +24,7 @@ fn expand(text: &str) -> Result<Json, ConfigError> {
     let files = [("a.json", r#"{"x": "%region%", /* c */ }"#), ("bad.json", "{")];
     let budget = Budget::new(BUDGET_BYTES);
     let mut files = Files(files.into_iter().collect());
-    preprocess(text, constants.collect(), (&mut files, &budget, &mut Findings::default()))
-}
-
-impl From<i32> for Json {
-    fn from(number: i32) -> Self {
-        i64::from(number).into()
-    }
+    preprocess(text, constants.collect(), (&mut files, &budget, &mut ConfigFindings::default()))
 }
 
 /// `expression` is the value of a member; the macros are those of the tests.
@@ -194,7 +188,7 @@ fn what_no_call_reads_and_what_stands_twice_is_found() {
         (r#"{"x": {"type": "int", "value": 1, "vale": 2}}"#, "did you mean 'value'?"),
         (r#"{"pools": {"A": 1, "A": 2}}"#, "'A' stands twice, and the last one counts"),
     ] {
-        let (budget, mut findings) = (Budget::new(BUDGET_BYTES), Findings::default());
+        let (budget, mut findings) = (Budget::new(BUDGET_BYTES), ConfigFindings::default());
         let mut files = Files(BTreeMap::new());
         preprocess(text, BTreeMap::new(), (&mut files, &budget, &mut findings)).unwrap();
         let found: Vec<&str> = findings.mistakes.iter().map(|found| &*found.message).collect();

@@ -1,6 +1,6 @@
 //! Calls inside strings: brackets, commas, and the backslash that takes their meaning away.
 
-use crate::json::{ConfigError, Result};
+use guira_config::{ConfigError, Result};
 
 /// Where `wanted` stands without a backslash before it.
 pub(super) fn find_unescaped(text: &str, wanted: u8) -> Option<usize> {

@@ -4,7 +4,7 @@ use boon::{Compiler, Draft, Schemas};
 
 use super::*;
 use crate::configure::schema::{self, schema};
-use crate::json;
+use guira_config as json;
 
 /// A configuration of two pools, one of them with one server, and this route.
 fn routed(route: &str) -> String {
@@ -149,9 +149,9 @@ fn good() -> Vec<String> {
     pools.chain(routes.map(routed)).chain(whole.map(str::to_owned)).collect()
 }
 
-fn findings(text: &str) -> Findings {
+fn findings(text: &str) -> ConfigFindings {
     let config = json::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut look = Look(Findings::default());
+    let mut look = Look(ConfigFindings::default());
     look.object(&CONFIG, &config, CONFIG.name);
     look.0
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::json::{ConfigError, Json, Result, Value};
+use guira_config::{ConfigError, Json, Result, Value};
 
 fn fail(json: &Json, to: &str) -> ConfigError {
     ConfigError::at(json.line, format!("Can not cast {} {json} to {to}", json.type_name()))

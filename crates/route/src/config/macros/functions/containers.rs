@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use super::casts::{compare, integer, is_equal};
 use super::hashing::twang_mix64;
 use crate::config::macros::expand::{Args, Macros};
-use crate::json::{ConfigError, Json, Object, Result, Value};
+use guira_config::{ConfigError, Json, Object, Result, Value};
 
 fn fail<T>(message: impl Into<String>) -> Result<T> {
     Err(ConfigError::new(message))

@@ -2,7 +2,7 @@
 
 use guira_client::ring::spooky64;
 
-use crate::json::{ConfigError, Json, Result, Value};
+use guira_config::{ConfigError, Json, Result, Value};
 
 /// The same on each host and in each version.
 pub(super) fn hash(value: &Json) -> Result<u64> {

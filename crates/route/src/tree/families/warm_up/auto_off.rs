@@ -104,7 +104,7 @@ mod tests {
         static MINUTE: AtomicU64 = AtomicU64::new(0);
         let clock =
             Clock::new(|| SystemTime::UNIX_EPOCH + Duration::from_secs(60 * MINUTE.load(Relaxed)));
-        let json = crate::json::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
+        let json = guira_config::parse(r#"{"share": 0.9, "minutes": 2}"#).unwrap();
         let auto_off = AutoOff::read(&json, clock, LogSink::default()).unwrap();
         // Found in the cold cluster, in the warm one; then whether it is off a minute later.
         for (in_cold, in_warm, is_off) in [

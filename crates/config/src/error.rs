@@ -17,7 +17,7 @@ pub struct ConfigError {
 }
 
 /// What most of those return who read a configuration.
-pub(crate) type Result<T> = std::result::Result<T, ConfigError>;
+pub type Result<T> = std::result::Result<T, ConfigError>;
 
 impl ConfigError {
     /// An error that a line of the text is to blame for.
@@ -37,7 +37,7 @@ impl ConfigError {
     }
 
     /// Says in which file the line is, unless that is known.
-    pub(crate) fn in_file(mut self, file: &str) -> Self {
+    pub fn in_file(mut self, file: &str) -> Self {
         if self.line > 0 && self.file.is_none() {
             self.file = Some(file.into());
         }

@@ -1,24 +1,29 @@
-//! Values of the configuration, with the lines that they were read from.
+//! Configurations as JSON with comments: values, with the lines that they were read from.
 //!
+//! ```text
+//! text ─ parse, within a Budget ─▶ Json with lines        ConfigFindings: what stands there and has no use
+//! a word that nobody knows ─ meant ─▶ did you mean '…'?
+//! ```
 //! Equality looks at values and not at lines. An object keeps the order in which its members were written.
 //!
 //! # Costs
 //! A member is found by its hash: a file may have a million of them.
 
+#![forbid(unsafe_code)]
+
+mod parse;
+mod findings;
+pub mod budget;
+mod error;
+pub mod meant;
+
 use std::fmt;
 
 use indexmap::IndexMap;
 
-mod parse;
-mod findings;
-pub(crate) mod budget;
-mod error;
-
-pub use error::ConfigError;
-pub(crate) use error::Result;
-pub(crate) use findings::{Findings, is_comment, perhaps};
-pub(crate) use parse::parse;
-pub(crate) use parse::parse_within;
+pub use error::{ConfigError, Result};
+pub use findings::{ConfigFindings, is_comment, perhaps};
+pub use parse::{parse, parse_within};
 
 /// A value, and where it stood.
 #[derive(Clone, Debug)]
@@ -233,6 +238,12 @@ impl From<bool> for Value {
 impl From<i64> for Value {
     fn from(number: i64) -> Self {
         Self::Int(number)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(number: i32) -> Self {
+        Self::Int(number.into())
     }
 }
 

@@ -4,22 +4,22 @@
 
 use super::budget::{BUDGET_BYTES, Budget, DEPTH_MAX, MEMBER_BYTES, VALUE_BYTES};
 use super::error::ConfigError;
-use super::findings::Findings;
+use super::findings::ConfigFindings;
 use super::{Json, Object, Value};
 
 /// Reads one value, and nothing but comments after it.
 ///
 /// # Errors
 /// What was expected, and on which line.
-pub(crate) fn parse(text: &str) -> Result<Json, ConfigError> {
-    parse_within(text, &Budget::new(BUDGET_BYTES), &mut Findings::default())
+pub fn parse(text: &str) -> Result<Json, ConfigError> {
+    parse_within(text, &Budget::new(BUDGET_BYTES), &mut ConfigFindings::default())
 }
 
 /// As [`parse`], of a text that is one of several; members that are there twice are found.
-pub(crate) fn parse_within(
+pub fn parse_within(
     text: &str,
     budget: &Budget,
-    findings: &mut Findings,
+    findings: &mut ConfigFindings,
 ) -> Result<Json, ConfigError> {
     let mut parser = Parser { text, rest: text, line: 1, depth: 0, budget, findings };
     let json = parser.value()?;
@@ -33,7 +33,7 @@ struct Parser<'t> {
     line: u32,
     depth: usize,
     budget: &'t Budget,
-    findings: &'t mut Findings,
+    findings: &'t mut ConfigFindings,
 }
 
 impl Parser<'_> {

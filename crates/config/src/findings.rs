@@ -2,22 +2,22 @@
 
 use super::Object;
 use super::error::ConfigError;
-use guira_front::meant::meant;
+use super::meant::meant;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Findings {
+pub struct ConfigFindings {
     /// Mistakes, each with its line and what was perhaps meant.
-    pub(crate) mistakes: Vec<ConfigError>,
+    pub mistakes: Vec<ConfigError>,
     /// Fields of mcrouter's that have no effect here.
-    pub(crate) without_effect: Vec<ConfigError>,
+    pub without_effect: Vec<ConfigError>,
     /// What can be built and hardly be meant: pools without servers, which mcrouter takes.
-    pub(crate) warnings: Vec<ConfigError>,
+    pub warnings: Vec<ConfigError>,
 }
 
-impl Findings {
+impl ConfigFindings {
     /// Says in which file all of it stands.
-    pub(crate) fn name_file(&mut self, file: &str) {
+    pub fn name_file(&mut self, file: &str) {
         let Self { mistakes, without_effect, warnings } = self;
         for finding in mistakes.iter_mut().chain(without_effect).chain(warnings) {
             *finding = finding.clone().in_file(file);
@@ -25,7 +25,7 @@ impl Findings {
     }
 
     /// Notes a mistake, unless it is known: a macro's body is looked at wherever the macro is used.
-    pub(crate) fn mistake(&mut self, line: u32, message: String) {
+    pub fn mistake(&mut self, line: u32, message: String) {
         let mistake = ConfigError::at(line, message);
         if self.mistakes.len() < MISTAKES_MAX && !self.mistakes.contains(&mistake) {
             self.mistakes.push(mistake);
@@ -33,7 +33,7 @@ impl Findings {
     }
 
     /// Looks for members of a call or of a definition that aren't among `known`.
-    pub(crate) fn look_at_call(&mut self, at: &str, object: &Object, known: &[&str]) {
+    pub fn look_at_call(&mut self, at: &str, object: &Object, known: &[&str]) {
         let is_every_calls = |name: &str| ["type", "vars"].contains(&name) || is_comment(name);
         for (name, value) in object.iter() {
             if !known.contains(&name) && !is_every_calls(name) {
@@ -45,13 +45,13 @@ impl Findings {
 }
 
 /// `, did you mean 'hash'?`, or nothing where nothing is like it.
-pub(crate) fn perhaps(word: &str, known: &[&str]) -> String {
+pub fn perhaps(word: &str, known: &[&str]) -> String {
     let best = meant(word, known.iter().copied());
     best.map(|best| format!(", did you mean '{best}'?")).unwrap_or_default()
 }
 
 /// Names that people write beside their configuration's own.
-pub(crate) fn is_comment(name: &str) -> bool {
+pub fn is_comment(name: &str) -> bool {
     name.starts_with(['_', '#', '/'])
 }
 

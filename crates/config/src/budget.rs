@@ -18,14 +18,14 @@ use super::{Json, Value};
 
 /// What is left.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     left: Cell<usize>,
     whole: usize,
 }
 
 impl Budget {
     /// A budget of so many bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub fn new(bytes: usize) -> Self {
         Self { left: Cell::new(bytes), whole: bytes }
     }
 
@@ -33,7 +33,7 @@ impl Budget {
     ///
     /// # Errors
     /// There are fewer; then nothing is left for anybody.
-    pub(crate) fn charge(&self, bytes: usize) -> Result<()> {
+    pub fn charge(&self, bytes: usize) -> Result<()> {
         let left = self.left.get().checked_sub(bytes);
         self.left.set(left.unwrap_or(0));
         let message = || {
@@ -49,7 +49,7 @@ impl Budget {
     ///
     /// # Errors
     /// As [`Self::charge`]; or it nests too deep.
-    pub(crate) fn charge_copy(&self, json: &Json) -> Result<()> {
+    pub fn charge_copy(&self, json: &Json) -> Result<()> {
         self.charge(bytes(json, 1)?)
     }
 }
@@ -70,7 +70,7 @@ impl fmt::Display for Size {
 }
 
 /// Whether a value nests no deeper than those can go who walk through it.
-pub(crate) fn check_depth(json: &Json) -> Result<()> {
+pub fn check_depth(json: &Json) -> Result<()> {
     bytes(json, 1).map(drop)
 }
 
@@ -98,12 +98,12 @@ fn bytes(json: &Json, depth: usize) -> Result<usize> {
 }
 
 /// A value without what it points to: twice its size, since arrays grow by doubling.
-pub(crate) const VALUE_BYTES: usize = 64;
+pub const VALUE_BYTES: usize = 64;
 /// As above, a member's name and its place in the object's index.
-pub(crate) const MEMBER_BYTES: usize = 100;
+pub const MEMBER_BYTES: usize = 100;
 /// Deeper than any configuration, shallower than the stack.
-pub(crate) const DEPTH_MAX: usize = 256;
+pub const DEPTH_MAX: usize = 256;
 /// Stack of a thread that reads a configuration: enough for one that nests as deep as it may, in a debug build too.
-pub(crate) const STACK_BYTES: usize = 16 << 20;
+pub const STACK_BYTES: usize = 16 << 20;
 /// Where nobody says otherwise.
-pub(crate) const BUDGET_BYTES: usize = 64 << 20;
+pub const BUDGET_BYTES: usize = 64 << 20;
