@@ -4,6 +4,7 @@
 //! server.rs    starts `guira serve` or memcached, waits for its socket, ends it when dropped
 //! client.rs    bytes to a server and back, with a deadline on each read
 //! console.rs   the commands on a page, run as a reader types them
+//! mariadb.rs   a database, and sessions of SQL
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! tls.rs       certificates made for a test, a client over TLS
@@ -19,6 +20,7 @@
 
 pub mod client;
 pub mod console;
+pub mod mariadb;
 pub mod metrics;
 pub mod packet;
 pub mod script;

@@ -136,7 +136,12 @@ const NEVER: &[(&str, &str, Kept)] = &[
     ("cache", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
     ("client", "knows routes", Kept::Apart(&["guira-route"])),
     ("route", "links the server", Kept::Apart(&["guira-serve", "guira-cache"])),
-    ("config", "knows its programs", Kept::Apart(&["guira-front", "guira-route"])),
+    (
+        "config",
+        "knows its programs",
+        Kept::Apart(&["guira-front", "guira-invalidate", "guira-route"]),
+    ),
+    ("invalidate", "has unsafe code", Kept::Safe),
     ("disk", "knows a record", Kept::Apart(&[])),
     ("flash", "knows a protocol", Kept::Apart(&["guira-proto"])),
     ("flash", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),

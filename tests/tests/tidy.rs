@@ -185,7 +185,7 @@ fn the_reference_is_what_the_program_writes() {
         );
         pages += 1;
     }
-    assert_eq!(pages, 10);
+    assert_eq!(pages, 11);
     fs::remove_dir_all(dir).unwrap();
 }
 
@@ -201,7 +201,7 @@ fn the_page_of_the_log_is_what_the_source_can_say() {
             "node" => "store",
             program => program,
         };
-        let is_logged = ["serve", "route", "store"].contains(&program) && is_code;
+        let is_logged = ["serve", "route", "store", "invalidate"].contains(&program) && is_code;
         is_logged.then_some((program, path, text))
     });
     let events = programs.flat_map(|(program, path, text)| {

@@ -22,7 +22,7 @@ pub(crate) fn write(directory: &Path, tree: Command) -> Result<()> {
 }
 
 /// Each page's file name and text.
-fn pages(tree: Command) -> [(&'static str, String); 10] {
+fn pages(tree: Command) -> [(&'static str, String); 11] {
     [
         ("flags.md", page("Flags", FLAGS, &commands(tree))),
         ("options.md", page("Settings of -o", OPTIONS, &guira_serve::suboptions_markdown())),
@@ -59,6 +59,14 @@ fn pages(tree: Command) -> [(&'static str, String); 10] {
                 "Metrics of the store",
                 STORE_METRICS,
                 &metric_table(guira_node::store_metric_meanings()),
+            ),
+        ),
+        (
+            "invalidate-metrics.md",
+            page(
+                "Metrics of guira invalidate",
+                INVALIDATE_METRICS,
+                &metric_table(guira_invalidate::invalidate_metric_meanings()),
             ),
         ),
         ("route-fields.md", page("Fields of routes", FIELDS, &guira_route::field_tables())),
@@ -130,17 +138,19 @@ fn process() -> String {
     let serve = guira_serve::SIGNALS.iter().map(|signal| ("serve", signal));
     let route = guira_route::SIGNALS.iter().map(|signal| ("route", signal));
     let store = guira_node::SIGNALS.iter().map(|signal| ("store", signal));
-    for (program, (signal, effect)) in serve.chain(route).chain(store) {
+    let invalidate = guira_invalidate::SIGNALS.iter().map(|signal| ("invalidate", signal));
+    for (program, (signal, effect)) in serve.chain(route).chain(store).chain(invalidate) {
         let _ = writeln!(text, "| `guira {program}` | {signal} | {effect} |");
     }
     text.push_str("\n## Exit codes\n\n| program | exit code | when |\n|---|---|---|\n");
     let clients: Vec<String> =
         guira_ctl::commands().iter().map(|it| format!("`guira {}`", it.get_name())).collect();
-    let programs: [(&str, &[(u8, &str)]); 7] = [
+    let programs: [(&str, &[(u8, &str)]); 8] = [
         ("`guira serve`", &guira_serve::EXIT_CODES),
         ("`guira route`", &guira_route::EXIT_CODES),
         ("`guira route convert`", &guira_route::CONVERT_EXIT_CODES),
         ("`guira store`", &guira_node::EXIT_CODES),
+        ("`guira invalidate`", &guira_invalidate::EXIT_CODES),
         (&clients.join(", "), &guira_ctl::EXIT_CODES),
         ("`guira replay`", &guira_route::REPLAY_EXIT_CODES),
         ("the others", &OTHERS),
@@ -240,6 +250,10 @@ Each line that `stats` and `stats store` of `guira store` answer. `stats setting
 clients asked for to 0.";
 
 const STORE_METRICS: &str = "What `guira store --http` tells Prometheus, in the order of a scrape.";
+
+const INVALIDATE_METRICS: &str = "\
+What `http` of `guira invalidate`'s configuration tells Prometheus, in the order of a scrape. Metrics have a label for the \
+source, those of destinations one for the destination too.";
 
 const FIELDS: &str =
     "The fields that each type of route takes in a configuration of `guira route`.";

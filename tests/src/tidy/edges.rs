@@ -3,7 +3,7 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 22] = [
+pub const EDGES: [(&str, &[&str]); 23] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
@@ -27,6 +27,7 @@ pub const EDGES: [(&str, &[&str]); 22] = [
     ),
     ("guira-client", &["guira-proto", "guira-tests"]),
     ("guira-route", &["guira-client", "guira-config", "guira-front", "guira-log", "guira-proto"]),
+    ("guira-invalidate", &["guira-client", "guira-config", "guira-front", "guira-log"]),
     ("guira-bench", &["guira-front", "guira-proto"]),
     ("guira-ctl", &["guira-client", "guira-proto"]),
     (
@@ -44,7 +45,15 @@ pub const EDGES: [(&str, &[&str]); 22] = [
     ),
     (
         "guira",
-        &["guira-bench", "guira-ctl", "guira-lab", "guira-node", "guira-route", "guira-serve"],
+        &[
+            "guira-bench",
+            "guira-ctl",
+            "guira-invalidate",
+            "guira-lab",
+            "guira-node",
+            "guira-route",
+            "guira-serve",
+        ],
     ),
     ("guira-tests", &[]),
 ];

@@ -1,0 +1,298 @@
+//! The command line of `guira invalidate`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use guira_log::{Format, Log};
+
+use crate::config::{InvalidateConfig, read};
+use crate::explain;
+use crate::position::Stored;
+use crate::run::{self, UNUSABLE};
+use crate::source;
+
+/// Which configuration.
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// The configuration: JSON, comments allowed
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// `guira invalidate run`
+#[derive(Debug, Args)]
+struct RunArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Say more in the log; twice, still more
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Form of the log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: Format,
+}
+
+/// `guira invalidate explain`
+#[derive(Debug, Args)]
+struct ExplainArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// A changed row's table, such as shop.users
+    #[arg(
+        long,
+        value_name = "SCHEMA.TABLE",
+        conflicts_with = "statement",
+        required_unless_present = "statement"
+    )]
+    table: Option<String>,
+    /// The row before the change, as a JSON object of columns
+    #[arg(long, value_name = "JSON", requires = "table")]
+    old: Option<String>,
+    /// The row after the change, as a JSON object of columns
+    #[arg(long, value_name = "JSON", requires = "table")]
+    new: Option<String>,
+    /// A statement, for the keys that its comments name
+    #[arg(long, value_name = "SQL")]
+    statement: Option<String>,
+}
+
+/// `guira invalidate clear`
+#[derive(Debug, Args)]
+struct ClearArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// The destination that was given up, and whose caches have been flushed
+    #[arg(value_name = "DESTINATION")]
+    destination: String,
+}
+
+/// The command line.
+#[must_use]
+pub fn command() -> Command {
+    let about = "Delete cache keys as a database's commit log names them: changed rows, comments in SQL, an outbox";
+    Command::new("invalidate")
+        .about(about)
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(with::<RunArgs>("run", "Follow the log and delete, until SIGTERM"))
+        .subcommand(with::<FileArgs>(
+            "check",
+            "Check the configuration, the database's settings and rights, and the routers",
+        ))
+        .subcommand(with::<ExplainArgs>(
+            "explain",
+            "Print which keys a change or a statement would delete, and why",
+        ))
+        .subcommand(with::<FileArgs>(
+            "positions",
+            "Print how far each log was read, and what each destination has",
+        ))
+        .subcommand(with::<ClearArgs>(
+            "clear",
+            "Take a destination in again that was given up; while no daemon runs",
+        ))
+        .subcommand(with::<FileArgs>(
+            "init",
+            "Print the SQL that makes the daemon's user and the outbox",
+        ))
+}
+
+fn with<A: Args>(name: &'static str, about: &'static str) -> Command {
+    A::augment_args(Command::new(name)).about(about)
+}
+
+/// Does what the command line asks.
+#[must_use]
+pub fn run(matches: &ArgMatches) -> ExitCode {
+    let done = match matches.subcommand() {
+        Some(("run", matches)) => return run_daemon(matches),
+        Some(("check", matches)) => with_config(matches, check),
+        Some(("explain", matches)) => explain(matches),
+        Some(("positions", matches)) => with_config(matches, positions),
+        Some(("clear", matches)) => clear(matches),
+        Some(("init", matches)) => with_config(matches, |config| Ok(init(config))),
+        _ => Err((USAGE, "a command is needed: guira invalidate --help lists them".to_owned())),
+    };
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err((code, words)) => refuse(Format::default(), &words, code),
+    }
+}
+
+type Done = Result<String, (u8, String)>;
+
+fn run_daemon(matches: &ArgMatches) -> ExitCode {
+    let args = match RunArgs::from_arg_matches(matches) {
+        Ok(args) => args,
+        Err(error) => return refuse(Format::default(), &error.to_string(), USAGE),
+    };
+    let config = match read(&args.file.config) {
+        Ok(config) => config,
+        Err(error) => return refuse(args.log_format, &error.to_string(), USAGE),
+    };
+    let log = Log::to_stderr(args.log_format, args.verbose.min(2));
+    log.install();
+    let ended = run::run(&config);
+    log.flush();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(halt) => refuse(args.log_format, &halt.words, halt.code),
+    }
+}
+
+fn with_config(matches: &ArgMatches, does: impl Fn(&InvalidateConfig) -> Done) -> Done {
+    let args = FileArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
+    does(&load(&args.config)?)
+}
+
+fn load(path: &Path) -> Result<InvalidateConfig, (u8, String)> {
+    read(path).map_err(|error| (USAGE, error.to_string()))
+}
+
+fn check(config: &InvalidateConfig) -> Done {
+    let mut text = format!("{}: the configuration is good\n", config.name);
+    for from in &config.sources {
+        let position = source::check(from).map_err(|words| (source::BAD, words))?;
+        text.push_str(&format!("source {}: its log can be read, up to '{position}'\n", from.name));
+    }
+    for to in &config.destinations {
+        for router in &to.routers {
+            crate::deliver::check(router).map_err(|error| {
+                (UNUSABLE, format!("destination {}: router {router}: {error}", to.name))
+            })?;
+            text.push_str(&format!("destination {}: router {router} answers\n", to.name));
+        }
+    }
+    Ok(text)
+}
+
+fn explain(matches: &ArgMatches) -> Done {
+    let args =
+        ExplainArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
+    let config = load(&args.file.config)?;
+    let told = match (&args.table, &args.statement) {
+        (Some(table), _) => explain::row(&config, table, args.old.as_deref(), args.new.as_deref()),
+        (None, Some(statement)) => Ok(explain::statement(&config, statement)),
+        (None, None) => Err("--table or --statement is needed".to_owned()),
+    };
+    told.map_err(|words| (USAGE, words))
+}
+
+fn positions(config: &InvalidateConfig) -> Done {
+    let mut text = String::new();
+    for source in &config.sources {
+        let stored =
+            Stored::read(&config.state.join(&source.name)).map_err(|words| (UNUSABLE, words))?;
+        let Some(stored) = stored else {
+            text.push_str(&format!("source {}: never read\n", source.name));
+            continue;
+        };
+        text.push_str(&format!("source {}: read up to '{}'\n", source.name, stored.read));
+        for (name, courier) in &stored.couriers {
+            let state = if courier.is_tainted { ", given up: tainted" } else { "" };
+            let behind = stored.next.saturating_sub(courier.cursor);
+            text.push_str(&format!("  destination {name}: {behind} entries behind{state}\n"));
+        }
+    }
+    Ok(text)
+}
+
+fn clear(matches: &ArgMatches) -> Done {
+    let args = ClearArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
+    let config = load(&args.file.config)?;
+    let _lock = run::lock(&config.state).map_err(|halt| (halt.code, halt.words))?;
+    let mut text = String::new();
+    for source in &config.sources {
+        let folder = config.state.join(&source.name);
+        let Some(mut stored) = Stored::read(&folder).map_err(|words| (UNUSABLE, words))? else {
+            continue;
+        };
+        let next = stored.next;
+        let Some(courier) = stored.couriers.get_mut(&args.destination).filter(|it| it.is_tainted)
+        else {
+            continue;
+        };
+        (courier.cursor, courier.is_tainted) = (next, false);
+        stored
+            .write(&folder)
+            .map_err(|error| (UNUSABLE, format!("{}: {error}", folder.display())))?;
+        text.push_str(&format!("source {}: {} goes on from now\n", source.name, args.destination));
+    }
+    match text.is_empty() {
+        true => Err((USAGE, format!("{} isn't given up by any source", args.destination))),
+        false => Ok(text),
+    }
+}
+
+fn init(config: &InvalidateConfig) -> String {
+    let mut text = String::new();
+    for source in &config.sources {
+        let user = source.user.replace('\'', "''");
+        text.push_str(&format!("-- source {}\n", source.name));
+        text.push_str(&format!(
+            "CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED BY '…';\n"
+        ));
+        text.push_str(&format!(
+            "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '{user}'@'localhost';\n"
+        ));
+        text.push_str(
+            "SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n",
+        );
+        text.push_str("SET GLOBAL binlog_annotate_row_events = ON;\n");
+        if let Some(outbox) = &source.outbox {
+            text.push_str(&format!(
+                "CREATE TABLE IF NOT EXISTS {outbox} (k VARCHAR(250) CHARACTER SET utf8mb4 NOT NULL, opts VARCHAR(250)) ENGINE = BLACKHOLE;\n"
+            ));
+        }
+    }
+    text
+}
+
+fn refuse(format: Format, words: &str, code: u8) -> ExitCode {
+    guira_log::refuse(format, &format!("guira invalidate: {words}"));
+    ExitCode::from(code)
+}
+
+/// Each exit code of `guira invalidate`, and when.
+pub const EXIT_CODES: [(u8, &str); 5] = [
+    (0, "ended by a signal; a subcommand did what it was asked"),
+    (USAGE, "a flag, a configuration or a value that can't be used"),
+    (
+        UNUSABLE,
+        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; a router doesn't answer",
+    ),
+    (
+        source::BAD,
+        "the database needs somebody: a gap in its log, a setting, a missing right or column",
+    ),
+    (source::UNREADABLE, "the log has an event that can't be read"),
+];
+
+/// Each signal and what the daemon does, for the documentation.
+pub const SIGNALS: [(&str, &str); 1] = [(
+    "SIGTERM, SIGINT",
+    "delivers what may be sent, for 5 seconds at most, stores its position, and ends",
+)];
+
+const USAGE: u8 = 1;
+
+const EXAMPLES: &str = "\
+Examples:
+  guira invalidate init -c invalidate.json        the SQL for the daemon's user
+  guira invalidate check -c invalidate.json       are database and routers as they must be?
+  guira invalidate explain -c invalidate.json --table shop.users --old '{\"id\": 1}' --new '{\"id\": 2}'
+                                                  which keys would that update delete?
+  guira invalidate run -c invalidate.json         follow the log
+  guira invalidate positions -c invalidate.json   how far it is
+
+A configuration:
+  { \"state\": \"/var/lib/guira/invalidate\",
+    \"sources\": {\"shop\": {\"kind\": \"mariadb\", \"hosts\": [\"127.0.0.1:3306\"], \"user\": \"guira\",
+                         \"password_file\": \"/etc/guira/password\", \"server_id\": 4242}},
+    \"rules\": [{\"table\": \"shop.users\", \"keys\": [\"user:{id}\", \"mail:{email|lower|md5}\"]}],
+    \"destinations\": {\"main\": {\"routers\": [\"127.0.0.1:5000\"]}} }";

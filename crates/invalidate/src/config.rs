@@ -1,0 +1,97 @@
+//! The configuration file: what is read, by which rules, and where deletes go.
+//!
+//! JSON with comments, read strictly: an unknown field, a field that stands twice and a feature that isn't there yet are
+//! errors with their line. A file that is taken means what it says.
+
+mod read;
+mod rules;
+mod sources;
+mod fields;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use guira_client::Address;
+
+pub(crate) use read::read;
+
+use crate::rule::{How, Rule, TableName};
+use crate::text::CommentLimits;
+
+/// A configuration that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct InvalidateConfig {
+    /// Of this daemon, for people.
+    pub(crate) name: String,
+    /// The folder that it keeps its journal and positions in.
+    pub(crate) state: PathBuf,
+    pub(crate) http: Option<String>,
+    /// Bytes of the journal that are kept in memory, of all sources.
+    pub(crate) memory: usize,
+    pub(crate) journal: JournalLimits,
+    pub(crate) sources: Vec<SourceConfig>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) destinations: Vec<DestinationConfig>,
+}
+
+/// What the journal of a source may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JournalLimits {
+    pub(crate) bytes: u64,
+    /// How long what everybody has stays.
+    pub(crate) keep: Duration,
+    pub(crate) when_full: WhenFull,
+}
+
+/// What is done when the journal is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// The slowest destination is given up, loudly.
+    Taint,
+    /// Nothing is read until there is room again.
+    Hold,
+}
+
+/// A database.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceConfig {
+    pub(crate) name: String,
+    /// On this machine, or a unix socket.
+    pub(crate) host: Address,
+    pub(crate) user: String,
+    pub(crate) password_file: Option<PathBuf>,
+    /// Unlike those of all replicas and of all other daemons.
+    pub(crate) server_id: u32,
+    pub(crate) on_gap: OnGap,
+    /// Rows that are inserted here name keys.
+    pub(crate) outbox: Option<TableName>,
+    pub(crate) comments: CommentLimits,
+    pub(crate) on_unknown: OnUnknown,
+}
+
+/// What is done when the database no longer has what comes after our position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnGap {
+    Stop,
+    Now,
+}
+
+/// What is done when a change's keys can't be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnUnknown {
+    Count,
+    Stop,
+}
+
+/// Where deletes go: the routers of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct DestinationConfig {
+    pub(crate) name: String,
+    /// In the order of preference.
+    pub(crate) routers: Vec<Address>,
+    /// A routing prefix before each key.
+    pub(crate) prefix: String,
+    /// How long after the first delete a second one goes; zero: none.
+    pub(crate) again: Duration,
+    pub(crate) how: How,
+}

@@ -1,0 +1,180 @@
+//! The whole file: its members, and what they have to do with each other.
+
+use std::path::Path;
+
+use guira_config::budget::{BUDGET_BYTES, Budget};
+use guira_config::{ConfigError, ConfigFindings, Json, Object, Result, parse_within};
+
+use super::fields::Fields;
+use super::rules::rule;
+use super::sources::{destination, source};
+use super::{InvalidateConfig, JournalLimits, WhenFull};
+use std::time::Duration;
+
+/// Reads a file.
+///
+/// # Errors
+/// Why it can't be used, and on which line.
+pub(crate) fn read(path: &Path) -> Result<InvalidateConfig> {
+    let file = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::new(format!("{file}: {error}")))?;
+    parse(&text).map_err(|error| ConfigError {
+        file: (error.line > 0).then(|| path.to_string_lossy().into()),
+        ..error
+    })
+}
+
+fn parse(text: &str) -> Result<InvalidateConfig> {
+    let mut findings = ConfigFindings::default();
+    let json = parse_within(text, &Budget::new(BUDGET_BYTES), &mut findings)?;
+    if let Some(mistake) = findings.mistakes.into_iter().next() {
+        return Err(mistake);
+    }
+    let fields = Fields::new("the configuration".to_owned(), &json, WHOLE, WHOLE_LATER)?;
+    let destinations = members(&fields, "destinations")?;
+    let names: Vec<&str> = destinations.iter().map(|(name, _)| name).collect();
+    let rules = match fields.get("rules") {
+        None => &[][..],
+        Some(json) => {
+            json.as_array().ok_or_else(|| fields.error("rules", "is a list of objects"))?
+        }
+    };
+    let rules: Vec<_> = rules
+        .iter()
+        .enumerate()
+        .map(|(index, json)| rule(index + 1, json, &names))
+        .collect::<Result<_>>()?;
+    let sources: Vec<_> = members(&fields, "sources")?
+        .iter()
+        .map(|(name, json)| source(name, json))
+        .collect::<Result<_>>()?;
+    let names_keys = |source: &super::SourceConfig| !source.comments.prefixes.is_empty();
+    if rules.is_empty() && !sources.iter().any(names_keys) {
+        let words = "are missing, and no source takes comments: nothing would ever be deleted";
+        return Err(fields.error("rules", words));
+    }
+    Ok(InvalidateConfig {
+        name: fields.text("name")?.unwrap_or("guira").to_owned(),
+        state: fields.needed_text("state")?.into(),
+        http: fields.text("http")?.map(str::to_owned),
+        memory: usize::try_from(fields.size("memory", MEMORY_LEAST)?.unwrap_or(MEMORY))
+            .unwrap_or(usize::MAX),
+        journal: journal(fields.get("journal"))?,
+        sources,
+        rules,
+        destinations: destinations
+            .iter()
+            .map(|(name, json)| destination(name, json))
+            .collect::<Result<_>>()?,
+    })
+}
+
+/// An object that must have members.
+fn members<'j>(fields: &Fields<'j>, name: &str) -> Result<&'j Object> {
+    let object = fields.needed(name)?.as_object().filter(|object| !object.is_empty());
+    object.ok_or_else(|| fields.error(name, "is an object with a member for each"))
+}
+
+fn journal(json: Option<&Json>) -> Result<JournalLimits> {
+    let empty = Json::from(Object::default());
+    let known = ["bytes", "keep", "when_full"];
+    let fields = Fields::new("journal".to_owned(), json.unwrap_or(&empty), &known, &[])?;
+    let choices = [("taint", WhenFull::Taint), ("hold", WhenFull::Hold)];
+    Ok(JournalLimits {
+        bytes: fields.size("bytes", JOURNAL_LEAST)?.unwrap_or(JOURNAL),
+        keep: fields.duration("keep")?.unwrap_or(KEEP),
+        when_full: fields.choice("when_full", &choices, &[])?,
+    })
+}
+
+const WHOLE: &[&str] =
+    &["name", "state", "http", "memory", "journal", "sources", "rules", "destinations"];
+const WHOLE_LATER: &[&str] = &["etcd", "audit", "region"];
+const MEMORY: u64 = 64 << 20;
+const MEMORY_LEAST: u64 = 1 << 20;
+const JOURNAL: u64 = 4 << 30;
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+/// Two segments, and one that is being written.
+const JOURNAL_LEAST: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{How, OnTruncate, Verb};
+    use guira_client::Address;
+
+    const WHOLE_FILE: &str = r#"{ // a shop
+      "name": "shop", "state": "/var/lib/guira/invalidate", "memory": "16MiB",
+      "journal": {"bytes": "1GiB", "keep": "1h", "when_full": "hold"},
+      "sources": {"orders": {"kind": "mariadb", "hosts": ["localhost"], "user": "guira",
+        "password_file": "/etc/guira/pw", "server_id": 4242, "outbox": "shop.mcinv",
+        "comments": {"prefixes": ["user:"], "keys_max": 8}}},
+      "rules": [
+        {"table": "shop.users", "keys": ["user:{id}", "mail:{email|lower|md5}"]},
+        {"table": "shop.users", "on": ["update"], "changed": ["name"], "keys": ["card:{id}"],
+          "how": "stale:30s", "to": ["c1"], "on_truncate": ["all"]},
+      ],
+      "destinations": {
+        "c1": {"routers": ["r1:5000", "/run/router.sock"], "prefix": "/eu/c1/"},
+        "c2": {"routers": ["r3"], "leases": true, "how": "hold_off:2s"}} }"#;
+
+    #[test]
+    fn a_whole_file_means_what_it_says() {
+        let config = parse(WHOLE_FILE).unwrap();
+        assert_eq!(config.memory, 16 << 20);
+        assert_eq!(config.journal.when_full, WhenFull::Hold);
+        let source = &config.sources[0];
+        assert_eq!(source.host, Address::Tcp { host: "localhost".into(), port: 3306 });
+        assert_eq!((source.server_id, source.comments.keys_max), (4242, 8));
+        assert_eq!(source.outbox.as_ref().unwrap().to_string(), "shop.mcinv");
+        assert_eq!(config.rules[0].on.len(), 3);
+        assert_eq!(config.rules[1].on, [Verb::Update]);
+        assert_eq!(config.rules[1].how, Some(How::Stale(30)));
+        assert!(matches!(&config.rules[1].on_truncate, OnTruncate::Keys(keys) if keys.len() == 1));
+        let [c1, c2] = &config.destinations[..] else { panic!("two") };
+        assert_eq!((c1.again, c1.how), (Duration::from_secs(2), How::Delete));
+        assert_eq!((c2.again, c2.how), (Duration::ZERO, How::HoldOff(2)));
+        assert_eq!(c2.routers[0].to_string(), "r3:5000");
+    }
+
+    /// The file with one piece of it replaced.
+    fn refused(piece: &str, by: &str) -> String {
+        assert!(WHOLE_FILE.contains(piece), "{piece}");
+        parse(&WHOLE_FILE.replacen(piece, by, 1)).expect_err(by).to_string()
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line_and_what_was_meant() {
+        for (piece, by, words) in [
+            ("\"state\"", "\"stat\"", "unknown field 'stat', did you mean 'state'? line: 2"),
+            ("\"mariadb\"", "\"postgres\"", "'kind' : 'postgres' isn't there yet line: 4"),
+            ("\"mariadb\"", "\"mariadv\"", "'mariadv' is none, did you mean 'mariadb'?"),
+            ("[\"localhost\"]", "[\"db1:3306\"]", "TLS to a database isn't there yet"),
+            ("[\"localhost\"]", "[\"::1\", \"127.0.0.1\"]", "is no address"),
+            ("[\"localhost\"]", "[\"[::1]:1\", \"127.0.0.1\"]", "failover isn't there yet"),
+            ("4242", "0", "'server_id' is a whole number from 1 to 4294967295"),
+            ("\"16MiB\"", "\"16 apples\"", "'memory' : a size is a number of bytes"),
+            ("\"1h\"", "\"1\"", "'keep' is a time with its unit"),
+            ("\"hold\"", "\"holt\"", "did you mean 'hold'?"),
+            ("\"shop.mcinv\"", "\"mcinv\"", "is a schema and a table"),
+            ("[\"user:\"]", "[]", "lists what keys in comments may begin with"),
+            (
+                "{email|lower|md5}",
+                "{email|loewr}",
+                "rule 1: 'keys' 'mail:{email|loewr}': unknown filter",
+            ),
+            ("[\"update\"]", "[\"upsert\"]", "'upsert' is none"),
+            ("\"stale:30s\"", "\"stale\"", "is delete, stale:30s or hold_off:2s"),
+            ("[\"c1\"]", "[\"c3\"]", "names 'c3', which is no destination, did you mean 'c1'?"),
+            ("[\"all\"]", "[\"a b\"]", "'a b' is no key: it has a blank"),
+            ("\"/eu/c1/\"", "\"/*/c1/\"", "without '*'"),
+            ("\"name\": \"shop\",", "\"etcd\": {},", "'etcd' isn't there yet"),
+            ("\"name\": \"shop\",", "\"state\": \"x\",", "'state' stands twice"),
+            ("\"c2\"", "\"c 2\"", "a name has 1 to 64 letters"),
+        ] {
+            let told = refused(piece, by);
+            assert!(told.contains(words), "{by}: {told}");
+        }
+    }
+}

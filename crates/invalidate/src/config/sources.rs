@@ -1,0 +1,179 @@
+//! The databases and the destinations of a configuration.
+
+use std::time::Duration;
+
+use guira_client::Address;
+use guira_config::{ConfigError, Json, Result};
+
+use super::fields::{Fields, duration};
+use super::{DestinationConfig, OnGap, OnUnknown, SourceConfig};
+use crate::rule::{How, TableName};
+use crate::text::CommentLimits;
+
+/// One of `sources`.
+pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
+    let fields = Fields::new(format!("source '{name}'"), json, SOURCE, SOURCE_LATER)?;
+    check_name(&fields, name, json)?;
+    fields.needed("kind")?;
+    fields.choice("kind", &[("mariadb", ())], &["mysql", "postgres"])?;
+    fields.choice("tail", &[("primary", ())], &["replica", "any"])?;
+    fields.choice("start", &[("now", ())], &[])?;
+    let hosts = addresses(&fields, "hosts", 3306)?;
+    let [host] = &hosts[..] else {
+        return Err(fields.error("hosts", "names several, and failover isn't there yet: name one"));
+    };
+    if let Address::Tcp { host, .. } = host
+        && !is_loopback(host)
+    {
+        let words = "is another machine, and TLS to a database isn't there yet: name a socket, 127.0.0.1, or a tunnel's end";
+        return Err(fields.error("hosts", words));
+    }
+    fields.needed("server_id")?;
+    let server_id = fields.number("server_id", 1, u64::from(u32::MAX))?.unwrap_or(1);
+    let outbox = fields.text("outbox")?.map(|text| table(&fields, "outbox", text)).transpose()?;
+    let comments = match fields.get("comments") {
+        None => CommentLimits { prefixes: Vec::new(), bytes_max: 4096, keys_max: 64 },
+        Some(json) => comments(json, name)?,
+    };
+    if outbox.is_some() && comments.prefixes.is_empty() {
+        let words = "needs the prefixes that its keys may have: \"comments\": {\"prefixes\": […]}";
+        return Err(fields.error("outbox", words));
+    }
+    Ok(SourceConfig {
+        name: name.to_owned(),
+        host: host.clone(),
+        user: fields.needed_text("user")?.to_owned(),
+        password_file: fields.text("password_file")?.map(Into::into),
+        server_id: u32::try_from(server_id).unwrap_or(u32::MAX),
+        on_gap: fields.choice(
+            "on_gap",
+            &[("stop", OnGap::Stop), ("now", OnGap::Now)],
+            &["flush"],
+        )?,
+        outbox,
+        comments,
+        on_unknown: fields.choice(
+            "on_unknown",
+            &[("count", OnUnknown::Count), ("stop", OnUnknown::Stop)],
+            &["flush"],
+        )?,
+    })
+}
+
+fn comments(json: &Json, name: &str) -> Result<CommentLimits> {
+    let known = ["prefixes", "bytes_max", "keys_max"];
+    let fields = Fields::new(format!("comments of source '{name}'"), json, &known, &[])?;
+    let prefixes = fields.texts("prefixes")?.unwrap_or_default();
+    if prefixes.is_empty() || prefixes.contains(&"") {
+        return Err(fields.error("prefixes", "lists what keys in comments may begin with"));
+    }
+    let most = |name: &str, default: u64, most: u64| -> Result<usize> {
+        let number = fields.number(name, 1, most)?.unwrap_or(default);
+        Ok(usize::try_from(number).unwrap_or(usize::MAX))
+    };
+    Ok(CommentLimits {
+        prefixes: prefixes.into_iter().map(str::to_owned).collect(),
+        bytes_max: most("bytes_max", 4096, 4096)?,
+        keys_max: most("keys_max", 64, 4096)?,
+    })
+}
+
+/// One of `destinations`.
+pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> {
+    let fields =
+        Fields::new(format!("destination '{name}'"), json, DESTINATION, DESTINATION_LATER)?;
+    check_name(&fields, name, json)?;
+    let prefix = fields.text("prefix")?.unwrap_or_default();
+    let is_plain = prefix.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'*');
+    let is_prefix = prefix.starts_with('/') && prefix.ends_with('/');
+    let is_good = is_plain && is_prefix && prefix.len() <= PREFIX_BYTES_MAX;
+    if !(prefix.is_empty() || is_good) {
+        let words = "is a route as /region/cluster/, without '*': only the first route of several is waited for";
+        return Err(fields.error("prefix", words));
+    }
+    let has_leases = fields.truth("leases")?;
+    let again = if has_leases { Duration::ZERO } else { AGAIN };
+    Ok(DestinationConfig {
+        name: name.to_owned(),
+        routers: addresses(&fields, "routers", 5000)?,
+        prefix: prefix.to_owned(),
+        again: fields.duration("again")?.unwrap_or(again),
+        how: how(&fields)?.unwrap_or(How::Delete),
+    })
+}
+
+/// `delete`, `stale:30s`, `hold_off:2s`.
+pub(super) fn how(fields: &Fields<'_>) -> Result<Option<How>> {
+    let Some(text) = fields.text("how")? else { return Ok(None) };
+    let (word, seconds) = match text.split_once(':') {
+        Some((word, time)) => (word, duration(time).map(|time| time.as_secs())),
+        None => (text, None),
+    };
+    let seconds =
+        seconds.filter(|it| (1..=HOLD_S_MAX).contains(it)).and_then(|it| u32::try_from(it).ok());
+    match (word, seconds) {
+        ("delete", None) if word == text => Ok(Some(How::Delete)),
+        ("stale", Some(seconds)) => Ok(Some(How::Stale(seconds))),
+        ("hold_off", Some(seconds)) => Ok(Some(How::HoldOff(seconds))),
+        _ => Err(fields.error(
+            "how",
+            format!("is delete, stale:30s or hold_off:2s, with seconds from 1 to {HOLD_S_MAX}: '{text}' is none"),
+        )),
+    }
+}
+
+pub(super) fn table(fields: &Fields<'_>, name: &str, text: &str) -> Result<TableName> {
+    let words = || format!("is a schema and a table, as in shop.users: '{text}' isn't");
+    TableName::parse(text).ok_or_else(|| fields.error(name, words()))
+}
+
+/// Names stand in files and labels.
+fn check_name(fields: &Fields<'_>, name: &str, json: &Json) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !name.is_empty() && name.len() <= 64 && name.bytes().all(is_plain) {
+        return Ok(());
+    }
+    let words = format!("{}: a name has 1 to 64 letters, digits, '_' and '-'", fields.at);
+    Err(ConfigError::at(json.line, words))
+}
+
+fn addresses(fields: &Fields<'_>, name: &str, port: u16) -> Result<Vec<Address>> {
+    fields.needed(name)?;
+    let texts = fields.texts(name)?.unwrap_or_default();
+    if texts.is_empty() {
+        return Err(fields.error(name, "is empty"));
+    }
+    let address = |text: &str| {
+        let has_port = text.starts_with(['/', '[']) || text.contains(':');
+        let text = if has_port { text.to_owned() } else { format!("{text}:{port}") };
+        text.parse().map_err(|error| fields.error(name, format!(": {error}")))
+    };
+    texts.into_iter().map(address).collect()
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+const SOURCE: &[&str] = &[
+    "kind",
+    "hosts",
+    "tail",
+    "user",
+    "password_file",
+    "server_id",
+    "start",
+    "on_gap",
+    "on_unknown",
+    "outbox",
+    "comments",
+];
+const SOURCE_LATER: &[&str] =
+    &["tls", "database", "slot", "publication", "messages", "gate", "cascades"];
+const DESTINATION: &[&str] = &["routers", "prefix", "again", "leases", "how"];
+const DESTINATION_LATER: &[&str] = &["markers", "tls", "ack", "linger"];
+/// Readers without leases may store what they read before the first delete: within so long, one hopes.
+const AGAIN: Duration = Duration::from_secs(2);
+/// A month: beyond, memcached takes a time for a date.
+const HOLD_S_MAX: u64 = 30 * 86_400;
+const PREFIX_BYTES_MAX: usize = 128;

@@ -1,0 +1,84 @@
+//! What is counted: of each source, and of each destination of a source.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::key::Refusal;
+
+/// A number that only grows, or a gauge.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, more: u64) {
+        self.0.fetch_add(more, Relaxed);
+    }
+
+    pub(crate) fn set(&self, number: u64) {
+        self.0.store(number, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Of a source.
+#[derive(Debug, Default)]
+pub(crate) struct SourceCounts {
+    pub(crate) transactions: Count,
+    /// Rows of tables that a rule or the outbox is about.
+    pub(crate) rows: Count,
+    pub(crate) keys_of_rules: Count,
+    pub(crate) keys_of_comments: Count,
+    pub(crate) keys_of_outbox: Count,
+    refused: [Count; 7],
+    /// Options of comments, which have no effect yet.
+    pub(crate) options: Count,
+    /// Changes whose keys can't be known.
+    pub(crate) unknown: Count,
+    pub(crate) connects: Count,
+    /// 1: the log is read.
+    pub(crate) is_reading: Count,
+    /// Unix seconds of the last event.
+    pub(crate) read_to_s: Count,
+    pub(crate) barrier_asked: Count,
+    pub(crate) barrier_us: Count,
+    /// Entries that were sent without the barrier's word, and again after it.
+    pub(crate) barrier_passed_by: Count,
+    /// XA transactions that are prepared.
+    pub(crate) prepared: Count,
+    pub(crate) gaps: Count,
+}
+
+/// Of a destination of a source.
+#[derive(Debug, Default)]
+pub(crate) struct CourierCounts {
+    pub(crate) deletes: Count,
+    /// Second deletes, see `again`.
+    pub(crate) again: Count,
+    pub(crate) batches: Count,
+    /// Batches that were answered with an error.
+    pub(crate) failed: Count,
+    pub(crate) connects: Count,
+    /// Keys that a router refuses, which are tried again.
+    pub(crate) parked: Count,
+    pub(crate) is_connected: Count,
+    /// Milliseconds from an entry's coming into the journal to its acknowledgement, and how many.
+    pub(crate) ack_ms: Count,
+    pub(crate) acked: Count,
+}
+
+impl SourceCounts {
+    pub(crate) fn refuse(&self, why: Refusal) {
+        if let Some(count) = self.refused(why) {
+            count.add(1);
+        }
+    }
+
+    pub(crate) fn refused(&self, why: Refusal) -> Option<&Count> {
+        let at = Refusal::ALL.iter().position(|(refusal, ..)| *refusal == why)?;
+        self.refused.get(at)
+    }
+}
+
+const _: () = assert!(Refusal::ALL.len() == 7);

@@ -1,0 +1,392 @@
+//! Couriers: one per source and destination. A courier sends deletes to one router of its cluster and waits for their
+//! acknowledgement.
+//!
+//! ```text
+//! md K1 q … md Kn q, mn ─▶ router        at most IN_FLIGHT batches
+//! MN ◀─ router                            all before it are done: the cursor moves
+//! any other line                          the batch is sent again in halves, until the bad key stands alone: it is parked
+//! connection lost                         what wasn't acknowledged is sent to the next router
+//! ```
+//! # Invariants
+//! 1. The cursor moves past an entry after each of its keys was acknowledged, twice if there is a second delete.
+//! 2. A parked key holds the cursor before its entry until a router takes it.
+//! 3. Batches don't wait to become full: what came while the last was on its way goes with the next.
+//!
+//! Bad at: routers that refuse one key in many for long. Each is asked for alone, and there are at most [`PARKED_MAX`].
+
+mod supply;
+mod link;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use guira_client::Address;
+
+use crate::config::DestinationConfig;
+use crate::counts::CourierCounts;
+use crate::line::{Line, Reach, Work};
+use link::{Parcel, RouterLink};
+use supply::Supply;
+
+/// A courier.
+pub(crate) struct Courier {
+    config: DestinationConfig,
+    /// Its number at the line.
+    number: usize,
+    line: Arc<Line>,
+    link: Option<RouterLink>,
+    router: usize,
+    in_flight: VecDeque<Batch>,
+    first: Supply,
+    again: Supply,
+    /// Entries before this are acknowledged; twice where that is wanted.
+    done: u64,
+    done_again: u64,
+    /// When entries up to a number were acknowledged, for the second delete.
+    acked: VecDeque<(u64, Instant)>,
+    again_until: u64,
+    /// Entries that were sent before the barrier's word: from, and up to.
+    unproven: Option<(u64, u64)>,
+    parked: Vec<Parked>,
+    retried: Instant,
+}
+
+/// What goes at once.
+struct Batch {
+    parcels: Vec<Parcel>,
+    begin: u64,
+    /// All entries before this are in this batch or in those before it.
+    end: u64,
+    is_again: bool,
+    /// Unix seconds of its newest change.
+    at_s: u32,
+    is_failed: bool,
+}
+
+/// A key that no router takes.
+struct Parked {
+    parcel: Parcel,
+    entry: u64,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "couriers wait for real sockets, in threads of their own"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Courier {
+    pub(crate) fn new(config: DestinationConfig, number: usize, line: Arc<Line>) -> Self {
+        let cursor = line.cursor(number).cursor;
+        Self {
+            config,
+            number,
+            line,
+            link: None,
+            router: 0,
+            in_flight: VecDeque::new(),
+            first: Supply::new(cursor),
+            again: Supply::new(cursor),
+            done: cursor,
+            done_again: cursor,
+            acked: VecDeque::new(),
+            again_until: cursor,
+            unproven: None,
+            parked: Vec::new(),
+            retried: now(),
+        }
+    }
+
+    /// Delivers until the line has ended and nothing is left.
+    pub(crate) fn run(mut self) {
+        let mut pause = PAUSE_LEAST;
+        loop {
+            let reach = self.line.reach(self.number);
+            if reach.is_tainted {
+                if reach.is_ended {
+                    return;
+                }
+                thread::sleep(PAUSE_MOST);
+                continue;
+            }
+            match self.turn(&reach) {
+                Ok(Turn::Idle) if reach.is_ended => return,
+                Ok(Turn::Idle) => {
+                    if !matches!(self.line.work(self.first.next(), 1, IDLE), Work::Nothing) {
+                        // There is something, which a router's refusals keep back.
+                        thread::sleep(if self.parked.len() < PARKED_MAX {
+                            Duration::ZERO
+                        } else {
+                            IDLE
+                        });
+                    }
+                }
+                Ok(Turn::Done) => pause = PAUSE_LEAST,
+                Err(error) => {
+                    self.lose(&error);
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MOST);
+                }
+            }
+        }
+    }
+
+    fn counts(&self) -> &CourierCounts {
+        &self.line.couriers[self.number].1
+    }
+
+    /// Sends what may be sent, then waits for the oldest answer.
+    fn turn(&mut self, reach: &Reach) -> io::Result<Turn> {
+        self.note_due(reach);
+        while self.in_flight.len() < IN_FLIGHT && self.parked.len() < PARKED_MAX {
+            let Some(batch) = self.next_batch(reach)? else { break };
+            // In the queue before it is sent: what is lost on the way is sent again.
+            self.in_flight.push_back(batch);
+            self.connect()?;
+            if let (Some(link), Some(batch)) = (&mut self.link, self.in_flight.back()) {
+                link.send(&batch.parcels, &self.config.prefix)?;
+            }
+        }
+        if !self.in_flight.is_empty() {
+            self.settle()?;
+            return Ok(Turn::Done);
+        }
+        if !self.parked.is_empty() && self.retried.elapsed() > RETRY {
+            self.retry()?;
+            return Ok(Turn::Done);
+        }
+        Ok(Turn::Idle)
+    }
+
+    /// Entries whose second delete is due, and those that the barrier has proved since they were sent.
+    fn note_due(&mut self, reach: &Reach) {
+        while let Some((end, at)) = self.acked.front()
+            && at.elapsed() >= self.config.again + TOGETHER
+        {
+            self.again_until = self.again_until.max(*end);
+            self.acked.pop_front();
+        }
+        if let Some((from, until)) = self.unproven
+            && reach.proven >= until
+            && self.in_flight.is_empty()
+        {
+            self.unproven = None;
+            self.first.rewind(from);
+            self.done = self.done.min(from);
+            if self.done_again > from {
+                self.again.rewind(from);
+                self.done_again = from;
+            }
+        }
+    }
+
+    fn next_batch(&mut self, reach: &Reach) -> io::Result<Option<Batch>> {
+        let begin = self.first.next();
+        let own = (&*self.line.couriers[self.number].0, self.config.how);
+        if let Some((parcels, at_s)) = self.first.take(&self.line, own, reach.released)? {
+            let end = self.first.next();
+            if end > reach.proven {
+                let (from, until) = self.unproven.unwrap_or((u64::MAX, 0));
+                let unproven =
+                    (from.min(begin.max(reach.proven)), until.max(end).max(self.first.after()));
+                self.unproven = Some(unproven);
+            }
+            return Ok(Some(Batch {
+                parcels,
+                begin,
+                end,
+                is_again: false,
+                at_s,
+                is_failed: false,
+            }));
+        }
+        if self.config.again.is_zero() {
+            return Ok(None);
+        }
+        let begin = self.again.next();
+        let taken = self.again.take(&self.line, own, self.again_until)?;
+        Ok(taken.map(|(parcels, at_s)| {
+            let end = self.again.next();
+            Batch { parcels, begin, end, is_again: true, at_s, is_failed: false }
+        }))
+    }
+
+    /// Waits for the oldest batch's answer. After a bad one, for those of all others too: only then is the connection free
+    /// to ask for single keys. Batches are acknowledged in their order.
+    fn settle(&mut self) -> io::Result<()> {
+        for at in 0..self.in_flight.len() {
+            let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
+            match link.answer(&self.in_flight[at].parcels)? {
+                None if at == 0 => {
+                    if let Some(batch) = self.in_flight.pop_front() {
+                        self.note_acked(&batch);
+                    }
+                    return Ok(());
+                }
+                None => {}
+                Some(words) => {
+                    self.counts().failed.add(1);
+                    tracing::warn!(
+                        "destination {}: a batch was answered '{words}'",
+                        self.config.name
+                    );
+                    self.in_flight[at].is_failed = true;
+                }
+            }
+        }
+        while let Some(batch) = self.in_flight.front() {
+            if batch.is_failed {
+                let (parcels, entry) = (batch.parcels.clone(), batch.begin);
+                self.deliver_carefully(&parcels, entry)?;
+            }
+            if let Some(batch) = self.in_flight.pop_front() {
+                self.note_acked(&batch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Halves, until the bad ones stand alone.
+    fn deliver_carefully(&mut self, parcels: &[Parcel], entry: u64) -> io::Result<()> {
+        let Some(link) = &mut self.link else { return Err(io::ErrorKind::NotConnected.into()) };
+        link.send(parcels, &self.config.prefix)?;
+        match (link.answer(parcels)?, parcels) {
+            (None, _) => Ok(()),
+            (Some(words), [parcel]) => {
+                tracing::warn!(
+                    "destination {}: a key is refused with '{words}', and tried again until it isn't",
+                    self.config.name
+                );
+                if !self.parked.iter().any(|it| it.parcel == *parcel) {
+                    self.parked.push(Parked { parcel: parcel.clone(), entry });
+                    self.counts().parked.set(self.parked.len() as u64);
+                }
+                Ok(())
+            }
+            (Some(_), _) => {
+                let (left, right) = parcels.split_at(parcels.len() / 2);
+                self.deliver_carefully(left, entry)?;
+                self.deliver_carefully(right, entry)
+            }
+        }
+    }
+
+    /// Asks for parked keys again, each alone.
+    fn retry(&mut self) -> io::Result<()> {
+        self.retried = now();
+        self.connect()?;
+        let mut at = 0;
+        while let (Some(link), Some(parked)) = (&mut self.link, self.parked.get(at)) {
+            let parcel = std::slice::from_ref(&parked.parcel);
+            link.send(parcel, &self.config.prefix)?;
+            match link.answer(parcel)? {
+                None => drop(self.parked.remove(at)),
+                Some(_) => at += 1,
+            }
+        }
+        self.counts().parked.set(self.parked.len() as u64);
+        self.note_cursor();
+        Ok(())
+    }
+
+    fn note_acked(&mut self, batch: &Batch) {
+        let counts = self.counts();
+        counts.batches.add(1);
+        let sent = if batch.is_again { &counts.again } else { &counts.deletes };
+        sent.add(batch.parcels.len() as u64);
+        if batch.is_again {
+            self.done_again = self.done_again.max(batch.end);
+        } else {
+            let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            let at_ms = at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(0));
+            counts.ack_ms.add(at_ms.saturating_sub(u64::from(batch.at_s) * 1000));
+            counts.acked.add(1);
+            self.done = self.done.max(batch.end);
+            self.note_for_again(batch.end);
+        }
+        self.note_cursor();
+    }
+
+    /// Acknowledgements of a tenth of a second are one, late by as much as that: there are few, however long `again` is.
+    fn note_for_again(&mut self, end: u64) {
+        if self.config.again.is_zero() {
+            return;
+        }
+        match self.acked.back_mut() {
+            Some((before, at)) if at.elapsed() < TOGETHER => *before = end,
+            _ => self.acked.push_back((end, now())),
+        }
+    }
+
+    fn note_cursor(&self) {
+        let done =
+            if self.config.again.is_zero() { self.done } else { self.done.min(self.done_again) };
+        let unproven = self.unproven.map(|(from, _)| from);
+        let parked = self.parked.iter().map(|parked| parked.entry);
+        let held = parked.chain(unproven).min().unwrap_or(u64::MAX);
+        self.line.note_cursor(self.number, done.min(held));
+    }
+
+    fn connect(&mut self) -> io::Result<()> {
+        if self.link.is_none() {
+            let address = &self.config.routers[self.router % self.config.routers.len()];
+            self.link = Some(RouterLink::connect(address)?);
+            self.counts().connects.add(1);
+            self.counts().is_connected.set(1);
+        }
+        Ok(())
+    }
+
+    /// Goes back to what wasn't acknowledged, and on to the next router.
+    fn lose(&mut self, error: &io::Error) {
+        let router = &self.config.routers[self.router % self.config.routers.len()];
+        tracing::warn!("destination {}: router {router}: {error}", self.config.name);
+        self.link = None;
+        self.counts().is_connected.set(0);
+        self.router += 1;
+        for batch in std::mem::take(&mut self.in_flight).into_iter().rev() {
+            if batch.is_again {
+                self.again.rewind(batch.begin);
+            } else {
+                self.first.rewind(batch.begin);
+            }
+        }
+    }
+}
+
+/// Whether a router answers and knows the meta commands: for `guira invalidate check`.
+///
+/// # Errors
+/// It doesn't.
+pub(crate) fn check(router: &Address) -> io::Result<()> {
+    let mut link = RouterLink::connect(router)?;
+    link.send(&[], "")?;
+    match link.answer(&[])? {
+        None => Ok(()),
+        Some(words) => Err(io::Error::other(words)),
+    }
+}
+
+enum Turn {
+    Done,
+    Idle,
+}
+
+/// Batches on their way.
+const IN_FLIGHT: usize = 4;
+/// Keys that routers refuse; beyond, nothing new is sent.
+const PARKED_MAX: usize = 1000;
+const RETRY: Duration = Duration::from_secs(1);
+const PAUSE_LEAST: Duration = Duration::from_millis(50);
+const PAUSE_MOST: Duration = Duration::from_secs(2);
+/// How long an idle courier waits before it looks for second deletes.
+const IDLE: Duration = Duration::from_millis(50);
+const TOGETHER: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

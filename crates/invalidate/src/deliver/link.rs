@@ -1,0 +1,102 @@
+//! A connection to a router, by the meta commands.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use guira_client::Address;
+
+use crate::key::Key;
+use crate::rule::How;
+
+/// One key's delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parcel {
+    pub(super) key: Key,
+    pub(super) how: How,
+}
+
+/// The connection.
+pub(super) struct RouterLink {
+    input: BufReader<Box<dyn Socket>>,
+}
+
+trait Socket: Read + Write + Send {}
+impl<S: Read + Write + Send> Socket for S {}
+
+impl RouterLink {
+    pub(super) fn connect(address: &Address) -> io::Result<Self> {
+        let socket: Box<dyn Socket> = match address {
+            Address::Tcp { host, port } => {
+                let place = (&**host, *port).to_socket_addrs()?.next();
+                let place = place.ok_or(io::ErrorKind::NotFound)?;
+                let socket = TcpStream::connect_timeout(&place, CONNECT)?;
+                socket.set_nodelay(true)?;
+                socket.set_read_timeout(Some(SILENCE))?;
+                socket.set_write_timeout(Some(SILENCE))?;
+                Box::new(socket)
+            }
+            Address::Unix(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_read_timeout(Some(SILENCE))?;
+                socket.set_write_timeout(Some(SILENCE))?;
+                Box::new(socket)
+            }
+        };
+        Ok(Self { input: BufReader::new(socket) })
+    }
+
+    /// Sends a batch in one write.
+    pub(super) fn send(&mut self, parcels: &[Parcel], prefix: &str) -> io::Result<()> {
+        let mut text = Vec::new();
+        for Parcel { key, how } in parcels {
+            let verb: &[u8] = if matches!(how, How::HoldOff(_)) { b"delete " } else { b"md " };
+            text.extend_from_slice(verb);
+            text.extend_from_slice(prefix.as_bytes());
+            text.extend_from_slice(key.bytes());
+            match how {
+                How::Delete => text.extend_from_slice(b" q\r\n"),
+                How::Stale(seconds) => write!(text, " q I T{seconds}\r\n")?,
+                How::HoldOff(seconds) => write!(text, " {seconds}\r\n")?,
+            }
+        }
+        text.extend_from_slice(b"mn\r\n");
+        self.input.get_mut().write_all(&text)
+    }
+
+    /// Waits for the answer to the oldest batch: `None` if all of it is done, else the first bad line.
+    pub(super) fn answer(&mut self, parcels: &[Parcel]) -> io::Result<Option<String>> {
+        let mut held = parcels.iter().filter(|it| matches!(it.how, How::HoldOff(_))).count();
+        let mut bad = None;
+        loop {
+            let mut line = Vec::new();
+            (&mut self.input).take(LINE_MAX).read_until(b'\n', &mut line)?;
+            let Some(line) = line.strip_suffix(b"\n") else {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            };
+            match line.trim_ascii_end() {
+                b"MN" => {
+                    return match held {
+                        0 => Ok(bad),
+                        _ => Ok(bad.or_else(|| Some("fewer lines than deletes".to_owned()))),
+                    };
+                }
+                b"DELETED" | b"NOT_FOUND" if held > 0 => held -= 1,
+                // A router of another kind would go on for each line.
+                b"ERROR" => {
+                    let words = "it doesn't know the meta commands md and mn";
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, words));
+                }
+                line => {
+                    bad.get_or_insert_with(|| line.escape_ascii().to_string());
+                }
+            }
+        }
+    }
+}
+
+const CONNECT: Duration = Duration::from_secs(3);
+/// A router answers after its servers' timeout, at the latest.
+const SILENCE: Duration = Duration::from_secs(10);
+const LINE_MAX: u64 = 8 << 10;

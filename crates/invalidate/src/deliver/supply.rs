@@ -1,0 +1,119 @@
+//! What a courier sends next: entries one after the other, from memory or from files.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::link::Parcel;
+use crate::entry::Entry;
+use crate::line::{Line, Work};
+use crate::rule::How;
+use crate::segment::SegmentReader;
+
+/// Entries from a number on.
+pub(super) struct Supply {
+    /// The first entry that isn't taken as a whole.
+    next: u64,
+    /// How many deletes of it are taken.
+    taken: usize,
+    ahead: VecDeque<Arc<Entry>>,
+    reader: Option<(PathBuf, SegmentReader)>,
+}
+
+impl Supply {
+    pub(super) fn new(next: u64) -> Self {
+        Self { next, taken: 0, ahead: VecDeque::new(), reader: None }
+    }
+
+    /// All entries before this one were taken.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// As [`Self::next`], counting an entry that was taken in part.
+    pub(super) fn after(&self) -> u64 {
+        self.next + u64::from(self.taken > 0)
+    }
+
+    /// Goes back to an entry; its deletes are taken anew.
+    pub(super) fn rewind(&mut self, next: u64) {
+        if next <= self.next {
+            *self = Self::new(next);
+        }
+    }
+
+    /// Takes a batch of deletes that are meant for a destination, which has a name and a way of its own, of entries before
+    /// `until`; and the time of the newest. A batch may have no deletes: its entries are for others.
+    pub(super) fn take(
+        &mut self,
+        line: &Line,
+        (name, how): (&str, How),
+        until: u64,
+    ) -> io::Result<Option<(Vec<Parcel>, u32)>> {
+        let (mut parcels, mut bytes, mut at_s, mut has_taken) = (Vec::new(), 0, 0, false);
+        while self.next < until && bytes < BATCH_BYTES {
+            if self.ahead.front().is_none_or(|entry| entry.number != self.next) {
+                self.look_ahead(line, until)?;
+            }
+            let Some(entry) = self.ahead.front() else { break };
+            (at_s, has_taken) = (at_s.max(entry.at_s), true);
+            let rest = entry.deletes.get(self.taken..).unwrap_or_default();
+            for delete in rest {
+                if bytes >= BATCH_BYTES {
+                    break;
+                }
+                self.taken += 1;
+                if delete.to.as_ref().is_none_or(|to| to.iter().any(|it| it == name)) {
+                    bytes += delete.key.bytes().len() + 16;
+                    parcels
+                        .push(Parcel { key: delete.key.clone(), how: delete.how.unwrap_or(how) });
+                }
+            }
+            if self.taken >= entry.deletes.len() {
+                self.ahead.pop_front();
+                self.next += 1;
+                self.taken = 0;
+            }
+        }
+        Ok(has_taken.then_some((parcels, at_s)))
+    }
+
+    fn look_ahead(&mut self, line: &Line, until: u64) -> io::Result<()> {
+        self.ahead.clear();
+        match line.work(self.next, AHEAD, Duration::ZERO) {
+            Work::Nothing => {}
+            Work::Entries(entries) => {
+                self.reader = None;
+                self.ahead.extend(entries);
+            }
+            Work::Behind(path) => {
+                let is_open = |(open, reader): &(PathBuf, SegmentReader)| {
+                    *open == path && reader.next <= self.next
+                };
+                let mut reader = match self.reader.take().filter(is_open) {
+                    Some((_, reader)) => reader,
+                    None => SegmentReader::open(&path)?,
+                };
+                while self.ahead.len() < AHEAD && reader.next < until {
+                    let Some(entry) = reader.read()? else { break };
+                    if entry.number >= self.next {
+                        self.ahead.push_back(Arc::new(entry));
+                    }
+                }
+                if self.ahead.is_empty() && self.next < until {
+                    let words = format!("{}: entry {} isn't there", path.display(), self.next);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+                }
+                self.reader = Some((path, reader));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of keys and what is around them; one that is behind has more to send at once than one that isn't.
+const BATCH_BYTES: usize = 32 << 10;
+/// Entries that are taken from the journal at once.
+const AHEAD: usize = 256;

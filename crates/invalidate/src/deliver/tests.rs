@@ -1,0 +1,209 @@
+//! A courier against a router that is played: it refuses keys, breaks off, is away.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::config::{JournalLimits, WhenFull};
+use crate::entry::LogPlace;
+use crate::key::Key;
+use crate::rule::{Delete, How};
+
+/// A router: what it got and acknowledged, and how it misbehaves.
+struct Router {
+    listener: TcpListener,
+    got: Mutex<BTreeMap<String, usize>>,
+    refuses: Mutex<Option<&'static str>>,
+    /// It breaks off after so many lines, again and again.
+    lines_max: Mutex<usize>,
+    is_over: AtomicBool,
+}
+
+impl Router {
+    fn start() -> Arc<Self> {
+        let router = Arc::new(Self {
+            listener: TcpListener::bind("127.0.0.1:0").unwrap(),
+            got: Mutex::default(),
+            refuses: Mutex::default(),
+            lines_max: Mutex::new(usize::MAX),
+            is_over: AtomicBool::new(false),
+        });
+        let serving = Arc::clone(&router);
+        thread::spawn(move || {
+            while !serving.is_over.load(Ordering::Relaxed) {
+                serving.serve();
+            }
+        });
+        router
+    }
+
+    fn serve(&self) {
+        let (mut socket, _) = self.listener.accept().unwrap();
+        let mut input = BufReader::new(socket.try_clone().unwrap());
+        let most = *self.lines_max.lock().unwrap();
+        let mut pending = Vec::new();
+        for _ in 0..most {
+            let mut line = String::new();
+            if input.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let line = line.trim_end();
+            let refuses = *self.refuses.lock().unwrap();
+            if line == "mn" {
+                let mut got = self.got.lock().unwrap();
+                for line in pending.drain(..) {
+                    *got.entry(line).or_default() += 1;
+                }
+                drop(got);
+                let _ = socket.write_all(b"MN\r\n");
+            } else if refuses.is_some_and(|refused| line.contains(refused)) {
+                let _ = socket.write_all(b"SERVER_ERROR no\r\n");
+            } else {
+                if line.starts_with("delete") {
+                    let _ = socket.write_all(b"NOT_FOUND\r\n");
+                }
+                pending.push(line.to_owned());
+            }
+        }
+    }
+
+    fn count(&self, line: &str) -> usize {
+        self.got.lock().unwrap().get(line).copied().unwrap_or(0)
+    }
+}
+
+struct Scene {
+    _folder: tempfile::TempDir,
+    router: Arc<Router>,
+    line: Arc<Line>,
+}
+
+fn scene(memory: usize) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = JournalLimits { bytes: 1 << 30, keep: Duration::ZERO, when_full: WhenFull::Taint };
+    let (line, _) = Line::open("db", folder.path(), &["c1"], limits, memory).unwrap();
+    Scene { _folder: folder, router: Router::start(), line: Arc::new(line) }
+}
+
+impl Scene {
+    fn append(&self, number: u64, how: Option<How>) {
+        let key = |suffix| Key::new(format!("k{number}{suffix}").as_bytes()).unwrap();
+        let to: Option<Arc<[String]>> = Some(["c2".to_owned()].into());
+        let deletes = vec![
+            Delete { key: key(""), how, to: None },
+            Delete { key: key("-elsewhere"), how, to },
+        ];
+        self.line.append(place(number), 1, deletes).unwrap();
+    }
+
+    fn courier(&self, again: Duration) -> thread::JoinHandle<()> {
+        let address = self.router.listener.local_addr().unwrap().to_string();
+        let config = DestinationConfig {
+            name: "c1".to_owned(),
+            routers: vec!["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()],
+            prefix: "/a/b/".to_owned(),
+            again,
+            how: How::Delete,
+        };
+        let courier = Courier::new(config, 0, Arc::clone(&self.line));
+        thread::spawn(move || courier.run())
+    }
+
+    fn wait(&self, words: &str, is: impl Fn() -> bool) {
+        let began = now();
+        while !is() {
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "{words}: {:?}",
+                self.line.cursor(0)
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn place(offset: u64) -> LogPlace {
+    LogPlace { file: "b.000001".into(), offset }
+}
+
+#[test]
+fn each_key_arrives_from_memory_and_from_files_over_connections_that_break() {
+    for memory in [1 << 20, 0] {
+        let scene = scene(memory);
+        for number in 1..=500 {
+            scene.append(number, None);
+        }
+        scene.line.prove(501, &place(500));
+        *scene.router.lines_max.lock().unwrap() = 120;
+        let courier = scene.courier(Duration::ZERO);
+        // A batch of 500 lines never gets through 120 of them: nothing may count as done.
+        thread::sleep(Duration::from_millis(500));
+        assert_eq!(scene.line.cursor(0).cursor, 1);
+        *scene.router.lines_max.lock().unwrap() = 2000;
+        scene.wait("all are acknowledged", || scene.line.cursor(0).cursor == 501);
+        for number in 1..=500 {
+            assert!(scene.router.count(&format!("md /a/b/k{number} q")) >= 1, "{number}");
+        }
+        assert_eq!(scene.router.got.lock().unwrap().len(), 500, "nothing for c2");
+        scene.line.end();
+        courier.join().unwrap();
+    }
+}
+
+#[test]
+fn a_refused_key_is_parked_and_holds_the_cursor_and_no_other_key() {
+    let scene = scene(1 << 20);
+    *scene.router.refuses.lock().unwrap() = Some("k7 ");
+    for number in 1..=40 {
+        scene.append(number, (number == 9).then_some(How::HoldOff(3)));
+    }
+    scene.line.prove(41, &place(40));
+    let courier = scene.courier(Duration::ZERO);
+    scene.wait("others arrive", || scene.router.count("md /a/b/k40 q") >= 1);
+    scene.wait("one is parked", || scene.line.couriers[0].1.parked.get() == 1);
+    assert!(scene.line.cursor(0).cursor <= 7);
+    assert!(scene.router.count("delete /a/b/k9 3") >= 1);
+    assert_eq!(scene.router.count("md /a/b/k7 q"), 0);
+    *scene.router.refuses.lock().unwrap() = None;
+    scene.wait("it arrives in the end", || scene.line.cursor(0).cursor == 41);
+    assert_eq!(scene.router.count("md /a/b/k7 q"), 1);
+    scene.line.end();
+    courier.join().unwrap();
+}
+
+#[test]
+fn a_second_delete_follows_and_the_cursor_waits_for_it() {
+    let scene = scene(1 << 20);
+    scene.append(1, Some(How::Stale(30)));
+    scene.line.prove(2, &place(1));
+    let courier = scene.courier(Duration::from_millis(600));
+    scene.wait("the first", || scene.router.count("md /a/b/k1 q I T30") == 1);
+    let began = now();
+    assert_eq!(scene.line.cursor(0).cursor, 1);
+    scene.wait("the second", || scene.router.count("md /a/b/k1 q I T30") == 2);
+    assert!(began.elapsed() > Duration::from_millis(400), "{:?}", began.elapsed());
+    scene.wait("the cursor", || scene.line.cursor(0).cursor == 2);
+    scene.line.end();
+    courier.join().unwrap();
+}
+
+#[test]
+fn what_was_sent_unproven_is_sent_again_once_it_is_proven() {
+    let scene = scene(1 << 20);
+    scene.append(1, None);
+    let courier = scene.courier(Duration::ZERO);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(scene.router.count("md /a/b/k1 q"), 0);
+    scene.line.release_unproven();
+    scene.wait("unproven", || scene.router.count("md /a/b/k1 q") == 1);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!((scene.router.count("md /a/b/k1 q"), scene.line.cursor(0).cursor), (1, 1));
+    scene.line.prove(2, &place(1));
+    scene.wait("proven", || scene.router.count("md /a/b/k1 q") == 2);
+    scene.wait("the cursor", || scene.line.cursor(0).cursor == 2);
+    scene.line.end();
+    courier.join().unwrap();
+}

@@ -1,0 +1,37 @@
+//! `guira invalidate`: follows a database's commit log and deletes the cache keys that each change makes stale, at the routers of
+//! every cluster (Scaling Memcache at Facebook, §4.1).
+//!
+//! ```text
+//! MariaDB's log ─▶ source ─▶ rules, comments, outbox ─▶ journal ─▶ barrier ─▶ a courier per destination ─▶ routers
+//! ```
+//! # Invariants
+//! 1. At least once: a position is stored after all before it is on the device, or acknowledged everywhere. What isn't
+//!    acknowledged is in the journal, or its destination is tainted.
+//! 2. Not before it can be read: a delete waits until the database has shown the change in a snapshot.
+//! 3. What can't be handled is told: by a metric, a line of the log, or an exit code. Nothing is passed by in silence.
+//! 4. Memory and disk are bounded.
+//!
+//! Bad at: what isn't in the log. Changes under `sql_log_bin = 0` and rows that foreign keys cascade to are invisible.
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod run;
+mod metrics;
+mod explain;
+mod deliver;
+mod source;
+mod line;
+mod journal;
+mod segment;
+mod position;
+mod entry;
+mod counts;
+mod config;
+mod rule;
+mod template;
+mod text;
+mod key;
+
+pub use command::{EXIT_CODES, SIGNALS, command, run as run_command};
+pub use metrics::invalidate_metric_meanings;

@@ -1,0 +1,341 @@
+//! The line from one source to all destinations: its journal, how far it was read, what can be read, who has what.
+//!
+//! ```text
+//! source ─ append ─▶ journal ─ barrier: prove ─▶ may be sent ─▶ couriers: cursors
+//!        └ advance ─▶ read position ─ store, once a second ─▶ position file
+//! ```
+//! # Invariants
+//! 1. A courier gets an entry only after the database has shown that its change can be read, or if the barrier can't be asked
+//!    for [`BARRIER_AWAY`]; then it gets the entry again once it can.
+//! 2. The read position moves after a transaction's entries are in the journal. It is stored after they are on the device.
+//! 3. A stored cursor is at most what the courier's router acknowledged.
+//! 4. A full journal gives the slowest destination up, or stops the reading; which is the configuration's choice.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::config::{JournalLimits, WhenFull};
+use crate::counts::{CourierCounts, SourceCounts};
+use crate::entry::{Entry, LogPlace};
+use crate::journal::Journal;
+use crate::position::{CourierState, GtidPosition, Stored};
+use crate::rule::Delete;
+
+/// The line.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) counts: SourceCounts,
+    pub(crate) couriers: Vec<(String, CourierCounts)>,
+    limits: JournalLimits,
+    folder: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    journal: Journal,
+    read: GtidPosition,
+    /// The position to be stored while XA transactions are prepared: before the first of them.
+    held: Option<GtidPosition>,
+    /// Entries before this one can be read in the database.
+    proven: u64,
+    /// Entries before this one may be sent.
+    released: u64,
+    /// Ends of entries that aren't proven, each with the number after it.
+    waiting: VecDeque<(u64, LogPlace)>,
+    couriers: Vec<CourierState>,
+    is_ended: bool,
+    stored: Option<Stored>,
+}
+
+/// What a courier may do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Entries(Vec<Arc<Entry>>),
+    /// The entries from here on stand in this file only.
+    Behind(PathBuf),
+    Nothing,
+}
+
+/// How far a courier may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) proven: u64,
+    pub(crate) released: u64,
+    pub(crate) is_tainted: bool,
+    pub(crate) is_ended: bool,
+}
+
+impl Line {
+    /// Opens the folder of a source. The position is `None` if it was never read.
+    ///
+    /// # Errors
+    /// In a sentence.
+    pub(crate) fn open(
+        name: &str,
+        state: &Path,
+        destinations: &[&str],
+        limits: JournalLimits,
+        memory: usize,
+    ) -> Result<(Self, Option<GtidPosition>), String> {
+        let folder = state.join(name);
+        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let stored = Stored::read(&folder)?;
+        let next = stored.as_ref().map_or(1, |stored| stored.next);
+        let of = |name: &&str| {
+            let known = stored.as_ref().and_then(|stored| stored.couriers.get(*name));
+            known.copied().unwrap_or(CourierState { cursor: next, is_tainted: false })
+        };
+        let couriers: Vec<CourierState> = destinations.iter().map(of).collect();
+        let needed = needed(&couriers, next);
+        let journal = Journal::open(&folder, needed, next, memory)?;
+        let read = stored.as_ref().map(|stored| stored.read.clone());
+        let mut waiting = VecDeque::new();
+        if let Some(last) = last_entry(&journal, needed)? {
+            // What is proven of the last is proven of all before it.
+            waiting.push_back((journal.next(), last));
+        }
+        let line = Self {
+            name: name.to_owned(),
+            counts: SourceCounts::default(),
+            couriers: destinations
+                .iter()
+                .map(|it| ((*it).to_owned(), CourierCounts::default()))
+                .collect(),
+            limits,
+            folder,
+            state: Mutex::new(State {
+                read: read.clone().unwrap_or_default(),
+                held: None,
+                proven: needed,
+                released: needed,
+                waiting,
+                couriers,
+                is_ended: false,
+                stored,
+                journal,
+            }),
+            changed: Condvar::new(),
+        };
+        Ok((line, read))
+    }
+
+    /// Puts keys into the journal, after all before them. Waits while it is full, if it must.
+    ///
+    /// # Errors
+    /// They aren't in it.
+    pub(crate) fn append(
+        &self,
+        place: LogPlace,
+        at_s: u32,
+        deletes: Vec<Delete>,
+    ) -> io::Result<()> {
+        let mut state = self.state.lock();
+        self.make_room(&mut state)?;
+        while state.waiting.len() >= WAITING_MAX && !state.is_ended {
+            self.changed.wait_for(&mut state, LOOK);
+        }
+        state.journal.append(place.clone(), at_s, deletes)?;
+        let after = state.journal.next();
+        state.waiting.push_back((after, place));
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn make_room(&self, state: &mut MutexGuard<'_, State>) -> io::Result<()> {
+        let JournalLimits { bytes, keep, when_full } = self.limits;
+        while state.journal.bytes() > bytes {
+            let needed = needed(&state.couriers, state.released);
+            state.journal.trim(needed, bytes, keep)?;
+            if state.journal.bytes() <= bytes || state.is_ended {
+                break;
+            }
+            if when_full == WhenFull::Hold {
+                self.changed.wait_for(state, LOOK);
+                continue;
+            }
+            let open = state.couriers.iter_mut().enumerate().filter(|(_, it)| !it.is_tainted);
+            let Some((at, slowest)) = open.min_by_key(|(_, it)| it.cursor) else { break };
+            slowest.is_tainted = true;
+            tracing::error!(
+                "source {}: the journal is full, and destination {} is given up: what it caches may be stale from here on. \
+                 Mend it, flush its caches, and run guira invalidate clear",
+                self.name,
+                self.couriers[at].0
+            );
+        }
+        Ok(())
+    }
+
+    /// Says how far the log was read; `held` is what is to be stored instead while transactions are prepared.
+    pub(crate) fn advance(&self, read: &GtidPosition, held: Option<&GtidPosition>) {
+        let mut state = self.state.lock();
+        state.read.clone_from(read);
+        state.held = held.cloned();
+    }
+
+    /// Where the log is to be read on after a connection was lost.
+    pub(crate) fn read_position(&self) -> GtidPosition {
+        let state = self.state.lock();
+        state.held.as_ref().unwrap_or(&state.read).clone()
+    }
+
+    /// Waits until the barrier has something to ask about: the number after it. `None`: the end, or nothing came for a while.
+    pub(crate) fn wait_unproven(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.waiting.is_empty() && !state.is_ended {
+            self.changed.wait_for(&mut state, LOOK);
+        }
+        state.waiting.back().map(|(after, _)| *after)
+    }
+
+    /// The database's snapshot, asked for after entry `until` was appended, is here. True if it has all of them.
+    pub(crate) fn prove(&self, until: u64, snapshot: &LogPlace) -> bool {
+        let mut state = self.state.lock();
+        while let Some((after, place)) = state.waiting.front()
+            && *after <= until
+            && place.is_within(snapshot)
+        {
+            state.proven = *after;
+            state.waiting.pop_front();
+        }
+        state.released = state.released.max(state.proven);
+        let has_all = state.proven >= until;
+        drop(state);
+        self.changed.notify_all();
+        has_all
+    }
+
+    /// Lets what there is be sent unproven. It is sent again once it is proven.
+    pub(crate) fn release_unproven(&self) {
+        let mut state = self.state.lock();
+        let next = state.journal.next();
+        self.counts.barrier_passed_by.add(next - state.released);
+        state.released = next;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for entries from `from` on that may be sent, up to `time`. For the courier of that number.
+    pub(crate) fn work(&self, from: u64, most: usize, time: Duration) -> Work {
+        let mut state = self.state.lock();
+        if from >= state.released && !state.is_ended && !time.is_zero() {
+            self.changed.wait_for(&mut state, time);
+        }
+        if from >= state.released {
+            return Work::Nothing;
+        }
+        match state.journal.recent(from, state.released, most) {
+            Some(entries) => Work::Entries(entries),
+            None => state.journal.segment_of(from).map_or(Work::Nothing, Work::Behind),
+        }
+    }
+
+    pub(crate) fn reach(&self, courier: usize) -> Reach {
+        let state = self.state.lock();
+        let is_tainted = state.couriers[courier].is_tainted;
+        let State { proven, released, is_ended, .. } = *state;
+        Reach { proven, released, is_tainted, is_ended }
+    }
+
+    pub(crate) fn cursor(&self, courier: usize) -> CourierState {
+        self.state.lock().couriers[courier]
+    }
+
+    /// The courier's router has acknowledged all entries before this one.
+    pub(crate) fn note_cursor(&self, courier: usize, cursor: u64) {
+        let mut state = self.state.lock();
+        let is_news = state.couriers[courier].cursor != cursor;
+        state.couriers[courier].cursor = cursor;
+        drop(state);
+        if is_news {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The journal's next number, its bytes, and entries that aren't proven.
+    pub(crate) fn figures(&self) -> (u64, u64, u64) {
+        let state = self.state.lock();
+        (state.journal.next(), state.journal.bytes(), state.journal.next() - state.proven)
+    }
+
+    /// Makes what there is durable, then the position.
+    ///
+    /// # Errors
+    /// The device fails: no later position may be stored in this process.
+    pub(crate) fn store(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let couriers =
+            self.couriers.iter().map(|(name, _)| name.clone()).zip(state.couriers.clone());
+        let stored = Stored {
+            read: state.held.as_ref().unwrap_or(&state.read).clone(),
+            next: state.journal.next(),
+            couriers: couriers.collect::<BTreeMap<_, _>>(),
+        };
+        let needed = needed(&state.couriers, state.released);
+        state.journal.trim(needed, self.limits.bytes, self.limits.keep)?;
+        let before = state.stored.as_ref();
+        if before == Some(&stored) {
+            return Ok(());
+        }
+        let has_entries = before.is_none_or(|before| before.next != stored.next);
+        let file = state.journal.file();
+        drop(state);
+        if has_entries {
+            file.sync_data()?;
+        }
+        stored.write(&self.folder)?;
+        self.state.lock().stored = Some(stored);
+        Ok(())
+    }
+
+    /// Wakes all who wait: nothing more comes.
+    pub(crate) fn end(&self) {
+        self.state.lock().is_ended = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.state.lock().is_ended
+    }
+}
+
+/// The first entry that a destination needs, or that isn't sent yet.
+fn needed(couriers: &[CourierState], released: u64) -> u64 {
+    let open = couriers.iter().filter(|courier| !courier.is_tainted);
+    open.map(|courier| courier.cursor).min().unwrap_or(released).min(released)
+}
+
+/// Where the journal's last entry stands in the log, if one from `needed` on is there.
+fn last_entry(journal: &Journal, needed: u64) -> Result<Option<LogPlace>, String> {
+    let last = journal.next() - 1;
+    if last < needed {
+        return Ok(None);
+    }
+    let words = |error: io::Error| format!("the journal: {error}");
+    let Some(path) = journal.segment_of(last) else { return Ok(None) };
+    let mut reader = crate::segment::SegmentReader::open(&path).map_err(words)?;
+    let mut place = None;
+    while let Some(entry) = reader.read().map_err(words)? {
+        place = Some(entry.place);
+    }
+    Ok(place)
+}
+
+/// After so long without the barrier's connection, entries are sent unproven.
+pub(crate) const BARRIER_AWAY: Duration = Duration::from_secs(10);
+/// How long somebody waits before looking again.
+const LOOK: Duration = Duration::from_millis(500);
+/// Entries that aren't proven; beyond, the log isn't read.
+const WAITING_MAX: usize = 100_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What may be sent, what is stored, and what a full journal does.
+
+use super::*;
+use crate::key::Key;
+
+fn limits(bytes: u64, when_full: WhenFull) -> JournalLimits {
+    JournalLimits { bytes, keep: Duration::ZERO, when_full }
+}
+
+fn open(folder: &Path, limits: JournalLimits) -> (Line, Option<GtidPosition>) {
+    Line::open("db", folder, &["c1", "c2"], limits, 1 << 20).unwrap()
+}
+
+fn place(offset: u64) -> LogPlace {
+    LogPlace { file: "b.000001".into(), offset }
+}
+
+fn append(line: &Line, offset: u64) {
+    let key = Key::new(format!("k{offset}").as_bytes()).unwrap();
+    line.append(place(offset), 1, vec![Delete { key, how: None, to: None }]).unwrap();
+}
+
+fn numbers(line: &Line, from: u64) -> Vec<u64> {
+    match line.work(from, 1000, Duration::ZERO) {
+        Work::Entries(entries) => entries.iter().map(|entry| entry.number).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_snapshot_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, read) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    assert_eq!(read, None);
+    append(&line, 100);
+    append(&line, 200);
+    assert_eq!(line.wait_unproven(), Some(3));
+    assert!(numbers(&line, 1).is_empty());
+    assert!(!line.prove(3, &place(199)));
+    assert_eq!(numbers(&line, 1), [1]);
+    append(&line, 300);
+    // The question was asked before the third was there: a snapshot of another file says nothing of it.
+    assert!(line.prove(3, &LogPlace { file: "c.000001".into(), offset: 4 }));
+    assert_eq!(numbers(&line, 1), [1, 2]);
+    line.release_unproven();
+    assert_eq!(numbers(&line, 1), [1, 2, 3]);
+    let reach = line.reach(0);
+    assert_eq!((reach.proven, reach.released), (3, 4));
+    assert_eq!(line.counts.barrier_passed_by.get(), 1);
+}
+
+#[test]
+fn a_restart_goes_on_from_what_was_stored_and_asks_the_barrier_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    append(&line, 100);
+    append(&line, 200);
+    line.prove(3, &place(500));
+    line.note_cursor(0, 3);
+    line.note_cursor(1, 2);
+    line.advance(&"0-1-9".parse().unwrap(), None);
+    line.store().unwrap();
+    append(&line, 300);
+    line.advance(&"0-1-10".parse().unwrap(), None);
+    drop(line);
+    let (line, read) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    assert_eq!(read, Some("0-1-9".parse().unwrap()));
+    assert_eq!((line.cursor(0).cursor, line.cursor(1).cursor), (3, 2));
+    assert_eq!(line.wait_unproven(), Some(4), "what was appended after it is there as well");
+    assert!(numbers(&line, 2).is_empty());
+    line.prove(4, &place(300));
+    assert!(matches!(line.work(2, 10, Duration::ZERO), Work::Behind(_)));
+    line.advance(&"0-1-10".parse().unwrap(), Some(&"0-1-9".parse().unwrap()));
+    line.store().unwrap();
+    let stored = Stored::read(&folder.path().join("db")).unwrap().unwrap();
+    assert_eq!((stored.read.to_string(), stored.next), ("0-1-9".to_owned(), 4));
+}
+
+#[test]
+fn a_full_journal_gives_the_slowest_destination_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(5000, WhenFull::Taint));
+    for offset in 1..300 {
+        append(&line, offset);
+        line.prove(offset + 1, &place(offset));
+        line.note_cursor(0, offset + 1);
+    }
+    assert!(!line.cursor(0).is_tainted && line.cursor(1).is_tainted);
+    assert!(line.figures().1 < 8000, "{:?}", line.figures());
+    line.store().unwrap();
+    drop(line);
+    let (line, _) = open(folder.path(), limits(5000, WhenFull::Taint));
+    assert!(line.cursor(1).is_tainted, "a restart doesn't hide it");
+}
+
+#[test]
+fn a_full_journal_that_must_hold_waits_for_the_slowest() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(5000, WhenFull::Hold));
+    let line = Arc::new(line);
+    let writing = Arc::clone(&line);
+    let thread = std::thread::spawn(move || (1..300).for_each(|offset| append(&writing, offset)));
+    std::thread::sleep(Duration::from_millis(300));
+    let (next, ..) = line.figures();
+    assert!(next < 299, "{next}");
+    for _ in 0..100 {
+        let (next, ..) = line.figures();
+        line.prove(next, &place(next));
+        line.note_cursor(0, next);
+        line.note_cursor(1, next);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    thread.join().unwrap();
+    assert_eq!(line.figures().0, 300);
+}

@@ -1,0 +1,204 @@
+//! The daemon's metrics: names begin with `guira_invalidate_`.
+
+use std::sync::Arc;
+
+use guira_front::exposition::Exposition;
+use guira_front::http::Probed;
+use guira_front::vitals::{PROCESS_METRICS, Vitals};
+
+use crate::counts::{CourierCounts, SourceCounts};
+use crate::key::Refusal;
+use crate::line::Line;
+
+/// What a monitor sees.
+pub(crate) struct Scraped {
+    lines: Vec<Arc<Line>>,
+    vitals: Vitals,
+}
+
+impl Scraped {
+    pub(crate) fn new(lines: Vec<Arc<Line>>) -> Self {
+        Self { lines, vitals: Vitals::open() }
+    }
+}
+
+impl Probed for Scraped {
+    fn metrics(&self) -> String {
+        let mut all = Exposition::default();
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        all.family(named("build_info"), "gauge", BUILD).add(&version, 1);
+        for line in &self.lines {
+            let source = ("source", &*line.name);
+            for (name, kind, help, read) in OF_SOURCES {
+                all.family(named(name), kind, help).add(&[source], read(&line.counts));
+            }
+            for (refusal, why, _) in Refusal::ALL {
+                let count = line.counts.refused(*refusal).map_or(0, |count| count.get());
+                all.family(named(REFUSED.0), "counter", REFUSED.1)
+                    .add(&[source, ("why", why)], count);
+            }
+            let barrier_s = micro(line.counts.barrier_us.get());
+            all.family(named(BARRIER.0), "counter", BARRIER.1).add(&[source], barrier_s);
+            let (next, bytes, waiting) = line.figures();
+            for ((name, kind, help), value) in OF_JOURNALS.into_iter().zip([bytes, waiting]) {
+                all.family(named(name), kind, help).add(&[source], value);
+            }
+            for (number, (name, counts)) in line.couriers.iter().enumerate() {
+                let labels = [source, ("destination", &**name)];
+                for (name, kind, help, read) in OF_DESTINATIONS {
+                    all.family(named(name), kind, help).add(&labels, read(counts));
+                }
+                let ack_s = micro(counts.ack_ms.get().saturating_mul(1000));
+                all.family(named(ACK.0), "counter", ACK.1).add(&labels, ack_s);
+                let courier = line.cursor(number);
+                let values = [u64::from(courier.is_tainted), next.saturating_sub(courier.cursor)];
+                for ((name, kind, help), value) in OF_CURSORS.into_iter().zip(values) {
+                    all.family(named(name), kind, help).add(&labels, value);
+                }
+            }
+        }
+        for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(self.vitals.metrics()) {
+            all.family(name, kind, help).add(&[], value);
+        }
+        all.into_text()
+    }
+
+    fn unready(&self) -> Option<&'static str> {
+        let is_read = |line: &Arc<Line>| line.counts.is_reading.get() == 1;
+        (!self.lines.iter().all(is_read)).then_some("a source isn't read")
+    }
+}
+
+fn named(name: &str) -> String {
+    format!("guira_invalidate_{name}")
+}
+
+/// Microseconds as seconds.
+fn micro(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+type OfSource = (&'static str, &'static str, &'static str, fn(&SourceCounts) -> u64);
+type OfDestination = (&'static str, &'static str, &'static str, fn(&CourierCounts) -> u64);
+
+const BUILD: &str = "The version, as a label.";
+const REFUSED: (&str, &str) =
+    ("keys_refused_total", "Keys and comments that were refused, by reason.");
+const BARRIER: (&str, &str) = ("barrier_seconds_total", "Seconds that asking for snapshots took.");
+const ACK: (&str, &str) = (
+    "commit_to_ack_seconds_total",
+    "Seconds from a change to its batch's acknowledgement; the log has whole seconds.",
+);
+const OF_SOURCES: [OfSource; 14] = [
+    ("transactions_total", "counter", "Transactions that were read.", |c| c.transactions.get()),
+    ("rows_total", "counter", "Changed rows of tables that a rule or the outbox is about.", |c| {
+        c.rows.get()
+    }),
+    ("keys_of_rules_total", "counter", "Keys that rules made.", |c| c.keys_of_rules.get()),
+    ("keys_of_comments_total", "counter", "Keys that comments named.", |c| {
+        c.keys_of_comments.get()
+    }),
+    ("keys_of_outbox_total", "counter", "Keys that rows of the outbox named.", |c| {
+        c.keys_of_outbox.get()
+    }),
+    (
+        "options_total",
+        "counter",
+        "Options of comments and of the outbox, which have no effect yet.",
+        |c| c.options.get(),
+    ),
+    (
+        "unknown_total",
+        "counter",
+        "Changes whose keys can't be known: what is cached may be stale.",
+        |c| c.unknown.get(),
+    ),
+    ("connects_total", "counter", "How often the log was begun to be read.", |c| c.connects.get()),
+    ("reading", "gauge", "1 while the log is read.", |c| c.is_reading.get()),
+    ("read_to_seconds", "gauge", "Unix time of the last event that was read.", |c| {
+        c.read_to_s.get()
+    }),
+    ("barrier_asked_total", "counter", "Snapshots that were asked for.", |c| c.barrier_asked.get()),
+    (
+        "barrier_passed_by_total",
+        "counter",
+        "Entries that were sent before the database showed them, and again after it.",
+        |c| c.barrier_passed_by.get(),
+    ),
+    (
+        "prepared",
+        "gauge",
+        "XA transactions that are prepared; the stored position waits for them.",
+        |c| c.prepared.get(),
+    ),
+    ("gaps_total", "counter", "How often the log didn't go on from the position.", |c| {
+        c.gaps.get()
+    }),
+];
+const OF_JOURNALS: [(&str, &str, &str); 2] = [
+    ("journal_bytes", "gauge", "Bytes of the journal's files."),
+    ("entries_waiting", "gauge", "Entries whose change the database hasn't shown yet."),
+];
+const OF_DESTINATIONS: [OfDestination; 8] = [
+    ("deletes_total", "counter", "Deletes that were acknowledged.", |c| c.deletes.get()),
+    ("again_total", "counter", "Second deletes that were acknowledged (`again`).", |c| {
+        c.again.get()
+    }),
+    ("batches_total", "counter", "Batches that were acknowledged.", |c| c.batches.get()),
+    (
+        "batches_failed_total",
+        "counter",
+        "Batches that were answered with an error, and sent again in parts.",
+        |c| c.failed.get(),
+    ),
+    ("router_connects_total", "counter", "Connections to routers.", |c| c.connects.get()),
+    ("router_connected", "gauge", "1 while a router is connected.", |c| c.is_connected.get()),
+    ("keys_parked", "gauge", "Keys that routers refuse, and that are tried again.", |c| {
+        c.parked.get()
+    }),
+    ("acks_total", "counter", "Batches that the time to acknowledgement is of.", |c| c.acked.get()),
+];
+const OF_CURSORS: [(&str, &str, &str); 2] = [
+    ("tainted", "gauge", "1 if the destination was given up because the journal was full."),
+    ("entries_behind", "gauge", "Entries that the destination hasn't acknowledged."),
+];
+
+/// Each metric's name, type and meaning, in the order of a scrape.
+pub fn invalidate_metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    let own = [("build_info", "gauge", BUILD)].into_iter();
+    let own = own
+        .chain(OF_SOURCES.iter().map(|(name, kind, help, _)| (*name, *kind, *help)))
+        .chain([REFUSED, BARRIER].map(|(name, help)| (name, "counter", help)))
+        .chain(OF_JOURNALS)
+        .chain(OF_DESTINATIONS.iter().map(|(name, kind, help, _)| (*name, *kind, *help)))
+        .chain([(ACK.0, "counter", ACK.1)])
+        .chain(OF_CURSORS)
+        .map(|(name, kind, help)| (named(name), kind, help));
+    own.chain(PROCESS_METRICS.map(|(name, kind, help)| (name.to_owned(), kind, help)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{JournalLimits, WhenFull};
+
+    #[test]
+    fn each_metric_that_is_scraped_is_documented_and_the_other_way_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = JournalLimits {
+            bytes: 1 << 30,
+            keep: std::time::Duration::ZERO,
+            when_full: WhenFull::Taint,
+        };
+        let (line, _) = Line::open("db", folder.path(), &["c1"], limits, 0).unwrap();
+        let text = Scraped::new(vec![Arc::new(line)]).metrics();
+        let scraped = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let scraped: Vec<&str> = scraped.filter_map(|line| line.split(' ').next()).collect();
+        let documented: Vec<String> = invalidate_metric_meanings().map(|(name, ..)| name).collect();
+        assert_eq!(scraped, documented);
+        assert!(
+            text.contains("guira_invalidate_entries_behind{source=\"db\",destination=\"c1\"} 0\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! What is known of a source after a restart: how far its log was read, and who has what.
+//!
+//! ```text
+//! guira-invalidate 1
+//! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device
+//! next 123                  the number that the next entry gets
+//! cursor c1 120             destination c1 has all entries before
+//! tainted c2 100            destination c2 was given up when it had these
+//! crc 1a2b3c4d
+//! ```
+//! # Invariants
+//! 1. The file is replaced by renaming a whole one: a crash leaves the old one or the new one.
+//! 2. It is written after the journal was made durable up to `next`.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::str::FromStr;
+
+/// MariaDB's position: of each domain the last transaction's server and sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GtidPosition(BTreeMap<u32, (u32, u64)>);
+
+/// Where a destination is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CourierState {
+    /// It has all entries before this one.
+    pub(crate) cursor: u64,
+    /// It was given up: what comes after `cursor` is no longer kept for it.
+    pub(crate) is_tainted: bool,
+}
+
+/// A position file's content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) read: GtidPosition,
+    pub(crate) next: u64,
+    pub(crate) couriers: BTreeMap<String, CourierState>,
+}
+
+impl GtidPosition {
+    pub(crate) fn set(&mut self, domain: u32, server: u32, sequence: u64) {
+        self.0.insert(domain, (server, sequence));
+    }
+}
+
+impl fmt::Display for GtidPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        for (domain, (server, sequence)) in &self.0 {
+            write!(f, "{comma}{domain}-{server}-{sequence}")?;
+            comma = ",";
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for GtidPosition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut position = Self::default();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let wrong = || format!("'{word}' is no position: write domain-server-sequence");
+            let mut parts = word.splitn(3, '-');
+            let mut part = || parts.next().ok_or_else(wrong);
+            let domain = part()?.parse().map_err(|_| wrong())?;
+            let server = part()?.parse().map_err(|_| wrong())?;
+            let sequence = part()?.parse().map_err(|_| wrong())?;
+            position.set(domain, server, sequence);
+        }
+        Ok(position)
+    }
+}
+
+impl Stored {
+    /// Reads the file of a folder; `None`: there is none.
+    ///
+    /// # Errors
+    /// In a sentence.
+    pub(crate) fn read(folder: &Path) -> Result<Option<Self>, String> {
+        let path = folder.join(NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let words = |why| format!("{}: {why}", path.display());
+                parse(&text).map(Some).map_err(words)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// Replaces the file; on return it is on the device.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        let new = folder.join("position.new");
+        let mut file = File::create(&new)?;
+        file.write_all(self.to_text().as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, folder.join(NAME))?;
+        File::open(folder)?.sync_all()
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{FIRST}\nread {}\nnext {}\n", self.read, self.next);
+        for (name, courier) in &self.couriers {
+            let word = if courier.is_tainted { "tainted" } else { "cursor" };
+            // Writing to a string doesn't fail.
+            let _ = writeln!(text, "{word} {name} {}", courier.cursor);
+        }
+        let sum = crc32c::crc32c(text.as_bytes());
+        let _ = writeln!(text, "crc {sum:08x}");
+        text
+    }
+}
+
+fn parse(text: &str) -> Result<Stored, String> {
+    let end = text.trim_end().rfind('\n').map_or(0, |at| at + 1);
+    let (fields, sum) = text.split_at(end);
+    if !fields.starts_with(FIRST) {
+        return Err("it is no position of guira invalidate".to_owned());
+    }
+    if sum.trim() != format!("crc {:08x}", crc32c::crc32c(fields.as_bytes())) {
+        return Err("its checksum is wrong".to_owned());
+    }
+    let mut stored = Stored::default();
+    for line in fields.lines().skip(1) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let number = |text: &str| text.parse().map_err(|_| format!("'{line}' can't be read"));
+        match word {
+            "read" => stored.read = rest.parse()?,
+            "next" => stored.next = number(rest)?,
+            "cursor" | "tainted" => {
+                let (name, cursor) = rest.split_once(' ').unwrap_or((rest, ""));
+                let courier =
+                    CourierState { cursor: number(cursor)?, is_tainted: word == "tainted" };
+                stored.couriers.insert(name.to_owned(), courier);
+            }
+            _ => return Err(format!("'{line}' can't be read")),
+        }
+    }
+    Ok(stored)
+}
+
+const FIRST: &str = "guira-invalidate 1";
+pub(crate) const NAME: &str = "position";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_read_as_it_was_written_and_a_changed_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Stored::read(folder.path()), Ok(None));
+        let courier = |cursor, is_tainted| CourierState { cursor, is_tainted };
+        let stored = Stored {
+            read: "1-1-7, 0-2-18446744073709551615".parse().unwrap(),
+            next: 123,
+            couriers: [("c1".to_owned(), courier(120, false)), ("c2".to_owned(), courier(9, true))]
+                .into(),
+        };
+        stored.write(folder.path()).unwrap();
+        assert_eq!(Stored::read(folder.path()), Ok(Some(stored.clone())));
+        assert_eq!(stored.read.to_string(), "0-2-18446744073709551615,1-1-7");
+        let text = stored.to_text();
+        for changed in
+            [text.replace("123", "124"), text[..text.len() - 3].to_owned(), String::new()]
+        {
+            fs::write(folder.path().join(NAME), changed).unwrap();
+            assert!(Stored::read(folder.path()).is_err());
+        }
+        assert!("0-1".parse::<GtidPosition>().is_err());
+        assert!("0-1-x".parse::<GtidPosition>().is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The daemon: its threads, its end.
+//!
+//! ```text
+//! main        waits for a signal, or for what can't go on
+//! per source  source: reads the log · barrier: asks what can be read · store: makes journal and position durable each second
+//!             a courier per destination
+//! http        metrics and probes
+//! ```
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use guira_front::sessions::{reserve_http, start_http};
+use rustix::fs::{FlockOperation, flock};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::config::InvalidateConfig;
+use crate::deliver::Courier;
+use crate::line::Line;
+use crate::metrics::Scraped;
+use crate::rule::Rule;
+use crate::source::{Follower, Halt, run as run_source, run_barrier};
+
+/// Follows the logs until a signal, or until somebody is needed.
+///
+/// # Errors
+/// Why it can't go on.
+pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
+    let _lock = lock(&config.state)?;
+    let names: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
+    let memory = config.memory / config.sources.len().max(1);
+    let mut lines = Vec::new();
+    for source in &config.sources {
+        let (line, read) = Line::open(&source.name, &config.state, &names, config.journal, memory)
+            .map_err(unusable)?;
+        lines.push((Arc::new(line), read));
+    }
+    let scraped = Arc::new(Scraped::new(lines.iter().map(|(line, _)| Arc::clone(line)).collect()));
+    if let Some(text) = &config.http {
+        let listener = reserve_http(text).and_then(|place| place.listen(&[])).map_err(unusable)?;
+        start_http(listener, scraped).map_err(|error| unusable(format!("no thread: {error}")))?;
+    }
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| unusable(format!("signals: {error}")))?;
+    let (tell, told) = channel();
+    let of_signals = tell.clone();
+    spawn("signals", move || {
+        if signals.forever().next().is_some() {
+            // Nobody hears it if the end has come anyway.
+            let _ = of_signals.send(Ok(()));
+        }
+    })?;
+    let rules: Arc<[Rule]> = config.rules.clone().into();
+    let mut couriers = Vec::new();
+    for (source, (line, read)) in config.sources.iter().zip(&lines) {
+        for (number, destination) in config.destinations.iter().enumerate() {
+            let courier = Courier::new(destination.clone(), number, Arc::clone(line));
+            couriers.push(spawn("courier", move || courier.run())?);
+        }
+        let (barrier, of_barrier) = (source.clone(), Arc::clone(line));
+        spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
+        let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
+        start_store(Arc::clone(&line), tell.clone())?;
+        let follower = Follower { config: source.clone(), rules, line, read };
+        let of_source = tell.clone();
+        spawn("source", move || {
+            if let Err(halt) = run_source(follower) {
+                let _ = of_source.send(Err(halt));
+            }
+        })?;
+    }
+    // Senders live as long as their threads.
+    let ended = told.recv().unwrap_or(Ok(()));
+    let lines: Vec<Arc<Line>> = lines.into_iter().map(|(line, _)| line).collect();
+    end(&lines, &couriers);
+    let stored = lines.iter().try_for_each(|line| line.store());
+    let stored = stored.map_err(|error| unusable(format!("the position: {error}")));
+    ended.and(stored)
+}
+
+/// The state folder, for this process alone as long as the file is open.
+pub(crate) fn lock(state: &Path) -> Result<File, Halt> {
+    let words = |error: std::io::Error| unusable(format!("{}: {error}", state.display()));
+    let mut builder = fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(state).map_err(words)?;
+    let file = File::create(state.join("lock")).map_err(words)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        let by = format!("{}: another guira invalidate has it ({error})", state.display());
+        unusable(by)
+    })?;
+    Ok(file)
+}
+
+fn start_store(line: Arc<Line>, tell: Sender<Result<(), Halt>>) -> Result<(), Halt> {
+    let run = move || {
+        while !line.is_ended() {
+            if let Err(error) = line.store() {
+                // What was synced in vain is lost, and a second try may lie: only a new process knows what is there.
+                let words =
+                    format!("source {}: the journal can't be made durable: {error}", line.name);
+                let _ = tell.send(Err(unusable(words)));
+                return;
+            }
+            thread::sleep(STORE_EVERY);
+        }
+    };
+    spawn("store", run).map(drop)
+}
+
+/// Ends the lines, and waits a while for what may still be sent.
+fn end(lines: &[Arc<Line>], couriers: &[JoinHandle<()>]) {
+    lines.iter().for_each(|line| line.end());
+    let mut left = DRAIN;
+    while !left.is_zero() && couriers.iter().any(|courier| !courier.is_finished()) {
+        thread::sleep(LOOK_EVERY);
+        left = left.saturating_sub(LOOK_EVERY);
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Halt> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map_err(|error| unusable(format!("no thread: {error}")))
+}
+
+fn unusable(words: String) -> Halt {
+    Halt { code: UNUSABLE, words }
+}
+
+/// The state folder, the device, a port.
+pub(crate) const UNUSABLE: u8 = 2;
+const STORE_EVERY: Duration = Duration::from_secs(1);
+const DRAIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(10);

@@ -1,0 +1,153 @@
+//! Segments: the journal's files.
+//!
+//! ```text
+//! file    24 bytes: "GUIRAINV", version u32, number of the first entry u64, CRC-32C of these u32
+//! record  length u32, CRC-32C of the payload u32, payload: an Entry
+//! ```
+//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next.
+//!
+//! # Invariants
+//! 1. A record is written at the end of the last whole one: what a failed write left there is written over.
+//! 2. A record that isn't whole, or whose checksum is wrong, ends its file: a crash may tear the last one. Whoever opens the
+//!    journal knows how many entries there must be.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::entry::Entry;
+
+/// The file that entries are written to.
+#[derive(Debug)]
+pub(crate) struct SegmentWriter {
+    pub(crate) file: Arc<File>,
+    /// Bytes of whole records, with the head.
+    pub(crate) bytes: u64,
+}
+
+/// A file that is read from the front.
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    input: BufReader<File>,
+    /// Bytes of the whole records that were read, with the head.
+    pub(crate) bytes: u64,
+    /// The next entry's number.
+    pub(crate) next: u64,
+}
+
+/// The name of the file that begins with this entry; names are in the order of numbers.
+pub(crate) fn path(folder: &Path, first: u64) -> PathBuf {
+    folder.join(format!("{first:020}.segment"))
+}
+
+/// The number that a file's name says.
+pub(crate) fn first_of(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".segment")?;
+    (name.len() == 20).then(|| name.parse().ok())?
+}
+
+impl SegmentWriter {
+    pub(crate) fn create(folder: &Path, first: u64) -> io::Result<Self> {
+        let path = path(folder, first);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let mut head = MAGIC.to_vec();
+        head.extend_from_slice(&VERSION.to_le_bytes());
+        head.extend_from_slice(&first.to_le_bytes());
+        head.extend_from_slice(&crc32c::crc32c(&head).to_le_bytes());
+        file.write_all_at(&head, 0)?;
+        file.sync_all()?;
+        File::open(folder)?.sync_all()?;
+        Ok(Self { file: Arc::new(file), bytes: HEAD_BYTES })
+    }
+
+    /// Goes on with a file after its whole records.
+    pub(crate) fn resume(path: &Path, bytes: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.set_len(bytes)?;
+        file.sync_all()?;
+        Ok(Self { file: Arc::new(file), bytes })
+    }
+
+    pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let payload = entry.encode();
+        let length = u32::try_from(payload.len()).ok().filter(|it| *it <= RECORD_MAX);
+        let length = length.ok_or_else(|| io::Error::other("an entry of more than 64 MiB"))?;
+        let mut record = length.to_le_bytes().to_vec();
+        record.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
+        record.extend_from_slice(&payload);
+        self.file.write_all_at(&record, self.bytes)?;
+        self.bytes += record.len() as u64;
+        Ok(())
+    }
+}
+
+impl SegmentReader {
+    /// # Errors
+    /// It can't be read, or has no head of a segment.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut input = BufReader::with_capacity(READ_BYTES, File::open(path)?);
+        let mut head = [0; 24];
+        input.read_exact(&mut head)?;
+        let (fields, sum) = head.split_at(20);
+        let first = fields.last_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first));
+        let is_head = fields.starts_with(MAGIC)
+            && fields[8..12] == VERSION.to_le_bytes()
+            && sum == crc32c::crc32c(fields).to_le_bytes()
+            && first_of(path) == Some(first);
+        if !is_head {
+            let words = format!("{} is no segment of a journal", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        }
+        Ok(Self { input, bytes: HEAD_BYTES, next: first })
+    }
+
+    /// The next entry; `None` where whole records end. Asked again, it sees what was written since.
+    pub(crate) fn read(&mut self) -> io::Result<Option<Entry>> {
+        let entry = self.read_record()?;
+        match &entry {
+            Some((_, length)) => {
+                self.bytes += length;
+                self.next += 1;
+            }
+            // The writer may be about to write the rest.
+            None => drop(self.input.seek(SeekFrom::Start(self.bytes))?),
+        }
+        Ok(entry.map(|(entry, _)| entry))
+    }
+
+    fn read_record(&mut self) -> io::Result<Option<(Entry, u64)>> {
+        let mut head = [0; 8];
+        if !read_whole(&mut self.input, &mut head)? {
+            return Ok(None);
+        }
+        let [a, b, c, d, sum @ ..] = head;
+        let length = u32::from_le_bytes([a, b, c, d]);
+        if length > RECORD_MAX {
+            return Ok(None);
+        }
+        let mut payload = Vec::new();
+        (&mut self.input).take(length.into()).read_to_end(&mut payload)?;
+        let is_whole = payload.len() as u64 == u64::from(length)
+            && crc32c::crc32c(&payload) == u32::from_le_bytes(sum);
+        let entry = if is_whole { Entry::decode(&payload) } else { None };
+        let entry = entry.filter(|entry| entry.number == self.next);
+        Ok(entry.map(|entry| (entry, 8 + u64::from(length))))
+    }
+}
+
+/// False: the file ends before.
+fn read_whole(input: &mut impl Read, room: &mut [u8]) -> io::Result<bool> {
+    match input.read_exact(room) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+const MAGIC: &[u8] = b"GUIRAINV";
+const VERSION: u32 = 1;
+const HEAD_BYTES: u64 = 24;
+const RECORD_MAX: u32 = 64 << 20;
+const READ_BYTES: usize = 64 << 10;

@@ -1,0 +1,30 @@
+//! A source: MariaDB's log, followed from a position, as entries of a line.
+//!
+//! ```text
+//! session: login, settings, the dump ─▶ follow: events ─▶ transaction: keys ─▶ line
+//! barrier: a session of its own, asks what can be read ─▶ line
+//! ```
+//! # Invariants
+//! 1. What can't be read is never passed by: an unknown event, a change of a ruled table without names, a lost piece of the
+//!    log each have an answer, and a way to stop.
+//! 2. After an error the log is read again from the line's position: keys may come twice.
+
+mod run;
+mod setup;
+mod follow;
+mod transaction;
+mod barrier;
+mod statement;
+mod rows;
+mod table;
+mod values;
+mod event;
+mod session;
+mod packets;
+mod bytes;
+mod halt;
+
+pub(crate) use barrier::run as run_barrier;
+pub(crate) use halt::{BAD, Halt, UNREADABLE};
+pub(crate) use run::{Follower, run};
+pub(crate) use setup::check;

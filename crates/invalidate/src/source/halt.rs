@@ -1,0 +1,13 @@
+//! Why the daemon can't go on by itself.
+
+/// An exit code and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Halt {
+    pub(crate) code: u8,
+    pub(crate) words: String,
+}
+
+/// A gap, a setting, a right, a column.
+pub(crate) const BAD: u8 = 3;
+/// An event that nobody knows.
+pub(crate) const UNREADABLE: u8 = 4;

@@ -1,0 +1,89 @@
+//! Packets of MySQL's protocol over a socket: three bytes of length, a number, the payload.
+//!
+//! A payload of 16 MiB - 1 goes on in the next packet. What grows longer than the caller allows is an error, and nobody's
+//! memory.
+
+use std::io::{self, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use guira_client::Address;
+
+/// Either kind of socket.
+trait Socket: Read + Write + Send {}
+impl<S: Read + Write + Send> Socket for S {}
+
+/// A connection that sends and receives packets.
+pub(super) struct Packets {
+    socket: BufReader<Box<dyn Socket>>,
+    number: u8,
+}
+
+impl Packets {
+    /// Connects. A read that brings nothing for `silence` fails.
+    pub(super) fn connect(address: &Address, silence: Duration) -> io::Result<Self> {
+        let socket: Box<dyn Socket> = match address {
+            Address::Tcp { host, port } => {
+                let mut places = (&**host, *port).to_socket_addrs()?;
+                let place = places.next().ok_or(io::ErrorKind::NotFound)?;
+                let socket = TcpStream::connect_timeout(&place, CONNECT)?;
+                socket.set_nodelay(true)?;
+                socket.set_read_timeout(Some(silence))?;
+                socket.set_write_timeout(Some(silence))?;
+                Box::new(socket)
+            }
+            Address::Unix(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_read_timeout(Some(silence))?;
+                socket.set_write_timeout(Some(silence))?;
+                Box::new(socket)
+            }
+        };
+        Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0 })
+    }
+
+    /// Reads a whole payload into `payload`, which is emptied first.
+    pub(super) fn read(&mut self, payload: &mut Vec<u8>, most: usize) -> io::Result<()> {
+        payload.clear();
+        loop {
+            let mut head = [0; 4];
+            self.socket.read_exact(&mut head)?;
+            let [a, b, c, number] = head;
+            let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+            self.number = number.wrapping_add(1);
+            if payload.len() + length > most {
+                let words = format!("a packet of more than {most} bytes");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+            }
+            let read = (&mut self.socket).take(length as u64).read_to_end(payload)?;
+            if read < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if length < PAYLOAD_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends a payload: the next of a dialogue.
+    pub(super) fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(payload.len()).ok().filter(|it| (*it as usize) < PAYLOAD_MAX);
+        let length = length.ok_or_else(|| io::Error::other("a packet too long to be sent"))?;
+        let [a, b, c, _] = length.to_le_bytes();
+        let mut packet = vec![a, b, c, self.number];
+        self.number = self.number.wrapping_add(1);
+        packet.extend_from_slice(payload);
+        self.socket.get_mut().write_all(&packet)
+    }
+
+    /// As [`Self::write`], of a new dialogue.
+    pub(super) fn begin(&mut self, payload: &[u8]) -> io::Result<()> {
+        self.number = 0;
+        self.write(payload)
+    }
+}
+
+const PAYLOAD_MAX: usize = (1 << 24) - 1;
+const READ_BYTES: usize = 64 << 10;
+const CONNECT: Duration = Duration::from_secs(5);

@@ -1,0 +1,123 @@
+//! What is asked and set before MariaDB's log is read.
+
+use super::session::{Session, Trouble};
+use crate::config::SourceConfig;
+use crate::position::GtidPosition;
+
+/// Checks the settings and prepares the session. True: events have checksums.
+pub(super) fn prepare(session: &mut Session, source: &SourceConfig) -> Result<bool, Trouble> {
+    let version = session.row("SELECT @@version")?.concat();
+    if !version.contains("MariaDB") {
+        let words = format!("{version} is no MariaDB, and others aren't there yet");
+        return Err(Trouble::Refused(words));
+    }
+    let settings = session.row(SETTINGS)?;
+    let mistakes = mistakes(&settings);
+    if !mistakes.is_empty() {
+        let words = format!("the database's settings don't do: {}", mistakes.join("; "));
+        return Err(Trouble::Refused(words));
+    }
+    if settings.get(4).is_some_and(|id| *id == source.server_id.to_string()) {
+        let words = "server_id is the database's own: give this source another one";
+        return Err(Trouble::Refused(words.to_owned()));
+    }
+    if source.comments.prefixes.is_empty() {
+        // Statements are of no use.
+    } else if settings.get(5).is_some_and(|annotates| annotates == "0") {
+        tracing::warn!(
+            "source {}: binlog_annotate_row_events is off, so that comments of statements aren't in the log",
+            source.name
+        );
+    }
+    session.query("SET @master_binlog_checksum = @@global.binlog_checksum")?;
+    session.query("SET @master_heartbeat_period = 1000000000")?;
+    session.query("SET @mariadb_slave_capability = 4")?;
+    session.query("SET @slave_gtid_strict_mode = 0")?;
+    session.query("SET @slave_gtid_ignore_duplicates = 0")?;
+    Ok(settings.get(3).is_some_and(|checksum| checksum == "CRC32"))
+}
+
+/// What is wrong with the settings, each with the statement that mends it.
+fn mistakes(settings: &[String]) -> Vec<String> {
+    let is = |at: usize, wanted: &str| {
+        settings.get(at).is_some_and(|it| it.eq_ignore_ascii_case(wanted))
+    };
+    let mut mistakes = Vec::new();
+    if !is(0, "1") {
+        mistakes.push("it writes no log: start it with --log-bin".to_owned());
+    }
+    if !is(1, "FULL") {
+        mistakes.push("rows without their images: SET GLOBAL binlog_row_image = FULL".to_owned());
+    }
+    if !is(2, "FULL") {
+        mistakes.push("columns without names: SET GLOBAL binlog_row_metadata = FULL".to_owned());
+    }
+    if is(6, "STATEMENT") {
+        mistakes.push("statements without rows: SET GLOBAL binlog_format = ROW".to_owned());
+    }
+    mistakes
+}
+
+/// The end of the log.
+pub(super) fn position_now(session: &mut Session) -> Result<GtidPosition, Trouble> {
+    let text = session.row("SELECT @@gtid_binlog_pos")?.concat();
+    text.parse().map_err(Trouble::Broken)
+}
+
+/// Asks for the log after a position.
+pub(super) fn begin_dump(
+    session: &mut Session,
+    source: &SourceConfig,
+    position: &GtidPosition,
+) -> Result<(), Trouble> {
+    session.query(&format!("SET @slave_connect_state = '{position}'"))?;
+    let mut arguments = 4_u32.to_le_bytes().to_vec();
+    arguments.extend_from_slice(&ANNOTATED.to_le_bytes());
+    arguments.extend_from_slice(&source.server_id.to_le_bytes());
+    session.command(COM_BINLOG_DUMP, &arguments)
+}
+
+/// Connects and checks what [`run`](super::run) would: for `guira invalidate check`.
+///
+/// # Errors
+/// In a sentence.
+pub(crate) fn check(source: &SourceConfig) -> Result<String, String> {
+    let silence = std::time::Duration::from_secs(5);
+    let asked = Session::open(source, silence).and_then(|mut session| {
+        prepare(&mut session, source)?;
+        super::barrier::ask(&mut session)?;
+        let position = position_now(&mut session)?;
+        begin_dump(&mut session, source, &position)?;
+        // The first packet is an event, or says which right is missing.
+        session.receive(1 << 20)?;
+        Ok(position.to_string())
+    });
+    asked.map_err(|trouble| format!("source {}: {trouble}", source.name))
+}
+
+const COM_BINLOG_DUMP: u8 = 0x12;
+/// Statements come along, before their rows.
+const ANNOTATED: u16 = 2;
+const SETTINGS: &str = "SELECT @@global.log_bin, @@global.binlog_row_image, @@global.binlog_row_metadata, \
+    @@global.binlog_checksum, @@global.server_id, @@global.binlog_annotate_row_events, @@global.binlog_format";
+
+#[cfg(test)]
+mod tests {
+    use super::mistakes;
+
+    #[test]
+    fn settings_that_do_not_do_are_told_with_what_mends_them() {
+        let settings = |texts: [&str; 7]| mistakes(&texts.map(str::to_owned)).join("|");
+        assert_eq!(settings(["1", "FULL", "FULL", "CRC32", "1", "1", "ROW"]), "");
+        assert_eq!(settings(["1", "FULL", "FULL", "NONE", "1", "0", "MIXED"]), "");
+        let told = settings(["0", "MINIMAL", "NO_LOG", "CRC32", "1", "1", "STATEMENT"]);
+        for words in [
+            "--log-bin",
+            "binlog_row_image = FULL",
+            "binlog_row_metadata = FULL",
+            "binlog_format = ROW",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+    }
+}

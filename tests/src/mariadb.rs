@@ -1,0 +1,230 @@
+//! A MariaDB of a test's own, from Debian's packages: installed ones, or extracted below the folder that `MARIADB_ROOT` names.
+//!
+//! Statements go through MariaDB's own client, one that stays for many of them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::process::{Signal, geteuid};
+
+use crate::server::{Running, free_port, own_directory, send_signal, within};
+
+/// The database; dropped, it is killed and its folder removed.
+pub struct MariaDb {
+    child: Option<Running>,
+    /// Its folder.
+    pub dir: PathBuf,
+    /// Its port on 127.0.0.1.
+    pub port: u16,
+    flags: Vec<String>,
+}
+
+/// A session of SQL.
+pub struct Sql {
+    child: Running,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    asked: u64,
+}
+
+impl MariaDb {
+    /// Starts one that logs rows as `guira invalidate` needs them, with more flags.
+    ///
+    /// # Panics
+    /// If MariaDB isn't there, or doesn't start: with the package's name or its log.
+    #[must_use]
+    pub fn start(flags: &[&str]) -> Self {
+        let dir = own_directory();
+        let data = dir.join("data");
+        std::fs::create_dir_all(&data).expect("a folder for the data");
+        std::fs::create_dir_all(dir.join("tmp")).expect("a folder for temporary files");
+        let mut install = command("usr/bin/mariadb-install-db");
+        install.args([
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        ]);
+        install.args([
+            format!("--basedir={}", root().join("usr").display()),
+            "--builddir=".to_owned(),
+        ]);
+        install.arg(format!("--datadir={}", data.display()));
+        install.arg(format!("--tmpdir={}", dir.join("tmp").display()));
+        let done = as_this_user(&mut install).output();
+        let done = done.expect("mariadb-install-db runs (apt-get install mariadb-server)");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let mut database = Self { child: None, dir, port: free_port(), flags };
+        database.restart();
+        database
+    }
+
+    /// Starts it again, after [`kill`](Self::kill).
+    ///
+    /// # Panics
+    /// If it doesn't come up.
+    pub fn restart(&mut self) {
+        let (root, dir) = (root(), &self.dir);
+        let place = |path: &str| root.join(path).display().to_string();
+        let own = |path: &str| dir.join(path).display().to_string();
+        let mut server = command("usr/sbin/mariadbd");
+        server.args([
+            "--no-defaults",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--server-id=1",
+        ]);
+        server.args(["--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL"]);
+        server.args([
+            "--binlog-row-metadata=FULL",
+            "--binlog-annotate-row-events=ON",
+            "--sync-binlog=1",
+        ]);
+        server.args(["--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=16M"]);
+        server.args([
+            format!("--basedir={}", place("usr")),
+            format!("--lc-messages-dir={}", place("usr/share/mysql")),
+            format!("--plugin-dir={}", place("usr/lib/mysql/plugin")),
+            format!("--datadir={}", own("data")),
+            format!("--tmpdir={}", own("tmp")),
+            format!("--socket={}", own("s")),
+            format!("--pid-file={}", own("pid")),
+            format!("--log-error={}", own("log")),
+            format!("--port={}", self.port),
+        ]);
+        server.args(&self.flags);
+        let child = as_this_user(&mut server).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.child = Some(Running(child.expect("mariadbd runs (apt-get install mariadb-server)")));
+        let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        for _ in 0..1500 {
+            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.answers() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        panic!("MariaDB doesn't answer: {}", log());
+    }
+
+    fn answers(&self) -> bool {
+        let mut client = client(&self.dir);
+        client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
+        client.status().is_ok_and(|status| status.success())
+    }
+
+    /// Kills it, as by the power's loss.
+    ///
+    /// # Panics
+    /// If it doesn't go.
+    pub fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        send_signal(child.0.id(), Signal::KILL);
+        within(30, "MariaDB is gone", || child.0.try_wait().is_ok_and(|status| status.is_some()));
+    }
+
+    /// Opens a session as root.
+    ///
+    /// # Panics
+    /// If the client isn't there.
+    #[must_use]
+    pub fn sql(&self) -> Sql {
+        Self::sql_at(&self.dir)
+    }
+
+    /// As [`Self::sql`], for a thread that has only the database's folder.
+    ///
+    /// # Panics
+    /// If the client isn't there.
+    #[must_use]
+    pub fn sql_at(dir: &Path) -> Sql {
+        let mut client = client(dir);
+        client.args(["-N", "-B", "-n", "--raw", "--skip-reconnect", "--comments"]);
+        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child: Child =
+            client.spawn().expect("mariadb runs (apt-get install mariadb-client)");
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let output = BufReader::new(output.expect("it is piped"));
+        Sql { child: Running(child), input: input.expect("it is piped"), output, asked: 0 }
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        self.child = None;
+        std::fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+impl Sql {
+    /// Executes statements and returns the rows, columns apart by tabs. `None`: the server is gone.
+    pub fn try_ask(&mut self, statements: &str) -> Option<Vec<String>> {
+        self.asked += 1;
+        let mark = format!("-- asked {} --", self.asked);
+        writeln!(self.input, "{statements};\nSELECT '{mark}';").ok()?;
+        self.input.flush().ok()?;
+        let mut rows = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim_end_matches('\n');
+            if line == mark {
+                return Some(rows);
+            }
+            rows.push(line.to_owned());
+        }
+    }
+
+    /// As [`Self::try_ask`].
+    ///
+    /// # Panics
+    /// If the server is gone.
+    pub fn ask(&mut self, statements: &str) -> Vec<String> {
+        self.try_ask(statements).expect("MariaDB answers")
+    }
+
+    /// Sends statements and doesn't wait.
+    ///
+    /// # Panics
+    /// If the client is gone.
+    pub fn begin(&mut self, statements: &str) {
+        writeln!(self.input, "{statements};").expect("the client reads");
+        self.input.flush().expect("the client reads");
+    }
+
+    /// The client's process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+}
+
+fn client(dir: &Path) -> Command {
+    let mut client = command("usr/bin/mariadb");
+    client.arg("--no-defaults").arg("-S").arg(dir.join("s")).args(["-u", "root"]);
+    client
+}
+
+/// Where the packages lie.
+fn root() -> PathBuf {
+    std::env::var_os("MARIADB_ROOT").map_or_else(|| "/".into(), PathBuf::from)
+}
+
+fn command(program: &str) -> Command {
+    let root = root();
+    let mut command = Command::new(root.join(program));
+    if root != Path::new("/") {
+        command.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// MariaDB refuses to be root's unless it is told to.
+fn as_this_user(command: &mut Command) -> &mut Command {
+    if geteuid().is_root() {
+        command.arg("--user=root");
+    }
+    command
+}
