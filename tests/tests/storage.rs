@@ -86,7 +86,7 @@ fn filled(below: &Below, more: &str, keys: usize, bytes: usize) -> (Server, Clie
 
 /// A number of `stats guira`.
 fn own(client: &mut Client, name: &str) -> u64 {
-    client.stat_word("stats guira", name).parse().unwrap()
+    client.stat_word("stats guira", name).parse().expect("a number")
 }
 
 #[test]
