@@ -36,6 +36,8 @@ pub(crate) struct Line {
     folder: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
+    /// Held while a position is stored: one at a time, so that none is replaced by an older one.
+    storing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,8 @@ struct State {
     waiting: VecDeque<(u64, LogPlace)>,
     couriers: Vec<CourierState>,
     is_ended: bool,
+    /// The position is known: before, there is nothing to store.
+    has_begun: bool,
     stored: Option<Stored>,
 }
 
@@ -119,10 +123,12 @@ impl Line {
                 waiting,
                 couriers,
                 is_ended: false,
+                has_begun: stored.is_some(),
                 stored,
                 journal,
             }),
             changed: Condvar::new(),
+            storing: Mutex::new(()),
         };
         Ok((line, read))
     }
@@ -178,6 +184,7 @@ impl Line {
     /// Says how far the log was read; `held` is what is to be stored instead while transactions are prepared.
     pub(crate) fn advance(&self, read: &GtidPosition, held: Option<&GtidPosition>) {
         let mut state = self.state.lock();
+        state.has_begun = true;
         state.read.clone_from(read);
         state.held = held.cloned();
     }
@@ -272,7 +279,11 @@ impl Line {
     /// # Errors
     /// The device fails: no later position may be stored in this process.
     pub(crate) fn store(&self) -> io::Result<()> {
+        let _storing = self.storing.lock();
         let mut state = self.state.lock();
+        if !state.has_begun {
+            return Ok(());
+        }
         let couriers =
             self.couriers.iter().map(|(name, _)| name.clone()).zip(state.couriers.clone());
         let stored = Stored {

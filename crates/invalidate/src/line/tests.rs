@@ -1,5 +1,7 @@
 //! What may be sent, what is stored, and what a full journal does.
 
+use std::thread;
+
 use super::*;
 use crate::key::Key;
 
@@ -77,6 +79,27 @@ fn a_restart_goes_on_from_what_was_stored_and_asks_the_barrier_anew() {
 }
 
 #[test]
+fn positions_are_stored_one_at_a_time_and_none_before_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    line.store().unwrap();
+    assert_eq!(Stored::read(&folder.path().join("db")), Ok(None), "it hasn't begun");
+    thread::scope(|threads| {
+        for server in 0..4 {
+            let line = &line;
+            threads.spawn(move || {
+                for sequence in 0..50 {
+                    line.advance(&format!("0-{server}-{sequence}").parse().unwrap(), None);
+                    line.store().unwrap();
+                }
+            });
+        }
+    });
+    let stored = Stored::read(&folder.path().join("db")).unwrap().unwrap();
+    assert_eq!(stored.read, line.read_position());
+}
+
+#[test]
 fn a_full_journal_gives_the_slowest_destination_up() {
     let folder = tempfile::tempdir().unwrap();
     let (line, _) = open(folder.path(), limits(5000, WhenFull::Taint));
@@ -87,6 +110,7 @@ fn a_full_journal_gives_the_slowest_destination_up() {
     }
     assert!(!line.cursor(0).is_tainted && line.cursor(1).is_tainted);
     assert!(line.figures().1 < 8000, "{:?}", line.figures());
+    line.advance(&"0-1-1".parse().unwrap(), None);
     line.store().unwrap();
     drop(line);
     let (line, _) = open(folder.path(), limits(5000, WhenFull::Taint));
@@ -99,8 +123,8 @@ fn a_full_journal_that_must_hold_waits_for_the_slowest() {
     let (line, _) = open(folder.path(), limits(5000, WhenFull::Hold));
     let line = Arc::new(line);
     let writing = Arc::clone(&line);
-    let thread = std::thread::spawn(move || (1..300).for_each(|offset| append(&writing, offset)));
-    std::thread::sleep(Duration::from_millis(300));
+    let thread = thread::spawn(move || (1..300).for_each(|offset| append(&writing, offset)));
+    thread::sleep(Duration::from_millis(300));
     let (next, ..) = line.figures();
     assert!(next < 299, "{next}");
     for _ in 0..100 {
@@ -108,7 +132,7 @@ fn a_full_journal_that_must_hold_waits_for_the_slowest() {
         line.prove(next, &place(next));
         line.note_cursor(0, next);
         line.note_cursor(1, next);
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
     thread.join().unwrap();
     assert_eq!(line.figures().0, 300);
