@@ -70,7 +70,7 @@ pub(crate) fn next_action(
     policy: &CompactionPolicy,
 ) -> Action {
     let mut found = [Found::default(); 6];
-    let limit = page_bytes as f64 * policy.max_frag;
+    let limit = page_bytes as f64 * policy.max_frag.min(SPARSE_MAX);
     for (number, page) in (0u32..).zip(pages) {
         let of = &mut found[page.free_bucket.number()];
         of.total += 1;
@@ -122,6 +122,9 @@ pub(crate) fn next_action(
     }
     Action::Rest
 }
+
+/// A page of which more is alive is never rewritten: the device would wear out for nothing.
+const SPARSE_MAX: f64 = 0.95;
 
 #[cfg(test)]
 mod tests {
@@ -186,6 +189,15 @@ mod tests {
             let action = next_action(pages, PAGE, &policy);
             assert_eq!(compacts(action), want, "{pages:?} {policy:?} {action:?}");
         }
+    }
+
+    /// Asked for more than there is, it rewrote full pages again and again.
+    #[test]
+    fn a_page_that_is_nearly_full_is_not_rewritten_whatever_is_asked_for() {
+        let greedy = CompactionPolicy { max_frag: 5.0, ..policy(u32::MAX, 1, false) };
+        let of = |bytes| next_action(&[page(3, bytes, Bucket::Default)], PAGE, &greedy);
+        assert_eq!(of(951), Action::Rest);
+        assert!(matches!(of(940), Action::Compact(_)));
     }
 
     #[test]

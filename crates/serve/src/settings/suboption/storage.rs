@@ -126,7 +126,7 @@ pub(super) const STORAGE: &[Suboption] = &[
             |e, f| e.storage.max_frag = f,
         ),
         unset: Is("0.8"),
-        help: "a page is sparse if less than this share of it is in use",
+        help: "a page is sparse if less than this share of it is in use; more than 0.95 counts as that",
         shown: Shown::Live,
     },
     Suboption {
