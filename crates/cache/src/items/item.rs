@@ -203,7 +203,7 @@ impl<'h> ItemRef<'h> {
     }
 
     /// Whether somebody holds the right to refresh the item. `None`: it has left its place meanwhile, and whoever moved
-    /// it has closed it to claims ([`ItemRef::hand_over_life`]); look the key up again.
+    /// it has closed it to claims; look the key up again.
     pub fn is_won(&self) -> Option<bool> {
         let is_closed = self.life_word() & Self::WON != 0;
         if is_closed && self.is_retired() { None } else { Some(is_closed) }
