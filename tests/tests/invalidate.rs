@@ -116,6 +116,18 @@ impl Shop {
         Running(child)
     }
 
+    /// Starts a daemon, which ends by itself with a code and a sentence.
+    fn ends(&self, code: i32, words: &str) {
+        let mut daemon = self.begin();
+        let mut ended = None;
+        within(20, "it ends", || {
+            ended = daemon.0.try_wait().expect("a test can have it");
+            ended.is_some()
+        });
+        assert_eq!(ended.expect("a test can have it").code(), Some(code), "{}", self.said());
+        assert!(self.said().contains(words), "{}", self.said());
+    }
+
     /// What all series of a metric add up to.
     fn metric(&self, name: &str) -> Option<u64> {
         use std::io::{Read as _, Write as _};
@@ -462,25 +474,34 @@ fn a_gap_in_the_log_and_columns_without_names_end_the_daemon_with_their_codes() 
     within(20, "it ends", || daemon.0.try_wait().is_ok_and(|it| it.is_some()));
     sql.ask("INSERT INTO shop.users VALUES (2); FLUSH BINARY LOGS; INSERT INTO shop.users VALUES (3); FLUSH BINARY LOGS");
     sql.ask("SET GLOBAL binlog_row_metadata = NO_LOG");
-    let ends = |code: i32, words: &str| {
-        let mut daemon = shop.begin();
-        let mut ended = None;
-        within(20, "it ends", || {
-            ended = daemon.0.try_wait().expect("a test can have it");
-            ended.is_some()
-        });
-        assert_eq!(ended.expect("a test can have it").code(), Some(code), "{}", shop.said());
-        assert!(shop.said().contains(words), "{}", shop.said());
-    };
-    ends(3, "SET GLOBAL binlog_row_metadata = FULL");
+    shop.ends(3, "SET GLOBAL binlog_row_metadata = FULL");
     sql.ask("SET GLOBAL binlog_row_metadata = FULL");
     let last = sql.ask("SHOW MASTER STATUS").concat();
     let last = last.split('\t').next().expect("a test can have it").to_owned();
     sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
-    ends(3, "its log doesn't go on from");
+    shop.ends(3, "its log doesn't go on from");
     let told = shop.command("positions").output().expect("a test can have it");
     assert!(
         String::from_utf8_lossy(&told.stdout).contains("source db: read up to '0-1-"),
         "{told:?}"
     );
+}
+
+#[test]
+fn an_event_that_it_cannot_read_ends_the_daemon_with_its_code_and_what_to_do() {
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY, v TEXT)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::new(1, schema, rules, true, "");
+    let mut sql = shop.database.sql();
+    let mut daemon = shop.daemon();
+    sql.ask("INSERT INTO shop.users VALUES (1, 'a')");
+    shop.catch_up(&mut sql);
+    send_signal(daemon.0.id(), Signal::TERM);
+    within(20, "it ends", || daemon.0.try_wait().is_ok_and(|it| it.is_some()));
+    sql.ask("SET GLOBAL log_bin_compress = ON");
+    sql.ask("INSERT INTO shop.users VALUES (2, REPEAT('a', 5000))");
+    shop.ends(4, "SET GLOBAL log_bin_compress = OFF");
+    let told = shop.command("positions").output().expect("a test can have it");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains("source db: read up to '0-1-"), "{told}");
 }

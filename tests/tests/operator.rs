@@ -7,7 +7,9 @@ use guira_tests::server::{
 use rustix::process::{Signal, geteuid};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Runs `guira` to its end.
@@ -78,6 +80,24 @@ fn held_spool(dir: &str) -> fs::File {
     file
 }
 
+/// The configuration of a daemon whose database isn't there; `state` is below the directory, unless it is absolute.
+fn daemon(directory: &str, state: &str) -> String {
+    let state = Path::new(directory).join(state);
+    let name = state.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8");
+    let (path, secret) = (format!("{directory}/{name}.json"), format!("{directory}/secret"));
+    fs::write(&secret, "secret").expect("a file");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let config = format!(
+        r#"{{"state": "{}", "sources": {{"db": {{"kind": "mariadb", "hosts": ["127.0.0.1:1"],
+            "server_id": 7, "user": "guira", "password_file": "{secret}"}}}},
+            "rules": [{{"table": "shop.users", "keys": ["user:{{id}}"]}}],
+            "destinations": {{"c1": {{"routers": ["127.0.0.1:1"]}}}}}}"#,
+        state.display()
+    );
+    fs::write(&path, config).expect("a file");
+    path
+}
+
 /// As the table names the client's commands, which have the same codes.
 const CLIENTS: &str = "`guira ping`, `guira get`, `guira set`, `guira delete`, `guira incr`, `guira stats`, `guira keys`";
 
@@ -115,6 +135,7 @@ fn exit_codes_are_those_of_the_documents() {
     let held = format!("{directory}/spool");
     let _lock = held_spool(&held);
     let store = format!("{directory}/store");
+    let [follows, stateless] = ["state", "/proc/none"].map(|state| daemon(directory, state));
     let mut kept = Server::start(Program::Store, &["-d", &store]);
     let cases: &[(&str, u8, &[&str])] = &[
         ("guira store", 0, &["store", "stats", "-d", &store]),
@@ -136,6 +157,11 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira route convert", 0, &["route", "convert", &nutcracker]),
         ("guira route convert", 1, &["route", "convert"]),
         ("guira route convert", 3, &["route", "convert", "/no/such/file"]),
+        ("guira invalidate", 0, &["invalidate", "positions", "-c", &follows]),
+        ("guira invalidate", 1, &["invalidate", "run", "--bogus"]),
+        ("guira invalidate", 1, &["invalidate", "run", "-c", "/no/such/file"]),
+        ("guira invalidate", 2, &["invalidate", "run", "-c", &stateless]),
+        ("guira invalidate", 3, &["invalidate", "check", "-c", &follows]),
         (CLIENTS, 0, &["set", "k", "v", "-s", socket]),
         (CLIENTS, 1, &["get", "nobody", "-s", socket]),
         (CLIENTS, 2, &["get"]),
@@ -168,6 +194,8 @@ fn exit_codes_are_those_of_the_documents() {
     }
     // Only root may become another.
     tried.insert("| `guira serve` | 67 |".to_owned());
+    // It takes a database: tests/invalidate.rs.
+    tried.insert("| `guira invalidate` | 4 |".to_owned());
     each_is_tried(&docs, &tried);
     kept.signal(Signal::TERM);
     assert_eq!(kept.ended_within(20).and_then(|status| status.code()), Some(0), "{}", kept.said());

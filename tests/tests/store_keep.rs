@@ -297,8 +297,10 @@ fn damage_is_told_with_its_file_and_never_served() {
             });
             assert_eq!(is_wrong.count(), 0, "{}", path.display());
             if client.stat_word("stats store", "corrupt") != "0" {
+                // One place. The entry that goes on in it from the block before is told with that block.
                 let told = format!("ERROR damaged data: {} is corrupt at byte ", path.display());
-                assert_eq!(server.said().matches(&told).count(), 1, "{}", server.said());
+                let count = server.said().matches(&told).count();
+                assert!((1..=2).contains(&count), "{}", server.said());
                 named += 1;
             }
         }
