@@ -120,6 +120,20 @@ const SERVE: &[Case] = &[
     ("guira serve", 71, &["serve", "-u", "root", "-e", "/no/such/directory/file"]),
 ];
 
+const ROUTE: &[Case] = &[
+    ("guira route", 0, &["route", "--config-str", GOOD, "--validate-config"]),
+    ("guira route", 0, &["route", "explain", "--config-str", GOOD, "get", "k"]),
+    ("guira route", 1, &["route", "--bogus"]),
+    ("guira route", 1, &["route", "--num-proxies", "x"]),
+    ("guira route", 2, &["route", "-f", "/no/such/file", "--validate-config"]),
+    ("guira route", 2, &["route", "explain", "--config", "/no/such/file", "get", "k"]),
+    ("guira route", 3, &["route", "--config-str", "{", "--validate-config"]),
+    ("guira route", 3, &["route", "explain", "--config-str", "{", "get", "k"]),
+    ("guira route", 3, &["route", "-p", "1"]),
+    ("guira route", 3, &["route", "--config-str", GOOD]),
+    ("guira route", 3, &["route", "--config-str", GOOD, "-p", "0", "--auth-file", "/no/such"]),
+];
+
 /// The row of docs/reference/process.md that tells it, its exit code, the command line. Each row is tried.
 #[test]
 fn exit_codes_are_those_of_the_documents() {
@@ -143,17 +157,6 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira store", 1, &["store", "-d", &store, "--durability", "x"]),
         ("guira store", 2, &["store", "-d", &store]),
         ("guira store", 2, &["store", "verify", "-d", "/no/such/directory"]),
-        ("guira route", 0, &["route", "--config-str", GOOD, "--validate-config"]),
-        ("guira route", 0, &["route", "explain", "--config-str", GOOD, "get", "k"]),
-        ("guira route", 1, &["route", "--bogus"]),
-        ("guira route", 1, &["route", "--num-proxies", "x"]),
-        ("guira route", 2, &["route", "-f", "/no/such/file", "--validate-config"]),
-        ("guira route", 2, &["route", "explain", "--config", "/no/such/file", "get", "k"]),
-        ("guira route", 3, &["route", "--config-str", "{", "--validate-config"]),
-        ("guira route", 3, &["route", "explain", "--config-str", "{", "get", "k"]),
-        ("guira route", 3, &["route", "-p", "1"]),
-        ("guira route", 3, &["route", "--config-str", GOOD]),
-        ("guira route", 3, &["route", "--config-str", GOOD, "-p", "0", "--auth-file", "/no/such"]),
         ("guira route convert", 0, &["route", "convert", &nutcracker]),
         ("guira route convert", 1, &["route", "convert"]),
         ("guira route convert", 3, &["route", "convert", "/no/such/file"]),
@@ -180,7 +183,7 @@ fn exit_codes_are_those_of_the_documents() {
         ("guira replay", 0, &["replay", "-a", directory]),
     ];
     let mut tried = BTreeSet::new();
-    for (name, code, arguments) in SERVE.iter().chain(cases) {
+    for (name, code, arguments) in SERVE.iter().chain(ROUTE).chain(cases) {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(i32::from(*code)), "{arguments:?}: {output:?}");
         let name =
