@@ -11,8 +11,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// What a thread's clients share.
@@ -24,6 +25,8 @@ pub(crate) struct Lanes {
     pub(crate) newcomers: Lane,
     /// Of values that are asked for by newcomers that say nothing more: they may have gone.
     pub(crate) leaving: Lane,
+    /// One of those may ask though others wait that are still there.
+    may_leaving_ask: Cell<bool>,
     /// Bytes of a newcomer's value, as far as the last ones tell.
     expected: Cell<usize>,
     /// Of keys that are asked for by clients with many of them under way.
@@ -42,6 +45,7 @@ impl Lanes {
             long: Lane::new(),
             newcomers: Lane::new(),
             leaving: Lane::new(),
+            may_leaving_ask: Cell::new(false),
             expected: Cell::new(EXPECTED_BYTES),
             many: Lane::new(),
             stores: Lane::new(),
@@ -58,6 +62,40 @@ impl Lanes {
     /// Bytes that a newcomer's value takes of its lane: nobody knows how long it is.
     pub(crate) fn expected(&self) -> usize {
         self.expected.get().max(EXPECTED_BYTES_MIN)
+    }
+
+    /// Takes of the lane of newcomers that say nothing more. While others wait that are still there, few of them may: of a
+    /// crowd that comes and goes, half of all values would be read for nobody.
+    pub(crate) fn take_leaving(
+        self: &Rc<Self>,
+        bytes: usize,
+        place: &mut Option<u64>,
+        waker: &Waker,
+    ) -> bool {
+        let Self { newcomers, leaving, may_leaving_ask, .. } = &**self;
+        let is_first = place.is_none() && leaving.waiting() == 0 || leaving.is_first(*place);
+        let may_ask = newcomers.waiting() == 0 || is_first && may_leaving_ask.replace(false);
+        if !may_ask {
+            leaving.queue(place, waker);
+            self.let_some_leave();
+        }
+        may_ask && leaving.take(bytes, place, waker)
+    }
+
+    /// Lets one ask each few milliseconds, as long as some wait.
+    fn let_some_leave(self: &Rc<Self>) {
+        if self.leaving.is_watched.replace(true) {
+            return;
+        }
+        let lanes = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            while lanes.leaving.waiting() > 0 {
+                tokio::time::sleep(LEAVING_PAUSE).await;
+                lanes.may_leaving_ask.set(true);
+                lanes.leaving.wake_first();
+            }
+            lanes.leaving.is_watched.set(false);
+        });
     }
 
     /// This lane, of newcomers, many keys or changes, has no room for somebody. It makes some after a while in which nothing
@@ -111,6 +149,11 @@ impl Lane {
         self.free.get()
     }
 
+    /// Whether who has this place is the first of those that wait.
+    pub(crate) fn is_first(&self, place: Option<u64>) -> bool {
+        place.is_some() && self.line.borrow().front().map(|(first, _)| *first) == place
+    }
+
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         self.line.borrow().len()
@@ -123,12 +166,8 @@ impl Lane {
         let is_next = line.front().is_none_or(|(first, _)| Some(*first) == *place);
         let left = self.free.get().checked_sub(bytes.min(LANE_BYTES)).filter(|_| is_next);
         let Some(left) = left else {
-            if place.is_none() {
-                let number = self.entered.get();
-                self.entered.set(number + 1);
-                line.push_back((number, waker.clone()));
-                *place = Some(number);
-            }
+            drop(line);
+            self.queue(place, waker);
             return false;
         };
         self.free.set(left);
@@ -138,6 +177,16 @@ impl Lane {
         drop(line);
         self.wake_first();
         true
+    }
+
+    /// Gives the client a `place` in the line, if it has none.
+    fn queue(&self, place: &mut Option<u64>, waker: &Waker) {
+        if place.is_none() {
+            let number = self.entered.get();
+            self.entered.set(number + 1);
+            self.line.borrow_mut().push_back((number, waker.clone()));
+            *place = Some(number);
+        }
     }
 
     pub(crate) fn give(&self, bytes: usize) {
@@ -177,6 +226,8 @@ impl Lane {
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     line: RefCell<VecDeque<Waker>>,
+    /// Of those in the line, some for which others wait elsewhere.
+    ahead: RefCell<Vec<Waker>>,
     entered: Cell<u64>,
     through: Cell<u64>,
     /// What all clients' turns have cost since the thread last looked at its sockets, in bytes.
@@ -196,6 +247,19 @@ impl Rounds {
         number
     }
 
+    /// Waits for a turn, of somebody who has had none yet, if the thread is busy.
+    pub(crate) async fn first_turn(lanes: &Rc<Lanes>) {
+        if lanes.rounds.is_busy() {
+            let mut number = None;
+            poll_fn(|cx| {
+                let number = *number.get_or_insert_with(|| Self::enter(lanes, cx.waker()));
+                if lanes.rounds.is_through(number) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        lanes.rounds.spend(VISIT_COST);
+    }
+
     /// Something was done for a client that costs as much as moving so many bytes.
     #[inline]
     pub(crate) fn spend(&self, bytes: usize) {
@@ -208,6 +272,11 @@ impl Rounds {
         self.done.get() >= BUSY_BYTES
     }
 
+    /// Wakes somebody in the line after the next look at the sockets, before its turn.
+    pub(crate) fn wake_ahead(&self, waker: &Waker) {
+        self.ahead.borrow_mut().push(waker.clone());
+    }
+
     /// Whether the turn of that number has come.
     pub(crate) fn is_through(&self, number: u64) -> bool {
         number < self.through.get()
@@ -215,11 +284,12 @@ impl Rounds {
 
     /// Lets all through that are in the line, and those that come meanwhile.
     async fn run(lanes: Rc<Lanes>) {
-        let Self { line, through, done, .. } = &lanes.rounds;
+        let Self { line, ahead, through, done, .. } = &lanes.rounds;
         loop {
             // The runtime looks at the sockets before it goes on.
             tokio::task::yield_now().await;
             done.set(0);
+            ahead.take().into_iter().for_each(Waker::wake);
             for _ in 0..TURNS_A_ROUND {
                 let Some(next) = line.borrow_mut().pop_front() else { return };
                 through.set(through.get() + 1);
@@ -240,8 +310,12 @@ const EXPECTED_BYTES: usize = 64 << 10;
 const EXPECTED_BYTES_MIN: usize = LANE_BYTES / 64;
 /// How long a lane of newcomers, many keys or changes waits for something to come back.
 const MANY_PATIENCE: Duration = Duration::from_millis(20);
+/// How long a newcomer that says nothing more waits for those that are still there, where none of its kind goes before it.
+const LEAVING_PAUSE: Duration = Duration::from_millis(20);
 /// After so much work clients with more than a few requests wait for a look at the sockets: about half a millisecond.
 const BUSY_BYTES: usize = 128 << 10;
+/// What it costs to let a client in, and to let it out, about.
+pub(crate) const VISIT_COST: usize = 8 << 10;
 /// Turns between two looks at the sockets: together they may move a quarter of a megabyte.
 const TURNS_A_ROUND: usize = 4;
 

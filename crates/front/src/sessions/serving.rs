@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::sessions::clients::Clients;
 use crate::sessions::entrance::enter;
+use crate::sessions::lanes::Rounds;
 use crate::sessions::service::Service;
 use crate::sessions::session::Session;
 use crate::sessions::stream::Arrival;
@@ -25,8 +26,13 @@ pub async fn serve<S: Service>(sessions: Rc<Sessions<S>>, arrival: Arrival) {
 async fn enter_and_serve<S: Service>(sessions: Rc<Sessions<S>>, arrival: Arrival) {
     let from = arrival.to_string();
     tracing::trace!("a client comes from {from}");
+    let entering = async {
+        // A crowd that comes at once would be let in before others' requests are seen.
+        Rounds::first_turn(&sessions.lanes).await;
+        enter(arrival, &sessions.clients, &sessions.entering).await
+    };
     let entered = tokio::select! {
-        entered = enter(arrival, &sessions.clients, &sessions.entering) => Some(entered),
+        entered = entering => Some(entered),
         () = sessions.is_ending.notified() => None,
     };
     match entered {

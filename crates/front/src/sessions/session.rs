@@ -162,12 +162,12 @@ impl<S: Service> Session<S> {
     fn poll_turn(&mut self, cx: &mut std::task::Context<'_>) -> Poll<io::Result<()>> {
         let phase = self.sessions.phase.get();
         self.is_ending |= phase == Phase::Closing;
+        self.pace.begin_turn(cx.waker());
         self.lines.poll(cx, &self.client);
-        if self.waits() {
+        if self.waits() && !self.pace.is_waiting() {
             // It isn't read from, so that its end is seen in no other way.
             self.stream.check()?;
         }
-        self.pace.begin_turn(cx.waker());
         if self.pace.is_in_lane() {
             self.settle_lanes();
         }

@@ -78,6 +78,33 @@ fn answers_that_come_in_any_order_leave_in_the_order_of_requests() {
 }
 
 /// Its second part was begun and not polled: a get that goes through routes stood still until the client sent more.
+/// All were let in before it was seen what others asked.
+#[test]
+fn a_crowd_that_comes_at_once_is_let_in_a_few_at_a_time_and_others_are_answered_meanwhile() {
+    run(async {
+        const CROWD: usize = 300;
+        let program = Program::new(LIMITS);
+        let mut calm = program.connect().await;
+        for _ in 0..2 {
+            exchange(&mut calm, "set calm 0 0 1\r\nx\r\n", "STORED\r\n").await;
+        }
+        let (mut crowd, mut arrivals) = (Vec::new(), Vec::new());
+        for _ in 0..CROWD {
+            let (mut client, arrival) = program.knock().await;
+            client.write_all(b"set new 0 0 1\r\nx\r\n").await.expect("it is sent");
+            crowd.push(client);
+            arrivals.push(Arrival::Tcp(arrival));
+        }
+        arrivals.into_iter().for_each(|arrival| program.let_in(arrival));
+        exchange(&mut calm, "get calm\r\n", "VALUE calm 0 1\r\nx\r\nEND\r\n").await;
+        let entered = program.map.entered.get();
+        assert!(entered < CROWD / 2, "{entered} were let in before");
+        for client in &mut crowd {
+            exchange(client, "", "STORED\r\n").await;
+        }
+    });
+}
+
 #[test]
 fn a_get_of_several_keys_may_be_the_first_request() {
     run(async {

@@ -27,6 +27,8 @@ pub(crate) struct Map {
     waiting: RefCell<Vec<Waker>>,
     /// Keys that were begun, in order.
     pub(crate) begun: RefCell<Vec<Bytes>>,
+    /// Clients that were let in.
+    pub(crate) entered: Cell<usize>,
     /// Answers that are held.
     pub(crate) held: Cell<usize>,
     /// Replies that clients were told.
@@ -74,6 +76,7 @@ impl Service for Map {
     const VERSION: &'static str = "1.6.0-map";
 
     fn enter(&self, _: Option<IpAddr>, purse: Arc<dyn Purse>) -> Arc<dyn Purse> {
+        self.entered.set(self.entered.get() + 1);
         purse
     }
 
@@ -185,14 +188,24 @@ impl Program {
     }
 
     pub(crate) async fn connect_as(&self, kind: fn(std::net::TcpStream) -> Arrival) -> TcpStream {
+        let (ours, theirs) = self.knock().await;
+        self.let_in(kind(theirs));
+        ours
+    }
+
+    /// Serves a client that has connected.
+    pub(crate) fn let_in(&self, arrival: Arrival) {
+        assert!(self.clients.admit(), "there is room for a client");
+        spawn_local(serve(Rc::clone(&self.sessions), arrival));
+    }
+
+    /// A client that has connected.
+    pub(crate) async fn knock(&self) -> (TcpStream, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (ours, theirs) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (theirs, _) = theirs.expect("it connects");
-        assert!(self.clients.admit(), "there is room for a client");
-        let arrival = kind(theirs.into_std().expect("a socket"));
-        spawn_local(serve(Rc::clone(&self.sessions), arrival));
-        ours.expect("it listens")
+        (ours.expect("it listens"), theirs.into_std().expect("a socket"))
     }
 }
 

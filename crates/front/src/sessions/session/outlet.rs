@@ -58,6 +58,7 @@ impl Outlet {
                 Poll::Ready(n) => {
                     self.output.advance(n);
                     patience.took(n);
+                    pace.told();
                     pace.spend(n);
                     if !self.output.is_empty() && pace.is_spent(cx.waker()) {
                         return Ok(());

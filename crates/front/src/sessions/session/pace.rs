@@ -5,17 +5,19 @@
 //! values are long asks for a megabyte at once, as far as its last values tell, and shares a lane with the others of its
 //! thread that have long values. Newcomers have a lane of their own, in which the last newcomers' values tell how long
 //! the next one's are, also of those that have gone: where they are short, it is wide. Of newcomers that have closed their
-//! side nobody knows whether they still wait, so they have another: a few clients that connect, ask and leave thousands of
-//! times in a second would have others wait for what nobody takes. Long values that are stored have a lane, too: requests of
-//! others wait behind them on their way to the server. So has whoever has more than [`FEW_KEYS`] under way: all of a thread
-//! have a thousand keys at once, which servers answer in a millisecond or two. So have those that send many changes
-//! ([`Changes`]).
+//! side nobody knows whether they still wait, so they have another, which serves few while others wait: a few clients that
+//! connect, ask and leave thousands of times in a second would have others wait for what nobody takes. Long values that are
+//! stored have a lane, too: requests of others wait behind them on their way to the server. So has whoever has more than
+//! [`FEW_KEYS`] under way: all of a thread have a thousand keys at once, which servers answer in a millisecond or two. So
+//! have those that send many changes ([`Changes`]).
 //!
 //! A turn, a poll of the session's task, ends when the client has had [`TURN_BYTES`] moved for it, or as much work done. The
 //! next one comes when it is its turn among those that keep the thread busy ([`Rounds`]). Many clients with short turns
 //! keep it as busy as a few with long ones. So once enough was done since the thread last looked at its sockets, a turn
 //! ends with [`FEW_BYTES`], and whose last turn was longer than that waits before its next one begins: a client that asks
-//! for little is served before the crowd's next requests, and before the crowd's replies.
+//! for little is served before the crowd's next requests, and before the crowd's replies. Clients that come and go keep it as
+//! busy as those that ask: to let one in or out costs as much as several requests. So until a client was told something, its
+//! turns count as long ones.
 //!
 //! # Bad at
 //! A client that asks for many short values, and then for many long ones: those are asked for together, once.
@@ -26,7 +28,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use super::changes::Changes;
-use crate::sessions::lanes::{LANE_BYTES, Lane, Lanes, Rounds};
+use crate::sessions::lanes::{LANE_BYTES, Lane, Lanes, Rounds, VISIT_COST};
 use crate::sessions::line::Asked;
 use crate::sessions::manners::Manners;
 use crate::sessions::memory::Account;
@@ -57,6 +59,8 @@ pub(super) struct Pace {
     spent: usize,
     /// Its last turn was long.
     is_heavy: bool,
+    /// It was told nothing yet.
+    is_new: bool,
     /// The number of the turn that it waits for.
     turn: u64,
     /// It takes part in this no more.
@@ -102,6 +106,7 @@ impl Pace {
             has_asked: false,
             spent: 0,
             is_heavy: false,
+            is_new: true,
             turn: 0,
             has_left: false,
             lanes,
@@ -111,20 +116,34 @@ impl Pace {
     /// A poll begins: the turn goes on, or a new one begins, at once or when `waker` is called.
     #[inline]
     pub(super) fn begin_turn(&mut self, waker: &Waker) {
-        if self.spent >= WAITING {
-            if self.lanes.rounds.is_through(self.turn) {
+        if self.spent < WAITING {
+            if self.spent > 0 {
+                self.is_heavy = self.is_new || self.spent >= FEW_BYTES;
                 self.spent = 0;
             }
-            return;
-        }
-        if self.spent > 0 {
-            self.is_heavy = self.spent >= FEW_BYTES;
-            self.spent = 0;
-        }
-        // Others that wait for a share of a lane would wait for its turn.
-        if self.is_heavy && self.lanes.rounds.is_busy() && !self.changes.is_waiting() {
+            // Others that wait for a share of that lane would wait for its turn.
+            if !self.is_heavy || !self.lanes.rounds.is_busy() || self.changes.is_waiting() {
+                return;
+            }
             self.wait(waker);
         }
+        if self.lanes.rounds.is_through(self.turn) || self.goes_ahead(waker) {
+            self.spent = 0;
+        }
+    }
+
+    /// Whether others that wait for a share of a lane would wait for its turn, which therefore comes now, or after the next
+    /// look at the sockets: of a crowd that goes, one after the other is the first in the lane.
+    #[cold]
+    fn goes_ahead(&self, waker: &Waker) -> bool {
+        let Lanes { rounds, stores, .. } = &*self.lanes;
+        let lane = self.lane.of(&self.lanes);
+        let is_next = lane.is_first(self.place) || stores.is_first(self.stores_place);
+        if is_next && rounds.is_busy() {
+            rounds.wake_ahead(waker);
+            return false;
+        }
+        is_next
     }
 
     /// Something was done that costs as much as moving so many bytes.
@@ -132,6 +151,12 @@ impl Pace {
     pub(super) fn spend(&mut self, bytes: usize) {
         self.spent = self.spent.saturating_add(bytes);
         self.lanes.rounds.spend(bytes);
+    }
+
+    /// The client was told something.
+    #[inline]
+    pub(super) fn told(&mut self) {
+        self.is_new = false;
     }
 
     /// Whether others are to have their turn; `waker` is called when this client's comes again.
@@ -177,6 +202,7 @@ impl Pace {
 
     /// The client has gone: what is still to be done for it waits for nobody.
     pub(super) fn leave(&mut self) {
+        self.lanes.rounds.spend(VISIT_COST);
         self.leave_lines();
         self.has_left = true;
     }
@@ -309,7 +335,11 @@ impl Pace {
                 self.change_to(LaneKind::Long);
             }
             let bytes = (n * expected).min(LANE_BYTES);
-            if !self.lane.of(&self.lanes).take(bytes, &mut self.place, waker) {
+            let may_ask = match self.lane {
+                LaneKind::Leaving => self.lanes.take_leaving(bytes, &mut self.place, waker),
+                lane => lane.of(&self.lanes).take(bytes, &mut self.place, waker),
+            };
+            if !may_ask {
                 self.has_asked = true;
                 if self.lane == LaneKind::Newcomers && expected <= NEW_SHARE_MAX {
                     self.lanes.watch(|lanes| &lanes.newcomers);

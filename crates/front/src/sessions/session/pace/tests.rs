@@ -51,24 +51,49 @@ async fn newcomers_wait_for_each_other_where_the_last_ones_values_were_long() {
     tokio::task::LocalSet::new().run_until(run).await;
 }
 
-#[test]
-fn newcomers_that_have_closed_their_side_are_in_nobodys_way() {
-    let lanes = Lanes::new();
-    lanes.learn(1 << 20);
-    let mut newcomers: Vec<_> = (0..300).map(|_| Pace::new(Rc::clone(&lanes))).collect();
-    assert_eq!(newcomers.iter_mut().map(|newcomer| admitted(newcomer, 1)).sum::<usize>(), 1);
-    let (first, last) = newcomers.split_at_mut(299);
-    let mut aside = 0;
-    for pace in &mut first[1..] {
-        aside += usize::from(pace.step_aside());
-        admitted(pace, 1);
-    }
-    assert_eq!(aside, 1 + LEAVING_MAX, "one has its value under way");
-    first[1 + aside..].iter_mut().for_each(Pace::leave);
-    first[0].set_under_way(0);
-    assert_eq!(admitted(&mut last[0], 1), 1);
-    drop(newcomers);
-    assert_eq!((lanes.newcomers.free(), lanes.leaving.free()), (LANE_BYTES, LANE_BYTES));
+#[tokio::test]
+async fn newcomers_that_have_closed_their_side_are_in_nobodys_way() {
+    let run = async {
+        let lanes = Lanes::new();
+        lanes.learn(1 << 20);
+        let mut newcomers: Vec<_> = (0..300).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+        assert_eq!(newcomers.iter_mut().map(|newcomer| admitted(newcomer, 1)).sum::<usize>(), 1);
+        let (first, last) = newcomers.split_at_mut(299);
+        let mut aside = 0;
+        for pace in &mut first[1..] {
+            aside += usize::from(pace.step_aside());
+            admitted(pace, 1);
+        }
+        assert!((LEAVING_MAX..=1 + LEAVING_MAX).contains(&aside), "{aside}");
+        first[1 + aside..].iter_mut().for_each(Pace::leave);
+        first[0].set_under_way(0);
+        assert_eq!(admitted(&mut last[0], 1), 1);
+        drop(newcomers);
+        assert_eq!((lanes.newcomers.free(), lanes.leaving.free()), (LANE_BYTES, LANE_BYTES));
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
+}
+
+/// Half of all values were read for those that had gone.
+#[tokio::test]
+async fn of_newcomers_that_have_closed_their_side_few_ask_while_others_wait() {
+    let run = async {
+        let lanes = Lanes::new();
+        lanes.learn(1 << 20);
+        let [mut served, mut waits, mut one, mut other] =
+            [(); 4].map(|()| Pace::new(Rc::clone(&lanes)));
+        assert_eq!([admitted(&mut served, 1), admitted(&mut waits, 1)], [1, 0]);
+        assert!(one.step_aside() && other.step_aside());
+        assert_eq!([admitted(&mut one, 1), admitted(&mut other, 1)], [0, 0], "one waits");
+        while admitted(&mut one, 1) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        one.set_under_way(0);
+        assert_eq!(admitted(&mut other, 1), 0, "its lane is free, and one went just now");
+        waits.leave();
+        assert_eq!(admitted(&mut other, 1), 1, "nobody waits who is still there");
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
 }
 
 #[test]
@@ -137,6 +162,7 @@ async fn a_crowd_with_short_turns_waits_for_a_look_at_the_sockets_and_a_calm_cli
         let lanes = Lanes::new();
         let mut crowd: Vec<_> = (0..100).map(|_| Pace::new(Rc::clone(&lanes))).collect();
         let mut calm = Pace::new(Rc::clone(&lanes));
+        crowd.iter_mut().chain([&mut calm]).for_each(Pace::told);
         let has_turn = |pace: &mut Pace, bytes| {
             pace.begin_turn(Waker::noop());
             pace.spend(bytes);
@@ -164,6 +190,7 @@ async fn whose_last_turn_was_long_waits_before_the_next_while_the_thread_is_busy
     let run = async {
         let lanes = Lanes::new();
         let [mut long, mut other, mut calm] = [(); 3].map(|()| Pace::new(Rc::clone(&lanes)));
+        [&mut long, &mut other, &mut calm].into_iter().for_each(Pace::told);
         let goes_on = |pace: &mut Pace| {
             pace.begin_turn(Waker::noop());
             !pace.is_spent(Waker::noop())
@@ -204,4 +231,55 @@ fn a_value_longer_than_the_lane_has_it_to_itself() {
     assert_eq!(lanes.long.free(), 0);
     pace.set_under_way(0);
     assert_eq!(lanes.long.free(), LANE_BYTES);
+}
+
+fn has_turn(pace: &mut Pace, bytes: usize) -> bool {
+    pace.begin_turn(Waker::noop());
+    let has_turn = !pace.is_waiting();
+    if has_turn {
+        pace.spend(bytes);
+    }
+    has_turn
+}
+
+#[tokio::test]
+async fn clients_that_were_told_nothing_wait_for_a_look_at_the_sockets_however_short_their_turns() {
+    let run = async {
+        let lanes = Lanes::new();
+        let [mut new, mut known] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
+        assert!(has_turn(&mut new, 300) && has_turn(&mut known, 300));
+        known.told();
+        lanes.rounds.spend(1 << 20);
+        assert!(has_turn(&mut known, 300));
+        assert!(!has_turn(&mut new, 300), "it may have gone, and to let it out costs more");
+        while !has_turn(&mut new, 300) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
+}
+
+#[tokio::test]
+async fn whoever_is_next_in_a_lane_has_its_turn_before_those_that_came_first_but_after_a_look() {
+    let run = async {
+        const LONG_TURN: usize = 4 << 10;
+        let lanes = Lanes::new();
+        lanes.learn(1 << 20);
+        let mut crowd: Vec<_> = (0..50).map(|_| Pace::new(Rc::clone(&lanes))).collect();
+        let [mut served, mut next] = [(); 2].map(|()| Pace::new(Rc::clone(&lanes)));
+        assert!(has_turn(&mut next, 300) && crowd.iter_mut().all(|pace| has_turn(pace, LONG_TURN)));
+        assert_eq!([admitted(&mut served, 1), admitted(&mut next, 1)], [1, 0]);
+        lanes.rounds.spend(1 << 20);
+        assert!(!crowd.iter_mut().any(|pace| has_turn(pace, LONG_TURN)));
+        assert!(
+            !has_turn(&mut next, 300),
+            "a crowd in which each is the next one goes on for ever"
+        );
+        while !has_turn(&mut next, 300) {
+            tokio::task::yield_now().await;
+        }
+        let had_turns = crowd.iter_mut().map(|pace| usize::from(has_turn(pace, 0))).sum::<usize>();
+        assert!(had_turns < 25, "{had_turns} came before the one for which others wait");
+    };
+    tokio::task::LocalSet::new().run_until(run).await;
 }
