@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. A change of the set of files goes this way: the new file is synced, then its name, then the manifest's edit; then
 //!    the version is published; then the old files are doomed. [`Core::edit`] is the third step, and its caller does the rest.
-//! 2. The manifest's lock is held while it writes. No reader takes it, nor does the commit thread.
+//! 2. The manifest's lock is held while it writes. No reader takes it, nor does the thread that writes the log.
 //! 3. Numbers of files are never given twice: an edit records those that were given before it.
 
 use crate::bell::Bell;

@@ -135,18 +135,19 @@ impl Db {
     /// As [`Db::put`].
     pub fn write_with(&self, batch: Batch, how: WriteOptions) -> Result<(), StoreError> {
         admit::wait(&self.core)?;
-        let (tell, told) = mpsc::sync_channel(1);
-        self.submit(batch, how.durability, move |written| {
-            // The receiver waits below.
-            let _ = tell.send(written.map(|_| ()));
-        })?;
-        told.recv().unwrap_or(Err(StoreError::Closed))
+        admit::check(&self.core, &batch)?;
+        let is_freeing = batch.is_freeing();
+        self.committer()?.write(batch, how.durability)?;
+        if is_freeing {
+            admit::note_freed(&self.core);
+        }
+        Ok(())
     }
 
     /// Queues a batch, and returns the sequence number of its first write at once; the others follow it.
     ///
     /// `done` is told the same number when the batch can be read and is as durable as asked. It runs on the thread that
-    /// writes the log: it must not wait for anything. Ask [`Db::pressure`] before.
+    /// writes the log, which may be any that puts: it must not wait for anything, or write. Ask [`Db::pressure`] before.
     ///
     /// # Errors
     /// If nothing can be accepted now. Then `done` isn't called.
@@ -161,8 +162,8 @@ impl Db {
         let done = move |told: Result<crate::log::Committed, _>| {
             done(told.map(|it| it.first_seq));
             // Last, so that what the caller's rule calls dead is dead by now.
-            if let Some(core) = freeing.filter(|it| it.is_full.load(Relaxed)) {
-                core.freed.fetch_add(1, Relaxed);
+            if let Some(core) = freeing {
+                admit::note_freed(&core);
             }
         };
         self.committer()?.submit(batch, durability, done)

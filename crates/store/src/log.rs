@@ -3,8 +3,8 @@
 //! SILT's `LogStore` (section 4.1 of the paper), with groups, atomic batches, and a rule for what a crash leaves behind.
 //!
 //! # A write
-//! [`Committer::submit`] gives it sequence numbers and puts it into a queue. One thread takes all that waits, frames it,
-//! appends it by one write, enters it into the index, makes it durable by one `fdatasync` if a write of the group wants
+//! [`Committer::write`] gives it sequence numbers and puts it into a queue. One thread at a time takes all that waits, frames
+//! it, appends it by one write, enters it into the index, makes it durable by one `fdatasync` if a write of the group wants
 //! that, and answers. What arrives meanwhile is the next group.
 //!
 //! # Invariants
@@ -26,6 +26,7 @@
 mod committer;
 mod writer;
 mod interval;
+mod answer;
 mod queue;
 mod replay;
 mod verify;

@@ -109,28 +109,51 @@ fn get_for(
     ]
 }
 
-/// Synced changes by 64 threads.
+/// Changes without a sync by 1, 4 and 16 threads, each into a new store.
+pub fn puts(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
+    std::fs::create_dir_all(dir).expect("the folder of --dir can be made");
+    let mut told = serde_json::Map::new();
+    for threads in [1, 4, 16] {
+        let engine = (maker.open)(&dir.join(threads.to_string()), Purpose::Usual);
+        let spent = put_for(&engine, sizes, threads, false);
+        told.insert(format!("put_{threads}_per_s"), json!(spent.0));
+        told.insert(format!("put_{threads}_cpu_us"), json!(spent.1));
+    }
+    Value::Object(told)
+}
+
+/// Synced changes by 1 thread and by 64.
 pub fn sync(maker: &Maker, dir: &Path, sizes: Sizes) -> Value {
     let engine = (maker.open)(dir, Purpose::Usual);
+    json!({
+        "synced_put_1_per_s": put_for(&engine, sizes, 1, true).0,
+        "synced_put_per_s": put_for(&engine, sizes, 64, true).0,
+    })
+}
+
+/// Puts per second, and microseconds of CPU time for each, with what works in the background.
+fn put_for(engine: &Arc<dyn Rival>, sizes: Sizes, threads: u64, is_synced: bool) -> (f64, f64) {
     let puts = AtomicU64::new(0);
-    let begun = Instant::now();
+    let before = Used::now();
+    let ends = Instant::now() + Duration::from_secs_f64(sizes.seconds);
     thread::scope(|scope| {
-        for thread in 0..64_u64 {
-            let (engine, puts) = (&engine, &puts);
+        for thread in 0..threads {
+            let puts = &puts;
             scope.spawn(move || {
                 let mut values = Values::new(sizes.value_bytes);
-                for n in 0.. {
-                    if begun.elapsed().as_secs_f64() > sizes.seconds {
-                        break;
-                    }
-                    let n = thread << 40 | n;
-                    engine.put(&key(n), values.of(n), true);
-                    puts.fetch_add(1, Relaxed);
+                let mut done = 0;
+                while Instant::now() < ends {
+                    let n = threads << 50 | thread << 40 | done;
+                    engine.put(&key(n), values.of(n), is_synced);
+                    done += 1;
                 }
+                puts.fetch_add(done, Relaxed);
             });
         }
     });
-    json!({ "synced_put_per_s": puts.into_inner() as f64 / begun.elapsed().as_secs_f64() })
+    let spent = before.spent();
+    let puts = puts.into_inner() as f64;
+    (puts / spent.seconds, spent.cpu_us / puts)
 }
 
 /// Writes 256 MiB of items that stay in the log, and dies without closing.

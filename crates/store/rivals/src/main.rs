@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `--dir D` | | a folder; stores stay in it, so that `--parts gets` can be run again |
 //! | `--items N`, `--value BYTES` | 1000000, 100 | |
-//! | `--parts A,B` | load,gets,sync,open,fio | what is measured |
+//! | `--parts A,B` | load,gets,puts,sync,open,fio | what is measured |
 //! | `--engines A,B` | all | names of [`engines::MAKERS`] |
 //! | `--rounds N`, `--seconds S` | 3, 2 | each round measures each engine in turn, so long for each kind of get |
 //! | `--json FILE` | | all figures of all rounds |
@@ -42,6 +42,7 @@ fn main() {
         match part.as_str() {
             "load" => each(&args, &mut figures, 1, &["load"], "store"),
             "gets" => each(&args, &mut figures, args.rounds, &["gets"], "store"),
+            "puts" => each(&args, &mut figures, args.rounds, &["puts"], "put"),
             "sync" => each(&args, &mut figures, args.rounds, &["sync"], "synced"),
             "open" => each(&args, &mut figures, 1, &["crash", "open"], "killed"),
             "fio" => {
@@ -49,7 +50,7 @@ fn main() {
                 let row = json!({ "hit_16_per_s": Value::Array(rounds) });
                 figures.insert("fio, 4 KiB".into(), row);
             }
-            other => panic!("no part {other}: load, gets, sync, open, fio"),
+            other => panic!("no part {other}: load, gets, puts, sync, open, fio"),
         }
     }
     report::print(&figures, args.sizes);
@@ -100,7 +101,7 @@ impl Args {
         };
         let (items, value_bytes) =
             (number("--items", 1e6) as u64, number("--value", 100.0) as usize);
-        let parts = text("--parts").unwrap_or_else(|| "load,gets,sync,open,fio".into());
+        let parts = text("--parts").unwrap_or_else(|| "load,gets,puts,sync,open,fio".into());
         Self {
             dir: text("--dir").expect("--dir FOLDER, on the device to measure").into(),
             sizes: Sizes { items: items.max(1), value_bytes, seconds: number("--seconds", 2.0) },
@@ -176,6 +177,7 @@ fn run_job(job: &str, args: &Args) {
     let told = match job {
         "load" => jobs::load(maker, &dir("store"), sizes),
         "gets" => jobs::gets(maker, &dir("store"), sizes),
+        "puts" => jobs::puts(maker, &dir("put"), sizes),
         "sync" => jobs::sync(maker, &dir("synced"), sizes),
         "crash" => jobs::crash(maker, &dir("killed"), sizes),
         "open" => jobs::open(maker, &dir("killed"), sizes),

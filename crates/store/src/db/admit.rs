@@ -26,6 +26,13 @@ pub(crate) fn check(core: &Core, batch: &Batch) -> Result<(), StoreError> {
     if is_far_behind { Err(behind(core)) } else { Ok(()) }
 }
 
+/// A write that may have made something dead was answered: a full disk looks for what to merge.
+pub(crate) fn note_freed(core: &Core) {
+    if core.is_full.load(Relaxed) {
+        core.freed.fetch_add(1, Relaxed);
+    }
+}
+
 /// Waits as long as the background's lag asks for.
 pub(crate) fn wait(core: &Core) -> Result<(), StoreError> {
     let pressure = Pressure::of(&core.versions.load(), &core.options);

@@ -1,15 +1,34 @@
-//! The way into the log: numbers are given at once, answers come from the commit thread.
+//! The way into the log: numbers are given at once; who waits for an answer writes the group itself, if nobody does.
+//!
+//! ```text
+//! write   queue ── is the writer free? ── yes: take all that is queued, write it, answer it
+//!                                      └─ no: spin, then wake the commit thread, and sleep
+//! submit  queue ── wake the commit thread
+//! ```
+//! So one thread that puts alone changes no thread. Many that put at once share a write, and a sync.
+//!
+//! # Invariants
+//! 1. Who takes requests out of the queue has the writer's lock, and answers all of them before it lets go. So the log has
+//!    the queue's order.
+//! 2. Whoever sleeps has woken the commit thread after it queued: what it waits for is taken, whoever takes it.
+//!
+//! # Bad at
+//! A write that asks for no sync waits for one, if others of its group ask for it and it writes the group.
 
 use crate::error::StoreError;
 use crate::hash::Hasher;
+use crate::log::answer::Answer;
 use crate::log::batch::Batch;
 use crate::log::interval::IntervalSync;
-use crate::log::queue::{Committed, OnDone, Queue, Request, Write};
+use crate::log::queue::{Committed, OnCommit, OnDone, Queue, Request, Write};
 use crate::log::segment::LogFile;
 use crate::log::writer::{Roll, Writer};
 use crate::options::Durability;
 use crate::stats::Tally;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
 use std::fmt;
+use std::hint;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
@@ -25,9 +44,15 @@ pub(crate) struct CommitOptions {
 
 /// The commit thread. Dropping it writes and syncs what waits, and ends it.
 pub(crate) struct Committer {
-    queue: Arc<Queue>,
+    shared: Arc<Shared>,
     hasher: Hasher,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the threads share that write.
+struct Shared {
+    queue: Arc<Queue>,
+    writer: Mutex<Writer>,
 }
 
 impl Committer {
@@ -44,15 +69,17 @@ impl Committer {
         let CommitOptions { hasher, next_seq, tally } = options;
         let queue = Arc::new(Queue::new(next_seq, QUEUE_BYTES_MAX));
         let interval = IntervalSync::start(&queue, &tally)?;
-        let writer = Writer::new(active, roll, queue.clone(), interval, tally);
-        let thread = Builder::new().name("store-commit".into()).spawn(move || writer.run())?;
-        Ok(Self { queue, hasher, thread: Some(thread) })
+        let writer = Mutex::new(Writer::new(active, roll, queue.clone(), interval, tally));
+        let shared = Arc::new(Shared { queue, writer });
+        let of_thread = shared.clone();
+        let thread = Builder::new().name("store-commit".into()).spawn(move || of_thread.run())?;
+        Ok(Self { shared, hasher, thread: Some(thread) })
     }
 
     /// Queues a batch and returns the number of its first write; the others follow it.
     ///
-    /// `done` is called by the commit thread once the batch can be read and is durable as asked. It must not block or panic. An
-    /// empty batch is answered like any other, and has no number of its own.
+    /// `done` is called once the batch can be read and is durable as asked, by the thread that wrote it. It must not block,
+    /// panic, or write. An empty batch is answered like any other, and has no number of its own.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Closed`], and [`StoreError::Stalled`] if too much waits. Then `done` isn't
@@ -63,36 +90,108 @@ impl Committer {
         durability: Durability,
         done: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
     ) -> Result<u64, StoreError> {
+        let first_seq = self.push(batch, durability, Box::new(done))?;
+        self.shared.queue.wake();
+        Ok(first_seq)
+    }
+
+    /// Writes a batch, and returns once it can be read and is durable as asked.
+    ///
+    /// # Errors
+    /// As [`Committer::submit`], or if the write fails.
+    pub(crate) fn write(
+        &self,
+        batch: Batch,
+        durability: Durability,
+    ) -> Result<Committed, StoreError> {
+        let (answer, teller) = Answer::new();
+        self.push(batch, durability, Box::new(move |told| teller.tell(told)))?;
+        // A sync takes longer than any spinning.
+        let rounds = if durability == Durability::Always { 1 } else { ROUNDS };
+        for round in 0..rounds {
+            if let Some(mut writer) = self.shared.writer.try_lock() {
+                self.shared.work_off(&mut writer);
+            }
+            if let Some(told) = answer.take() {
+                return told;
+            }
+            if round % 2 == 0 { hint::spin_loop() } else { thread::yield_now() }
+        }
+        self.shared.queue.wake();
+        answer.wait()
+    }
+
+    fn push(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        done: OnCommit,
+    ) -> Result<u64, StoreError> {
         let hashes = batch.ops().iter().map(|op| self.hasher.hash(batch.key(op))).collect();
-        let done = Box::new(done);
-        self.queue.push_write(Write { batch, hashes, durability, first_seq: 0, done })
+        self.shared.queue.push_write(Write { batch, hashes, durability, first_seq: 0, done })
     }
 
     /// Makes all that was submitted before durable.
     pub(crate) fn sync(&self, done: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
-        self.queue.push(Request::Sync(Box::new(done)));
+        self.shared.queue.push(Request::Sync(Box::new(done)));
     }
 
     /// Seals the log with all that was submitted before, and begins another if there is space. An empty log stays.
     pub(crate) fn freeze(&self, done: impl FnOnce(Result<(), StoreError>) + Send + 'static) {
-        self.queue.push(Request::Freeze(Box::new(done)));
+        self.shared.queue.push(Request::Freeze(Box::new(done)));
     }
 
     /// The same as a function, for a thread that has no committer.
     pub(crate) fn freezer(&self) -> impl Fn(OnDone) + Send + 'static {
-        let queue = self.queue.clone();
+        let queue = self.shared.queue.clone();
         move |done| queue.push(Request::Freeze(done))
     }
 
     /// The highest number that was given.
     pub(crate) fn last_seq(&self) -> u64 {
-        self.queue.last_seq()
+        self.shared.queue.last_seq()
+    }
+}
+
+impl Shared {
+    /// The commit thread: works until the queue is closed and empty, or a failure ends all writing.
+    fn run(&self) {
+        while self.queue.wait() {
+            self.work_off(&mut self.writer.lock());
+        }
+        self.writer.lock().end();
+    }
+
+    fn work_off(&self, writer: &mut MutexGuard<'_, Writer>) {
+        let mut ends = ClosesUnlessOver { queue: &self.queue, is_over: false };
+        writer.work_off();
+        ends.is_over = true;
+    }
+}
+
+/// Closes the queue if a panic ends the work, so that nobody waits for it.
+struct ClosesUnlessOver<'a> {
+    queue: &'a Queue,
+    is_over: bool,
+}
+
+impl Drop for ClosesUnlessOver<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.queue.close();
+        let mut left = VecDeque::new();
+        self.queue.take(&mut left);
+        for request in left {
+            request.refuse(StoreError::Closed);
+        }
     }
 }
 
 impl Drop for Committer {
     fn drop(&mut self) {
-        self.queue.close();
+        self.shared.queue.close();
         // `done` may hold the last handle of the store: then this is the commit thread, which ends by itself.
         let thread = self.thread.take();
         if let Some(thread) = thread.filter(|it| it.thread().id() != thread::current().id()) {
@@ -110,3 +209,6 @@ impl fmt::Debug for Committer {
 
 /// More bytes than these don't wait: whoever submits faster than the disk takes is refused.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
+
+/// How often a write looks whether it is answered, or may write itself, before it sleeps.
+const ROUNDS: u32 = 20;

@@ -1,4 +1,4 @@
-//! What waits for the commit thread, and the sequence numbers that were given to it.
+//! What waits to be written, and the sequence numbers that were given to it.
 //!
 //! # Invariants
 //! 1. Numbers are given under the lock under which a write is queued: the order of the queue is that of the numbers.
@@ -34,7 +34,7 @@ pub(crate) struct Write {
     pub(crate) done: OnCommit,
 }
 
-/// What the commit thread is asked for.
+/// What the log is asked for.
 pub(crate) enum Request {
     Write(Write),
     /// Make all before it durable.
@@ -83,7 +83,7 @@ impl Queue {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Queues a write and returns its first number.
+    /// Queues a write and returns its first number. It wakes nobody: see [`Queue::wake`].
     ///
     /// # Errors
     /// If nothing is accepted, or too much waits already; then `write.done` is not called.
@@ -98,8 +98,6 @@ impl Queue {
         write.first_seq = first_seq;
         state.next_seq += write.batch.len() as u64;
         state.push(Request::Write(write));
-        drop(state);
-        self.changed.notify_one();
         Ok(first_seq)
     }
 
@@ -115,15 +113,25 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for requests, and moves all there are into `taken`, which is empty. False if none will come any more.
-    pub(crate) fn take(&self, taken: &mut VecDeque<Request>) -> bool {
+    /// Wakes the commit thread.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until something is queued. False if nothing is, and nothing will be any more.
+    pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while state.waiting.is_empty() && state.refusal.is_none() {
             self.changed.wait(&mut state);
         }
+        !state.waiting.is_empty()
+    }
+
+    /// Moves all that is queued into `taken`, which is empty.
+    pub(crate) fn take(&self, taken: &mut VecDeque<Request>) {
+        let mut state = self.state.lock();
         std::mem::swap(&mut state.waiting, taken);
         state.bytes = 0;
-        !taken.is_empty()
     }
 
     /// Accepts nothing more: a new start is needed.
@@ -174,7 +182,8 @@ mod tests {
         let queue = Queue::new(5, 1000);
         assert_eq!(queue.push_write(write(2000)).unwrap(), 5, "the first may be large");
         assert!(matches!(queue.push_write(write(1)), Err(StoreError::Stalled)));
-        assert!(queue.take(&mut VecDeque::new()));
+        assert!(queue.wait());
+        queue.take(&mut VecDeque::new());
         assert_eq!(queue.push_write(write(500)).unwrap(), 6);
         assert_eq!(queue.push_write(write(300)).unwrap(), 7);
         assert!(matches!(queue.push_write(write(200)), Err(StoreError::Stalled)));
@@ -192,7 +201,9 @@ mod tests {
         queue.push(Request::Sync(Box::new(move |result| tell.send(result).unwrap())));
         assert!(matches!(told.recv(), Ok(Err(StoreError::ReadOnly))), "answered at once");
         let mut taken = VecDeque::new();
-        assert!(queue.take(&mut taken) && taken.len() == 1);
-        assert!(!queue.take(&mut VecDeque::new()));
+        assert!(queue.wait());
+        queue.take(&mut taken);
+        assert_eq!(taken.len(), 1);
+        assert!(!queue.wait());
     }
 }

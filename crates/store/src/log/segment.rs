@@ -1,7 +1,7 @@
-//! One file of the log: appended to by one thread, read by all, and frozen when it is full.
+//! One file of the log: appended to by one thread at a time, read by all, and frozen when it is full.
 //!
 //! # Invariants
-//! 1. Only the commit thread appends, seals and enters keys. `written` grows after the bytes are in the file, and the
+//! 1. Only who has the writer's lock appends, seals and enters keys. `written` grows after the bytes are in the file, and the
 //!    index gets a place after that.
 //! 2. The file is longer than what was written by at least a block, so a read of whole blocks around a record ends inside.
 //!    No read goes further than that block: the rest of a sealed log is given back to the disk.
@@ -138,7 +138,7 @@ impl LogFile {
         !self.is_sealed() && end <= self.capacity && self.index.has_room(keys)
     }
 
-    /// Appends a group and enters its keys. For the commit thread.
+    /// Appends a group and enters its keys. For the thread that writes.
     ///
     /// # Errors
     /// [`StoreError::NoSpace`]: nothing changed, and nothing of it comes back. Any other: the log is broken.
@@ -242,7 +242,7 @@ impl LogFile {
         if self.unsynced() == 0 { Ok(()) } else { self.sync() }
     }
 
-    /// Ends the log: appends the last record and makes all durable. For the commit thread.
+    /// Ends the log: appends the last record and makes all durable. For the thread that writes.
     pub(crate) fn seal(&self) -> Result<(), StoreError> {
         if !self.is_sealed() {
             let mut group = self.group();

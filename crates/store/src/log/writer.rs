@@ -1,10 +1,16 @@
-//! The commit thread: groups what waits, appends, syncs, answers, and goes on in the next log when one is full.
+//! Groups what waits, appends, syncs, answers, and goes on in the next log when one is full.
+//!
+//! One thread at a time does so: the commit thread, or one that waits for its own write.
 //!
 //! # A group
 //! ```text
 //! frame ── append ── index ── answer writes that wait for no sync ── sync ── answer the others
 //! ```
 //! A group ends where the queue was empty, at [`GROUP_BYTES_MAX`], at the end of a log, and at a freeze.
+//!
+//! # Invariants
+//! 1. [`Writer::work_off`] returns once all that it took out of the queue is answered.
+//! 2. After a panic, which only an answer can raise, nothing more is written.
 
 use crate::error::StoreError;
 use crate::log::group::Group;
@@ -20,7 +26,7 @@ use std::time::Duration;
 /// Makes the next log, and publishes it. The one before is sealed.
 pub(crate) type Roll = Box<dyn FnMut() -> Result<Arc<LogFile>, StoreError> + Send>;
 
-/// The commit thread's own.
+/// What the thread that writes needs.
 pub(crate) struct Writer {
     /// `None`: all logs are sealed, and there was no space for another.
     active: Option<Arc<LogFile>>,
@@ -28,6 +34,10 @@ pub(crate) struct Writer {
     queue: Arc<Queue>,
     interval: IntervalSync,
     tally: Arc<Tally>,
+    /// Kept for its space.
+    taken: VecDeque<Request>,
+    /// False while it works, and so for ever after a panic.
+    is_whole: bool,
 }
 
 /// Who waits for one group.
@@ -51,19 +61,25 @@ impl Writer {
         interval: IntervalSync,
         tally: Arc<Tally>,
     ) -> Self {
-        Self { active, roll, queue, interval, tally }
+        Self { active, roll, queue, interval, tally, taken: VecDeque::new(), is_whole: true }
     }
 
-    /// Works until the queue is closed and empty, or a failure ends all writing.
-    pub(crate) fn run(mut self) {
-        let _ends = Ends(self.queue.clone());
-        let mut taken = VecDeque::new();
-        while self.queue.take(&mut taken) {
-            while !taken.is_empty() {
-                self.work(&mut taken);
-            }
+    /// Does all that is queued now.
+    pub(crate) fn work_off(&mut self) {
+        self.is_whole = false;
+        let mut taken = std::mem::take(&mut self.taken);
+        self.queue.take(&mut taken);
+        while !taken.is_empty() {
+            self.work(&mut taken);
         }
-        if let Some(active) = self.active.take().filter(|it| !it.is_broken() && !it.is_empty()) {
+        self.taken = taken;
+        self.is_whole = true;
+    }
+
+    /// Ends the log that is written to: the queue is closed and empty.
+    pub(crate) fn end(&mut self) {
+        let is_sound = |it: &Arc<LogFile>| self.is_whole && !it.is_broken() && !it.is_empty();
+        if let Some(active) = self.active.take().filter(is_sound) {
             // Nobody is left to be told. The next open finds what is there. The last record comes after a sync, so that
             // it says of all others that they were durable: what rots later isn't taken for a torn tail.
             // The space that it has to spare stays its own, for the log that the next open begins on a full disk.
@@ -214,21 +230,6 @@ impl Waiters {
         }
         for done in self.syncs {
             done(Err(error.clone()));
-        }
-    }
-}
-
-/// Closes the queue when the thread ends, also by a panic, so that nobody waits for it.
-struct Ends(Arc<Queue>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        self.0.close();
-        let mut left = VecDeque::new();
-        while self.0.take(&mut left) {
-            for request in left.drain(..) {
-                request.refuse(StoreError::Closed);
-            }
         }
     }
 }

@@ -142,6 +142,82 @@ fn an_answer_may_end_the_log() {
 }
 
 #[test]
+fn who_writes_alone_changes_no_thread() {
+    let disk = disk();
+    let (rolled, here) = (Arc::new(Mutex::new(Vec::new())), std::thread::current().id());
+    let (of_roll, its_disk) = (rolled.clone(), disk.clone());
+    let roll = move || {
+        let mut rolled = of_roll.lock();
+        rolled.push(std::thread::current().id());
+        create(&its_disk, rolled.len() as u64 + 1, 1 << 16)
+    };
+    let options = CommitOptions { hasher: hasher(), next_seq: 1, tally: Arc::default() };
+    let first = create(&disk, 1, 1 << 16).unwrap();
+    let committer = Committer::start(Some(first), Box::new(roll), options).unwrap();
+    for how in [Durability::Os, Durability::Interval(Duration::from_secs(9)), Durability::Always] {
+        let before = committer.last_seq();
+        for n in 0..5_u64 {
+            let written = committer.write(batch(&[(b"key", Some(&[7; 20_000]))]), how).unwrap();
+            assert_eq!(written.first_seq, before + n + 1);
+        }
+    }
+    // A log has room for three. The commit thread may take a write while it starts.
+    let rolled = rolled.lock();
+    assert!(rolled.len() == 4 && rolled.contains(&here), "{rolled:?}");
+}
+
+#[test]
+fn writes_of_many_threads_share_syncs_and_each_is_answered() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 22);
+    disk.hold_syncs(true);
+    std::thread::scope(|scope| {
+        for thread in 0..8_u8 {
+            let log = &log;
+            scope.spawn(move || {
+                let how = if thread < 6 { Durability::Always } else { Durability::Os };
+                for n in 0..50_u8 {
+                    let written = log.committer().write(one(&[thread, n]), how).unwrap();
+                    let active = log.logs.lock()[0].clone();
+                    assert!(value(&active, &[thread, n]).is_some(), "it is read at once");
+                    assert!(written.first_seq <= log.committer().last_seq());
+                }
+            });
+        }
+        disk.await_held_syncs(1);
+        disk.hold_syncs(false);
+    });
+    let counts = log.tally.read();
+    assert_eq!((counts.synced_writes, counts.records_written), (300, 400));
+    assert!(counts.syncs <= 300);
+    let all = history(&log.close().pop().unwrap());
+    assert!(all.iter().zip(1..).all(|((seq, ..), expected)| *seq == expected) && all.len() == 400);
+}
+
+#[test]
+fn a_panic_in_an_answer_ends_all_writing_and_nobody_waits_for_ever() {
+    let disk = disk();
+    let log = Log::start(&disk, 1 << 20);
+    let (begun, is_begun) = channel();
+    let panics = move |_| {
+        begun.send(()).unwrap();
+        panic!("a test's answer");
+    };
+    // Whichever thread writes it: the commit thread, or the one below.
+    log.committer().submit(one(b"a"), Durability::Os, panics).unwrap();
+    let write = || log.committer().write(one(b"b"), Durability::Always);
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
+    assert!(matches!(written, Err(_) | Ok(Ok(_) | Err(StoreError::Closed))));
+    is_begun.recv().unwrap();
+    // The panic may still be on its way.
+    while !matches!(write(), Err(StoreError::Closed)) {
+        std::thread::yield_now();
+    }
+    let active = log.close().remove(0);
+    assert!(!active.is_sealed(), "nothing is written any more");
+}
+
+#[test]
 fn lengths_that_none_may_have_are_refused() {
     let mut batch = Batch::new();
     for key in [&b""[..], &[0; 65_536]] {
