@@ -125,7 +125,7 @@ impl fmt::Display for StoreError {
                 )
             }
             Self::Foreign { path, what } => {
-                write!(f, "{} is not a file of this store: {what}", path.display())
+                write!(f, "{} can't be used: {what}", path.display())
             }
             Self::NoSpace => f.write_str("no space is left on the disk; free some, or delete keys"),
             Self::ReadOnly => f.write_str(

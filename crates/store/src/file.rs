@@ -86,11 +86,16 @@ impl Header {
         match u16::from_le_bytes(bytes(block, FORMAT)).cmp(&FORMAT_NOW) {
             Ordering::Less => {
                 return Err(
-                    "its format is older than this version reads; copy the items with the \
+                    "its format is older than 3, the one that this version reads; serve it \
+                            with the version that wrote it, and copy the items into a new store",
+                );
+            }
+            Ordering::Greater => {
+                return Err(
+                    "its format is newer than 3, the one that this version reads; use the \
                             version that wrote it",
                 );
             }
-            Ordering::Greater => return Err("its format is unknown here; use a later version"),
             Ordering::Equal => {}
         }
         let kind = match block[KIND] {
@@ -259,7 +264,7 @@ fn bytes<const N: usize>(block: &[u8], range: Range<usize>) -> [u8; N] {
 /// Sections that a footer has room for.
 pub(crate) const SECTIONS_MAX: usize = 8;
 
-const FORMAT_NOW: u16 = 2;
+const FORMAT_NOW: u16 = 3;
 const MAGIC: Range<usize> = 0..6;
 const FORMAT: Range<usize> = 6..8;
 const KIND: usize = 8;
@@ -331,11 +336,13 @@ mod tests {
 
     #[test]
     fn another_format_is_told_as_older_or_later() {
-        for (format, word) in [(FORMAT_NOW - 1, "older"), (FORMAT_NOW + 1, "later")] {
+        let now = format!("than {FORMAT_NOW}, the one that this version reads");
+        for (format, word) in [(FORMAT_NOW - 1, "older"), (FORMAT_NOW + 1, "newer")] {
             let mut block = header().encode();
             block[FORMAT].copy_from_slice(&format.to_le_bytes());
             seal(&mut block);
-            assert!(Header::decode(&block).is_err_and(|it| it.contains(word)));
+            let told = Header::decode(&block).expect_err("another format");
+            assert!(told.contains(word) && told.contains(&now), "{told}");
         }
     }
 

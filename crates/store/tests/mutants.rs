@@ -228,6 +228,46 @@ fn check(files: &Files, (changed, bytes): (usize, &[u8]), random: &mut fastrand:
     true
 }
 
+/// Each file of a store tells of another format before anything of it is believed, and nothing is changed.
+#[test]
+fn a_file_of_another_format_is_refused_with_what_to_do() {
+    let files = files(RunIndex::Fence);
+    let mut refused = std::collections::BTreeSet::new();
+    let formats: [(u8, &str); 3] = [(1, "copy the items"), (2, "copy the items"), (4, "newer")];
+    for ((at, (path, content)), (format, what_to_do)) in
+        files.iter().enumerate().flat_map(|file| formats.map(|format| (file, format)))
+    {
+        if !content.starts_with(b"SILTRS") {
+            continue;
+        }
+        assert_eq!(number(content, 6, 2), 3, "as the page of the format says");
+        let mut bytes = content.clone();
+        bytes[6] = format;
+        seal_block(&mut bytes, 0, &[]);
+        let disk = SimulatedDisk::with_dir(Path::new("/"));
+        disk.make_dir(Path::new(DIR)).expect("a folder");
+        for (of, (path, content)) in files.iter().enumerate() {
+            let file = disk.create(path, false).expect("a file");
+            let content = if of == at { &bytes } else { content };
+            file.write_at(content, 0).expect("a disk without a limit");
+        }
+        let opened = Db::open_on(Arc::new(disk.clone()), Path::new(DIR), options(RunIndex::Fence));
+        let told = match opened.map(drop) {
+            Err(told) => told.to_string(),
+            // A file that no list names, which each start removes.
+            Ok(()) => {
+                assert!(disk.contents(path).is_none(), "{} is believed", path.display());
+                continue;
+            }
+        };
+        refused.extend(path.file_name().and_then(|it| it.to_str()?.chars().next()));
+        let names_it = told.starts_with(&path.display().to_string());
+        assert!(names_it && told.contains(what_to_do), "{format}: {told}");
+        assert!(disk.contents(path) == Some(bytes), "{told}");
+    }
+    assert_eq!(refused.into_iter().collect::<String>(), "LMR");
+}
+
 /// Mutants of all files whose name begins so; returns how many opened.
 fn mutate(index: RunIndex, name: &str, shape: fn(&[u8]) -> Shape) -> usize {
     let files = files(index);
