@@ -95,9 +95,12 @@ impl Server {
     /// # Errors
     /// What it said, if it ended before it listened.
     pub fn start_through(mut command: Command, flags: &[&str]) -> Result<Self, Refused> {
+        command.arg(guira());
+        let is_store = flags.first() == Some(&"store");
+        command.args(if is_store { &[][..] } else { &["serve", "-u", "root"] }).args(flags);
         let dir = own_directory();
         let socket = dir.join("socket");
-        command.arg(guira()).args(["serve", "-u", "root", "-s"]).arg(&socket).args(flags);
+        command.arg("-s").arg(&socket);
         Self::spawn(command, Address::Unix(socket), dir)
     }
 

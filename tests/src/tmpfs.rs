@@ -53,7 +53,7 @@ impl Tmpfs {
         Path::new(&root).join(at).join(name)
     }
 
-    /// `guira serve`, for which the file system is there.
+    /// `guira serve`, for which the file system is there; or `guira store`, if that is the first of the flags.
     ///
     /// # Panics
     /// If it doesn't come up; the message holds what it said.
