@@ -181,7 +181,7 @@ impl Sql {
     /// # Panics
     /// If the server is gone.
     pub fn ask(&mut self, statements: &str) -> Vec<String> {
-        self.try_ask(statements).expect("MariaDB answers")
+        self.try_ask(statements).unwrap_or_else(|| panic!("MariaDB ends at {statements}"))
     }
 
     /// Sends statements and doesn't wait.

@@ -19,6 +19,7 @@ mod rows;
 mod table;
 mod values;
 mod event;
+mod inflate;
 mod session;
 mod packets;
 mod bytes;

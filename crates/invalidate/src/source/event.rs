@@ -127,6 +127,7 @@ pub(super) const CHECKPOINT: u8 = 161;
 pub(super) const GTID: u8 = 162;
 pub(super) const GTID_LIST: u8 = 163;
 pub(super) const ENCRYPTION: u8 = 164;
+pub(super) const QUERY_COMPRESSED: u8 = 165;
 
 const CRC32: u8 = 1;
 const IGNORABLE: u16 = 0x80;

@@ -7,6 +7,7 @@
 //! | `XA PREPARE` | keys wait in memory, and the stored position waits before them, for `XA COMMIT` or `ROLLBACK` |
 //! | an incident, an unknown event | a halt, unless the event says that it may be ignored |
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use super::bytes::Broken;
 use super::event::{self, Event, Gtid};
 use super::halt::{BAD, Halt, UNREADABLE};
+use super::inflate::inflate;
 use super::rows::{self, Row, RowsHead, Table};
 
 use super::session::{Session, Trouble};
@@ -113,7 +115,7 @@ impl<'s> Follow<'s> {
             }
             event::TABLE_MAP => self.describe(event.body)?,
             event::ANNOTATE => self.take_comments(event.body),
-            event::QUERY => self.take_statement(&event)?,
+            event::QUERY | event::QUERY_COMPRESSED => self.take_statement(&event)?,
             event::XID => self.finish(None)?,
             event::XA_PREPARE => self.finish(None)?,
             event::EXECUTE_LOAD => self.note_unknown("LOAD DATA was logged as a statement")?,
@@ -128,11 +130,6 @@ impl<'s> Follow<'s> {
             kind => match rows::head(kind, event.body)? {
                 Some(head) => self.take_rows(head)?,
                 None if event.can_be_skipped => {}
-                None if COMPRESSED.contains(&kind) => {
-                    let words =
-                        "compressed events aren't there yet: SET GLOBAL log_bin_compress = OFF";
-                    return Err(self.halt(UNREADABLE, words));
-                }
                 None => {
                     let words =
                         format!("an event of the unknown kind {kind} at '{}'", self.position);
@@ -277,8 +274,12 @@ impl<'s> Follow<'s> {
 
     fn take_statement(&mut self, event: &Event<'_>) -> Result<(), Stopped> {
         let query = event::query(event.body)?;
-        self.take_comments(query.text);
-        let deed = deed(query.text, query.schema);
+        let text = match event.kind {
+            event::QUERY_COMPRESSED => Cow::Owned(inflate(query.text)?),
+            _ => Cow::Borrowed(query.text),
+        };
+        self.take_comments(&text);
+        let deed = deed(&text, query.schema);
         match &deed {
             Deed::Rows => self.note_unknown("a change of rows was logged as a statement")?,
             Deed::Empties(tables) => {
@@ -294,7 +295,7 @@ impl<'s> Follow<'s> {
             deed == Deed::End || transaction.gtid.stands_alone || completes(&transaction.gtid)
         });
         if is_over {
-            self.finish(Some(query.text))?;
+            self.finish(Some(&text))?;
         }
         Ok(())
     }
@@ -421,8 +422,6 @@ impl From<io::Error> for Stopped {
 
 /// An event is a row at least: the longest that a database lets through by its default.
 const EVENT_MAX: usize = 64 << 20;
-/// Compressed rows and statements.
-const COMPRESSED: std::ops::RangeInclusive<u8> = 165..=171;
 const NO_TABLE: u64 = 0xff_ffff;
 const TABLES_MAX: usize = 10_000;
 /// Keys of all prepared transactions.
