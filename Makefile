@@ -11,7 +11,7 @@ LAB ?= all
 target := $(or $(CARGO_TARGET_DIR),target)
 
 # What the tests need beside Rust: the command that must be there, and Debian's package that brings it.
-tools := git:git cc:build-essential curl:curl openssl:openssl ip:iproute2 memcached:memcached memccapable:libmemcached-tools mariadb:mariadb-client mariadb-install-db:mariadb-server python3:python3-venv \
+tools := git:git cc:build-essential curl:curl openssl:openssl ip:iproute2 memcached:memcached memccapable:libmemcached-tools mariadb:mariadb-client mariadb-install-db:mariadb-server pg_ctlcluster:postgresql python3:python3-venv \
 	dnsmasq:dnsmasq-base nutcracker:nutcracker etcd:etcd-server etcdctl:etcd-client \
 	valgrind:valgrind systemd-analyze:systemd go:golang-go node:nodejs npm:npm javac:default-jdk-headless mvn:maven
 

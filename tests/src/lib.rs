@@ -5,6 +5,7 @@
 //! client.rs    bytes to a server and back, with a deadline on each read
 //! console.rs   the commands on a page, run as a reader types them
 //! mariadb.rs   a database, and sessions of SQL
+//! postgres.rs  another one
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! tls.rs       certificates made for a test, a client over TLS
@@ -23,6 +24,7 @@ pub mod console;
 pub mod mariadb;
 pub mod metrics;
 pub mod packet;
+pub mod postgres;
 pub mod script;
 pub mod server;
 pub mod tidy;

@@ -157,7 +157,7 @@ fn load(path: &Path) -> Result<InvalidateConfig, (u8, String)> {
 fn check(config: &InvalidateConfig) -> Done {
     let mut text = format!("{}: the configuration is good\n", config.name);
     for from in &config.sources {
-        let position = source::check(from).map_err(|words| (source::BAD, words))?;
+        let position = source::check(from, &config.rules).map_err(|words| (source::BAD, words))?;
         text.push_str(&format!("source {}: its log can be read, up to '{position}'\n", from.name));
     }
     for to in &config.destinations {
@@ -234,6 +234,10 @@ fn init(config: &InvalidateConfig) -> String {
     for source in &config.sources {
         let user = source.user.replace('\'', "''");
         text.push_str(&format!("-- source {}\n", source.name));
+        if let Some(sql) = source::postgres_init(source, &config.rules) {
+            text.push_str(&sql);
+            continue;
+        }
         text.push_str(&format!(
             "CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED BY '…';\n"
         ));

@@ -56,6 +56,7 @@ pub(crate) enum WhenFull {
 #[derive(Clone, Debug)]
 pub(crate) struct SourceConfig {
     pub(crate) name: String,
+    pub(crate) kind: SourceKind,
     /// On this machine, or a unix socket.
     pub(crate) host: Address,
     pub(crate) user: String,
@@ -67,6 +68,23 @@ pub(crate) struct SourceConfig {
     pub(crate) outbox: Option<TableName>,
     pub(crate) comments: CommentLimits,
     pub(crate) on_unknown: OnUnknown,
+}
+
+/// Which database it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SourceKind {
+    MariaDb,
+    Postgres(PostgresConfig),
+}
+
+/// What PostgreSQL alone has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PostgresConfig {
+    pub(crate) database: String,
+    pub(crate) slot: String,
+    pub(crate) publication: String,
+    /// The prefix of messages that list keys.
+    pub(crate) messages: Option<String>,
 }
 
 /// What is done when the database no longer has what comes after our position.

@@ -25,6 +25,14 @@ pub(crate) struct Entry {
 }
 
 impl LogPlace {
+    /// The file of places that are transactions' numbers, which have no order.
+    pub(crate) const OF_TRANSACTIONS: &str = "xid";
+
+    /// Whether who can read this one's change can read the other's.
+    pub(crate) fn follows(&self, before: &LogPlace) -> bool {
+        &*self.file != Self::OF_TRANSACTIONS || self == before
+    }
+
     /// Whether a snapshot at another place has this one's change.
     ///
     /// Files are numbered. A file of another name is of a database that was set up anew since: the caller has seen to it that

@@ -2,7 +2,7 @@
 //! every cluster (Scaling Memcache at Facebook, §4.1).
 //!
 //! ```text
-//! MariaDB's log ─▶ source ─▶ rules, comments, outbox ─▶ journal ─▶ barrier ─▶ a courier per destination ─▶ routers
+//! a database's log ─▶ source ─▶ rules, comments, outbox ─▶ journal ─▶ barrier ─▶ a courier per destination ─▶ routers
 //! ```
 //! # Invariants
 //! 1. At least once: a position is stored after all before it is on the device, or acknowledged everywhere. What isn't

@@ -101,11 +101,7 @@ impl Line {
         let needed = needed(&couriers, next);
         let journal = Journal::open(&folder, needed, next, memory)?;
         let read = stored.as_ref().map(|stored| stored.read.clone());
-        let mut waiting = VecDeque::new();
-        if let Some(last) = last_entry(&journal, needed)? {
-            // What is proven of the last is proven of all before it.
-            waiting.push_back((journal.next(), last));
-        }
+        let waiting = last_entries(&journal, needed)?;
         let line = Self {
             name: name.to_owned(),
             counts: SourceCounts::default(),
@@ -195,6 +191,11 @@ impl Line {
         state.held.as_ref().unwrap_or(&state.read).clone()
     }
 
+    /// The position that is stored on the device.
+    pub(crate) fn stored_position(&self) -> Option<GtidPosition> {
+        self.state.lock().stored.as_ref().map(|stored| stored.read.clone())
+    }
+
     /// Waits until the barrier has something to ask about: the number after it. `None`: the end, or nothing came for a while.
     pub(crate) fn wait_unproven(&self) -> Option<u64> {
         let mut state = self.state.lock();
@@ -206,10 +207,15 @@ impl Line {
 
     /// The database's snapshot, asked for after entry `until` was appended, is here. True if it has all of them.
     pub(crate) fn prove(&self, until: u64, snapshot: &LogPlace) -> bool {
+        self.prove_by(until, |place| place.is_within(snapshot))
+    }
+
+    /// The same, of a snapshot that says of each place whether it has it.
+    pub(crate) fn prove_by(&self, until: u64, has: impl Fn(&LogPlace) -> bool) -> bool {
         let mut state = self.state.lock();
         while let Some((after, place)) = state.waiting.front()
             && *after <= until
-            && place.is_within(snapshot)
+            && has(place)
         {
             state.proven = *after;
             state.waiting.pop_front();
@@ -325,20 +331,24 @@ fn needed(couriers: &[CourierState], released: u64) -> u64 {
     open.map(|courier| courier.cursor).min().unwrap_or(released).min(released)
 }
 
-/// Where the journal's last entry stands in the log, if one from `needed` on is there.
-fn last_entry(journal: &Journal, needed: u64) -> Result<Option<LogPlace>, String> {
+/// Where the journal's last entry stands in the log, if one from `needed` on is there: what is proven of the last is proven of
+/// all before it. Transactions have no such order: of those all in the last segment are given.
+fn last_entries(journal: &Journal, needed: u64) -> Result<VecDeque<(u64, LogPlace)>, String> {
+    let mut places: VecDeque<(u64, LogPlace)> = VecDeque::new();
     let last = journal.next() - 1;
     if last < needed {
-        return Ok(None);
+        return Ok(places);
     }
     let words = |error: io::Error| format!("the journal: {error}");
-    let Some(path) = journal.segment_of(last) else { return Ok(None) };
+    let Some(path) = journal.segment_of(last) else { return Ok(places) };
     let mut reader = crate::segment::SegmentReader::open(&path).map_err(words)?;
-    let mut place = None;
     while let Some(entry) = reader.read().map_err(words)? {
-        place = Some(entry.place);
+        if places.back().is_some_and(|(_, before)| entry.place.follows(before)) {
+            places.pop_back();
+        }
+        places.push_back((entry.number + 1, entry.place));
     }
-    Ok(place)
+    Ok(places)
 }
 
 /// After so long without the barrier's connection, entries are sent unproven.

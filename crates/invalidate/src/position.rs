@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! guira-invalidate 1
-//! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device
+//! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device; of PostgreSQL 0/16B3748
 //! next 123                  the number that the next entry gets
 //! cursor c1 120             destination c1 has all entries before
 //! tainted c2 100            destination c2 was given up when it had these
@@ -19,9 +19,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::str::FromStr;
 
-/// MariaDB's position: of each domain the last transaction's server and sequence.
+/// A position: of each domain of MariaDB the last transaction's server and sequence; or PostgreSQL's, a place in its log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GtidPosition(BTreeMap<u32, (u32, u64)>);
+pub(crate) struct GtidPosition(BTreeMap<u32, (u32, u64)>, Option<u64>);
 
 /// Where a destination is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +44,22 @@ impl GtidPosition {
     pub(crate) fn set(&mut self, domain: u32, server: u32, sequence: u64) {
         self.0.insert(domain, (server, sequence));
     }
+
+    pub(crate) fn of_lsn(lsn: u64) -> Self {
+        Self(BTreeMap::new(), Some(lsn))
+    }
+
+    /// PostgreSQL's place, if it is one.
+    pub(crate) fn lsn(&self) -> Option<u64> {
+        self.1
+    }
 }
 
 impl fmt::Display for GtidPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(lsn) = self.1 {
+            return write!(f, "{:X}/{:X}", lsn >> 32, lsn & u64::from(u32::MAX));
+        }
         let mut comma = "";
         for (domain, (server, sequence)) in &self.0 {
             write!(f, "{comma}{domain}-{server}-{sequence}")?;
@@ -61,6 +73,13 @@ impl FromStr for GtidPosition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((high, low)) = text.split_once('/') {
+            let half = |text: &str| {
+                u32::from_str_radix(text, 16)
+                    .map_err(|_| format!("'{text}' is no half of a position"))
+            };
+            return Ok(Self::of_lsn(u64::from(half(high)?) << 32 | u64::from(half(low)?)));
+        }
         let mut position = Self::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let wrong = || format!("'{word}' is no position: write domain-server-sequence");
@@ -171,6 +190,9 @@ mod tests {
             fs::write(folder.path().join(NAME), changed).unwrap();
             assert!(Stored::read(folder.path()).is_err());
         }
+        let lsn: GtidPosition = "16/B374D848".parse().unwrap();
+        assert_eq!((lsn.lsn(), &*lsn.to_string()), (Some(0x16_b374_d848), "16/B374D848"));
+        assert!("16/".parse::<GtidPosition>().is_err());
         assert!("0-1".parse::<GtidPosition>().is_err());
         assert!("0-1-x".parse::<GtidPosition>().is_err());
     }

@@ -116,6 +116,14 @@ impl Rule {
         self.changed.is_empty() | (self.changed.iter().map(is_changed).filter(|it| *it).count() > 0)
     }
 
+    /// Whether it needs the column as it was before a change.
+    pub(crate) fn wants_old(&self, column: &str) -> bool {
+        let is_after_change = self.on.iter().any(|verb| *verb != Verb::Insert);
+        let is_compared =
+            self.on.contains(&Verb::Update) && self.changed.iter().any(|it| it == column);
+        is_after_change && (is_compared || self.keys.iter().any(|key| key.wants_old(column)))
+    }
+
     /// The columns that it needs.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
         let of_keys = self.keys.iter().flat_map(Template::columns);

@@ -1,4 +1,4 @@
-//! A source: MariaDB's log, followed from a position, as entries of a line.
+//! A source: a database's log, followed from a position, as entries of a line. MariaDB's stands here, PostgreSQL's below.
 //!
 //! ```text
 //! session: login, settings, the dump ─▶ follow: events ─▶ transaction: keys ─▶ line
@@ -9,11 +9,14 @@
 //!    log each have an answer, and a way to stop.
 //! 2. After an error the log is read again from the line's position: keys may come twice.
 
+mod any;
+mod postgres;
 mod run;
 mod setup;
 mod follow;
 mod transaction;
 mod barrier;
+mod watch;
 mod statement;
 mod rows;
 mod table;
@@ -25,7 +28,6 @@ mod packets;
 mod bytes;
 mod halt;
 
-pub(crate) use barrier::run as run_barrier;
+pub(crate) use any::{check, postgres_init, run, run_barrier};
 pub(crate) use halt::{BAD, Halt, UNREADABLE};
-pub(crate) use run::{Follower, run};
-pub(crate) use setup::check;
+pub(crate) use run::Follower;

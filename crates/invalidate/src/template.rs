@@ -132,6 +132,12 @@ impl Template {
         })
     }
 
+    /// Whether it has a column as it was before a change.
+    pub(crate) fn wants_old(&self, column: &str) -> bool {
+        let wants = |part: &Part| matches!(part, Part::Column { from, name, .. } if *from != From::New && name == column);
+        self.parts.iter().any(wants)
+    }
+
     /// What it makes of a change: once or twice.
     pub(crate) fn make(&self, change: Change<'_>, mut take: impl FnMut(Made)) {
         let is_each =

@@ -116,6 +116,21 @@ fn add(named: &mut Named, inside: &[u8], limits: &CommentLimits) {
         named.refused.push(Refusal::Limit);
         return;
     }
+    add_list(named, &list, limits);
+}
+
+/// Reads a list of keys that stands alone, as a message of PostgreSQL's.
+pub(crate) fn keys_of_list(list: &[u8], limits: &CommentLimits) -> Named {
+    let mut named = Named::default();
+    if list.len() > limits.bytes_max {
+        named.refused.push(Refusal::Limit);
+    } else {
+        add_list(&mut named, list.trim_ascii(), limits);
+    }
+    named
+}
+
+fn add_list(named: &mut Named, list: &[u8], limits: &CommentLimits) {
     let mut parts = list.split(|byte| *byte == b';');
     let keys = parts.next().unwrap_or_default();
     named.options += parts.count();
@@ -223,6 +238,22 @@ mod tests {
             ("", "|"),
         ] {
             assert_eq!(said(statement), expected, "{statement}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_a_list_of_keys_by_the_same_rules() {
+        let long = format!("user:{}", "x".repeat(100));
+        for (list, keys, refused) in [
+            ("user:1, cart:%32;mark=eu.1\n", 2, 0),
+            ("secret:1", 0, 1),
+            ("user:1 user:2", 0, 1),
+            ("user:1,user:2,user:3,user:4", 0, 1),
+            (&*long, 0, 1),
+            ("", 0, 1),
+        ] {
+            let named = keys_of_list(list.as_bytes(), &limits());
+            assert_eq!((named.keys.len(), named.refused.len()), (keys, refused), "{list}");
         }
     }
 

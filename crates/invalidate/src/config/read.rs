@@ -101,6 +101,7 @@ const JOURNAL_LEAST: u64 = 64 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{PostgresConfig, SourceKind};
     use crate::rule::{How, OnTruncate, Verb};
     use guira_client::Address;
 
@@ -138,6 +139,32 @@ mod tests {
         assert_eq!(c2.routers[0].to_string(), "r3:5000");
     }
 
+    #[test]
+    fn a_postgres_has_a_database_a_slot_and_messages() {
+        let mariadb = "\"kind\": \"mariadb\", \"hosts\": [\"localhost\"], \"user\": \"guira\",";
+        let postgres = r#""kind": "postgres", "hosts": ["localhost"], "user": "guira", "database": "shop", "messages": "m","#;
+        let text =
+            WHOLE_FILE.replacen(mariadb, postgres, 1).replacen("\"server_id\": 4242,", "", 1);
+        let source = parse(&text).unwrap().sources.remove(0);
+        assert_eq!(source.host, Address::Tcp { host: "localhost".into(), port: 5432 });
+        let name = "guira".to_owned();
+        let database = PostgresConfig {
+            database: "shop".to_owned(),
+            slot: name.clone(),
+            publication: name,
+            messages: Some("m".to_owned()),
+        };
+        assert_eq!(source.kind, SourceKind::Postgres(database));
+        for (piece, by, words) in [
+            ("\"database\": \"shop\",", "", "'database' is missing"),
+            ("\"messages\": \"m\",", "\"slot\": \"a'b\",", "'slot' is 1 to 63 small letters"),
+            ("\"messages\": \"m\",", "\"messages\": \"\",", "'messages' is empty"),
+        ] {
+            let told = parse(&text.replacen(piece, by, 1)).expect_err(by).to_string();
+            assert!(told.contains(words), "{told}");
+        }
+    }
+
     /// The file with one piece of it replaced.
     fn refused(piece: &str, by: &str) -> String {
         assert!(WHOLE_FILE.contains(piece), "{piece}");
@@ -148,7 +175,8 @@ mod tests {
     fn mistakes_are_told_with_their_line_and_what_was_meant() {
         for (piece, by, words) in [
             ("\"state\"", "\"stat\"", "unknown field 'stat', did you mean 'state'? line: 2"),
-            ("\"mariadb\"", "\"postgres\"", "'kind' : 'postgres' isn't there yet line: 4"),
+            ("\"mariadb\"", "\"mysql\"", "'kind' : 'mysql' isn't there yet line: 4"),
+            ("\"mariadb\"", "\"postgres\"", "source 'orders': unknown field 'server_id'"),
             ("\"mariadb\"", "\"mariadv\"", "'mariadv' is none, did you mean 'mariadb'?"),
             ("[\"localhost\"]", "[\"db1:3306\"]", "TLS to a database isn't there yet"),
             ("[\"localhost\"]", "[\"::1\", \"127.0.0.1\"]", "is no address"),

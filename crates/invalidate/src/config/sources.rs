@@ -6,19 +6,25 @@ use guira_client::Address;
 use guira_config::{ConfigError, Json, Result};
 
 use super::fields::{Fields, duration};
-use super::{DestinationConfig, OnGap, OnUnknown, SourceConfig};
+use super::{DestinationConfig, OnGap, OnUnknown, PostgresConfig, SourceConfig, SourceKind};
 use crate::rule::{How, TableName};
 use crate::text::CommentLimits;
 
 /// One of `sources`.
 pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
-    let fields = Fields::new(format!("source '{name}'"), json, SOURCE, SOURCE_LATER)?;
+    let kind = json.as_object().and_then(|object| object.get("kind")).and_then(Json::as_str);
+    let (known, later) = match kind {
+        Some("postgres") => (POSTGRES, POSTGRES_LATER),
+        _ => (SOURCE, SOURCE_LATER),
+    };
+    let fields = Fields::new(format!("source '{name}'"), json, known, later)?;
     check_name(&fields, name, json)?;
     fields.needed("kind")?;
-    fields.choice("kind", &[("mariadb", ())], &["mysql", "postgres"])?;
+    let is_postgres =
+        fields.choice("kind", &[("mariadb", false), ("postgres", true)], &["mysql"])?;
     fields.choice("tail", &[("primary", ())], &["replica", "any"])?;
     fields.choice("start", &[("now", ())], &[])?;
-    let hosts = addresses(&fields, "hosts", 3306)?;
+    let hosts = addresses(&fields, "hosts", if is_postgres { 5432 } else { 3306 })?;
     let [host] = &hosts[..] else {
         return Err(fields.error("hosts", "names several, and failover isn't there yet: name one"));
     };
@@ -28,19 +34,32 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
         let words = "is another machine, and TLS to a database isn't there yet: name a socket, 127.0.0.1, or a tunnel's end";
         return Err(fields.error("hosts", words));
     }
-    fields.needed("server_id")?;
+    if !is_postgres {
+        fields.needed("server_id")?;
+    }
     let server_id = fields.number("server_id", 1, u64::from(u32::MAX))?.unwrap_or(1);
     let outbox = fields.text("outbox")?.map(|text| table(&fields, "outbox", text)).transpose()?;
     let comments = match fields.get("comments") {
         None => CommentLimits { prefixes: Vec::new(), bytes_max: 4096, keys_max: 64 },
         Some(json) => comments(json, name)?,
     };
+    let kind = match is_postgres {
+        false => SourceKind::MariaDb,
+        true => SourceKind::Postgres(postgres(&fields)?),
+    };
+    let has_messages =
+        matches!(&kind, SourceKind::Postgres(PostgresConfig { messages: Some(_), .. }));
+    if has_messages && comments.prefixes.is_empty() {
+        let words = "needs the prefixes that its keys may have: \"comments\": {\"prefixes\": […]}";
+        return Err(fields.error("messages", words));
+    }
     if outbox.is_some() && comments.prefixes.is_empty() {
         let words = "needs the prefixes that its keys may have: \"comments\": {\"prefixes\": […]}";
         return Err(fields.error("outbox", words));
     }
     Ok(SourceConfig {
         name: name.to_owned(),
+        kind,
         host: host.clone(),
         user: fields.needed_text("user")?.to_owned(),
         password_file: fields.text("password_file")?.map(Into::into),
@@ -57,6 +76,30 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
             &[("count", OnUnknown::Count), ("stop", OnUnknown::Stop)],
             &["flush"],
         )?,
+    })
+}
+
+/// Names stand in SQL and in commands: those of letters, digits and `_` only, where PostgreSQL's own rule isn't as strict.
+fn postgres(fields: &Fields<'_>) -> Result<PostgresConfig> {
+    let plain = |name: &str, default: &str| -> Result<String> {
+        let text = fields.text(name)?.unwrap_or(default);
+        let is_plain = text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        match is_plain && (1..=63).contains(&text.len()) {
+            true => Ok(text.to_owned()),
+            false => Err(fields.error(name, "is 1 to 63 small letters, digits and '_'")),
+        }
+    };
+    let messages = fields.text("messages")?;
+    if messages.is_some_and(str::is_empty) {
+        return Err(fields.error("messages", "is empty"));
+    }
+    Ok(PostgresConfig {
+        database: fields.needed_text("database")?.to_owned(),
+        slot: plain("slot", "guira")?,
+        publication: plain("publication", "guira")?,
+        messages: messages.map(str::to_owned),
     })
 }
 
@@ -168,8 +211,24 @@ const SOURCE: &[&str] = &[
     "outbox",
     "comments",
 ];
-const SOURCE_LATER: &[&str] =
-    &["tls", "database", "slot", "publication", "messages", "gate", "cascades"];
+const SOURCE_LATER: &[&str] = &["tls", "gate", "cascades"];
+const POSTGRES: &[&str] = &[
+    "kind",
+    "hosts",
+    "tail",
+    "user",
+    "password_file",
+    "database",
+    "slot",
+    "publication",
+    "messages",
+    "start",
+    "on_gap",
+    "on_unknown",
+    "outbox",
+    "comments",
+];
+const POSTGRES_LATER: &[&str] = &["tls", "gate"];
 const DESTINATION: &[&str] = &["routers", "prefix", "again", "leases", "how"];
 const DESTINATION_LATER: &[&str] = &["markers", "tls", "ack", "linger"];
 /// Readers without leases may store what they read before the first delete: within so long, one hopes.

@@ -13,64 +13,24 @@
 //! Three round trips for all transactions that came meanwhile.
 
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::session::{Session, Trouble};
+use super::watch::watch;
 use crate::config::SourceConfig;
 use crate::entry::LogPlace;
-use crate::line::{BARRIER_AWAY, Line};
+use crate::line::Line;
 
 /// Asks as often as something waits, until the line ends.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it waits for a real database, in a thread of its own"
-)]
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     let mut session = None;
-    let mut away_since: Option<Instant> = None;
-    let mut waits_since = Instant::now();
-    let mut has_told = false;
-    while !line.is_ended() {
-        let Some(until) = line.wait_unproven() else {
-            (waits_since, has_told) = (Instant::now(), false);
-            continue;
-        };
-        let began = Instant::now();
-        match snapshot(&mut session, source) {
-            Ok(snapshot) => {
-                away_since = None;
-                line.counts.barrier_asked.add(1);
-                line.counts.barrier_us.add(u64::try_from(began.elapsed().as_micros()).unwrap_or(0));
-                if line.prove(until, &snapshot) {
-                    (waits_since, has_told) = (Instant::now(), false);
-                    continue;
-                }
-            }
-            Err(trouble) => {
-                session = None;
-                let since = *away_since.get_or_insert(began);
-                if since.elapsed() >= BARRIER_AWAY {
-                    tracing::warn!(
-                        "source {}: what can be read can't be asked for: {trouble}; deletes are sent now, and again later",
-                        source.name
-                    );
-                    line.release_unproven();
-                }
-                thread::sleep(AWAY_PAUSE);
-            }
+    watch(&source.name, line, |until| {
+        let asked = snapshot(&mut session, source);
+        if asked.is_err() {
+            session = None;
         }
-        if waits_since.elapsed() >= BARRIER_AWAY && !has_told && away_since.is_none() {
-            has_told = true;
-            tracing::error!(
-                "source {}: a change that is in the log can't be read yet since {} s; its keys wait",
-                source.name,
-                waits_since.elapsed().as_secs()
-            );
-        }
-        // A commit that waits for a replica takes its time.
-        thread::sleep(PAUSE);
-    }
+        asked.map(|snapshot| line.prove(until, &snapshot)).map_err(|trouble| trouble.to_string())
+    });
 }
 
 fn snapshot(session: &mut Option<Session>, source: &SourceConfig) -> Result<LogPlace, Trouble> {
@@ -102,5 +62,3 @@ pub(super) fn ask(session: &mut Session) -> Result<LogPlace, Trouble> {
 }
 
 const SILENCE: Duration = Duration::from_secs(5);
-const AWAY_PAUSE: Duration = Duration::from_millis(200);
-const PAUSE: Duration = Duration::from_millis(1);

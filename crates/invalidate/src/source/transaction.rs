@@ -26,18 +26,12 @@ impl Transaction {
     }
 
     pub(super) fn add(&mut self, delete: Delete) {
-        if self.keys.seen.insert(delete.clone()) {
-            self.keys.deletes.push(delete);
-        }
+        self.keys.add(delete);
     }
 
     /// The keys since the last time, if there are many or if all are wanted.
     pub(super) fn take(&mut self, is_whole: bool) -> Option<Vec<Delete>> {
-        let is_due = is_whole || self.keys.deletes.len() >= PART;
-        if !is_due || self.keys.deletes.is_empty() {
-            return None;
-        }
-        Some(std::mem::take(&mut self.keys).deletes)
+        self.keys.take(is_whole)
     }
 
     /// Its keys must wait for the second part.
@@ -47,6 +41,20 @@ impl Transaction {
 
     pub(super) fn len(&self) -> usize {
         self.keys.deletes.len()
+    }
+}
+
+impl Keys {
+    pub(super) fn add(&mut self, delete: Delete) {
+        if self.seen.insert(delete.clone()) {
+            self.deletes.push(delete);
+        }
+    }
+
+    /// The keys since the last time, if there are many or if all are wanted.
+    pub(super) fn take(&mut self, is_whole: bool) -> Option<Vec<Delete>> {
+        let is_due = is_whole || self.deletes.len() >= PART;
+        (is_due && !self.deletes.is_empty()).then(|| std::mem::take(self).deletes)
     }
 }
 

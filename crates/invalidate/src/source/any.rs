@@ -1,0 +1,48 @@
+//! Each kind of database by its own way.
+
+use std::sync::Arc;
+
+use super::halt::Halt;
+use super::run::Follower;
+use super::{barrier, postgres, run as mariadb, setup};
+use crate::config::{SourceConfig, SourceKind};
+use crate::line::Line;
+use crate::rule::Rule;
+
+/// Follows the log until the line ends.
+///
+/// # Errors
+/// What somebody must decide.
+pub(crate) fn run(follower: Follower) -> Result<(), Halt> {
+    match follower.config.kind.clone() {
+        SourceKind::MariaDb => mariadb::run(follower),
+        SourceKind::Postgres(database) => postgres::run(follower, &database),
+    }
+}
+
+/// Asks what can be read, as often as something waits, until the line ends.
+pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
+    match &source.kind {
+        SourceKind::MariaDb => barrier::run(source, line),
+        SourceKind::Postgres(database) => postgres::run_barrier(source, database, line),
+    }
+}
+
+/// Checks what [`run`] needs; the position is the answer.
+///
+/// # Errors
+/// In sentences, each with the SQL that mends it.
+pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
+    match &source.kind {
+        SourceKind::MariaDb => setup::check(source),
+        SourceKind::Postgres(database) => postgres::check(source, database, rules),
+    }
+}
+
+/// The SQL that makes a PostgreSQL ready; `None` for another database.
+pub(crate) fn postgres_init(source: &SourceConfig, rules: &[Rule]) -> Option<String> {
+    match &source.kind {
+        SourceKind::MariaDb => None,
+        SourceKind::Postgres(database) => Some(postgres::init(source, database, rules)),
+    }
+}

@@ -1,0 +1,120 @@
+//! The barrier: which transactions of the log can be read in the database.
+//!
+//! PostgreSQL sends a transaction when its commit is in the log on the device, and shows it when the committing session has left
+//! the list of those under way. In between it waits for synchronous standbys, for as long as they take. A reader then sees the
+//! old row. `pg_current_snapshot()` tells of a transaction whether a reader of now sees it: it is before `xmax` and isn't among
+//! those under way.
+//!
+//! Seen with PostgreSQL 15, `synchronous_standby_names` naming nobody: the slot had the commit, readers saw the old row, and
+//! the snapshot had the transaction among those under way.
+//!
+//! # Costs
+//! One round trip for all transactions that came meanwhile.
+
+use std::sync::Arc;
+
+use super::wire::{PgTrouble, Wire};
+use crate::config::{PostgresConfig, SourceConfig};
+use crate::line::Line;
+use crate::source::watch::watch;
+
+/// What can be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PgSnapshot {
+    /// None from here on has ended.
+    next: u64,
+    /// Those before that are under way.
+    under_way: Vec<u64>,
+}
+
+/// Asks as often as something waits, until the line ends.
+pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<Line>) {
+    let mut session: Option<Wire> = None;
+    watch(&source.name, line, |until| {
+        let asked = snapshot(&mut session, source, database);
+        if asked.is_err() {
+            session = None;
+        }
+        let snapshot = asked.map_err(|trouble| trouble.to_string())?;
+        Ok(line.prove_by(until, |place| snapshot.shows(place.offset)))
+    });
+}
+
+fn snapshot(
+    session: &mut Option<Wire>,
+    source: &SourceConfig,
+    database: &PostgresConfig,
+) -> Result<PgSnapshot, PgTrouble> {
+    let session = match session {
+        Some(session) => session,
+        None => session.insert(Wire::open(source, database, false)?),
+    };
+    ask(session)
+}
+
+/// A snapshot of now.
+pub(super) fn ask(session: &mut Wire) -> Result<PgSnapshot, PgTrouble> {
+    let row = session.row("SELECT pg_current_snapshot()::text")?.unwrap_or_default();
+    read(&row.concat()).ok_or_else(|| PgTrouble::Broken("a snapshot".to_owned()))
+}
+
+/// `xmin:xmax:xip,xip`
+fn read(text: &str) -> Option<PgSnapshot> {
+    let mut parts = text.split(':');
+    let _oldest: u64 = parts.next()?.parse().ok()?;
+    let next = parts.next()?.parse().ok()?;
+    let words = parts.next()?.split(',').filter(|word| !word.is_empty());
+    let under_way = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    Some(PgSnapshot { next, under_way })
+}
+
+impl PgSnapshot {
+    /// Whether a reader sees a transaction that is in the log; 0: what is no transaction's.
+    ///
+    /// The log has the lower 32 bits. The upper ones are those that bring it nearest to now.
+    fn shows(&self, low: u64) -> bool {
+        if low == 0 {
+            return true;
+        }
+        let near = self.next & !u64::from(u32::MAX) | low;
+        let xid = match near.cmp(&self.next) {
+            std::cmp::Ordering::Greater if near - self.next > HALF => near.wrapping_sub(2 * HALF),
+            std::cmp::Ordering::Less if self.next - near > HALF => near + 2 * HALF,
+            _ => near,
+        };
+        xid < self.next && !self.under_way.contains(&xid)
+    }
+}
+
+const HALF: u64 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_is_shown_when_it_is_before_the_next_and_not_under_way() {
+        let snapshot = read("10:20:10,15").unwrap();
+        for (xid, expected) in [
+            (9, true),
+            (10, false),
+            (11, true),
+            (15, false),
+            (19, true),
+            (20, false),
+            (21, false),
+            (0, true),
+        ] {
+            assert_eq!(snapshot.shows(xid), expected, "{xid}");
+        }
+        // The number went round: what was before is before.
+        let (round, low) = (1_u64 << 32, u64::from(u32::MAX) - 5);
+        let snapshot = read(&format!("{0}:{0}:", round + 3)).unwrap();
+        assert!(
+            snapshot.shows(low) && snapshot.shows(2) && !snapshot.shows(3) && !snapshot.shows(100)
+        );
+        let snapshot = read(&format!("{0}:{0}:{0}", round - 2)).unwrap();
+        assert!(!snapshot.shows(3), "it began after the round");
+        assert!(["", "1", "1:2", "1:x:", "1:2:x"].iter().all(|text| read(text).is_none()));
+    }
+}

@@ -1,0 +1,392 @@
+//! PostgreSQL's protocol over a socket: a login, SQL by simple queries, a stream of copied data.
+//!
+//! ```text
+//! frame    | tag 1 | length 4, itself counted | body |
+//! ```
+//! # Invariants
+//! 1. A frame longer than [`FRAME_MAX`] costs no memory: of a row in the stream the head is given and the rest left out, and
+//!    others are an error.
+//! 2. What arrived of a frame is kept over a silence, so that somebody may look about meanwhile.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use bytes::{Buf as _, BytesMut};
+use guira_client::Address;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::frontend;
+
+use crate::config::{PostgresConfig, SourceConfig};
+use crate::source::bytes::{Broken, Bytes};
+
+/// Either kind of socket.
+trait Stream: Read + Write + Send {}
+impl<S: Read + Write + Send> Stream for S {}
+
+/// A connection that is logged in.
+pub(super) struct Wire {
+    socket: Box<dyn Stream>,
+    input: BytesMut,
+    /// Bytes of a frame that are still to be left out.
+    leave_out: usize,
+}
+
+/// A frame.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) tag: u8,
+    pub(super) body: BytesMut,
+    /// It was too long, and the body is its head only.
+    pub(super) is_cut: bool,
+}
+
+/// Why PostgreSQL can't be asked.
+#[derive(Debug)]
+pub(super) enum PgTrouble {
+    /// The connection: worth another try.
+    Io(io::Error),
+    /// The server's own words, with their SQLSTATE.
+    Server { code: String, words: String },
+    /// What it sent can't be read.
+    Broken(String),
+    /// What can't be mended by trying again: in a sentence.
+    Refused(String),
+}
+
+impl fmt::Display for PgTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                f.write_str("it is silent")
+            }
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Server { code, words } => write!(f, "{words} ({code})"),
+            Self::Broken(words) => write!(f, "what it sent can't be read: {words}"),
+            Self::Refused(words) => f.write_str(words),
+        }
+    }
+}
+
+impl From<io::Error> for PgTrouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Broken> for PgTrouble {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken.to_string())
+    }
+}
+
+type Rows = Vec<Vec<Option<String>>>;
+
+impl Wire {
+    /// Connects and logs in; with `for_replication` the log can be asked for.
+    pub(super) fn open(
+        source: &SourceConfig,
+        database: &PostgresConfig,
+        for_replication: bool,
+    ) -> Result<Self, PgTrouble> {
+        let password = match &source.password_file {
+            None => String::new(),
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| PgTrouble::Refused(format!("{}: {error}", path.display())))?
+                .trim_end_matches(['\r', '\n'])
+                .to_owned(),
+        };
+        let socket = connect(&source.host)?;
+        let mut wire = Self { socket, input: BytesMut::new(), leave_out: 0 };
+        let mut parameters = vec![
+            ("user", &*source.user),
+            ("database", &*database.database),
+            ("application_name", "guira invalidate"),
+            ("client_encoding", "UTF8"),
+            ("options", OPTIONS),
+        ];
+        if for_replication {
+            parameters.push(("replication", "database"));
+        }
+        let mut startup = BytesMut::new();
+        frontend::startup_message(parameters, &mut startup)?;
+        wire.socket.write_all(&startup)?;
+        wire.log_in(&source.user, &password)?;
+        Ok(wire)
+    }
+
+    fn log_in(&mut self, user: &str, password: &str) -> Result<(), PgTrouble> {
+        let mut scram: Option<ScramSha256> = None;
+        loop {
+            let frame = self.wait()?;
+            match frame.tag {
+                b'Z' => return Ok(()),
+                b'R' => {}
+                b'K' | b'S' => continue,
+                _ => return Err(PgTrouble::Broken("an answer to the login".to_owned())),
+            }
+            let mut body = Bytes(&frame.body);
+            let mut answer = BytesMut::new();
+            match (body.big(4)?, &mut scram) {
+                (0, _) => {}
+                // The socket is on this machine.
+                (3, _) => frontend::password_message(password.as_bytes(), &mut answer)?,
+                (5, _) => {
+                    let mut salt = [0; 4];
+                    salt.copy_from_slice(body.take(4)?);
+                    let hash = md5_hash(user.as_bytes(), password.as_bytes(), salt);
+                    frontend::password_message(hash.as_bytes(), &mut answer)?;
+                }
+                (10, _) => {
+                    let mut names = body.0.split(|byte| *byte == 0);
+                    if !names.any(|name| name == SCRAM_SHA_256.as_bytes()) {
+                        let words = "it knows no login by SCRAM-SHA-256".to_owned();
+                        return Err(PgTrouble::Refused(words));
+                    }
+                    let begun =
+                        ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+                    frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut answer)?;
+                    scram = Some(begun);
+                }
+                (11, Some(scram)) => {
+                    scram.update(body.0)?;
+                    frontend::sasl_response(scram.message(), &mut answer)?;
+                }
+                (12, Some(scram)) => scram.finish(body.0)?,
+                (kind, _) => {
+                    let words = format!(
+                        "the user's login is of a kind ({kind}) that isn't there yet: use scram-sha-256 in pg_hba.conf"
+                    );
+                    return Err(PgTrouble::Refused(words));
+                }
+            }
+            self.socket.write_all(&answer)?;
+        }
+    }
+
+    /// The next frame, the server's errors and notices aside. `None`: nothing whole came for [`LOOK`].
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, PgTrouble> {
+        loop {
+            if let Some(frame) = self.whole_frame()? {
+                match frame.tag {
+                    b'E' => return Err(server_error(&frame.body)),
+                    b'N' | b'A' => continue,
+                    _ => return Ok(Some(frame)),
+                }
+            }
+            let mut chunk = [0; 1 << 14];
+            match self.socket.read(&mut chunk) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(read) => self.take_in(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn take_in(&mut self, chunk: &[u8]) {
+        let left_out = self.leave_out.min(chunk.len());
+        self.leave_out -= left_out;
+        self.input.extend_from_slice(&chunk[left_out..]);
+    }
+
+    fn whole_frame(&mut self) -> Result<Option<Frame>, PgTrouble> {
+        let Some((head, _)) = self.input.split_first_chunk::<5>() else { return Ok(None) };
+        let [tag, length @ ..] = *head;
+        let length = u32::from_be_bytes(length) as usize;
+        let Some(length) = length.checked_sub(4) else {
+            return Err(PgTrouble::Broken("a frame shorter than its length".to_owned()));
+        };
+        let is_cut = length > FRAME_MAX;
+        if is_cut && tag != b'd' {
+            return Err(PgTrouble::Broken(format!("a frame of {length} bytes")));
+        }
+        let given = if is_cut { CUT_HEAD } else { length };
+        if self.input.len() < 5 + given {
+            return Ok(None);
+        }
+        self.input.advance(5);
+        let body = self.input.split_to(given);
+        if is_cut {
+            let rest = length - given;
+            let here = rest.min(self.input.len());
+            self.input.advance(here);
+            self.leave_out = rest - here;
+        }
+        Ok(Some(Frame { tag, body, is_cut }))
+    }
+
+    /// The next frame, within [`SILENCE`].
+    fn wait(&mut self) -> Result<Frame, PgTrouble> {
+        for _ in 0..SILENCE.as_millis() / LOOK.as_millis() {
+            if let Some(frame) = self.next()? {
+                return Ok(frame);
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::TimedOut).into())
+    }
+
+    /// Sends a statement and reads all that it answers.
+    pub(super) fn query(&mut self, statement: &str) -> Result<Rows, PgTrouble> {
+        let mut question = BytesMut::new();
+        frontend::query(statement, &mut question)?;
+        self.socket.write_all(&question)?;
+        let mut rows = Vec::new();
+        loop {
+            let frame = self.wait()?;
+            match frame.tag {
+                b'D' if rows.len() >= ROWS_MAX => {
+                    return Err(PgTrouble::Broken("an answer without end".to_owned()));
+                }
+                b'D' => rows.push(row(&frame.body)?),
+                b'Z' => return Ok(rows),
+                b'T' | b'C' | b'I' | b'S' => {}
+                _ => return Err(PgTrouble::Broken("an answer to a statement".to_owned())),
+            }
+        }
+    }
+
+    /// The texts of the first row; NULL is empty. `None`: there is no row.
+    pub(super) fn row(&mut self, statement: &str) -> Result<Option<Vec<String>>, PgTrouble> {
+        let first = self.query(statement)?.into_iter().next();
+        Ok(first.map(|row| row.into_iter().map(Option::unwrap_or_default).collect()))
+    }
+
+    /// Sends the command that begins the stream, and waits until it has begun.
+    pub(super) fn begin_stream(&mut self, command: &str) -> Result<(), PgTrouble> {
+        let mut question = BytesMut::new();
+        frontend::query(command, &mut question)?;
+        self.socket.write_all(&question)?;
+        match self.wait()?.tag {
+            b'W' => Ok(()),
+            _ => Err(PgTrouble::Broken("an answer to START_REPLICATION".to_owned())),
+        }
+    }
+
+    /// Sends data into the stream.
+    pub(super) fn send(&mut self, data: &[u8]) -> Result<(), PgTrouble> {
+        let mut frame = BytesMut::new();
+        frontend::CopyData::new(data)?.write(&mut frame);
+        Ok(self.socket.write_all(&frame)?)
+    }
+}
+
+fn connect(address: &Address) -> io::Result<Box<dyn Stream>> {
+    match address {
+        Address::Tcp { host, port } => {
+            let mut places = (&**host, *port).to_socket_addrs()?;
+            let place = places.next().ok_or(io::ErrorKind::NotFound)?;
+            let socket = TcpStream::connect_timeout(&place, SILENCE)?;
+            socket.set_nodelay(true)?;
+            socket.set_read_timeout(Some(LOOK))?;
+            socket.set_write_timeout(Some(SILENCE))?;
+            Ok(Box::new(socket))
+        }
+        Address::Unix(path) => {
+            let socket = UnixStream::connect(path)?;
+            socket.set_read_timeout(Some(LOOK))?;
+            socket.set_write_timeout(Some(SILENCE))?;
+            Ok(Box::new(socket))
+        }
+    }
+}
+
+fn row(body: &[u8]) -> Result<Vec<Option<String>>, Broken> {
+    let mut bytes = Bytes(body);
+    let count = bytes.big(2)?;
+    let mut row = Vec::new();
+    for _ in 0..count {
+        let length = bytes.big(4)?;
+        row.push(match u32::try_from(length) {
+            Ok(u32::MAX) => None,
+            _ => {
+                let length = usize::try_from(length).map_err(|_| Broken("a length"))?;
+                Some(String::from_utf8_lossy(bytes.take(length)?).into_owned())
+            }
+        });
+    }
+    Ok(row)
+}
+
+fn server_error(body: &[u8]) -> PgTrouble {
+    let (mut code, mut words) = (String::new(), String::new());
+    let mut bytes = Bytes(body);
+    while let Ok(kind @ 1..) = bytes.byte() {
+        let Ok(text) = bytes.until_zero() else { break };
+        let text = String::from_utf8_lossy(text).into_owned();
+        match kind {
+            b'C' => code = text,
+            b'M' => words = text,
+            _ => {}
+        }
+    }
+    PgTrouble::Server { code, words }
+}
+
+/// Values have the same text whatever the database's settings are; a client that is gone frees the slot soon.
+const OPTIONS: &str = "-c wal_sender_timeout=10s -c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC -c bytea_output=hex \
+    -c extra_float_digits=1 -c statement_timeout=0";
+/// How long a read waits.
+const LOOK: Duration = Duration::from_millis(250);
+const SILENCE: Duration = Duration::from_secs(5);
+const ROWS_MAX: usize = 10_000;
+const FRAME_MAX: usize = 64 << 20;
+/// Enough for the names of a message and the number of a table.
+const CUT_HEAD: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire() -> Wire {
+        Wire { socket: Box::new(io::Cursor::new(Vec::new())), input: BytesMut::new(), leave_out: 0 }
+    }
+
+    fn frame(tag: u8, length: usize) -> Vec<u8> {
+        let mut bytes = vec![tag];
+        bytes.extend_from_slice(&u32::try_from(length + 4).unwrap().to_be_bytes());
+        bytes.resize(5 + length, b'x');
+        bytes
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_costs_no_memory_and_the_next_is_read() {
+        let mut wire = wire();
+        let long = [frame(b'd', FRAME_MAX + 1), frame(b'd', 3)].concat();
+        let mut frames = Vec::new();
+        for chunk in long.chunks(10_000) {
+            wire.take_in(chunk);
+            assert!(wire.input.len() < 20_000);
+            while let Some(frame) = wire.whole_frame().unwrap() {
+                frames.push((frame.body.len(), frame.is_cut));
+            }
+        }
+        assert_eq!(frames, [(CUT_HEAD, true), (3, false)]);
+        wire.take_in(&frame(b'T', FRAME_MAX + 1)[..5]);
+        assert!(wire.whole_frame().is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_frame_panics(chunks: Vec<Vec<u8>>) {
+            let mut wire = wire();
+            for chunk in chunks {
+                wire.take_in(&chunk);
+                while let Ok(Some(frame)) = wire.whole_frame() {
+                    let _ = (row(&frame.body), server_error(&frame.body));
+                }
+            }
+        }
+    }
+}
