@@ -437,6 +437,29 @@ fn a_transaction_of_many_rows_and_an_idle_slot_leave_nothing_behind() {
     within(30, "the slot has moved", || lsn(&sql.ask(confirmed).concat()) >= end);
 }
 
+/// What the slot was told of, the database forgets: it must be stored by then.
+#[test]
+fn the_slot_is_told_of_what_is_stored_only() {
+    let schema = "CREATE TABLE users (id serial PRIMARY KEY)";
+    let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::new(1, schema, rules, true, "");
+    let _daemon = shop.daemon();
+    let mut sql = shop.database.sql();
+    let position = shop.database.dir.join("state/db/position");
+    let (mut before, mut moves) = (0, 0);
+    within(60, "the slot moves", || {
+        let ask = "INSERT INTO users DEFAULT VALUES; SELECT confirmed_flush_lsn FROM pg_replication_slots";
+        let confirmed = lsn(&sql.ask(ask).concat());
+        let text = std::fs::read_to_string(&position).expect("it is there from the start");
+        let read = text.lines().find_map(|line| line.strip_prefix("read "));
+        let stored = lsn(read.expect("a position"));
+        assert!(confirmed <= stored, "the slot has {confirmed:X}, stored is {stored:X}");
+        moves += u32::from(confirmed > before);
+        before = before.max(confirmed);
+        moves > 4
+    });
+}
+
 #[test]
 fn a_slot_that_is_gone_ends_the_daemon_with_its_code() {
     let schema = "CREATE TABLE users (id int PRIMARY KEY)";
