@@ -3,6 +3,7 @@
 //! ```text
 //! server.rs    starts `guira serve` or memcached, waits for its socket, ends it when dropped
 //! client.rs    bytes to a server and back, with a deadline on each read
+//! cluster.rs   a server and its router
 //! console.rs   the commands on a page, run as a reader types them
 //! mariadb.rs   a database, and sessions of SQL
 //! postgres.rs  another one
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod cluster;
 pub mod console;
 pub mod mariadb;
 pub mod metrics;

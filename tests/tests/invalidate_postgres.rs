@@ -10,18 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use guira_tests::client::Client;
+use guira_tests::cluster::Cluster;
 use guira_tests::postgres::{Postgres, Psql};
-use guira_tests::server::{
-    Address, Program, Running, Server, eventually, free_port, guira, send_signal, within,
-};
+use guira_tests::server::{Running, eventually, free_port, guira, send_signal, within};
 use rustix::process::Signal;
-
-/// A cluster: a server and its router.
-struct Cluster {
-    server: Server,
-    router_port: u16,
-    _router: Server,
-}
 
 /// All of it.
 struct Shop {
@@ -29,21 +21,6 @@ struct Shop {
     clusters: Vec<Cluster>,
     config: PathBuf,
     http: u16,
-}
-
-impl Cluster {
-    fn start() -> Self {
-        let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
-        let Address::Tcp(port) = *server.address() else { panic!("a port") };
-        let router_port = free_port();
-        let config = format!(
-            "{{\"pools\": {{\"a\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|a\"}}"
-        );
-        let flags = ["-p", &router_port.to_string(), "--config-str", &config, "--asynclog-disable"];
-        let router = Server::start_at(Program::Router, &flags, Address::Tcp(router_port))
-            .expect("a test can have it");
-        Self { server, router_port, _router: router }
-    }
 }
 
 impl Shop {
