@@ -37,9 +37,10 @@ pub(crate) fn run(
             connection.flush()?;
             let now = watch.clock.now_ns();
             let Tally { counts, warmup, latency } = &mut tally;
-            let counts = if watch.counts(now) { counts } else { warmup };
+            let is_measured = watch.counts(now);
+            let counts = if is_measured { counts } else { warmup };
             connection.receive(counts, |request| {
-                operations += u64::from(request.keys);
+                operations += u64::from(request.keys) * u64::from(is_measured);
                 if watch.counts(request.at_ns) {
                     latency.record(request, now);
                 }
