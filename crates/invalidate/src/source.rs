@@ -4,6 +4,9 @@
 //! session: login, settings, the dump ─▶ follow: events ─▶ transaction: keys ─▶ line
 //! barrier: a session of its own, asks what can be read ─▶ line
 //! ```
+//! Both databases share what isn't their protocol: [`follower`] tries again, [`naming`] makes keys of rows and texts, [`watch`]
+//! asks for the barrier.
+//!
 //! # Invariants
 //! 1. What can't be read is never passed by: an unknown event, a change of a ruled table without names, a lost piece of the
 //!    log each have an answer, and a way to stop.
@@ -23,11 +26,14 @@ mod table;
 mod values;
 mod event;
 mod inflate;
+mod naming;
 mod session;
 mod packets;
+mod dial;
+mod follower;
 mod bytes;
 mod halt;
 
 pub(crate) use any::{check, postgres_init, run, run_barrier};
+pub(crate) use follower::Follower;
 pub(crate) use halt::{BAD, Halt, UNREADABLE};
-pub(crate) use run::Follower;

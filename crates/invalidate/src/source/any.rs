@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::follower::Follower;
 use super::halt::Halt;
-use super::run::Follower;
 use super::{barrier, postgres, run as mariadb, setup};
 use crate::config::{SourceConfig, SourceKind};
 use crate::line::Line;

@@ -23,22 +23,8 @@ use crate::line::Line;
 
 /// Asks as often as something waits, until the line ends.
 pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
-    let mut session = None;
-    watch(&source.name, line, |until| {
-        let asked = snapshot(&mut session, source);
-        if asked.is_err() {
-            session = None;
-        }
-        asked.map(|snapshot| line.prove(until, &snapshot)).map_err(|trouble| trouble.to_string())
-    });
-}
-
-fn snapshot(session: &mut Option<Session>, source: &SourceConfig) -> Result<LogPlace, Trouble> {
-    let session = match session {
-        Some(session) => session,
-        None => session.insert(Session::open(source, SILENCE)?),
-    };
-    ask(session)
+    let open = || Session::open(source, SILENCE);
+    watch(&source.name, line, open, |session, until| Ok(line.prove(until, &ask(session)?)));
 }
 
 /// The place in the log that a snapshot of now stands for.

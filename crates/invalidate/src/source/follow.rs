@@ -14,35 +14,25 @@ use std::sync::Arc;
 
 use super::bytes::Broken;
 use super::event::{self, Event, Gtid};
-use super::halt::{BAD, Halt, UNREADABLE};
+use super::follower::Stopped;
+use super::halt::{BAD, UNREADABLE};
 use super::inflate::inflate;
+use super::naming::{Naming, OUTBOX_OPTIONS, OfRow};
 use super::rows::{self, Row, RowsHead, Table};
-
 use super::session::{Session, Trouble};
 use super::statement::{Deed, deed};
 use super::table::{columns, table_map};
 use super::transaction::Transaction;
-use crate::config::{OnUnknown, SourceConfig};
 use crate::entry::LogPlace;
-use crate::key::{Key, Refusal};
 use crate::line::Line;
 use crate::position::GtidPosition;
-use crate::rule::{Delete, OnTruncate, Rule, Verb, Yield};
-use crate::template::{Cell, Change, Image};
+use crate::rule::{Delete, Rule, Verb};
+use crate::template::{Change, Image};
 use crate::text::keys_in;
-
-/// Why following ended.
-#[derive(Debug)]
-pub(super) enum Stopped {
-    Trouble(Trouble),
-    Journal(io::Error),
-    Halt(Halt),
-}
 
 /// The log, as far as it was read.
 pub(super) struct Follow<'s> {
-    config: &'s SourceConfig,
-    rules: &'s [Rule],
+    naming: Naming<'s>,
     line: &'s Line,
     position: GtidPosition,
     held: Option<GtidPosition>,
@@ -56,17 +46,10 @@ pub(super) struct Follow<'s> {
 }
 
 impl<'s> Follow<'s> {
-    pub(super) fn new(
-        config: &'s SourceConfig,
-        rules: &'s [Rule],
-        line: &'s Line,
-        position: GtidPosition,
-        has_checksums: bool,
-    ) -> Self {
+    pub(super) fn new(naming: Naming<'s>, position: GtidPosition, has_checksums: bool) -> Self {
         Self {
-            config,
-            rules,
-            line,
+            naming,
+            line: naming.line,
             position,
             held: None,
             has_checksums,
@@ -79,7 +62,7 @@ impl<'s> Follow<'s> {
     }
 
     /// Reads until the line ends.
-    pub(super) fn run(mut self, session: &mut Session) -> Result<(), Stopped> {
+    pub(super) fn run(mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
         while !self.line.is_ended() {
             let packet = session.receive(EVENT_MAX)?;
             match packet.split_first() {
@@ -91,7 +74,7 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    fn take(&mut self, packet: &[u8]) -> Result<(), Stopped> {
+    fn take(&mut self, packet: &[u8]) -> Result<(), Stopped<Trouble>> {
         let event = event::event(packet, self.has_checksums)?;
         self.line.counts.is_reading.set(1);
         if event.kind != event::ROTATE && event.kind != event::HEARTBEAT && event.end > 0 {
@@ -118,14 +101,15 @@ impl<'s> Follow<'s> {
             event::QUERY | event::QUERY_COMPRESSED => self.take_statement(&event)?,
             event::XID => self.finish(None)?,
             event::XA_PREPARE => self.finish(None)?,
-            event::EXECUTE_LOAD => self.note_unknown("LOAD DATA was logged as a statement")?,
+            event::EXECUTE_LOAD => {
+                self.naming.note_unknown("LOAD DATA was logged as a statement")?;
+            }
             event::HEARTBEAT | event::STOP | event::INTVAR | event::RAND | event::USER_VAR => {}
             event::CHECKPOINT | event::GTID_LIST | event::ENCRYPTION => {}
             event::BEGIN_LOAD | event::APPEND_BLOCK | event::DELETE_FILE => {}
             event::INCIDENT => {
-                return Err(
-                    self.halt(BAD, "the database says that its log lacks changes (an incident)")
-                );
+                let words = "the database says that its log lacks changes (an incident)";
+                return Err(self.naming.halt(BAD, words).into());
             }
             kind => match rows::head(kind, event.body)? {
                 Some(head) => self.take_rows(head)?,
@@ -133,7 +117,7 @@ impl<'s> Follow<'s> {
                 None => {
                     let words =
                         format!("an event of the unknown kind {kind} at '{}'", self.position);
-                    return Err(self.halt(UNREADABLE, &words));
+                    return Err(self.naming.halt(UNREADABLE, &words).into());
                 }
             },
         }
@@ -149,48 +133,44 @@ impl<'s> Follow<'s> {
         self.offset = if offset < self.offset { offset + (1 << 32) } else { offset };
     }
 
-    fn describe(&mut self, body: &[u8]) -> Result<(), Stopped> {
+    fn describe(&mut self, body: &[u8]) -> Result<(), Stopped<Trouble>> {
         let map = table_map(body)?;
         if self.tables.get(&map.id).is_some_and(|(known, _)| known == body) {
             return Ok(());
         }
-        let is_about = |(_, rule): &(usize, &Rule)| rule.table.is(map.schema, map.table);
-        let rules: Vec<usize> =
-            self.rules.iter().enumerate().filter(is_about).map(|it| it.0).collect();
-        let is_outbox = self.config.outbox.as_ref().is_some_and(|it| it.is(map.schema, map.table));
         if self.tables.len() >= TABLES_MAX {
             self.tables.clear();
         }
-        if rules.is_empty() && !is_outbox {
+        let Some(about) = self.naming.about(map.schema, map.table) else {
             self.tables.insert(map.id, (body.to_vec(), None));
             return Ok(());
-        }
-        let name = format!("{}.{}", map.schema.escape_ascii(), map.table.escape_ascii());
+        };
+        let name = &about.name;
         let Some(columns) = columns(&map)? else {
             let words =
                 format!("{name}: columns without names: SET GLOBAL binlog_row_metadata = FULL");
-            return Err(self.halt(BAD, &words));
+            return Err(self.naming.halt(BAD, &words).into());
         };
         let mut wanted = vec![false; columns.len()];
-        let needed = rules.iter().flat_map(|rule| self.rules[*rule].columns());
-        for column in needed.chain(OUTBOX_COLUMNS.into_iter().filter(|_| is_outbox)) {
+        let needed = self.naming.columns(&about);
+        for column in needed.chain(Some(OUTBOX_OPTIONS).filter(|_| about.is_outbox)) {
             match columns.iter().position(|it| it.name == column.as_bytes()) {
                 Some(at) => wanted[at] = true,
-                None if column == OUTBOX_COLUMNS[1] && is_outbox => {}
+                None if column == OUTBOX_OPTIONS && about.is_outbox => {}
                 None => {
                     let words = format!(
                         "{name} has no column '{column}', which a rule or the outbox needs"
                     );
-                    return Err(self.halt(BAD, &words));
+                    return Err(self.naming.halt(BAD, &words).into());
                 }
             }
         }
-        let table = Table { columns, wanted, rules, is_outbox, name };
+        let table = Table { columns, wanted, about };
         self.tables.insert(map.id, (body.to_vec(), Some(Arc::new(table))));
         Ok(())
     }
 
-    fn take_rows(&mut self, head: RowsHead<'_>) -> Result<(), Stopped> {
+    fn take_rows(&mut self, head: RowsHead<'_>) -> Result<(), Stopped<Trouble>> {
         let table = match self.tables.get(&head.table) {
             Some((_, Some(table))) => Arc::clone(table),
             Some((_, None)) => return Ok(()),
@@ -206,73 +186,29 @@ impl<'s> Follow<'s> {
         table: &Table,
         verb: Verb,
         (old, new): (Option<Row<'_>>, Option<Row<'_>>),
-    ) -> Result<(), Stopped> {
-        self.line.counts.rows.add(1);
+    ) -> Result<(), Stopped<Trouble>> {
         let change = Change {
             old: old.as_ref().map(|row| row as &dyn Image),
             new: new.as_ref().map(|row| row as &dyn Image),
         };
-        let mut made = Yield::default();
-        for rule in &table.rules {
-            self.rules[*rule].apply(verb, change, &mut made);
+        let OfRow { deletes, lacking } = self.naming.of_row(&table.about, verb, change);
+        deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+        if let Some(column) = lacking {
+            let name = &table.about.name;
+            let words = format!("{name}: a row without its column '{column}' (binlog_row_image)");
+            self.naming.note_unknown(&words)?;
         }
-        self.line.counts.keys_of_rules.add(made.deletes.len() as u64);
-        if let Some(row) = new.filter(|_| table.is_outbox && verb == Verb::Insert) {
-            self.take_from_outbox(&row, &mut made);
-        }
-        for why in made.refused {
-            self.refuse(why, &table.name);
-        }
-        for delete in made.deletes {
-            self.add(delete)?;
-        }
-        match made.lacking {
-            None => Ok(()),
-            Some(column) => {
-                let words = format!(
-                    "{}: a row without its column '{column}' (binlog_row_image)",
-                    table.name
-                );
-                self.note_unknown(&words)
-            }
-        }
-    }
-
-    fn take_from_outbox(&mut self, row: &Row<'_>, made: &mut Yield) {
-        let counts = &self.line.counts;
-        if row.cell(OUTBOX_COLUMNS[1]).is_some_and(|cell| cell != Cell::Null) {
-            counts.options.add(1);
-        }
-        let Some(Cell::Text(text)) = row.cell(OUTBOX_COLUMNS[0]) else { return };
-        let prefixes = &self.config.comments.prefixes;
-        let has_prefix = prefixes.iter().any(|prefix| text.starts_with(prefix.as_bytes()));
-        match Key::new(&text) {
-            Ok(_) if !has_prefix => made.refused.push(Refusal::Prefix),
-            Ok(key) => {
-                counts.keys_of_outbox.add(1);
-                made.deletes.push(Delete { key, how: None, to: None });
-            }
-            Err(why) => made.refused.push(why),
-        }
+        Ok(())
     }
 
     fn take_comments(&mut self, text: &[u8]) {
-        let named = keys_in(text, &self.config.comments);
-        let counts = &self.line.counts;
-        counts.keys_of_comments.add(named.keys.len() as u64);
-        counts.options.add(named.options as u64);
-        for why in named.refused {
-            self.refuse(why, "a comment");
-        }
+        let deletes = self.naming.of_text(keys_in(text, self.naming.limits()), "a comment");
         if let Some(transaction) = &mut self.transaction {
-            named
-                .keys
-                .into_iter()
-                .for_each(|key| transaction.add(Delete { key, how: None, to: None }));
+            deletes.into_iter().for_each(|delete| transaction.add(delete));
         }
     }
 
-    fn take_statement(&mut self, event: &Event<'_>) -> Result<(), Stopped> {
+    fn take_statement(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
         let query = event::query(event.body)?;
         let text = match event.kind {
             event::QUERY_COMPRESSED => Cow::Owned(inflate(query.text)?),
@@ -281,7 +217,9 @@ impl<'s> Follow<'s> {
         self.take_comments(&text);
         let deed = deed(&text, query.schema);
         match &deed {
-            Deed::Rows => self.note_unknown("a change of rows was logged as a statement")?,
+            Deed::Rows => {
+                self.naming.note_unknown("a change of rows was logged as a statement")?;
+            }
             Deed::Empties(tables) => {
                 for table in tables {
                     self.empty(|rule| rule.table == *table)?;
@@ -301,26 +239,16 @@ impl<'s> Follow<'s> {
     }
 
     /// Answers a TRUNCATE or DROP for the rules about it.
-    fn empty(&mut self, is_about: impl Fn(&Rule) -> bool) -> Result<(), Stopped> {
-        let rules = self.rules;
-        for rule in rules.iter().filter(|rule| is_about(rule)) {
-            match &rule.on_truncate {
-                OnTruncate::Ignore => {}
-                OnTruncate::Keys(keys) => {
-                    for key in keys {
-                        self.add(rule.delete(key.clone()))?;
-                    }
-                }
-                OnTruncate::Count => {
-                    let words = format!("{} was emptied or dropped (on_truncate)", rule.table);
-                    self.note_unknown(&words)?;
-                }
-            }
+    fn empty(&mut self, is_about: impl Fn(&Rule) -> bool) -> Result<(), Stopped<Trouble>> {
+        let naming = self.naming;
+        for rule in naming.rules.iter().filter(|rule| is_about(rule)) {
+            let deletes = naming.of_empty(rule, "emptied or dropped")?;
+            deletes.into_iter().try_for_each(|delete| self.add(delete))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, delete: Delete) -> Result<(), Stopped> {
+    fn add(&mut self, delete: Delete) -> Result<(), Stopped<Trouble>> {
         let waiting: usize = self.prepared.values().map(Vec::len).sum();
         let Some(transaction) = &mut self.transaction else {
             return Err(Broken("a change outside of a transaction").into());
@@ -329,7 +257,7 @@ impl<'s> Follow<'s> {
         if transaction.is_prepared() {
             if waiting + transaction.len() > PREPARED_MAX {
                 let words = "prepared XA transactions have more keys than are kept";
-                return Err(self.halt(BAD, words));
+                return Err(self.naming.halt(BAD, words).into());
             }
             return Ok(());
         }
@@ -340,13 +268,13 @@ impl<'s> Follow<'s> {
         }
     }
 
-    fn append(&self, at_s: u32, deletes: Vec<Delete>) -> Result<(), Stopped> {
+    fn append(&self, at_s: u32, deletes: Vec<Delete>) -> Result<(), Stopped<Trouble>> {
         let place = LogPlace { file: Arc::clone(&self.file), offset: self.offset };
         self.line.append(place, at_s, deletes).map_err(Stopped::Journal)
     }
 
     /// A transaction's end: its keys go into the journal, then the position moves.
-    fn finish(&mut self, statement: Option<&[u8]>) -> Result<(), Stopped> {
+    fn finish(&mut self, statement: Option<&[u8]>) -> Result<(), Stopped<Trouble>> {
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
         let deletes = transaction.take(true);
         if let Some(name) = transaction.gtid.prepares.take() {
@@ -363,7 +291,8 @@ impl<'s> Follow<'s> {
                 }
                 Some(_) => {}
                 None if is_commit => {
-                    self.note_unknown("an XA transaction was prepared before the log was read")?;
+                    let words = "an XA transaction was prepared before the log was read";
+                    self.naming.note_unknown(words)?;
                 }
                 None => {}
             }
@@ -378,46 +307,6 @@ impl<'s> Follow<'s> {
         self.line.counts.transactions.add(1);
         Ok(())
     }
-
-    fn refuse(&self, why: Refusal, whence: &str) {
-        self.line.counts.refuse(why);
-        tracing::warn!("source {}: {whence} names a key that is refused: {why}", self.config.name);
-    }
-
-    /// A change whose keys can't be known.
-    fn note_unknown(&self, words: &str) -> Result<(), Stopped> {
-        self.line.counts.unknown.add(1);
-        if self.config.on_unknown == OnUnknown::Stop {
-            return Err(self.halt(BAD, &format!("{words} (on_unknown is stop)")));
-        }
-        tracing::error!(
-            "source {}: {words}: its keys are unknown, and may stay cached as they were",
-            self.config.name
-        );
-        Ok(())
-    }
-
-    fn halt(&self, code: u8, words: &str) -> Stopped {
-        Stopped::Halt(Halt { code, words: format!("source {}: {words}", self.config.name) })
-    }
-}
-
-impl From<Trouble> for Stopped {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
-    }
-}
-
-impl From<Broken> for Stopped {
-    fn from(broken: Broken) -> Self {
-        Self::Trouble(broken.into())
-    }
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Trouble(error.into())
-    }
 }
 
 /// An event is a row at least: the longest that a database lets through by its default.
@@ -426,5 +315,3 @@ const NO_TABLE: u64 = 0xff_ffff;
 const TABLES_MAX: usize = 10_000;
 /// Keys of all prepared transactions.
 const PREPARED_MAX: usize = 1_000_000;
-/// The key, and options.
-const OUTBOX_COLUMNS: [&str; 2] = ["k", "opts"];

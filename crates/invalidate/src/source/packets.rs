@@ -4,15 +4,11 @@
 //! memory.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use guira_client::Address;
 
-/// Either kind of socket.
-trait Socket: Read + Write + Send {}
-impl<S: Read + Write + Send> Socket for S {}
+use super::dial::{Socket, Waits, connect};
 
 /// A connection that sends and receives packets.
 pub(super) struct Packets {
@@ -23,23 +19,7 @@ pub(super) struct Packets {
 impl Packets {
     /// Connects. A read that brings nothing for `silence` fails.
     pub(super) fn connect(address: &Address, silence: Duration) -> io::Result<Self> {
-        let socket: Box<dyn Socket> = match address {
-            Address::Tcp { host, port } => {
-                let mut places = (&**host, *port).to_socket_addrs()?;
-                let place = places.next().ok_or(io::ErrorKind::NotFound)?;
-                let socket = TcpStream::connect_timeout(&place, CONNECT)?;
-                socket.set_nodelay(true)?;
-                socket.set_read_timeout(Some(silence))?;
-                socket.set_write_timeout(Some(silence))?;
-                Box::new(socket)
-            }
-            Address::Unix(path) => {
-                let socket = UnixStream::connect(path)?;
-                socket.set_read_timeout(Some(silence))?;
-                socket.set_write_timeout(Some(silence))?;
-                Box::new(socket)
-            }
-        };
+        let socket = connect(address, Waits { read: silence, write: silence })?;
         Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0 })
     }
 
@@ -86,4 +66,3 @@ impl Packets {
 
 const PAYLOAD_MAX: usize = (1 << 24) - 1;
 const READ_BYTES: usize = 64 << 10;
-const CONNECT: Duration = Duration::from_secs(5);

@@ -15,7 +15,6 @@ mod follow;
 mod settings;
 mod stream;
 mod snapshot;
-mod stopped;
 mod wire;
 mod pgoutput;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::bytes::{Broken, Bytes};
 use super::inflate::inflate;
+use super::naming::About;
 use super::values::{Column, value};
 use crate::rule::Verb;
 use crate::template::{Cell, Image};
@@ -14,11 +15,7 @@ pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// The columns whose values are read.
     pub(super) wanted: Vec<bool>,
-    /// The rules' numbers.
-    pub(super) rules: Vec<usize>,
-    pub(super) is_outbox: bool,
-    /// For messages.
-    pub(super) name: String,
+    pub(super) about: About,
 }
 
 /// The columns of a row that the log has.
@@ -148,9 +145,7 @@ mod tests {
         Arc::new(Table {
             columns: vec![column("id", Kind::Int(4)), column("name", Kind::Text(1))],
             wanted: vec![true, true],
-            rules: Vec::new(),
-            is_outbox: false,
-            name: "shop.users".to_owned(),
+            about: About { rules: Vec::new(), is_outbox: false, name: "shop.users".to_owned() },
         })
     }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 use sha1::{Digest as _, Sha1};
 
 use super::bytes::{Broken, Bytes};
+use super::dial;
+use super::follower::{Calling, Calls, Stopped};
 use super::packets::Packets;
 use crate::config::SourceConfig;
 
@@ -58,18 +60,28 @@ impl From<Broken> for Trouble {
     }
 }
 
+impl From<Trouble> for Stopped<Trouble> {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+impl Calling for Trouble {
+    fn calls(&self) -> Calls<'_> {
+        match self {
+            Self::Io(_) | Self::Server { .. } => Calls::Again,
+            Self::Broken(words) => Calls::Few(words),
+            Self::Refused(_) => Calls::Somebody,
+        }
+    }
+}
+
 type Rows = Vec<Vec<Option<String>>>;
 
 impl Session {
     /// Connects and logs in.
     pub(super) fn open(source: &SourceConfig, silence: Duration) -> Result<Self, Trouble> {
-        let password = match &source.password_file {
-            None => String::new(),
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| Trouble::Refused(format!("{}: {error}", path.display())))?
-                .trim_end_matches(['\r', '\n'])
-                .to_owned(),
-        };
+        let password = dial::password(source).map_err(Trouble::Refused)?;
         let packets = Packets::connect(&source.host, silence)?;
         let mut session = Self { packets, payload: Vec::new() };
         session.log_in(&source.user, &password)?;

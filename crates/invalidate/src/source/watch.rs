@@ -1,17 +1,24 @@
 //! What every barrier does: it asks as often as something waits, and says when that takes too long.
 
+use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::line::{BARRIER_AWAY, Line};
 
-/// Asks until the line ends. `ask` gets the number after the last entry, asks the database, tells the line, and says whether
-/// all can be read; or why the database can't be asked.
+/// Asks until the line ends. `open` makes a connection, again after an error. `ask` gets it and the number after the last entry,
+/// asks the database, tells the line, and says whether all can be read; or why the database can't be asked.
 #[expect(
     clippy::disallowed_methods,
     reason = "it waits for a real database, in a thread of its own"
 )]
-pub(super) fn watch(name: &str, line: &Line, mut ask: impl FnMut(u64) -> Result<bool, String>) {
+pub(super) fn watch<S, T: Display>(
+    name: &str,
+    line: &Line,
+    open: impl Fn() -> Result<S, T>,
+    ask: impl Fn(&mut S, u64) -> Result<bool, T>,
+) {
+    let mut session = None;
     let mut away_since: Option<Instant> = None;
     let mut waits_since = Instant::now();
     let mut has_told = false;
@@ -21,7 +28,13 @@ pub(super) fn watch(name: &str, line: &Line, mut ask: impl FnMut(u64) -> Result<
             continue;
         };
         let began = Instant::now();
-        match ask(until) {
+        let opened = session.take().map_or_else(&open, Ok);
+        let asked = opened.and_then(|mut opened| {
+            let has_all = ask(&mut opened, until)?;
+            session = Some(opened);
+            Ok(has_all)
+        });
+        match asked {
             Ok(has_all) => {
                 away_since = None;
                 line.counts.barrier_asked.add(1);
@@ -31,11 +44,11 @@ pub(super) fn watch(name: &str, line: &Line, mut ask: impl FnMut(u64) -> Result<
                     continue;
                 }
             }
-            Err(words) => {
+            Err(trouble) => {
                 let since = *away_since.get_or_insert(began);
                 if since.elapsed() >= BARRIER_AWAY {
                     tracing::warn!(
-                        "source {name}: what can be read can't be asked for: {words}; deletes are sent now, and again later"
+                        "source {name}: what can be read can't be asked for: {trouble}; deletes are sent now, and again later"
                     );
                     line.release_unproven();
                 }

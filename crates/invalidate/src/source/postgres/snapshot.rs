@@ -29,27 +29,11 @@ pub(super) struct PgSnapshot {
 
 /// Asks as often as something waits, until the line ends.
 pub(crate) fn run(source: &SourceConfig, database: &PostgresConfig, line: &Arc<Line>) {
-    let mut session: Option<Wire> = None;
-    watch(&source.name, line, |until| {
-        let asked = snapshot(&mut session, source, database);
-        if asked.is_err() {
-            session = None;
-        }
-        let snapshot = asked.map_err(|trouble| trouble.to_string())?;
+    let open = || Wire::open(source, database, false);
+    watch(&source.name, line, open, |session, until| {
+        let snapshot = ask(session)?;
         Ok(line.prove_by(until, |place| snapshot.shows(place.offset)))
     });
-}
-
-fn snapshot(
-    session: &mut Option<Wire>,
-    source: &SourceConfig,
-    database: &PostgresConfig,
-) -> Result<PgSnapshot, PgTrouble> {
-    let session = match session {
-        Some(session) => session,
-        None => session.insert(Wire::open(source, database, false)?),
-    };
-    ask(session)
 }
 
 /// A snapshot of now.

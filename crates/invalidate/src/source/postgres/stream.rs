@@ -12,25 +12,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pgoutput::{self, PgColumn, PgMessage, PgRow, Relation, RowMessage};
-use super::stopped::PgStopped;
-use super::wire::{Frame, Wire};
-use crate::config::{OnUnknown, PostgresConfig, SourceConfig};
+use super::wire::{Frame, PgTrouble, Wire};
+use crate::config::PostgresConfig;
 use crate::entry::LogPlace;
-use crate::key::{Key, Refusal};
 use crate::line::Line;
 use crate::position::GtidPosition;
-use crate::rule::{Delete, OnTruncate, Rule, Verb, Yield};
+use crate::rule::Delete;
 use crate::source::bytes::{Broken, Bytes};
-use crate::source::halt::{BAD, Halt};
+use crate::source::follower::Stopped;
+use crate::source::halt::BAD;
+use crate::source::naming::{About, Naming, OfRow};
 use crate::source::transaction::Keys;
-use crate::template::{Cell, Change, Image};
+use crate::template::{Change, Image};
 use crate::text::keys_of_list;
 
 /// The stream, as far as it was read.
 pub(super) struct PgStream<'s> {
-    config: &'s SourceConfig,
+    naming: Naming<'s>,
     database: &'s PostgresConfig,
-    rules: &'s [Rule],
     line: &'s Line,
     /// Nobody is about those without a description.
     tables: HashMap<u32, Option<Arc<PgTable>>>,
@@ -52,24 +51,15 @@ struct PgTransaction {
 #[derive(Debug)]
 struct PgTable {
     columns: Vec<PgColumn>,
-    rules: Vec<usize>,
-    is_outbox: bool,
-    name: String,
+    about: About,
 }
 
 impl<'s> PgStream<'s> {
-    pub(super) fn new(
-        config: &'s SourceConfig,
-        database: &'s PostgresConfig,
-        rules: &'s [Rule],
-        line: &'s Line,
-        received: u64,
-    ) -> Self {
+    pub(super) fn new(naming: Naming<'s>, database: &'s PostgresConfig, received: u64) -> Self {
         Self {
-            config,
+            naming,
             database,
-            rules,
-            line,
+            line: naming.line,
             tables: HashMap::new(),
             transaction: None,
             received,
@@ -80,7 +70,7 @@ impl<'s> PgStream<'s> {
     }
 
     /// Reads until the line ends.
-    pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), PgStopped> {
+    pub(super) fn run(mut self, wire: &mut Wire) -> Result<(), Stopped<PgTrouble>> {
         self.line.counts.is_reading.set(1);
         while !self.line.is_ended() {
             let mut must_tell = false;
@@ -100,7 +90,7 @@ impl<'s> PgStream<'s> {
     }
 
     /// True: the server wants to be told where we are.
-    fn take(&mut self, frame: &Frame) -> Result<bool, PgStopped> {
+    fn take(&mut self, frame: &Frame) -> Result<bool, Stopped<PgTrouble>> {
         if frame.tag != b'd' {
             // Only a server that stops ends a stream.
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
@@ -133,7 +123,7 @@ impl<'s> PgStream<'s> {
     }
 
     /// What was stored may be forgotten by the server.
-    fn tell(&mut self, wire: &mut Wire, must_answer: bool) -> Result<(), PgStopped> {
+    fn tell(&mut self, wire: &mut Wire, must_answer: bool) -> Result<(), Stopped<PgTrouble>> {
         let stored = self.line.stored_position().and_then(|position| position.lsn()).unwrap_or(0);
         let mut data = vec![b'r'];
         for position in [self.received, stored, stored] {
@@ -151,7 +141,7 @@ impl<'s> PgStream<'s> {
         self.line.advance(&GtidPosition::of_lsn(end.max(before)), None);
     }
 
-    fn take_message(&mut self, bytes: &[u8]) -> Result<(), PgStopped> {
+    fn take_message(&mut self, bytes: &[u8]) -> Result<(), Stopped<PgTrouble>> {
         match pgoutput::message(bytes)? {
             PgMessage::Begin { at_us, xid } => {
                 let at_s = u32::try_from(at_us / 1_000_000 + EPOCH_S).unwrap_or(u32::MAX);
@@ -183,7 +173,7 @@ impl<'s> PgStream<'s> {
     }
 
     /// A message of which only the head was kept.
-    fn take_long(&mut self, head: &[u8]) -> Result<(), PgStopped> {
+    fn take_long(&mut self, head: &[u8]) -> Result<(), Stopped<PgTrouble>> {
         let is_ours = match pgoutput::message(head)? {
             PgMessage::Row(row) => self.table(row.relation)?.is_some(),
             PgMessage::Text { prefix, .. } => {
@@ -191,7 +181,10 @@ impl<'s> PgStream<'s> {
             }
             _ => return Err(Broken("a message that is too long").into()),
         };
-        if is_ours { self.note_unknown("a row or message of more than 64 MiB") } else { Ok(()) }
+        if is_ours {
+            self.naming.note_unknown("a row or message of more than 64 MiB")?;
+        }
+        Ok(())
     }
 
     fn table(&self, relation: u32) -> Result<Option<Arc<PgTable>>, Broken> {
@@ -199,29 +192,24 @@ impl<'s> PgStream<'s> {
         known.cloned().ok_or(Broken("a change of a table that wasn't described"))
     }
 
-    fn describe(&mut self, relation: &Relation<'_>) -> Result<(), PgStopped> {
+    fn describe(&mut self, relation: &Relation<'_>) -> Result<(), Stopped<PgTrouble>> {
         let Relation { id, schema, table, columns } = relation;
         if self.tables.len() >= TABLES_MAX {
             return Err(Broken("more tables than there are").into());
         }
-        let rules = self.rules.iter().enumerate();
-        let rules: Vec<usize> =
-            rules.filter(|(_, rule)| rule.table.is(schema, table)).map(|(at, _)| at).collect();
-        let is_outbox = self.config.outbox.as_ref().is_some_and(|it| it.is(schema, table));
-        if rules.is_empty() && !is_outbox {
+        let Some(about) = self.naming.about(schema, table) else {
             self.tables.insert(*id, None);
             return Ok(());
-        }
-        let name = format!("{}.{}", schema.escape_ascii(), table.escape_ascii());
-        let needed = rules.iter().flat_map(|rule| self.rules[*rule].columns());
-        for column in needed.chain(Some(OUTBOX_KEY).filter(|_| is_outbox)) {
+        };
+        let name = &about.name;
+        for column in self.naming.columns(&about) {
             if !columns.iter().any(|(name, _)| *name == column.as_bytes()) {
                 let words = format!(
                     "{name} has no column '{column}' in the publication, which a rule or the outbox needs; generated columns \
                      aren't published, and a list of columns hides the others: ALTER PUBLICATION \"{}\" SET TABLE …",
                     self.database.publication
                 );
-                return Err(self.halt(BAD, &words));
+                return Err(self.naming.halt(BAD, &words).into());
             }
         }
         let column = |(name, is_identity): &(&[u8], bool)| PgColumn {
@@ -229,7 +217,7 @@ impl<'s> PgStream<'s> {
             is_identity: *is_identity,
         };
         let columns = columns.iter().map(column).collect();
-        self.tables.insert(*id, Some(Arc::new(PgTable { columns, rules, is_outbox, name })));
+        self.tables.insert(*id, Some(Arc::new(PgTable { columns, about })));
         Ok(())
     }
 
@@ -238,67 +226,31 @@ impl<'s> PgStream<'s> {
         table: &PgTable,
         RowMessage { verb, .. }: RowMessage<'_>,
         (old, new): (Option<PgRow<'_>>, Option<PgRow<'_>>),
-    ) -> Result<(), PgStopped> {
-        self.line.counts.rows.add(1);
+    ) -> Result<(), Stopped<PgTrouble>> {
         let change = Change {
             old: old.as_ref().map(|row| row as &dyn Image),
             new: new.as_ref().map(|row| row as &dyn Image),
         };
-        let mut made = Yield::default();
-        for rule in &table.rules {
-            self.rules[*rule].apply(verb, change, &mut made);
+        let OfRow { deletes, lacking } = self.naming.of_row(&table.about, verb, change);
+        deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+        if let Some(column) = lacking {
+            let name = &table.about.name;
+            let words = format!(
+                "{name}: a change without its column '{column}': ALTER TABLE {name} REPLICA IDENTITY FULL"
+            );
+            self.naming.note_unknown(&words)?;
         }
-        self.line.counts.keys_of_rules.add(made.deletes.len() as u64);
-        if let Some(row) = new.filter(|_| table.is_outbox && verb == Verb::Insert) {
-            self.take_from_outbox(&row, &mut made);
-        }
-        for why in made.refused {
-            self.refuse(why, &table.name);
-        }
-        for delete in made.deletes {
-            self.add(delete)?;
-        }
-        match made.lacking {
-            None => Ok(()),
-            Some(column) => {
-                let words = format!(
-                    "{}: a change without its column '{column}': ALTER TABLE {} REPLICA IDENTITY FULL",
-                    table.name, table.name
-                );
-                self.note_unknown(&words)
-            }
-        }
+        Ok(())
     }
 
-    fn take_from_outbox(&self, row: &PgRow<'_>, made: &mut Yield) {
-        let counts = &self.line.counts;
-        if row.cell(OUTBOX_OPTIONS).is_some_and(|cell| cell != Cell::Null) {
-            counts.options.add(1);
-        }
-        let Some(Cell::Text(text)) = row.cell(OUTBOX_KEY) else { return };
-        let prefixes = &self.config.comments.prefixes;
-        let has_prefix = prefixes.iter().any(|prefix| text.starts_with(prefix.as_bytes()));
-        match Key::new(&text) {
-            Ok(_) if !has_prefix => made.refused.push(Refusal::Prefix),
-            Ok(key) => {
-                counts.keys_of_outbox.add(1);
-                made.deletes.push(Delete { key, how: None, to: None });
-            }
-            Err(why) => made.refused.push(why),
-        }
-    }
-
-    fn take_text(&mut self, content: &[u8], is_transactional: bool) -> Result<(), PgStopped> {
-        let named = keys_of_list(content, &self.config.comments);
-        let counts = &self.line.counts;
-        counts.keys_of_comments.add(named.keys.len() as u64);
-        counts.options.add(named.options as u64);
-        for why in named.refused {
-            self.refuse(why, "a message");
-        }
-        let deletes = named.keys.into_iter().map(|key| Delete { key, how: None, to: None });
+    fn take_text(
+        &mut self,
+        content: &[u8],
+        is_transactional: bool,
+    ) -> Result<(), Stopped<PgTrouble>> {
+        let named = keys_of_list(content, self.naming.limits());
+        let deletes = self.naming.of_text(named, "a message");
         if !is_transactional {
-            let deletes: Vec<Delete> = deletes.collect();
             // No transaction's: it may be read at once.
             return if deletes.is_empty() { Ok(()) } else { self.append(0, 0, deletes) };
         }
@@ -306,26 +258,16 @@ impl<'s> PgStream<'s> {
     }
 
     /// Answers a TRUNCATE for the rules about a table.
-    fn empty(&mut self, table: &PgTable) -> Result<(), PgStopped> {
-        let rules = self.rules;
-        for rule in table.rules.iter().map(|rule| &rules[*rule]) {
-            match &rule.on_truncate {
-                OnTruncate::Ignore => {}
-                OnTruncate::Keys(keys) => {
-                    for key in keys {
-                        self.add(rule.delete(key.clone()))?;
-                    }
-                }
-                OnTruncate::Count => {
-                    let words = format!("{} was emptied (on_truncate)", rule.table);
-                    self.note_unknown(&words)?;
-                }
-            }
+    fn empty(&mut self, table: &PgTable) -> Result<(), Stopped<PgTrouble>> {
+        let naming = self.naming;
+        for rule in naming.rules_of(&table.about) {
+            let deletes = naming.of_empty(rule, "emptied")?;
+            deletes.into_iter().try_for_each(|delete| self.add(delete))?;
         }
         Ok(())
     }
 
-    fn add(&mut self, delete: Delete) -> Result<(), PgStopped> {
+    fn add(&mut self, delete: Delete) -> Result<(), Stopped<PgTrouble>> {
         let Some(transaction) = &mut self.transaction else {
             return Err(Broken("a change outside of a transaction").into());
         };
@@ -337,13 +279,13 @@ impl<'s> PgStream<'s> {
         }
     }
 
-    fn append(&self, xid: u32, at_s: u32, deletes: Vec<Delete>) -> Result<(), PgStopped> {
+    fn append(&self, xid: u32, at_s: u32, deletes: Vec<Delete>) -> Result<(), Stopped<PgTrouble>> {
         let place = LogPlace { file: Arc::clone(&self.file), offset: xid.into() };
-        self.line.append(place, at_s, deletes).map_err(PgStopped::Journal)
+        self.line.append(place, at_s, deletes).map_err(Stopped::Journal)
     }
 
     /// A transaction's end: its keys go into the journal, then the position moves.
-    fn finish(&mut self, end: u64) -> Result<(), PgStopped> {
+    fn finish(&mut self, end: u64) -> Result<(), Stopped<PgTrouble>> {
         let Some(mut transaction) = self.transaction.take() else {
             return Err(Broken("the end of a transaction that didn't begin").into());
         };
@@ -354,28 +296,6 @@ impl<'s> PgStream<'s> {
         self.line.counts.transactions.add(1);
         self.line.counts.read_to_s.set(transaction.at_s.into());
         Ok(())
-    }
-
-    fn refuse(&self, why: Refusal, whence: &str) {
-        self.line.counts.refuse(why);
-        tracing::warn!("source {}: {whence} names a key that is refused: {why}", self.config.name);
-    }
-
-    /// A change whose keys can't be known.
-    fn note_unknown(&self, words: &str) -> Result<(), PgStopped> {
-        self.line.counts.unknown.add(1);
-        if self.config.on_unknown == OnUnknown::Stop {
-            return Err(self.halt(BAD, &format!("{words} (on_unknown is stop)")));
-        }
-        tracing::error!(
-            "source {}: {words}: its keys are unknown, and may stay cached as they were",
-            self.config.name
-        );
-        Ok(())
-    }
-
-    fn halt(&self, code: u8, words: &str) -> PgStopped {
-        PgStopped::Halt(Halt { code, words: format!("source {}: {words}", self.config.name) })
     }
 }
 
@@ -394,5 +314,3 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 const ASK_AFTER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
 const TABLES_MAX: usize = 1_000_000;
-const OUTBOX_KEY: &str = "k";
-const OUTBOX_OPTIONS: &str = "opts";

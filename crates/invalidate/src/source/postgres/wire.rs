@@ -10,26 +10,21 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use guira_client::Address;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
 
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::source::bytes::{Broken, Bytes};
-
-/// Either kind of socket.
-trait Stream: Read + Write + Send {}
-impl<S: Read + Write + Send> Stream for S {}
+use crate::source::dial::{self, Socket, Waits};
+use crate::source::follower::{Calling, Calls, Stopped};
 
 /// A connection that is logged in.
 pub(super) struct Wire {
-    socket: Box<dyn Stream>,
+    socket: Box<dyn Socket>,
     input: BytesMut,
     /// Bytes of a frame that are still to be left out.
     leave_out: usize,
@@ -83,6 +78,25 @@ impl From<Broken> for PgTrouble {
     }
 }
 
+impl From<PgTrouble> for Stopped<PgTrouble> {
+    fn from(trouble: PgTrouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+impl Calling for PgTrouble {
+    fn calls(&self) -> Calls<'_> {
+        match self {
+            Self::Server { code, .. } if FOR_SOMEBODY.iter().any(|it| code.starts_with(it)) => {
+                Calls::Somebody
+            }
+            Self::Io(_) | Self::Server { .. } => Calls::Again,
+            Self::Broken(words) => Calls::Few(words),
+            Self::Refused(_) => Calls::Somebody,
+        }
+    }
+}
+
 type Rows = Vec<Vec<Option<String>>>;
 
 impl Wire {
@@ -92,14 +106,8 @@ impl Wire {
         database: &PostgresConfig,
         for_replication: bool,
     ) -> Result<Self, PgTrouble> {
-        let password = match &source.password_file {
-            None => String::new(),
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| PgTrouble::Refused(format!("{}: {error}", path.display())))?
-                .trim_end_matches(['\r', '\n'])
-                .to_owned(),
-        };
-        let socket = connect(&source.host)?;
+        let password = dial::password(source).map_err(PgTrouble::Refused)?;
+        let socket = dial::connect(&source.host, Waits { read: LOOK, write: SILENCE })?;
         let mut wire = Self { socket, input: BytesMut::new(), leave_out: 0 };
         let mut parameters = vec![
             ("user", &*source.user),
@@ -282,26 +290,6 @@ impl Wire {
     }
 }
 
-fn connect(address: &Address) -> io::Result<Box<dyn Stream>> {
-    match address {
-        Address::Tcp { host, port } => {
-            let mut places = (&**host, *port).to_socket_addrs()?;
-            let place = places.next().ok_or(io::ErrorKind::NotFound)?;
-            let socket = TcpStream::connect_timeout(&place, SILENCE)?;
-            socket.set_nodelay(true)?;
-            socket.set_read_timeout(Some(LOOK))?;
-            socket.set_write_timeout(Some(SILENCE))?;
-            Ok(Box::new(socket))
-        }
-        Address::Unix(path) => {
-            let socket = UnixStream::connect(path)?;
-            socket.set_read_timeout(Some(LOOK))?;
-            socket.set_write_timeout(Some(SILENCE))?;
-            Ok(Box::new(socket))
-        }
-    }
-}
-
 fn row(body: &[u8]) -> Result<Vec<Option<String>>, Broken> {
     let mut bytes = Bytes(body);
     let count = bytes.big(2)?;
@@ -340,6 +328,8 @@ const OPTIONS: &str = "-c wal_sender_timeout=10s -c datestyle=ISO -c intervalsty
 /// How long a read waits.
 const LOOK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(5);
+/// Classes of SQLSTATE: a login that is refused, a database or a publication that isn't there, a missing right.
+const FOR_SOMEBODY: &[&str] = &["28", "3D", "42"];
 const ROWS_MAX: usize = 10_000;
 const FRAME_MAX: usize = 64 << 20;
 /// Enough for the names of a message and the number of a table.

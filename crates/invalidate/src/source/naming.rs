@@ -1,0 +1,150 @@
+//! Which keys a row, a text or a TRUNCATE names, whichever database's log it is in.
+
+use super::halt::{BAD, Halt};
+use crate::config::{OnUnknown, SourceConfig};
+use crate::key::{Key, Refusal};
+use crate::line::Line;
+use crate::rule::{Delete, OnTruncate, Rule, Verb, Yield};
+use crate::template::{Cell, Change, Image};
+use crate::text::{CommentLimits, Named};
+
+/// What names keys, and where it is counted.
+#[derive(Clone, Copy)]
+pub(super) struct Naming<'s> {
+    pub(super) config: &'s SourceConfig,
+    pub(super) rules: &'s [Rule],
+    pub(super) line: &'s Line,
+}
+
+/// What of the configuration is about a table.
+#[derive(Debug)]
+pub(super) struct About {
+    /// The rules' numbers.
+    pub(super) rules: Vec<usize>,
+    pub(super) is_outbox: bool,
+    /// For messages.
+    pub(super) name: String,
+}
+
+/// The keys of a row.
+#[derive(Debug)]
+pub(super) struct OfRow {
+    pub(super) deletes: Vec<Delete>,
+    /// A column that a rule needs and the log lacks.
+    pub(super) lacking: Option<String>,
+}
+
+impl<'s> Naming<'s> {
+    /// `None`: nobody is about that table.
+    pub(super) fn about(&self, schema: &[u8], table: &[u8]) -> Option<About> {
+        let rules = self.rules.iter().enumerate();
+        let rules: Vec<usize> =
+            rules.filter(|(_, rule)| rule.table.is(schema, table)).map(|(at, _)| at).collect();
+        let is_outbox = self.config.outbox.as_ref().is_some_and(|it| it.is(schema, table));
+        let name = || format!("{}.{}", schema.escape_ascii(), table.escape_ascii());
+        (is_outbox || !rules.is_empty()).then(|| About { rules, is_outbox, name: name() })
+    }
+
+    /// The columns that rules and the outbox need.
+    pub(super) fn columns(&self, about: &About) -> impl Iterator<Item = &'s str> {
+        let rules = self.rules_of(about).flat_map(Rule::columns);
+        rules.chain(Some(OUTBOX_KEY).filter(|_| about.is_outbox))
+    }
+
+    pub(super) fn rules_of(&self, about: &About) -> impl Iterator<Item = &'s Rule> {
+        let rules = self.rules;
+        about.rules.iter().map(move |rule| &rules[*rule])
+    }
+
+    /// What rules and the outbox make of a change.
+    pub(super) fn of_row(&self, about: &About, verb: Verb, change: Change<'_>) -> OfRow {
+        self.line.counts.rows.add(1);
+        let mut made = Yield::default();
+        self.rules_of(about).for_each(|rule| rule.apply(verb, change, &mut made));
+        self.line.counts.keys_of_rules.add(made.deletes.len() as u64);
+        if let Some(row) = change.new.filter(|_| about.is_outbox && verb == Verb::Insert) {
+            self.take_from_outbox(row, &mut made);
+        }
+        for why in made.refused {
+            self.refuse(why, &about.name);
+        }
+        OfRow { deletes: made.deletes, lacking: made.lacking }
+    }
+
+    fn take_from_outbox(&self, row: &dyn Image, made: &mut Yield) {
+        let counts = &self.line.counts;
+        if row.cell(OUTBOX_OPTIONS).is_some_and(|cell| cell != Cell::Null) {
+            counts.options.add(1);
+        }
+        let Some(Cell::Text(text)) = row.cell(OUTBOX_KEY) else { return };
+        let prefixes = &self.config.comments.prefixes;
+        let has_prefix = prefixes.iter().any(|prefix| text.starts_with(prefix.as_bytes()));
+        match Key::new(&text) {
+            Ok(_) if !has_prefix => made.refused.push(Refusal::Prefix),
+            Ok(key) => {
+                counts.keys_of_outbox.add(1);
+                made.deletes.push(Delete { key, how: None, to: None });
+            }
+            Err(why) => made.refused.push(why),
+        }
+    }
+
+    /// What a text's keys must keep to.
+    pub(super) fn limits(&self) -> &'s CommentLimits {
+        &self.config.comments
+    }
+
+    /// What a text names; `whence` it comes is told of what is refused.
+    pub(super) fn of_text(&self, named: Named, whence: &str) -> Vec<Delete> {
+        let counts = &self.line.counts;
+        counts.keys_of_comments.add(named.keys.len() as u64);
+        counts.options.add(named.options as u64);
+        for why in named.refused {
+            self.refuse(why, whence);
+        }
+        named.keys.into_iter().map(|key| Delete { key, how: None, to: None }).collect()
+    }
+
+    /// What a rule answers to a TRUNCATE, or to whatever else its table `was`.
+    ///
+    /// # Errors
+    /// If it has no answer, and the source must stop at that.
+    pub(super) fn of_empty(&self, rule: &Rule, was: &str) -> Result<Vec<Delete>, Halt> {
+        match &rule.on_truncate {
+            OnTruncate::Ignore => Ok(Vec::new()),
+            OnTruncate::Keys(keys) => Ok(keys.iter().map(|key| rule.delete(key.clone())).collect()),
+            OnTruncate::Count => {
+                let words = format!("{} was {was} (on_truncate)", rule.table);
+                self.note_unknown(&words).map(|()| Vec::new())
+            }
+        }
+    }
+
+    fn refuse(&self, why: Refusal, whence: &str) {
+        self.line.counts.refuse(why);
+        tracing::warn!("source {}: {whence} names a key that is refused: {why}", self.config.name);
+    }
+
+    /// A change whose keys can't be known.
+    ///
+    /// # Errors
+    /// If the source must stop at one.
+    pub(super) fn note_unknown(&self, words: &str) -> Result<(), Halt> {
+        self.line.counts.unknown.add(1);
+        if self.config.on_unknown == OnUnknown::Stop {
+            return Err(self.halt(BAD, &format!("{words} (on_unknown is stop)")));
+        }
+        tracing::error!(
+            "source {}: {words}: its keys are unknown, and may stay cached as they were",
+            self.config.name
+        );
+        Ok(())
+    }
+
+    pub(super) fn halt(&self, code: u8, words: &str) -> Halt {
+        Halt { code, words: format!("source {}: {words}", self.config.name) }
+    }
+}
+
+const OUTBOX_KEY: &str = "k";
+pub(super) const OUTBOX_OPTIONS: &str = "opts";
