@@ -5,8 +5,10 @@
 //! client.rs    bytes to a server and back, with a deadline on each read
 //! cluster.rs   a server and its router
 //! console.rs   the commands on a page, run as a reader types them
-//! mariadb.rs   a database, and sessions of SQL
+//! mariadb.rs   a database
 //! postgres.rs  another one
+//! sql.rs       sessions of SQL at either
+//! shop.rs      either of them, with clusters and `guira invalidate`
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! tls.rs       certificates made for a test, a client over TLS
@@ -29,6 +31,8 @@ pub mod packet;
 pub mod postgres;
 pub mod script;
 pub mod server;
+pub mod shop;
+pub mod sql;
 pub mod tidy;
 pub mod tls;
 pub mod tmpfs;

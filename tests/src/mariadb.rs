@@ -1,14 +1,13 @@
 //! A MariaDB of a test's own, from Debian's packages: installed ones, or extracted below the folder that `MARIADB_ROOT` names.
-//!
-//! Statements go through MariaDB's own client, one that stays for many of them.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, geteuid};
 
 use crate::server::{Running, free_port, own_directory, send_signal, within};
+use crate::shop::Database;
+use crate::sql::Sql;
 
 /// The database; dropped, it is killed and its folder removed.
 pub struct MariaDb {
@@ -18,14 +17,6 @@ pub struct MariaDb {
     /// Its port on 127.0.0.1.
     pub port: u16,
     flags: Vec<String>,
-}
-
-/// A session of SQL.
-pub struct Sql {
-    child: Running,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    asked: u64,
 }
 
 impl MariaDb {
@@ -56,15 +47,11 @@ impl MariaDb {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let mut database = Self { child: None, dir, port: free_port(), flags };
-        database.restart();
+        database.begin();
         database
     }
 
-    /// Starts it again, after [`kill`](Self::kill).
-    ///
-    /// # Panics
-    /// If it doesn't come up.
-    pub fn restart(&mut self) {
+    fn begin(&mut self) {
         let (root, dir) = (root(), &self.dir);
         let place = |path: &str| root.join(path).display().to_string();
         let own = |path: &str| dir.join(path).display().to_string();
@@ -111,40 +98,56 @@ impl MariaDb {
         client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());
         client.status().is_ok_and(|status| status.success())
     }
+}
 
-    /// Kills it, as by the power's loss.
-    ///
-    /// # Panics
-    /// If it doesn't go.
-    pub fn kill(&mut self) {
+impl Database for MariaDb {
+    fn with(schema: &str) -> Self {
+        let database = Self::start(&[]);
+        let mut sql = database.opener()();
+        sql.ask("CREATE DATABASE shop; USE shop");
+        sql.ask(schema);
+        sql.ask("CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'secret'");
+        sql.ask("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1'");
+        database
+    }
+
+    fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn source(&self) -> String {
+        let port = self.port;
+        format!(r#""kind": "mariadb", "hosts": ["127.0.0.1:{port}"], "server_id": 4242"#)
+    }
+
+    /// Sessions as root.
+    fn opener(&self) -> impl Fn() -> Sql + Clone + Send + 'static {
+        let dir = self.dir.clone();
+        move || {
+            let mut client = client(&dir);
+            client.args(["-N", "-B", "-n", "--raw", "--skip-reconnect", "--comments"]);
+            client.stderr(Stdio::null());
+            Sql::start(&mut client, "mariadb-client", |mark| format!("SELECT '{mark}';"))
+        }
+    }
+
+    /// As by the power's loss.
+    fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         send_signal(child.0.id(), Signal::KILL);
         within(30, "MariaDB is gone", || child.0.try_wait().is_ok_and(|status| status.is_some()));
     }
 
-    /// Opens a session as root.
-    ///
-    /// # Panics
-    /// If the client isn't there.
-    #[must_use]
-    pub fn sql(&self) -> Sql {
-        Self::sql_at(&self.dir)
+    fn restart(&mut self) {
+        self.begin();
     }
 
-    /// As [`Self::sql`], for a thread that has only the database's folder.
-    ///
-    /// # Panics
-    /// If the client isn't there.
-    #[must_use]
-    pub fn sql_at(dir: &Path) -> Sql {
-        let mut client = client(dir);
-        client.args(["-N", "-B", "-n", "--raw", "--skip-reconnect", "--comments"]);
-        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child: Child =
-            client.spawn().expect("mariadb runs (apt-get install mariadb-client)");
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = BufReader::new(output.expect("it is piped"));
-        Sql { child: Running(child), input: input.expect("it is piped"), output, asked: 0 }
+    fn end(sql: &mut Sql) -> String {
+        sql.ask("SELECT @@gtid_binlog_pos").concat()
+    }
+
+    fn has_read(_: &mut Sql, read: &str, end: &str) -> bool {
+        read == end
     }
 }
 
@@ -152,51 +155,6 @@ impl Drop for MariaDb {
     fn drop(&mut self) {
         self.child = None;
         std::fs::remove_dir_all(&self.dir).ok();
-    }
-}
-
-impl Sql {
-    /// Executes statements and returns the rows, columns apart by tabs. `None`: the server is gone.
-    pub fn try_ask(&mut self, statements: &str) -> Option<Vec<String>> {
-        self.asked += 1;
-        let mark = format!("-- asked {} --", self.asked);
-        writeln!(self.input, "{statements};\nSELECT '{mark}';").ok()?;
-        self.input.flush().ok()?;
-        let mut rows = Vec::new();
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let line = line.trim_end_matches('\n');
-            if line == mark {
-                return Some(rows);
-            }
-            rows.push(line.to_owned());
-        }
-    }
-
-    /// As [`Self::try_ask`].
-    ///
-    /// # Panics
-    /// If the server is gone.
-    pub fn ask(&mut self, statements: &str) -> Vec<String> {
-        self.try_ask(statements).unwrap_or_else(|| panic!("MariaDB ends at {statements}"))
-    }
-
-    /// Sends statements and doesn't wait.
-    ///
-    /// # Panics
-    /// If the client is gone.
-    pub fn begin(&mut self, statements: &str) {
-        writeln!(self.input, "{statements};").expect("the client reads");
-        self.input.flush().expect("the client reads");
-    }
-
-    /// The client's process.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.0.id()
     }
 }
 

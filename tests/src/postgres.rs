@@ -1,16 +1,17 @@
 //! A PostgreSQL of a test's own, from Debian's package, or from the folder of programs that `POSTGRES_BIN` names.
 //!
-//! It refuses to be root's, so root's tests run it as nobody. Statements go through psql, one that stays for many of them.
+//! It refuses to be root's, so root's tests run it as nobody.
 
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::{Signal, geteuid};
 
 use crate::server::{Running, free_port, own_directory, send_signal, within};
+use crate::shop::Database;
+use crate::sql::Sql;
 
 /// The database; dropped, it is ended and its folder removed.
 pub struct Postgres {
@@ -19,14 +20,6 @@ pub struct Postgres {
     pub dir: PathBuf,
     /// Its port on 127.0.0.1.
     pub port: u16,
-}
-
-/// A session of psql.
-pub struct Psql {
-    _child: Running,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    asked: u64,
 }
 
 impl Postgres {
@@ -48,15 +41,11 @@ impl Postgres {
         let done = done.expect("initdb runs (apt-get install postgresql)");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let mut database = Self { child: None, dir, port: free_port() };
-        database.restart();
+        database.begin();
         database
     }
 
-    /// Starts it again, after [`kill`](Self::kill).
-    ///
-    /// # Panics
-    /// If it doesn't come up.
-    pub fn restart(&mut self) {
+    fn begin(&mut self) {
         let log = std::fs::File::create(self.dir.join("log")).expect("a file for its log");
         let mut server = command("postgres");
         server.arg("-D").arg(self.dir.join("data")).arg("-k").arg(&self.dir);
@@ -73,86 +62,79 @@ impl Postgres {
             client.status().is_ok_and(|status| status.success())
         });
     }
+}
 
-    /// Ends it at once, without a checkpoint: it has to recover.
-    ///
-    /// # Panics
-    /// If it doesn't go.
-    pub fn kill(&mut self) {
+impl Database for Postgres {
+    fn with(schema: &str) -> Self {
+        let database = Self::start();
+        let mut sql = database.opener()();
+        sql.ask(schema);
+        sql.ask("CREATE ROLE guira LOGIN REPLICATION PASSWORD 'secret'");
+        sql.ask("CREATE PUBLICATION guira FOR ALL TABLES WITH (publish_via_partition_root = true)");
+        let made = sql
+            .ask("SELECT slot_name FROM pg_create_logical_replication_slot('guira', 'pgoutput')");
+        assert_eq!(made, ["guira"]);
+        database
+    }
+
+    fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn source(&self) -> String {
+        let port = self.port;
+        format!(r#""kind": "postgres", "hosts": ["127.0.0.1:{port}"], "database": "postgres""#)
+    }
+
+    /// Sessions of its superuser.
+    fn opener(&self) -> impl Fn() -> Sql + Clone + Send + 'static {
+        let (dir, port) = (self.dir.clone(), self.port);
+        move || {
+            let mut client = client(&dir, port);
+            let mut append = std::fs::OpenOptions::new();
+            let errors = append.create(true).append(true).open(dir.join("errors"));
+            client.stderr(errors.map_or_else(|_| Stdio::null(), Stdio::from));
+            Sql::start(&mut client, "postgresql", |mark| format!("\\echo '{mark}'"))
+        }
+    }
+
+    /// Without a checkpoint: it has to recover.
+    fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         send_signal(child.0.id(), Signal::QUIT);
         within(30, "PostgreSQL is gone", || child.0.try_wait().is_ok_and(|it| it.is_some()));
     }
 
-    /// Opens a session of its superuser.
-    ///
-    /// # Panics
-    /// If psql isn't there.
-    #[must_use]
-    pub fn sql(&self) -> Psql {
-        Self::sql_at(&self.dir, self.port)
+    fn restart(&mut self) {
+        self.begin();
     }
 
-    /// As [`Self::sql`], for a thread that has only the database's folder and port.
-    ///
-    /// # Panics
-    /// If psql isn't there.
-    #[must_use]
-    pub fn sql_at(dir: &Path, port: u16) -> Psql {
-        let mut client = client(dir, port);
-        let errors = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("errors"));
-        client.stdin(Stdio::piped()).stdout(Stdio::piped());
-        client.stderr(errors.map_or_else(|_| Stdio::null(), Stdio::from));
-        let mut child: Child = client.spawn().expect("psql runs (apt-get install postgresql)");
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = BufReader::new(output.expect("it is piped"));
-        Psql { _child: Running(child), input: input.expect("it is piped"), output, asked: 0 }
+    fn end(sql: &mut Sql) -> String {
+        sql.ask("SELECT pg_current_wal_insert_lsn()").concat()
     }
+
+    fn has_read(sql: &mut Sql, read: &str, end: &str) -> bool {
+        // What isn't a commit is in the log sooner or later.
+        sql.try_ask("CHECKPOINT");
+        lsn(read) >= lsn(end)
+    }
+}
+
+/// A place in the log, as a number.
+///
+/// # Panics
+/// If it is none.
+#[must_use]
+pub fn lsn(text: &str) -> u64 {
+    let (high, low) = text.split_once('/').expect("a place in the log");
+    let half = |text| u64::from_str_radix(text, 16).expect("a place in the log");
+    half(high) << 32 | half(low)
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();
         std::fs::remove_dir_all(&self.dir).ok();
-    }
-}
-
-impl Psql {
-    /// Executes statements and returns the rows, columns apart by tabs. `None`: the server is gone.
-    pub fn try_ask(&mut self, statements: &str) -> Option<Vec<String>> {
-        self.asked += 1;
-        let mark = format!("-- asked {} --", self.asked);
-        writeln!(self.input, "{statements};\n\\echo '{mark}'").ok()?;
-        self.input.flush().ok()?;
-        let mut rows = Vec::new();
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let line = line.trim_end_matches('\n');
-            if line == mark {
-                return Some(rows);
-            }
-            rows.push(line.to_owned());
-        }
-    }
-
-    /// As [`Self::try_ask`].
-    ///
-    /// # Panics
-    /// If the server is gone.
-    pub fn ask(&mut self, statements: &str) -> Vec<String> {
-        self.try_ask(statements).expect("PostgreSQL answers")
-    }
-
-    /// Sends statements and doesn't wait.
-    ///
-    /// # Panics
-    /// If psql is gone.
-    pub fn begin(&mut self, statements: &str) {
-        writeln!(self.input, "{statements};").expect("psql reads");
-        self.input.flush().expect("psql reads");
     }
 }
 

@@ -1,145 +1,16 @@
 //! `guira invalidate` behind a real MariaDB, in front of real routers and servers: which keys go, when, and that none is lost
 //! when the daemon or the database is killed.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
 use guira_tests::client::Client;
-use guira_tests::cluster::Cluster;
-use guira_tests::mariadb::{MariaDb, Sql};
-use guira_tests::server::{Address, Running, eventually, free_port, guira, send_signal, within};
-use rustix::process::Signal;
+use guira_tests::mariadb::MariaDb;
+use guira_tests::server::{eventually, within};
+use guira_tests::shop::stop;
+use guira_tests::sql::Sql;
 
-/// All of it.
-struct Shop {
-    database: MariaDb,
-    clusters: Vec<Cluster>,
-    config: PathBuf,
-    http: u16,
-}
-
-impl Shop {
-    /// A database with a schema, clusters `c1`, `c2`, …, and a configuration of these rules; `more` stands in the source.
-    fn new(clusters: usize, schema: &str, rules: &str, leases: bool, more: &str) -> Self {
-        let database = MariaDb::start(&[]);
-        let mut sql = database.sql();
-        sql.ask("CREATE DATABASE shop; USE shop");
-        sql.ask(schema);
-        sql.ask("CREATE USER guira@'127.0.0.1' IDENTIFIED BY 'secret'");
-        sql.ask("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO guira@'127.0.0.1'");
-        let clusters: Vec<Cluster> = (0..clusters).map(|_| Cluster::start()).collect();
-        let (dir, port, http) = (&database.dir, database.port, free_port());
-        std::fs::write(dir.join("password"), "secret\n").expect("a test can have it");
-        let mut destinations = String::new();
-        for (number, cluster) in clusters.iter().enumerate() {
-            let comma = if number > 0 { ", " } else { "" };
-            let router = cluster.router_port;
-            write!(
-                destinations,
-                "{comma}\"c{}\": {{\"routers\": [\"127.0.0.1:{router}\"], \"leases\": {leases}}}",
-                number + 1
-            )
-            .expect("a test can have it");
-        }
-        let text = format!(
-            r#"{{ // a shop
-            "state": "{0}/state", "http": "127.0.0.1:{http}",
-            "sources": {{"db": {{"kind": "mariadb", "hosts": ["127.0.0.1:{port}"], "user": "guira",
-                "password_file": "{0}/password", "server_id": 4242 {more}}}}},
-            "rules": [{rules}], "destinations": {{{destinations}}} }}"#,
-            dir.display()
-        );
-        let config = dir.join("invalidate.json");
-        std::fs::write(&config, text).expect("a test can have it");
-        Self { database, clusters, config, http }
-    }
-
-    /// Replaces a piece of the configuration.
-    fn reconfigure(&self, piece: &str, by: &str) {
-        let text = std::fs::read_to_string(&self.config).expect("a test can have it");
-        assert!(text.contains(piece), "{piece}");
-        std::fs::write(&self.config, text.replace(piece, by)).expect("a test can have it");
-    }
-
-    fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(guira());
-        command.args(["invalidate", name, "-c"]).arg(&self.config).stdin(Stdio::null());
-        command
-    }
-
-    /// Starts the daemon and waits until it reads.
-    fn daemon(&self) -> Running {
-        let daemon = self.begin();
-        for _ in 0..1500 {
-            if self.metric("reading") == Some(1) {
-                return daemon;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        panic!("the daemon doesn't read: {}", self.said());
-    }
-
-    fn begin(&self) -> Running {
-        let mut append = std::fs::OpenOptions::new();
-        let log = append
-            .create(true)
-            .append(true)
-            .open(self.database.dir.join("said"))
-            .expect("a test can have it");
-        let child: Child = self.command("run").stderr(log).spawn().expect("a test can have it");
-        Running(child)
-    }
-
-    /// Starts a daemon, which ends by itself with a code and a sentence.
-    fn ends(&self, code: i32, words: &str) {
-        let mut daemon = self.begin();
-        let mut ended = None;
-        within(20, "it ends", || {
-            ended = daemon.0.try_wait().expect("a test can have it");
-            ended.is_some()
-        });
-        assert_eq!(ended.expect("a test can have it").code(), Some(code), "{}", self.said());
-        assert!(self.said().contains(words), "{}", self.said());
-    }
-
-    /// What all series of a metric add up to.
-    fn metric(&self, name: &str) -> Option<u64> {
-        use std::io::{Read as _, Write as _};
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.http)).ok()?;
-        socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
-        let mut text = String::new();
-        socket.read_to_string(&mut text).ok()?;
-        let begin = format!("guira_invalidate_{name}{{");
-        let values = text.lines().filter(|line| line.starts_with(&begin));
-        let values: Vec<u64> =
-            values.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
-        (!values.is_empty()).then(|| values.iter().sum())
-    }
-
-    /// Waits until what is committed is delivered everywhere.
-    fn catch_up(&self, sql: &mut Sql) {
-        let end = sql.ask("SELECT @@gtid_binlog_pos").concat();
-        let position = self.database.dir.join("state/db/position");
-        within(90, &format!("all up to {end} is delivered"), || {
-            let text = std::fs::read_to_string(&position).unwrap_or_default();
-            let next = text.lines().find_map(|line| line.strip_prefix("next "));
-            let cursors = text.lines().filter(|line| line.starts_with("cursor "));
-            text.contains(&format!("read {end}\n"))
-                && cursors.clone().count() == self.clusters.len()
-                && cursors.clone().all(|line| line.rsplit(' ').next() == next)
-        });
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(self.database.dir.join("said")).unwrap_or_default()
-    }
-}
+type Shop = guira_tests::shop::Shop<MariaDb>;
 
 fn is_there(clients: &mut [Client], key: &str) -> Vec<bool> {
     clients.iter_mut().map(|client| client.get(key).is_some()).collect()
@@ -156,12 +27,11 @@ fn keys_of_rules_comments_and_the_outbox_go_in_every_cluster() {
                     "on_truncate": ["users"]}"#;
     let more = r#", "outbox": "shop.mcinv", "comments": {"prefixes": ["page:"]}"#;
     let shop = Shop::new(2, schema, rules, true, more);
-    let checked = shop.command("check").output().expect("a test can have it");
-    let words = String::from_utf8_lossy(&checked.stderr).into_owned();
-    assert!(checked.status.success(), "{words}");
+    let (is_good, words) = shop.asks("check");
+    assert!(is_good, "{words}");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
-    let mut clients: Vec<Client> = shop.clusters.iter().map(Cluster::client).collect();
+    let mut sql = shop.sql();
+    let mut clients = shop.clients();
     sql.ask("USE shop");
     for (statements, gone) in [
         ("UPDATE users SET mail = 'Anne' WHERE id = 1", &["user:1", "mail:ann", "mail:anne"][..]),
@@ -264,7 +134,7 @@ fn values_of_all_types_have_the_text_that_sql_shows() {
     let rules = format!("{{\"table\": \"shop.types\", \"keys\": [{}]}}", keys.join(", "));
     let shop = Shop::new(1, &schema, &rules, true, "");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut client = shop.clusters[0].client();
     let values: Vec<&str> = columns.iter().map(|(.., value)| *value).collect();
     let insert = format!("INSERT INTO types VALUES ({})", values.join(", "));
@@ -304,11 +174,11 @@ fn no_delete_comes_before_the_change_can_be_read() {
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut client = shop.clusters[0].client();
     sql.ask("SET GLOBAL rpl_semi_sync_master_wait_point = AFTER_SYNC; SET GLOBAL rpl_semi_sync_master_timeout = 4000; \
              SET GLOBAL rpl_semi_sync_master_wait_no_slave = 1; SET GLOBAL rpl_semi_sync_master_enabled = 1");
-    let mut writer = shop.database.sql();
+    let mut writer = shop.sql();
     let before = shop.metric("rows_total").expect("a test can have it");
     writer.begin("UPDATE shop.users SET v = 2 WHERE id = 1");
     eventually("the log has the change", || {
@@ -329,116 +199,11 @@ fn no_delete_comes_before_the_change_can_be_read() {
 /// older than its row.
 #[test]
 fn no_stale_value_stays_over_kills_of_daemon_and_database() {
-    let kills: u32 = std::env::var("GUIRA_KILLS").map_or(4, |text| text.parse().expect("a number"));
     let schema = "CREATE TABLE users (id INT PRIMARY KEY, v INT); \
                   INSERT INTO users SELECT seq, 0 FROM seq_0_to_49";
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
     let mut shop = Shop::new(2, schema, rules, false, "");
-    let mut daemon = Some(shop.daemon());
-    let [is_over, is_written] = [false; 2].map(|it| Arc::new(AtomicBool::new(it)));
-    let written = Arc::new(AtomicU64::new(0));
-    let mut threads = Vec::new();
-    let dir = shop.database.dir.clone();
-    let open = move || MariaDb::sql_at(&dir);
-    for number in 0..2 {
-        let (is_over, open, address) =
-            (Arc::clone(&is_over), open.clone(), shop.clusters[number].server.address().clone());
-        threads.push(thread::spawn(move || read(number as u64, &is_over, &open, &address)));
-    }
-    let (ending, counting) = (Arc::clone(&is_written), Arc::clone(&written));
-    let writer = thread::spawn(move || write(&ending, &open, &counting));
-    for kill in 0..kills {
-        let before = written.load(Relaxed);
-        within(60, "rows change", || written.load(Relaxed) > before + 150);
-        if kill % 4 == 3 {
-            shop.database.kill();
-            shop.database.restart();
-        } else {
-            drop(daemon.take());
-            thread::sleep(Duration::from_millis(u64::from(kill % 3) * 100));
-            daemon = Some(shop.daemon());
-        }
-    }
-    is_written.store(true, Relaxed);
-    writer.join().expect("a test can have it");
-    let mut sql = shop.database.sql();
-    // Readers go on filling until all is delivered, and a while longer.
-    shop.catch_up(&mut sql);
-    thread::sleep(Duration::from_secs(1));
-    is_over.store(true, Relaxed);
-    threads.into_iter().for_each(|thread| thread.join().expect("a test can have it"));
-    let rows: HashMap<String, String> = sql
-        .ask("SELECT id, v FROM shop.users")
-        .iter()
-        .filter_map(|row| row.split_once('\t').map(|(id, v)| (id.to_owned(), v.to_owned())))
-        .collect();
-    let mut cached = 0;
-    for cluster in &shop.clusters {
-        let mut client = cluster.client();
-        for (id, v) in &rows {
-            if let Some(value) = client.get(&format!("user:{id}")) {
-                assert_eq!(
-                    &String::from_utf8_lossy(&value),
-                    v,
-                    "user:{id} is stale: {}",
-                    shop.said()
-                );
-                cached += 1;
-            }
-        }
-    }
-    let changes = written.load(Relaxed);
-    assert!(cached > 50, "readers filled only {cached}");
-    println!(
-        "{changes} changes, {kills} kills, {cached} of 100 values cached in the end, none stale"
-    );
-    send_signal(daemon.as_ref().expect("a test can have it").0.id(), Signal::TERM);
-    let mut daemon = daemon.expect("a test can have it");
-    within(20, "the daemon ends", || {
-        daemon.0.try_wait().is_ok_and(|it| it.is_some_and(|it| it.success()))
-    });
-}
-
-/// Gets keys; on a miss reads the row and sets it, without a lease.
-fn read(seed: u64, is_over: &AtomicBool, open: &impl Fn() -> Sql, address: &Address) {
-    let mut client = Client::connect(address);
-    let mut sql = open();
-    let mut random = seed;
-    while !is_over.load(Relaxed) {
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let key = random >> 40;
-        let key = format!("user:{}", key % 50);
-        if client.get(&key).is_some() {
-            continue;
-        }
-        let id = &key[5..];
-        match sql.try_ask(&format!("SELECT v FROM shop.users WHERE id = {id}")) {
-            Some(rows) if rows.len() == 1 => drop(client.set(&key, rows[0].as_bytes())),
-            _ => {
-                thread::sleep(Duration::from_millis(50));
-                sql = open();
-            }
-        }
-    }
-}
-
-/// Counts rows up, in transactions of one to three.
-fn write(is_over: &AtomicBool, open: &impl Fn() -> Sql, written: &AtomicU64) {
-    let mut sql = open();
-    let mut number = 0;
-    while !is_over.load(Relaxed) {
-        number += 1;
-        let id = |step: u64| (number * 7 + step * 11) % 50;
-        let update = |step| format!("UPDATE shop.users SET v = v + 1 WHERE id = {}", id(step));
-        let statements: Vec<String> = (0..number % 3 + 1).map(update).collect();
-        let end = if number % 10 == 0 { "ROLLBACK" } else { "COMMIT" };
-        if sql.try_ask(&format!("BEGIN; {}; {end}", statements.join("; "))).is_none() {
-            thread::sleep(Duration::from_millis(50));
-            sql = open();
-        }
-        written.fetch_add(1, Relaxed);
-    }
+    shop.stays_fresh_over_kills("shop.users");
 }
 
 #[test]
@@ -446,12 +211,11 @@ fn a_gap_in_the_log_and_columns_without_names_end_the_daemon_with_their_codes() 
     let schema = "CREATE TABLE users (id INT PRIMARY KEY)";
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut daemon = shop.daemon();
     sql.ask("INSERT INTO shop.users VALUES (1)");
     shop.catch_up(&mut sql);
-    send_signal(daemon.0.id(), Signal::TERM);
-    within(20, "it ends", || daemon.0.try_wait().is_ok_and(|it| it.is_some()));
+    stop(&mut daemon);
     sql.ask("INSERT INTO shop.users VALUES (2); FLUSH BINARY LOGS; INSERT INTO shop.users VALUES (3); FLUSH BINARY LOGS");
     sql.ask("SET GLOBAL binlog_row_metadata = NO_LOG");
     shop.ends(3, "SET GLOBAL binlog_row_metadata = FULL");
@@ -460,11 +224,8 @@ fn a_gap_in_the_log_and_columns_without_names_end_the_daemon_with_their_codes() 
     let last = last.split('\t').next().expect("a test can have it").to_owned();
     sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
     shop.ends(3, "its log doesn't go on from");
-    let told = shop.command("positions").output().expect("a test can have it");
-    assert!(
-        String::from_utf8_lossy(&told.stdout).contains("source db: read up to '0-1-"),
-        "{told:?}"
-    );
+    let (_, told) = shop.asks("positions");
+    assert!(told.contains("source db: read up to '0-1-"), "{told}");
 }
 
 #[test]
@@ -474,12 +235,12 @@ fn keys_of_compressed_rows_and_statements_go() {
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"], "on_truncate": ["users"]}"#;
     let more = r#", "comments": {"prefixes": ["page:"]}"#;
     let shop = Shop::new(1, schema, rules, true, more);
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     sql.ask("SET GLOBAL log_bin_compress = ON; SET GLOBAL log_bin_compress_min_len = 10");
     let _daemon = shop.daemon();
     let mut clients = [shop.clusters[0].client()];
     // A session takes the setting when it begins.
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     sql.ask("USE shop");
     for (statement, gone) in [
         ("INSERT INTO users VALUES (2, REPEAT('a', 60000))", "user:2"),
@@ -520,7 +281,7 @@ fn an_event_that_it_cannot_read_ends_the_daemon_with_its_code() {
     let schema = "CREATE TABLE users (id INT PRIMARY KEY, v TEXT)";
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     // Else the changed event's checksum is wrong, which is another mistake.
     sql.ask("SET GLOBAL binlog_checksum = NONE");
     let through = changed_on_its_way(shop.database.port, 23, 99);
@@ -531,8 +292,7 @@ fn an_event_that_it_cannot_read_ends_the_daemon_with_its_code() {
     sql.ask("INSERT INTO shop.users VALUES (1, 'a')");
     within(20, "it ends", || daemon.0.try_wait().is_ok_and(|it| it.is_some()));
     shop.ends(4, "an event of the unknown kind 99");
-    let told = shop.command("positions").output().expect("a test can have it");
-    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let (_, told) = shop.asks("positions");
     assert!(told.contains("source db: read up to '0-1-"), "{told}");
 }
 

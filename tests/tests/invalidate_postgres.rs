@@ -1,169 +1,13 @@
 //! `guira invalidate` behind a real PostgreSQL, in front of real routers and servers: which keys go, when, and that none is
 //! lost when the daemon or the database is killed.
 
-use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
-
 use guira_tests::client::Client;
-use guira_tests::cluster::Cluster;
-use guira_tests::postgres::{Postgres, Psql};
-use guira_tests::server::{Running, eventually, free_port, guira, send_signal, within};
-use rustix::process::Signal;
+use guira_tests::postgres::{Postgres, lsn};
+use guira_tests::server::{eventually, within};
+use guira_tests::shop::stop;
+use guira_tests::sql::Sql;
 
-/// All of it.
-struct Shop {
-    database: Postgres,
-    clusters: Vec<Cluster>,
-    config: PathBuf,
-    http: u16,
-}
-
-impl Shop {
-    /// A database with a schema, clusters `c1`, `c2`, …, and a configuration of these rules; `more` stands in the source.
-    fn new(clusters: usize, schema: &str, rules: &str, leases: bool, more: &str) -> Self {
-        let database = Postgres::start();
-        let mut sql = database.sql();
-        sql.ask(schema);
-        sql.ask("CREATE ROLE guira LOGIN REPLICATION PASSWORD 'secret'");
-        sql.ask("CREATE PUBLICATION guira FOR ALL TABLES WITH (publish_via_partition_root = true)");
-        let made = sql
-            .ask("SELECT slot_name FROM pg_create_logical_replication_slot('guira', 'pgoutput')");
-        assert_eq!(made, ["guira"]);
-        let clusters: Vec<Cluster> = (0..clusters).map(|_| Cluster::start()).collect();
-        let (dir, port, http) = (&database.dir, database.port, free_port());
-        std::fs::write(dir.join("password"), "secret\n").expect("a test can have it");
-        let mut destinations = String::new();
-        for (number, cluster) in clusters.iter().enumerate() {
-            let comma = if number > 0 { ", " } else { "" };
-            let router = cluster.router_port;
-            write!(
-                destinations,
-                "{comma}\"c{}\": {{\"routers\": [\"127.0.0.1:{router}\"], \"leases\": {leases}}}",
-                number + 1
-            )
-            .expect("a test can have it");
-        }
-        let text = format!(
-            r#"{{ // a shop
-            "state": "{0}/state", "http": "127.0.0.1:{http}",
-            "sources": {{"db": {{"kind": "postgres", "hosts": ["127.0.0.1:{port}"], "user": "guira",
-                "database": "postgres", "password_file": "{0}/password" {more}}}}},
-            "rules": [{rules}], "destinations": {{{destinations}}} }}"#,
-            dir.display()
-        );
-        let config = dir.join("invalidate.json");
-        std::fs::write(&config, text).expect("a test can have it");
-        Self { database, clusters, config, http }
-    }
-
-    fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(guira());
-        command.args(["invalidate", name, "-c"]).arg(&self.config).stdin(Stdio::null());
-        command
-    }
-
-    /// What a command says, and whether it succeeded.
-    fn asks(&self, name: &str) -> (bool, String) {
-        let told = self.command(name).output().expect("a test can have it");
-        let text = [told.stdout, told.stderr].concat();
-        (told.status.success(), String::from_utf8_lossy(&text).into_owned())
-    }
-
-    /// Starts the daemon and waits until it reads.
-    fn daemon(&self) -> Running {
-        let daemon = self.begin();
-        within(30, "the daemon reads", || self.metric("reading") == Some(1));
-        daemon
-    }
-
-    fn begin(&self) -> Running {
-        let log = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.database.dir.join("said"))
-            .expect("a test can have it");
-        let child: Child = self.command("run").stderr(log).spawn().expect("a test can have it");
-        Running(child)
-    }
-
-    /// Starts a daemon, which ends by itself with a code and a sentence.
-    fn ends(&self, code: i32, words: &str) {
-        let mut daemon = self.begin();
-        let mut ended = None;
-        within(20, "it ends", || {
-            ended = daemon.0.try_wait().expect("a test can have it");
-            ended.is_some()
-        });
-        assert_eq!(ended.expect("a test can have it").code(), Some(code), "{}", self.said());
-        assert!(self.said().contains(words), "{}", self.said());
-    }
-
-    /// What all series of a metric add up to.
-    fn metric(&self, name: &str) -> Option<u64> {
-        use std::io::{Read as _, Write as _};
-        let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.http)).ok()?;
-        socket.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
-        let mut text = String::new();
-        socket.read_to_string(&mut text).ok()?;
-        let begin = format!("guira_invalidate_{name}{{");
-        let values = text.lines().filter(|line| line.starts_with(&begin));
-        let values: Vec<u64> =
-            values.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
-        (!values.is_empty()).then(|| values.iter().sum())
-    }
-
-    /// Waits until what is committed is delivered everywhere.
-    fn catch_up(&self, sql: &mut Psql) {
-        let end = lsn(&sql.ask("SELECT pg_current_wal_insert_lsn()").concat());
-        let position = self.database.dir.join("state/db/position");
-        within(90, "all is delivered", || {
-            let text = std::fs::read_to_string(&position).unwrap_or_default();
-            let next = text.lines().find_map(|line| line.strip_prefix("next "));
-            let read = text.lines().find_map(|line| line.strip_prefix("read "));
-            let cursors = text.lines().filter(|line| line.starts_with("cursor "));
-            // What isn't a commit is in the log sooner or later.
-            sql.try_ask("CHECKPOINT");
-            read.is_some_and(|read| lsn(read) >= end)
-                && cursors.clone().count() == self.clusters.len()
-                && cursors.clone().all(|line| line.rsplit(' ').next() == next)
-        });
-    }
-
-    fn clients(&self) -> Vec<Client> {
-        self.clusters.iter().map(|cluster| cluster.server.connect()).collect()
-    }
-
-    fn said(&self) -> String {
-        std::fs::read_to_string(self.database.dir.join("said")).unwrap_or_default()
-    }
-
-    /// Commits wait for a standby that isn't there, or no longer.
-    fn freeze(&self, sql: &mut Psql, is_frozen: bool) {
-        let _ = self;
-        let name = if is_frozen { "nobody" } else { "" };
-        sql.ask(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
-        sql.ask("SELECT pg_reload_conf()");
-        within(10, "the setting holds", || {
-            sql.ask("SHOW synchronous_standby_names").concat() == name
-        });
-    }
-}
-
-fn lsn(text: &str) -> u64 {
-    let (high, low) = text.split_once('/').expect("a place in the log");
-    let half = |text| u64::from_str_radix(text, 16).expect("a place in the log");
-    half(high) << 32 | half(low)
-}
-
-fn stop(daemon: &mut Running) {
-    send_signal(daemon.0.id(), Signal::TERM);
-    within(20, "it ends", || daemon.0.try_wait().is_ok_and(|it| it.is_some()));
-}
+type Shop = guira_tests::shop::Shop<Postgres>;
 
 #[test]
 fn keys_of_rules_messages_and_the_outbox_go_in_every_cluster() {
@@ -180,7 +24,7 @@ fn keys_of_rules_messages_and_the_outbox_go_in_every_cluster() {
     let (is_good, words) = shop.asks("check");
     assert!(is_good, "{words}");
     let mut daemon = Some(shop.daemon());
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut clients = shop.clients();
     let all = "user:1 user:2 user:3 user:4 mail:ann mail:anne mail:bob group:2 other:1 other:2 page:1 page:2 page:3 page:4 \
                page:5 secret:1 users";
@@ -226,7 +70,7 @@ fn keys_of_rules_messages_and_the_outbox_go_in_every_cluster() {
 }
 
 /// A rule for one destination, a TRUNCATE, a refused key.
-fn answers_without_keys(shop: &Shop, sql: &mut Psql, clients: &mut [Client]) {
+fn answers_without_keys(shop: &Shop, sql: &mut Sql, clients: &mut [Client]) {
     sql.ask("UPDATE users SET g = 2; DELETE FROM users WHERE id = 4");
     shop.catch_up(sql);
     let there: Vec<bool> = clients.iter_mut().map(|it| it.get("group:2").is_some()).collect();
@@ -255,7 +99,7 @@ fn a_change_without_what_a_rule_needs_is_counted_and_check_says_what_mends_it() 
     );
     assert!(words.contains("old value of body:"), "only of body: {words}");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut client = shop.clients().remove(0);
     client.set("page:1", b"v");
     client.set("new:uno", b"v");
@@ -312,7 +156,7 @@ fn values_of_all_types_have_the_text_that_sql_shows() {
     let rules = format!("{{\"table\": \"public.types\", \"keys\": [{}]}}", keys.join(", "));
     let shop = Shop::new(1, &schema, &rules, true, "");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut client = shop.clients().remove(0);
     let values: Vec<&str> = columns.iter().map(|(.., value)| *value).collect();
     let insert = format!("INSERT INTO types VALUES ({})", values.join(", "));
@@ -351,11 +195,11 @@ fn no_delete_comes_before_the_change_can_be_read_and_without_the_barrier_a_stale
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
-    let mut writer = shop.database.sql();
+    let mut sql = shop.sql();
+    let mut writer = shop.sql();
     let mut client = shop.clients().remove(0);
     let rows = || shop.metric("rows_total").expect("a test can have it");
-    shop.freeze(&mut sql, true);
+    freeze(&mut sql, true);
     let before = rows();
     writer.begin("UPDATE users SET v = 2 WHERE id = 1");
     eventually("the log has the change", || rows() > before);
@@ -366,11 +210,11 @@ fn no_delete_comes_before_the_change_can_be_read_and_without_the_barrier_a_stale
     assert_eq!(sql.ask("SELECT v FROM users"), ["1"], "the commit is held");
     assert_eq!(client.get("user:1").as_deref(), Some(&b"1"[..]), "a delete came too early");
     assert_eq!(shop.metric("deletes_total"), Some(0));
-    shop.freeze(&mut sql, false);
+    freeze(&mut sql, false);
     eventually("the delete comes after the commit", || client.get("user:1").is_none());
     assert_eq!(sql.ask("SELECT v FROM users"), ["2"]);
     // Without the right to ask, the daemon has no barrier after ten seconds.
-    shop.freeze(&mut sql, true);
+    freeze(&mut sql, true);
     sql.ask("SET synchronous_commit = local; REVOKE EXECUTE ON FUNCTION pg_current_snapshot() FROM PUBLIC");
     writer.begin("UPDATE users SET v = 3 WHERE id = 1");
     let deletes = || shop.metric("deletes_total").expect("a test can have it");
@@ -379,7 +223,7 @@ fn no_delete_comes_before_the_change_can_be_read_and_without_the_barrier_a_stale
     let seen = sql.ask("SELECT v FROM users").concat();
     assert_eq!(seen, "2", "the commit is held");
     client.set("user:1", seen.as_bytes());
-    shop.freeze(&mut sql, false);
+    freeze(&mut sql, false);
     eventually("the commit is there", || sql.ask("SELECT v FROM users") == ["3"]);
     assert_eq!(client.get("user:1").as_deref(), Some(&b"2"[..]), "no barrier, and a stale value");
     sql.ask("GRANT EXECUTE ON FUNCTION pg_current_snapshot() TO PUBLIC");
@@ -392,7 +236,7 @@ fn a_transaction_of_many_rows_and_an_idle_slot_leave_nothing_behind() {
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut client = shop.clients().remove(0);
     for key in ["user:1", "user:777", "user:20000", "user:20001"] {
         client.set(key, b"v");
@@ -421,7 +265,7 @@ fn the_slot_is_told_of_what_is_stored_only() {
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
     let _daemon = shop.daemon();
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let position = shop.database.dir.join("state/db/position");
     let (mut before, mut moves) = (0, 0);
     within(60, "the slot moves", || {
@@ -442,7 +286,7 @@ fn a_slot_that_is_gone_ends_the_daemon_with_its_code() {
     let schema = "CREATE TABLE users (id int PRIMARY KEY)";
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
     let shop = Shop::new(1, schema, rules, true, "");
-    let mut sql = shop.database.sql();
+    let mut sql = shop.sql();
     let mut daemon = shop.daemon();
     sql.ask("INSERT INTO users VALUES (1)");
     shop.catch_up(&mut sql);
@@ -470,106 +314,20 @@ fn a_slot_that_is_gone_ends_the_daemon_with_its_code() {
     );
 }
 
+/// Commits wait for a standby that isn't there, or no longer.
+fn freeze(sql: &mut Sql, is_frozen: bool) {
+    let name = if is_frozen { "nobody" } else { "" };
+    sql.ask(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    sql.ask("SELECT pg_reload_conf()");
+    within(10, "the setting holds", || sql.ask("SHOW synchronous_standby_names").concat() == name);
+}
+
 /// Readers without leases fill caches, while rows change and daemon and database are killed. In the end no cached value is
 /// older than its row.
 #[test]
 fn no_stale_value_stays_over_kills_of_daemon_and_database() {
-    let kills: u32 = std::env::var("GUIRA_KILLS").map_or(4, |text| text.parse().expect("a number"));
     let schema = "CREATE TABLE users (id int PRIMARY KEY, v int); INSERT INTO users SELECT generate_series(0, 49), 0";
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
     let mut shop = Shop::new(2, schema, rules, false, "");
-    let mut daemon = Some(shop.daemon());
-    let [is_over, is_written] = [false; 2].map(|it| Arc::new(AtomicBool::new(it)));
-    let written = Arc::new(AtomicU64::new(0));
-    let (dir, port) = (shop.database.dir.clone(), shop.database.port);
-    let open = move || Postgres::sql_at(&dir, port);
-    let mut threads = Vec::new();
-    for client in shop.clients() {
-        let (is_over, open) = (Arc::clone(&is_over), open.clone());
-        threads.push(thread::spawn(move || read(client, &is_over, &open)));
-    }
-    let (ending, counting) = (Arc::clone(&is_written), Arc::clone(&written));
-    let writer = thread::spawn(move || write_rows(&ending, &open, &counting));
-    for kill in 0..kills {
-        let before = written.load(Relaxed);
-        within(60, "rows change", || written.load(Relaxed) > before + 150);
-        if kill % 4 == 3 {
-            shop.database.kill();
-            shop.database.restart();
-        } else {
-            let killed = daemon.take().expect("it runs");
-            send_signal(killed.0.id(), Signal::KILL);
-            drop(killed);
-            daemon = Some(shop.daemon());
-        }
-    }
-    is_written.store(true, Relaxed);
-    writer.join().expect("it ends");
-    let mut sql = shop.database.sql();
-    shop.catch_up(&mut sql);
-    // A read that began before the last delete may still be stored: the second delete is for it.
-    thread::sleep(Duration::from_millis(500));
-    is_over.store(true, Relaxed);
-    threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
-    let rows = sql.ask("SELECT id, v FROM users ORDER BY id");
-    assert_eq!(rows.len(), 50);
-    let mut filled = 0;
-    for (number, mut client) in shop.clients().into_iter().enumerate() {
-        for row in &rows {
-            let (id, v) = row.split_once('\t').expect("two columns");
-            let cached = client.get(&format!("user:{id}"));
-            filled += u32::from(cached.is_some());
-            let cached = cached.map(|value| String::from_utf8_lossy(&value).into_owned());
-            assert!(
-                cached.as_deref().is_none_or(|it| it == v),
-                "c{}: user:{id} is {cached:?}, the row {v}: {}",
-                number + 1,
-                shop.said()
-            );
-        }
-    }
-    let changes = written.load(Relaxed);
-    assert!(filled > 50, "readers filled only {filled}");
-    println!(
-        "{changes} changes, {kills} kills, {filled} of 100 values cached in the end, none stale"
-    );
-}
-
-fn read(mut client: Client, is_over: &AtomicBool, open: &impl Fn() -> Psql) {
-    let mut sql = open();
-    let mut id = 0;
-    while !is_over.load(Relaxed) {
-        id = (id + 7) % 50;
-        let key = format!("user:{id}");
-        if client.get(&key).is_some() {
-            thread::sleep(Duration::from_micros(200));
-            continue;
-        }
-        match sql.try_ask(&format!("SELECT v FROM users WHERE id = {id}")) {
-            Some(rows) if rows.len() == 1 => drop(client.set(&key, rows[0].as_bytes())),
-            Some(_) => {}
-            None => {
-                thread::sleep(Duration::from_millis(50));
-                sql = open();
-            }
-        }
-    }
-}
-
-fn write_rows(is_over: &AtomicBool, open: &impl Fn() -> Psql, written: &AtomicU64) {
-    let mut sql = open();
-    let mut number = 0_u64;
-    while !is_over.load(Relaxed) {
-        number += 1;
-        let update = |step: u64| {
-            format!("UPDATE users SET v = v + 1 WHERE id = {}", (number * 31 + step * 17) % 50)
-        };
-        let statements: Vec<String> = (0..number % 3 + 1).map(update).collect();
-        let end = if number.is_multiple_of(10) { "ROLLBACK" } else { "COMMIT" };
-        if sql.try_ask(&format!("BEGIN; {}; {end}", statements.join("; "))).is_none() {
-            thread::sleep(Duration::from_millis(50));
-            sql = open();
-        }
-        written.fetch_add(1, Relaxed);
-    }
+    shop.stays_fresh_over_kills("users");
 }
