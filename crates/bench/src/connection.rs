@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use socket2::Socket;
 
 use crate::address::ServerAddress;
+use crate::crew::{Tally, Watch};
 use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::requests::{Asked, Request, Requests};
@@ -74,8 +75,23 @@ impl Connection {
         Ok(())
     }
 
+    /// Receives all there is into the measured part or the warm-up, whichever it is by now. The operations that are measured.
+    pub(crate) fn tally(&mut self, watch: &Watch, tally: &mut Tally) -> Result<u64, BenchError> {
+        let now = watch.clock.now_ns();
+        let is_measured = watch.counts(now);
+        let Tally { counts, warmup, latency } = tally;
+        let mut operations = 0;
+        self.receive(if is_measured { counts } else { warmup }, |request| {
+            operations += u64::from(request.keys);
+            if watch.counts(request.at_ns) {
+                latency.record(request, now);
+            }
+        })?;
+        Ok(if is_measured { operations } else { 0 })
+    }
+
     /// Receives all there is and settles it; `done` hears of each request that is answered.
-    pub(crate) fn receive(
+    fn receive(
         &mut self,
         counts: &mut Counts,
         mut done: impl FnMut(Request),

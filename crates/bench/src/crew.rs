@@ -69,7 +69,7 @@ impl Watch {
         self.over.load(Relaxed)
     }
 
-    /// Thread `thread` has finished `operations`, at least all that are counted: others before these don't matter.
+    /// Thread `thread` has finished `operations`: those that are measured, and any before these.
     pub(crate) fn report(&self, thread: usize, operations: u64) {
         self.done[thread].0.store(operations, Relaxed);
     }

@@ -57,16 +57,7 @@ pub(crate) fn run(
         for place in poller.wait(Duration::from_nanos(sleep))? {
             let connection = &mut connections[place];
             connection.flush()?;
-            let now = watch.clock.now_ns();
-            let Tally { counts, warmup, latency } = &mut tally;
-            let is_measured = watch.counts(now);
-            let counts = if is_measured { counts } else { warmup };
-            connection.receive(counts, |request| {
-                operations += u64::from(request.keys) * u64::from(is_measured);
-                if watch.counts(request.at_ns) {
-                    latency.record(request, now);
-                }
-            })?;
+            operations += connection.tally(watch, &mut tally)?;
         }
         watch.report(thread, operations);
         if quota == 0 && connections.iter().all(|it| it.asked.requests.is_empty()) {
