@@ -77,7 +77,6 @@ fn answers_that_come_in_any_order_leave_in_the_order_of_requests() {
     });
 }
 
-/// Its second part was begun and not polled: a get that goes through routes stood still until the client sent more.
 /// All were let in before it was seen what others asked.
 #[test]
 fn a_crowd_that_comes_at_once_is_let_in_a_few_at_a_time_and_others_are_answered_meanwhile() {
@@ -105,6 +104,7 @@ fn a_crowd_that_comes_at_once_is_let_in_a_few_at_a_time_and_others_are_answered_
     });
 }
 
+/// Its second part was begun and not polled: a get that goes through routes stood still until the client sent more.
 #[test]
 fn a_get_of_several_keys_may_be_the_first_request() {
     run(async {
