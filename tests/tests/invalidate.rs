@@ -7,7 +7,7 @@ use std::time::Duration;
 use guira_tests::client::Client;
 use guira_tests::mariadb::MariaDb;
 use guira_tests::server::{eventually, within};
-use guira_tests::shop::stop;
+use guira_tests::shop::{ROWS, stop};
 use guira_tests::sql::Sql;
 
 type Shop = guira_tests::shop::Shop<MariaDb>;
@@ -199,10 +199,12 @@ fn no_delete_comes_before_the_change_can_be_read() {
 /// older than its row.
 #[test]
 fn no_stale_value_stays_over_kills_of_daemon_and_database() {
-    let schema = "CREATE TABLE users (id INT PRIMARY KEY, v INT); \
-                  INSERT INTO users SELECT seq, 0 FROM seq_0_to_49";
+    let schema = format!(
+        "CREATE TABLE users (id INT PRIMARY KEY, v INT); INSERT INTO users SELECT seq, 0 FROM seq_0_to_{}",
+        ROWS - 1
+    );
     let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
-    let mut shop = Shop::new(2, schema, rules, false, "");
+    let mut shop = Shop::new(2, &schema, rules, false, "");
     shop.stays_fresh_over_kills("shop.users");
 }
 

@@ -4,7 +4,7 @@
 use guira_tests::client::Client;
 use guira_tests::postgres::{Postgres, lsn};
 use guira_tests::server::{eventually, within};
-use guira_tests::shop::stop;
+use guira_tests::shop::{ROWS, stop};
 use guira_tests::sql::Sql;
 
 type Shop = guira_tests::shop::Shop<Postgres>;
@@ -326,8 +326,11 @@ fn freeze(sql: &mut Sql, is_frozen: bool) {
 /// older than its row.
 #[test]
 fn no_stale_value_stays_over_kills_of_daemon_and_database() {
-    let schema = "CREATE TABLE users (id int PRIMARY KEY, v int); INSERT INTO users SELECT generate_series(0, 49), 0";
+    let schema = format!(
+        "CREATE TABLE users (id int PRIMARY KEY, v int); INSERT INTO users SELECT generate_series(0, {}), 0",
+        ROWS - 1
+    );
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
-    let mut shop = Shop::new(2, schema, rules, false, "");
+    let mut shop = Shop::new(2, &schema, rules, false, "");
     shop.stays_fresh_over_kills("users");
 }
