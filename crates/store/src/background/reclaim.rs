@@ -28,8 +28,8 @@ pub(super) struct Reclaimer {
 struct Schedule {
     /// [`Core::freed`] as the last merge found it; `None`: the disk wasn't full since.
     served: Option<u64>,
-    /// [`Core::freed`] as it was seen last, and since when.
-    seen: (u64, Instant),
+    /// [`Core::freed`] as it was seen last, and since when, if it grew at all.
+    seen: (u64, Option<Instant>),
     /// When something new was seen first, after the last merge.
     news: Option<Instant>,
     not_before: Instant,
@@ -75,7 +75,7 @@ impl Reclaimer {
 
 impl Schedule {
     fn new(now: Instant) -> Self {
-        let (served, seen, news) = (None, (0, now), None);
+        let (served, seen, news) = (None, (0, None), None);
         Self { served, seen, news, not_before: now, by_time: now, pause: PAUSE_LEAST }
     }
 
@@ -86,18 +86,17 @@ impl Schedule {
             return false;
         };
         if freed != self.seen.0 {
-            self.seen = (freed, now);
+            self.seen = (freed, Some(now));
         }
         if now < self.not_before {
             return false;
         }
-        let Some(served) = self.served else { return true };
-        if freed == served {
+        if self.served == Some(freed) {
             return may_expire && now >= self.by_time;
         }
-        // Deletes come in crowds: one merge is for all of a crowd.
+        // Deletes come in crowds: one merge is for all of a crowd. It would also take the log from it that they go into.
         let first = *self.news.get_or_insert(now);
-        now - self.seen.1 >= CALM || now - first >= CROWD
+        self.seen.1.is_none_or(|last| now - last >= CALM) || now - first >= CROWD
     }
 
     /// A merge ended, that began when the count was `freed`.
@@ -143,6 +142,7 @@ mod tests {
         let mut schedule = Schedule::new(begun);
         assert!(!schedule.is_due(None, true, begun), "it isn't full");
         assert!(schedule.is_due(Some(0), false, begun));
+        assert!(!Schedule::new(begun).is_due(Some(7), false, begun), "deletes are coming in");
         schedule.ended((true, true), 0, (begun, begun + 100 * MS));
         let mut now = begun + 400 * MS;
         assert!(!schedule.is_due(Some(0), false, now), "nothing died since");
