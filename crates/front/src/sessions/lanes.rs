@@ -225,7 +225,8 @@ impl Lane {
 /// others ask is seen and answered between them.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
-    line: RefCell<VecDeque<Waker>>,
+    /// Who waits, and what its turn will cost, as far as its last one tells.
+    line: RefCell<VecDeque<(usize, Waker)>>,
     /// Of those in the line, some for which others wait elsewhere.
     ahead: RefCell<Vec<Waker>>,
     entered: Cell<u64>,
@@ -235,12 +236,12 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// The number of a turn to come, of which `waker` will be told.
-    pub(crate) fn enter(lanes: &Rc<Lanes>, waker: &Waker) -> u64 {
+    /// The number of a turn to come, of which `waker` will be told. It costs about as much as moving so many `bytes`.
+    pub(crate) fn enter(lanes: &Rc<Lanes>, bytes: usize, waker: &Waker) -> u64 {
         let Self { line, entered, .. } = &lanes.rounds;
         let number = entered.get();
         entered.set(number + 1);
-        line.borrow_mut().push_back(waker.clone());
+        line.borrow_mut().push_back((bytes, waker.clone()));
         if line.borrow().len() == 1 {
             tokio::task::spawn_local(Self::run(Rc::clone(lanes)));
         }
@@ -252,7 +253,8 @@ impl Rounds {
         if lanes.rounds.is_busy() {
             let mut number = None;
             poll_fn(|cx| {
-                let number = *number.get_or_insert_with(|| Self::enter(lanes, cx.waker()));
+                let number =
+                    *number.get_or_insert_with(|| Self::enter(lanes, VISIT_COST, cx.waker()));
                 if lanes.rounds.is_through(number) { Poll::Ready(()) } else { Poll::Pending }
             })
             .await;
@@ -290,8 +292,10 @@ impl Rounds {
             tokio::task::yield_now().await;
             done.set(0);
             ahead.take().into_iter().for_each(Waker::wake);
-            for _ in 0..TURNS_A_ROUND {
-                let Some(next) = line.borrow_mut().pop_front() else { return };
+            let mut left = ROUND_BYTES;
+            while left > 0 {
+                let Some((bytes, next)) = line.borrow_mut().pop_front() else { return };
+                left = left.saturating_sub(bytes);
                 through.set(through.get() + 1);
                 next.wake();
             }
@@ -316,8 +320,8 @@ const LEAVING_PAUSE: Duration = Duration::from_millis(20);
 const BUSY_BYTES: usize = 128 << 10;
 /// What it costs to let a client in, and to let it out, about.
 pub(crate) const VISIT_COST: usize = 8 << 10;
-/// Turns between two looks at the sockets: together they may move a quarter of a megabyte.
-const TURNS_A_ROUND: usize = 4;
+/// What turns cost together that come between two looks at the sockets, as far as their clients' last ones tell.
+const ROUND_BYTES: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -358,15 +362,18 @@ mod tests {
     async fn a_few_take_their_turns_between_two_looks_at_the_sockets() {
         let run = async {
             let lanes = Lanes::new();
-            let numbers: Vec<_> = (0..6).map(|_| Rounds::enter(&lanes, Waker::noop())).collect();
+            // Three short ones, a long one, one more of each.
+            let costs = [1, 1, 1, 8, 1, 8].map(|eighths| eighths * ROUND_BYTES / 8);
+            let enter = |bytes| Rounds::enter(&lanes, bytes, Waker::noop());
+            let numbers = costs.map(enter);
             let through = || numbers.iter().filter(|&&n| lanes.rounds.is_through(n)).count();
             assert_eq!(through(), 0);
-            while through() == 0 {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!(through(), TURNS_A_ROUND);
-            while through() < 6 {
-                tokio::task::yield_now().await;
+            for turns in [4, 6] {
+                let before = through();
+                while through() == before {
+                    tokio::task::yield_now().await;
+                }
+                assert_eq!(through(), turns, "the long one ends the round that it begins in");
             }
         };
         tokio::task::LocalSet::new().run_until(run).await;

@@ -57,7 +57,9 @@ pub(super) struct Pace {
     has_asked: bool,
     /// What this turn has cost, in bytes; [`WAITING`]: its next turn hasn't come.
     spent: usize,
-    /// Its last turn was long.
+    /// What its last turn cost.
+    last: usize,
+    /// That was a long one.
     is_heavy: bool,
     /// It was told nothing yet.
     is_new: bool,
@@ -105,6 +107,7 @@ impl Pace {
             changes: Changes::default(),
             has_asked: false,
             spent: 0,
+            last: 0,
             is_heavy: false,
             is_new: true,
             turn: 0,
@@ -119,7 +122,7 @@ impl Pace {
         if self.spent < WAITING {
             if self.spent > 0 {
                 self.is_heavy = self.is_new || self.spent >= FEW_BYTES;
-                self.spent = 0;
+                self.last = mem::take(&mut self.spent);
             }
             // Others that wait for a share of that lane would wait for its turn.
             if !self.is_heavy || !self.lanes.rounds.is_busy() || self.changes.is_waiting() {
@@ -174,9 +177,10 @@ impl Pace {
     #[cold]
     fn wait(&mut self, waker: &Waker) -> bool {
         if self.spent < WAITING {
+            let cost = self.last.max(self.spent).clamp(FEW_BYTES, TURN_BYTES);
             self.is_heavy = true;
             self.spent = WAITING;
-            self.turn = Rounds::enter(&self.lanes, waker);
+            self.turn = Rounds::enter(&self.lanes, cost, waker);
         }
         true
     }
@@ -411,8 +415,9 @@ const SHORT_BYTES: usize = 4 << 10;
 const AT_ONCE_BYTES: usize = 1 << 20;
 /// After so many bytes others have their turn.
 pub(super) const TURN_BYTES: usize = 64 << 10;
-/// The same while the thread is busy: eight short requests.
-const FEW_BYTES: usize = 2 << 10;
+/// The same while the thread is busy: three short requests. With eight, of a crowd that sends seven each
+/// all would be served before the next look at the sockets.
+const FEW_BYTES: usize = 600;
 /// Spent, and the next turn hasn't come.
 const WAITING: usize = usize::MAX >> 1;
 /// Newcomers of a thread that wait for values though they have closed their side.
