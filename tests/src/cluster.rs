@@ -10,11 +10,12 @@ pub struct Cluster {
     pub server: Server,
     /// Deletes come in here.
     pub router_port: u16,
-    _router: Server,
+    config: String,
+    router: Option<Server>,
 }
 
 impl Cluster {
-    /// Starts both. The router answers a delete when the server has, and keeps none for later.
+    /// Starts both. The router answers a delete when the server has, and keeps none for later. It lets a flush through.
     #[must_use]
     pub fn start() -> Self {
         let server = Server::start_tcp(Program::Guira, &["-m", "64"]);
@@ -23,10 +24,23 @@ impl Cluster {
         let config = format!(
             "{{\"pools\": {{\"a\": {{\"servers\": [\"127.0.0.1:{port}\"]}}}}, \"route\": \"PoolRoute|a\"}}"
         );
-        let flags = ["-p", &router_port.to_string(), "--config-str", &config, "--asynclog-disable"];
-        let router = Server::start_at(Program::Router, &flags, Address::Tcp(router_port))
-            .expect("a test can have it");
-        Self { server, router_port, _router: router }
+        let mut cluster = Self { server, router_port, config, router: None };
+        cluster.refuse_flushes(false);
+        cluster
+    }
+
+    /// Starts another router in place of the last.
+    ///
+    /// # Panics
+    /// If it doesn't start.
+    pub fn refuse_flushes(&mut self, refuses: bool) {
+        let port = self.router_port.to_string();
+        let mut flags = vec!["-p", &port, "--config-str", &self.config, "--asynclog-disable"];
+        flags.extend((!refuses).then_some("--enable-flush-cmd"));
+        self.router = None;
+        let address = Address::Tcp(self.router_port);
+        let started = Server::start_at(Program::Router, &flags, address);
+        self.router = Some(started.expect("a test can have it"));
     }
 
     /// A client of the server.

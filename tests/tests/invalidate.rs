@@ -345,3 +345,107 @@ fn change_events(
         to.write_all(&packet).ok()?;
     }
 }
+
+/// What changed while the log couldn't be read stays as it was (`now`), or goes with all else that is cached (`flush`).
+#[test]
+fn after_a_gap_it_goes_on_from_now_and_flushes_all_if_it_must() {
+    let schema =
+        "CREATE TABLE users (id INT PRIMARY KEY, v INT); INSERT INTO users VALUES (1, 1), (2, 1)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::new(2, schema, rules, true, r#", "on_gap": "now""#);
+    let mut sql = shop.sql();
+    let mut clients = shop.clients();
+    let mut daemon = shop.daemon();
+    sql.ask("UPDATE shop.users SET v = 2 WHERE id = 1");
+    shop.catch_up(&mut sql);
+    for (answer, is_kept) in [("now", true), ("flush", false)] {
+        stop(&mut daemon);
+        clients.iter_mut().for_each(|client| drop(client.set("user:1", b"v")));
+        clients.iter_mut().for_each(|client| drop(client.set("other", b"v")));
+        shop.reconfigure("\"now\"", &format!("\"{answer}\""));
+        sql.ask("UPDATE shop.users SET v = v + 1 WHERE id = 1");
+        purge(&mut sql);
+        daemon = shop.daemon();
+        shop.catch_up(&mut sql);
+        for key in ["user:1", "other"] {
+            assert_eq!(is_there(&mut clients, key), [is_kept; 2], "{answer}: {}", shop.said());
+        }
+        assert_eq!(shop.metric("gaps_total"), Some(1), "{}", shop.said());
+        assert_eq!(shop.metric("flushes_total"), Some(if is_kept { 0 } else { 2 }));
+        // It goes on: a change after the gap is a delete.
+        clients.iter_mut().for_each(|client| drop(client.set("user:2", b"v")));
+        clients.iter_mut().for_each(|client| drop(client.set("other", b"v")));
+        sql.ask("UPDATE shop.users SET v = v + 1 WHERE id = 2");
+        shop.catch_up(&mut sql);
+        assert_eq!(is_there(&mut clients, "user:2"), [false; 2]);
+        assert_eq!(is_there(&mut clients, "other"), [true; 2]);
+    }
+    // The gap is over: a restart finds none, and flushes nothing.
+    stop(&mut daemon);
+    let _daemon = shop.daemon();
+    shop.catch_up(&mut sql);
+    assert_eq!((shop.metric("gaps_total"), shop.metric("flushes_total")), (Some(0), Some(0)));
+    assert_eq!(is_there(&mut clients, "other"), [true; 2]);
+}
+
+/// What is in the log so far is gone.
+fn purge(sql: &mut Sql) {
+    sql.ask("FLUSH BINARY LOGS");
+    let last = sql.ask("SHOW MASTER STATUS").concat();
+    let last = last.split('\t').next().expect("a test can have it").to_owned();
+    // A file stays while the last daemon's connection reads it, and until a checkpoint is beyond it.
+    within(30, "it is purged", || {
+        sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
+        sql.ask("SHOW BINARY LOGS").len() == 1
+    });
+}
+
+/// A flush that a cluster doesn't take is tried again, also by the next daemon, and holds back no delete.
+#[test]
+fn an_emptied_or_dropped_table_flushes_its_rules_destinations_once_they_take_it() {
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY); CREATE TABLE logs (id INT PRIMARY KEY); \
+                  CREATE TABLE pages (id INT PRIMARY KEY)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"], "to": ["c2"], "on_truncate": "flush"},
+                   {"table": "shop.logs", "keys": ["log:{id}"], "on_truncate": "ignore"},
+                   {"table": "shop.pages", "keys": ["page:{id}"], "on_truncate": "flush"}"#;
+    let mut shop = Shop::new(2, schema, rules, true, "");
+    let (is_good, words) = shop.asks("check");
+    assert!(is_good, "{words}");
+    let mut daemon = shop.daemon();
+    let mut sql = shop.sql();
+    let mut clients = shop.clients();
+    let fill = |clients: &mut Vec<Client>| {
+        clients.iter_mut().for_each(|client| drop(client.set("any", b"v")));
+    };
+    for (statement, there) in [
+        ("TRUNCATE TABLE shop.logs", [true, true]),
+        ("TRUNCATE TABLE shop.users", [true, false]),
+        ("DROP TABLE shop.logs, shop.pages", [false, false]),
+        // Its statements don't say which tables it has: all rules of its tables count.
+        ("DROP DATABASE shop", [false, false]),
+    ] {
+        fill(&mut clients);
+        sql.ask(statement);
+        shop.catch_up(&mut sql);
+        assert_eq!(is_there(&mut clients, "any"), there, "{statement}: {}", shop.said());
+    }
+    assert_eq!(shop.metric("unknown_total"), Some(0), "{}", shop.said());
+    // A router that refuses: check says so, and the flush waits for one that doesn't.
+    shop.clusters[1].refuse_flushes(true);
+    let (is_good, words) = shop.asks("check");
+    assert!(!is_good && words.contains("--enable-flush-cmd"), "{words}");
+    sql.ask("CREATE DATABASE shop; CREATE TABLE shop.users (id INT PRIMARY KEY)");
+    fill(&mut clients);
+    clients[1].set("user:7", b"v");
+    sql.ask("TRUNCATE TABLE shop.users; INSERT INTO shop.users VALUES (7)");
+    eventually("the delete passes by", || clients[1].get("user:7").is_none());
+    within(20, "the flush is tried", || shop.said().contains("Command disabled"));
+    assert_eq!(is_there(&mut clients, "any"), [true, true]);
+    assert_eq!(shop.metric("flush_due"), Some(1));
+    thread::sleep(Duration::from_millis(1500));
+    stop(&mut daemon);
+    shop.clusters[1].refuse_flushes(false);
+    let _daemon = shop.daemon();
+    shop.catch_up(&mut sql);
+    assert_eq!(is_there(&mut clients, "any"), [true, false], "{}", shop.said());
+}

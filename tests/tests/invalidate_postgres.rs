@@ -1,6 +1,9 @@
 //! `guira invalidate` behind a real PostgreSQL, in front of real routers and servers: which keys go, when, and that none is
 //! lost when the daemon or the database is killed.
 
+use std::thread;
+use std::time::Duration;
+
 use guira_tests::client::Client;
 use guira_tests::postgres::{Postgres, lsn};
 use guira_tests::server::{eventually, within};
@@ -333,4 +336,67 @@ fn no_stale_value_stays_over_kills_of_daemon_and_database() {
     let rules = r#"{"table": "public.users", "keys": ["user:{id}"]}"#;
     let mut shop = Shop::new(2, &schema, rules, false, "");
     shop.stays_fresh_over_kills("users");
+}
+
+/// What changed while the slot was gone stays as it was (`now`), or goes with all else that is cached (`flush`). So does what
+/// is cached when a table is emptied that a rule flushes for.
+#[test]
+fn a_lost_slot_or_an_emptied_table_flushes_all_if_it_must() {
+    let schema = "CREATE TABLE users (id int PRIMARY KEY, v int); INSERT INTO users VALUES (1, 1), (2, 1); \
+                  CREATE TABLE pages (id int PRIMARY KEY); CREATE TABLE logs (id int PRIMARY KEY)";
+    let rules = r#"{"table": "public.users", "keys": ["user:{id}"]},
+                   {"table": "public.logs", "keys": ["log:{id}"], "on_truncate": "ignore"},
+                   {"table": "public.pages", "keys": ["page:{id}"], "to": ["c2"], "on_truncate": "flush"}"#;
+    let shop = Shop::new(2, schema, rules, true, r#", "on_gap": "now""#);
+    let mut sql = shop.sql();
+    let mut clients = shop.clients();
+    let fill = |clients: &mut Vec<Client>| {
+        for key in ["user:1", "user:2", "other"] {
+            clients.iter_mut().for_each(|client| drop(client.set(key, b"v")));
+        }
+    };
+    let there = |clients: &mut Vec<Client>, key: &str| -> Vec<bool> {
+        clients.iter_mut().map(|client| client.get(key).is_some()).collect()
+    };
+    let mut daemon = shop.daemon();
+    sql.ask("UPDATE users SET v = 2 WHERE id = 1");
+    shop.catch_up(&mut sql);
+    for (answer, is_kept) in [("now", true), ("flush", false)] {
+        stop(&mut daemon);
+        fill(&mut clients);
+        shop.reconfigure("\"now\"", &format!("\"{answer}\""));
+        sql.ask("SELECT pg_drop_replication_slot('guira')");
+        sql.ask("UPDATE users SET v = v + 1 WHERE id = 1");
+        // The new slot waits for a transaction that is under way.
+        let mut writer = shop.sql();
+        writer.ask("BEGIN; UPDATE users SET v = v + 1 WHERE id = 1");
+        daemon = shop.begin();
+        let made = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'guira'";
+        within(30, "a slot is being made", || sql.ask(made) == ["1"]);
+        thread::sleep(Duration::from_secs(6));
+        assert_eq!(there(&mut clients, "other"), [true; 2], "not before those can be read");
+        writer.ask("COMMIT");
+        within(60, "it reads", || shop.metric("reading") == Some(1));
+        shop.catch_up(&mut sql);
+        for key in ["user:1", "other"] {
+            assert_eq!(there(&mut clients, key), [is_kept; 2], "{answer}: {}", shop.said());
+        }
+        assert_eq!(shop.metric("gaps_total"), Some(1), "{}", shop.said());
+        assert_eq!(shop.metric("flushes_total"), Some(if is_kept { 0 } else { 2 }));
+        fill(&mut clients);
+        sql.ask("UPDATE users SET v = v + 1 WHERE id = 2");
+        shop.catch_up(&mut sql);
+        assert_eq!(there(&mut clients, "user:2"), [false; 2], "it goes on");
+        assert_eq!(there(&mut clients, "other"), [true; 2]);
+    }
+    sql.ask("TRUNCATE logs");
+    shop.catch_up(&mut sql);
+    assert_eq!(there(&mut clients, "other"), [true; 2]);
+    sql.ask("BEGIN; TRUNCATE pages; ROLLBACK; BEGIN; INSERT INTO users VALUES (3, 1); COMMIT");
+    shop.catch_up(&mut sql);
+    assert_eq!(there(&mut clients, "other"), [true; 2]);
+    sql.ask("TRUNCATE pages, logs");
+    shop.catch_up(&mut sql);
+    assert_eq!(there(&mut clients, "other"), [true, false], "{}", shop.said());
+    assert_eq!(shop.metric("unknown_total"), Some(0), "{}", shop.said());
 }

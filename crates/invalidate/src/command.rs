@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use guira_log::{Format, Log};
 
-use crate::config::{InvalidateConfig, read};
+use crate::config::{InvalidateConfig, OnGap, read};
 use crate::explain;
 use crate::position::Stored;
+use crate::rule::{OnTruncate, Rule};
 use crate::run::{self, UNUSABLE};
 use crate::source;
 
@@ -161,14 +162,26 @@ fn check(config: &InvalidateConfig) -> Done {
         text.push_str(&format!("source {}: its log can be read, up to '{position}'\n", from.name));
     }
     for to in &config.destinations {
+        let is_flushed = flushes(config, &to.name);
         for router in &to.routers {
-            crate::deliver::check(router).map_err(|error| {
+            crate::deliver::check(router, is_flushed).map_err(|error| {
                 (UNUSABLE, format!("destination {}: router {router}: {error}", to.name))
             })?;
             text.push_str(&format!("destination {}: router {router} answers\n", to.name));
         }
     }
     Ok(text)
+}
+
+/// Whether a gap or an emptied table flushes a destination.
+fn flushes(config: &InvalidateConfig, destination: &str) -> bool {
+    let is_meant = |rule: &Rule| {
+        let to = rule.to.as_ref();
+        to.is_none_or(|to| to.iter().any(|name| name == destination))
+    };
+    let by_rule = |rule: &Rule| rule.on_truncate == OnTruncate::Flush && is_meant(rule);
+    config.sources.iter().any(|source| source.on_gap == OnGap::Flush)
+        || config.rules.iter().any(by_rule)
 }
 
 fn explain(matches: &ArgMatches) -> Done {

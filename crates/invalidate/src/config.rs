@@ -91,7 +91,10 @@ pub(crate) struct PostgresConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnGap {
     Stop,
+    /// The log is read from now on.
     Now,
+    /// The same, and all destinations are flushed.
+    Flush,
 }
 
 /// What is done when a change's keys can't be known.
@@ -112,4 +115,6 @@ pub(crate) struct DestinationConfig {
     /// How long after the first delete a second one goes; zero: none.
     pub(crate) again: Duration,
     pub(crate) how: How,
+    /// How long after the change that calls for it a flush is sent.
+    pub(crate) flush_after: Duration,
 }

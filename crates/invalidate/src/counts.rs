@@ -48,6 +48,8 @@ pub(crate) struct SourceCounts {
     /// XA transactions that are prepared.
     pub(crate) prepared: Count,
     pub(crate) gaps: Count,
+    /// Flushes that gaps and emptied tables called for.
+    pub(crate) flushes: Count,
 }
 
 /// Of a destination of a source.
@@ -66,6 +68,10 @@ pub(crate) struct CourierCounts {
     /// Milliseconds from an entry's coming into the journal to its acknowledgement, and how many.
     pub(crate) ack_ms: Count,
     pub(crate) acked: Count,
+    /// Flushes that were acknowledged.
+    pub(crate) flushes: Count,
+    /// 1 while one is to be sent.
+    pub(crate) is_flush_due: Count,
 }
 
 impl SourceCounts {

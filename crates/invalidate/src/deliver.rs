@@ -6,15 +6,19 @@
 //! MN ◀─ router                            all before it are done: the cursor moves
 //! any other line                          the batch is sent again in halves, until the bad key stands alone: it is parked
 //! connection lost                         what wasn't acknowledged is sent to the next router
+//! flush_all, mn ─▶ router                 a flush, alone: all before it are acknowledged, and nothing after it is on its way
 //! ```
 //! # Invariants
 //! 1. The cursor moves past an entry after each of its keys was acknowledged, twice if there is a second delete.
 //! 2. A parked key holds the cursor before its entry until a router takes it.
-//! 3. Batches don't wait to become full: what came while the last was on its way goes with the next.
+//! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on meanwhile: that it comes after
+//!    them does no harm.
+//! 4. Batches don't wait to become full: what came while the last was on its way goes with the next.
 //!
 //! Bad at: routers that refuse one key in many for long. Each is asked for alone, and there are at most [`PARKED_MAX`].
 
 mod supply;
+mod flush;
 mod link;
 
 use std::collections::VecDeque;
@@ -28,8 +32,9 @@ use guira_client::Address;
 use crate::config::DestinationConfig;
 use crate::counts::CourierCounts;
 use crate::line::{Line, Reach, Work};
+use flush::Flushes;
 use link::{Parcel, RouterLink};
-use supply::Supply;
+use supply::{Load, Supply};
 
 /// A courier.
 pub(crate) struct Courier {
@@ -52,6 +57,7 @@ pub(crate) struct Courier {
     unproven: Option<(u64, u64)>,
     parked: Vec<Parked>,
     retried: Instant,
+    flushes: Flushes,
 }
 
 /// What goes at once.
@@ -99,6 +105,7 @@ impl Courier {
             unproven: None,
             parked: Vec::new(),
             retried: now(),
+            flushes: Flushes::default(),
         }
     }
 
@@ -143,7 +150,11 @@ impl Courier {
     /// Sends what may be sent, then waits for the oldest answer.
     fn turn(&mut self, reach: &Reach) -> io::Result<Turn> {
         self.note_due(reach);
-        while self.in_flight.len() < IN_FLIGHT && self.parked.len() < PARKED_MAX {
+        while self.in_flight.len() < IN_FLIGHT
+            && self.parked.len() < PARKED_MAX
+            && !self.flushes.is_due(now())
+            && !self.is_retry_due()
+        {
             let Some(batch) = self.next_batch(reach)? else { break };
             // In the queue before it is sent: what is lost on the way is sent again.
             self.in_flight.push_back(batch);
@@ -156,11 +167,56 @@ impl Courier {
             self.settle()?;
             return Ok(Turn::Done);
         }
-        if !self.parked.is_empty() && self.retried.elapsed() > RETRY {
+        if self.flushes.is_due(now()) {
+            self.flush()?;
+            return Ok(Turn::Done);
+        }
+        if self.is_retry_due() {
             self.retry()?;
             return Ok(Turn::Done);
         }
         Ok(Turn::Idle)
+    }
+
+    fn is_retry_due(&self) -> bool {
+        !self.parked.is_empty() && self.retried.elapsed() > RETRY
+    }
+
+    /// Flushes all servers, while nothing is on its way.
+    fn flush(&mut self) -> io::Result<()> {
+        let sent = now();
+        let flushed = self.connect().and_then(|()| match &mut self.link {
+            Some(link) => link.flush(),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        });
+        let name = &self.config.name;
+        match flushed {
+            Ok(None) => {
+                self.flushes.note_done(sent, self.config.again);
+                self.counts().flushes.add(1);
+                tracing::warn!("destination {name}: all its servers are flushed");
+            }
+            Ok(Some(words)) => {
+                if self.flushes.note_failed(now()) {
+                    tracing::error!(
+                        "destination {name}: a flush is answered '{words}', and tried again until it isn't (a router needs --enable-flush-cmd)"
+                    );
+                }
+            }
+            Err(error) => {
+                self.flushes.note_failed(now());
+                return Err(error);
+            }
+        }
+        self.note_cursor();
+        Ok(())
+    }
+
+    /// When a flush is to be sent that a change of that time calls for.
+    fn flush_due(&self, at_s: u32) -> Instant {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let age = since.unwrap_or_default().saturating_sub(Duration::from_secs(at_s.into()));
+        now() + self.config.flush_after.saturating_sub(age)
     }
 
     /// Entries whose second delete is due, and those that the barrier has proved since they were sent.
@@ -188,8 +244,16 @@ impl Courier {
     fn next_batch(&mut self, reach: &Reach) -> io::Result<Option<Batch>> {
         let begin = self.first.next();
         let own = (&*self.line.couriers[self.number].0, self.config.how);
-        if let Some((parcels, at_s)) = self.first.take(&self.line, own, reach.released)? {
+        if let Some(load) = self.first.take(&self.line, own, reach.released)? {
             let end = self.first.next();
+            let (parcels, at_s) = match load {
+                Load::Deletes(parcels, at_s) => (parcels, at_s),
+                Load::Flush(at_s) => {
+                    self.flushes.want(begin, self.flush_due(at_s));
+                    self.counts().is_flush_due.set(1);
+                    (Vec::new(), at_s)
+                }
+            };
             if end > reach.proven {
                 let (from, until) = self.unproven.unwrap_or((u64::MAX, 0));
                 let unproven =
@@ -210,8 +274,13 @@ impl Courier {
         }
         let begin = self.again.next();
         let taken = self.again.take(&self.line, own, self.again_until)?;
-        Ok(taken.map(|(parcels, at_s)| {
+        Ok(taken.map(|load| {
             let end = self.again.next();
+            // A flush sees to its second one itself.
+            let (parcels, at_s) = match load {
+                Load::Deletes(parcels, at_s) => (parcels, at_s),
+                Load::Flush(at_s) => (Vec::new(), at_s),
+            };
             Batch { parcels, begin, end, is_again: true, at_s, is_failed: false }
         }))
     }
@@ -328,7 +397,8 @@ impl Courier {
             if self.config.again.is_zero() { self.done } else { self.done.min(self.done_again) };
         let unproven = self.unproven.map(|(from, _)| from);
         let parked = self.parked.iter().map(|parked| parked.entry);
-        let held = parked.chain(unproven).min().unwrap_or(u64::MAX);
+        self.counts().is_flush_due.set(self.flushes.held().is_some().into());
+        let held = parked.chain(unproven).chain(self.flushes.held()).min().unwrap_or(u64::MAX);
         self.line.note_cursor(self.number, done.min(held));
     }
 
@@ -354,22 +424,27 @@ impl Courier {
                 self.again.rewind(batch.begin);
             } else {
                 self.first.rewind(batch.begin);
+                self.flushes.forget_from(batch.begin);
             }
         }
     }
 }
 
-/// Whether a router answers and knows the meta commands: for `guira invalidate check`.
+/// Whether a router answers and knows the meta commands, and takes a flush if one `is_flushed`: for `guira invalidate check`.
 ///
 /// # Errors
 /// It doesn't.
-pub(crate) fn check(router: &Address) -> io::Result<()> {
+pub(crate) fn check(router: &Address, is_flushed: bool) -> io::Result<()> {
     let mut link = RouterLink::connect(router)?;
     link.send(&[], "")?;
-    match link.answer(&[])? {
-        None => Ok(()),
-        Some(words) => Err(io::Error::other(words)),
+    if let Some(words) = link.answer(&[])? {
+        return Err(io::Error::other(words));
     }
+    if is_flushed && link.option("enable_flush_cmd")?.is_some_and(|it| it == "0") {
+        let words = "it refuses flush_all, which on_gap or on_truncate needs: start it with --enable-flush-cmd";
+        return Err(io::Error::other(words));
+    }
+    Ok(())
 }
 
 enum Turn {

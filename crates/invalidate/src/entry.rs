@@ -1,4 +1,13 @@
-//! An entry of the journal: keys of one transaction or of a part of it, and where its change stands in the database's log.
+//! An entry of the journal: keys of one transaction or of a part of it, or a flush, and where its change stands in the
+//! database's log.
+//!
+//! ```text
+//! number u64, at_s u32, offset u64, file's name
+//! stamp                                               since version 2
+//! errand  0, deletes up to the end | 1, destinations  since version 2; before, deletes
+//! delete  how u8, seconds u32, key, destinations
+//! ```
+//! Texts stand after their length (u16). Destinations are 255 for all, else a count and names.
 
 use std::sync::Arc;
 
@@ -12,16 +21,33 @@ pub(crate) struct LogPlace {
     pub(crate) offset: u64,
 }
 
-/// Keys that must go, after all before them.
+/// What must be done, after all before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// From 1, without gaps.
     pub(crate) number: u64,
+    pub(crate) origin: Origin,
+    pub(crate) errand: Errand,
+}
+
+/// The change that an entry is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
     /// The change can be read once the database's snapshot has reached it.
     pub(crate) place: LogPlace,
+    /// The position of its transaction alone, as in `0-1-5` or `0/16B3748`. Empty: it is no transaction's, or an older version
+    /// wrote the entry.
+    pub(crate) stamp: Arc<str>,
     /// Unix seconds of the change.
     pub(crate) at_s: u32,
-    pub(crate) deletes: Vec<Delete>,
+}
+
+/// What an entry asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    Deletes(Vec<Delete>),
+    /// All that these destinations' servers have must go; `None`: all destinations'.
+    Flush(Option<Arc<[String]>>),
 }
 
 impl LogPlace {
@@ -53,19 +79,35 @@ fn numbered(file: &str) -> Option<(&str, u64)> {
 }
 
 impl Entry {
-    /// About as many bytes as it takes in memory.
-    pub(crate) fn weight(&self) -> usize {
-        let of_deletes = self.deletes.iter().map(|delete| delete.key.bytes().len() + 64);
-        128 + of_deletes.sum::<usize>()
+    /// The keys that must go; none of a flush.
+    pub(crate) fn deletes(&self) -> &[Delete] {
+        match &self.errand {
+            Errand::Deletes(deletes) => deletes,
+            Errand::Flush(_) => &[],
+        }
     }
 
-    /// As it stands in a segment.
+    /// About as many bytes as it takes in memory.
+    pub(crate) fn weight(&self) -> usize {
+        let of_deletes = self.deletes().iter().map(|delete| delete.key.bytes().len() + 64);
+        160 + of_deletes.sum::<usize>()
+    }
+
+    /// As it stands in a segment of the version that is written.
     pub(crate) fn encode(&self) -> Vec<u8> {
+        let Origin { place, stamp, at_s } = &self.origin;
         let mut bytes = self.number.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&self.at_s.to_le_bytes());
-        bytes.extend_from_slice(&self.place.offset.to_le_bytes());
-        put(&mut bytes, self.place.file.as_bytes());
-        for delete in &self.deletes {
+        bytes.extend_from_slice(&at_s.to_le_bytes());
+        bytes.extend_from_slice(&place.offset.to_le_bytes());
+        put(&mut bytes, place.file.as_bytes());
+        put(&mut bytes, stamp.as_bytes());
+        if let Errand::Flush(to) = &self.errand {
+            bytes.push(1);
+            put_names(&mut bytes, to.as_deref());
+            return bytes;
+        }
+        bytes.push(0);
+        for delete in self.deletes() {
             let (how, seconds) = match delete.how {
                 None => (0, 0),
                 Some(How::Delete) => (1, 0),
@@ -75,21 +117,33 @@ impl Entry {
             bytes.push(how);
             bytes.extend_from_slice(&seconds.to_le_bytes());
             put(&mut bytes, delete.key.bytes());
-            // All destinations are 255; the configuration allows 64.
-            let names = delete.to.as_deref();
-            bytes.push(names.map_or(ALL, |names| u8::try_from(names.len()).unwrap_or(ALL)));
-            names.into_iter().flatten().for_each(|name| put(&mut bytes, name.as_bytes()));
+            put_names(&mut bytes, delete.to.as_deref());
         }
         bytes
     }
 
-    /// `None`: it is no entry.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// Reads one of a segment of some version. `None`: it is no entry.
+    pub(crate) fn decode(bytes: &[u8], version: u32) -> Option<Self> {
         let mut rest = bytes;
         let number = u64::from_le_bytes(array(&mut rest)?);
         let at_s = u32::from_le_bytes(array(&mut rest)?);
         let offset = u64::from_le_bytes(array(&mut rest)?);
         let file = std::str::from_utf8(get(&mut rest)?).ok()?.into();
+        let (mut stamp, mut is_flush) = ("", false);
+        if version > 1 {
+            stamp = std::str::from_utf8(get(&mut rest)?).ok()?;
+            is_flush = match array(&mut rest)? {
+                [0] => false,
+                [1] => true,
+                _ => return None,
+            };
+        }
+        let place = LogPlace { file, offset };
+        let origin = Origin { place, stamp: stamp.into(), at_s };
+        if is_flush {
+            let errand = Errand::Flush(get_names(&mut rest)?);
+            return rest.is_empty().then_some(Self { number, origin, errand });
+        }
         let mut deletes = Vec::new();
         while !rest.is_empty() {
             let [how] = array(&mut rest)?;
@@ -102,18 +156,25 @@ impl Entry {
                 _ => return None,
             };
             let key = Key::new(get(&mut rest)?).ok()?;
-            let [count] = array(&mut rest)?;
-            let to = match count {
-                ALL => None,
-                _ => {
-                    let name = |_| Some(String::from_utf8_lossy(get(&mut rest)?).into_owned());
-                    Some((0..count).map(name).collect::<Option<Arc<[String]>>>()?)
-                }
-            };
-            deletes.push(Delete { key, how, to });
+            deletes.push(Delete { key, how, to: get_names(&mut rest)? });
         }
-        Some(Self { number, place: LogPlace { file, offset }, at_s, deletes })
+        Some(Self { number, origin, errand: Errand::Deletes(deletes) })
     }
+}
+
+/// Destinations. All are 255; the configuration allows 64.
+fn put_names(bytes: &mut Vec<u8>, names: Option<&[String]>) {
+    bytes.push(names.map_or(ALL, |names| u8::try_from(names.len()).unwrap_or(ALL)));
+    names.into_iter().flatten().for_each(|name| put(bytes, name.as_bytes()));
+}
+
+fn get_names(rest: &mut &[u8]) -> Option<Option<Arc<[String]>>> {
+    let [count] = array(rest)?;
+    if count == ALL {
+        return Some(None);
+    }
+    let name = |_| Some(String::from_utf8_lossy(get(rest)?).into_owned());
+    (0..count).map(name).collect::<Option<Arc<[String]>>>().map(Some)
 }
 
 /// A text of at most 64 KB after its length. File names of a log, keys and names are shorter.
@@ -149,22 +210,26 @@ mod tests {
             how,
             to: to.map(|to| to.iter().map(|name| (*name).to_owned()).collect()),
         };
-        let entry = Entry {
-            number: 7,
-            place: LogPlace { file: "binlog.000012".into(), offset: 99 },
-            at_s: 5,
-            deletes: vec![
-                delete(b"user:1", None, None),
-                delete(b"a", Some(How::Stale(30)), Some(&["c1", "c2"])),
-                delete(&[0xff; 250], Some(How::HoldOff(2)), None),
-            ],
-        };
-        let bytes = entry.encode();
-        assert_eq!(Entry::decode(&bytes), Some(entry));
-        let whole: Vec<usize> =
-            (0..bytes.len()).filter(|cut| Entry::decode(&bytes[..*cut]).is_some()).collect();
-        // Only at the ends of deletes: a record's checksum tells those.
-        assert_eq!(whole.len(), 3);
+        let deletes = Errand::Deletes(vec![
+            delete(b"user:1", None, None),
+            delete(b"a", Some(How::Stale(30)), Some(&["c1", "c2"])),
+            delete(&[0xff; 250], Some(How::HoldOff(2)), None),
+        ]);
+        let names: Arc<[String]> = ["c1".to_owned(), "c2".to_owned()].into();
+        for (errand, stamp, parts) in [
+            (deletes, "0-1-5", 3),
+            (Errand::Flush(None), "0/16B3748", 0),
+            (Errand::Flush(Some(names)), "", 0),
+        ] {
+            let place = LogPlace { file: "binlog.000012".into(), offset: 99 };
+            let origin = Origin { place, stamp: stamp.into(), at_s: 5 };
+            let entry = Entry { number: 7, origin, errand };
+            let bytes = entry.encode();
+            assert_eq!(Entry::decode(&bytes, 2), Some(entry));
+            let is_whole = |cut: &usize| Entry::decode(&bytes[..*cut], 2).is_some();
+            // Only at the ends of deletes: a record's checksum tells those.
+            assert_eq!((0..bytes.len()).filter(is_whole).count(), parts);
+        }
     }
 
     #[test]

@@ -19,8 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::entry::{Entry, LogPlace};
-use crate::rule::Delete;
+use crate::entry::{Entry, Errand, Origin};
 use crate::segment::{self, SegmentReader, SegmentWriter};
 
 /// The journal.
@@ -61,7 +60,7 @@ impl Journal {
             .collect();
         firsts.sort_unstable();
         let mut segments = VecDeque::new();
-        let mut end = None;
+        let (mut end, mut can_resume) = (None, true);
         for first in firsts {
             if end.is_some_and(|end| end != first) {
                 // What lies before a hole is of no use to anybody, unless it is needed: that is seen below.
@@ -79,7 +78,7 @@ impl Journal {
             };
             while reader.read().map_err(words)?.is_some() {}
             let ended = fs::metadata(&path).and_then(|it| it.modified()).map_err(words)?;
-            end = Some(reader.next);
+            (end, can_resume) = (Some(reader.next), reader.can_be_resumed());
             segments.push_back(Segment { first, bytes: reader.bytes, ended });
         }
         let begin = segments.front().map_or(next, |segment: &Segment| segment.first);
@@ -96,11 +95,15 @@ impl Journal {
                 next - 1
             ));
         }
-        let writer = match segments.back() {
+        if !can_resume && segments.back().is_some_and(|last| last.first == end) {
+            // Without an entry it is made anew.
+            segments.pop_back();
+        }
+        let writer = match segments.back().filter(|_| can_resume) {
             Some(last) => SegmentWriter::resume(&segment::path(folder, last.first), last.bytes),
             None => {
-                segments.push_back(Segment { first: next, bytes: 0, ended: SystemTime::now() });
-                SegmentWriter::create(folder, next)
+                segments.push_back(Segment { first: end, bytes: 0, ended: SystemTime::now() });
+                SegmentWriter::create(folder, end)
             }
         };
         let (recent, recent_bytes) = (VecDeque::new(), 0);
@@ -114,6 +117,11 @@ impl Journal {
             recent_max,
             next: end,
         })
+    }
+
+    /// The oldest entry that is there, or the one that comes next.
+    pub(crate) fn first(&self) -> u64 {
+        self.segments.front().map_or(self.next, |segment| segment.first)
     }
 
     /// The number that the next entry gets.
@@ -135,19 +143,14 @@ impl Journal {
     ///
     /// # Errors
     /// It isn't written: nothing changed.
-    pub(crate) fn append(
-        &mut self,
-        place: LogPlace,
-        at_s: u32,
-        deletes: Vec<Delete>,
-    ) -> io::Result<()> {
+    pub(crate) fn append(&mut self, origin: Origin, errand: Errand) -> io::Result<()> {
         if self.writer.bytes >= SEGMENT_BYTES {
             self.writer.file.sync_data()?;
             self.writer = SegmentWriter::create(&self.folder, self.next)?;
             let bytes = self.writer.bytes;
             self.segments.push_back(Segment { first: self.next, bytes, ended: SystemTime::now() });
         }
-        let entry = Entry { number: self.next, place, at_s, deletes };
+        let entry = Entry { number: self.next, origin, errand };
         self.writer.append(&entry)?;
         self.next += 1;
         if let Some(last) = self.segments.back_mut() {
@@ -202,14 +205,68 @@ const SEGMENT_BYTES: u64 = if cfg!(test) { 2000 } else { 16 << 20 };
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::LogPlace;
     use crate::key::Key;
+    use crate::rule::Delete;
 
     fn append(journal: &mut Journal, count: u64) {
         for _ in 0..count {
             let place = LogPlace { file: "b.000001".into(), offset: journal.next() };
             let key = Key::new(format!("key:{}", journal.next()).as_bytes()).unwrap();
-            journal.append(place, 1, vec![Delete { key, how: None, to: None }]).unwrap();
+            let deletes = Errand::Deletes(vec![Delete { key, how: None, to: None }]);
+            journal.append(Origin { place, stamp: "".into(), at_s: 1 }, deletes).unwrap();
         }
+    }
+
+    /// A segment of version 1, with entries from `first` on.
+    fn old_segment(folder: &Path, first: u64, count: u64) {
+        let mut file = b"GUIRAINV".to_vec();
+        file.extend_from_slice(&1_u32.to_le_bytes());
+        file.extend_from_slice(&first.to_le_bytes());
+        file.extend_from_slice(&crc32c::crc32c(&file).to_le_bytes());
+        for number in first..first + count {
+            let mut entry = number.to_le_bytes().to_vec();
+            entry.extend_from_slice(&1_u32.to_le_bytes());
+            entry.extend_from_slice(&number.to_le_bytes());
+            entry.extend_from_slice(b"\x08\0b.000001");
+            let key = format!("key:{number}");
+            entry.extend_from_slice(&[0; 5]);
+            entry.extend_from_slice(&u16::try_from(key.len()).unwrap().to_le_bytes());
+            entry.extend_from_slice(key.as_bytes());
+            entry.push(255);
+            file.extend_from_slice(&u32::try_from(entry.len()).unwrap().to_le_bytes());
+            file.extend_from_slice(&crc32c::crc32c(&entry).to_le_bytes());
+            file.extend_from_slice(&entry);
+        }
+        fs::write(segment::path(folder, first), file).unwrap();
+    }
+
+    #[test]
+    fn a_journal_of_an_older_version_is_read_and_goes_on_in_a_new_file() {
+        for old in [5, 0] {
+            let folder = tempfile::tempdir().unwrap();
+            old_segment(folder.path(), 1, old);
+            let before = fs::read(segment::path(folder.path(), 1)).unwrap();
+            let mut journal = Journal::open(folder.path(), 1, old + 1, 1000).unwrap();
+            append(&mut journal, 3);
+            let all: Vec<u64> = (1..=old + 3).collect();
+            assert_eq!(read(&journal, 1), all);
+            drop(journal);
+            let journal = Journal::open(folder.path(), 1, old + 4, 1000).unwrap();
+            assert_eq!(read(&journal, 1), all);
+            let after = fs::read(segment::path(folder.path(), 1)).unwrap();
+            assert_eq!(after == before, old > 0, "what was written stays as it was");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        old_segment(folder.path(), 1, 2);
+        let path = segment::path(folder.path(), 1);
+        let mut later = fs::read(&path).unwrap();
+        later[8] = 3;
+        let sum = crc32c::crc32c(&later[..20]);
+        later[20..24].copy_from_slice(&sum.to_le_bytes());
+        fs::write(&path, later).unwrap();
+        let told = Journal::open(folder.path(), 1, 3, 1000).unwrap_err();
+        assert!(told.contains("has version 3 of the journal"), "{told}");
     }
 
     /// The numbers that are read from the files, from one on.
@@ -220,7 +277,7 @@ mod tests {
             let mut reader = SegmentReader::open(&journal.segment_of(next).unwrap()).unwrap();
             while let Some(entry) = reader.read().unwrap() {
                 if entry.number >= next {
-                    assert_eq!(entry.deletes[0].key.to_string(), format!("key:{}", entry.number));
+                    assert_eq!(entry.deletes()[0].key.to_string(), format!("key:{}", entry.number));
                     numbers.push(entry.number);
                 }
             }

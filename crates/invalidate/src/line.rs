@@ -21,10 +21,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::config::{JournalLimits, WhenFull};
 use crate::counts::{CourierCounts, SourceCounts};
-use crate::entry::{Entry, LogPlace};
+use crate::entry::{Entry, Errand, LogPlace, Origin};
 use crate::journal::Journal;
 use crate::position::{CourierState, GtidPosition, Stored};
-use crate::rule::Delete;
 
 /// The line.
 #[derive(Debug)]
@@ -97,9 +96,13 @@ impl Line {
             let known = stored.as_ref().and_then(|stored| stored.couriers.get(*name));
             known.copied().unwrap_or(CourierState { cursor: next, is_tainted: false })
         };
-        let couriers: Vec<CourierState> = destinations.iter().map(of).collect();
-        let needed = needed(&couriers, next);
-        let journal = Journal::open(&folder, needed, next, memory)?;
+        let mut couriers: Vec<CourierState> = destinations.iter().map(of).collect();
+        let journal = Journal::open(&folder, needed(&couriers, next), next, memory)?;
+        if stored.is_none() {
+            // Somebody removed the position: what the journal still has goes to all.
+            couriers.iter_mut().for_each(|courier| courier.cursor = journal.first());
+        }
+        let needed = needed(&couriers, if stored.is_some() { next } else { journal.first() });
         let read = stored.as_ref().map(|stored| stored.read.clone());
         let waiting = last_entries(&journal, needed)?;
         let line = Self {
@@ -129,22 +132,18 @@ impl Line {
         Ok((line, read))
     }
 
-    /// Puts keys into the journal, after all before them. Waits while it is full, if it must.
+    /// Puts keys or a flush into the journal, after all before them. Waits while it is full, if it must.
     ///
     /// # Errors
     /// They aren't in it.
-    pub(crate) fn append(
-        &self,
-        place: LogPlace,
-        at_s: u32,
-        deletes: Vec<Delete>,
-    ) -> io::Result<()> {
+    pub(crate) fn append(&self, origin: Origin, errand: Errand) -> io::Result<()> {
         let mut state = self.state.lock();
         self.make_room(&mut state)?;
         while state.waiting.len() >= WAITING_MAX && !state.is_ended {
             self.changed.wait_for(&mut state, LOOK);
         }
-        state.journal.append(place.clone(), at_s, deletes)?;
+        let place = origin.place.clone();
+        state.journal.append(origin, errand)?;
         let after = state.journal.next();
         state.waiting.push_back((after, place));
         drop(state);
@@ -183,6 +182,18 @@ impl Line {
         state.has_begun = true;
         state.read.clone_from(read);
         state.held = held.cloned();
+    }
+
+    /// The log is read from here on, and what lies before isn't: at first, or after a gap. What waits to be proven may be of a
+    /// history that the database no longer has: it is proven once a snapshot has reached `place`, the log's end.
+    pub(crate) fn begin_at(&self, read: &GtidPosition, place: LogPlace) {
+        let mut state = self.state.lock();
+        (state.has_begun, state.held) = (true, None);
+        state.read.clone_from(read);
+        let next = state.journal.next();
+        if !state.waiting.is_empty() {
+            state.waiting = [(next, place)].into();
+        }
     }
 
     /// Where the log is to be read on after a connection was lost.
@@ -343,10 +354,10 @@ fn last_entries(journal: &Journal, needed: u64) -> Result<VecDeque<(u64, LogPlac
     let Some(path) = journal.segment_of(last) else { return Ok(places) };
     let mut reader = crate::segment::SegmentReader::open(&path).map_err(words)?;
     while let Some(entry) = reader.read().map_err(words)? {
-        if places.back().is_some_and(|(_, before)| entry.place.follows(before)) {
+        if places.back().is_some_and(|(_, before)| entry.origin.place.follows(before)) {
             places.pop_back();
         }
-        places.push_back((entry.number + 1, entry.place));
+        places.push_back((entry.number + 1, entry.origin.place));
     }
     Ok(places)
 }

@@ -89,7 +89,7 @@ const ACK: (&str, &str) = (
     "commit_to_ack_seconds_total",
     "Seconds from a change to its batch's acknowledgement; the log has whole seconds.",
 );
-const OF_SOURCES: [OfSource; 14] = [
+const OF_SOURCES: [OfSource; 15] = [
     ("transactions_total", "counter", "Transactions that were read.", |c| c.transactions.get()),
     ("rows_total", "counter", "Changed rows of tables that a rule or the outbox is about.", |c| {
         c.rows.get()
@@ -134,12 +134,15 @@ const OF_SOURCES: [OfSource; 14] = [
     ("gaps_total", "counter", "How often the log didn't go on from the position.", |c| {
         c.gaps.get()
     }),
+    ("flushes_wanted_total", "counter", "Flushes that gaps and emptied tables called for.", |c| {
+        c.flushes.get()
+    }),
 ];
 const OF_JOURNALS: [(&str, &str, &str); 2] = [
     ("journal_bytes", "gauge", "Bytes of the journal's files."),
     ("entries_waiting", "gauge", "Entries whose change the database hasn't shown yet."),
 ];
-const OF_DESTINATIONS: [OfDestination; 8] = [
+const OF_DESTINATIONS: [OfDestination; 10] = [
     ("deletes_total", "counter", "Deletes that were acknowledged.", |c| c.deletes.get()),
     ("again_total", "counter", "Second deletes that were acknowledged (`again`).", |c| {
         c.again.get()
@@ -157,6 +160,15 @@ const OF_DESTINATIONS: [OfDestination; 8] = [
         c.parked.get()
     }),
     ("acks_total", "counter", "Batches that the time to acknowledgement is of.", |c| c.acked.get()),
+    ("flushes_total", "counter", "Flushes of all servers that were acknowledged.", |c| {
+        c.flushes.get()
+    }),
+    (
+        "flush_due",
+        "gauge",
+        "1 while a flush of all servers is to be sent, or waits for its time.",
+        |c| c.is_flush_due.get(),
+    ),
 ];
 const OF_CURSORS: [(&str, &str, &str); 2] = [
     ("tainted", "gauge", "1 if the destination was given up because the journal was full."),

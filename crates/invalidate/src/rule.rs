@@ -54,6 +54,8 @@ pub(crate) enum OnTruncate {
     Count,
     Ignore,
     Keys(Vec<Key>),
+    /// All that the rule's destinations cache goes.
+    Flush,
 }
 
 /// One rule.

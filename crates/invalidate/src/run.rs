@@ -66,7 +66,7 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
         let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
         start_store(Arc::clone(&line), tell.clone())?;
-        let follower = Follower { config: source.clone(), rules, line, read };
+        let follower = Follower { config: source.clone(), rules, line, read, owes_flush: false };
         let of_source = tell.clone();
         spawn("source", move || {
             if let Err(halt) = run_source(follower) {

@@ -4,7 +4,8 @@
 //! file    24 bytes: "GUIRAINV", version u32, number of the first entry u64, CRC-32C of these u32
 //! record  length u32, CRC-32C of the payload u32, payload: an Entry
 //! ```
-//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next.
+//! Numbers are little-endian. Entries follow each other without gaps, from one file to the next. Version 2 is written; 1,
+//! whose entries have neither stamp nor errand, is read.
 //!
 //! # Invariants
 //! 1. A record is written at the end of the last whole one: what a failed write left there is written over.
@@ -35,6 +36,7 @@ pub(crate) struct SegmentReader {
     pub(crate) bytes: u64,
     /// The next entry's number.
     pub(crate) next: u64,
+    version: u32,
 }
 
 /// The name of the file that begins with this entry; names are in the order of numbers.
@@ -93,14 +95,26 @@ impl SegmentReader {
         let (fields, sum) = head.split_at(20);
         let first = fields.last_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first));
         let is_head = fields.starts_with(MAGIC)
-            && fields[8..12] == VERSION.to_le_bytes()
             && sum == crc32c::crc32c(fields).to_le_bytes()
             && first_of(path) == Some(first);
         if !is_head {
             let words = format!("{} is no segment of a journal", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, words));
         }
-        Ok(Self { input, bytes: HEAD_BYTES, next: first })
+        let version = u32::from_le_bytes([fields[8], fields[9], fields[10], fields[11]]);
+        if !(1..=VERSION).contains(&version) {
+            let words = format!(
+                "{} has version {version} of the journal, and this guira knows 1 to {VERSION}: start the one that wrote it",
+                path.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, words));
+        }
+        Ok(Self { input, bytes: HEAD_BYTES, next: first, version })
+    }
+
+    /// Whether entries may be appended to the file: it has the version that is written.
+    pub(crate) fn can_be_resumed(&self) -> bool {
+        self.version == VERSION
     }
 
     /// The next entry; `None` where whole records end. Asked again, it sees what was written since.
@@ -131,7 +145,7 @@ impl SegmentReader {
         (&mut self.input).take(length.into()).read_to_end(&mut payload)?;
         let is_whole = payload.len() as u64 == u64::from(length)
             && crc32c::crc32c(&payload) == u32::from_le_bytes(sum);
-        let entry = if is_whole { Entry::decode(&payload) } else { None };
+        let entry = if is_whole { Entry::decode(&payload, self.version) } else { None };
         let entry = entry.filter(|entry| entry.number == self.next);
         Ok(entry.map(|entry| (entry, 8 + u64::from(length))))
     }
@@ -147,7 +161,7 @@ fn read_whole(input: &mut impl Read, room: &mut [u8]) -> io::Result<bool> {
 }
 
 const MAGIC: &[u8] = b"GUIRAINV";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD_BYTES: u64 = 24;
 const RECORD_MAX: u32 = 64 << 20;
 const READ_BYTES: usize = 64 << 10;

@@ -101,7 +101,7 @@ const JOURNAL_LEAST: u64 = 64 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{PostgresConfig, SourceKind};
+    use crate::config::{OnGap, PostgresConfig, SourceKind};
     use crate::rule::{How, OnTruncate, Verb};
     use guira_client::Address;
 
@@ -109,16 +109,17 @@ mod tests {
       "name": "shop", "state": "/var/lib/guira/invalidate", "memory": "16MiB",
       "journal": {"bytes": "1GiB", "keep": "1h", "when_full": "hold"},
       "sources": {"orders": {"kind": "mariadb", "hosts": ["localhost"], "user": "guira",
-        "password_file": "/etc/guira/pw", "server_id": 4242, "outbox": "shop.mcinv",
+        "password_file": "/etc/guira/pw", "server_id": 4242, "on_gap": "flush", "outbox": "shop.mcinv",
         "comments": {"prefixes": ["user:"], "keys_max": 8}}},
       "rules": [
         {"table": "shop.users", "keys": ["user:{id}", "mail:{email|lower|md5}"]},
         {"table": "shop.users", "on": ["update"], "changed": ["name"], "keys": ["card:{id}"],
           "how": "stale:30s", "to": ["c1"], "on_truncate": ["all"]},
+        {"table": "shop.carts", "keys": ["cart:{id}"], "on_truncate": "flush"}
       ],
       "destinations": {
         "c1": {"routers": ["r1:5000", "/run/router.sock"], "prefix": "/eu/c1/"},
-        "c2": {"routers": ["r3"], "leases": true, "how": "hold_off:2s"}} }"#;
+        "c2": {"routers": ["r3"], "leases": true, "how": "hold_off:2s", "flush_after": "10m"}} }"#;
 
     #[test]
     fn a_whole_file_means_what_it_says() {
@@ -133,10 +134,16 @@ mod tests {
         assert_eq!(config.rules[1].on, [Verb::Update]);
         assert_eq!(config.rules[1].how, Some(How::Stale(30)));
         assert!(matches!(&config.rules[1].on_truncate, OnTruncate::Keys(keys) if keys.len() == 1));
+        assert_eq!(
+            (source.on_gap, &config.rules[2].on_truncate),
+            (OnGap::Flush, &OnTruncate::Flush)
+        );
         let [c1, c2] = &config.destinations[..] else { panic!("two") };
         assert_eq!((c1.again, c1.how), (Duration::from_secs(2), How::Delete));
         assert_eq!((c2.again, c2.how), (Duration::ZERO, How::HoldOff(2)));
         assert_eq!(c2.routers[0].to_string(), "r3:5000");
+        let waits = config.destinations.iter().map(|it| it.flush_after).collect::<Vec<_>>();
+        assert_eq!(waits, [Duration::ZERO, Duration::from_secs(600)]);
     }
 
     #[test]
@@ -196,6 +203,8 @@ mod tests {
             ("\"stale:30s\"", "\"stale\"", "is delete, stale:30s or hold_off:2s"),
             ("[\"c1\"]", "[\"c3\"]", "names 'c3', which is no destination, did you mean 'c1'?"),
             ("[\"all\"]", "[\"a b\"]", "'a b' is no key: it has a blank"),
+            ("[\"all\"]", "\"flush!\"", "is count, ignore, flush, or a list of keys"),
+            ("\"on_gap\": \"flush\"", "\"on_gap\": \"flash\"", "did you mean 'flush'?"),
             ("\"/eu/c1/\"", "\"/*/c1/\"", "without '*'"),
             ("\"name\": \"shop\",", "\"etcd\": {},", "'etcd' isn't there yet"),
             ("\"name\": \"shop\",", "\"state\": \"x\",", "'state' stands twice"),

@@ -70,12 +70,10 @@ fn on_truncate(fields: &Fields<'_>) -> Result<OnTruncate> {
     match json.as_str() {
         Some("count") => return Ok(OnTruncate::Count),
         Some("ignore") => return Ok(OnTruncate::Ignore),
-        Some("flush") => {
-            return Err(fields.error("on_truncate", ": 'flush' isn't there yet; list the keys"));
-        }
+        Some("flush") => return Ok(OnTruncate::Flush),
         _ => {}
     }
-    let words = "is count, ignore, or a list of keys without columns";
+    let words = "is count, ignore, flush, or a list of keys without columns";
     let texts: Option<Vec<&str>> =
         json.as_array().and_then(|array| array.iter().map(Json::as_str).collect());
     let texts = texts.ok_or_else(|| fields.error("on_truncate", words))?;

@@ -64,11 +64,7 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
         user: fields.needed_text("user")?.to_owned(),
         password_file: fields.text("password_file")?.map(Into::into),
         server_id: u32::try_from(server_id).unwrap_or(u32::MAX),
-        on_gap: fields.choice(
-            "on_gap",
-            &[("stop", OnGap::Stop), ("now", OnGap::Now)],
-            &["flush"],
-        )?,
+        on_gap: fields.choice("on_gap", ON_GAP, &[])?,
         outbox,
         comments,
         on_unknown: fields.choice(
@@ -142,6 +138,7 @@ pub(super) fn destination(name: &str, json: &Json) -> Result<DestinationConfig> 
         prefix: prefix.to_owned(),
         again: fields.duration("again")?.unwrap_or(again),
         how: how(&fields)?.unwrap_or(How::Delete),
+        flush_after: fields.duration("flush_after")?.unwrap_or(Duration::ZERO),
     })
 }
 
@@ -198,6 +195,8 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
+const ON_GAP: &[(&str, OnGap)] =
+    &[("stop", OnGap::Stop), ("now", OnGap::Now), ("flush", OnGap::Flush)];
 const SOURCE: &[&str] = &[
     "kind",
     "hosts",
@@ -229,7 +228,7 @@ const POSTGRES: &[&str] = &[
     "comments",
 ];
 const POSTGRES_LATER: &[&str] = &["tls", "gate"];
-const DESTINATION: &[&str] = &["routers", "prefix", "again", "leases", "how"];
+const DESTINATION: &[&str] = &["routers", "prefix", "again", "leases", "how", "flush_after"];
 const DESTINATION_LATER: &[&str] = &["markers", "tls", "ack", "linger"];
 /// Readers without leases may store what they read before the first delete: within so long, one hopes.
 const AGAIN: Duration = Duration::from_secs(2);

@@ -65,17 +65,45 @@ impl RouterLink {
         self.input.get_mut().write_all(&text)
     }
 
+    /// Flushes all servers, each at once, while no batch is on its way: `None` if all have answered so, else the first bad line.
+    pub(super) fn flush(&mut self) -> io::Result<Option<String>> {
+        self.input.get_mut().write_all(b"flush_all\r\nmn\r\n")?;
+        let flushed = self.line()?;
+        match self.answer(&[])? {
+            Some(words) => Ok(Some(words)),
+            None if flushed == b"OK" => Ok(None),
+            None => Ok(Some(flushed.escape_ascii().to_string())),
+        }
+    }
+
+    /// An option of a router of Guira's kind, by its name in statistics; `None` if whoever answers has none.
+    pub(super) fn option(&mut self, name: &str) -> io::Result<Option<String>> {
+        let question = format!("get __mcrouter__.options({name})\r\n");
+        self.input.get_mut().write_all(question.as_bytes())?;
+        let is_value = self.line()?.starts_with(b"VALUE ");
+        let value = if is_value { Some(self.line()?) } else { None };
+        if is_value {
+            self.line()?;
+        }
+        Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
+    }
+
+    /// A line without its end.
+    fn line(&mut self) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        (&mut self.input).take(LINE_MAX).read_until(b'\n', &mut line)?;
+        match line.strip_suffix(b"\n") {
+            Some(line) => Ok(line.trim_ascii_end().to_vec()),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
     /// Waits for the answer to the oldest batch: `None` if all of it is done, else the first bad line.
     pub(super) fn answer(&mut self, parcels: &[Parcel]) -> io::Result<Option<String>> {
         let mut held = parcels.iter().filter(|it| matches!(it.how, How::HoldOff(_))).count();
         let mut bad = None;
         loop {
-            let mut line = Vec::new();
-            (&mut self.input).take(LINE_MAX).read_until(b'\n', &mut line)?;
-            let Some(line) = line.strip_suffix(b"\n") else {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            };
-            match line.trim_ascii_end() {
+            match &*self.line()? {
                 b"MN" => {
                     return match held {
                         0 => Ok(bad),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::link::Parcel;
-use crate::entry::Entry;
+use crate::entry::{Entry, Errand};
 use crate::line::{Line, Work};
 use crate::rule::How;
 use crate::segment::SegmentReader;
@@ -20,6 +20,14 @@ pub(super) struct Supply {
     taken: usize,
     ahead: VecDeque<Arc<Entry>>,
     reader: Option<(PathBuf, SegmentReader)>,
+}
+
+/// What is taken at once.
+pub(super) enum Load {
+    /// A batch, and the time of its newest change. It may have no deletes: its entries are for others.
+    Deletes(Vec<Parcel>, u32),
+    /// A flush, which is an entry of its own, of a change of that time.
+    Flush(u32),
 }
 
 impl Supply {
@@ -44,40 +52,53 @@ impl Supply {
         }
     }
 
-    /// Takes a batch of deletes that are meant for a destination, which has a name and a way of its own, of entries before
-    /// `until`; and the time of the newest. A batch may have no deletes: its entries are for others.
+    /// Takes what is meant for a destination, which has a name and a way of its own, of entries before `until`.
     pub(super) fn take(
         &mut self,
         line: &Line,
         (name, how): (&str, How),
         until: u64,
-    ) -> io::Result<Option<(Vec<Parcel>, u32)>> {
+    ) -> io::Result<Option<Load>> {
         let (mut parcels, mut bytes, mut at_s, mut has_taken) = (Vec::new(), 0, 0, false);
         while self.next < until && bytes < BATCH_BYTES {
             if self.ahead.front().is_none_or(|entry| entry.number != self.next) {
                 self.look_ahead(line, until)?;
             }
             let Some(entry) = self.ahead.front() else { break };
-            (at_s, has_taken) = (at_s.max(entry.at_s), true);
-            let rest = entry.deletes.get(self.taken..).unwrap_or_default();
+            let is_meant = |to: &Option<Arc<[String]>>| {
+                to.as_ref().is_none_or(|to| to.iter().any(|it| it == name))
+            };
+            if let Errand::Flush(to) = &entry.errand
+                && is_meant(to)
+            {
+                if has_taken {
+                    break;
+                }
+                let of_flush = entry.origin.at_s;
+                self.ahead.pop_front();
+                self.next += 1;
+                return Ok(Some(Load::Flush(of_flush)));
+            }
+            (at_s, has_taken) = (at_s.max(entry.origin.at_s), true);
+            let rest = entry.deletes().get(self.taken..).unwrap_or_default();
             for delete in rest {
                 if bytes >= BATCH_BYTES {
                     break;
                 }
                 self.taken += 1;
-                if delete.to.as_ref().is_none_or(|to| to.iter().any(|it| it == name)) {
+                if is_meant(&delete.to) {
                     bytes += delete.key.bytes().len() + 16;
                     parcels
                         .push(Parcel { key: delete.key.clone(), how: delete.how.unwrap_or(how) });
                 }
             }
-            if self.taken >= entry.deletes.len() {
+            if self.taken >= entry.deletes().len() {
                 self.ahead.pop_front();
                 self.next += 1;
                 self.taken = 0;
             }
         }
-        Ok(has_taken.then_some((parcels, at_s)))
+        Ok(has_taken.then_some(Load::Deletes(parcels, at_s)))
     }
 
     fn look_ahead(&mut self, line: &Line, until: u64) -> io::Result<()> {

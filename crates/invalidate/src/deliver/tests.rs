@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::config::{JournalLimits, WhenFull};
-use crate::entry::LogPlace;
+use crate::entry::{Errand, LogPlace, Origin};
 use crate::key::Key;
 use crate::rule::{Delete, How};
 
@@ -20,6 +20,8 @@ struct Router {
     /// It breaks off after so many lines, again and again.
     lines_max: Mutex<usize>,
     is_over: AtomicBool,
+    /// How many deletes there were before each flush.
+    flushed_after: Mutex<Vec<usize>>,
 }
 
 impl Router {
@@ -30,6 +32,7 @@ impl Router {
             refuses: Mutex::default(),
             lines_max: Mutex::new(usize::MAX),
             is_over: AtomicBool::new(false),
+            flushed_after: Mutex::default(),
         });
         let serving = Arc::clone(&router);
         thread::spawn(move || {
@@ -52,7 +55,17 @@ impl Router {
             }
             let line = line.trim_end();
             let refuses = *self.refuses.lock().unwrap();
-            if line == "mn" {
+            if line == "flush_all" {
+                if refuses == Some("flush_all") {
+                    let _ = socket.write_all(b"SERVER_ERROR Command disabled\r\n");
+                    continue;
+                }
+                // What comes before it was acknowledged.
+                assert!(pending.is_empty());
+                let _ = socket.write_all(b"OK\r\n");
+                let deletes = self.got.lock().unwrap().len();
+                self.flushed_after.lock().unwrap().push(deletes);
+            } else if line == "mn" {
                 let mut got = self.got.lock().unwrap();
                 for line in pending.drain(..) {
                     *got.entry(line).or_default() += 1;
@@ -96,10 +109,21 @@ impl Scene {
             Delete { key: key(""), how, to: None },
             Delete { key: key("-elsewhere"), how, to },
         ];
-        self.line.append(place(number), 1, deletes).unwrap();
+        self.put(number, Errand::Deletes(deletes));
+    }
+
+    fn put(&self, number: u64, errand: Errand) {
+        let at_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let at_s = u32::try_from(at_s).unwrap();
+        let origin = Origin { place: place(number), stamp: "".into(), at_s };
+        self.line.append(origin, errand).unwrap();
     }
 
     fn courier(&self, again: Duration) -> thread::JoinHandle<()> {
+        self.courier_with(again, Duration::ZERO)
+    }
+
+    fn courier_with(&self, again: Duration, flush_after: Duration) -> thread::JoinHandle<()> {
         let address = self.router.listener.local_addr().unwrap().to_string();
         let config = DestinationConfig {
             name: "c1".to_owned(),
@@ -107,6 +131,7 @@ impl Scene {
             prefix: "/a/b/".to_owned(),
             again,
             how: How::Delete,
+            flush_after,
         };
         let courier = Courier::new(config, 0, Arc::clone(&self.line));
         thread::spawn(move || courier.run())
@@ -203,6 +228,91 @@ fn what_was_sent_unproven_is_sent_again_once_it_is_proven() {
     assert_eq!((scene.router.count("md /a/b/k1 q"), scene.line.cursor(0).cursor), (1, 1));
     scene.line.prove(2, &place(1));
     scene.wait("proven", || scene.router.count("md /a/b/k1 q") == 2);
+    scene.wait("the cursor", || scene.line.cursor(0).cursor == 2);
+    scene.line.end();
+    courier.join().unwrap();
+}
+
+#[test]
+fn a_flush_comes_between_what_is_before_and_after_it_and_once_more_after_a_while() {
+    for memory in [1 << 20, 0] {
+        let scene = scene(memory);
+        for number in 1..=100 {
+            scene.append(number, None);
+        }
+        scene.put(101, Errand::Flush(None));
+        scene.put(102, Errand::Flush(Some(["c2".to_owned()].into())));
+        for number in 103..=150 {
+            scene.append(number, None);
+        }
+        scene.line.prove(151, &place(150));
+        let flushed = || scene.router.flushed_after.lock().unwrap().clone();
+        let courier = scene.courier(Duration::from_millis(600));
+        scene.wait("the first", || !flushed().is_empty());
+        assert_eq!(flushed(), [100], "after what was before it, and before what follows");
+        scene.wait("the others", || scene.router.count("md /a/b/k150 q") >= 1);
+        assert!(scene.line.cursor(0).cursor <= 101);
+        scene.wait("the second", || flushed().len() == 2);
+        scene.wait("the cursor", || scene.line.cursor(0).cursor == 151);
+        assert_eq!(flushed(), [100, 148], "that for c2 isn't ours");
+        assert_eq!(scene.line.couriers[0].1.flushes.get(), 2);
+        scene.line.end();
+        courier.join().unwrap();
+    }
+}
+
+#[test]
+fn a_flush_that_is_refused_holds_the_cursor_and_no_delete_until_it_is_taken() {
+    let scene = scene(1 << 20);
+    *scene.router.refuses.lock().unwrap() = Some("flush_all");
+    scene.append(1, None);
+    scene.put(2, Errand::Flush(None));
+    scene.append(3, None);
+    scene.line.prove(4, &place(3));
+    let courier = scene.courier(Duration::ZERO);
+    scene.wait("others arrive", || scene.router.count("md /a/b/k3 q") >= 1);
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(scene.line.cursor(0).cursor, 2);
+    assert_eq!(scene.line.couriers[0].1.is_flush_due.get(), 1);
+    *scene.router.refuses.lock().unwrap() = None;
+    scene.wait("it is taken in the end", || scene.line.cursor(0).cursor == 4);
+    assert_eq!(scene.line.couriers[0].1.is_flush_due.get(), 0);
+    scene.line.end();
+    courier.join().unwrap();
+}
+
+#[test]
+fn a_flush_waits_for_its_destinations_time_and_deletes_do_not() {
+    let scene = scene(1 << 20);
+    scene.put(1, Errand::Flush(None));
+    scene.append(2, None);
+    scene.line.prove(3, &place(2));
+    let began = now();
+    let courier = scene.courier_with(Duration::ZERO, Duration::from_secs(4));
+    scene.wait("the delete", || scene.router.count("md /a/b/k2 q") == 1);
+    assert!(scene.router.flushed_after.lock().unwrap().is_empty());
+    assert_eq!(scene.line.cursor(0).cursor, 1);
+    scene.wait("the flush", || scene.line.cursor(0).cursor == 3);
+    assert_eq!(*scene.router.flushed_after.lock().unwrap(), [1]);
+    assert!(began.elapsed() > Duration::from_secs(2), "{:?}", began.elapsed());
+    scene.line.end();
+    courier.join().unwrap();
+}
+
+#[test]
+fn a_flush_that_was_sent_unproven_is_sent_again_once_it_is_proven() {
+    let scene = scene(1 << 20);
+    scene.put(1, Errand::Flush(None));
+    let courier = scene.courier(Duration::ZERO);
+    thread::sleep(Duration::from_millis(200));
+    let flushed = || scene.router.flushed_after.lock().unwrap().len();
+    assert_eq!(flushed(), 0, "it waits for the barrier");
+    scene.line.release_unproven();
+    scene.wait("unproven", || flushed() == 1);
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!((flushed(), scene.line.cursor(0).cursor), (1, 1));
+    scene.line.prove(2, &place(1));
+    scene.wait("proven", || flushed() == 2);
     scene.wait("the cursor", || scene.line.cursor(0).cursor == 2);
     scene.line.end();
     courier.join().unwrap();

@@ -4,6 +4,7 @@ use std::thread;
 
 use super::*;
 use crate::key::Key;
+use crate::rule::Delete;
 
 fn limits(bytes: u64, when_full: WhenFull) -> JournalLimits {
     JournalLimits { bytes, keep: Duration::ZERO, when_full }
@@ -19,7 +20,8 @@ fn place(offset: u64) -> LogPlace {
 
 fn append(line: &Line, offset: u64) {
     let key = Key::new(format!("k{offset}").as_bytes()).unwrap();
-    line.append(place(offset), 1, vec![Delete { key, how: None, to: None }]).unwrap();
+    let deletes = Errand::Deletes(vec![Delete { key, how: None, to: None }]);
+    line.append(Origin { place: place(offset), stamp: "".into(), at_s: 1 }, deletes).unwrap();
 }
 
 fn numbers(line: &Line, from: u64) -> Vec<u64> {
@@ -136,4 +138,51 @@ fn a_full_journal_that_must_hold_waits_for_the_slowest() {
     }
     thread.join().unwrap();
     assert_eq!(line.figures().0, 300);
+}
+
+#[test]
+fn what_waits_for_a_lost_history_is_proven_by_a_snapshot_of_where_the_log_is_read_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    let end = |offset| LogPlace { file: "b.000001".into(), offset };
+    line.append(
+        Origin {
+            place: LogPlace { file: "b.000099".into(), offset: 9 },
+            stamp: "".into(),
+            at_s: 1,
+        },
+        Errand::Flush(None),
+    )
+    .unwrap();
+    line.begin_at(&"0-1-1".parse().unwrap(), end(500));
+    assert!(!line.prove(2, &end(499)));
+    assert!(line.prove(2, &end(500)));
+    assert_eq!(numbers(&line, 1), [1]);
+    line.begin_at(&"0-1-2".parse().unwrap(), end(600));
+    append(&line, 700);
+    assert!(!line.prove(3, &end(650)));
+    assert!(line.prove(3, &end(700)));
+}
+
+#[test]
+fn after_the_position_was_removed_all_that_the_journal_has_goes_to_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(4000, WhenFull::Taint));
+    for offset in 1..300 {
+        append(&line, offset);
+        line.prove(offset + 1, &place(offset));
+        (0..2).for_each(|courier| line.note_cursor(courier, offset + 1));
+    }
+    line.advance(&"0-1-1".parse().unwrap(), None);
+    line.store().unwrap();
+    drop(line);
+    std::fs::remove_file(folder.path().join("db/position")).unwrap();
+    let (line, read) = open(folder.path(), limits(4000, WhenFull::Taint));
+    assert_eq!(read, None);
+    let first = line.cursor(0).cursor;
+    assert!(first > 1 && first < 300, "{first}");
+    assert_eq!(line.wait_unproven(), Some(300));
+    line.begin_at(&"0-1-9".parse().unwrap(), place(5));
+    line.prove(300, &place(5));
+    assert!(matches!(line.work(first, 10, Duration::ZERO), Work::Behind(_)), "it can be read");
 }

@@ -22,8 +22,8 @@ use super::rows::{self, Row, RowsHead, Table};
 use super::session::{Session, Trouble};
 use super::statement::{Deed, deed};
 use super::table::{columns, table_map};
-use super::transaction::Transaction;
-use crate::entry::LogPlace;
+use super::transaction::{Keys, Transaction};
+use crate::entry::{Errand, LogPlace, Origin};
 use crate::line::Line;
 use crate::position::GtidPosition;
 use crate::rule::{Delete, Rule, Verb};
@@ -42,7 +42,7 @@ pub(super) struct Follow<'s> {
     /// Tables by the log's number, with their description.
     tables: HashMap<u64, (Vec<u8>, Option<Arc<Table>>)>,
     transaction: Option<Transaction>,
-    prepared: HashMap<Vec<u8>, Vec<Delete>>,
+    prepared: HashMap<Vec<u8>, Keys>,
 }
 
 impl<'s> Follow<'s> {
@@ -242,14 +242,21 @@ impl<'s> Follow<'s> {
     fn empty(&mut self, is_about: impl Fn(&Rule) -> bool) -> Result<(), Stopped<Trouble>> {
         let naming = self.naming;
         for rule in naming.rules.iter().filter(|rule| is_about(rule)) {
-            let deletes = naming.of_empty(rule, "emptied or dropped")?;
-            deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+            match naming.of_empty(rule, "emptied or dropped")? {
+                Errand::Deletes(deletes) => {
+                    deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+                }
+                Errand::Flush(to) => match &mut self.transaction {
+                    Some(transaction) => transaction.flush(to),
+                    None => return Err(Broken("a change outside of a transaction").into()),
+                },
+            }
         }
         Ok(())
     }
 
     fn add(&mut self, delete: Delete) -> Result<(), Stopped<Trouble>> {
-        let waiting: usize = self.prepared.values().map(Vec::len).sum();
+        let waiting: usize = self.prepared.values().map(Keys::len).sum();
         let Some(transaction) = &mut self.transaction else {
             return Err(Broken("a change outside of a transaction").into());
         };
@@ -261,34 +268,40 @@ impl<'s> Follow<'s> {
             }
             return Ok(());
         }
-        let at_s = transaction.at_s;
-        match transaction.take(false) {
-            Some(part) => self.append(at_s, part),
-            None => Ok(()),
+        let errands = transaction.take(false);
+        match (&self.transaction, errands.is_empty()) {
+            (Some(transaction), false) => self.append(transaction, errands),
+            _ => Ok(()),
         }
     }
 
-    fn append(&self, at_s: u32, deletes: Vec<Delete>) -> Result<(), Stopped<Trouble>> {
-        let place = LogPlace { file: Arc::clone(&self.file), offset: self.offset };
-        self.line.append(place, at_s, deletes).map_err(Stopped::Journal)
+    /// Puts what a transaction calls for into the journal.
+    fn append(
+        &self,
+        transaction: &Transaction,
+        errands: Vec<Errand>,
+    ) -> Result<(), Stopped<Trouble>> {
+        for errand in errands {
+            let place = LogPlace { file: Arc::clone(&self.file), offset: self.offset };
+            let origin = Origin { place, stamp: transaction.stamp(), at_s: transaction.at_s };
+            self.line.append(origin, errand).map_err(Stopped::Journal)?;
+        }
+        Ok(())
     }
 
     /// A transaction's end: its keys go into the journal, then the position moves.
     fn finish(&mut self, statement: Option<&[u8]>) -> Result<(), Stopped<Trouble>> {
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
-        let deletes = transaction.take(true);
         if let Some(name) = transaction.gtid.prepares.take() {
             self.held.get_or_insert_with(|| self.position.clone());
-            self.prepared.insert(name, deletes.unwrap_or_default());
-        } else if let Some(deletes) = deletes {
-            self.append(transaction.at_s, deletes)?;
+            self.prepared.insert(name, transaction.take_keys());
         }
+        let errands = transaction.take(true);
+        self.append(&transaction, errands)?;
         if let Some(name) = transaction.gtid.completes.take() {
             let is_commit = statement.is_some_and(|text| text.starts_with(b"XA COMMIT"));
             match self.prepared.remove(&name) {
-                Some(deletes) if is_commit && !deletes.is_empty() => {
-                    self.append(transaction.at_s, deletes)?;
-                }
+                Some(mut keys) if is_commit => self.append(&transaction, keys.take(true))?,
                 Some(_) => {}
                 None if is_commit => {
                     let words = "an XA transaction was prepared before the log was read";

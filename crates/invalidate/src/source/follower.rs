@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::bytes::Broken;
 use super::halt::{BAD, Halt, UNREADABLE};
 use crate::config::{OnGap, SourceConfig};
+use crate::entry::{Errand, LogPlace, Origin};
 use crate::line::Line;
 use crate::position::GtidPosition;
 use crate::rule::Rule;
@@ -20,6 +21,8 @@ pub(crate) struct Follower {
     pub(crate) line: Arc<Line>,
     /// `None`: it was never read, and begins now.
     pub(crate) read: Option<GtidPosition>,
+    /// After a gap: what the destinations cache must go before the log is read on.
+    pub(crate) owes_flush: bool,
 }
 
 /// Why following ended; `T` is what the database's connection has to say.
@@ -106,11 +109,18 @@ impl Follower {
     ///
     /// # Errors
     /// If it must stop at one.
-    pub(super) fn note_gap(&self, words: &str, first: &str) -> Result<(), Halt> {
-        let Self { config, line, .. } = self;
+    pub(super) fn note_gap(&mut self, words: &str, first: &str) -> Result<(), Halt> {
+        let Self { config, line, owes_flush, .. } = self;
         let name = &config.name;
         line.counts.gaps.add(1);
         let position = line.read_position();
+        if config.on_gap == OnGap::Flush {
+            *owes_flush = true;
+            tracing::error!(
+                "source {name}: its log doesn't go on from '{position}': {words}. All destinations are flushed, and it goes on from now (on_gap)"
+            );
+            return Ok(());
+        }
         if config.on_gap == OnGap::Stop {
             let words = format!(
                 "source {name}: its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}, \
@@ -123,6 +133,38 @@ impl Follower {
         );
         Ok(())
     }
+}
+
+impl Follower {
+    /// Begins to read after a position, where the log is at `place`. A flush that is owed goes into the journal before the
+    /// position is stored: a crash in between finds the gap again.
+    ///
+    /// # Errors
+    /// The journal can't be written: nothing has begun.
+    pub(super) fn begin_at<T>(
+        &mut self,
+        read: GtidPosition,
+        place: LogPlace,
+    ) -> Result<(), Stopped<T>> {
+        let line = &self.line;
+        if self.owes_flush {
+            let (place, stamp) = (place.clone(), read.to_string().into());
+            let origin = Origin { place, stamp, at_s: unix_seconds() };
+            line.append(origin, Errand::Flush(None)).map_err(Stopped::Journal)?;
+            line.counts.flushes.add(1);
+            self.owes_flush = false;
+        }
+        line.begin_at(&read, place);
+        line.store().map_err(Stopped::Journal)?;
+        self.read = Some(read);
+        Ok(())
+    }
+}
+
+/// Of what has no time of its own in the log.
+pub(super) fn unix_seconds() -> u32 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
 }
 
 impl<T> From<Halt> for Stopped<T> {

@@ -2,6 +2,7 @@
 
 use super::halt::{BAD, Halt};
 use crate::config::{OnUnknown, SourceConfig};
+use crate::entry::Errand;
 use crate::key::{Key, Refusal};
 use crate::line::Line;
 use crate::rule::{Delete, OnTruncate, Rule, Verb, Yield};
@@ -109,15 +110,28 @@ impl<'s> Naming<'s> {
     ///
     /// # Errors
     /// If it has no answer, and the source must stop at that.
-    pub(super) fn of_empty(&self, rule: &Rule, was: &str) -> Result<Vec<Delete>, Halt> {
+    pub(super) fn of_empty(&self, rule: &Rule, was: &str) -> Result<Errand, Halt> {
+        let mut deletes = Vec::new();
         match &rule.on_truncate {
-            OnTruncate::Ignore => Ok(Vec::new()),
-            OnTruncate::Keys(keys) => Ok(keys.iter().map(|key| rule.delete(key.clone())).collect()),
+            OnTruncate::Ignore => {}
+            OnTruncate::Keys(keys) => {
+                deletes.extend(keys.iter().map(|key| rule.delete(key.clone())));
+            }
+            OnTruncate::Flush => {
+                self.line.counts.flushes.add(1);
+                let table = &rule.table;
+                tracing::warn!(
+                    "source {}: {table} was {was}: caches are flushed (on_truncate)",
+                    self.config.name
+                );
+                return Ok(Errand::Flush(rule.to.clone()));
+            }
             OnTruncate::Count => {
                 let words = format!("{} was {was} (on_truncate)", rule.table);
-                self.note_unknown(&words).map(|()| Vec::new())
+                self.note_unknown(&words)?;
             }
         }
+        Ok(Errand::Deletes(deletes))
     }
 
     fn refuse(&self, why: Refusal, whence: &str) {

@@ -26,23 +26,20 @@ pub(crate) fn run(mut follower: Follower) -> Result<(), Halt> {
 }
 
 fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
-    let Follower { config, rules, line, read } = follower;
-    let mut session = Session::open(config, SILENCE)?;
-    let has_checksums = setup::prepare(&mut session, config)?;
-    let position = match read {
-        Some(_) => line.read_position(),
-        None => {
-            let now = setup::position_now(&mut session)?;
-            line.advance(&now, None);
-            line.store().map_err(Stopped::Journal)?;
-            tracing::info!(
-                "source {}: begins at '{now}', with what is changed from now on",
-                config.name
-            );
-            *read = Some(now.clone());
-            now
-        }
-    };
+    let mut session = Session::open(&follower.config, SILENCE)?;
+    let has_checksums = setup::prepare(&mut session, &follower.config)?;
+    if follower.read.is_none() {
+        let now = setup::position_now(&mut session)?;
+        tracing::info!(
+            "source {}: begins at '{now}', with what is changed from now on",
+            follower.config.name
+        );
+        // Asked for after the position, it isn't before it.
+        let place = setup::place_now(&mut session)?;
+        follower.begin_at(now, place)?;
+    }
+    let Follower { config, rules, line, .. } = follower;
+    let position = line.read_position();
     setup::begin_dump(&mut session, config, &position)?;
     line.counts.connects.add(1);
     tracing::info!("source {}: reads on from '{position}'", config.name);

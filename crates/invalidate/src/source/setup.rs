@@ -2,6 +2,7 @@
 
 use super::session::{Session, Trouble};
 use crate::config::SourceConfig;
+use crate::entry::LogPlace;
 use crate::position::GtidPosition;
 
 /// Checks the settings and prepares the session. True: events have checksums.
@@ -62,6 +63,15 @@ fn mistakes(settings: &[String]) -> Vec<String> {
 pub(super) fn position_now(session: &mut Session) -> Result<GtidPosition, Trouble> {
     let text = session.row("SELECT @@gtid_binlog_pos")?.concat();
     text.parse().map_err(Trouble::Broken)
+}
+
+/// The same, as a file and bytes.
+pub(super) fn place_now(session: &mut Session) -> Result<LogPlace, Trouble> {
+    let row = session.row("SHOW MASTER STATUS")?;
+    match (row.first(), row.get(1).and_then(|text| text.parse().ok())) {
+        (Some(file), Some(offset)) => Ok(LogPlace { file: file.as_str().into(), offset }),
+        _ => Err(Trouble::Broken("a log without an end".to_owned())),
+    }
 }
 
 /// Asks for the log after a position.

@@ -1,8 +1,10 @@
-//! The keys of a transaction, while its events come in.
+//! The keys of a transaction, while its events come in, and whether it calls for a flush.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::event::Gtid;
+use crate::entry::Errand;
 use crate::rule::Delete;
 
 /// A transaction that has begun.
@@ -18,7 +20,12 @@ pub(super) struct Transaction {
 pub(super) struct Keys {
     deletes: Vec<Delete>,
     seen: HashSet<Delete>,
+    /// The destinations to be flushed.
+    flush: Option<To>,
 }
+
+/// Destinations; `None`: all.
+type To = Option<Arc<[String]>>;
 
 impl Transaction {
     pub(super) fn new(gtid: Gtid, at_s: u32) -> Self {
@@ -29,9 +36,24 @@ impl Transaction {
         self.keys.add(delete);
     }
 
-    /// The keys since the last time, if there are many or if all are wanted.
-    pub(super) fn take(&mut self, is_whole: bool) -> Option<Vec<Delete>> {
+    pub(super) fn flush(&mut self, to: To) {
+        self.keys.flush(to);
+    }
+
+    /// As [`Keys::take`].
+    pub(super) fn take(&mut self, is_whole: bool) -> Vec<Errand> {
         self.keys.take(is_whole)
+    }
+
+    /// All that it has, of one that is prepared only.
+    pub(super) fn take_keys(&mut self) -> Keys {
+        std::mem::take(&mut self.keys)
+    }
+
+    /// Its position alone.
+    pub(super) fn stamp(&self) -> Arc<str> {
+        let Gtid { domain, server, sequence, .. } = self.gtid;
+        format!("{domain}-{server}-{sequence}").into()
     }
 
     /// Its keys must wait for the second part.
@@ -40,7 +62,7 @@ impl Transaction {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.keys.deletes.len()
+        self.keys.len()
     }
 }
 
@@ -51,12 +73,61 @@ impl Keys {
         }
     }
 
-    /// The keys since the last time, if there are many or if all are wanted.
-    pub(super) fn take(&mut self, is_whole: bool) -> Option<Vec<Delete>> {
+    /// Wants these destinations flushed, besides those that are to be already.
+    pub(super) fn flush(&mut self, to: To) {
+        self.flush = Some(match (self.flush.take(), to) {
+            (None, to) => to,
+            (Some(None), _) | (_, None) => None,
+            (Some(Some(before)), Some(to)) => {
+                let more = to.iter().filter(|name| !before.contains(name));
+                Some(before.iter().chain(more).cloned().collect())
+            }
+        });
+    }
+
+    /// The keys since the last time, if there are many or if all are wanted; then a flush comes after them.
+    pub(super) fn take(&mut self, is_whole: bool) -> Vec<Errand> {
         let is_due = is_whole || self.deletes.len() >= PART;
-        (is_due && !self.deletes.is_empty()).then(|| std::mem::take(self).deletes)
+        let mut errands = Vec::new();
+        if is_due && !self.deletes.is_empty() {
+            self.seen.clear();
+            errands.push(Errand::Deletes(std::mem::take(&mut self.deletes)));
+        }
+        if is_whole && let Some(to) = self.flush.take() {
+            errands.push(Errand::Flush(to));
+        }
+        errands
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.deletes.len()
     }
 }
 
 /// A long transaction comes to the journal in parts of so many keys: only memory for one is needed.
 const PART: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_of_a_transaction_are_one_for_all_their_destinations_after_its_keys() {
+        let to = |names: &[&str]| Some(names.iter().map(|it| (*it).to_owned()).collect());
+        let mut keys = Keys::default();
+        keys.flush(to(&["c1"]));
+        keys.flush(to(&["c2", "c1"]));
+        let key = crate::key::Key::new(b"k").unwrap();
+        let delete = Delete { key, how: None, to: None };
+        keys.add(delete.clone());
+        keys.add(delete.clone());
+        assert_eq!(keys.take(false), []);
+        let flush = Errand::Flush(to(&["c1", "c2"]));
+        assert_eq!(keys.take(true), [Errand::Deletes(vec![delete]), flush]);
+        assert_eq!(keys.take(true), []);
+        keys.flush(to(&["c1"]));
+        keys.flush(None);
+        keys.flush(to(&["c1"]));
+        assert_eq!(keys.take(true), [Errand::Flush(None)]);
+    }
+}

@@ -6,6 +6,7 @@ use super::settings::{self, SlotState};
 use super::stream::PgStream;
 use super::wire::{PgTrouble, Wire};
 use crate::config::PostgresConfig;
+use crate::entry::LogPlace;
 use crate::position::GtidPosition;
 use crate::source::follower::{Follower, Stopped};
 use crate::source::halt::Halt;
@@ -27,19 +28,17 @@ fn connect_and_follow(
     follower: &mut Follower,
     database: &PostgresConfig,
 ) -> Result<(), Stopped<PgTrouble>> {
-    let Follower { config, rules, line, read } = follower;
-    let mut wire = Wire::open(config, database, true)?;
+    let mut wire = Wire::open(&follower.config, database, true)?;
     settings::prepare(&mut wire)?;
     let slot = settings::slot(&mut wire, database)?;
-    let position = match read {
+    match follower.read {
         Some(_) => {
-            let Some(position) = line.read_position().lsn() else {
+            let Some(position) = follower.line.read_position().lsn() else {
                 let words =
                     "the stored position is another database's: remove it from the state folder";
                 return Err(PgTrouble::Refused(words.to_owned()).into());
             };
             settings::compare(slot, position).map_err(Stopped::Gap)?;
-            position
         }
         None => {
             let SlotState::At { confirmed, .. } = slot else {
@@ -49,13 +48,13 @@ fn connect_and_follow(
                 );
                 return Err(PgTrouble::Refused(words).into());
             };
-            line.advance(&GtidPosition::of_lsn(confirmed), None);
-            line.store().map_err(Stopped::Journal)?;
-            *read = Some(GtidPosition::of_lsn(confirmed));
-            confirmed
+            // What lies before a slot can be read: who made it after a gap has waited for that.
+            let place = LogPlace { file: LogPlace::OF_TRANSACTIONS.into(), offset: 0 };
+            follower.begin_at(GtidPosition::of_lsn(confirmed), place)?;
         }
-    };
-    let position = GtidPosition::of_lsn(position);
+    }
+    let Follower { config, rules, line, .. } = follower;
+    let position = line.read_position();
     wire.begin_stream(&settings::begin(database, &position))?;
     line.counts.connects.add(1);
     tracing::info!("source {}: reads on from '{position}'", config.name);
@@ -66,9 +65,9 @@ fn connect_and_follow(
 /// The slot doesn't have what comes next.
 fn answer_gap(follower: &mut Follower, database: &PostgresConfig, words: &str) -> Result<(), Halt> {
     follower.note_gap(words, "make the slot (guira invalidate init), flush the caches")?;
-    let config = &follower.config;
-    let made = Wire::open(config, database, false)
-        .and_then(|mut wire| settings::make_slot(&mut wire, database));
+    let Follower { config, line, .. } = follower;
+    let made = Wire::open(config, database, true)
+        .and_then(|mut wire| settings::make_slot(&mut wire, database, || !line.is_ended()));
     match made {
         Ok(()) => follower.read = None,
         Err(trouble) => tracing::warn!("source {}: no new slot: {trouble}", config.name),

@@ -12,6 +12,8 @@ use crate::template::{Cell, Image};
 #[derive(Debug)]
 pub(super) enum PgMessage<'m> {
     Begin {
+        /// Where the commit begins.
+        lsn: u64,
         at_us: u64,
         xid: u32,
     },
@@ -23,6 +25,7 @@ pub(super) enum PgMessage<'m> {
     Truncate(Vec<u32>),
     Text {
         is_transactional: bool,
+        lsn: u64,
         prefix: &'m [u8],
         content: &'m [u8],
     },
@@ -82,9 +85,8 @@ pub(super) fn message<'m>(bytes: &'m [u8]) -> Result<PgMessage<'m>, Broken> {
     };
     let row: Result<(Verb, u32, &'m [u8]), Broken> = match bytes.byte()? {
         b'B' => {
-            bytes.take(8)?;
-            let at_us = bytes.big(8)?;
-            return Ok(PgMessage::Begin { at_us, xid: number(&mut bytes)? });
+            let (lsn, at_us) = (bytes.big(8)?, bytes.big(8)?);
+            return Ok(PgMessage::Begin { lsn, at_us, xid: number(&mut bytes)? });
         }
         b'C' => {
             bytes.take(1 + 8)?;
@@ -102,12 +104,12 @@ pub(super) fn message<'m>(bytes: &'m [u8]) -> Result<PgMessage<'m>, Broken> {
         }
         b'M' => {
             let is_transactional = bytes.byte()? & 1 != 0;
-            bytes.take(8)?;
+            let lsn = bytes.big(8)?;
             let prefix = bytes.until_zero()?;
             let length = size(&mut bytes)?;
             // Of a message that was too long there is a part.
             let content = &bytes.0[..length.min(bytes.0.len())];
-            return Ok(PgMessage::Text { is_transactional, prefix, content });
+            return Ok(PgMessage::Text { is_transactional, lsn, prefix, content });
         }
         b'O' | b'Y' => return Ok(PgMessage::Aside),
         _ => return Err(Broken("a message of an unknown kind")),

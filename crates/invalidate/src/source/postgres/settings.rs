@@ -93,15 +93,37 @@ pub(super) fn compare(slot: SlotState, position: u64) -> Result<(), String> {
     }
 }
 
-/// Makes the slot anew.
-pub(super) fn make_slot(wire: &mut Wire, database: &PostgresConfig) -> Result<(), PgTrouble> {
+/// Makes the slot anew, over a replication connection, and waits until all that lies before it in the log can be read.
+///
+/// PostgreSQL makes a slot after the transactions that were under way have ended, however long that takes. Its snapshot has
+/// what the log has; a reader's lacks commits that wait for synchronous standbys.
+pub(super) fn make_slot(
+    wire: &mut Wire,
+    database: &PostgresConfig,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<(), PgTrouble> {
     let slot = &database.slot;
     wire.query(&format!(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{slot}'"
     ))?;
-    wire.query(&format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"))?;
+    wire.query("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")?;
+    let make = format!("CREATE_REPLICATION_SLOT \"{slot}\" LOGICAL pgoutput USE_SNAPSHOT");
+    wire.query_while(&make, &mut goes_on)?;
+    let of_slot = snapshot::ask(wire)?;
+    wire.query("COMMIT")?;
+    let waiting = snapshot::ask(wire)?.lacks(&of_slot);
+    while goes_on() {
+        let now = snapshot::ask(wire)?;
+        if waiting.iter().all(|xid| now.has(*xid)) {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
     Ok(())
 }
+
+/// How long it waits before it asks again.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The command that begins the stream after a position.
 pub(super) fn begin(database: &PostgresConfig, position: &GtidPosition) -> String {

@@ -66,7 +66,17 @@ impl PgSnapshot {
             std::cmp::Ordering::Less if self.next - near > HALF => near + 2 * HALF,
             _ => near,
         };
+        self.has(xid)
+    }
+
+    /// Whether a reader sees a transaction.
+    pub(super) fn has(&self, xid: u64) -> bool {
         xid < self.next && !self.under_way.contains(&xid)
+    }
+
+    /// What another snapshot has and this one, a later one, lacks.
+    pub(super) fn lacks(&self, other: &Self) -> Vec<u64> {
+        self.under_way.iter().copied().filter(|xid| other.has(*xid)).collect()
     }
 }
 
@@ -75,6 +85,15 @@ const HALF: u64 = 1 << 31;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_later_snapshot_lacks_what_a_slots_has_and_readers_do_not_see_yet() {
+        let of_slot = read("10:20:10,15").unwrap();
+        let of_readers = read("10:25:10,12,15,22").unwrap();
+        assert_eq!(of_readers.lacks(&of_slot), [12]);
+        assert!(of_readers.has(13) && !of_readers.has(12) && !of_readers.has(25));
+        assert!(of_slot.lacks(&of_slot).is_empty());
+    }
 
     #[test]
     fn a_transaction_is_shown_when_it_is_before_the_next_and_not_under_way() {

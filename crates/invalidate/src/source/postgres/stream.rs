@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use super::pgoutput::{self, PgColumn, PgMessage, PgRow, Relation, RowMessage};
 use super::wire::{Frame, PgTrouble, Wire};
 use crate::config::PostgresConfig;
-use crate::entry::LogPlace;
+use crate::entry::{Errand, LogPlace, Origin};
 use crate::line::Line;
 use crate::position::GtidPosition;
 use crate::rule::Delete;
 use crate::source::bytes::{Broken, Bytes};
-use crate::source::follower::Stopped;
+use crate::source::follower::{Stopped, unix_seconds};
 use crate::source::halt::BAD;
 use crate::source::naming::{About, Naming, OfRow};
 use crate::source::transaction::Keys;
@@ -43,9 +43,17 @@ pub(super) struct PgStream<'s> {
 
 #[derive(Debug)]
 struct PgTransaction {
-    xid: u32,
-    at_s: u32,
+    change: PgChange,
     keys: Keys,
+}
+
+/// Whose keys go into the journal.
+#[derive(Clone, Copy, Debug)]
+struct PgChange {
+    /// 0: no transaction's.
+    xid: u32,
+    lsn: u64,
+    at_s: u32,
 }
 
 #[derive(Debug)]
@@ -143,9 +151,12 @@ impl<'s> PgStream<'s> {
 
     fn take_message(&mut self, bytes: &[u8]) -> Result<(), Stopped<PgTrouble>> {
         match pgoutput::message(bytes)? {
-            PgMessage::Begin { at_us, xid } => {
+            PgMessage::Begin { lsn, at_us, xid } => {
                 let at_s = u32::try_from(at_us / 1_000_000 + EPOCH_S).unwrap_or(u32::MAX);
-                self.transaction = Some(PgTransaction { xid, at_s, keys: Keys::default() });
+                self.transaction = Some(PgTransaction {
+                    change: PgChange { xid, lsn, at_s },
+                    keys: Keys::default(),
+                });
             }
             PgMessage::Commit { end } => self.finish(end)?,
             PgMessage::Relation(relation) => self.describe(&relation)?,
@@ -162,9 +173,9 @@ impl<'s> PgStream<'s> {
                     }
                 }
             }
-            PgMessage::Text { is_transactional, prefix, content } => {
+            PgMessage::Text { is_transactional, lsn, prefix, content } => {
                 if self.database.messages.as_ref().is_some_and(|it| it.as_bytes() == prefix) {
-                    self.take_text(content, is_transactional)?;
+                    self.take_text(content, lsn, is_transactional)?;
                 }
             }
             PgMessage::Aside => {}
@@ -246,13 +257,16 @@ impl<'s> PgStream<'s> {
     fn take_text(
         &mut self,
         content: &[u8],
+        lsn: u64,
         is_transactional: bool,
     ) -> Result<(), Stopped<PgTrouble>> {
         let named = keys_of_list(content, self.naming.limits());
         let deletes = self.naming.of_text(named, "a message");
         if !is_transactional {
             // No transaction's: it may be read at once.
-            return if deletes.is_empty() { Ok(()) } else { self.append(0, 0, deletes) };
+            let errands =
+                if deletes.is_empty() { Vec::new() } else { vec![Errand::Deletes(deletes)] };
+            return self.append(PgChange { xid: 0, lsn, at_s: unix_seconds() }, errands);
         }
         deletes.into_iter().try_for_each(|delete| self.add(delete))
     }
@@ -261,8 +275,15 @@ impl<'s> PgStream<'s> {
     fn empty(&mut self, table: &PgTable) -> Result<(), Stopped<PgTrouble>> {
         let naming = self.naming;
         for rule in naming.rules_of(&table.about) {
-            let deletes = naming.of_empty(rule, "emptied")?;
-            deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+            match naming.of_empty(rule, "emptied")? {
+                Errand::Deletes(deletes) => {
+                    deletes.into_iter().try_for_each(|delete| self.add(delete))?;
+                }
+                Errand::Flush(to) => match &mut self.transaction {
+                    Some(transaction) => transaction.keys.flush(to),
+                    None => return Err(Broken("a change outside of a transaction").into()),
+                },
+            }
         }
         Ok(())
     }
@@ -272,16 +293,19 @@ impl<'s> PgStream<'s> {
             return Err(Broken("a change outside of a transaction").into());
         };
         transaction.keys.add(delete);
-        let (xid, at_s) = (transaction.xid, transaction.at_s);
-        match transaction.keys.take(false) {
-            Some(part) => self.append(xid, at_s, part),
-            None => Ok(()),
-        }
+        let (change, errands) = (transaction.change, transaction.keys.take(false));
+        self.append(change, errands)
     }
 
-    fn append(&self, xid: u32, at_s: u32, deletes: Vec<Delete>) -> Result<(), Stopped<PgTrouble>> {
-        let place = LogPlace { file: Arc::clone(&self.file), offset: xid.into() };
-        self.line.append(place, at_s, deletes).map_err(Stopped::Journal)
+    /// Puts what a change calls for into the journal.
+    fn append(&self, change: PgChange, errands: Vec<Errand>) -> Result<(), Stopped<PgTrouble>> {
+        let PgChange { xid, lsn, at_s } = change;
+        for errand in errands {
+            let place = LogPlace { file: Arc::clone(&self.file), offset: xid.into() };
+            let stamp = GtidPosition::of_lsn(lsn).to_string().into();
+            self.line.append(Origin { place, stamp, at_s }, errand).map_err(Stopped::Journal)?;
+        }
+        Ok(())
     }
 
     /// A transaction's end: its keys go into the journal, then the position moves.
@@ -289,12 +313,10 @@ impl<'s> PgStream<'s> {
         let Some(mut transaction) = self.transaction.take() else {
             return Err(Broken("the end of a transaction that didn't begin").into());
         };
-        if let Some(deletes) = transaction.keys.take(true) {
-            self.append(transaction.xid, transaction.at_s, deletes)?;
-        }
+        self.append(transaction.change, transaction.keys.take(true))?;
         self.advance(end);
         self.line.counts.transactions.add(1);
-        self.line.counts.read_to_s.set(transaction.at_s.into());
+        self.line.counts.read_to_s.set(transaction.change.at_s.into());
         Ok(())
     }
 }

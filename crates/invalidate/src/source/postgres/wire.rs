@@ -237,22 +237,50 @@ impl Wire {
 
     /// The next frame, within [`SILENCE`].
     fn wait(&mut self) -> Result<Frame, PgTrouble> {
-        for _ in 0..SILENCE.as_millis() / LOOK.as_millis() {
+        let mut looks = SILENCE.as_millis() / LOOK.as_millis();
+        self.wait_while(|| {
+            looks -= 1;
+            looks > 0
+        })
+    }
+
+    /// The next frame; an error when it takes until `goes_on` says no.
+    fn wait_while(&mut self, mut goes_on: impl FnMut() -> bool) -> Result<Frame, PgTrouble> {
+        loop {
             if let Some(frame) = self.next()? {
                 return Ok(frame);
             }
+            if !goes_on() {
+                return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+            }
         }
-        Err(io::Error::from(io::ErrorKind::TimedOut).into())
     }
 
     /// Sends a statement and reads all that it answers.
     pub(super) fn query(&mut self, statement: &str) -> Result<Rows, PgTrouble> {
+        self.query_then(statement, Self::wait)
+    }
+
+    /// The same, of one that may take its time: as long as `goes_on`.
+    pub(super) fn query_while(
+        &mut self,
+        statement: &str,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Rows, PgTrouble> {
+        self.query_then(statement, |wire| wire.wait_while(&mut goes_on))
+    }
+
+    fn query_then(
+        &mut self,
+        statement: &str,
+        mut wait: impl FnMut(&mut Self) -> Result<Frame, PgTrouble>,
+    ) -> Result<Rows, PgTrouble> {
         let mut question = BytesMut::new();
         frontend::query(statement, &mut question)?;
         self.socket.write_all(&question)?;
         let mut rows = Vec::new();
         loop {
-            let frame = self.wait()?;
+            let frame = wait(self)?;
             match frame.tag {
                 b'D' if rows.len() >= ROWS_MAX => {
                     return Err(PgTrouble::Broken("an answer without end".to_owned()));

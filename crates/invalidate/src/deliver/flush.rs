@@ -1,0 +1,148 @@
+//! Flushes that a destination is still to get.
+//!
+//! # Invariants
+//! 1. A flush that is sent once an entry may be sent does for that entry, and for all before it that wait for one.
+//! 2. The cursor stays before the oldest entry that waits, also for its second flush.
+//! 3. However many are wanted, what waits is bounded by `again`.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What waits.
+#[derive(Debug, Default)]
+pub(super) struct Flushes {
+    first: Option<Waiting>,
+    /// Second ones, from the soonest.
+    again: VecDeque<Waiting>,
+    failures: u32,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// The oldest entry that wants it.
+    entry: u64,
+    due: Instant,
+    /// When it was due before others joined it.
+    begun: Instant,
+}
+
+impl Flushes {
+    /// An entry wants one, which may be sent from now on and is to be at `due`.
+    pub(super) fn want(&mut self, entry: u64, due: Instant) {
+        let first = self.first.get_or_insert(Waiting { entry, due, begun: due });
+        first.entry = first.entry.min(entry);
+    }
+
+    /// Entries from this one on are read again, and will want theirs again.
+    pub(super) fn forget_from(&mut self, entry: u64) {
+        self.first = self.first.take().filter(|it| it.entry < entry);
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.all().any(|it| it.due <= now)
+    }
+
+    /// The oldest entry that waits for one.
+    pub(super) fn held(&self) -> Option<u64> {
+        self.all().map(|it| it.entry).min()
+    }
+
+    /// One that was sent at this time was acknowledged.
+    pub(super) fn note_done(&mut self, sent: Instant, again: Duration) {
+        self.failures = 0;
+        self.again.retain(|it| it.due > sent);
+        let Some(first) = self.first.take().filter(|_| !again.is_zero()) else { return };
+        let due = sent + again;
+        match self.again.back_mut() {
+            // A little late is late enough for both.
+            Some(last) if due.saturating_duration_since(last.begun) < TOGETHER => {
+                last.entry = last.entry.min(first.entry);
+                last.due = due;
+            }
+            _ => self.again.push_back(Waiting { entry: first.entry, due, begun: due }),
+        }
+    }
+
+    /// One wasn't acknowledged: another try comes later. True: it is the first that failed.
+    pub(super) fn note_failed(&mut self, now: Instant) -> bool {
+        let pause = (PAUSE_LEAST * 2_u32.pow(self.failures.min(16))).min(PAUSE_MOST);
+        self.failures += 1;
+        let waiting = self.first.iter_mut().chain(&mut self.again);
+        waiting.filter(|it| it.due <= now).for_each(|it| it.due = now + pause);
+        self.failures == 1
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Waiting> {
+        self.first.iter().chain(&self.again)
+    }
+}
+
+const TOGETHER: Duration = Duration::from_millis(100);
+/// Each try flushes the servers that do answer.
+const PAUSE_LEAST: Duration = Duration::from_secs(1);
+const PAUSE_MOST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a time to begin with")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_flush_does_for_all_that_wait_and_a_second_one_follows() {
+        let (mut flushes, now) = (Flushes::default(), Instant::now());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        assert_eq!((flushes.is_due(at(99)), flushes.held()), (false, None));
+        flushes.want(7, at(10));
+        flushes.want(9, at(19));
+        assert!(!flushes.is_due(at(9)) && flushes.is_due(at(10)));
+        flushes.note_done(at(11), Duration::from_secs(2));
+        assert_eq!(flushes.held(), Some(7), "the second one");
+        flushes.want(12, at(12));
+        flushes.note_done(at(12), Duration::from_secs(2));
+        assert!(!flushes.is_due(at(12)) && flushes.is_due(at(13)));
+        flushes.note_done(at(13), Duration::from_secs(2));
+        assert_eq!(flushes.held(), Some(12), "its own second one is due later");
+        flushes.note_done(at(14), Duration::from_secs(2));
+        assert_eq!(flushes.held(), None);
+        flushes.want(20, at(20));
+        flushes.note_done(at(20), Duration::ZERO);
+        assert_eq!(flushes.held(), None, "no second one");
+        flushes.want(30, at(30));
+        flushes.forget_from(31);
+        assert_eq!(flushes.held(), Some(30));
+        flushes.forget_from(30);
+        assert_eq!(flushes.held(), None);
+    }
+
+    #[test]
+    fn one_that_fails_is_tried_again_later_and_later() {
+        let (mut flushes, now) = (Flushes::default(), Instant::now());
+        flushes.want(7, now);
+        let mut pauses = Vec::new();
+        let mut at = now;
+        for _ in 0..9 {
+            flushes.note_failed(at);
+            let before = at;
+            while !flushes.is_due(at) {
+                at += Duration::from_secs(1);
+            }
+            pauses.push((at - before).as_secs());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(flushes.held(), Some(7));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_however_many_are_wanted() {
+        let (mut flushes, now) = (Flushes::default(), Instant::now());
+        for ms in 0..60_000 {
+            let at = now + Duration::from_millis(ms);
+            flushes.want(ms, at);
+            if flushes.is_due(at) {
+                flushes.note_done(at, Duration::from_secs(2));
+            }
+            assert!(flushes.again.len() <= 21, "{}", flushes.again.len());
+        }
+        assert!(flushes.held().unwrap() > 57_000, "old ones are done");
+    }
+}
