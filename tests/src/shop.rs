@@ -117,9 +117,19 @@ impl<D: Database> Shop<D> {
     /// If it can't be started.
     #[must_use]
     pub fn asks(&self, name: &str) -> (bool, String) {
-        let told = self.command(name).output().expect("a test can have it");
+        let (code, text) = self.asks_with(name, &[]);
+        (code == Some(0), text)
+    }
+
+    /// A command's exit code with more arguments, and what it says.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    #[must_use]
+    pub fn asks_with(&self, name: &str, more: &[&str]) -> (Option<i32>, String) {
+        let told = self.command(name).args(more).output().expect("a test can have it");
         let text = [told.stdout, told.stderr].concat();
-        (told.status.success(), String::from_utf8_lossy(&text).into_owned())
+        (told.status.code(), String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Starts the daemon and waits until it reads.

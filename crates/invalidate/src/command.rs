@@ -9,6 +9,7 @@ use guira_log::{Format, Log};
 use crate::config::{InvalidateConfig, OnGap, read};
 use crate::explain;
 use crate::position::Stored;
+use crate::replay::{self, From, Replay};
 use crate::rule::{OnTruncate, Rule};
 use crate::run::{self, UNUSABLE};
 use crate::source;
@@ -58,6 +59,42 @@ struct ExplainArgs {
     statement: Option<String>,
 }
 
+/// `guira invalidate replay`
+#[derive(Debug, Args)]
+struct ReplayArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Begin after this position, as positions prints them: 0-1-5 or 0/16B3748
+    #[arg(
+        long,
+        value_name = "POSITION",
+        conflicts_with = "from_time",
+        required_unless_present = "from_time"
+    )]
+    from_position: Option<String>,
+    /// Begin with changes of this time: 2026-07-01T10:00:00Z, Unix seconds, or how long ago, as in 90m
+    #[arg(long, value_name = "TIME")]
+    from_time: Option<String>,
+    /// End with changes of this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only of this source
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<String>,
+    /// Only to this destination
+    #[arg(long, value_name = "DESTINATION")]
+    to: Option<String>,
+    /// Only keys that begin so; no flushes
+    #[arg(long = "match", value_name = "PREFIX")]
+    prefix: Option<String>,
+    /// At most so many deletes a second
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Print each key and send nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
 /// `guira invalidate clear`
 #[derive(Debug, Args)]
 struct ClearArgs {
@@ -90,6 +127,10 @@ pub fn command() -> Command {
             "positions",
             "Print how far each log was read, and what each destination has",
         ))
+        .subcommand(with::<ReplayArgs>(
+            "replay",
+            "Send again what the journal keeps, from a time or a position on; beside a daemon, too",
+        ))
         .subcommand(with::<ClearArgs>(
             "clear",
             "Take a destination in again that was given up; while no daemon runs",
@@ -112,6 +153,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
         Some(("check", matches)) => with_config(matches, check),
         Some(("explain", matches)) => explain(matches),
         Some(("positions", matches)) => with_config(matches, positions),
+        Some(("replay", matches)) => replay(matches),
         Some(("clear", matches)) => clear(matches),
         Some(("init", matches)) => with_config(matches, |config| Ok(init(config))),
         _ => Err((USAGE, "a command is needed: guira invalidate --help lists them".to_owned())),
@@ -194,6 +236,60 @@ fn explain(matches: &ArgMatches) -> Done {
         (None, None) => Err("--table or --statement is needed".to_owned()),
     };
     told.map_err(|words| (USAGE, words))
+}
+
+fn replay(matches: &ArgMatches) -> Done {
+    let args = ReplayArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
+    let config = load(&args.file.config)?;
+    let usage = |words: String| (USAGE, words);
+    let from = match (&args.from_position, &args.from_time) {
+        (Some(text), _) => From::Position(text.parse().map_err(usage)?),
+        (None, Some(text)) => From::Time(replay::time(text).map_err(usage)?),
+        (None, None) => return Err(usage("--from-time or --from-position is needed".to_owned())),
+    };
+    let sources: Vec<&str> = config.sources.iter().map(|it| &*it.name).collect();
+    let destinations: Vec<&str> = config.destinations.iter().map(|it| &*it.name).collect();
+    for (what, named, known) in
+        [("source", &args.source, &sources), ("destination", &args.to, &destinations)]
+    {
+        if let Some(name) = named.as_deref().filter(|name| !known.contains(name)) {
+            let perhaps = guira_config::perhaps(name, known);
+            return Err(usage(format!("'{name}' is no {what}{perhaps}")));
+        }
+    }
+    if args.source.is_none() && sources.len() > 1 && args.from_position.is_some() {
+        let words = "a position is one source's: name it by --source";
+        return Err(usage(words.to_owned()));
+    }
+    let until_s = args.until.as_deref().map(replay::time).transpose().map_err(usage)?;
+    let wanted = Replay {
+        from,
+        until_s,
+        source: args.source,
+        to: args.to,
+        prefix: args.prefix,
+        rate: args.rate,
+        is_dry: args.dry_run,
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let done = replay::replay(&config, &wanted, &mut out);
+    std::io::Write::flush(&mut out).map_err(|error| (UNUSABLE, error.to_string()))?;
+    drop(out);
+    let done = done.map_err(|words| (UNUSABLE, words))?;
+    let would = if wanted.is_dry { "would be" } else { "were" };
+    println!(
+        "{} deletes and {} flushes of {} entries {would} sent",
+        done.deletes - done.refused,
+        done.flushes,
+        done.entries
+    );
+    if done.refused > 0 {
+        return Err((UNUSABLE, format!("{} deletes were refused", done.refused)));
+    }
+    match done.lacks.is_empty() {
+        true => Ok(String::new()),
+        false => Err((source::BAD, done.lacks.join("\n"))),
+    }
 }
 
 fn positions(config: &InvalidateConfig) -> Done {
@@ -285,7 +381,7 @@ pub const EXIT_CODES: [(u8, &str); 5] = [
     ),
     (
         source::BAD,
-        "the database needs somebody: a gap in its log, a setting, a missing right or column",
+        "the database needs somebody: a gap in its log, a setting, a missing right or column; a journal that doesn't reach back as far as a replay wants",
     ),
     (source::UNREADABLE, "the log has an event that can't be read"),
 ];
@@ -306,6 +402,8 @@ Examples:
                                                   which keys would that update delete?
   guira invalidate run -c invalidate.json         follow the log
   guira invalidate positions -c invalidate.json   how far it is
+  guira invalidate replay -c invalidate.json --from-time 90m --to c1 --dry-run
+                                                  which deletes were there in the last 90 minutes?
 
 A configuration:
   { \"state\": \"/var/lib/guira/invalidate\",

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use guira_client::Address;
 
+pub(crate) use fields::duration;
 pub(crate) use read::read;
 
 use crate::rule::{How, Rule, TableName};

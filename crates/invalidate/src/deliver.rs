@@ -17,6 +17,7 @@
 //!
 //! Bad at: routers that refuse one key in many for long. Each is asked for alone, and there are at most [`PARKED_MAX`].
 
+mod resend;
 mod supply;
 mod flush;
 mod link;
@@ -34,6 +35,7 @@ use crate::counts::CourierCounts;
 use crate::line::{Line, Reach, Work};
 use flush::Flushes;
 use link::{Parcel, RouterLink};
+pub(crate) use resend::Resender;
 use supply::{Load, Supply};
 
 /// A courier.

@@ -54,14 +54,9 @@ impl Journal {
         recent_max: usize,
     ) -> Result<Self, String> {
         let words = |error: io::Error| format!("{}: {error}", folder.display());
-        let mut firsts: Vec<u64> = fs::read_dir(folder)
-            .map_err(words)?
-            .filter_map(|file| segment::first_of(&file.ok()?.path()))
-            .collect();
-        firsts.sort_unstable();
         let mut segments = VecDeque::new();
         let (mut end, mut can_resume) = (None, true);
-        for first in firsts {
+        for first in segment::firsts(folder).map_err(words)? {
             if end.is_some_and(|end| end != first) {
                 // What lies before a hole is of no use to anybody, unless it is needed: that is seen below.
                 segments.clear();

@@ -19,6 +19,7 @@ mod command;
 mod run;
 mod metrics;
 mod explain;
+mod replay;
 mod deliver;
 mod source;
 mod line;

@@ -49,6 +49,17 @@ impl GtidPosition {
         Self(BTreeMap::new(), Some(lsn))
     }
 
+    /// Whether what is of that position was read. PostgreSQL's is where a commit begins, and ours where one ends.
+    pub(crate) fn includes(&self, other: &Self) -> bool {
+        match (self.1, other.1) {
+            (Some(ours), Some(theirs)) => theirs < ours,
+            (None, None) => other.0.iter().all(|(domain, (_, theirs))| {
+                self.0.get(domain).is_some_and(|(_, ours)| theirs <= ours)
+            }),
+            _ => false,
+        }
+    }
+
     /// PostgreSQL's place, if it is one.
     pub(crate) fn lsn(&self) -> Option<u64> {
         self.1
@@ -189,6 +200,18 @@ mod tests {
         {
             fs::write(folder.path().join(NAME), changed).unwrap();
             assert!(Stored::read(folder.path()).is_err());
+        }
+        for (ours, theirs, expected) in [
+            ("0-1-5,2-1-9", "0-3-5", true),
+            ("0-1-5,2-1-9", "0-3-6", false),
+            ("0-1-5,2-1-9", "1-1-1", false),
+            ("0-1-5,2-1-9", "2-1-9,0-1-1", true),
+            ("0-1-5", "0/5", false),
+            ("1/5", "0/6", true),
+            ("1/5", "1/5", false),
+        ] {
+            let position = |text: &str| text.parse::<GtidPosition>().unwrap();
+            assert_eq!(position(ours).includes(&position(theirs)), expected, "{ours} {theirs}");
         }
         let lsn: GtidPosition = "16/B374D848".parse().unwrap();
         assert_eq!((lsn.lsn(), &*lsn.to_string()), (Some(0x16_b374_d848), "16/B374D848"));

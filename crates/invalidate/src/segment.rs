@@ -44,8 +44,16 @@ pub(crate) fn path(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:020}.segment"))
 }
 
+/// The numbers that the files of a folder begin with, in their order.
+pub(crate) fn firsts(folder: &Path) -> io::Result<Vec<u64>> {
+    let files = std::fs::read_dir(folder)?;
+    let mut firsts: Vec<u64> = files.filter_map(|file| first_of(&file.ok()?.path())).collect();
+    firsts.sort_unstable();
+    Ok(firsts)
+}
+
 /// The number that a file's name says.
-pub(crate) fn first_of(path: &Path) -> Option<u64> {
+fn first_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_suffix(".segment")?;
     (name.len() == 20).then(|| name.parse().ok())?
 }

@@ -123,7 +123,7 @@ impl<'j> Fields<'j> {
 }
 
 /// A time with its unit.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
     let milliseconds = match text[digits..].trim() {

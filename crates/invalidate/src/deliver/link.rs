@@ -12,9 +12,9 @@ use crate::rule::How;
 
 /// One key's delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Parcel {
-    pub(super) key: Key,
-    pub(super) how: How,
+pub(crate) struct Parcel {
+    pub(crate) key: Key,
+    pub(crate) how: How,
 }
 
 /// The connection.

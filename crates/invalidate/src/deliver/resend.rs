@@ -1,0 +1,113 @@
+//! Deletes outside of a courier: a replay's. Each batch is waited for.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use super::link::{Parcel, RouterLink};
+use crate::config::DestinationConfig;
+use crate::rule::Delete;
+
+/// Sends to one of a destination's routers.
+pub(crate) struct Resender {
+    config: DestinationConfig,
+    link: Option<RouterLink>,
+    router: usize,
+}
+
+impl Resender {
+    pub(crate) fn new(config: DestinationConfig) -> Self {
+        Self { config, link: None, router: 0 }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// What of these is meant for the destination, of keys that begin so.
+    pub(crate) fn parcels(&self, deletes: &[Delete], prefix: &[u8]) -> Vec<Parcel> {
+        let is_meant = |delete: &&Delete| {
+            let to = delete.to.as_ref();
+            to.is_none_or(|to| to.contains(&self.config.name))
+                && delete.key.bytes().starts_with(prefix)
+        };
+        let parcel = |delete: &Delete| Parcel {
+            key: delete.key.clone(),
+            how: delete.how.unwrap_or(self.config.how),
+        };
+        deletes.iter().filter(is_meant).map(parcel).collect()
+    }
+
+    /// Sends deletes. How many a router refused: each of those was asked for alone, and is told on the log.
+    ///
+    /// # Errors
+    /// No router answers, each asked several times.
+    pub(crate) fn send(&mut self, parcels: &[Parcel]) -> Result<u64, String> {
+        let mut refused = 0;
+        for batch in parcels.chunks(BATCH) {
+            if self.ask(|link, prefix| deliver(link, batch, prefix))?.is_none() {
+                continue;
+            }
+            for parcel in batch.chunks(1) {
+                if let Some(words) = self.ask(|link, prefix| deliver(link, parcel, prefix))? {
+                    refused += 1;
+                    eprintln!("destination {}: {} is refused: {words}", self.name(), parcel[0].key);
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Flushes all its servers.
+    ///
+    /// # Errors
+    /// No router answers, or it is refused.
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
+        match self.ask(|link, _| link.flush())? {
+            None => Ok(()),
+            Some(words) => {
+                Err(format!("destination {}: a flush is answered '{words}'", self.name()))
+            }
+        }
+    }
+
+    fn ask<A>(
+        &mut self,
+        ask: impl Fn(&mut RouterLink, &str) -> io::Result<A>,
+    ) -> Result<A, String> {
+        let routers = &self.config.routers;
+        let mut tries = routers.len() * TRIES;
+        loop {
+            let router = &routers[self.router % routers.len()];
+            let link = self.link.take().map_or_else(|| RouterLink::connect(router), Ok);
+            let asked = link.and_then(|mut link| {
+                let answer = ask(&mut link, &self.config.prefix)?;
+                self.link = Some(link);
+                Ok(answer)
+            });
+            match asked {
+                Ok(answer) => return Ok(answer),
+                Err(error) if tries <= 1 => {
+                    return Err(format!(
+                        "destination {}: router {router}: {error}",
+                        self.config.name
+                    ));
+                }
+                Err(_) => {
+                    (tries, self.router) = (tries - 1, self.router + 1);
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+}
+
+fn deliver(link: &mut RouterLink, batch: &[Parcel], prefix: &str) -> io::Result<Option<String>> {
+    link.send(batch, prefix)?;
+    link.answer(batch)
+}
+
+/// Keys that go at once.
+const BATCH: usize = 512;
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(300);
