@@ -276,6 +276,7 @@ mod tests {
                     numbers.push(entry.number);
                 }
             }
+            assert!(reader.next > next, "no entry {next}");
             next = reader.next;
         }
         numbers
