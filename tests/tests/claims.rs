@@ -146,6 +146,7 @@ const NEVER: &[(&str, &str, Kept)] = &[
     ("flash", "knows a protocol", Kept::Apart(&["guira-proto"])),
     ("flash", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
     ("store", "knows a protocol", Kept::Apart(&["guira-proto"])),
+    ("chain", "reads a clock", Kept::Without(&["Instant::now", "SystemTime"])),
     ("node", "has unsafe code", Kept::Safe),
     (
         "log",

@@ -3,11 +3,12 @@
 /// Crate, and the crates of the workspace that it may name.
 ///
 /// Level 0 (`proto`, `index`, `policy`) names nobody: no I/O, no clock. `cache` knows no protocol.
-pub const EDGES: [(&str, &[&str]); 23] = [
+pub const EDGES: [(&str, &[&str]); 24] = [
     ("guira-proto", &[]),
     ("guira-index", &[]),
     ("guira-policy", &[]),
     ("guira-filter", &[]),
+    ("guira-chain", &[]),
     ("guira-config", &[]),
     ("guira-front", &["guira-client", "guira-config", "guira-log", "guira-proto"]),
     ("guira-filter-rivals", &["guira-filter"]),

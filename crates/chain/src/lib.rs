@@ -1,0 +1,42 @@
+//! The decisions of a replicated store, without I/O or clock: who serves a slot, and which view may follow which.
+//!
+//! FAWN-KV (Fan, Stanford, et al.: chapter 2 of "Memory-Efficient and Fast Key-Value Systems", after Andersen et al.,
+//! SOSP 2009) replicates each range of keys along a chain. Ours differs: 16,384 slots of equal size instead of a ring,
+//! and the membership is one numbered [`View`] that an external register, such as etcd, holds.
+//!
+//! # Invariants
+//! 1. Pure: what a function returns depends on its arguments only. A caller brings time, bytes and messages.
+//! 2. No input panics.
+//!
+//! # Example
+//! Node 2 is dead, and its chains go on without it:
+//! ```
+//! use guira_chain::View;
+//!
+//! let now = r#"{"format": 1, "cluster": "c1", "epoch": 7, "seed": "c2VlZA==", "replicas": 3, "min_write": 2,
+//!   "nodes": {"1": {"name": "a", "peers": "10.0.0.1:11312", "zone": "x", "weight": 1, "run": "1f"},
+//!             "2": {"name": "b", "peers": "10.0.0.2:11312", "zone": "y", "weight": 1, "run": "2f"},
+//!             "3": {"name": "c", "peers": "10.0.0.3:11312", "zone": "z", "weight": 1, "run": "3f"}},
+//!   "groups": [{"slots": "0-16383", "epoch": 7, "serving": [1, 2, 3]}]}"#;
+//! let now = View::from_json(now)?;
+//! let slot = guira_chain::slot_of(0x8000 << 112);
+//! assert_eq!(now.group(slot).map(|group| group.reader()), Some(Some(3)));
+//!
+//! let mut next = now.clone();
+//! next.epoch = 8;
+//! next.groups[0].epoch = 8;
+//! next.groups[0].serving = vec![1, 3];
+//! assert_eq!(next.may_follow(&now), Ok(()));
+//!
+//! // Nobody serves before it was a ready member of the chain.
+//! let mut wrong = next.clone();
+//! wrong.epoch = 9;
+//! wrong.groups[0].epoch = 9;
+//! wrong.groups[0].serving = vec![1, 3, 2];
+//! assert!(wrong.may_follow(&next).is_err());
+//! # Ok::<(), guira_chain::InvalidView>(())
+//! ```
+
+pub mod view;
+
+pub use view::{Group, IllegalStep, InvalidView, Member, Ranges, SLOTS, View, slot_of};

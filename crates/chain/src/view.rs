@@ -1,0 +1,17 @@
+//! The view: which nodes there are, and which of them keep which slots.
+//!
+//! One register outside (etcd's) holds one view. It is replaced by compare-and-swap only, and only by a view that
+//! [`View::may_follow`] the present one, so views have one order.
+
+mod steps;
+mod whole;
+mod group;
+mod ranges;
+
+#[cfg(test)]
+mod tests;
+
+pub use group::{Group, NodeId};
+pub use ranges::{Ranges, SLOTS, slot_of};
+pub use steps::IllegalStep;
+pub use whole::{InvalidView, Member, View};

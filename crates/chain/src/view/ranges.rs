@@ -1,0 +1,116 @@
+//! A set of slots, and how it is written: `0-191,9000`.
+//!
+//! # Invariants
+//! 1. Ranges are sorted, none is empty, and no two touch. So equal sets are equal values, and have one text.
+//! 2. No slot is [`SLOTS`] or more.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// How many slots a cluster has, whatever its size.
+pub const SLOTS: u16 = 1 << SLOT_BITS;
+
+const SLOT_BITS: u32 = 14;
+
+/// The slot of a key with this keyed hash: its top 14 bits. A slot is one range of a store that is sorted by hash.
+#[must_use]
+pub fn slot_of(hash: u128) -> u16 {
+    (hash >> (u128::BITS - SLOT_BITS)) as u16
+}
+
+/// A set of slots.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ranges(Vec<(u16, u16)>);
+
+impl Ranges {
+    /// All slots from `first` to `last`, both included; none if `last` is the smaller. Slots that don't exist are left out.
+    #[must_use]
+    pub fn of(first: u16, last: u16) -> Self {
+        let last = last.min(SLOTS - 1);
+        Self(if first <= last { vec![(first, last)] } else { Vec::new() })
+    }
+
+    /// Whether `slot` is in the set. Cost: a binary search.
+    #[must_use]
+    pub fn contains(&self, slot: u16) -> bool {
+        let at = self.0.partition_point(|&(_, last)| last < slot);
+        self.0.get(at).is_some_and(|&(first, _)| first <= slot)
+    }
+
+    /// Each slot of the set, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        self.0.iter().flat_map(|&(first, last)| first..=last)
+    }
+
+    /// Whether no slot is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// From slots in any order.
+impl FromIterator<u16> for Ranges {
+    fn from_iter<I: IntoIterator<Item = u16>>(slots: I) -> Self {
+        let mut slots: Vec<u16> = slots.into_iter().filter(|slot| *slot < SLOTS).collect();
+        slots.sort_unstable();
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for slot in slots {
+            match ranges.last_mut() {
+                Some((_, last)) if slot <= *last + 1 => *last = slot,
+                _ => ranges.push((slot, slot)),
+            }
+        }
+        Self(ranges)
+    }
+}
+
+impl fmt::Display for Ranges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (first, last)) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            match first == last {
+                true => write!(f, "{comma}{first}")?,
+                false => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes the form that `Display` writes, and no other: the error names the part.
+impl FromStr for Ranges {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for part in text.split(',').filter(|_| !text.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let number = |digits: &str| {
+                let slot = digits.parse::<u16>().ok().filter(|slot| *slot < SLOTS);
+                slot.ok_or_else(|| format!("{part:?}: slots are numbers from 0 to {}", SLOTS - 1))
+            };
+            let (first, last) = (number(first)?, number(last)?);
+            let is_after = ranges.last().is_none_or(|&(_, before)| first > before + 1);
+            if first > last || !is_after {
+                return Err(format!("{part:?}: write ranges ascending, and touching ones as one"));
+            }
+            ranges.push((first, last));
+        }
+        Ok(Self(ranges))
+    }
+}
+
+impl Serialize for Ranges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ranges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,138 @@
+//! Which view may follow which.
+//!
+//! A node checks each view that it is given, so a controller with a defect can stop a slot and can't lose it.
+//!
+//! # Invariants
+//! 1. The order of a chain never changes: a member leaves, or is added behind the last. So what a member has is a
+//!    beginning of what its predecessor has, in every epoch.
+//! 2. A node serves only after it was joining, and joins only after it was syncing. That a joining one was ready can't be
+//!    seen here; its predecessor says it.
+//! 3. A process that isn't the one that the last view named is filled anew, except the *base*: if all copies were lost at
+//!    once, a returned node becomes the whole chain, with what its disk has.
+//! 4. A reader that is replaced is remembered in `past`.
+
+use super::{Group, InvalidView, NodeId, SLOTS, View};
+use std::fmt;
+
+impl View {
+    /// Whether this view is a legal successor of `before`.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn may_follow(&self, before: &Self) -> Result<(), IllegalStep> {
+        self.validate().map_err(IllegalStep::Invalid)?;
+        if Some(self.epoch) != before.epoch.checked_add(1) {
+            return Err(IllegalStep::Epoch { from: before.epoch, to: self.epoch });
+        }
+        if self.cluster != before.cluster || self.seed != before.seed {
+            return Err(IllegalStep::OtherCluster);
+        }
+        let (ours, theirs) = (self.table(), before.table());
+        let mut last = None;
+        for slot in 0..SLOTS {
+            let pair = (ours[usize::from(slot)], theirs[usize::from(slot)]);
+            // Neighbours mostly share both groups.
+            if last.replace(pair) != Some(pair) {
+                let (new, old) = (pair.0 as usize, pair.1 as usize);
+                self.check(before, &self.groups[new], &before.groups[old])
+                    .map_err(|why| IllegalStep::Slot { slot, why })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, before: &Self, new: &Group, old: &Group) -> Result<(), &'static str> {
+        let restarted = |node: NodeId| self.run(node) != before.run(node);
+        let must = |holds: bool, why| if holds { Ok(()) } else { Err(why) };
+        let is_filled_anew = new.syncing.iter().any(|node| restarted(*node));
+        if new.has_chain_of(old) && !new.path().any(restarted) && !is_filled_anew {
+            return must(new.epoch == old.epoch, "its epoch changes without a reason");
+        }
+        must(new.epoch == self.epoch, "it changes and keeps its epoch")?;
+        must(
+            is_subsequence(new.serving.iter().copied(), old.path()),
+            "a node serves that didn't join, or the order changes",
+        )?;
+        let is_base = matches!(new.serving[..], [base] if old.serving.contains(&base));
+        let is_fresh_base = is_base && new.joining.is_empty() && restarted(new.serving[0]);
+        must(is_fresh_base || !new.path().any(restarted), "a restarted node keeps its place")?;
+        let added = |node: &NodeId| !old.is_on_path(*node);
+        let kept = new.path().filter(|node| !added(node));
+        must(is_subsequence(kept, old.path()), "the order of the chain changes")?;
+        let first_added = new.joining.iter().position(added).unwrap_or(new.joining.len());
+        must(new.joining[first_added..].iter().all(added), "a node joins before the last")?;
+        must(
+            new.joining.iter().filter(|it| added(it)).all(|it| old.syncing.contains(it)),
+            "a node joins that wasn't syncing",
+        )?;
+        self.check_attempt(before, new, old)?;
+        let replaced = old.reader().filter(|reader| new.reader() != Some(*reader));
+        must(
+            replaced.is_none_or(|reader| new.past.contains(&reader)),
+            "the replaced reader isn't in past",
+        )
+    }
+
+    /// One attempt per chain: who is filled was added by it, and a node that is filled anew needs a new one.
+    fn check_attempt(&self, before: &Self, new: &Group, old: &Group) -> Result<(), &'static str> {
+        let under_way =
+            |it: &Group, node: &NodeId| it.joining.contains(node) || it.syncing.contains(node);
+        let mut filled = new.joining.iter().chain(&new.syncing);
+        if new.attempt == old.attempt {
+            let goes_on =
+                |node: &NodeId| under_way(old, node) && self.run(*node) == before.run(*node);
+            let all = filled.all(goes_on);
+            return if all { Ok(()) } else { Err("a node is added to an attempt under way") };
+        }
+        let is_new = new.attempt == self.epoch;
+        let fresh = filled.all(|node| new.syncing.contains(node) && !under_way(old, node));
+        if is_new && fresh { Ok(()) } else { Err("a new attempt takes what an old one began") }
+    }
+
+    fn run(&self, node: NodeId) -> Option<&str> {
+        self.nodes.get(&node).map(|member| &*member.run)
+    }
+}
+
+/// Why a view may not follow another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IllegalStep {
+    /// It is no view by itself.
+    Invalid(InvalidView),
+    /// The epoch isn't the next one.
+    Epoch {
+        /// The epoch of the view before.
+        from: u64,
+        /// Its own.
+        to: u64,
+    },
+    /// Another cluster's name or seed.
+    OtherCluster,
+    /// A slot's step is illegal.
+    Slot {
+        /// The first such slot.
+        slot: u16,
+        /// What is wrong about it.
+        why: &'static str,
+    },
+}
+
+impl fmt::Display for IllegalStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(why) => why.fmt(f),
+            Self::Epoch { from, to } => write!(f, "epoch {to} doesn't follow {from}"),
+            Self::OtherCluster => write!(f, "the view is another cluster's"),
+            Self::Slot { slot, why } => write!(f, "slot {slot}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for IllegalStep {}
+
+fn is_subsequence(
+    part: impl Iterator<Item = NodeId>,
+    mut whole: impl Iterator<Item = NodeId>,
+) -> bool {
+    part.into_iter().all(|node| whole.any(|it| it == node))
+}

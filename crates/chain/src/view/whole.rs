@@ -1,0 +1,171 @@
+//! A view, its JSON form, and what makes one valid by itself.
+
+use super::{Group, NodeId, Ranges, SLOTS};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A node as the view knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// What operators call it.
+    pub name: String,
+    /// Where other nodes reach it, `host:port`.
+    pub peers: String,
+    /// Copies of a slot stand in different zones where there are enough.
+    #[serde(default)]
+    pub zone: String,
+    /// Its share of slots, relative to other nodes.
+    pub weight: u32,
+    /// Drawn anew at each start. A process that drew another one is no member: it forgot what it promised.
+    pub run: String,
+}
+
+/// Who keeps what, from one epoch to the next.
+///
+/// # Invariants
+/// What [`View::from_json`] returns and [`View::may_follow`] accepts satisfies these:
+/// 1. Each slot is in exactly one group.
+/// 2. A group's chain names known nodes, each once; `serving` is not empty, and no epoch is newer than the view's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// The form of this text: 1.
+    pub format: u32,
+    /// The cluster's name.
+    pub cluster: String,
+    /// One more with each view.
+    pub epoch: u64,
+    /// The key of the hash that maps keys to slots, in base64.
+    pub seed: String,
+    /// How many copies each slot is to have.
+    pub replicas: u32,
+    /// With fewer serving copies, writes are refused.
+    pub min_write: u32,
+    /// The nodes by number.
+    pub nodes: BTreeMap<NodeId, Member>,
+    /// All slots.
+    pub groups: Vec<Group>,
+}
+
+impl View {
+    /// Reads a view.
+    ///
+    /// # Errors
+    /// [`InvalidView`] if the text is no view, of another format, or breaks an invariant.
+    pub fn from_json(text: &str) -> Result<Self, InvalidView> {
+        let view: Self =
+            serde_json::from_str(text).map_err(|error| InvalidView::Json(error.to_string()))?;
+        view.validate()?;
+        Ok(view)
+    }
+
+    /// The view's text, for [`View::from_json`].
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The group of `slot`: of a valid view's slots each has one. Cost: a binary search per group; a process with much to
+    /// ask keeps [`View::table`].
+    #[must_use]
+    pub fn group(&self, slot: u16) -> Option<&Group> {
+        self.groups.iter().find(|group| group.slots.contains(slot))
+    }
+
+    /// For each slot the index of its group, at a cost of 64 KiB. The second slot's entry is `table[1]`.
+    #[must_use]
+    pub fn table(&self) -> Vec<u32> {
+        let mut table = vec![0; usize::from(SLOTS)];
+        for (at, group) in (0..).zip(&self.groups) {
+            group.slots.iter().for_each(|slot| table[usize::from(slot)] = at);
+        }
+        table
+    }
+
+    /// Checks both invariants.
+    ///
+    /// # Errors
+    /// The first breach.
+    pub fn validate(&self) -> Result<(), InvalidView> {
+        if self.format != FORMAT {
+            return Err(InvalidView::Format(self.format));
+        }
+        let mut seen = vec![false; usize::from(SLOTS)];
+        for group in &self.groups {
+            self.validate_group(group)?;
+            for slot in group.slots.iter() {
+                if std::mem::replace(&mut seen[usize::from(slot)], true) {
+                    return Err(InvalidView::TwoGroups(slot));
+                }
+            }
+        }
+        let missing: Ranges = (0..SLOTS).filter(|slot| !seen[usize::from(*slot)]).collect();
+        if missing.is_empty() { Ok(()) } else { Err(InvalidView::NoGroup(missing)) }
+    }
+
+    fn validate_group(&self, group: &Group) -> Result<(), InvalidView> {
+        let slots = || group.slots.clone();
+        if group.serving.is_empty() {
+            return Err(InvalidView::NobodyServes(slots()));
+        }
+        if group.epoch > self.epoch || group.attempt > group.epoch {
+            return Err(InvalidView::FutureEpoch(slots()));
+        }
+        let mut seen = BTreeSet::new();
+        for node in group.path().chain(group.syncing.iter().copied()) {
+            if !self.nodes.contains_key(&node) {
+                return Err(InvalidView::UnknownNode(node, slots()));
+            }
+            if !seen.insert(node) {
+                return Err(InvalidView::TwoRoles(node, slots()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a text or a value is no view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvalidView {
+    /// Not the JSON of a view.
+    Json(String),
+    /// Another format than ours.
+    Format(u32),
+    /// A slot in two groups.
+    TwoGroups(u16),
+    /// Slots in no group.
+    NoGroup(Ranges),
+    /// A group without a serving node.
+    NobodyServes(Ranges),
+    /// A group's epoch or attempt is newer than what holds it.
+    FutureEpoch(Ranges),
+    /// A chain names a node that the view doesn't.
+    UnknownNode(NodeId, Ranges),
+    /// A node is twice in a chain.
+    TwoRoles(NodeId, Ranges),
+}
+
+impl fmt::Display for InvalidView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "the view can't be read: {error}"),
+            Self::Format(format) => {
+                write!(f, "the view has format {format}, this program knows {FORMAT}: update it")
+            }
+            Self::TwoGroups(slot) => write!(f, "slot {slot} is in two groups"),
+            Self::NoGroup(slots) => write!(f, "slots {slots} are in no group"),
+            Self::NobodyServes(slots) => write!(f, "slots {slots} have no serving node"),
+            Self::FutureEpoch(slots) => write!(f, "slots {slots} have an epoch of the future"),
+            Self::UnknownNode(node, slots) => {
+                write!(f, "slots {slots} name node {node}, the nodes don't")
+            }
+            Self::TwoRoles(node, slots) => write!(f, "slots {slots} name node {node} twice"),
+        }
+    }
+}
+
+impl std::error::Error for InvalidView {}
+
+const FORMAT: u32 = 1;
