@@ -1,4 +1,5 @@
-//! The decisions of a replicated store, without I/O or clock: who serves a slot, and which view may follow which.
+//! The decisions of a replicated store, without I/O or clock: which view may follow which,
+//! and what each node of a slot's chain does with a message.
 //!
 //! FAWN-KV (Fan, Stanford, et al.: chapter 2 of "Memory-Efficient and Fast Key-Value Systems", after Andersen et al.,
 //! SOSP 2009) replicates each range of keys along a chain. Ours differs: 16,384 slots of equal size instead of a ring,
@@ -7,6 +8,8 @@
 //! # Invariants
 //! 1. Pure: what a function returns depends on its arguments only. A caller brings time, bytes and messages.
 //! 2. No input panics.
+//!
+//! Nothing here was used by a process yet. What is missing: sync in pieces, the controller, the frames' bytes.
 //!
 //! # Example
 //! Node 2 is dead, and its chains go on without it:
@@ -37,6 +40,11 @@
 //! # Ok::<(), guira_chain::InvalidView>(())
 //! ```
 
+#[cfg(test)]
+mod sim;
+pub mod slot;
+pub mod promises;
 pub mod view;
+mod planted;
 
 pub use view::{Group, IllegalStep, InvalidView, Member, Ranges, SLOTS, View, slot_of};

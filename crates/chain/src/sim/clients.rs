@@ -1,0 +1,161 @@
+//! Clients: one operation at a time, repeated with its number until there is an answer.
+
+use super::register::{Asked, Operation};
+use super::world::{Happening, World};
+use crate::slot::{ClientId, REPEATED, SlotEvent, Told, WriteKind};
+use crate::view::Group;
+
+/// Keys that are used at a time, and how long: short histories are checked fast.
+const KEYS: u64 = 3;
+const KEYS_LAST: u64 = 2_000_000;
+
+pub(super) struct Client {
+    group: Group,
+    number: u64,
+    key: usize,
+    is_busy: bool,
+    is_repeated: bool,
+    tries: u64,
+    unique: u64,
+    now: Operation,
+}
+
+impl World {
+    pub(super) fn add_clients(&mut self, count: ClientId) {
+        self.histories = vec![Vec::new(); 32];
+        for client in 0..count {
+            let now = Operation { begun: 0, ended: 0, asked: Asked::Read, told: None };
+            let group = self.view.groups[0].clone();
+            self.clients.push(Client {
+                group,
+                number: 0,
+                key: 0,
+                is_busy: false,
+                is_repeated: false,
+                tries: 0,
+                unique: 0,
+                now,
+            });
+            self.at(1_100_000, Happening::Begin(client));
+        }
+    }
+
+    pub(super) fn begin(&mut self, id: ClientId) {
+        let key = self.now / KEYS_LAST * KEYS + self.random.of(0..KEYS);
+        let (key, begun) = (usize::try_from(key).unwrap(), self.now);
+        let open = self.histories[key].iter().filter(|it| it.told.is_none()).count();
+        if self.histories[key].len() > 80 || open > 6 {
+            self.at(50_000, Happening::Begin(id));
+            return;
+        }
+        let fresh = self.random.next() % 1_000_000;
+        let unique = self.clients[id as usize].unique;
+        let new = fresh.to_string().into_bytes();
+        // The first client only reads, so nothing but a reader tells it of a new view.
+        let chance = if id == 0 { 0 } else { self.random.of(0..12) };
+        let asked = match chance {
+            0..=4 => Asked::Read,
+            5 => Asked::Write(WriteKind::Add(new)),
+            6 => Asked::Write(WriteKind::Cas(unique, new)),
+            7 => Asked::Write(WriteKind::Incr(fresh % 10 + 1)),
+            8 => Asked::Write(WriteKind::Append((fresh % 10).to_string().into_bytes())),
+            9 => Asked::Write(WriteKind::Delete),
+            _ => Asked::Write(WriteKind::Set(new)),
+        };
+        let client = &mut self.clients[id as usize];
+        client.number += 1;
+        (client.key, client.is_busy, client.is_repeated, client.tries) = (key, true, false, 0);
+        client.now = Operation { begun, ended: u64::MAX, asked, told: None };
+        self.ask(id);
+    }
+
+    fn ask(&mut self, id: ClientId) {
+        let client = &mut self.clients[id as usize];
+        client.tries += 1;
+        let (tries, number) = (client.tries, client.number);
+        let key = vec![b'a' + u8::try_from(client.key).unwrap()];
+        let epoch = client.group.epoch;
+        let (to, event) = match client.now.asked.clone() {
+            Asked::Read => {
+                (client.group.reader(), SlotEvent::Read { from: id, epoch, id: number, key })
+            }
+            Asked::Write(wanted) => {
+                let is_repeated = std::mem::replace(&mut client.is_repeated, true);
+                let id = (id, number);
+                (
+                    client.group.head(),
+                    SlotEvent::Write { from: id.0, epoch, id, is_repeated, key, wanted },
+                )
+            }
+        };
+        let mut to = to.unwrap_or(1);
+        if let (SlotEvent::Read { .. }, Some(joiner)) =
+            (&event, client.group.joining.first().copied())
+            && self.random.percent(20)
+        {
+            // Clients err: a node that doesn't serve must say so.
+            to = joiner;
+        }
+        self.send(100 + id, to, Happening::Client(to, event));
+        self.at(400_000, Happening::Retry(id, number, tries));
+    }
+
+    /// Time for the try after `tries`.
+    pub(super) fn retry(&mut self, id: ClientId, number: u64, tries: u64) {
+        let now = self.now;
+        let client = &self.clients[id as usize];
+        if !client.is_busy || client.number != number || client.tries != tries {
+            return;
+        }
+        if now > client.now.begun + REPEATED {
+            self.end(id, None);
+            return;
+        }
+        // Who only reads notices a new view late.
+        let chance =
+            if matches!(self.clients[id as usize].now.asked, Asked::Read) { 50 } else { 80 };
+        if self.random.percent(chance) {
+            self.clients[id as usize].group = self.view.groups[0].clone();
+        }
+        self.ask(id);
+    }
+
+    pub(super) fn answer(&mut self, id: ClientId, number: u64, told: Told) {
+        let client = &mut self.clients[id as usize];
+        if !client.is_busy || client.number != number {
+            return;
+        }
+        match told {
+            Told::Stale | Told::Busy | Told::Refused => {
+                let tries = client.tries;
+                self.at(60_000, Happening::Retry(id, number, tries));
+            }
+            Told::Unknown => self.end(id, None),
+            Told::Wrote(_) | Told::Read(_) => {
+                if let Told::Read(Some((_, unique))) = &told {
+                    client.unique = *unique;
+                }
+                self.end(id, Some(told));
+            }
+        }
+    }
+
+    fn end(&mut self, id: ClientId, told: Option<Told>) {
+        let now = self.now;
+        let client = &mut self.clients[id as usize];
+        client.is_busy = false;
+        (client.now.told, client.now.ended) = (told, now);
+        if client.now.asked != Asked::Read || client.now.told.is_some() {
+            self.histories[client.key].push(client.now.clone());
+        }
+        let delay = self.random.of(1_000..100_000);
+        self.at(delay, Happening::Begin(id));
+    }
+
+    /// What hasn't ended has an unknown outcome.
+    pub(super) fn end_all(&mut self) {
+        for client in self.clients.iter().filter(|it| it.is_busy && it.now.asked != Asked::Read) {
+            self.histories[client.key].push(client.now.clone());
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Nodes, links, clocks and disks.
+
+use super::register::Operation;
+use crate::planted::{Mistake, is_planted};
+use crate::promises::Promises;
+use crate::slot::{
+    Around, ClientId, Contents, Effect, Message, Slot, SlotAction, SlotEvent, Stand, Told, Version,
+};
+use crate::view::{NodeId, View};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+pub(super) const NODES: NodeId = 4;
+
+/// Random numbers (`SplitMix64`): the same on each machine.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn of(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+
+    pub(super) fn percent(&mut self, chance: u64) -> bool {
+        self.of(0..100) < chance
+    }
+
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+        (!of.is_empty()).then(|| of[usize::try_from(self.of(0..of.len() as u64)).unwrap()])
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disk {
+    pub(super) last: u64,
+    items: BTreeMap<Vec<u8>, Stand>,
+}
+
+impl Contents for Disk {
+    fn get(&self, key: &[u8]) -> Option<Stand> {
+        self.items.get(key).cloned()
+    }
+    fn all(&self) -> Vec<(Vec<u8>, Stand)> {
+        self.items.iter().map(|(key, stand)| (key.clone(), stand.clone())).collect()
+    }
+}
+
+pub(super) struct Node {
+    pub(super) run: u64,
+    pub(super) is_up: bool,
+    pub(super) stopped_until: u64,
+    pub(super) etcd_cut_until: u64,
+    rate: u64,
+    offset: u64,
+    promises: Promises,
+    pub(super) slot: Slot,
+    disk: Disk,
+    synced: Disk,
+}
+
+impl Node {
+    pub(super) fn clock(&self, now: u64) -> u64 {
+        self.offset + now * self.rate / 1000
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Happening {
+    /// For a node, from another.
+    Peer(NodeId, NodeId, u64, Message),
+    /// Asks a node for a promise: from, epoch, when by the asker's clock and run.
+    Renew(NodeId, NodeId, u64, u64, u64),
+    Granted(NodeId, NodeId, u64, u64),
+    Client(NodeId, SlotEvent),
+    Tick(NodeId, u64),
+    Sync(NodeId, u64),
+    Learn(NodeId),
+    Restart(NodeId),
+    /// For the rest of the world.
+    Answer(ClientId, u64, Told),
+    Retry(ClientId, u64, u64),
+    Begin(ClientId),
+    Control,
+    Nemesis,
+}
+
+impl Happening {
+    fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Peer(node, ..) | Self::Renew(node, ..) | Self::Granted(node, ..) => Some(*node),
+            Self::Client(node, _) | Self::Tick(node, _) | Self::Sync(node, _) => Some(*node),
+            Self::Learn(node) => Some(*node),
+            _ => None,
+        }
+    }
+}
+
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) now: u64,
+    pub(super) waits_for_disk: bool,
+    pub(super) loss: u64,
+    pub(super) nodes: Vec<Node>,
+    pub(super) view: View,
+    pub(super) cuts: BTreeMap<(u32, u32), u64>,
+    links: BTreeMap<(u32, u32), u64>,
+    todo: BinaryHeap<Reverse<(u64, u64)>>,
+    what: BTreeMap<u64, Happening>,
+    serial: u64,
+    effects: BTreeMap<Version, Effect>,
+    pub(super) clients: Vec<super::clients::Client>,
+    pub(super) histories: Vec<Vec<Operation>>,
+    pub(super) past_since: u64,
+    pub(super) trace: u64,
+    pub(super) broken: Option<String>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, view: View) -> Self {
+        let mut random = Random(seed);
+        let waits_for_disk = random.percent(50);
+        let loss = random.pick(&[0, 1, 5, 15]).unwrap_or(0);
+        let mut nodes = Vec::new();
+        for id in 1..=NODES {
+            let (rate, offset) = (random.of(991..1010), random.of(0..1 << 40));
+            let promises = Promises::new(offset);
+            let slot = Slot::new(id, waits_for_disk, 0, offset);
+            let (disk, synced) = (Disk::default(), Disk::default());
+            let (run, is_up, stopped_until, etcd_cut_until) = (0, true, 0, 0);
+            nodes.push(Node {
+                run,
+                is_up,
+                stopped_until,
+                etcd_cut_until,
+                rate,
+                offset,
+                promises,
+                slot,
+                disk,
+                synced,
+            });
+        }
+        let mut world = Self {
+            random,
+            now: 0,
+            waits_for_disk,
+            loss,
+            nodes,
+            view,
+            cuts: BTreeMap::new(),
+            links: BTreeMap::new(),
+            todo: BinaryHeap::new(),
+            what: BTreeMap::new(),
+            serial: 0,
+            effects: BTreeMap::new(),
+            clients: Vec::new(),
+            histories: Vec::new(),
+            past_since: 0,
+            trace: 0,
+            broken: None,
+        };
+        for id in 1..=NODES {
+            world.at(world.random.0 % 1000, Happening::Learn(id));
+            world.at(1000 * u64::from(id), Happening::Tick(id, 0));
+        }
+        world
+    }
+
+    pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id as usize - 1]
+    }
+
+    pub(super) fn at(&mut self, delay: u64, what: Happening) {
+        self.serial += 1;
+        self.todo.push(Reverse((self.now + delay, self.serial)));
+        self.what.insert(self.serial, what);
+    }
+
+    /// Sends over a link that keeps the order.
+    pub(super) fn send(&mut self, from: u32, to: u32, what: Happening) {
+        let is_cut = self.cuts.get(&(from, to)).is_some_and(|until| self.now < *until);
+        if is_cut || self.random.percent(self.loss) {
+            return;
+        }
+        let most = if self.random.percent(2) { 1_500_000 } else { 5_000 };
+        let delay = self.random.of(100..most);
+        let last = self.links.entry((from, to)).or_default();
+        *last = (*last + 1).max(self.now + delay);
+        let delay = *last - self.now;
+        self.at(delay, what);
+    }
+
+    /// The next happening that isn't a node's own, or `None` after `until` or once an invariant is broken.
+    pub(super) fn run(&mut self, until: u64) -> Option<Happening> {
+        while let Some(Reverse((time, serial))) = self.todo.pop() {
+            let what = self.what.remove(&serial)?;
+            if time > until || self.broken.is_some() {
+                return None;
+            }
+            self.now = time;
+            self.trace = (self.trace ^ time ^ serial).wrapping_mul(0x0100_0000_01b3);
+            let Some(id) = what.node() else { return Some(what) };
+            let node = self.node(id);
+            if node.is_up && node.stopped_until > time {
+                let delay = node.stopped_until - time;
+                self.at(delay, what);
+            } else if node.is_up {
+                self.happen(id, what);
+                self.check();
+            }
+        }
+        None
+    }
+
+    fn happen(&mut self, id: NodeId, what: Happening) {
+        let now = self.now;
+        let (clock, run) = (self.node(id).clock(now), self.node(id).run);
+        match what {
+            Happening::Peer(_, from, epoch, message) => {
+                if epoch > self.node(id).slot.epoch() {
+                    self.at(500, Happening::Learn(id));
+                }
+                self.step(id, SlotEvent::Peer(from, epoch, message));
+            }
+            Happening::Renew(_, from, epoch, asked, run) => {
+                if self.node(id).promises.grant(from, epoch, clock) {
+                    self.send(id, from, Happening::Granted(from, id, asked, run));
+                }
+                self.step(id, SlotEvent::Tick);
+            }
+            Happening::Granted(_, from, asked, of) if of == run => {
+                self.node(id).promises.granted(from, asked, clock);
+                self.step(id, SlotEvent::Synced(0));
+            }
+            Happening::Client(_, event) => self.step(id, event),
+            Happening::Tick(_, of) if of == run => self.tick(id),
+            Happening::Sync(_, of) if of == run => {
+                let node = self.node(id);
+                node.synced = node.disk.clone();
+                let last = node.synced.last;
+                self.step(id, SlotEvent::Synced(last));
+            }
+            Happening::Learn(_) if self.node(id).etcd_cut_until <= now => self.learn(id),
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, id: NodeId) {
+        let now = self.now;
+        let (clock, run) = (self.node(id).clock(now), self.node(id).run);
+        if let Some(epoch) = self.node(id).promises.asks(clock) {
+            for peer in (1..=NODES).filter(|peer| *peer != id) {
+                self.send(id, peer, Happening::Renew(peer, id, epoch, clock, run));
+            }
+        }
+        if self.random.percent(10) {
+            self.at(100, Happening::Learn(id));
+        }
+        self.step(id, SlotEvent::Tick);
+        self.at(200_000, Happening::Tick(id, run));
+        let delay = self.random.of(1_000..190_000);
+        self.at(delay, Happening::Sync(id, run));
+    }
+
+    fn learn(&mut self, id: NodeId) {
+        let (epoch, group) = (self.view.epoch, self.view.groups[0].clone());
+        let run = self.node(id).run.to_string();
+        let is_member = self.view.nodes[&id].run == run;
+        let now = self.now;
+        let clock = self.node(id).clock(now);
+        let node = self.node(id);
+        node.promises.set_epoch(epoch);
+        let actions = node.slot.set_group(&group, is_member, clock);
+        self.act(id, actions);
+        self.step(id, SlotEvent::Tick);
+    }
+
+    fn step(&mut self, id: NodeId, event: SlotEvent) {
+        let now = self.now;
+        let clock = self.node(id).clock(now);
+        let min_write = self.view.min_write as usize;
+        let Node { slot, promises, disk, .. } = self.node(id);
+        let actions = slot.step(Around { promises, contents: disk, min_write }, event, clock);
+        self.act(id, actions);
+    }
+
+    fn act(&mut self, id: NodeId, actions: Vec<SlotAction>) {
+        let epoch = self.node(id).slot.epoch();
+        let mut is_changed = false;
+        for action in actions {
+            match action {
+                SlotAction::Send(to, message) => {
+                    self.send(id, to, Happening::Peer(to, id, epoch, message));
+                }
+                SlotAction::Apply(effect) => {
+                    is_changed = true;
+                    let disk = &mut self.node(id).disk;
+                    disk.last = effect.version.seq;
+                    if let Some(value) = effect.change.clone() {
+                        let version = effect.version;
+                        disk.items.insert(effect.key.clone(), Stand { value, version });
+                    }
+                    let same = self.effects.entry(effect.version).or_insert_with(|| effect.clone());
+                    if *same != effect && !is_planted(Mistake::ResendForgetsDelete) {
+                        self.broken = Some(format!("{effect:?} on {id} is {same:?} elsewhere"));
+                    }
+                }
+                SlotAction::Replace(items, last) => {
+                    is_changed = true;
+                    self.node(id).disk = Disk { last, items: items.into_iter().collect() };
+                }
+                SlotAction::Answer(client, number, told) => {
+                    self.send(id, 100 + client, Happening::Answer(client, number, told));
+                }
+            }
+        }
+        if is_changed {
+            let (delay, run) = (self.random.of(200..8_000), self.node(id).run);
+            self.at(delay, Happening::Sync(id, run));
+        }
+    }
+
+    /// The process ends; with `power`, so does what the disk hadn't synced.
+    pub(super) fn crash(&mut self, id: NodeId, power: bool) {
+        let node = self.node(id);
+        node.is_up = false;
+        if power {
+            node.disk = node.synced.clone();
+        } else {
+            node.synced = node.disk.clone();
+        }
+    }
+
+    pub(super) fn restart(&mut self, id: NodeId) {
+        let (now, waits_for_disk) = (self.now, self.waits_for_disk);
+        let node = self.node(id);
+        (node.is_up, node.stopped_until) = (true, 0);
+        node.run += 1;
+        let (clock, run) = (node.clock(now), node.run);
+        node.promises = Promises::new(clock);
+        node.slot = Slot::new(id, waits_for_disk, node.disk.last, clock);
+        let delay = self.random.of(1_000..100_000);
+        self.at(delay, Happening::Learn(id));
+        self.at(10, Happening::Tick(id, run));
+    }
+
+    /// What must hold after each event, along the chain of the newest view.
+    fn check(&mut self) {
+        let group = &self.view.groups[0];
+        let of = |id: NodeId| &self.nodes[id as usize - 1].slot;
+        let current = |id: &NodeId| of(*id).epoch() == group.epoch && of(*id).is_filled();
+        let path: Vec<NodeId> = group.path().filter(current).collect();
+        let ordered =
+            path.windows(2).all(|pair| of(pair[0]).progress().0 >= of(pair[1]).progress().0);
+        let committed = path.iter().map(|id| of(*id).progress().1).max().unwrap_or(0);
+        let serves = |id: &&NodeId| group.serving.contains(id);
+        let has_all = path.iter().filter(serves).all(|id| of(*id).progress().0 >= committed);
+        if !(ordered && has_all) {
+            let progress: Vec<_> = path.iter().map(|id| (id, of(*id).progress())).collect();
+            self.broken = Some(format!("{group:?}: members have {progress:?}"));
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! The state of one slot on one node.
+
+use super::effect::{
+    Effect, REPEATED, Results, Stand, Version, WriteId, WriteKind, WriteVerdict, decide,
+};
+use super::message::{ClientId, Message, SlotAction, SlotCopy, SlotEvent, Told};
+use crate::planted::{Mistake, is_planted};
+use crate::promises::Promises;
+use crate::view::{Group, NodeId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::take;
+
+/// The store's content of one slot: the newest, committed or not.
+pub trait Contents {
+    /// What is there of a key.
+    fn get(&self, key: &[u8]) -> Option<Stand>;
+    /// All of it, deleted keys too.
+    fn all(&self) -> Vec<(Vec<u8>, Stand)>;
+}
+
+/// What a slot looks at besides its own state.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// The node's promises.
+    pub promises: &'a Promises,
+    /// The store.
+    pub contents: &'a dyn Contents,
+    /// With fewer serving copies, writes are refused.
+    pub min_write: usize,
+}
+
+/// Bytes of uncommitted effects from which on the head is busy.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
+
+/// One slot on one node.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    me: NodeId,
+    waits_for_disk: bool,
+    group: Group,
+    /// Whether the content is the slot's, for `attempt` if it came by one.
+    is_filled: bool,
+    attempt: u64,
+    last: u64,
+    committed: u64,
+    synced: u64,
+    /// What those before this member have on disk, as they said in this epoch.
+    upstream: u64,
+    /// Uncommitted effects, up to `last`.
+    queue: VecDeque<Effect>,
+    queue_bytes: usize,
+    results: Results,
+    complete_since: u64,
+    /// Up to where the next members were sent effects; `None` if they need a copy.
+    next: BTreeMap<NodeId, Option<u64>>,
+    sent_max: u64,
+    told_up: Option<u64>,
+    told_down: Option<u64>,
+    /// The gap that was asked for since the last tick.
+    asked_after: Option<u64>,
+    ready_from: u64,
+    ready: BTreeSet<NodeId>,
+    writers: BTreeMap<u64, Vec<(ClientId, WriteId, WriteVerdict)>>,
+    readers: Vec<(ClientId, u64, Vec<u8>)>,
+}
+
+impl Slot {
+    /// Of a process that started at `now` with effects up to `last` on its disk. `waits_for_disk`: nothing is committed
+    /// that isn't on the disks of the write path.
+    #[must_use]
+    pub fn new(me: NodeId, waits_for_disk: bool, last: u64, now: u64) -> Self {
+        Self {
+            me,
+            waits_for_disk,
+            group: Group::default(),
+            is_filled: false,
+            attempt: 0,
+            last,
+            committed: 0,
+            synced: last,
+            upstream: 0,
+            queue: VecDeque::new(),
+            queue_bytes: 0,
+            results: Results::default(),
+            complete_since: now,
+            next: BTreeMap::new(),
+            sent_max: 0,
+            told_up: None,
+            told_down: None,
+            asked_after: None,
+            ready_from: 0,
+            ready: BTreeSet::new(),
+            writers: BTreeMap::new(),
+            readers: Vec::new(),
+        }
+    }
+
+    /// The slot's epoch as this node knows it.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.group.epoch
+    }
+
+    /// The last effect, and the last committed one.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.last, self.committed)
+    }
+
+    /// Whether the content is the slot's.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.is_filled
+    }
+
+    /// Joining nodes that have all that this node had when it learned of this epoch: they may serve.
+    #[must_use]
+    pub fn ready(&self) -> &BTreeSet<NodeId> {
+        &self.ready
+    }
+
+    /// The node learned a view. `is_member` says whether the view names this process (its run).
+    pub fn set_group(&mut self, group: &Group, is_member: bool, now: u64) -> Vec<SlotAction> {
+        if group.epoch <= self.group.epoch {
+            return Vec::new();
+        }
+        self.group = if is_member {
+            group.clone()
+        } else {
+            Group { epoch: group.epoch, ..Group::default() }
+        };
+        if self.group.serving.contains(&self.me) {
+            // Not filled by an attempt, and serving: this is the base, by what its disk has. If that is nothing, there was
+            // no write whose result it could have lost.
+            if !self.is_filled {
+                (self.is_filled, self.complete_since) =
+                    (true, if self.last == 0 { 0 } else { now });
+            }
+        } else if !self.predecessors_know_me() {
+            self.is_filled = false;
+        } else if self.attempt != self.group.attempt || !self.is_filled {
+            (self.is_filled, self.attempt) = (false, self.group.attempt);
+            (self.last, self.committed, self.synced) = (0, 0, 0);
+            self.queue.clear();
+            self.queue_bytes = 0;
+        }
+        (self.upstream, self.told_up, self.told_down) = (0, None, None);
+        self.ready_from = self.last;
+        self.ready.clear();
+        self.next.clear();
+        self.refuse_all()
+    }
+
+    /// Takes an event.
+    pub fn step(&mut self, around: Around<'_>, event: SlotEvent, now: u64) -> Vec<SlotAction> {
+        let mut out = Vec::new();
+        match event {
+            SlotEvent::Peer(from, epoch, message) => {
+                let is_current = epoch == self.group.epoch
+                    || (epoch < self.group.epoch && is_planted(Mistake::OldEpochTaken));
+                if is_current {
+                    self.hear(around, from, message, now, &mut out);
+                }
+            }
+            SlotEvent::Write { from, epoch, id, is_repeated, key, wanted } => {
+                let answer = if epoch == self.group.epoch {
+                    self.write(around, (from, id, is_repeated), (key, wanted), now, &mut out)
+                } else {
+                    Some(Told::Stale)
+                };
+                out.extend(answer.map(|told| SlotAction::Answer(from, id.1, told)));
+            }
+            SlotEvent::Read { from, epoch, id, key } => {
+                let reads = self.is_filled && self.reads();
+                if epoch == self.group.epoch && reads {
+                    self.readers.push((from, id, key));
+                } else {
+                    out.push(SlotAction::Answer(from, id, Told::Stale));
+                }
+            }
+            SlotEvent::Synced(upto) => self.synced = self.synced.max(upto.min(self.last)),
+            SlotEvent::Tick => {
+                (self.told_up, self.told_down, self.asked_after) = (None, None, None);
+                if let Some(before) = self.predecessor() {
+                    let has = self.is_filled.then_some(self.last);
+                    out.push(SlotAction::Send(before, Message::State(has)));
+                }
+            }
+        }
+        self.flow(around, now, &mut out);
+        self.answer_reads(around, now, &mut out);
+        out
+    }
+
+    fn write(
+        &mut self,
+        around: Around<'_>,
+        (from, id, is_repeated): (ClientId, WriteId, bool),
+        (key, wanted): (Vec<u8>, WriteKind),
+        now: u64,
+        out: &mut Vec<SlotAction>,
+    ) -> Option<Told> {
+        if self.group.head() != Some(self.me) || !self.is_filled {
+            return Some(Told::Stale);
+        }
+        if !is_planted(Mistake::RepeatsWithoutIds) {
+            if let Some((seq, verdict)) = self.results.get(id).cloned() {
+                if seq <= self.committed {
+                    return Some(Told::Wrote(verdict));
+                }
+                self.writers.entry(seq).or_default().push((from, id, verdict));
+                return None;
+            }
+            // Twice the time: the repetition may have been under way for long.
+            if is_repeated && now < self.complete_since + 2 * REPEATED {
+                return Some(Told::Unknown);
+            }
+        }
+        if self.group.serving.len() < around.min_write {
+            return Some(Told::Refused);
+        }
+        if self.queue_bytes > QUEUE_BYTES_MAX {
+            return Some(Told::Busy);
+        }
+        let version = Version { epoch: self.group.epoch, seq: self.last + 1 };
+        let (change, verdict) = decide(around.contents.get(&key).as_ref(), wanted, version.seq);
+        if change.is_none() && is_planted(Mistake::FailureAnsweredEarly) {
+            return Some(Told::Wrote(verdict));
+        }
+        self.writers.entry(version.seq).or_default().push((from, id, verdict.clone()));
+        self.append(Effect { version, id, key, change, verdict }, now, out);
+        None
+    }
+
+    fn append(&mut self, effect: Effect, now: u64, out: &mut Vec<SlotAction>) {
+        self.last = effect.version.seq;
+        self.results.keep(&effect, now);
+        self.queue_bytes += weight(&effect);
+        self.queue.push_back(effect.clone());
+        out.push(SlotAction::Apply(effect));
+    }
+
+    fn hear(
+        &mut self,
+        around: Around<'_>,
+        from: NodeId,
+        message: Message,
+        now: u64,
+        out: &mut Vec<SlotAction>,
+    ) {
+        let is_before = self.predecessor() == Some(from);
+        let is_after = self.is_filled && self.successors().contains(&from);
+        match message {
+            Message::Effect(effect) if is_before && self.is_filled => {
+                let seq = effect.version.seq;
+                if seq == self.last + 1 {
+                    self.append(effect, now, out);
+                } else if seq > self.last && self.asked_after != Some(self.last) {
+                    // Once: each of what follows the gap would ask for all of it.
+                    self.asked_after = Some(self.last);
+                    out.push(SlotAction::Send(from, Message::State(Some(self.last))));
+                }
+            }
+            Message::Durable(upto) if is_before && self.is_filled => {
+                self.upstream = self.upstream.max(upto);
+            }
+            Message::Copy(whole) if is_before && !self.is_filled => {
+                self.fill(around, *whole, now, out);
+            }
+            Message::Ack(upto) if is_after && self.group.is_on_path(from) => {
+                self.commit(upto, out);
+                let may_say = !self.holds(around, now) || is_planted(Mistake::ReadyWhileHolding);
+                if may_say && upto >= self.ready_from && self.group.joining.contains(&from) {
+                    self.ready.insert(from);
+                }
+            }
+            Message::State(has) if is_after => {
+                let first = self.queue.front().map_or(self.last, |it| it.version.seq - 1);
+                self.next.insert(from, has.filter(|it| (first..=self.last).contains(it)));
+            }
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self, around: Around<'_>, whole: SlotCopy, now: u64, out: &mut Vec<SlotAction>) {
+        let mut items = whole.items;
+        if is_planted(Mistake::RestartTrustsItsTail) {
+            let mut merged: BTreeMap<_, _> = items.into_iter().collect();
+            for (key, own) in around.contents.all() {
+                let there = merged.entry(key).or_default();
+                if own.version.seq > there.version.seq {
+                    *there = own;
+                }
+            }
+            items = merged.into_iter().collect();
+        }
+        self.is_filled = true;
+        self.last = whole.last;
+        self.results = whole.results;
+        self.results.count_from(now);
+        self.complete_since = now.saturating_sub(whole.complete_for);
+        out.push(SlotAction::Replace(items, whole.last));
+    }
+
+    /// Sends on what is there, commits, and acknowledges.
+    fn flow(&mut self, around: Around<'_>, now: u64, out: &mut Vec<SlotAction>) {
+        if !self.is_filled || self.holds(around, now) {
+            return;
+        }
+        for node in self.successors() {
+            self.forward(around, node, now, out);
+        }
+        let Some(at) = self.place() else { return };
+        let own = if self.waits_for_disk { self.synced } else { self.last };
+        let is_free = at == 0 || is_planted(Mistake::CommitBeforeUpstreamDurable);
+        let durable = if is_free { own } else { own.min(self.upstream) };
+        if let Some(after) = self.group.path().nth(at + 1) {
+            if self.told_down.replace(durable) != Some(durable) {
+                out.push(SlotAction::Send(after, Message::Durable(durable)));
+            }
+        } else {
+            self.commit(durable, out);
+        }
+        if let Some(before) = self.predecessor()
+            && self.told_up.replace(self.committed) != Some(self.committed)
+        {
+            out.push(SlotAction::Send(before, Message::Ack(self.committed)));
+        }
+    }
+
+    fn forward(&mut self, around: Around<'_>, node: NodeId, now: u64, out: &mut Vec<SlotAction>) {
+        let Some(sent) = self.next.insert(node, Some(self.last)) else {
+            // It hasn't said what it has.
+            self.next.remove(&node);
+            return;
+        };
+        let Some(sent) = sent else {
+            if out.iter().any(|it| matches!(it, SlotAction::Apply(_) | SlotAction::Replace(..))) {
+                // The store hasn't it yet, so a copy would lack what it says it has. The next event sends it.
+                self.next.insert(node, None);
+                return;
+            }
+            let whole = SlotCopy {
+                last: self.last,
+                items: around.contents.all(),
+                results: self.results.clone(),
+                complete_for: now.saturating_sub(self.complete_since),
+            };
+            out.push(SlotAction::Send(node, Message::Copy(Box::new(whole))));
+            return;
+        };
+        for effect in self.queue.iter().filter(|it| it.version.seq > sent) {
+            let mut effect = effect.clone();
+            let is_again = effect.version.seq <= self.sent_max;
+            if is_again && effect.change == Some(None) && is_planted(Mistake::ResendForgetsDelete) {
+                effect.change = None;
+            }
+            out.push(SlotAction::Send(node, Message::Effect(effect)));
+        }
+        self.sent_max = self.last;
+    }
+
+    /// All up to `upto` is committed.
+    fn commit(&mut self, upto: u64, out: &mut Vec<SlotAction>) {
+        self.committed = self.committed.max(upto.min(self.last));
+        while let Some(effect) = self.queue.pop_front_if(|it| it.version.seq <= self.committed) {
+            self.queue_bytes -= weight(&effect);
+        }
+        let later = self.writers.split_off(&(self.committed + 1));
+        for (client, id, verdict) in
+            std::mem::replace(&mut self.writers, later).into_values().flatten()
+        {
+            out.push(SlotAction::Answer(client, id.1, Told::Wrote(verdict)));
+        }
+    }
+
+    fn answer_reads(&mut self, around: Around<'_>, now: u64, out: &mut Vec<SlotAction>) {
+        if self.readers.is_empty() || !self.may_read(around, now) {
+            return;
+        }
+        for (client, id, key) in take(&mut self.readers) {
+            let stand = around.contents.get(&key);
+            if stand.as_ref().is_some_and(|it| it.version.seq > self.committed) {
+                self.readers.push((client, id, key));
+                continue;
+            }
+            let found = stand.and_then(|it| Some((it.value?, it.version.seq)));
+            out.push(SlotAction::Answer(client, id, Told::Read(found)));
+        }
+    }
+
+    fn may_read(&self, around: Around<'_>, now: u64) -> bool {
+        let mut others = self.group.path().filter(|node| *node != self.me).peekable();
+        if others.peek().is_none() {
+            return !self.holds(around, now);
+        }
+        let asks = |node: &NodeId| {
+            !is_planted(Mistake::PromisesOfServingOnly) || self.group.serving.contains(node)
+        };
+        is_planted(Mistake::ReadsWithoutPromises)
+            || others.filter(asks).all(|node| around.promises.has(node, now))
+    }
+
+    fn holds(&self, around: Around<'_>, now: u64) -> bool {
+        if around.promises.is_fresh(now) {
+            return true;
+        }
+        let skipped = match is_planted(Mistake::HoldForLastReaderOnly) {
+            true => self.group.past.len().saturating_sub(1),
+            false => 0,
+        };
+        let mut past =
+            self.group.past.iter().skip(skipped).filter(|it| !self.group.is_on_path(**it));
+        !is_planted(Mistake::NoHold)
+            && past.any(|reader| around.promises.protects(*reader, self.group.epoch, now))
+    }
+
+    fn reads(&self) -> bool {
+        let planted = is_planted(Mistake::JoinerServes) && self.group.joining.contains(&self.me);
+        planted || self.group.reader() == Some(self.me)
+    }
+
+    fn refuse_all(&mut self) -> Vec<SlotAction> {
+        let writers = take(&mut self.writers).into_values().flatten().map(|it| (it.0, it.1.1));
+        let readers = take(&mut self.readers).into_iter().map(|it| (it.0, it.1));
+        let all = writers.chain(readers);
+        all.map(|(client, id)| SlotAction::Answer(client, id, Told::Stale)).collect()
+    }
+
+    fn place(&self) -> Option<usize> {
+        self.group.path().position(|node| node == self.me)
+    }
+
+    fn predecessors_know_me(&self) -> bool {
+        self.group.joining.contains(&self.me) || self.group.syncing.contains(&self.me)
+    }
+
+    fn predecessor(&self) -> Option<NodeId> {
+        match self.place() {
+            Some(at) => self.group.path().nth(at.checked_sub(1)?),
+            None if self.group.syncing.contains(&self.me) => self.group.path().last(),
+            None => None,
+        }
+    }
+
+    /// The next of the write path; behind its last those that are being filled.
+    fn successors(&self) -> Vec<NodeId> {
+        let Some(at) = self.place() else { return Vec::new() };
+        match self.group.path().nth(at + 1) {
+            Some(next) => vec![next],
+            None => self.group.syncing.clone(),
+        }
+    }
+}
+
+fn weight(effect: &Effect) -> usize {
+    let value = effect.change.as_ref().and_then(Option::as_ref).map_or(0, Vec::len);
+    effect.key.len() + value + size_of::<Effect>()
+}
