@@ -7,8 +7,10 @@
 //! console.rs   the commands on a page, run as a reader types them
 //! mariadb.rs   a database
 //! postgres.rs  another one
-//! sql.rs       sessions of SQL at either
-//! shop.rs      either of them, with clusters and `guira invalidate`
+//! mysql.rs     a third, which not every machine can get
+//! keys.rs      which keys must go at which change, whichever of MariaDB and MySQL it is
+//! sql.rs       sessions of SQL at each
+//! shop.rs      one of them, with clusters and `guira invalidate`
 //! metrics.rs   a scrape of the HTTP port, taken apart
 //! script.rs    the tables in tests/tables: what is sent, what must come back
 //! tls.rs       certificates made for a test, a client over TLS
@@ -25,8 +27,10 @@
 pub mod client;
 pub mod cluster;
 pub mod console;
+pub mod keys;
 pub mod mariadb;
 pub mod metrics;
+pub mod mysql;
 pub mod packet;
 pub mod postgres;
 pub mod script;

@@ -122,13 +122,7 @@ impl Database for MariaDb {
 
     /// Sessions as root.
     fn opener(&self) -> impl Fn() -> Sql + Clone + Send + 'static {
-        let dir = self.dir.clone();
-        move || {
-            let mut client = client(&dir);
-            client.args(["-N", "-B", "-n", "--raw", "--skip-reconnect", "--comments"]);
-            client.stderr(Stdio::null());
-            Sql::start(&mut client, "mariadb-client", |mark| format!("SELECT '{mark}';"))
-        }
+        opener(&self.dir)
     }
 
     /// As by the power's loss.
@@ -158,7 +152,19 @@ impl Drop for MariaDb {
     }
 }
 
-fn client(dir: &Path) -> Command {
+/// What opens sessions as root, of MySQL too.
+pub(crate) fn opener(dir: &Path) -> impl Fn() -> Sql + Clone + Send + 'static {
+    let dir = dir.to_path_buf();
+    move || {
+        let mut client = client(&dir);
+        client.args(["-N", "-B", "-n", "--raw", "--skip-reconnect", "--comments"]);
+        client.stderr(Stdio::null());
+        Sql::start(&mut client, "mariadb-client", |mark| format!("SELECT '{mark}';"))
+    }
+}
+
+/// A client of a database whose socket is in `dir`.
+pub(crate) fn client(dir: &Path) -> Command {
     let mut client = command("usr/bin/mariadb");
     client.arg("--no-defaults").arg("-S").arg(dir.join("s")).args(["-u", "root"]);
     client

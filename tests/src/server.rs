@@ -459,6 +459,15 @@ pub fn accepts(address: &Address) -> bool {
     attempt.is_ok()
 }
 
+/// `target`, for what is got or made once.
+///
+/// # Panics
+/// If the test doesn't lie in one.
+#[must_use]
+pub fn target_directory() -> PathBuf {
+    profile_directory().parent().expect("target/debug lies in target").to_path_buf()
+}
+
 /// `target/debug` or `target/release`, from the path of the running test.
 fn profile_directory() -> PathBuf {
     let exe = std::env::current_exe().expect("a test knows its own path");

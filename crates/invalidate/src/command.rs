@@ -341,27 +341,8 @@ fn clear(matches: &ArgMatches) -> Done {
 fn init(config: &InvalidateConfig) -> String {
     let mut text = String::new();
     for source in &config.sources {
-        let user = source.user.replace('\'', "''");
         text.push_str(&format!("-- source {}\n", source.name));
-        if let Some(sql) = source::postgres_init(source, &config.rules) {
-            text.push_str(&sql);
-            continue;
-        }
-        text.push_str(&format!(
-            "CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED BY '…';\n"
-        ));
-        text.push_str(&format!(
-            "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '{user}'@'localhost';\n"
-        ));
-        text.push_str(
-            "SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n",
-        );
-        text.push_str("SET GLOBAL binlog_annotate_row_events = ON;\n");
-        if let Some(outbox) = &source.outbox {
-            text.push_str(&format!(
-                "CREATE TABLE IF NOT EXISTS {outbox} (k VARCHAR(250) CHARACTER SET utf8mb4 NOT NULL, opts VARCHAR(250)) ENGINE = BLACKHOLE;\n"
-            ));
-        }
+        text.push_str(&source::init(source, &config.rules));
     }
     text
 }

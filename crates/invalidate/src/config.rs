@@ -69,12 +69,15 @@ pub(crate) struct SourceConfig {
     pub(crate) outbox: Option<TableName>,
     pub(crate) comments: CommentLimits,
     pub(crate) on_unknown: OnUnknown,
+    /// Somebody knows that rows change by foreign keys, which aren't in the log.
+    pub(crate) has_accepted_cascades: bool,
 }
 
 /// Which database it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceKind {
     MariaDb,
+    MySql,
     Postgres(PostgresConfig),
 }
 

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use crate::gtid::GtidSource;
 use crate::key::Key;
 use crate::rule::{Delete, How};
 
@@ -54,9 +55,30 @@ impl LogPlace {
     /// The file of places that are transactions' numbers, which have no order.
     pub(crate) const OF_TRANSACTIONS: &str = "xid";
 
+    /// The file of places that are MySQL's GTIDs, which have no order, is this and the GTID's source.
+    const OF_GTIDS: &str = "gtid ";
+
+    /// What MySQL's barrier takes for read already.
+    pub(crate) fn proven() -> Self {
+        Self { file: "".into(), offset: 0 }
+    }
+
+    /// The file of a source's places; the number is the offset.
+    pub(crate) fn file_of(source: &GtidSource) -> Arc<str> {
+        format!("{}{source}", Self::OF_GTIDS).into()
+    }
+
+    /// Which GTID it is, if it is one.
+    pub(crate) fn gtid(&self) -> Option<(GtidSource, u64)> {
+        let source = self.file.strip_prefix(Self::OF_GTIDS)?.parse().ok()?;
+        Some((source, self.offset))
+    }
+
     /// Whether who can read this one's change can read the other's.
     pub(crate) fn follows(&self, before: &LogPlace) -> bool {
-        &*self.file != Self::OF_TRANSACTIONS || self == before
+        let has_order =
+            &*self.file != Self::OF_TRANSACTIONS && !self.file.starts_with(Self::OF_GTIDS);
+        has_order || self == before
     }
 
     /// Whether a snapshot at another place has this one's change.
@@ -230,6 +252,16 @@ mod tests {
             // Only at the ends of deletes: a record's checksum tells those.
             assert_eq!((0..bytes.len()).filter(is_whole).count(), parts);
         }
+    }
+
+    #[test]
+    fn a_place_of_a_gtid_is_that_and_follows_no_other() {
+        let source: GtidSource = "3e11fa47-71ca-11e1-9e33-c80aa9429562:audit".parse().unwrap();
+        let place = |offset| LogPlace { file: LogPlace::file_of(&source), offset };
+        assert_eq!(place(7).gtid(), Some((source.clone(), 7)));
+        assert!(place(7).follows(&place(7)) && !place(8).follows(&place(7)));
+        let of_file = |offset| LogPlace { file: "binlog.000001".into(), offset };
+        assert!(of_file(8).gtid().is_none() && of_file(8).follows(&of_file(7)));
     }
 
     #[test]

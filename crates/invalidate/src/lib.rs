@@ -27,6 +27,7 @@ mod journal;
 mod segment;
 mod position;
 mod entry;
+mod gtid;
 mod counts;
 mod config;
 mod rule;

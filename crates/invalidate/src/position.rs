@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! guira-invalidate 1
-//! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device; of PostgreSQL 0/16B3748
+//! read 0-1-5,1-1-7          the last transaction of each domain whose keys are in the journal, on the device; of PostgreSQL 0/16B3748;
+//!                           of MySQL a set of GTIDs
 //! next 123                  the number that the next entry gets
 //! cursor c1 120             destination c1 has all entries before
 //! tainted c2 100            destination c2 was given up when it had these
@@ -19,9 +20,25 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::str::FromStr;
 
-/// A position: of each domain of MariaDB the last transaction's server and sequence; or PostgreSQL's, a place in its log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GtidPosition(BTreeMap<u32, (u32, u64)>, Option<u64>);
+use crate::gtid::{GtidSet, GtidSource};
+
+/// A position in a database's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GtidPosition {
+    /// MariaDB's: of each domain the last transaction's server and sequence.
+    Domains(BTreeMap<u32, (u32, u64)>),
+    /// PostgreSQL's: a place in its log.
+    Lsn(u64),
+    /// MySQL's: all transactions that were read, one at least.
+    Set(GtidSet),
+}
+
+/// A transaction of a log whose transactions have names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TransactionName {
+    MariaDb { domain: u32, server: u32, sequence: u64 },
+    MySql { source: GtidSource, number: u64 },
+}
 
 /// Where a destination is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,42 +58,94 @@ pub(crate) struct Stored {
 }
 
 impl GtidPosition {
-    pub(crate) fn set(&mut self, domain: u32, server: u32, sequence: u64) {
-        self.0.insert(domain, (server, sequence));
+    /// The transaction was read, and all before it.
+    pub(crate) fn add(&mut self, name: &TransactionName) {
+        match name {
+            TransactionName::MariaDb { domain, server, sequence } => {
+                if !matches!(self, Self::Domains(_)) {
+                    *self = Self::default();
+                }
+                if let Self::Domains(domains) = self {
+                    domains.insert(*domain, (*server, *sequence));
+                }
+            }
+            TransactionName::MySql { source, number } => {
+                if !matches!(self, Self::Set(_)) {
+                    *self = Self::Set(GtidSet::default());
+                }
+                if let Self::Set(set) = self {
+                    set.add(source, *number);
+                }
+            }
+        }
+    }
+
+    /// Of a set, which is empty before the first transaction.
+    pub(crate) fn of_set(set: GtidSet) -> Self {
+        if set.is_empty() { Self::default() } else { Self::Set(set) }
     }
 
     pub(crate) fn of_lsn(lsn: u64) -> Self {
-        Self(BTreeMap::new(), Some(lsn))
+        Self::Lsn(lsn)
+    }
+
+    /// MySQL's set, if it is one.
+    pub(crate) fn set(&self) -> Option<GtidSet> {
+        match self {
+            Self::Set(set) => Some(set.clone()),
+            Self::Domains(domains) if domains.is_empty() => Some(GtidSet::default()),
+            Self::Domains(_) | Self::Lsn(_) => None,
+        }
     }
 
     /// Whether what is of that position was read. PostgreSQL's is where a commit begins, and ours where one ends.
     pub(crate) fn includes(&self, other: &Self) -> bool {
-        match (self.1, other.1) {
-            (Some(ours), Some(theirs)) => theirs < ours,
-            (None, None) => other.0.iter().all(|(domain, (_, theirs))| {
-                self.0.get(domain).is_some_and(|(_, ours)| theirs <= ours)
-            }),
+        match (self, other) {
+            (Self::Lsn(ours), Self::Lsn(theirs)) => theirs < ours,
+            (Self::Domains(ours), Self::Domains(theirs)) => {
+                theirs.iter().all(|(domain, (_, theirs))| {
+                    ours.get(domain).is_some_and(|(_, ours)| theirs <= ours)
+                })
+            }
+            (Self::Set(ours), Self::Set(theirs)) => ours.lacks(theirs).is_empty(),
             _ => false,
         }
     }
 
     /// PostgreSQL's place, if it is one.
     pub(crate) fn lsn(&self) -> Option<u64> {
-        self.1
+        match self {
+            Self::Lsn(lsn) => Some(*lsn),
+            Self::Domains(_) | Self::Set(_) => None,
+        }
+    }
+
+    /// Whether it is one of MariaDB's.
+    pub(crate) fn has_domains(&self) -> bool {
+        matches!(self, Self::Domains(_))
+    }
+}
+
+impl Default for GtidPosition {
+    fn default() -> Self {
+        Self::Domains(BTreeMap::new())
     }
 }
 
 impl fmt::Display for GtidPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(lsn) = self.1 {
-            return write!(f, "{:X}/{:X}", lsn >> 32, lsn & u64::from(u32::MAX));
+        match self {
+            Self::Lsn(lsn) => write!(f, "{:X}/{:X}", lsn >> 32, lsn & u64::from(u32::MAX)),
+            Self::Set(set) => write!(f, "{set}"),
+            Self::Domains(domains) => {
+                let mut comma = "";
+                for (domain, (server, sequence)) in domains {
+                    write!(f, "{comma}{domain}-{server}-{sequence}")?;
+                    comma = ",";
+                }
+                Ok(())
+            }
         }
-        let mut comma = "";
-        for (domain, (server, sequence)) in &self.0 {
-            write!(f, "{comma}{domain}-{server}-{sequence}")?;
-            comma = ",";
-        }
-        Ok(())
     }
 }
 
@@ -91,7 +160,10 @@ impl FromStr for GtidPosition {
             };
             return Ok(Self::of_lsn(u64::from(half(high)?) << 32 | u64::from(half(low)?)));
         }
-        let mut position = Self::default();
+        if text.contains(':') {
+            return text.parse().map(Self::of_set);
+        }
+        let mut domains = BTreeMap::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let wrong = || format!("'{word}' is no position: write domain-server-sequence");
             let mut parts = word.splitn(3, '-');
@@ -99,9 +171,9 @@ impl FromStr for GtidPosition {
             let domain = part()?.parse().map_err(|_| wrong())?;
             let server = part()?.parse().map_err(|_| wrong())?;
             let sequence = part()?.parse().map_err(|_| wrong())?;
-            position.set(domain, server, sequence);
+            domains.insert(domain, (server, sequence));
         }
-        Ok(position)
+        Ok(Self::Domains(domains))
     }
 }
 
@@ -216,6 +288,12 @@ mod tests {
         let lsn: GtidPosition = "16/B374D848".parse().unwrap();
         assert_eq!((lsn.lsn(), &*lsn.to_string()), (Some(0x16_b374_d848), "16/B374D848"));
         assert!("16/".parse::<GtidPosition>().is_err());
+        let uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let set: GtidPosition = format!("{uuid}:1-5:7").parse().unwrap();
+        assert_eq!(set.to_string(), format!("{uuid}:1-5:7"));
+        assert!(set.set().is_some() && set.lsn().is_none() && !set.has_domains());
+        let empty: GtidPosition = "".parse().unwrap();
+        assert!(empty.set().is_some_and(|set| set.is_empty()) && empty.has_domains());
         assert!("0-1".parse::<GtidPosition>().is_err());
         assert!("0-1-x".parse::<GtidPosition>().is_err());
     }

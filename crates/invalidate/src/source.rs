@@ -1,10 +1,11 @@
-//! A source: a database's log, followed from a position, as entries of a line. MariaDB's stands here, PostgreSQL's below.
+//! A source: a database's log, followed from a position, as entries of a line. MariaDB's stands here. MySQL's is nearly the same: what
+//! it has of its own stands below, and so does PostgreSQL's.
 //!
 //! ```text
 //! session: login, settings, the dump ─▶ follow: events ─▶ transaction: keys ─▶ line
 //! barrier: a session of its own, asks what can be read ─▶ line
 //! ```
-//! Both databases share what isn't their protocol: [`follower`] tries again, [`naming`] makes keys of rows and texts, [`watch`]
+//! All databases share what isn't their protocol: [`follower`] tries again, [`naming`] makes keys of rows and texts, [`watch`]
 //! asks for the barrier.
 //!
 //! # Invariants
@@ -16,6 +17,7 @@ mod any;
 mod postgres;
 mod run;
 mod setup;
+mod mysql;
 mod follow;
 mod transaction;
 mod barrier;
@@ -24,16 +26,19 @@ mod statement;
 mod rows;
 mod table;
 mod values;
+mod payload;
+mod mysql_gtid;
 mod event;
 mod inflate;
 mod naming;
 mod session;
+mod login;
 mod packets;
 mod dial;
 mod follower;
 mod bytes;
 mod halt;
 
-pub(crate) use any::{check, postgres_init, run, run_barrier};
+pub(crate) use any::{check, init, run, run_barrier};
 pub(crate) use follower::Follower;
 pub(crate) use halt::{BAD, Halt, UNREADABLE};

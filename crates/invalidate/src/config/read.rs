@@ -182,7 +182,7 @@ mod tests {
     fn mistakes_are_told_with_their_line_and_what_was_meant() {
         for (piece, by, words) in [
             ("\"state\"", "\"stat\"", "unknown field 'stat', did you mean 'state'? line: 2"),
-            ("\"mariadb\"", "\"mysql\"", "'kind' : 'mysql' isn't there yet line: 4"),
+            ("\"mariadb\"", "\"mysqld\"", "'mysqld' is none, did you mean 'mysql'?"),
             ("\"mariadb\"", "\"postgres\"", "source 'orders': unknown field 'server_id'"),
             ("\"mariadb\"", "\"mariadv\"", "'mariadv' is none, did you mean 'mariadb'?"),
             ("[\"localhost\"]", "[\"db1:3306\"]", "TLS to a database isn't there yet"),

@@ -15,13 +15,13 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
     let kind = json.as_object().and_then(|object| object.get("kind")).and_then(Json::as_str);
     let (known, later) = match kind {
         Some("postgres") => (POSTGRES, POSTGRES_LATER),
+        Some("mysql") => (MYSQL, MYSQL_LATER),
         _ => (SOURCE, SOURCE_LATER),
     };
     let fields = Fields::new(format!("source '{name}'"), json, known, later)?;
     check_name(&fields, name, json)?;
     fields.needed("kind")?;
-    let is_postgres =
-        fields.choice("kind", &[("mariadb", false), ("postgres", true)], &["mysql"])?;
+    let is_postgres = fields.choice("kind", KINDS, &[])?;
     fields.choice("tail", &[("primary", ())], &["replica", "any"])?;
     fields.choice("start", &[("now", ())], &[])?;
     let hosts = addresses(&fields, "hosts", if is_postgres { 5432 } else { 3306 })?;
@@ -44,18 +44,18 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
         Some(json) => comments(json, name)?,
     };
     let kind = match is_postgres {
+        false if kind == Some("mysql") => SourceKind::MySql,
         false => SourceKind::MariaDb,
         true => SourceKind::Postgres(postgres(&fields)?),
     };
     let has_messages =
         matches!(&kind, SourceKind::Postgres(PostgresConfig { messages: Some(_), .. }));
-    if has_messages && comments.prefixes.is_empty() {
-        let words = "needs the prefixes that its keys may have: \"comments\": {\"prefixes\": […]}";
-        return Err(fields.error("messages", words));
-    }
-    if outbox.is_some() && comments.prefixes.is_empty() {
-        let words = "needs the prefixes that its keys may have: \"comments\": {\"prefixes\": […]}";
-        return Err(fields.error("outbox", words));
+    for (name, names_keys) in [("messages", has_messages), ("outbox", outbox.is_some())] {
+        if names_keys && comments.prefixes.is_empty() {
+            let words =
+                "needs the prefixes that its keys may have: \"comments\": {\"prefixes\": […]}";
+            return Err(fields.error(name, words));
+        }
     }
     Ok(SourceConfig {
         name: name.to_owned(),
@@ -71,6 +71,11 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
             "on_unknown",
             &[("count", OnUnknown::Count), ("stop", OnUnknown::Stop)],
             &["flush"],
+        )?,
+        has_accepted_cascades: fields.choice(
+            "cascades",
+            &[("refused", false), ("accepted", true)],
+            &[],
         )?,
     })
 }
@@ -197,6 +202,8 @@ fn is_loopback(host: &str) -> bool {
 
 const ON_GAP: &[(&str, OnGap)] =
     &[("stop", OnGap::Stop), ("now", OnGap::Now), ("flush", OnGap::Flush)];
+/// Whether it is PostgreSQL.
+const KINDS: &[(&str, bool)] = &[("mariadb", false), ("mysql", false), ("postgres", true)];
 const SOURCE: &[&str] = &[
     "kind",
     "hosts",
@@ -210,6 +217,21 @@ const SOURCE: &[&str] = &[
     "outbox",
     "comments",
 ];
+const MYSQL: &[&str] = &[
+    "kind",
+    "hosts",
+    "tail",
+    "user",
+    "password_file",
+    "server_id",
+    "start",
+    "on_gap",
+    "on_unknown",
+    "outbox",
+    "comments",
+    "cascades",
+];
+const MYSQL_LATER: &[&str] = &["tls", "gate"];
 const SOURCE_LATER: &[&str] = &["tls", "gate", "cascades"];
 const POSTGRES: &[&str] = &[
     "kind",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::follower::Follower;
 use super::halt::Halt;
-use super::{barrier, postgres, run as mariadb, setup};
+use super::{barrier, mysql, postgres, run as by_events, setup};
 use crate::config::{SourceConfig, SourceKind};
 use crate::line::Line;
 use crate::rule::Rule;
@@ -15,7 +15,7 @@ use crate::rule::Rule;
 /// What somebody must decide.
 pub(crate) fn run(follower: Follower) -> Result<(), Halt> {
     match follower.config.kind.clone() {
-        SourceKind::MariaDb => mariadb::run(follower),
+        SourceKind::MariaDb | SourceKind::MySql => by_events::run(follower),
         SourceKind::Postgres(database) => postgres::run(follower, &database),
     }
 }
@@ -24,6 +24,7 @@ pub(crate) fn run(follower: Follower) -> Result<(), Halt> {
 pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
     match &source.kind {
         SourceKind::MariaDb => barrier::run(source, line),
+        SourceKind::MySql => mysql::run_barrier(source, line),
         SourceKind::Postgres(database) => postgres::run_barrier(source, database, line),
     }
 }
@@ -35,14 +36,16 @@ pub(crate) fn run_barrier(source: &SourceConfig, line: &Arc<Line>) {
 pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
     match &source.kind {
         SourceKind::MariaDb => setup::check(source),
+        SourceKind::MySql => mysql::check(source, rules),
         SourceKind::Postgres(database) => postgres::check(source, database, rules),
     }
 }
 
-/// The SQL that makes a PostgreSQL ready; `None` for another database.
-pub(crate) fn postgres_init(source: &SourceConfig, rules: &[Rule]) -> Option<String> {
+/// The SQL that makes a database ready.
+pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
     match &source.kind {
-        SourceKind::MariaDb => None,
-        SourceKind::Postgres(database) => Some(postgres::init(source, database, rules)),
+        SourceKind::MariaDb => setup::init(source),
+        SourceKind::MySql => mysql::init(source, rules),
+        SourceKind::Postgres(database) => postgres::init(source, database, rules),
     }
 }

@@ -1,6 +1,7 @@
-//! Events of MariaDB's log: their head, their checksum, and those that only bound transactions.
+//! Events of MariaDB's and MySQL's log: their head, their checksum, and those that only bound transactions.
 
 use super::bytes::{Broken, Bytes};
+use crate::position::TransactionName;
 
 /// An event, its checksum checked and cut off.
 #[derive(Clone, Copy, Debug)]
@@ -18,10 +19,8 @@ pub(super) struct Event<'p> {
 /// How a transaction is named, and how it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gtid {
-    pub(super) domain: u32,
-    pub(super) server: u32,
-    pub(super) sequence: u64,
-    /// It is one statement, without BEGIN and COMMIT.
+    pub(super) name: TransactionName,
+    /// It is one statement, without BEGIN and COMMIT. Of MySQL: unless its first statement is another.
     pub(super) stands_alone: bool,
     /// `XA PREPARE`: it waits for the second part with the same name.
     pub(super) prepares: Option<Vec<u8>>,
@@ -72,6 +71,7 @@ pub(super) fn rotated<'p>(event: &Event<'p>) -> Result<(u64, &'p [u8]), Broken> 
     Ok((bytes.little(8)?, bytes.0))
 }
 
+/// MariaDB's.
 pub(super) fn gtid(event: &Event<'_>) -> Result<Gtid, Broken> {
     let mut bytes = Bytes(event.body);
     let (sequence, domain, flags) = (bytes.little(8)?, bytes.long()?, bytes.byte()?);
@@ -85,9 +85,7 @@ pub(super) fn gtid(event: &Event<'_>) -> Result<Gtid, Broken> {
         name = Some(bytes.take(length)?.to_vec());
     }
     Ok(Gtid {
-        domain,
-        server: event.server,
-        sequence,
+        name: TransactionName::MariaDb { domain, server: event.server, sequence },
         stands_alone: flags & STANDALONE != 0,
         prepares: name.clone().filter(|_| flags & PREPARED != 0),
         completes: name.filter(|_| flags & COMPLETED != 0),
@@ -121,7 +119,17 @@ pub(super) const DELETE_FILE: u8 = 11;
 pub(super) const TABLE_MAP: u8 = 19;
 pub(super) const INCIDENT: u8 = 26;
 pub(super) const HEARTBEAT: u8 = 27;
+pub(super) const ROWS_QUERY: u8 = 29;
+pub(super) const MYSQL_GTID: u8 = 33;
+pub(super) const ANONYMOUS_GTID: u8 = 34;
+pub(super) const PREVIOUS_GTIDS: u8 = 35;
+/// Of group replication.
+pub(super) const TRANSACTION_CONTEXT: u8 = 36;
+pub(super) const VIEW_CHANGE: u8 = 37;
 pub(super) const XA_PREPARE: u8 = 38;
+pub(super) const PAYLOAD: u8 = 40;
+pub(super) const HEARTBEAT_2: u8 = 41;
+pub(super) const TAGGED_GTID: u8 = 42;
 pub(super) const ANNOTATE: u8 = 160;
 pub(super) const CHECKPOINT: u8 = 161;
 pub(super) const GTID: u8 = 162;
@@ -171,7 +179,7 @@ mod tests {
         };
         let read = |body: &[u8]| gtid(&event(&packet(GTID, body, None), false).unwrap());
         let plain = read(&body(STANDALONE, &[0; 6])).unwrap();
-        assert_eq!((plain.domain, plain.server, plain.sequence), (3, 1, 5));
+        assert_eq!(plain.name, TransactionName::MariaDb { domain: 3, server: 1, sequence: 5 });
         assert!(plain.stands_alone && plain.prepares.is_none() && plain.completes.is_none());
         let name = [1, 0, 0, 0, 2, 1, b'a', b'b', b'c'];
         let prepared = read(&body(PREPARED | GROUP_COMMIT, &[&[0; 8][..], &name].concat()));

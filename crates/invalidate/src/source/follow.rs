@@ -5,6 +5,7 @@
 //! | rows | rules, or the outbox; a table that nobody is about is passed by |
 //! | a statement's text | its comments; TRUNCATE and DROP by `on_truncate`; changes of rows: unknown |
 //! | `XA PREPARE` | keys wait in memory, and the stored position waits before them, for `XA COMMIT` or `ROLLBACK` |
+//! | compressed transactions | inflated event by event |
 //! | an incident, an unknown event | a halt, unless the event says that it may be ignored |
 
 use std::borrow::Cow;
@@ -17,15 +18,18 @@ use super::event::{self, Event, Gtid};
 use super::follower::Stopped;
 use super::halt::{BAD, UNREADABLE};
 use super::inflate::inflate;
+use super::mysql_gtid::{plain_gtid, tagged_gtid};
 use super::naming::{Naming, OUTBOX_OPTIONS, OfRow};
+use super::payload::Payload;
 use super::rows::{self, Row, RowsHead, Table};
 use super::session::{Session, Trouble};
 use super::statement::{Deed, deed};
 use super::table::{columns, table_map};
 use super::transaction::{Keys, Transaction};
 use crate::entry::{Errand, LogPlace, Origin};
+use crate::gtid::GtidSource;
 use crate::line::Line;
-use crate::position::GtidPosition;
+use crate::position::{GtidPosition, TransactionName};
 use crate::rule::{Delete, Rule, Verb};
 use crate::template::{Change, Image};
 use crate::text::keys_in;
@@ -39,6 +43,8 @@ pub(super) struct Follow<'s> {
     has_checksums: bool,
     file: Arc<str>,
     offset: u64,
+    /// The file of places of MySQL's last source of GTIDs.
+    gtid_file: Option<(GtidSource, Arc<str>)>,
     /// Tables by the log's number, with their description.
     tables: HashMap<u64, (Vec<u8>, Option<Arc<Table>>)>,
     transaction: Option<Transaction>,
@@ -55,6 +61,7 @@ impl<'s> Follow<'s> {
             has_checksums,
             file: "".into(),
             offset: 0,
+            gtid_file: None,
             tables: HashMap::new(),
             transaction: None,
             prepared: HashMap::new(),
@@ -75,38 +82,61 @@ impl<'s> Follow<'s> {
     }
 
     fn take(&mut self, packet: &[u8]) -> Result<(), Stopped<Trouble>> {
-        let event = event::event(packet, self.has_checksums)?;
+        self.take_event(&event::event(packet, self.has_checksums)?)
+    }
+
+    fn take_event(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
         self.line.counts.is_reading.set(1);
         if event.kind != event::ROTATE && event.kind != event::HEARTBEAT && event.end > 0 {
             self.move_to(event.end);
         }
         match event.kind {
             event::ROTATE => {
-                let (offset, file) = event::rotated(&event)?;
+                let (offset, file) = event::rotated(event)?;
                 self.file = String::from_utf8_lossy(file).into();
                 self.offset = offset;
             }
             event::FORMAT => {
-                self.has_checksums = event::has_checksums(&event);
+                self.has_checksums = event::has_checksums(event);
                 self.tables.clear();
                 // A server that crashed left it unfinished, and has undone it.
                 self.transaction = None;
             }
-            event::GTID => {
-                let gtid = event::gtid(&event)?;
-                self.transaction = Some(Transaction::new(gtid, event.at_s));
-            }
+            event::GTID => self.begin(event::gtid(event)?, event.at_s),
+            event::MYSQL_GTID => self.begin(plain_gtid(event.body)?, event.at_s),
+            event::TAGGED_GTID => self.begin(tagged_gtid(event.body)?, event.at_s),
             event::TABLE_MAP => self.describe(event.body)?,
             event::ANNOTATE => self.take_comments(event.body),
-            event::QUERY | event::QUERY_COMPRESSED => self.take_statement(&event)?,
+            // A length before the text is that of its first 255 bytes.
+            event::ROWS_QUERY => self.take_comments(event.body.get(1..).unwrap_or_default()),
+            event::QUERY | event::QUERY_COMPRESSED => self.take_statement(event)?,
             event::XID => self.finish(None)?,
-            event::XA_PREPARE => self.finish(None)?,
+            event::XA_PREPARE => {
+                let is_one_phase = event.body.first().is_some_and(|byte| *byte != 0);
+                if let Some(transaction) = self.transaction.as_mut().filter(|_| is_one_phase) {
+                    transaction.gtid.prepares = None;
+                }
+                self.finish(None)?;
+            }
+            event::PAYLOAD => {
+                let (mut payload, mut inner) = (Payload::new(event.body)?, Vec::new());
+                while payload.next(&mut inner)? {
+                    self.take_event(&event::event(&inner, false)?)?;
+                }
+            }
             event::EXECUTE_LOAD => {
                 self.naming.note_unknown("LOAD DATA was logged as a statement")?;
             }
             event::HEARTBEAT | event::STOP | event::INTVAR | event::RAND | event::USER_VAR => {}
             event::CHECKPOINT | event::GTID_LIST | event::ENCRYPTION => {}
             event::BEGIN_LOAD | event::APPEND_BLOCK | event::DELETE_FILE => {}
+            event::PREVIOUS_GTIDS | event::HEARTBEAT_2 => {}
+            event::TRANSACTION_CONTEXT | event::VIEW_CHANGE => {}
+            event::ANONYMOUS_GTID => {
+                let words = "a transaction without a GTID: SET GLOBAL gtid_mode = ON_PERMISSIVE, then SET GLOBAL gtid_mode = ON, \
+                     flush the caches, remove the position from the state folder, start again";
+                return Err(self.naming.halt(BAD, words).into());
+            }
             event::INCIDENT => {
                 let words = "the database says that its log lacks changes (an incident)";
                 return Err(self.naming.halt(BAD, words).into());
@@ -125,6 +155,10 @@ impl<'s> Follow<'s> {
             self.line.counts.read_to_s.set(event.at_s.into());
         }
         Ok(())
+    }
+
+    fn begin(&mut self, gtid: Gtid, at_s: u32) {
+        self.transaction = Some(Transaction::new(gtid, at_s));
     }
 
     /// Events have the lower half of their offset: a transaction may end beyond 4 GiB.
@@ -216,6 +250,9 @@ impl<'s> Follow<'s> {
         };
         self.take_comments(&text);
         let deed = deed(&text, query.schema);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.hear(&text, &deed);
+        }
         match &deed {
             Deed::Rows => {
                 self.naming.note_unknown("a change of rows was logged as a statement")?;
@@ -269,24 +306,43 @@ impl<'s> Follow<'s> {
             return Ok(());
         }
         let errands = transaction.take(false);
-        match (&self.transaction, errands.is_empty()) {
-            (Some(transaction), false) => self.append(transaction, errands),
-            _ => Ok(()),
+        if errands.is_empty() {
+            return Ok(());
         }
+        let Some(transaction) = self.transaction.take() else { return Ok(()) };
+        let done = self.append(&transaction, errands);
+        self.transaction = Some(transaction);
+        done
     }
 
     /// Puts what a transaction calls for into the journal.
     fn append(
-        &self,
+        &mut self,
         transaction: &Transaction,
         errands: Vec<Errand>,
     ) -> Result<(), Stopped<Trouble>> {
         for errand in errands {
-            let place = LogPlace { file: Arc::clone(&self.file), offset: self.offset };
+            let place = self.place(&transaction.gtid.name);
             let origin = Origin { place, stamp: transaction.stamp(), at_s: transaction.at_s };
             self.line.append(origin, errand).map_err(Stopped::Journal)?;
         }
         Ok(())
+    }
+
+    /// What the barrier is asked about.
+    fn place(&mut self, name: &TransactionName) -> LogPlace {
+        let TransactionName::MySql { source, number } = name else {
+            return LogPlace { file: Arc::clone(&self.file), offset: self.offset };
+        };
+        let file = match &self.gtid_file {
+            Some((last, file)) if last == source => Arc::clone(file),
+            _ => {
+                let file = LogPlace::file_of(source);
+                self.gtid_file = Some((source.clone(), Arc::clone(&file)));
+                file
+            }
+        };
+        LogPlace { file, offset: *number }
     }
 
     /// A transaction's end: its keys go into the journal, then the position moves.
@@ -314,8 +370,7 @@ impl<'s> Follow<'s> {
             }
         }
         self.line.counts.prepared.set(self.prepared.len() as u64);
-        let Gtid { domain, server, sequence, .. } = transaction.gtid;
-        self.position.set(domain, server, sequence);
+        self.position.add(&transaction.gtid.name);
         self.line.advance(&self.position, self.held.as_ref());
         self.line.counts.transactions.add(1);
         Ok(())

@@ -5,7 +5,7 @@ use crate::config::{OnUnknown, SourceConfig};
 use crate::entry::Errand;
 use crate::key::{Key, Refusal};
 use crate::line::Line;
-use crate::rule::{Delete, OnTruncate, Rule, Verb, Yield};
+use crate::rule::{Delete, OnTruncate, Rule, TableName, Verb, Yield};
 use crate::template::{Cell, Change, Image};
 use crate::text::{CommentLimits, Named};
 
@@ -36,6 +36,17 @@ pub(super) struct OfRow {
 }
 
 impl<'s> Naming<'s> {
+    /// The tables of rules and outbox, each once.
+    pub(super) fn tables(config: &SourceConfig, rules: &[Rule]) -> Vec<TableName> {
+        let mut tables: Vec<TableName> = Vec::new();
+        for table in rules.iter().map(|rule| &rule.table).chain(&config.outbox) {
+            if !tables.contains(table) {
+                tables.push(table.clone());
+            }
+        }
+        tables
+    }
+
     /// `None`: nobody is about that table.
     pub(super) fn about(&self, schema: &[u8], table: &[u8]) -> Option<About> {
         let rules = self.rules.iter().enumerate();

@@ -14,13 +14,16 @@ use super::dial::{Socket, Waits, connect};
 pub(super) struct Packets {
     socket: BufReader<Box<dyn Socket>>,
     number: u8,
+    /// Nobody on the way can read along.
+    pub(super) is_private: bool,
 }
 
 impl Packets {
     /// Connects. A read that brings nothing for `silence` fails.
     pub(super) fn connect(address: &Address, silence: Duration) -> io::Result<Self> {
         let socket = connect(address, Waits { read: silence, write: silence })?;
-        Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0 })
+        let is_private = matches!(address, Address::Unix(_));
+        Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0, is_private })
     }
 
     /// Reads a whole payload into `payload`, which is emptied first.

@@ -1,4 +1,4 @@
-//! Follows MariaDB's log: connects, and says what a gap is.
+//! Follows MariaDB's or MySQL's log: connects, and says what a gap is.
 
 use std::thread;
 use std::time::Duration;
@@ -8,8 +8,9 @@ use super::follower::{Follower, Stopped};
 use super::halt::Halt;
 use super::naming::Naming;
 use super::session::{Session, Trouble};
-use super::setup;
-use crate::config::SourceConfig;
+use super::{mysql, setup};
+use crate::config::{SourceConfig, SourceKind};
+use crate::entry::LogPlace;
 
 /// Follows the log until the line ends.
 ///
@@ -27,20 +28,42 @@ pub(crate) fn run(mut follower: Follower) -> Result<(), Halt> {
 
 fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
     let mut session = Session::open(&follower.config, SILENCE)?;
-    let has_checksums = setup::prepare(&mut session, &follower.config)?;
+    let is_mysql = follower.config.kind == SourceKind::MySql;
+    let has_checksums = match is_mysql {
+        true => mysql::prepare(&mut session, &follower.config)?,
+        false => setup::prepare(&mut session, &follower.config)?,
+    };
     if follower.read.is_none() {
-        let now = setup::position_now(&mut session)?;
+        let now = match is_mysql {
+            true => mysql::position_now(&mut session)?,
+            false => setup::position_now(&mut session)?,
+        };
         tracing::info!(
             "source {}: begins at '{now}', with what is changed from now on",
             follower.config.name
         );
-        // Asked for after the position, it isn't before it.
-        let place = setup::place_now(&mut session)?;
+        let place = match is_mysql {
+            // What is in the position can be read.
+            true => LogPlace::proven(),
+            // Asked for after the position, it isn't before it.
+            false => setup::place_now(&mut session)?,
+        };
         follower.begin_at(now, place)?;
     }
     let Follower { config, rules, line, .. } = follower;
     let position = line.read_position();
-    setup::begin_dump(&mut session, config, &position)?;
+    match (is_mysql, position.set()) {
+        (true, Some(set)) => {
+            if let Some(words) = mysql::compare(&mut session, &set)? {
+                return Err(Stopped::Gap(words));
+            }
+            mysql::begin_dump(&mut session, config, &position)?;
+        }
+        (false, _) if position.has_domains() => {
+            setup::begin_dump(&mut session, config, &position)?;
+        }
+        _ => return Err(Trouble::Refused(ANOTHERS.to_owned()).into()),
+    }
     line.counts.connects.add(1);
     tracing::info!("source {}: reads on from '{position}'", config.name);
     let naming = Naming { config, rules, line };
@@ -62,6 +85,7 @@ fn answer_gap(follower: &mut Follower, words: &str) -> Result<(), Halt> {
     Ok(())
 }
 
+const ANOTHERS: &str = "the stored position is another database's: remove it from the state folder";
 const PURGED: u16 = 1236;
 /// The server sends a heartbeat each second.
 const SILENCE: Duration = Duration::from_secs(15);

@@ -1,14 +1,13 @@
-//! A login at MariaDB, and questions in SQL.
+//! A login at MariaDB or MySQL, and questions in SQL.
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use sha1::{Digest as _, Sha1};
-
 use super::bytes::{Broken, Bytes};
 use super::dial;
 use super::follower::{Calling, Calls, Stopped};
+use super::login::{Greeting, NATIVE, greeting, proof};
 use super::packets::Packets;
 use crate::config::SourceConfig;
 
@@ -89,21 +88,13 @@ impl Session {
     }
 
     fn log_in(&mut self, user: &str, password: &str) -> Result<(), Trouble> {
-        let nonce = {
-            let payload = self.receive(ANSWER_MAX)?;
-            let mut greeting = Bytes(payload);
-            if greeting.byte()? != 10 {
-                return Err(Trouble::Broken("this is no MariaDB".to_owned()));
-            }
-            greeting.until_zero()?;
-            greeting.take(4)?;
-            let mut nonce = greeting.take(8)?.to_vec();
-            // A filler, capabilities, character set, status, more capabilities, the nonce's length, reserved.
-            greeting.take(1 + 2 + 1 + 2 + 2 + 1 + 10)?;
-            nonce.extend_from_slice(greeting.take(12)?);
-            nonce
+        let Greeting { nonce, plugin, .. } = greeting(self.receive(ANSWER_MAX)?)?;
+        let first = proof(&plugin, password, &nonce);
+        let (plugin, proof) = match first {
+            Some(proof) => (&*plugin, proof),
+            // The server says which one it is, after this.
+            None => (NATIVE, Vec::new()),
         };
-        let proof = scramble(password, &nonce);
         let mut answer = CAPABILITIES.to_le_bytes().to_vec();
         answer.extend_from_slice(&(1_u32 << 24).to_le_bytes());
         answer.push(UTF8MB4);
@@ -112,36 +103,45 @@ impl Session {
         answer.push(0);
         answer.push(u8::try_from(proof.len()).unwrap_or(0));
         answer.extend_from_slice(&proof);
-        answer.extend_from_slice(b"mysql_native_password\0");
+        answer.extend_from_slice(plugin);
+        answer.push(0);
         self.packets.write(&answer)?;
-        let mut asked = 0;
-        loop {
-            let switch = {
-                let payload = self.receive(ANSWER_MAX)?;
-                match payload.first() {
-                    Some(0) => return Ok(()),
-                    Some(0xfe) => payload[1..].to_vec(),
-                    _ => return Err(Trouble::Broken("an answer to the login".to_owned())),
-                }
-            };
-            asked += 1;
-            let mut switch = Bytes(&switch);
-            let plugin = switch.until_zero()?;
-            let proof = match plugin {
-                b"mysql_native_password" if asked < 3 => {
-                    scramble(password, switch.0.strip_suffix(&[0]).unwrap_or(switch.0))
-                }
-                b"unix_socket" | b"auth_socket" if asked < 3 => Vec::new(),
-                _ => {
-                    let plugin = plugin.escape_ascii();
-                    let words = format!(
-                        "the user's login by '{plugin}' isn't there yet: give it a password by mysql_native_password"
-                    );
-                    return Err(Trouble::Refused(words));
-                }
-            };
-            self.packets.write(&proof)?;
+        for _ in 0..ANSWERS_MAX {
+            let payload = self.receive(ANSWER_MAX)?.to_vec();
+            match &payload[..] {
+                [0, ..] => return Ok(()),
+                [0xfe, switch @ ..] => self.switch(switch, password)?,
+                // The server has what it needs, and says whether it is right.
+                [1, 3] => {}
+                [1, 4] => self.show(password)?,
+                _ => return Err(Trouble::Broken("an answer to the login".to_owned())),
+            }
         }
+        Err(Trouble::Broken("a login without end".to_owned()))
+    }
+
+    /// The server asks for another proof.
+    fn switch(&mut self, switch: &[u8], password: &str) -> Result<(), Trouble> {
+        let mut switch = Bytes(switch);
+        let plugin = switch.until_zero()?;
+        let Some(proof) = proof(plugin, password, switch.0) else {
+            let words = format!(
+                "the user's login by '{}' isn't there yet: give it a password by caching_sha2_password or mysql_native_password",
+                plugin.escape_ascii()
+            );
+            return Err(Trouble::Refused(words));
+        };
+        Ok(self.packets.write(&proof)?)
+    }
+
+    /// The server doesn't have the user's password in its memory, and asks for it.
+    fn show(&mut self, password: &str) -> Result<(), Trouble> {
+        if !self.packets.is_private {
+            let words = "the password is wrong, or the server forgot its proof (it was started, or the password changed): it asks for the password \
+                         itself, which isn't sent in clear. Name its unix socket in hosts, or log in once as this user by another client";
+            return Err(Trouble::Refused(words.to_owned()));
+        }
+        Ok(self.packets.write(&[password.as_bytes(), &[0]].concat())?)
     }
 
     /// The next payload; an error of the server's is one here.
@@ -204,38 +204,12 @@ impl Session {
     }
 }
 
-/// `mysql_native_password`: the password isn't sent, nor what the server keeps of it.
-fn scramble(password: &str, nonce: &[u8]) -> Vec<u8> {
-    if password.is_empty() {
-        return Vec::new();
-    }
-    let once = Sha1::digest(password);
-    let twice = Sha1::digest(once);
-    let mask = Sha1::new().chain_update(nonce).chain_update(twice).finalize();
-    once.iter().zip(mask).map(|(a, b)| a ^ b).collect()
-}
-
 const COM_QUERY: u8 = 3;
 const NULL: u8 = 0xfb;
 /// Long password, long flags, 4.1's protocol, transactions, secure connection, plugins.
 const CAPABILITIES: u32 = 0x1 | 0x4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
 const UTF8MB4: u8 = 45;
+/// Of a login.
+const ANSWERS_MAX: u32 = 8;
 const ANSWER_MAX: usize = 1 << 20;
 const ROWS_MAX: usize = 10_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_proved_as_the_server_expects() {
-        // From the server's side: SHA1(nonce, SHA1(SHA1(password))) undoes the mask, and its SHA1 is what is stored.
-        let (password, nonce) = ("secret", b"12345678901234567890");
-        let stored = Sha1::digest(Sha1::digest(password));
-        let mask = Sha1::new().chain_update(nonce).chain_update(stored).finalize();
-        let proof = scramble(password, nonce);
-        let once: Vec<u8> = proof.iter().zip(mask).map(|(a, b)| a ^ b).collect();
-        assert_eq!(Sha1::digest(&once), stored);
-        assert!(scramble("", nonce).is_empty());
-    }
-}

@@ -87,6 +87,23 @@ pub(super) fn begin_dump(
     session.command(COM_BINLOG_DUMP, &arguments)
 }
 
+/// The SQL that makes user, settings and outbox.
+pub(crate) fn init(source: &SourceConfig) -> String {
+    let user = source.user.replace('\'', "''");
+    let mut text = format!(
+        "CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED BY '…';\n\
+         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '{user}'@'localhost';\n\
+         SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n\
+         SET GLOBAL binlog_annotate_row_events = ON;\n"
+    );
+    if let Some(outbox) = &source.outbox {
+        text.push_str(&format!(
+            "CREATE TABLE IF NOT EXISTS {outbox} (k VARCHAR(250) CHARACTER SET utf8mb4 NOT NULL, opts VARCHAR(250)) ENGINE = BLACKHOLE;\n"
+        ));
+    }
+    text
+}
+
 /// Connects and checks what [`run`](super::run) would: for `guira invalidate check`.
 ///
 /// # Errors

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::event::Gtid;
+use super::statement::Deed;
 use crate::entry::Errand;
+use crate::position::{GtidPosition, TransactionName};
 use crate::rule::Delete;
 
 /// A transaction that has begun.
@@ -32,6 +34,21 @@ impl Transaction {
         Self { gtid, at_s, keys: Keys::default() }
     }
 
+    /// Takes from a statement what MySQL says of a transaction nowhere else.
+    pub(super) fn hear(&mut self, text: &[u8], deed: &Deed) {
+        if !matches!(self.gtid.name, TransactionName::MySql { .. }) {
+            return;
+        }
+        let name = |after: &[u8]| text.strip_prefix(after).map(<[u8]>::to_vec);
+        if let Some(name) = name(b"XA START ") {
+            self.gtid.prepares = Some(name);
+        }
+        self.gtid.completes = name(b"XA COMMIT ").or_else(|| name(b"XA ROLLBACK "));
+        if *deed == Deed::Begin || self.gtid.prepares.is_some() {
+            self.gtid.stands_alone = false;
+        }
+    }
+
     pub(super) fn add(&mut self, delete: Delete) {
         self.keys.add(delete);
     }
@@ -52,8 +69,9 @@ impl Transaction {
 
     /// Its position alone.
     pub(super) fn stamp(&self) -> Arc<str> {
-        let Gtid { domain, server, sequence, .. } = self.gtid;
-        format!("{domain}-{server}-{sequence}").into()
+        let mut alone = GtidPosition::default();
+        alone.add(&self.gtid.name);
+        alone.to_string().into()
     }
 
     /// Its keys must wait for the second part.

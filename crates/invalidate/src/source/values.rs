@@ -1,4 +1,4 @@
-//! Values of columns as MariaDB logs them, as the text that SQL shows.
+//! Values of columns as MariaDB and MySQL log them, as the text that SQL shows.
 //!
 //! Times of TIMESTAMP columns are UTC. Texts are the bytes of the column's character set.
 //!
@@ -44,6 +44,8 @@ pub(super) enum Kind {
     Text(u8),
     /// The same, of what has no text.
     Opaque(u8),
+    /// The same, of MySQL's JSON: an update may have differences of it.
+    Json(u8),
     Enum(u8),
     Set(u8),
     Bits(u8),
@@ -83,7 +85,8 @@ impl Kind {
                 Self::Decimal { digits, after_point }
             }
             249..=252 => Self::Text(length(sizes.byte()?)?),
-            140 | 245 | 255 => Self::Opaque(length(sizes.byte()?)?),
+            245 => Self::Json(length(sizes.byte()?)?),
+            140 | VECTOR | 255 => Self::Opaque(length(sizes.byte()?)?),
             254 => {
                 let (real, size) = (sizes.byte()?, sizes.byte()?);
                 match real {
@@ -99,12 +102,16 @@ impl Kind {
         })
     }
 
-    /// The log has a sign for it: for YEAR too, unlike MySQL's.
+    /// The log has a sign for it: for YEAR too.
     pub(super) fn is_number(self) -> bool {
         matches!(
             self,
             Self::Int(_) | Self::Float | Self::Double | Self::Decimal { .. } | Self::Year
         )
+    }
+
+    pub(super) fn is_json(self) -> bool {
+        matches!(self, Self::Json(_))
     }
 
     pub(super) fn is_enum(self) -> bool {
@@ -150,7 +157,7 @@ pub(super) fn value<'p>(
             let length = bytes.count(size.into())?;
             return Ok(Cell::Text(Cow::Borrowed(bytes.take(length)?)));
         }
-        Kind::Opaque(_) => {
+        Kind::Opaque(_) | Kind::Json(_) => {
             skip(column.kind, bytes)?;
             return Ok(Cell::Opaque);
         }
@@ -247,7 +254,7 @@ fn skip(kind: Kind, bytes: &mut Bytes<'_>) -> Result<(), Broken> {
         Kind::Timestamp(digits) => 4 + usize::from(digits.div_ceil(2)),
         Kind::DateTime(digits) => 5 + usize::from(digits.div_ceil(2)),
         Kind::Time(digits) => 3 + usize::from(digits.div_ceil(2)),
-        Kind::Text(size) | Kind::Opaque(size) => bytes.count(size.into())?,
+        Kind::Text(size) | Kind::Opaque(size) | Kind::Json(size) => bytes.count(size.into())?,
     };
     bytes.take(length).map(drop)
 }
@@ -351,6 +358,8 @@ fn decimal(bytes: &mut Bytes<'_>, digits: usize, after_point: usize) -> Result<S
     Ok(if is_negative { format!("-{whole}") } else { whole })
 }
 
+/// MySQL 9's.
+const VECTOR: u8 = 242;
 const LEFT_BYTES: [usize; 9] = [0, 1, 1, 2, 2, 3, 3, 4, 4];
 const ODD: Broken = Broken("a column whose size can't be");
 

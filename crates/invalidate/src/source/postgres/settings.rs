@@ -5,6 +5,7 @@ use super::wire::{PgTrouble, Wire};
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::position::GtidPosition;
 use crate::rule::{Rule, TableName};
+use crate::source::naming::Naming;
 
 /// A slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +212,7 @@ fn check_publication(
         )),
         Some(_) => {}
     }
-    for table in tables(source, rules) {
+    for table in Naming::tables(source, rules) {
         let (schema, bare) = (quoted(&table.schema), quoted(&table.table));
         let statement = format!(
             "SELECT 1 FROM pg_publication_tables WHERE pubname = '{name}' AND schemaname = '{schema}' AND tablename = '{bare}'"
@@ -283,7 +284,7 @@ pub(crate) fn init(source: &SourceConfig, database: &PostgresConfig, rules: &[Ru
         ));
     }
     text.push_str(&format!("{};\n", publication(source, database, rules)));
-    for table in tables(source, rules) {
+    for table in Naming::tables(source, rules) {
         let wants_old = |rule: &Rule| rule.columns().any(|column| rule.wants_old(column));
         if rules.iter().any(|rule| rule.table == table && wants_old(rule)) {
             text.push_str(&format!(
@@ -299,24 +300,14 @@ pub(crate) fn init(source: &SourceConfig, database: &PostgresConfig, rules: &[Ru
 }
 
 fn publication(source: &SourceConfig, database: &PostgresConfig, rules: &[Rule]) -> String {
-    let tables: Vec<String> = tables(source, rules).iter().map(ToString::to_string).collect();
+    let tables: Vec<String> =
+        Naming::tables(source, rules).iter().map(ToString::to_string).collect();
     let of =
         if tables.is_empty() { String::new() } else { format!(" FOR TABLE {}", tables.join(", ")) };
     format!(
         "CREATE PUBLICATION \"{}\"{of} WITH (publish_via_partition_root = true)",
         database.publication
     )
-}
-
-/// The tables of rules and outbox, each once.
-fn tables(source: &SourceConfig, rules: &[Rule]) -> Vec<TableName> {
-    let mut tables: Vec<TableName> = Vec::new();
-    for table in rules.iter().map(|rule| &rule.table).chain(&source.outbox) {
-        if !tables.contains(table) {
-            tables.push(table.clone());
-        }
-    }
-    tables
 }
 
 fn quoted(text: &str) -> String {

@@ -1,0 +1,155 @@
+//! `guira invalidate check` and `init`: what of the database must be otherwise, each with the SQL that mends it.
+
+use std::time::Duration;
+
+use super::dump::begin_dump;
+use super::settings::{Settings, lacks_comments, position_now, prepare, settings};
+use crate::config::SourceConfig;
+use crate::rule::{Rule, TableName};
+use crate::source::naming::Naming;
+use crate::source::session::{Session, Trouble};
+
+/// Connects and checks what the daemon needs; the position is the answer.
+///
+/// # Errors
+/// All that was found, in sentences.
+pub(crate) fn check(source: &SourceConfig, rules: &[Rule]) -> Result<String, String> {
+    let asked = Session::open(source, SILENCE).and_then(|mut session| {
+        prepare(&mut session, source)?;
+        let user = session.row("SELECT CURRENT_USER()")?.concat();
+        let user = user.split_once('@').map(|(name, host)| format!("{}@{}", text(name), text(host)));
+        let user = user.unwrap_or_default();
+        let position = position_now(&mut session)?;
+        let mut findings = Vec::new();
+        let settings = settings(&mut session)?;
+        if lacks_comments(&settings, source) {
+            findings.push(
+                "comments of statements aren't in the log: SET PERSIST binlog_rows_query_log_events = ON"
+                    .to_owned(),
+            );
+        }
+        for table in Naming::tables(source, rules) {
+            check_columns(&mut session, &user, &table, rules, &mut findings)?;
+        }
+        if !source.has_accepted_cascades {
+            check_cascades(&mut session, &settings, rules, &mut findings)?;
+        }
+        begin_dump(&mut session, source, &position)?;
+        // The first packet is an event, or says which right is missing.
+        match session.receive(1 << 20) {
+            Ok(_) => {}
+            Err(Trouble::Server { code: RIGHT_MISSING, words }) => {
+                findings.push(format!("{words}: GRANT REPLICATION SLAVE ON *.* TO {user}"));
+            }
+            Err(trouble) => return Err(trouble),
+        }
+        Ok((position.to_string(), findings))
+    });
+    match asked {
+        Ok((position, findings)) if findings.is_empty() => Ok(position),
+        Ok((_, findings)) => Err(format!("source {}: {}", source.name, findings.join("\n  "))),
+        Err(trouble) => Err(format!("source {}: {trouble}", source.name)),
+    }
+}
+
+/// Whether the table has what the rules name. Who has no right at a table doesn't see it, nor its foreign keys.
+fn check_columns(
+    session: &mut Session,
+    user: &str,
+    table: &TableName,
+    rules: &[Rule],
+    findings: &mut Vec<String>,
+) -> Result<(), Trouble> {
+    let rows = session.query(&format!(
+        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+        text(&table.schema),
+        text(&table.table)
+    ))?;
+    if rows.is_empty() {
+        findings.push(format!(
+            "{table} isn't there, or the user can't see it: GRANT REFERENCES ON {} TO {user}",
+            name(table)
+        ));
+        return Ok(());
+    }
+    let columns: Vec<String> = rows.into_iter().flatten().flatten().collect();
+    for rule in rules.iter().filter(|rule| rule.table == *table) {
+        for needed in rule.columns().filter(|needed| !columns.iter().any(|it| it == needed)) {
+            findings.push(format!("{table} has no column '{needed}', which a rule needs"));
+        }
+    }
+    Ok(())
+}
+
+/// Rows of ruled tables that change with another table's, which the log doesn't have before MySQL 9.6.
+fn check_cascades(
+    session: &mut Session,
+    settings: &Settings,
+    rules: &[Rule],
+    findings: &mut Vec<String>,
+) -> Result<(), Trouble> {
+    let are_logged = settings.get("innodb_native_foreign_keys").is_some_and(|it| it == "OFF");
+    if are_logged {
+        return Ok(());
+    }
+    let rows = session.query(
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_TABLE_NAME FROM \
+         information_schema.REFERENTIAL_CONSTRAINTS WHERE UPDATE_RULE NOT IN ('RESTRICT', 'NO ACTION') OR \
+         DELETE_RULE NOT IN ('RESTRICT', 'NO ACTION')",
+    )?;
+    for row in rows {
+        let mut texts = row.into_iter().map(Option::unwrap_or_default);
+        let mut next = || texts.next().unwrap_or_default();
+        let table = TableName { schema: next(), table: next() };
+        let (constraint, parent) = (next(), next());
+        if !rules.iter().any(|rule| rule.table == table) {
+            continue;
+        }
+        let mends = match settings.contains_key("innodb_native_foreign_keys") {
+            true => "start it with --innodb-native-foreign-keys=OFF".to_owned(),
+            false => format!("ALTER TABLE {} DROP FOREIGN KEY `{constraint}`", name(&table)),
+        };
+        findings.push(format!(
+            "rows of {table} change with those of {parent} by '{constraint}', which isn't in the log: {mends}, \
+             or accept it by \"cascades\": \"accepted\""
+        ));
+    }
+    Ok(())
+}
+
+/// The SQL that makes user, settings and outbox.
+pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
+    let user = format!("{}@'localhost'", text(&source.user));
+    let mut sql = format!(
+        "CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH caching_sha2_password BY '…';\n\
+         GRANT REPLICATION SLAVE ON *.* TO {user};\n"
+    );
+    if let Some(outbox) = &source.outbox {
+        sql.push_str(&format!(
+            "CREATE TABLE IF NOT EXISTS {} (k VARCHAR(250) CHARACTER SET utf8mb4 NOT NULL, opts VARCHAR(250)) ENGINE = BLACKHOLE;\n",
+            name(outbox)
+        ));
+    }
+    for table in Naming::tables(source, rules) {
+        let name = name(&table);
+        sql.push_str(&format!("GRANT REFERENCES ON {name} TO {user};   -- to see its columns\n"));
+    }
+    sql.push_str("SET PERSIST binlog_row_image = FULL;\nSET PERSIST binlog_row_metadata = FULL;\n");
+    sql.push_str("SET PERSIST binlog_rows_query_log_events = ON;\n");
+    sql.push_str(
+        "SET PERSIST enforce_gtid_consistency = ON;\nSET PERSIST gtid_mode = ON;   -- from OFF by OFF_PERMISSIVE and ON_PERMISSIVE\n",
+    );
+    sql
+}
+
+fn text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+}
+
+fn name(table: &TableName) -> String {
+    let quoted = |name: &str| format!("`{}`", name.replace('`', "``"));
+    format!("{}.{}", quoted(&table.schema), quoted(&table.table))
+}
+
+const SILENCE: Duration = Duration::from_secs(5);
+const RIGHT_MISSING: u16 = 1227;

@@ -1,0 +1,73 @@
+//! Asks for the log after a position, and sees first that it goes on from there.
+
+use crate::config::SourceConfig;
+use crate::gtid::GtidSet;
+use crate::position::GtidPosition;
+use crate::source::session::{Session, Trouble};
+
+/// Why the log doesn't go on from a set; `None`: it does.
+pub(crate) fn compare(session: &mut Session, ours: &GtidSet) -> Result<Option<String>, Trouble> {
+    let set = |session: &mut Session, name: &str| -> Result<GtidSet, Trouble> {
+        let text = session.row(&format!("SELECT @@global.{name}"))?.concat();
+        text.parse().map_err(Trouble::Broken)
+    };
+    // In this order: what commits meanwhile is in one of the two. What was sent and is still to be committed is owned.
+    let mut theirs = set(session, "gtid_owned")?;
+    theirs.add_all(&set(session, "gtid_executed")?);
+    Ok(break_between(ours, &theirs, &set(session, "gtid_purged")?))
+}
+
+fn break_between(ours: &GtidSet, theirs: &GtidSet, purged: &GtidSet) -> Option<String> {
+    let unknown = theirs.lacks(ours);
+    if !unknown.is_empty() {
+        return Some(format!(
+            "the database doesn't have what was read, {unknown}: it is an older copy of itself, or another"
+        ));
+    }
+    let gone = ours.lacks(purged);
+    (!gone.is_empty()).then(|| format!("the database has purged what wasn't read of {gone}"))
+}
+
+/// Asks for all that isn't in a position.
+pub(crate) fn begin_dump(
+    session: &mut Session,
+    source: &SourceConfig,
+    position: &GtidPosition,
+) -> Result<(), Trouble> {
+    let set = position.set().unwrap_or_default().encode();
+    let length = u32::try_from(set.len())
+        .map_err(|_| Trouble::Refused("a position of more than 4 GiB".to_owned()))?;
+    let mut arguments = BY_GTID.to_le_bytes().to_vec();
+    arguments.extend_from_slice(&source.server_id.to_le_bytes());
+    // No name of a file, and its beginning.
+    arguments.extend_from_slice(&0_u32.to_le_bytes());
+    arguments.extend_from_slice(&4_u64.to_le_bytes());
+    arguments.extend_from_slice(&length.to_le_bytes());
+    arguments.extend_from_slice(&set);
+    session.command(COM_BINLOG_DUMP_GTID, &arguments)
+}
+
+const COM_BINLOG_DUMP_GTID: u8 = 0x1e;
+const BY_GTID: u16 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_goes_on_from_what_it_has_and_did_not_purge() {
+        const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let set = |numbers: &str| -> GtidSet {
+            if numbers.is_empty() {
+                return GtidSet::default();
+            }
+            format!("{A}:{numbers}").parse().unwrap()
+        };
+        let told = |ours, theirs, purged| break_between(&set(ours), &set(theirs), &set(purged));
+        assert_eq!(told("1-5", "1-9", "1-5"), None);
+        assert_eq!(told("", "1-9", ""), None);
+        assert!(told("1-5", "1-9", "1-6").is_some_and(|it| it.contains("purged")));
+        assert!(told("", "1-9", "1").is_some_and(|it| it.contains("purged")));
+        assert!(told("1-5", "1-4", "").is_some_and(|it| it.contains("older copy")));
+    }
+}
