@@ -93,6 +93,16 @@ impl MariaDb {
         panic!("MariaDB doesn't answer: {}", log());
     }
 
+    /// Ends it, and starts it with more flags.
+    ///
+    /// # Panics
+    /// If it doesn't start again.
+    pub fn restart_with(&mut self, flags: &[String]) {
+        self.kill();
+        self.flags.extend_from_slice(flags);
+        self.begin();
+    }
+
     fn answers(&self) -> bool {
         let mut client = client(&self.dir);
         client.args(["-e", "SELECT 1"]).stdout(Stdio::null()).stderr(Stdio::null());

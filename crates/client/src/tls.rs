@@ -1,13 +1,13 @@
 //! TLS towards servers, by rustls.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -87,13 +87,37 @@ impl Tls {
         host: &str,
         stream: TcpStream,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let bad = |_| io::Error::new(io::ErrorKind::InvalidInput, "the host is no name for TLS");
-        let name = match &self.name {
-            Some(name) => name.clone(),
-            None => ServerName::try_from(host.to_owned()).map_err(bad)?,
-        };
+        let name = self.name_of(host)?;
         let config = Arc::clone(&self.config.lock());
         TlsConnector::from(config).connect(name, stream).await
+    }
+
+    /// Encrypts a socket that waits, towards whoever speaks another protocol than memcached's. The handshake is over on return; it
+    /// takes as long as the socket's own timeouts let it.
+    ///
+    /// # Errors
+    /// The socket's; or of kind `InvalidData`, what is wrong with the server's certificate or with what it sends.
+    pub fn encrypt<S: Read + Write>(
+        &self,
+        host: &str,
+        mut socket: S,
+    ) -> io::Result<StreamOwned<ClientConnection, S>> {
+        let config = Arc::clone(&self.config.lock());
+        let connection = ClientConnection::new(config, self.name_of(host)?);
+        let mut connection = connection.map_err(io::Error::other)?;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut socket)?;
+        }
+        Ok(StreamOwned::new(connection, socket))
+    }
+
+    /// The name that the certificate must have.
+    fn name_of(&self, host: &str) -> io::Result<ServerName<'static>> {
+        let bad = |_| io::Error::new(io::ErrorKind::InvalidInput, "the host is no name for TLS");
+        match &self.name {
+            Some(name) => Ok(name.clone()),
+            None => ServerName::try_from(host.to_owned()).map_err(bad),
+        }
     }
 }
 

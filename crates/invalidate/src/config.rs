@@ -58,8 +58,9 @@ pub(crate) enum WhenFull {
 pub(crate) struct SourceConfig {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
-    /// On this machine, or a unix socket.
+    /// On this machine or a unix socket, unless there is `tls`.
     pub(crate) host: Address,
+    pub(crate) tls: Option<TlsConfig>,
     pub(crate) user: String,
     pub(crate) password_file: Option<PathBuf>,
     /// Unlike those of all replicas and of all other daemons.
@@ -71,6 +72,15 @@ pub(crate) struct SourceConfig {
     pub(crate) on_unknown: OnUnknown,
     /// Somebody knows that rows change by foreign keys, which aren't in the log.
     pub(crate) has_accepted_cascades: bool,
+}
+
+/// How a connection to a database is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsConfig {
+    /// Those who sign the database's certificate, in PEM: read at each connection.
+    pub(crate) ca: PathBuf,
+    /// In the certificate, if it isn't the host's.
+    pub(crate) name: Option<String>,
 }
 
 /// Which database it is.

@@ -182,10 +182,29 @@ mod tests {
     fn mistakes_are_told_with_their_line_and_what_was_meant() {
         for (piece, by, words) in [
             ("\"state\"", "\"stat\"", "unknown field 'stat', did you mean 'state'? line: 2"),
+            (
+                "[\"localhost\"]",
+                "[\"db1\"]",
+                "'hosts' is another machine, and password and rows would go there in clear",
+            ),
+            (
+                "[\"localhost\"]",
+                "[\"10.0.0.1\"], \"tls\": {}",
+                "tls of source 'orders': 'ca' is missing",
+            ),
+            (
+                "[\"localhost\"]",
+                "[\"/s\"], \"tls\": {\"ca\": \"x\"}",
+                "nobody reads along at a unix socket",
+            ),
             ("\"mariadb\"", "\"mysqld\"", "'mysqld' is none, did you mean 'mysql'?"),
             ("\"mariadb\"", "\"postgres\"", "source 'orders': unknown field 'server_id'"),
             ("\"mariadb\"", "\"mariadv\"", "'mariadv' is none, did you mean 'mariadb'?"),
-            ("[\"localhost\"]", "[\"db1:3306\"]", "TLS to a database isn't there yet"),
+            (
+                "[\"localhost\"]",
+                "[\"db1:3306\"]",
+                "'hosts' is another machine, and password and rows",
+            ),
             ("[\"localhost\"]", "[\"::1\", \"127.0.0.1\"]", "is no address"),
             ("[\"localhost\"]", "[\"[::1]:1\", \"127.0.0.1\"]", "failover isn't there yet"),
             ("4242", "0", "'server_id' is a whole number from 1 to 4294967295"),

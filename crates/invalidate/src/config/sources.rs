@@ -6,7 +6,9 @@ use guira_client::Address;
 use guira_config::{ConfigError, Json, Result};
 
 use super::fields::{Fields, duration};
-use super::{DestinationConfig, OnGap, OnUnknown, PostgresConfig, SourceConfig, SourceKind};
+use super::{
+    DestinationConfig, OnGap, OnUnknown, PostgresConfig, SourceConfig, SourceKind, TlsConfig,
+};
 use crate::rule::{How, TableName};
 use crate::text::CommentLimits;
 
@@ -28,12 +30,7 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
     let [host] = &hosts[..] else {
         return Err(fields.error("hosts", "names several, and failover isn't there yet: name one"));
     };
-    if let Address::Tcp { host, .. } = host
-        && !is_loopback(host)
-    {
-        let words = "is another machine, and TLS to a database isn't there yet: name a socket, 127.0.0.1, or a tunnel's end";
-        return Err(fields.error("hosts", words));
-    }
+    let tls = tls_towards(&fields, host, name)?;
     if !is_postgres {
         fields.needed("server_id")?;
     }
@@ -61,6 +58,7 @@ pub(super) fn source(name: &str, json: &Json) -> Result<SourceConfig> {
         name: name.to_owned(),
         kind,
         host: host.clone(),
+        tls,
         user: fields.needed_text("user")?.to_owned(),
         password_file: fields.text("password_file")?.map(Into::into),
         server_id: u32::try_from(server_id).unwrap_or(u32::MAX),
@@ -101,6 +99,30 @@ fn postgres(fields: &Fields<'_>) -> Result<PostgresConfig> {
         slot: plain("slot", "guira")?,
         publication: plain("publication", "guira")?,
         messages: messages.map(str::to_owned),
+    })
+}
+
+/// How a host is asked: in clear at this machine only.
+fn tls_towards(fields: &Fields<'_>, host: &Address, name: &str) -> Result<Option<TlsConfig>> {
+    let tls = fields.get("tls").map(|json| tls(json, name)).transpose()?;
+    match (host, &tls) {
+        (Address::Tcp { host, .. }, None) if !is_loopback(host) => {
+            let words = "is another machine, and password and rows would go there in clear: add \"tls\": {\"ca\": \"/etc/guira/db.pem\"}";
+            return Err(fields.error("hosts", words));
+        }
+        (Address::Unix(_), Some(_)) => {
+            return Err(fields.error("tls", "is for ports: nobody reads along at a unix socket"));
+        }
+        _ => {}
+    }
+    Ok(tls)
+}
+
+fn tls(json: &Json, name: &str) -> Result<TlsConfig> {
+    let fields = Fields::new(format!("tls of source '{name}'"), json, &["ca", "name"], &[])?;
+    Ok(TlsConfig {
+        ca: fields.needed_text("ca")?.into(),
+        name: fields.text("name")?.map(str::to_owned),
     })
 }
 
@@ -208,6 +230,7 @@ const SOURCE: &[&str] = &[
     "kind",
     "hosts",
     "tail",
+    "tls",
     "user",
     "password_file",
     "server_id",
@@ -221,6 +244,7 @@ const MYSQL: &[&str] = &[
     "kind",
     "hosts",
     "tail",
+    "tls",
     "user",
     "password_file",
     "server_id",
@@ -231,12 +255,13 @@ const MYSQL: &[&str] = &[
     "comments",
     "cascades",
 ];
-const MYSQL_LATER: &[&str] = &["tls", "gate"];
-const SOURCE_LATER: &[&str] = &["tls", "gate", "cascades"];
+const MYSQL_LATER: &[&str] = &["gate"];
+const SOURCE_LATER: &[&str] = &["gate", "cascades"];
 const POSTGRES: &[&str] = &[
     "kind",
     "hosts",
     "tail",
+    "tls",
     "user",
     "password_file",
     "database",
@@ -249,7 +274,7 @@ const POSTGRES: &[&str] = &[
     "outbox",
     "comments",
 ];
-const POSTGRES_LATER: &[&str] = &["tls", "gate"];
+const POSTGRES_LATER: &[&str] = &["gate"];
 const DESTINATION: &[&str] = &["routers", "prefix", "again", "leases", "how", "flush_after"];
 const DESTINATION_LATER: &[&str] = &["markers", "tls", "ack", "linger"];
 /// Readers without leases may store what they read before the first delete: within so long, one hopes.

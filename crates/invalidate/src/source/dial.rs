@@ -1,13 +1,14 @@
-//! A socket to a database, and the password.
+//! A socket to a database, its encryption, and the password.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use guira_client::Address;
+use guira_client::{Address, Tls};
 
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, TlsConfig};
 
 /// Either kind of socket.
 pub(super) trait Socket: Read + Write + Send {}
@@ -23,15 +24,7 @@ pub(super) struct Waits {
 /// Connects. A read or write that moves nothing for so long fails.
 pub(super) fn connect(address: &Address, waits: Waits) -> io::Result<Box<dyn Socket>> {
     match address {
-        Address::Tcp { host, port } => {
-            let mut places = (&**host, *port).to_socket_addrs()?;
-            let place = places.next().ok_or(io::ErrorKind::NotFound)?;
-            let socket = TcpStream::connect_timeout(&place, CONNECT)?;
-            socket.set_nodelay(true)?;
-            socket.set_read_timeout(Some(waits.read))?;
-            socket.set_write_timeout(Some(waits.write))?;
-            Ok(Box::new(socket))
-        }
+        Address::Tcp { host, port } => Ok(Box::new(connect_port(host, *port, waits)?)),
         Address::Unix(path) => {
             let socket = UnixStream::connect(path)?;
             socket.set_read_timeout(Some(waits.read))?;
@@ -39,6 +32,64 @@ pub(super) fn connect(address: &Address, waits: Waits) -> io::Result<Box<dyn Soc
             Ok(Box::new(socket))
         }
     }
+}
+
+/// The same, at a port.
+pub(super) fn connect_port(host: &str, port: u16, waits: Waits) -> io::Result<TcpStream> {
+    let mut tried = Err(io::ErrorKind::NotFound.into());
+    for place in (host, port).to_socket_addrs()? {
+        tried = TcpStream::connect_timeout(&place, CONNECT);
+        if tried.is_ok() {
+            break;
+        }
+    }
+    let socket = tried?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(waits.read))?;
+    socket.set_write_timeout(Some(waits.write))?;
+    Ok(socket)
+}
+
+/// Encrypts a connection whose server has agreed to it.
+///
+/// # Errors
+/// The connection's, or what is wrong with certificates.
+pub(super) fn encrypt(
+    source: &SourceConfig,
+    tls: &TlsConfig,
+    socket: Box<dyn Socket>,
+) -> Result<Box<dyn Socket>, NoTls> {
+    let refused = |words: String| NoTls::Refused(format!("TLS: {words}"));
+    let of_file = |why: &dyn Display| refused(format!("{}: {why}", tls.ca.display()));
+    let authorities = std::fs::read(&tls.ca).map_err(|error| of_file(&error))?;
+    let mut way = Tls::trusting(&authorities).map_err(|error| of_file(&error))?;
+    if let Some(name) = &tls.name {
+        way = way.named(name).map_err(|error| refused(error.to_string()))?;
+    }
+    let host = match &source.host {
+        Address::Tcp { host, .. } => &**host,
+        Address::Unix(_) => "",
+    };
+    match way.encrypt(host, socket) {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            let expected = tls.name.as_deref().unwrap_or(host);
+            Err(refused(format!(
+                "the server isn't shown to be '{expected}' by whom {} has: {error}",
+                tls.ca.display()
+            )))
+        }
+        Err(error) => Err(NoTls::Io(error)),
+    }
+}
+
+/// Why a connection isn't encrypted.
+#[derive(Debug)]
+pub(super) enum NoTls {
+    /// Worth another try.
+    Io(io::Error),
+    /// For somebody who mends it.
+    Refused(String),
 }
 
 /// The user's password, empty if there is no file.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use guira_client::Address;
 
-use super::dial::{Socket, Waits, connect};
+use super::dial::{NoTls, Socket, Waits, connect, encrypt};
+use crate::config::{SourceConfig, TlsConfig};
 
 /// A connection that sends and receives packets.
 pub(super) struct Packets {
@@ -24,6 +25,21 @@ impl Packets {
         let socket = connect(address, Waits { read: silence, write: silence })?;
         let is_private = matches!(address, Address::Unix(_));
         Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0, is_private })
+    }
+
+    /// Encrypts what comes from now on.
+    ///
+    /// # Errors
+    /// The connection's, and what is wrong with certificates; also if there came something already, in clear.
+    pub(super) fn encrypt(&mut self, source: &SourceConfig, tls: &TlsConfig) -> Result<(), NoTls> {
+        if !self.socket.buffer().is_empty() {
+            let words = "TLS: the server goes on in clear, or somebody on the way does";
+            return Err(NoTls::Refused(words.to_owned()));
+        }
+        let plain = std::mem::replace(self.socket.get_mut(), Box::new(io::empty()));
+        *self.socket.get_mut() = encrypt(source, tls, plain)?;
+        self.is_private = true;
+        Ok(())
     }
 
     /// Reads a whole payload into `payload`, which is emptied first.

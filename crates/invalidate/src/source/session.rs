@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::bytes::{Broken, Bytes};
-use super::dial;
+use super::dial::{self, NoTls};
 use super::follower::{Calling, Calls, Stopped};
 use super::login::{Greeting, NATIVE, greeting, proof};
 use super::packets::Packets;
@@ -53,6 +53,15 @@ impl From<io::Error> for Trouble {
     }
 }
 
+impl From<NoTls> for Trouble {
+    fn from(why: NoTls) -> Self {
+        match why {
+            NoTls::Io(error) => error.into(),
+            NoTls::Refused(words) => Self::Refused(words),
+        }
+    }
+}
+
 impl From<Broken> for Trouble {
     fn from(broken: Broken) -> Self {
         Self::Broken(broken.to_string())
@@ -83,23 +92,33 @@ impl Session {
         let password = dial::password(source).map_err(Trouble::Refused)?;
         let packets = Packets::connect(&source.host, silence)?;
         let mut session = Self { packets, payload: Vec::new() };
-        session.log_in(&source.user, &password)?;
+        session.log_in(source, &password)?;
         Ok(session)
     }
 
-    fn log_in(&mut self, user: &str, password: &str) -> Result<(), Trouble> {
-        let Greeting { nonce, plugin, .. } = greeting(self.receive(ANSWER_MAX)?)?;
+    fn log_in(&mut self, source: &SourceConfig, password: &str) -> Result<(), Trouble> {
+        let Greeting { nonce, plugin, capabilities } = greeting(self.receive(ANSWER_MAX)?)?;
+        let mut answer = if source.tls.is_some() { CAPABILITIES | ENCRYPTED } else { CAPABILITIES }
+            .to_le_bytes()
+            .to_vec();
+        answer.extend_from_slice(&(1_u32 << 24).to_le_bytes());
+        answer.push(UTF8MB4);
+        answer.extend_from_slice(&[0; 23]);
+        if let Some(tls) = &source.tls {
+            if capabilities & ENCRYPTED == 0 {
+                let words = "TLS: the server has none: give it a certificate (ssl_cert, ssl_key)";
+                return Err(Trouble::Refused(words.to_owned()));
+            }
+            self.packets.write(&answer)?;
+            self.packets.encrypt(source, tls)?;
+        }
         let first = proof(&plugin, password, &nonce);
         let (plugin, proof) = match first {
             Some(proof) => (&*plugin, proof),
             // The server says which one it is, after this.
             None => (NATIVE, Vec::new()),
         };
-        let mut answer = CAPABILITIES.to_le_bytes().to_vec();
-        answer.extend_from_slice(&(1_u32 << 24).to_le_bytes());
-        answer.push(UTF8MB4);
-        answer.extend_from_slice(&[0; 23]);
-        answer.extend_from_slice(user.as_bytes());
+        answer.extend_from_slice(source.user.as_bytes());
         answer.push(0);
         answer.push(u8::try_from(proof.len()).unwrap_or(0));
         answer.extend_from_slice(&proof);
@@ -138,7 +157,7 @@ impl Session {
     fn show(&mut self, password: &str) -> Result<(), Trouble> {
         if !self.packets.is_private {
             let words = "the password is wrong, or the server forgot its proof (it was started, or the password changed): it asks for the password \
-                         itself, which isn't sent in clear. Name its unix socket in hosts, or log in once as this user by another client";
+                         itself, which isn't sent in clear. Name its unix socket in hosts, set tls, or log in once as this user by another client";
             return Err(Trouble::Refused(words.to_owned()));
         }
         Ok(self.packets.write(&[password.as_bytes(), &[0]].concat())?)
@@ -208,6 +227,8 @@ const COM_QUERY: u8 = 3;
 const NULL: u8 = 0xfb;
 /// Long password, long flags, 4.1's protocol, transactions, secure connection, plugins.
 const CAPABILITIES: u32 = 0x1 | 0x4 | 0x200 | 0x2000 | 0x8000 | 0x8_0000;
+/// What comes after this is TLS.
+const ENCRYPTED: u32 = 0x800;
 const UTF8MB4: u8 = 45;
 /// Of a login.
 const ANSWERS_MAX: u32 = 8;

@@ -13,13 +13,14 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
+use guira_client::Address;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
 
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::source::bytes::{Broken, Bytes};
-use crate::source::dial::{self, Socket, Waits};
+use crate::source::dial::{self, NoTls, Socket, Waits};
 use crate::source::follower::{Calling, Calls, Stopped};
 
 /// A connection that is logged in.
@@ -72,6 +73,15 @@ impl From<io::Error> for PgTrouble {
     }
 }
 
+impl From<NoTls> for PgTrouble {
+    fn from(why: NoTls) -> Self {
+        match why {
+            NoTls::Io(error) => Self::Io(error),
+            NoTls::Refused(words) => Self::Refused(words),
+        }
+    }
+}
+
 impl From<Broken> for PgTrouble {
     fn from(broken: Broken) -> Self {
         Self::Broken(broken.to_string())
@@ -107,7 +117,7 @@ impl Wire {
         for_replication: bool,
     ) -> Result<Self, PgTrouble> {
         let password = dial::password(source).map_err(PgTrouble::Refused)?;
-        let socket = dial::connect(&source.host, Waits { read: LOOK, write: SILENCE })?;
+        let socket = open_socket(source)?;
         let mut wire = Self { socket, input: BytesMut::new(), leave_out: 0 };
         let mut parameters = vec![
             ("user", &*source.user),
@@ -140,7 +150,7 @@ impl Wire {
             let mut answer = BytesMut::new();
             match (body.big(4)?, &mut scram) {
                 (0, _) => {}
-                // The socket is on this machine.
+                // The socket is on this machine, or encrypted.
                 (3, _) => frontend::password_message(password.as_bytes(), &mut answer)?,
                 (5, _) => {
                     let mut salt = [0; 4];
@@ -316,6 +326,29 @@ impl Wire {
         frontend::CopyData::new(data)?.write(&mut frame);
         Ok(self.socket.write_all(&frame)?)
     }
+}
+
+/// Connects, and encrypts if it must.
+fn open_socket(source: &SourceConfig) -> Result<Box<dyn Socket>, PgTrouble> {
+    let waits = |read| Waits { read, write: SILENCE };
+    let (Some(tls), Address::Tcp { host, port }) = (&source.tls, &source.host) else {
+        return Ok(dial::connect(&source.host, waits(LOOK))?);
+    };
+    // A handshake's answer takes its time.
+    let mut socket = dial::connect_port(host, *port, waits(SILENCE))?;
+    let look = socket.try_clone()?;
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    socket.write_all(&request)?;
+    let mut answer = [0];
+    socket.read_exact(&mut answer)?;
+    if answer != *b"S" {
+        let words = "TLS: the server has none: give it a certificate, and set ssl = on";
+        return Err(PgTrouble::Refused(words.to_owned()));
+    }
+    let socket = dial::encrypt(source, tls, Box::new(socket))?;
+    look.set_read_timeout(Some(LOOK))?;
+    Ok(socket)
 }
 
 fn row(body: &[u8]) -> Result<Vec<Option<String>>, Broken> {
