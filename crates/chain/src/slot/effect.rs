@@ -126,7 +126,7 @@ impl Results {
         self.times.iter_mut().for_each(|(at, _)| *at = now);
     }
 
-    /// Keeps an effect's result, and forgets those that are older than [`KEPT`].
+    /// Keeps an effect's result, and forgets those that are older than half a minute.
     pub fn keep(&mut self, effect: &Effect, now: u64) {
         self.by_id.insert(effect.id, (effect.version.seq, effect.verdict.clone()));
         self.times.push_back((now, effect.id));
