@@ -31,7 +31,7 @@ run: ## build, and start the cache on 127.0.0.1:11211 (PORT=n for another port)
 	exec $(target)/release/guira serve -l 127.0.0.1 -p $(PORT) $$([ "$$(id -u)" = 0 ] && echo "-u root")
 
 test: setup ## everything: unit tests, laws, the real binary beside memcached, torture, real clients
-	$(CARGO) build --bin guira
+	$(CARGO) build --workspace --bins --tests
 	tests/again --check
 	GUIRA_BIN=$(abspath $(target))/debug/guira tests/again $(CARGO) test --workspace --no-fail-fast
 	tests/clients/run
