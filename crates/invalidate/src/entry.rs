@@ -68,6 +68,11 @@ impl LogPlace {
         format!("{}{source}", Self::OF_GTIDS).into()
     }
 
+    /// Whether it is named by a GTID, readable or not.
+    pub(crate) fn is_of_gtids(&self) -> bool {
+        self.file.starts_with(Self::OF_GTIDS)
+    }
+
     /// Which GTID it is, if it is one.
     pub(crate) fn gtid(&self) -> Option<(GtidSource, u64)> {
         let source = self.file.strip_prefix(Self::OF_GTIDS)?.parse().ok()?;
@@ -76,8 +81,7 @@ impl LogPlace {
 
     /// Whether who can read this one's change can read the other's.
     pub(crate) fn follows(&self, before: &LogPlace) -> bool {
-        let has_order =
-            &*self.file != Self::OF_TRANSACTIONS && !self.file.starts_with(Self::OF_GTIDS);
+        let has_order = &*self.file != Self::OF_TRANSACTIONS && !self.is_of_gtids();
         has_order || self == before
     }
 

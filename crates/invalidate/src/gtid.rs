@@ -177,7 +177,8 @@ impl FromStr for GtidSet {
     }
 }
 
-fn is_tag(text: &str) -> bool {
+/// Whether it can be the tag of a source: a name of letters, digits and `_`.
+pub(crate) fn is_tag(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -196,7 +197,7 @@ fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
 
 /// The form of a set with tags.
 const TAGGED: u64 = 1;
-pub(crate) const TAG_MAX: usize = 32;
+const TAG_MAX: usize = 32;
 const NUMBER_MAX: u64 = i64::MAX as u64 - 1;
 
 #[cfg(test)]

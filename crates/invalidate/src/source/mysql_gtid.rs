@@ -9,7 +9,7 @@
 
 use super::bytes::{Broken, Bytes};
 use super::event::Gtid;
-use crate::gtid::{GtidSource, TAG_MAX};
+use crate::gtid::{GtidSource, is_tag};
 use crate::position::TransactionName;
 
 pub(super) fn plain_gtid(body: &[u8]) -> Result<Gtid, Broken> {
@@ -40,11 +40,12 @@ pub(super) fn tagged_gtid(body: &[u8]) -> Result<Gtid, Broken> {
     }
     field(&mut bytes, 3)?;
     let length = usize::try_from(number(&mut bytes)?).map_err(|_| ODD)?;
-    if length > TAG_MAX {
+    let tag = std::str::from_utf8(bytes.take(length)?).map_err(|_| ODD)?;
+    if !tag.is_empty() && !is_tag(tag) {
         return Err(ODD);
     }
-    let tag = std::str::from_utf8(bytes.take(length)?).map_err(|_| ODD)?;
-    tag.clone_into(&mut source.tag);
+    // As the database shows it.
+    source.tag = tag.to_ascii_lowercase();
     gtid(source, folded >> 1)
 }
 
@@ -86,6 +87,7 @@ const ODD: Broken = Broken("a GTID that can't be");
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::LogPlace;
 
     #[test]
     fn numbers_of_the_serialization_are_read() {
@@ -119,6 +121,21 @@ mod tests {
         let name = TransactionName::MySql { source: source("audit"), number: 7 };
         assert_eq!(tagged_gtid(&tagged).unwrap().name, name);
         assert!((0..tagged.len()).all(|cut| tagged_gtid(&tagged[..cut]).is_err()));
+        let with_tag = |tag: &[u8]| {
+            let length = u8::try_from(tag.len() << 1).unwrap();
+            [&tagged[..tagged.len() - 6], &[length], tag].concat()
+        };
+        for wrong in [&b"a b"[..], b"1a", b"a,b", b"a:1", b"a'", b"\xc3\xa9", &[b'a'; 33]] {
+            assert!(tagged_gtid(&with_tag(wrong)).is_err(), "{}", wrong.escape_ascii());
+        }
+        for right in [&b"audit"[..], b"Audit", b"_1", b"", &[b'a'; 32]] {
+            let TransactionName::MySql { source, .. } = tagged_gtid(&with_tag(right)).unwrap().name
+            else {
+                panic!("MySQL's")
+            };
+            let place = LogPlace { file: LogPlace::file_of(&source), offset: 7 };
+            assert_eq!(place.gtid(), Some((source, 7)), "{}", right.escape_ascii());
+        }
         let unknown = [&[4][..], &tagged[1..]].concat();
         assert!(tagged_gtid(&unknown).is_err());
     }

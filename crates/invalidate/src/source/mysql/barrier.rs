@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::SourceConfig;
+use crate::entry::LogPlace;
 use crate::gtid::GtidSet;
 use crate::line::Line;
 use crate::source::session::{Session, Trouble};
@@ -21,10 +22,17 @@ pub(crate) fn run(source: &SourceConfig, line: &Arc<Line>) {
     let open = || Session::open(source, SILENCE);
     watch(&source.name, line, open, |session, until| {
         let executed = ask(session)?;
-        // What has no GTID was left by another database.
-        let has = |(source, number): (_, u64)| executed.contains(&source, number);
-        Ok(line.prove_by(until, |place| place.gtid().is_none_or(has)))
+        Ok(line.prove_by(until, |place| is_shown(&executed, place)))
     });
+}
+
+/// Whether a reader who sees these transactions sees the change at a place. What isn't named by a GTID was left by another database;
+/// what is named by one that can't be read is nothing that anybody has seen.
+fn is_shown(executed: &GtidSet, place: &LogPlace) -> bool {
+    match place.gtid() {
+        Some((source, number)) => executed.contains(&source, number),
+        None => !place.is_of_gtids(),
+    }
 }
 
 /// The transactions that a reader of now sees.
@@ -33,3 +41,23 @@ pub(super) fn ask(session: &mut Session) -> Result<GtidSet, Trouble> {
 }
 
 const SILENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gtid_that_cant_be_read_is_no_proof() {
+        const A: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
+        let executed: GtidSet = format!("{A}:1-5:audit:7").parse().unwrap();
+        let shown =
+            |file: String, offset| is_shown(&executed, &LogPlace { file: file.into(), offset });
+        assert!(shown(format!("gtid {A}"), 5) && !shown(format!("gtid {A}"), 6));
+        assert!(shown(format!("gtid {A}:audit"), 7) && !shown(format!("gtid {A}:audit"), 5));
+        for unreadable in [format!("gtid {A}:a b"), "gtid ".to_owned(), "gtid 1".to_owned()] {
+            assert!(!shown(unreadable.clone(), 5), "{unreadable}");
+        }
+        assert!(is_shown(&executed, &LogPlace::proven()));
+        assert!(shown("binlog.000001".to_owned(), 4));
+    }
+}
