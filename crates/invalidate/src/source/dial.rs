@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ pub(super) struct Waits {
     pub(super) write: Duration,
 }
 
-/// Connects. A read or write that moves nothing for so long fails.
-pub(super) fn connect(address: &Address, waits: Waits) -> io::Result<Box<dyn Socket>> {
-    match address {
-        Address::Tcp { host, port } => Ok(Box::new(connect_port(host, *port, waits)?)),
+/// Connects to a source's host. A read or write that moves nothing for so long fails.
+pub(super) fn connect(source: &SourceConfig, waits: Waits) -> io::Result<Box<dyn Socket>> {
+    match &source.host {
+        Address::Tcp { host, port } => Ok(Box::new(connect_port(source, (host, *port), waits)?)),
         Address::Unix(path) => {
             let socket = UnixStream::connect(path)?;
             socket.set_read_timeout(Some(waits.read))?;
@@ -34,10 +34,15 @@ pub(super) fn connect(address: &Address, waits: Waits) -> io::Result<Box<dyn Soc
     }
 }
 
-/// The same, at a port.
-pub(super) fn connect_port(host: &str, port: u16, waits: Waits) -> io::Result<TcpStream> {
+/// The same, at a port: without TLS only at this machine, whatever the name stands for.
+pub(super) fn connect_port(
+    source: &SourceConfig,
+    (host, port): (&str, u16),
+    waits: Waits,
+) -> io::Result<TcpStream> {
+    let places: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
     let mut tried = Err(io::ErrorKind::NotFound.into());
-    for place in (host, port).to_socket_addrs()? {
+    for place in reachable(host, &places, source.tls.is_some())? {
         tried = TcpStream::connect_timeout(&place, CONNECT);
         if tried.is_ok() {
             break;
@@ -48,6 +53,22 @@ pub(super) fn connect_port(host: &str, port: u16, waits: Waits) -> io::Result<Tc
     socket.set_read_timeout(Some(waits.read))?;
     socket.set_write_timeout(Some(waits.write))?;
     Ok(socket)
+}
+
+/// The places of a host that may be asked.
+///
+/// # Errors
+/// There are some, and all are at other machines, where password and rows would go in clear.
+fn reachable(host: &str, places: &[SocketAddr], is_encrypted: bool) -> io::Result<Vec<SocketAddr>> {
+    let is_here = |place: &&SocketAddr| is_encrypted || place.ip().to_canonical().is_loopback();
+    let here: Vec<SocketAddr> = places.iter().filter(is_here).copied().collect();
+    match places {
+        [away, ..] if here.is_empty() => Err(io::Error::other(format!(
+            "{host} is {}, another machine, where password and rows would go in clear: mend the name, or set tls",
+            away.ip()
+        ))),
+        _ => Ok(here),
+    }
 }
 
 /// Encrypts a connection whose server has agreed to it.
@@ -104,3 +125,23 @@ pub(super) fn password(source: &SourceConfig) -> Result<String, String> {
 }
 
 const CONNECT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_stands_for_another_machine_is_asked_over_tls_only() {
+        let places = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let mixed = places(&["10.0.0.1:3306", "[::1]:3306", "[::ffff:127.0.0.1]:3306"]);
+        assert_eq!(reachable("localhost", &mixed, true).unwrap(), mixed);
+        assert_eq!(reachable("localhost", &mixed, false).unwrap(), mixed[1..]);
+        for away in ["10.0.0.1:3306", "[::ffff:10.0.0.1]:3306", "[fe80::1]:3306", "0.0.0.0:3306"] {
+            let told = reachable("localhost", &places(&[away]), false).unwrap_err().to_string();
+            assert!(told.contains("another machine"), "{told}");
+        }
+        assert!(reachable("nowhere", &[], false).unwrap().is_empty());
+    }
+}

@@ -21,9 +21,9 @@ pub(super) struct Packets {
 
 impl Packets {
     /// Connects. A read that brings nothing for `silence` fails.
-    pub(super) fn connect(address: &Address, silence: Duration) -> io::Result<Self> {
-        let socket = connect(address, Waits { read: silence, write: silence })?;
-        let is_private = matches!(address, Address::Unix(_));
+    pub(super) fn connect(source: &SourceConfig, silence: Duration) -> io::Result<Self> {
+        let socket = connect(source, Waits { read: silence, write: silence })?;
+        let is_private = matches!(source.host, Address::Unix(_));
         Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0, is_private })
     }
 

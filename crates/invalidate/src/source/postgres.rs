@@ -16,6 +16,8 @@ mod settings;
 mod stream;
 mod snapshot;
 mod wire;
+mod login;
+mod trouble;
 mod pgoutput;
 
 pub(super) use follow::run;

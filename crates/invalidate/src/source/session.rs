@@ -90,7 +90,7 @@ impl Session {
     /// Connects and logs in.
     pub(super) fn open(source: &SourceConfig, silence: Duration) -> Result<Self, Trouble> {
         let password = dial::password(source).map_err(Trouble::Refused)?;
-        let packets = Packets::connect(&source.host, silence)?;
+        let packets = Packets::connect(source, silence)?;
         let mut session = Self { packets, payload: Vec::new() };
         session.log_in(source, &password)?;
         Ok(session)

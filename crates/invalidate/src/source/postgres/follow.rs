@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::settings::{self, SlotState};
 use super::stream::PgStream;
-use super::wire::{PgTrouble, Wire};
+use super::trouble::PgTrouble;
+use super::wire::Wire;
 use crate::config::PostgresConfig;
 use crate::entry::LogPlace;
 use crate::position::GtidPosition;

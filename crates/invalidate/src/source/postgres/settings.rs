@@ -1,7 +1,8 @@
 //! What is asked of PostgreSQL before its log is read, what is wrong with it, and the SQL that mends it.
 
 use super::snapshot;
-use super::wire::{PgTrouble, Wire};
+use super::trouble::PgTrouble;
+use super::wire::Wire;
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::position::GtidPosition;
 use crate::rule::{Rule, TableName};

@@ -13,7 +13,8 @@
 
 use std::sync::Arc;
 
-use super::wire::{PgTrouble, Wire};
+use super::trouble::PgTrouble;
+use super::wire::Wire;
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::line::Line;
 use crate::source::watch::watch;

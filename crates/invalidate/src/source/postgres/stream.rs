@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::pgoutput::{self, PgColumn, PgMessage, PgRow, Relation, RowMessage};
-use super::wire::{Frame, PgTrouble, Wire};
+use super::trouble::PgTrouble;
+use super::wire::{Frame, Wire};
 use crate::config::PostgresConfig;
 use crate::entry::{Errand, LogPlace, Origin};
 use crate::line::Line;

@@ -8,20 +8,18 @@
 //!    others are an error.
 //! 2. What arrived of a frame is kept over a silence, so that somebody may look about meanwhile.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use guira_client::Address;
-use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
 
+use super::login::Login;
+use super::trouble::PgTrouble;
 use crate::config::{PostgresConfig, SourceConfig};
 use crate::source::bytes::{Broken, Bytes};
-use crate::source::dial::{self, NoTls, Socket, Waits};
-use crate::source::follower::{Calling, Calls, Stopped};
+use crate::source::dial::{self, Socket, Waits};
 
 /// A connection that is logged in.
 pub(super) struct Wire {
@@ -38,73 +36,6 @@ pub(super) struct Frame {
     pub(super) body: BytesMut,
     /// It was too long, and the body is its head only.
     pub(super) is_cut: bool,
-}
-
-/// Why PostgreSQL can't be asked.
-#[derive(Debug)]
-pub(super) enum PgTrouble {
-    /// The connection: worth another try.
-    Io(io::Error),
-    /// The server's own words, with their SQLSTATE.
-    Server { code: String, words: String },
-    /// What it sent can't be read.
-    Broken(String),
-    /// What can't be mended by trying again: in a sentence.
-    Refused(String),
-}
-
-impl fmt::Display for PgTrouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
-                f.write_str("it is silent")
-            }
-            Self::Io(error) => write!(f, "{error}"),
-            Self::Server { code, words } => write!(f, "{words} ({code})"),
-            Self::Broken(words) => write!(f, "what it sent can't be read: {words}"),
-            Self::Refused(words) => f.write_str(words),
-        }
-    }
-}
-
-impl From<io::Error> for PgTrouble {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<NoTls> for PgTrouble {
-    fn from(why: NoTls) -> Self {
-        match why {
-            NoTls::Io(error) => Self::Io(error),
-            NoTls::Refused(words) => Self::Refused(words),
-        }
-    }
-}
-
-impl From<Broken> for PgTrouble {
-    fn from(broken: Broken) -> Self {
-        Self::Broken(broken.to_string())
-    }
-}
-
-impl From<PgTrouble> for Stopped<PgTrouble> {
-    fn from(trouble: PgTrouble) -> Self {
-        Self::Trouble(trouble)
-    }
-}
-
-impl Calling for PgTrouble {
-    fn calls(&self) -> Calls<'_> {
-        match self {
-            Self::Server { code, .. } if FOR_SOMEBODY.iter().any(|it| code.starts_with(it)) => {
-                Calls::Somebody
-            }
-            Self::Io(_) | Self::Server { .. } => Calls::Again,
-            Self::Broken(words) => Calls::Few(words),
-            Self::Refused(_) => Calls::Somebody,
-        }
-    }
 }
 
 type Rows = Vec<Vec<Option<String>>>;
@@ -132,13 +63,13 @@ impl Wire {
         let mut startup = BytesMut::new();
         frontend::startup_message(parameters, &mut startup)?;
         wire.socket.write_all(&startup)?;
-        wire.log_in(&source.user, &password)?;
+        let is_private = source.tls.is_some() || matches!(source.host, Address::Unix(_));
+        wire.log_in(Login::new(&source.user, &password, is_private))?;
         Ok(wire)
     }
 
-    fn log_in(&mut self, user: &str, password: &str) -> Result<(), PgTrouble> {
-        let mut scram: Option<ScramSha256> = None;
-        loop {
+    fn log_in(&mut self, mut login: Login<'_>) -> Result<(), PgTrouble> {
+        for _ in 0..ANSWERS_MAX {
             let frame = self.wait()?;
             match frame.tag {
                 b'Z' => return Ok(()),
@@ -146,43 +77,10 @@ impl Wire {
                 b'K' | b'S' => continue,
                 _ => return Err(PgTrouble::Broken("an answer to the login".to_owned())),
             }
-            let mut body = Bytes(&frame.body);
-            let mut answer = BytesMut::new();
-            match (body.big(4)?, &mut scram) {
-                (0, _) => {}
-                // The socket is on this machine, or encrypted.
-                (3, _) => frontend::password_message(password.as_bytes(), &mut answer)?,
-                (5, _) => {
-                    let mut salt = [0; 4];
-                    salt.copy_from_slice(body.take(4)?);
-                    let hash = md5_hash(user.as_bytes(), password.as_bytes(), salt);
-                    frontend::password_message(hash.as_bytes(), &mut answer)?;
-                }
-                (10, _) => {
-                    let mut names = body.0.split(|byte| *byte == 0);
-                    if !names.any(|name| name == SCRAM_SHA_256.as_bytes()) {
-                        let words = "it knows no login by SCRAM-SHA-256".to_owned();
-                        return Err(PgTrouble::Refused(words));
-                    }
-                    let begun =
-                        ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
-                    frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut answer)?;
-                    scram = Some(begun);
-                }
-                (11, Some(scram)) => {
-                    scram.update(body.0)?;
-                    frontend::sasl_response(scram.message(), &mut answer)?;
-                }
-                (12, Some(scram)) => scram.finish(body.0)?,
-                (kind, _) => {
-                    let words = format!(
-                        "the user's login is of a kind ({kind}) that isn't there yet: use scram-sha-256 in pg_hba.conf"
-                    );
-                    return Err(PgTrouble::Refused(words));
-                }
-            }
+            let answer = login.answer(&frame.body)?;
             self.socket.write_all(&answer)?;
         }
+        Err(PgTrouble::Broken("a login without end".to_owned()))
     }
 
     /// The next frame, the server's errors and notices aside. `None`: nothing whole came for [`LOOK`].
@@ -332,10 +230,10 @@ impl Wire {
 fn open_socket(source: &SourceConfig) -> Result<Box<dyn Socket>, PgTrouble> {
     let waits = |read| Waits { read, write: SILENCE };
     let (Some(tls), Address::Tcp { host, port }) = (&source.tls, &source.host) else {
-        return Ok(dial::connect(&source.host, waits(LOOK))?);
+        return Ok(dial::connect(source, waits(LOOK))?);
     };
     // A handshake's answer takes its time.
-    let mut socket = dial::connect_port(host, *port, waits(SILENCE))?;
+    let mut socket = dial::connect_port(source, (host, *port), waits(SILENCE))?;
     let look = socket.try_clone()?;
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
@@ -389,8 +287,8 @@ const OPTIONS: &str = "-c wal_sender_timeout=10s -c datestyle=ISO -c intervalsty
 /// How long a read waits.
 const LOOK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(5);
-/// Classes of SQLSTATE: a login that is refused, a database or a publication that isn't there, a missing right.
-const FOR_SOMEBODY: &[&str] = &["28", "3D", "42"];
+/// Of a login: requests, the server's settings, notices.
+const ANSWERS_MAX: u32 = 1000;
 const ROWS_MAX: usize = 10_000;
 const FRAME_MAX: usize = 64 << 20;
 /// Enough for the names of a message and the number of a table.
