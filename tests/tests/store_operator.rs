@@ -3,15 +3,13 @@
 use guira_tests::client::Client;
 use guira_tests::metrics::{Scrape, get_http};
 use guira_tests::server::{
-    Address, Program, Server, command, eventually, free_port, guira, own_directory, within,
-    workspace,
+    Address, Program, Server, eventually, free_port, guira, own_directory, within, workspace,
 };
 use guira_tests::tidy::check_mentions;
 use guira_tests::tls::{self, Authority};
 use rustix::process::Signal;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 #[test]
 fn logins_tls_and_http_are_those_of_the_others() {
@@ -112,37 +110,6 @@ fn flushes_that_wait_share_a_sync_and_those_of_clients_that_go_end_with_them() {
     assert_eq!(client.set("after", b"v"), "STORED\r\n");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(client.get("after").as_deref(), Some(&b"v"[..]), "nobody flushes any more");
-}
-
-/// Its list of files is a pipe that nobody writes to: the store isn't open until it is killed.
-#[test]
-fn nobody_connects_before_the_store_is_open_and_a_port_that_is_taken_is_told_at_once() {
-    let dir = own_directory();
-    let store = dir.join("store");
-    fs::create_dir_all(&store).expect("a directory");
-    let pipe = store.join("CURRENT");
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
-    let start = |port: u16, http: u16| {
-        let mut command = command(Program::Store);
-        command.arg("-d").arg(&store).args(["-p", &port.to_string(), "--http", &http.to_string()]);
-        command.stderr(Stdio::piped()).spawn().expect("it runs")
-    };
-    let [port, http] = [free_port(), free_port()];
-    let mut starting = start(port, http);
-    eventually("it opens the store", || store.join("LOCK").exists());
-    let reaches = |port| TcpStream::connect(("127.0.0.1", port)).is_ok();
-    assert_eq!([port, http].map(reaches), [false; 2], "it isn't open");
-    starting.kill().expect("it runs");
-    starting.wait().expect("it ends");
-    let there = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let taken = there.local_addr().expect("an address").port();
-    for [port, http] in [[taken, http], [port, taken]] {
-        let refused = start(port, http).wait_with_output().expect("it ends");
-        let said = String::from_utf8_lossy(&refused.stderr);
-        assert_eq!(refused.status.code(), Some(2), "{said}");
-        assert!(said.contains("another program has it"), "{said}");
-    }
-    fs::remove_dir_all(dir).expect("it is there");
 }
 
 /// It kept everybody else from theirs for as long as it liked.

@@ -18,6 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, shutdown};
 use rustix::time::{ClockId, clock_gettime};
+use std::borrow::Cow;
 use std::io;
 
 /// A program that the port answers for.
@@ -26,7 +27,7 @@ pub trait Probed {
     fn metrics(&self) -> String;
 
     /// Why it should get no more clients, if so.
-    fn unready(&self) -> Option<&'static str>;
+    fn unready(&self) -> Option<Cow<'static, str>>;
 }
 
 /// Answers forever at sockets that listen and don't block.
@@ -198,8 +199,8 @@ mod tests {
             "up 1\n".to_owned()
         }
 
-        fn unready(&self) -> Option<&'static str> {
-            self.0
+        fn unready(&self) -> Option<Cow<'static, str>> {
+            self.0.map(Cow::Borrowed)
         }
     }
 

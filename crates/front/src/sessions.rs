@@ -25,7 +25,7 @@ mod manners;
 mod memory;
 
 pub use clients::{ClientLimits, Clients};
-pub use http_port::{HttpPlace, open as open_http, reserve as reserve_http, start as start_http};
+pub use http_port::{open as open_http, open_beside as open_http_beside, start as start_http};
 pub use lifecycle::Lifecycle;
 pub use line::first as first_request;
 pub use listener::{

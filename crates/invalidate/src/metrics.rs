@@ -1,5 +1,6 @@
 //! The daemon's metrics: names begin with `guira_invalidate_`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use guira_front::exposition::Exposition;
@@ -63,9 +64,9 @@ impl Probed for Scraped {
         all.into_text()
     }
 
-    fn unready(&self) -> Option<&'static str> {
+    fn unready(&self) -> Option<Cow<'static, str>> {
         let is_read = |line: &Arc<Line>| line.counts.is_reading.get() == 1;
-        (!self.lines.iter().all(is_read)).then_some("a source isn't read")
+        (!self.lines.iter().all(is_read)).then_some(Cow::Borrowed("a source isn't read"))
     }
 }
 

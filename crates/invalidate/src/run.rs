@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use guira_front::sessions::{reserve_http, start_http};
+use guira_front::sessions::{open_http, start_http};
 use rustix::fs::{FlockOperation, flock};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -42,7 +42,7 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
     }
     let scraped = Arc::new(Scraped::new(lines.iter().map(|(line, _)| Arc::clone(line)).collect()));
     if let Some(text) = &config.http {
-        let listener = reserve_http(text).and_then(|place| place.listen(&[])).map_err(unusable)?;
+        let listener = open_http(text, &[]).map_err(unusable)?;
         start_http(listener, scraped).map_err(|error| unusable(format!("no thread: {error}")))?;
     }
     let mut signals =

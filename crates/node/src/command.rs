@@ -42,7 +42,7 @@ pub fn run(matches: &ArgMatches) -> ExitCode {
 #[must_use]
 pub fn serve_with<E: Engine>(
     matches: &ArgMatches,
-    open: impl FnOnce(&Opening, KeepRule) -> Result<E, String>,
+    open: impl FnOnce(&Opening, KeepRule) -> Result<E, String> + Send + 'static,
 ) -> ExitCode {
     let args = match StoreArgs::from_arg_matches(matches) {
         Ok(args) => args,

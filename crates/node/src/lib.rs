@@ -21,6 +21,7 @@ mod silt;
 mod limited;
 mod directory;
 mod serving;
+mod starting;
 mod desk;
 mod pending;
 mod metrics;

@@ -1,8 +1,8 @@
 //! The numbers in Prometheus' text format: names begin with `guira_store_`.
 
 use guira_front::exposition::Exposition;
-use guira_front::http::Probed;
-use guira_front::vitals::PROCESS_METRICS;
+use guira_front::vitals::{PROCESS_METRICS, Vitals};
+use guira_store::OpenProgress;
 
 use crate::counts::Count;
 use crate::engine::Engine;
@@ -10,32 +10,51 @@ use crate::figures::FIGURES;
 use crate::process::Process;
 use crate::stats::Look;
 
-impl<E: Engine> Probed for Process<E> {
-    fn metrics(&self) -> String {
-        let mut all = Exposition::default();
-        let version = [("version", env!("CARGO_PKG_VERSION"))];
-        all.family("guira_store_build_info", "gauge", BUILD).add(&version, 1);
-        let look = Look::new(self);
-        for (name, kind, help, read) in OF_PROCESS {
-            all.family(format!("guira_store_{name}"), kind, help).add(&[], read(&look));
-        }
-        for (count, name, meaning) in Count::ALL {
-            all.family(metric_of(name), "counter", meaning).add(&[], self.count(*count));
-        }
-        for row in FIGURES {
-            all.family(figure_metric(row.name, row.kind), row.kind, row.meaning)
-                .add(&[], (row.read)(look.store()));
-        }
-        for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(self.vitals.metrics()) {
-            all.family(name, kind, help).add(&[], value);
-        }
-        all.into_text()
+/// What there is to tell before the store is open, and goes on to be told.
+pub(crate) fn of_start(all: &mut Exposition, progress: &OpenProgress, vitals: &Vitals) {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    all.family("guira_store_build_info", "gauge", BUILD).add(&version, 1);
+    for (name, kind, help, read) in OF_START {
+        all.family(format!("guira_store_{name}"), kind, help).add(&[], read(progress));
     }
-
-    fn unready(&self) -> Option<&'static str> {
-        Process::unready(self)
+    for ((name, kind, help), value) in PROCESS_METRICS.into_iter().zip(vitals.metrics()) {
+        all.family(name, kind, help).add(&[], value);
     }
 }
+
+/// What there is to tell of a store that is open.
+pub(crate) fn of_process<E: Engine>(all: &mut Exposition, process: &Process<E>) {
+    let look = Look::new(process);
+    for (name, kind, help, read) in OF_PROCESS {
+        all.family(format!("guira_store_{name}"), kind, help).add(&[], read(&look));
+    }
+    for (count, name, meaning) in Count::ALL {
+        all.family(metric_of(name), "counter", meaning).add(&[], process.count(*count));
+    }
+    for row in FIGURES {
+        all.family(figure_metric(row.name, row.kind), row.kind, row.meaning)
+            .add(&[], (row.read)(look.store()));
+    }
+}
+
+type OfStart = (&'static str, &'static str, &'static str, fn(&OpenProgress) -> u64);
+
+const OF_START: [OfStart; 4] = [
+    ("opening_runs", "gauge", "Runs and partitions that the start opens.", OpenProgress::runs),
+    ("opening_runs_open", "gauge", "Of these, how many are open.", OpenProgress::runs_open),
+    (
+        "opening_log_bytes",
+        "gauge",
+        "Bytes of logs that the start replays.",
+        OpenProgress::log_bytes,
+    ),
+    (
+        "opening_log_bytes_replayed",
+        "gauge",
+        "Of these, how many are replayed.",
+        OpenProgress::log_bytes_replayed,
+    ),
+];
 
 type OfProcess = (&'static str, &'static str, &'static str, fn(&Look) -> u64);
 
@@ -84,6 +103,8 @@ fn figure_metric(name: &str, kind: &str) -> String {
 /// Each metric's name, type and meaning, in the order of a scrape.
 pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static str)> {
     let build = ("guira_store_build_info".to_owned(), "gauge", BUILD);
+    let start =
+        OF_START.iter().map(|(name, kind, help, _)| (format!("guira_store_{name}"), *kind, *help));
     let process = OF_PROCESS
         .iter()
         .map(|(name, kind, help, _)| (format!("guira_store_{name}"), *kind, *help));
@@ -92,5 +113,6 @@ pub fn metric_meanings() -> impl Iterator<Item = (String, &'static str, &'static
         FIGURES.iter().map(|row| (figure_metric(row.name, row.kind), row.kind, row.meaning));
     let vitals =
         PROCESS_METRICS.into_iter().map(|(name, kind, help)| (name.to_owned(), kind, help));
-    std::iter::once(build).chain(process).chain(counts).chain(figures).chain(vitals)
+    let start = std::iter::once(build).chain(start).chain(vitals);
+    start.chain(process).chain(counts).chain(figures)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -9,6 +10,7 @@ use guira_front::certificates::NamedFile;
 use guira_front::sessions::{ClientLimits, ListenOptions, MemoryLimits, ShutdownFrom};
 use guira_front::size;
 use guira_log::Format;
+use guira_store::OpenProgress;
 use socket2::TcpKeepalive;
 
 /// The flags of `guira store`.
@@ -143,6 +145,8 @@ pub struct Opening {
     pub last_level_filter: u8,
     /// The longest value, with what is kept beside it.
     pub value_max: usize,
+    /// How far it has come; whoever cancels it ends it.
+    pub progress: Arc<OpenProgress>,
 }
 
 /// What the process does.
@@ -185,6 +189,7 @@ impl Options {
             index: args.index,
             last_level_filter: args.last_level_filter,
             value_max: value_max + crate::item::HEAD_BYTES_MAX,
+            progress: Arc::default(),
         };
         let clients = ClientLimits {
             connections_max: usize::try_from(args.conn_limit).unwrap_or(usize::MAX),

@@ -25,7 +25,7 @@ pub(crate) struct Process<E> {
     pub(crate) counts: Vec<Arc<Counts>>,
     pub(crate) log: Log,
     pub(crate) started: Instant,
-    pub(crate) vitals: Vitals,
+    pub(crate) vitals: Arc<Vitals>,
     pub(crate) lists: Arc<ListTurn>,
     /// When the certificate that clients see ends.
     pub(crate) expiry: CertificateEnd,
@@ -65,7 +65,11 @@ impl ListTurn {
 impl<E: Engine> Process<E> {
     /// # Errors
     /// In a sentence: which certificate, key or file of logins can't be used.
-    pub(crate) fn new(options: Options, node: Node<E>, log: Log) -> Result<Self, String> {
+    pub(crate) fn new(
+        options: Options,
+        node: Node<E>,
+        (log, vitals): (Log, Arc<Vitals>),
+    ) -> Result<Self, String> {
         let logins = options.auth_file.clone().map(Logins::open).transpose();
         let logins = logins.map_err(|words| format!("--auth-file {words}"))?;
         let shown = options.tls.as_ref().map(server_config).transpose()?;
@@ -75,7 +79,7 @@ impl<E: Engine> Process<E> {
             counts: (0..options.threads).map(|_| Arc::default()).collect(),
             log,
             started: Instant::now(),
-            vitals: Vitals::open(),
+            vitals,
             lists: Arc::default(),
             expiry: CertificateEnd::default(),
             lifecycle: Lifecycle::default(),

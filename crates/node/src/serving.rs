@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! main thread   accepts clients, waits for signals, carries out what flush_all planned
+//! opening       opens the store, before all others but http
 //!    │ clients in turn
 //!    ▼
 //! store 0 … n   sessions with clients, a desk each         one event loop each
@@ -11,19 +12,18 @@
 //! ```
 
 use std::io;
-use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use guira_front::sessions::{
-    self, Arrival, Dealer, Listening, Sessions, drain, reserve_http, serve, start_http,
+    self, Arrival, Dealer, Listening, Sessions, drain, open_http_beside, serve, start_http,
 };
+use guira_front::vitals::Vitals;
 use guira_log::Log;
 use sd_notify::NotifyState;
 use tokio::runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
@@ -33,6 +33,7 @@ use crate::horizon::Horizon;
 use crate::node::{Node, now};
 use crate::options::{Opening, Options};
 use crate::process::Process;
+use crate::starting::{Opened, Signals, Starting, opened, tell_systemd};
 use crate::watch::Watch;
 
 /// Serves a store that `open` opens, until the process is told to end.
@@ -42,7 +43,7 @@ use crate::watch::Watch;
 pub(crate) fn run<E: Engine>(
     options: Options,
     log: &Log,
-    open: impl FnOnce(&Opening, KeepRule) -> Result<E, String>,
+    open: impl FnOnce(&Opening, KeepRule) -> Result<E, String> + Send + 'static,
 ) -> Result<(), String> {
     raise_descriptor_limit();
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
@@ -51,24 +52,37 @@ pub(crate) fn run<E: Engine>(
     // No client can connect before the store is open, and yet a port that somebody has is told at once.
     let places =
         sessions::reserve(&options.listen, &tls_ports).map_err(|words| own_flags(&words))?;
-    let http = options.http.as_deref().map(reserve_http).transpose()?;
+    // Signals and the clock of tokio need its runtime.
+    let entered = runtime.enter();
+    let mut signals = Signals::hear()?;
+    let vitals = Arc::new(Vitals::open());
+    let starting = Arc::new(Starting::new(Arc::clone(&options.opening.progress), vitals.clone()));
+    if let Some(text) = &options.http {
+        let listener = open_http_beside(text, &places)?;
+        start_http(listener, Arc::clone(&starting)).map_err(|e| format!("no thread: {e}"))?;
+    }
     let horizon = Arc::new(Horizon::default());
-    let engine = open(&options.opening, horizon.keep_rule(now))?;
+    let opening = opened(&options.opening, horizon.keep_rule(now), open, &mut signals);
+    let engine = match runtime.block_on(opening)? {
+        Opened::Store(engine) => engine,
+        Opened::Stopped(signal) => {
+            tracing::info!("stopped by {signal}, before the store was open");
+            return Ok(());
+        }
+    };
     let (read_threads, value_max) = (options.read_threads, options.clients.memory.value);
     let node = Node::new(engine, horizon, (read_threads, value_max));
     let node = node.map_err(|error| format!("{}: {error}", options.opening.directory.display()))?;
-    // The clock of tokio is read in its runtime.
-    let entered = runtime.enter();
-    let process = Arc::new(Process::new(options, node, log.clone())?);
+    let process = Arc::new(Process::new(options, node, (log.clone(), vitals))?);
+    starting.note_open(&process);
     drop(entered);
     let sockets = places.listen().map_err(|words| own_flags(&words))?;
-    let http = http.map(|place| place.listen(&sockets)).transpose()?;
     let threads: Result<Vec<Thread>, _> =
         (0..process.options.threads).map(|number| start(&process, number)).collect();
     let threads = threads.map_err(|e| format!("no thread: {e}"))?;
-    let served = runtime.block_on(until_told(&process, (sockets, http), &threads));
+    let served = runtime.block_on(until_told(&process, sockets, &threads, &mut signals));
     process.lifecycle.note_stopping();
-    tell_systemd(NotifyState::Stopping);
+    tell_systemd(&[NotifyState::Stopping]);
     // The sockets and their tasks go first, and with them the last senders of clients: then the threads answer what they
     // have read, and end.
     runtime.shutdown_background();
@@ -83,7 +97,7 @@ pub(crate) fn run<E: Engine>(
     if let Some(path) = &process.options.listen.unix {
         let _ = std::fs::remove_file(path);
     }
-    tracing::info!("stopped by {}", served?);
+    tracing::info!("stopped by {served}");
     Ok(())
 }
 
@@ -99,13 +113,6 @@ fn raise_descriptor_limit() {
     limit.current = limit.maximum;
     // If not, there are fewer connections.
     let _ = setrlimit(Resource::Nofile, limit);
-}
-
-/// Tells who started this process, if that is systemd by a unit with `Type=notify`, or anybody who asked like it.
-fn tell_systemd(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!("NOTIFY_SOCKET can't be told: {error}");
-    }
 }
 
 /// A thread that was started. When the sender is dropped, the thread ends.
@@ -145,27 +152,18 @@ async fn welcome<E: Engine>(
 /// Serves until a signal or a client says that it's enough.
 async fn until_told<E: Engine>(
     process: &Arc<Process<E>>,
-    (sockets, http): (Vec<Listening>, Option<TcpListener>),
+    sockets: Vec<Listening>,
     threads: &[Thread],
-) -> Result<&'static str, String> {
-    let heard =
-        |kind| -> Result<Signal, String> { signal(kind).map_err(|e| format!("signals: {e}")) };
-    let mut interrupt = heard(SignalKind::interrupt())?;
-    let mut terminate = heard(SignalKind::terminate())?;
-    let mut user = heard(SignalKind::user_defined1())?;
-    let mut hang_up = heard(SignalKind::hangup())?;
-    let mut second_user = heard(SignalKind::user_defined2())?;
+    signals: &mut Signals,
+) -> &'static str {
     // What was planned while nobody served comes before anybody is served.
     flush_if_due(process).await;
     let mut watch = Watch::default();
     watch.look(&process.node.engine);
-    if let Some(listener) = http {
-        start_http(listener, Arc::clone(process)).map_err(|e| format!("no thread: {e}"))?;
-    }
     let listening: Vec<_> = sockets.iter().map(Listening::place).collect();
     accept_all(process, sockets, threads);
     process.lifecycle.note_ready();
-    tell_systemd(NotifyState::Ready);
+    tell_systemd(&[NotifyState::Ready, NotifyState::Status("serving")]);
     let is_guarded = process.clients.logins.is_some();
     sessions::tell(&listening, is_guarded);
     sessions::tell_ready(&listening, threads.len());
@@ -192,15 +190,9 @@ async fn until_told<E: Engine>(
             tokio::time::sleep(WARN_EVERY).await;
         }
     });
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => return Ok("SIGINT"),
-            _ = terminate.recv() => return Ok("SIGTERM"),
-            _ = user.recv() => return Ok("SIGUSR1"),
-            why = process.lifecycle.stopped() => return Ok(why),
-            _ = hang_up.recv() => process.refresh_credentials(),
-            _ = second_user.recv() => {}
-        }
+    tokio::select! {
+        signal = signals.ended(|| process.refresh_credentials()) => signal,
+        why = process.lifecycle.stopped() => why,
     }
 }
 
@@ -235,7 +227,8 @@ async fn flush_if_due<E: Engine>(process: &Process<E>) {
 pub const SIGNALS: [(&str, &str); 3] = [
     (
         "SIGTERM, SIGINT, SIGUSR1",
-        "ends gracefully: no new connections, requests under way are answered, the store is made durable",
+        "ends gracefully: no new connections, requests under way are answered, the store is made durable; while the store is \
+         being opened, ends that",
     ),
     (
         "SIGHUP",

@@ -62,7 +62,8 @@ pub(crate) fn open(opening: &Opening, keep: KeepRule) -> Result<Silt, String> {
         Some(bytes) => Arc::new(Limited(bytes)),
         None => Arc::new(System),
     };
-    let db = Db::open_on(disk, &opening.directory, options).map_err(|error| error.to_string())?;
+    let db = Db::open_watched(disk, &opening.directory, options, &opening.progress);
+    let db = db.map_err(|error| error.to_string())?;
     let directory = opening.directory.clone();
     let (disk_max, buffers) = (opening.disk_max.unwrap_or(0), Buffers::new(BUFFERS_KEPT));
     Ok(Silt { db, durability, directory, disk_max, buffers })

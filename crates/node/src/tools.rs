@@ -164,6 +164,7 @@ fn opened(store: &StoreDir) -> Result<Node<silt::Silt>, String> {
         index: IndexFlag::Fence,
         last_level_filter: 0,
         value_max: VALUE_BYTES_MAX,
+        progress: Arc::default(),
     };
     let engine = silt::open(&opening, horizon.keep_rule(now))?;
     let node = Node::new(engine, horizon, (1, VALUE_BYTES_MAX));

@@ -16,6 +16,7 @@ use crate::version::{GUIRA_VERSION, VERSION};
 use guira_cache::{ClassCounter, Counter, Distribution};
 use guira_front::exposition::Exposition;
 use guira_front::http::Probed;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 impl Probed for Process {
@@ -41,11 +42,11 @@ impl Probed for Process {
         all.into_text()
     }
 
-    fn unready(&self) -> Option<&'static str> {
+    fn unready(&self) -> Option<Cow<'static, str>> {
         if self.stop.has_rung() {
-            return Some("stopping");
+            return Some(Cow::Borrowed("stopping"));
         }
-        (!self.gauges.is_accepting()).then_some("out of descriptors")
+        (!self.gauges.is_accepting()).then_some(Cow::Borrowed("out of descriptors"))
     }
 }
 

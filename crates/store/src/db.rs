@@ -26,6 +26,7 @@ use crate::core::Core;
 use crate::error::StoreError;
 use crate::log::{Batch, CommitOptions, Committer};
 use crate::manifest::Edit;
+use crate::opening::OpenProgress;
 use crate::options::{Durability, Options};
 use crate::recover::{self, Opened};
 use crate::version::Version;
@@ -71,7 +72,21 @@ impl Db {
     /// # Errors
     /// As [`Db::open`].
     pub fn open_on(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Self, StoreError> {
-        let Opened { core, lock, bin, active, next_seq } = recover::open(disk, dir, options)?;
+        Self::open_watched(disk, dir, options, &OpenProgress::default())
+    }
+
+    /// The same, while other threads look how far it is. Any of them may call it off.
+    ///
+    /// # Errors
+    /// As [`Db::open`], and [`StoreError::Cancelled`].
+    pub fn open_watched(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: Options,
+        progress: &OpenProgress,
+    ) -> Result<Self, StoreError> {
+        let Opened { core, lock, bin, active, next_seq } =
+            recover::open(disk, dir, options, progress)?;
         let desk = Arc::new(Desk::new(core.dir.clone(), core.options.read_threads));
         let lock: Option<Arc<dyn Send + Sync>> = lock.map(Arc::from);
         let failed = |e| StoreError::io("start threads for", dir, e);

@@ -60,6 +60,8 @@ pub enum StoreError {
     Stalled,
     /// [`crate::Options::alive`] panicked. Reads and writes go on; conversions and merges need a reopened store.
     Panicked,
+    /// The opening was called off, by [`crate::OpenProgress::cancel`]. The store is as it was.
+    Cancelled,
     /// The store is being closed.
     Closed,
     /// A key is empty or longer than [`KEY_BYTES_MAX`].
@@ -136,6 +138,7 @@ impl fmt::Display for StoreError {
                 "the rule that says what is alive panicked, so logs and runs are merged no more; \
                  reopen the store",
             ),
+            Self::Cancelled => f.write_str("the opening was called off; open the store again"),
             Self::Closed => f.write_str("the store is closed"),
             Self::KeyLength(len) => {
                 write!(f, "a key of {len} bytes; 1 to {KEY_BYTES_MAX} are allowed")

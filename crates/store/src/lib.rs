@@ -45,6 +45,7 @@ mod entry;
 mod hash;
 mod checksum;
 mod stats;
+mod opening;
 mod options;
 mod error;
 
@@ -55,6 +56,7 @@ pub use db::{
 };
 pub use error::{KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX};
 pub use log::Batch;
+pub use opening::OpenProgress;
 pub use options::{Alive, Durability, Options, RunIndex};
 pub use plan::{Expected, Sizing};
 pub use stats::EventCounts;

@@ -13,6 +13,7 @@
 //! # Invariants
 //! 1. A crash in any step leaves a directory that opens alike.
 //! 2. A store that is only read changes nothing: no lock, no stray removed, no torn tail cut.
+//! 3. An opening that is called off ends as by a crash, after one more record or file: see [`OpenProgress`].
 //!
 //! # Costs
 //! Reads all logs, and of each run its index, filter and footer. Two syncs, and those of the new log.
@@ -24,11 +25,12 @@ use crate::file::{FileKind, Header};
 use crate::hash::Hasher;
 use crate::log::{LogFile, ReplayAs, Replayed, replay};
 use crate::manifest::{self, FileSet, FoundManifest, Identity, Manifest};
+use crate::opening::OpenProgress;
 use crate::options::Options;
 use crate::run::Run;
 use crate::stats::{self, Tally};
 use crate::version::{HeldLog, Kept, Partition, Version, Versions, YoungRun};
-use guira_disk::Disk;
+use guira_disk::{Disk, FileAccess};
 use parking_lot::Mutex;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
@@ -51,11 +53,12 @@ pub(crate) struct Opened {
     pub(crate) next_seq: u64,
 }
 
-/// Opens or makes the store in `dir`.
+/// Opens or makes the store in `dir`, and tells `progress` how far it is.
 pub(crate) fn open(
     disk: Arc<dyn Disk>,
     dir: &Path,
     options: Options,
+    progress: &OpenProgress,
 ) -> Result<Opened, StoreError> {
     options.check()?;
     let lock = if options.read_only { None } else { Some(take_lock(&*disk, dir)?) };
@@ -79,6 +82,7 @@ pub(crate) fn open(
         identity: set.identity,
         hasher: &hasher,
         tally: &tally,
+        progress,
     };
     let mut version = place.open_runs(&set)?;
     version.logs = place.replay_logs(&listed, set.logs_from, &options)?;
@@ -241,6 +245,7 @@ struct Place<'a> {
     identity: Identity,
     hasher: &'a Hasher,
     tally: &'a Tally,
+    progress: &'a OpenProgress,
 }
 
 impl Place<'_> {
@@ -251,6 +256,7 @@ impl Place<'_> {
 
     fn open_runs(&self, set: &FileSet) -> Result<Version, StoreError> {
         let mut version = Version { horizon: set.horizon, ..Version::default() };
+        self.progress.expect_runs(set.runs().count());
         for young in &set.young {
             let run = self.open_run(young.id)?;
             version.young.push(YoungRun { id: young.id, run, merged_to: young.merged_to });
@@ -266,6 +272,7 @@ impl Place<'_> {
         let path = self.dir.join(manifest::file_name(FileKind::Run, id));
         let run = Run::open(self.disk, &path, &self.header(FileKind::Run, id), self.hasher)
             .map_err(|e| e.missing_from(self.named_by))?;
+        self.progress.note_run()?;
         Ok(Kept::new(run, path, self.bin))
     }
 
@@ -278,6 +285,7 @@ impl Place<'_> {
     ) -> Result<Vec<HeldLog>, StoreError> {
         let is_live = |it: &&(FileKind, u64, PathBuf)| it.0 == FileKind::Log && it.1 >= from;
         let live: Vec<_> = listed.iter().filter(is_live).collect();
+        self.progress.expect_log_bytes(live.iter().map(|it| self.log_bytes(&it.2)).sum());
         let below = |end: u64| live.iter().map(|it| it.1).filter(|it| *it < end).max();
         let mut logs = Vec::new();
         let mut next = below(u64::MAX);
@@ -287,7 +295,7 @@ impl Place<'_> {
             let how = ReplayAs { is_newest, repair: options.repair, read_only: options.read_only };
             let header = self.header(FileKind::Log, id);
             let Replayed { log, lost_bytes, before } =
-                replay(&**self.disk, &path, &header, self.hasher, how)?;
+                replay((&**self.disk, self.progress), &path, &header, self.hasher, how)?;
             stats::add(&self.tally.lost_by_repair, lost_bytes);
             // Without a record it is a stray.
             if log.records() > 0 {
@@ -307,6 +315,12 @@ impl Place<'_> {
             }
         }
         Ok(logs)
+    }
+
+    /// The length of a log, for the progress alone: who replays it says what is wrong with it.
+    fn log_bytes(&self, path: &Path) -> u64 {
+        let access = FileAccess { write: false, direct: false };
+        self.disk.open(path, access).and_then(|file| file.len()).unwrap_or(0)
     }
 }
 

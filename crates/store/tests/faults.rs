@@ -2,7 +2,9 @@
 
 use guira_disk::faulty::{DiskOp, Injected};
 use guira_disk::{Disk, SimulatedDisk, System};
-use guira_store::{Batch, Db, Durability, Options, Snapshot, StoreError, WriteOptions};
+use guira_store::{
+    Batch, Db, Durability, OpenProgress, Options, Snapshot, StoreError, WriteOptions,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -313,6 +315,35 @@ fn a_store_that_is_only_read_changes_no_file() {
 }
 
 /// A copy shares the log's file, and whoever opens the copy seals it.
+/// One that is called off before it begins still comes as far as the first run or record.
+#[test]
+fn an_opening_that_is_called_off_loses_nothing() {
+    let (simulated, disk) = new_disk();
+    let mut model = Model::new();
+    let db = open(&disk).expect("it opens");
+    fill(&db, &mut model, 0..300);
+    db.freeze().expect("a run");
+    drop(db);
+    for part in 1..4 {
+        // Runs alone are there, then a log, too.
+        let progress = OpenProgress::default();
+        progress.cancel();
+        let opened = Db::open_watched(disk.clone(), Path::new(DIR), options(), &progress);
+        assert!(matches!(opened.map(drop), Err(StoreError::Cancelled)));
+        assert!(progress.runs_open() <= 1 && progress.log_bytes_replayed() < 4096);
+        let progress = OpenProgress::default();
+        let disk: Arc<dyn Disk> = Arc::new(copy_of(&simulated));
+        let db = Db::open_watched(disk, Path::new(DIR), options(), &progress).expect("it opens");
+        assert_eq!(progress.runs(), progress.runs_open());
+        assert_eq!(progress.log_bytes(), progress.log_bytes_replayed(), "{part}");
+        check(&db, &model);
+        drop(db);
+        let db = open(&Arc::new(simulated.clone()) as &Arc<dyn Disk>).expect("it opens");
+        fill(&db, &mut model, part * 100..part * 100 + 50);
+        drop(db);
+    }
+}
+
 #[test]
 fn a_log_that_somebody_may_write_to_is_not_copied() {
     let (_, disk) = new_disk();

@@ -9,7 +9,7 @@ use crate::http::{Probed, serve};
 use rustix::fd::AsFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::sessions::listener::{Listening, all_addresses, refusal};
+use crate::sessions::listener::{Listening, Places, all_addresses, refusal, twice};
 
 /// Reads `--http`, as `guira serve` has it: an address or a name with a port, `*` for all addresses, or a port of this
 /// machine's own address.
@@ -39,55 +39,38 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The port that `--http` names, where nobody can connect yet.
-#[derive(Debug)]
-pub struct HttpPlace {
-    socket: Socket,
-    flag: String,
-    address: SocketAddr,
-}
-
-/// Takes the port that `--http` names.
-///
-/// # Errors
-/// In a sentence: it can't be had.
-pub fn reserve(text: &str) -> Result<HttpPlace, String> {
-    let (address, flag) = (address(text)?, format!("--http {text}"));
-    let taken = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
-        .and_then(|socket| {
-            socket.set_reuse_address(true)?;
-            socket.bind(&address.into())?;
-            Ok(socket)
-        });
-    match taken {
-        Ok(socket) => Ok(HttpPlace { socket, flag, address }),
-        Err(error) => Err(refusal(&flag, address, &error, &[])),
-    }
-}
-
-impl HttpPlace {
-    /// Opens it, beside the sockets that are `there` already.
-    ///
-    /// # Errors
-    /// In a sentence: it can't be listened on.
-    pub fn listen(self, there: &[Listening]) -> Result<TcpListener, String> {
-        let opened = self.socket.listen(BACKLOG).and_then(|()| self.socket.set_nonblocking(true));
-        opened.map_err(|error| refusal(&self.flag, self.address, &error, there))?;
-        Ok(self.socket.into())
-    }
-}
-
 /// Opens the port that `--http` names, beside the sockets that are `there` already.
 ///
 /// # Errors
-/// In a sentence: it can't be listened on.
+/// In a sentence: it can't be had.
 pub fn open(text: &str, there: &[Listening]) -> Result<TcpListener, String> {
     let address = address(text)?;
-    if there.iter().any(|own| own.is_at(address)) {
-        let error = io::ErrorKind::AddrInUse.into();
-        return Err(refusal(&format!("--http {text}"), address, &error, there));
+    listen(text, address, there.iter().any(|own| own.is_at(address)))
+}
+
+/// The same, beside places where clients can't connect yet: probes are answered before they can.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_beside(text: &str, places: &Places) -> Result<TcpListener, String> {
+    let address = address(text)?;
+    listen(text, address, places.are_at(address))
+}
+
+fn listen(text: &str, address: SocketAddr, is_own: bool) -> Result<TcpListener, String> {
+    let flag = format!("--http {text}");
+    if is_own {
+        return Err(twice(&flag, address));
     }
-    reserve(text)?.listen(there)
+    let opened = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| {
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
+        });
+    opened.map_err(|error| refusal(&flag, address, &error, &[]))
 }
 
 /// Answers for a program until the process ends.

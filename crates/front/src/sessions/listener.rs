@@ -75,11 +75,14 @@ impl Listening {
     /// Whether it keeps others from `place`.
     pub(crate) fn is_at(&self, place: SocketAddr) -> bool {
         let (Self::Tcp(socket) | Self::Tls(socket)) = self else { return false };
-        socket.local_addr().is_ok_and(|own| {
-            let is_all = own.ip().is_unspecified() || place.ip().is_unspecified();
-            own.port() == place.port() && (is_all || own.ip() == place.ip())
-        })
+        socket.local_addr().is_ok_and(|own| meet(own, place))
     }
+}
+
+/// Whether one of two sockets keeps the other from its place.
+fn meet(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_all = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (is_all || one.ip() == other.ip())
 }
 
 /// Says once clients are served: where, and who may come.
@@ -131,6 +134,15 @@ enum Place {
 }
 
 impl Places {
+    /// Whether one of them keeps others from `place`.
+    pub(crate) fn are_at(&self, place: SocketAddr) -> bool {
+        self.places.iter().any(|own| match own {
+            Place::Open(socket) => socket.is_at(place),
+            Place::Port { address, .. } => meet(*address, place),
+            Place::Path(_) => false,
+        })
+    }
+
     /// Opens them.
     ///
     /// # Errors
@@ -202,11 +214,16 @@ pub(crate) fn refusal(
     there: &[Listening],
 ) -> String {
     if error.kind() == io::ErrorKind::AddrInUse && there.iter().any(|own| own.is_at(place)) {
-        return format!(
-            "{flag}: can't listen on {place}: the flags name it twice; choose another for one of them"
-        );
+        return twice(flag, place);
     }
     refused(flag, place, error)
+}
+
+/// Why a flag's port can't be opened if another flag has it.
+pub(crate) fn twice(flag: &str, place: SocketAddr) -> String {
+    format!(
+        "{flag}: can't listen on {place}: the flags name it twice; choose another for one of them"
+    )
 }
 
 fn refused(flag: &str, place: impl fmt::Display, error: &io::Error) -> String {

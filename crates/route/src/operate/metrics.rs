@@ -214,8 +214,8 @@ impl Probed for Process {
     }
 
     /// Servers that fail are no reason: all routers in front of them would be taken out at once.
-    fn unready(&self) -> Option<&'static str> {
-        self.lifecycle.unready(&self.clients, None)
+    fn unready(&self) -> Option<Cow<'static, str>> {
+        self.lifecycle.unready(&self.clients, None).map(Cow::Borrowed)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::hash::{Hasher, KeyHash};
 use crate::log::record::{Record, RecordKind, Salt, UNIT, fold};
 use crate::log::scan::Scan;
 use crate::log::segment::{LOG_START, LogFile};
+use crate::opening::OpenProgress;
 use guira_disk::{Disk, DiskFile, FileAccess};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,12 +50,12 @@ pub(crate) struct Replayed {
     pub(crate) before: u64,
 }
 
-/// Opens the log that `header` describes.
+/// Opens the log that `header` describes, and adds its bytes to the progress.
 ///
 /// # Errors
-/// If it is corrupt or of another store, can't be read, or can't be sealed.
+/// If it is corrupt or of another store, can't be read, or can't be sealed; or if the opening was called off.
 pub(crate) fn replay(
-    disk: &dyn Disk,
+    (disk, progress): (&dyn Disk, &OpenProgress),
     path: &Path,
     header: &Header,
     hasher: &Hasher,
@@ -68,11 +69,16 @@ pub(crate) fn replay(
     let log = LogFile::new(path, file.clone(), header, len);
     let mut scan = Scan::new(&*file, path, Salt::of(header), len);
     let mut reader = Reader::new(&log, hasher);
+    let mut counted = 0;
     while let Some(record) = scan.record(reader.at)? {
         if !reader.take(&record) {
             break;
         }
+        progress.note_replayed(reader.at - counted)?;
+        counted = reader.at;
     }
+    // What is left is a seal, a torn tail, or space that was taken ahead of use.
+    progress.note_replayed(len - counted)?;
     let Reader { is_sealed, end, records, seq_max, crcs, .. } = reader;
     let lost_bytes = if is_sealed { 0 } else { judge(&mut scan, path, end, how)? };
     if !is_sealed && !how.read_only {

@@ -14,6 +14,7 @@ use crate::log::committer::{CommitOptions, Committer};
 use crate::log::replay::{ReplayAs, Replayed, replay};
 use crate::log::segment::{LogFile, LogFind};
 use crate::log::{Batch, Committed, SortedLog};
+use crate::opening::OpenProgress;
 use crate::options::Durability;
 use crate::stats::Tally;
 use guira_disk::{Disk, SimulatedDisk};
@@ -143,7 +144,7 @@ fn value(log: &LogFile, key: &[u8]) -> Option<Vec<u8>> {
 const NEWEST: ReplayAs = ReplayAs { is_newest: true, repair: false, read_only: false };
 
 fn open(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> Result<Replayed, StoreError> {
-    replay(disk, &path(id), &header(id), &hasher(), how)
+    replay((disk, &OpenProgress::default()), &path(id), &header(id), &hasher(), how)
 }
 
 fn reopen(disk: &SimulatedDisk, id: u64, how: ReplayAs) -> Arc<LogFile> {

@@ -116,7 +116,7 @@ proptest! {
         let replayed: Vec<_> = (1..=live.len() as u64)
             .map(|id| {
                 let how = ReplayAs { is_newest: id == live.len() as u64, ..NEWEST };
-                replay(&disk, &path(id), &header(id), &hasher, how).unwrap().log
+                replay((&disk, &OpenProgress::default()), &path(id), &header(id), &hasher, how).unwrap().log
             })
             .collect();
         for logs in [live, replayed] {

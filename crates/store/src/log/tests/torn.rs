@@ -174,10 +174,11 @@ fn a_log_of_another_store_or_number_is_foreign() {
         Header { kind: FileKind::Run, ..header(1) },
     ];
     for other in others {
-        let found = replay(&disk, &path(1), &other, &hasher(), NEWEST);
+        let found = replay((&disk, &OpenProgress::default()), &path(1), &other, &hasher(), NEWEST);
         assert!(matches!(found, Err(StoreError::Foreign { .. })), "{found:?}");
     }
-    let missing = replay(&disk, &path(9), &header(9), &hasher(), NEWEST);
+    let missing =
+        replay((&disk, &OpenProgress::default()), &path(9), &header(9), &hasher(), NEWEST);
     assert!(matches!(missing, Err(StoreError::Io { what: "open", .. })));
 }
 
