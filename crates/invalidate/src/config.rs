@@ -14,6 +14,8 @@ use std::time::Duration;
 use guira_client::Address;
 
 pub(crate) use fields::duration;
+#[cfg(any(test, fuzzing))]
+pub(crate) use read::parse;
 pub(crate) use read::read;
 
 use crate::rule::{How, Rule, TableName};

@@ -37,3 +37,5 @@ mod key;
 
 pub use command::{EXIT_CODES, SIGNALS, command, run as run_command};
 pub use metrics::invalidate_metric_meanings;
+#[cfg(fuzzing)]
+pub use source::{fuzz_answers, fuzz_binlog, fuzz_pgoutput};

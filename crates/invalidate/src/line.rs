@@ -196,6 +196,11 @@ impl Line {
         }
     }
 
+    /// The folder with its journal and position.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Where the log is to be read on after a connection was lost.
     pub(crate) fn read_position(&self) -> GtidPosition {
         let state = self.state.lock();

@@ -13,12 +13,18 @@
 //!    log each have an answer, and a way to stop.
 //! 2. After an error the log is read again from the line's position: keys may come twice.
 
+#[cfg(fuzzing)]
+mod fuzz;
 mod any;
 mod postgres;
 mod run;
 mod setup;
 mod mysql;
 mod follow;
+#[cfg(any(test, fuzzing))]
+mod made;
+mod prepared;
+mod tables;
 mod transaction;
 mod barrier;
 mod watch;
@@ -41,4 +47,6 @@ mod halt;
 
 pub(crate) use any::{check, init, run, run_barrier};
 pub(crate) use follower::Follower;
+#[cfg(fuzzing)]
+pub use fuzz::{fuzz_answers, fuzz_binlog, fuzz_pgoutput};
 pub(crate) use halt::{BAD, Halt, UNREADABLE};

@@ -25,7 +25,11 @@ pub(crate) fn read(path: &Path) -> Result<InvalidateConfig> {
     })
 }
 
-fn parse(text: &str) -> Result<InvalidateConfig> {
+/// Reads a text.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn parse(text: &str) -> Result<InvalidateConfig> {
     let mut findings = ConfigFindings::default();
     let json = parse_within(text, &Budget::new(BUDGET_BYTES), &mut findings)?;
     if let Some(mistake) = findings.mistakes.into_iter().next() {

@@ -68,7 +68,12 @@ pub(super) fn has_checksums(description: &Event<'_>) -> bool {
 /// The file that follows.
 pub(super) fn rotated<'p>(event: &Event<'p>) -> Result<(u64, &'p [u8]), Broken> {
     let mut bytes = Bytes(event.body);
-    Ok((bytes.little(8)?, bytes.0))
+    let offset = bytes.little(8)?;
+    // Each entry of the journal has it.
+    match bytes.0.len() <= FILE_NAME_MAX {
+        true => Ok((offset, bytes.0)),
+        false => Err(Broken("a file of the log whose name is too long")),
+    }
 }
 
 /// MariaDB's.
@@ -137,6 +142,7 @@ pub(super) const GTID_LIST: u8 = 163;
 pub(super) const ENCRYPTION: u8 = 164;
 pub(super) const QUERY_COMPRESSED: u8 = 165;
 
+const FILE_NAME_MAX: usize = 512;
 const CRC32: u8 = 1;
 const IGNORABLE: u16 = 0x80;
 const STANDALONE: u8 = 1;

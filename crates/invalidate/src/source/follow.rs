@@ -4,12 +4,11 @@
 //! |---|---|
 //! | rows | rules, or the outbox; a table that nobody is about is passed by |
 //! | a statement's text | its comments; TRUNCATE and DROP by `on_truncate`; changes of rows: unknown |
-//! | `XA PREPARE` | keys wait in memory, and the stored position waits before them, for `XA COMMIT` or `ROLLBACK` |
+//! | `XA PREPARE` | keys wait in a file, and the stored position waits before them, for `XA COMMIT` or `ROLLBACK` |
 //! | compressed transactions | inflated event by event |
 //! | an incident, an unknown event | a halt, unless the event says that it may be ignored |
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -19,13 +18,14 @@ use super::follower::Stopped;
 use super::halt::{BAD, UNREADABLE};
 use super::inflate::inflate;
 use super::mysql_gtid::{plain_gtid, tagged_gtid};
-use super::naming::{Naming, OUTBOX_OPTIONS, OfRow};
+use super::naming::{Naming, OfRow};
 use super::payload::Payload;
+use super::prepared::{NoRoom, Prepared};
 use super::rows::{self, Row, RowsHead, Table};
 use super::session::{Session, Trouble};
 use super::statement::{Deed, deed};
-use super::table::{columns, table_map};
-use super::transaction::{Keys, Transaction};
+use super::tables::Tables;
+use super::transaction::Transaction;
 use crate::entry::{Errand, LogPlace, Origin};
 use crate::gtid::GtidSource;
 use crate::line::Line;
@@ -45,10 +45,9 @@ pub(super) struct Follow<'s> {
     offset: u64,
     /// The file of places of MySQL's last source of GTIDs.
     gtid_file: Option<(GtidSource, Arc<str>)>,
-    /// Tables by the log's number, with their description.
-    tables: HashMap<u64, (Vec<u8>, Option<Arc<Table>>)>,
+    tables: Tables,
     transaction: Option<Transaction>,
-    prepared: HashMap<Vec<u8>, Keys>,
+    prepared: Prepared,
 }
 
 impl<'s> Follow<'s> {
@@ -62,9 +61,9 @@ impl<'s> Follow<'s> {
             file: "".into(),
             offset: 0,
             gtid_file: None,
-            tables: HashMap::new(),
+            tables: Tables::default(),
             transaction: None,
-            prepared: HashMap::new(),
+            prepared: Prepared::new(naming.line.folder()),
         }
     }
 
@@ -88,7 +87,7 @@ impl<'s> Follow<'s> {
     fn take_event(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
         self.line.counts.is_reading.set(1);
         if event.kind != event::ROTATE && event.kind != event::HEARTBEAT && event.end > 0 {
-            self.move_to(event.end);
+            self.offset = moved(self.offset, event.end)?;
         }
         match event.kind {
             event::ROTATE => {
@@ -100,21 +99,21 @@ impl<'s> Follow<'s> {
                 self.has_checksums = event::has_checksums(event);
                 self.tables.clear();
                 // A server that crashed left it unfinished, and has undone it.
-                self.transaction = None;
+                self.forget_unfinished();
             }
             event::GTID => self.begin(event::gtid(event)?, event.at_s),
             event::MYSQL_GTID => self.begin(plain_gtid(event.body)?, event.at_s),
             event::TAGGED_GTID => self.begin(tagged_gtid(event.body)?, event.at_s),
-            event::TABLE_MAP => self.describe(event.body)?,
-            event::ANNOTATE => self.take_comments(event.body),
+            event::TABLE_MAP => self.tables.describe(self.naming, event.body)?,
+            event::ANNOTATE => self.take_comments(event.body)?,
             // A length before the text is that of its first 255 bytes.
-            event::ROWS_QUERY => self.take_comments(event.body.get(1..).unwrap_or_default()),
+            event::ROWS_QUERY => self.take_comments(event.body.get(1..).unwrap_or_default())?,
             event::QUERY | event::QUERY_COMPRESSED => self.take_statement(event)?,
             event::XID => self.finish(None)?,
             event::XA_PREPARE => {
                 let is_one_phase = event.body.first().is_some_and(|byte| *byte != 0);
-                if let Some(transaction) = self.transaction.as_mut().filter(|_| is_one_phase) {
-                    transaction.gtid.prepares = None;
+                if is_one_phase {
+                    self.commit_at_once()?;
                 }
                 self.finish(None)?;
             }
@@ -157,62 +156,32 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
+    fn forget_unfinished(&mut self) {
+        let unfinished = self.transaction.take();
+        if let Some(name) = unfinished.and_then(|it| it.gtid.prepares) {
+            self.prepared.remove(&name);
+        }
+    }
+
     fn begin(&mut self, gtid: Gtid, at_s: u32) {
+        self.forget_unfinished();
         self.transaction = Some(Transaction::new(gtid, at_s));
     }
 
-    /// Events have the lower half of their offset: a transaction may end beyond 4 GiB.
-    fn move_to(&mut self, end: u32) {
-        let offset = self.offset & !u64::from(u32::MAX) | u64::from(end);
-        self.offset = if offset < self.offset { offset + (1 << 32) } else { offset };
-    }
-
-    fn describe(&mut self, body: &[u8]) -> Result<(), Stopped<Trouble>> {
-        let map = table_map(body)?;
-        if self.tables.get(&map.id).is_some_and(|(known, _)| known == body) {
-            return Ok(());
-        }
-        if self.tables.len() >= TABLES_MAX {
-            self.tables.clear();
-        }
-        let Some(about) = self.naming.about(map.schema, map.table) else {
-            self.tables.insert(map.id, (body.to_vec(), None));
-            return Ok(());
-        };
-        let name = &about.name;
-        let Some(columns) = columns(&map)? else {
-            let words =
-                format!("{name}: columns without names: SET GLOBAL binlog_row_metadata = FULL");
-            return Err(self.naming.halt(BAD, &words).into());
-        };
-        let mut wanted = vec![false; columns.len()];
-        let needed = self.naming.columns(&about);
-        for column in needed.chain(Some(OUTBOX_OPTIONS).filter(|_| about.is_outbox)) {
-            match columns.iter().position(|it| it.name == column.as_bytes()) {
-                Some(at) => wanted[at] = true,
-                None if column == OUTBOX_OPTIONS && about.is_outbox => {}
-                None => {
-                    let words = format!(
-                        "{name} has no column '{column}', which a rule or the outbox needs"
-                    );
-                    return Err(self.naming.halt(BAD, &words).into());
-                }
-            }
-        }
-        let table = Table { columns, wanted, about };
-        self.tables.insert(map.id, (body.to_vec(), Some(Arc::new(table))));
-        Ok(())
-    }
-
     fn take_rows(&mut self, head: RowsHead<'_>) -> Result<(), Stopped<Trouble>> {
-        let table = match self.tables.get(&head.table) {
-            Some((_, Some(table))) => Arc::clone(table),
-            Some((_, None)) => return Ok(()),
+        let table = match self.tables.get(head.table) {
+            Some(table) => table.cloned(),
             // What ends a statement without rows.
-            None if head.table == NO_TABLE => return Ok(()),
+            None if head.table == NO_TABLE => None,
             None => return Err(Broken("rows of a table that wasn't described").into()),
         };
-        rows::each(head, &table, |old, new| self.take_row(&table, head.verb, (old, new)))
+        if let Some(table) = table {
+            rows::each(head, &table, |old, new| self.take_row(&table, head.verb, (old, new)))?;
+        }
+        if head.ends_statement {
+            self.tables.end_statement();
+        }
+        Ok(())
     }
 
     fn take_row(
@@ -235,11 +204,9 @@ impl<'s> Follow<'s> {
         Ok(())
     }
 
-    fn take_comments(&mut self, text: &[u8]) {
+    fn take_comments(&mut self, text: &[u8]) -> Result<(), Stopped<Trouble>> {
         let deletes = self.naming.of_text(keys_in(text, self.naming.limits()), "a comment");
-        if let Some(transaction) = &mut self.transaction {
-            deletes.into_iter().for_each(|delete| transaction.add(delete));
-        }
+        deletes.into_iter().try_for_each(|delete| self.add(delete))
     }
 
     fn take_statement(&mut self, event: &Event<'_>) -> Result<(), Stopped<Trouble>> {
@@ -248,7 +215,7 @@ impl<'s> Follow<'s> {
             event::QUERY_COMPRESSED => Cow::Owned(inflate(query.text)?),
             _ => Cow::Borrowed(query.text),
         };
-        self.take_comments(&text);
+        self.take_comments(&text)?;
         let deed = deed(&text, query.schema);
         if let Some(transaction) = &mut self.transaction {
             transaction.hear(&text, &deed);
@@ -293,26 +260,53 @@ impl<'s> Follow<'s> {
     }
 
     fn add(&mut self, delete: Delete) -> Result<(), Stopped<Trouble>> {
-        let waiting: usize = self.prepared.values().map(Keys::len).sum();
         let Some(transaction) = &mut self.transaction else {
             return Err(Broken("a change outside of a transaction").into());
         };
         transaction.add(delete);
-        if transaction.is_prepared() {
-            if waiting + transaction.len() > PREPARED_MAX {
-                let words = "prepared XA transactions have more keys than are kept";
-                return Err(self.naming.halt(BAD, words).into());
-            }
-            return Ok(());
-        }
         let errands = transaction.take(false);
         if errands.is_empty() {
             return Ok(());
         }
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
-        let done = self.append(&transaction, errands);
+        let done = match &transaction.gtid.prepares {
+            Some(name) => self.put_aside(name, errands),
+            None => self.append(&transaction, errands),
+        };
         self.transaction = Some(transaction);
         done
+    }
+
+    /// Lets what a prepared transaction calls for wait for its second part.
+    fn put_aside(&mut self, name: &[u8], errands: Vec<Errand>) -> Result<(), Stopped<Trouble>> {
+        self.prepared.add(name, errands).map_err(|why| match why {
+            NoRoom::Io(error) => Stopped::Journal(error),
+            NoRoom::Full(words) => self.naming.halt(BAD, words).into(),
+        })
+    }
+
+    /// `XA COMMIT … ONE PHASE`: the transaction waits for nothing.
+    fn commit_at_once(&mut self) -> Result<(), Stopped<Trouble>> {
+        let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
+        if let Some(name) = transaction.gtid.prepares.take() {
+            self.append_prepared(&transaction, &name)?;
+        }
+        self.transaction = Some(transaction);
+        Ok(())
+    }
+
+    /// Puts what was prepared under a name into the journal, as what `transaction` calls for. False: nothing was.
+    fn append_prepared(
+        &mut self,
+        transaction: &Transaction,
+        name: &[u8],
+    ) -> Result<bool, Stopped<Trouble>> {
+        let Some(parts) = self.prepared.remove(name) else { return Ok(false) };
+        for part in parts {
+            let errand = self.prepared.read(part).map_err(Stopped::Journal)?;
+            self.append(transaction, vec![errand])?;
+        }
+        Ok(true)
     }
 
     /// Puts what a transaction calls for into the journal.
@@ -350,22 +344,20 @@ impl<'s> Follow<'s> {
         let Some(mut transaction) = self.transaction.take() else { return Ok(()) };
         if let Some(name) = transaction.gtid.prepares.take() {
             self.held.get_or_insert_with(|| self.position.clone());
-            self.prepared.insert(name, transaction.take_keys());
+            self.put_aside(&name, transaction.take(true))?;
         }
         let errands = transaction.take(true);
         self.append(&transaction, errands)?;
         if let Some(name) = transaction.gtid.completes.take() {
             let is_commit = statement.is_some_and(|text| text.starts_with(b"XA COMMIT"));
-            match self.prepared.remove(&name) {
-                Some(mut keys) if is_commit => self.append(&transaction, keys.take(true))?,
-                Some(_) => {}
-                None if is_commit => {
-                    let words = "an XA transaction was prepared before the log was read";
-                    self.naming.note_unknown(words)?;
-                }
-                None => {}
+            if !is_commit {
+                self.prepared.remove(&name);
+            } else if !self.append_prepared(&transaction, &name)? {
+                let words = "an XA transaction was prepared before the log was read";
+                self.naming.note_unknown(words)?;
             }
-            if self.prepared.is_empty() {
+            self.prepared.tidy().map_err(Stopped::Journal)?;
+            if self.prepared.len() == 0 {
                 self.held = None;
             }
         }
@@ -377,9 +369,18 @@ impl<'s> Follow<'s> {
     }
 }
 
+/// Where an event ends. It has the lower half of its offset: a transaction may end beyond 4 GiB.
+fn moved(before: u64, end: u32) -> Result<u64, Broken> {
+    let offset = before & !u64::from(u32::MAX) | u64::from(end);
+    match offset < before {
+        true => offset.checked_add(1 << 32).ok_or(Broken("an offset that can't be")),
+        false => Ok(offset),
+    }
+}
+
 /// An event is a row at least: the longest that a database lets through by its default.
 const EVENT_MAX: usize = 64 << 20;
 const NO_TABLE: u64 = 0xff_ffff;
-const TABLES_MAX: usize = 10_000;
-/// Keys of all prepared transactions.
-const PREPARED_MAX: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -23,8 +23,12 @@ impl Packets {
     /// Connects. A read that brings nothing for `silence` fails.
     pub(super) fn connect(source: &SourceConfig, silence: Duration) -> io::Result<Self> {
         let socket = connect(source, Waits { read: silence, write: silence })?;
-        let is_private = matches!(source.host, Address::Unix(_));
-        Ok(Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0, is_private })
+        Ok(Self::over(socket, matches!(source.host, Address::Unix(_))))
+    }
+
+    /// Over a socket that is connected.
+    pub(super) fn over(socket: Box<dyn Socket>, is_private: bool) -> Self {
+        Self { socket: BufReader::with_capacity(READ_BYTES, socket), number: 0, is_private }
     }
 
     /// Encrypts what comes from now on.

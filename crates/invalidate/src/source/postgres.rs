@@ -11,6 +11,8 @@
 //!
 //! Bad at: DROP TABLE and other DDL, which PostgreSQL doesn't put into this stream.
 
+#[cfg(fuzzing)]
+mod fuzz;
 mod follow;
 mod settings;
 mod stream;
@@ -21,5 +23,7 @@ mod trouble;
 mod pgoutput;
 
 pub(super) use follow::run;
+#[cfg(fuzzing)]
+pub(super) use fuzz::{fuzz_login, fuzz_stream};
 pub(super) use settings::{check, init};
 pub(super) use snapshot::run as run_barrier;

@@ -38,6 +38,8 @@ pub(super) struct RowsHead<'p> {
     pub(super) verb: Verb,
     pub(super) table: u64,
     is_compressed: bool,
+    /// Its tables are described again before they are needed again.
+    pub(super) ends_statement: bool,
     /// New images may have differences of JSON columns.
     is_partial: bool,
     rest: Bytes<'p>,
@@ -63,13 +65,13 @@ pub(super) fn head(kind: u8, body: &[u8]) -> Result<Option<RowsHead<'_>>, Broken
     let is_compressed = kind >= COMPRESSED_FROM;
     let mut bytes = Bytes(body);
     let table = bytes.little(6)?;
-    bytes.take(2)?;
+    let ends_statement = bytes.short()? & STATEMENT_END != 0;
     if has_extra {
         let length = usize::from(bytes.short()?);
         bytes.take(length.saturating_sub(2))?;
     }
     let is_partial = kind == PARTIAL_UPDATE;
-    Ok(Some(RowsHead { verb, table, is_compressed, is_partial, rest: bytes }))
+    Ok(Some(RowsHead { verb, table, is_compressed, ends_statement, is_partial, rest: bytes }))
 }
 
 /// Hands on each row: its old image and its new one, as far as there are any.
@@ -143,6 +145,7 @@ fn row<'p>(bytes: &mut Bytes<'p>, table: &Arc<Table>, present: &[u8]) -> Result<
     Ok(Row { table: Arc::clone(table), cells })
 }
 
+const STATEMENT_END: u16 = 1;
 /// `binlog_row_value_options = PARTIAL_JSON` of MySQL.
 const PARTIAL_UPDATE: u8 = 39;
 const PARTIAL_JSON: usize = 1;
@@ -152,14 +155,14 @@ const COMPRESSED_FROM: u8 = 166;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::values::Kind;
+    use crate::source::values::{Kind, Words};
 
     fn table() -> Arc<Table> {
         let column = |name: &str, kind| Column {
             name: name.into(),
             kind,
             is_unsigned: false,
-            words: Vec::new(),
+            words: Words::default(),
         };
         Arc::new(Table {
             columns: vec![column("id", Kind::Int(4)), column("name", Kind::Text(1))],

@@ -96,7 +96,13 @@ impl Session {
         Ok(session)
     }
 
-    fn log_in(&mut self, source: &SourceConfig, password: &str) -> Result<(), Trouble> {
+    /// Over a connection that is logged in.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn over(packets: Packets) -> Self {
+        Self { packets, payload: Vec::new() }
+    }
+
+    pub(super) fn log_in(&mut self, source: &SourceConfig, password: &str) -> Result<(), Trouble> {
         let Greeting { nonce, plugin, capabilities } = greeting(self.receive(ANSWER_MAX)?)?;
         let mut answer = if source.tls.is_some() { CAPABILITIES | ENCRYPTED } else { CAPABILITIES }
             .to_le_bytes()
@@ -190,12 +196,16 @@ impl Session {
                 _ => Bytes(payload).packed()?,
             }
         };
+        if columns > COLUMNS_MAX {
+            return Err(Trouble::Broken(format!("an answer of {columns} columns")));
+        }
+        let mut left = ANSWER_MAX;
         for _ in 0..=columns {
-            self.receive(ANSWER_MAX)?;
+            self.receive_within(&mut left)?;
         }
         let mut rows = Vec::new();
         loop {
-            let payload = self.receive(ANSWER_MAX)?;
+            let payload = self.receive_within(&mut left)?;
             if payload.first() == Some(&0xfe) && payload.len() < 9 {
                 return Ok(rows);
             }
@@ -209,11 +219,16 @@ impl Session {
                     row.push(Some(String::from_utf8_lossy(bytes.packed_text()?).into_owned()));
                 }
             }
+            left = within(left, row.len() * size_of::<Option<String>>())?;
             rows.push(row);
-            if rows.len() > ROWS_MAX {
-                return Err(Trouble::Broken("an answer without end".to_owned()));
-            }
         }
+    }
+
+    /// As [`Self::receive`], of what comes in many packets.
+    fn receive_within(&mut self, left: &mut usize) -> Result<&[u8], Trouble> {
+        let payload = self.receive(ANSWER_MAX)?;
+        *left = within(*left, payload.len() + PACKET_WEIGHT)?;
+        Ok(payload)
     }
 
     /// The texts of the first row; NULL is empty.
@@ -221,6 +236,12 @@ impl Session {
         let first = self.query(statement)?.into_iter().next().unwrap_or_default();
         Ok(first.into_iter().map(Option::unwrap_or_default).collect())
     }
+}
+
+/// What is left of an answer's bytes.
+fn within(left: usize, taken: usize) -> Result<usize, Trouble> {
+    let end = || Trouble::Broken(format!("an answer of more than {ANSWER_MAX} bytes"));
+    left.checked_sub(taken).ok_or_else(end)
 }
 
 const COM_QUERY: u8 = 3;
@@ -232,5 +253,99 @@ const ENCRYPTED: u32 = 0x800;
 const UTF8MB4: u8 = 45;
 /// Of a login.
 const ANSWERS_MAX: u32 = 8;
-const ANSWER_MAX: usize = 1 << 20;
-const ROWS_MAX: usize = 10_000;
+/// All that an answer takes in memory.
+const ANSWER_MAX: usize = 2 << 20;
+/// Of a packet, beside its bytes.
+const PACKET_WEIGHT: usize = 64;
+/// A table has no more.
+const COLUMNS_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::dial::Script;
+    use std::io::{Cursor, Read};
+
+    /// A session with a database that says this, and then that for ever.
+    fn session(first: &[&[u8]], then: &[u8]) -> Session {
+        let said = Cursor::new(first.iter().flat_map(|it| packet(it)).collect::<Vec<_>>());
+        let then = Endless { packet: packet(then), at: 0 };
+        let packets = Packets::over(Box::new(Script(said.chain(then))), false);
+        Session::over(packets)
+    }
+
+    fn packet(payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_le_bytes();
+        [&length[..3], &[0], payload].concat()
+    }
+
+    struct Endless {
+        packet: Vec<u8>,
+        at: usize,
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let mut rest = &self.packet[self.at..];
+            let read = rest.read(into)?;
+            self.at = (self.at + read) % self.packet.len();
+            Ok(read)
+        }
+    }
+
+    const END: &[u8] = &[0xfe, 0, 0, 0, 0];
+
+    #[test]
+    fn an_answer_is_read_and_one_that_would_not_end_is_refused() {
+        let mut good = session(&[&[2], b"def", b"def", END, b"\x01a\xfb", END], b"");
+        assert_eq!(good.query("SELECT").unwrap(), [[Some("a".to_owned()), None]]);
+        let told = |first: &[&[u8]], then: &[u8]| {
+            session(first, then).query("SELECT").unwrap_err().to_string()
+        };
+        // 4 billion columns, and what is no number of columns.
+        let many = told(&[b"\xfe\0\0\0\0\x01\0\0\0"], b"def");
+        assert!(many.contains("an answer of 4294967296 columns"), "{many}");
+        assert!(told(&[b"\xfbfile"], b"").contains("a length that is none"));
+        for (first, then) in [
+            // Rows of many bytes, of none, and columns that don't fit.
+            (&[&[1][..], b"def", END][..], &[&[0xfd, 0, 0, 1][..], &[b'a'; 1 << 16]].concat()[..]),
+            (&[b"\xfc\0\0", END], b"\x01"),
+            (&[b"\xfc\0\x10"], &[b'd'; 5000]),
+            // 4096 columns, all NULL: much memory of few bytes.
+            (&[&[&[0xfc, 0, 16][..]][..], &[&b"d"[..]; 4096], &[END]].concat(), &[0xfb; 4096]),
+        ] {
+            let told = told(first, then);
+            assert!(told.contains("an answer of more than 2097152 bytes"), "{told}");
+        }
+        let told = told(&[], &[b'x'; PART]);
+        assert!(told.contains("more than 2097152 bytes"), "{told}");
+    }
+
+    #[test]
+    fn a_login_that_would_not_end_is_refused() {
+        let greeting: [&[u8]; 6] = [
+            b"\x0a9\0\x07\0\0\0",
+            &[7; 8],
+            b"\0\0\x08\x2d\x02\0\x08\0\x15",
+            &[0; 10],
+            &[7; 12],
+            b"\0x\0",
+        ];
+        let config = crate::config::parse(
+            r#"{"state": "/nowhere", "destinations": {"c1": {"routers": ["r1"]}},
+                "sources": {"db": {"kind": "mysql", "hosts": ["localhost"], "user": "guira", "server_id": 7,
+                  "comments": {"prefixes": ["user:"]}}}}"#,
+        );
+        let source = config.unwrap().sources.remove(0);
+        let log_in = |then: &[u8]| {
+            session(&[&greeting.concat()], then).log_in(&source, "secret").unwrap_err().to_string()
+        };
+        assert!(log_in(b"\xfemysql_native_password\0nonce").contains("a login without end"));
+        assert!(log_in(b"\x01\x03").contains("a login without end"));
+        assert!(log_in(b"\x01\x04").contains("isn't sent in clear"));
+        assert!(log_in(b"\x07").contains("an answer to the login"));
+    }
+
+    /// As long as a packet can be that goes on in the next one.
+    const PART: usize = (1 << 24) - 1;
+}

@@ -1,7 +1,7 @@
 //! A table as the log describes it before its rows: types, names, signs, and the words of ENUM and SET.
 
 use super::bytes::{Broken, Bytes};
-use super::values::{Column, Kind};
+use super::values::{Column, Kind, Words};
 
 /// A description, as far as it is always there.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,8 @@ pub(super) struct TableMap<'p> {
     pub(super) table: &'p [u8],
     /// What [`columns`] reads.
     rest: Bytes<'p>,
+    /// How many bytes of the event come before that.
+    pub(super) head: usize,
 }
 
 pub(super) fn table_map(body: &[u8]) -> Result<TableMap<'_>, Broken> {
@@ -23,20 +25,28 @@ pub(super) fn table_map(body: &[u8]) -> Result<TableMap<'_>, Broken> {
     let table = usize::from(bytes.byte()?);
     let table = bytes.take(table)?;
     bytes.take(1)?;
-    Ok(TableMap { id, schema, table, rest: bytes })
+    Ok(TableMap { id, schema, table, rest: bytes, head: body.len() - bytes.0.len() })
 }
 
 /// The columns; `None` if the log doesn't name them (`binlog_row_metadata` isn't `FULL`).
 pub(super) fn columns(map: &TableMap<'_>) -> Result<Option<Vec<Column>>, Broken> {
     let mut bytes = map.rest;
     let count = bytes.packed()?;
+    if count > COLUMNS_MAX {
+        return Err(Broken("a table of more columns than there can be"));
+    }
     let types = bytes.take(count)?;
     let mut sizes = Bytes(bytes.packed_text()?);
     bytes.take(count.div_ceil(8))?;
     let mut columns = Vec::with_capacity(count);
     for kind in types {
         let kind = Kind::read(*kind, &mut sizes)?;
-        columns.push(Column { name: Vec::new(), kind, is_unsigned: false, words: Vec::new() });
+        columns.push(Column {
+            name: Vec::new(),
+            kind,
+            is_unsigned: false,
+            words: Words::default(),
+        });
     }
     let mut has_names = count == 0;
     while !bytes.0.is_empty() {
@@ -70,12 +80,14 @@ fn words<'c>(text: &[u8], columns: impl Iterator<Item = &'c mut Column>) -> Resu
     for column in columns {
         let count = bytes.packed()?;
         for _ in 0..count {
-            column.words.push(bytes.packed_text()?.to_vec());
+            column.words.push(bytes.packed_text()?);
         }
     }
     Ok(())
 }
 
+/// A database allows no more.
+const COLUMNS_MAX: usize = 4096;
 const SIGNS: u8 = 1;
 const NAMES: u8 = 4;
 const SET_WORDS: u8 = 5;
@@ -100,11 +112,28 @@ mod tests {
         let names: Vec<&[u8]> = read.iter().map(|column| &column.name[..]).collect();
         assert_eq!(names, [&b"id"[..], b"n", b"e"]);
         assert_eq!(read.iter().map(|it| it.is_unsigned).collect::<Vec<_>>(), [false, true, false]);
-        assert_eq!(read[2].words, [b"x", b"y"]);
+        let words: Vec<_> = (0..3).map(|index| read[2].words.get(index)).collect();
+        assert_eq!(words, [Some(&b"x"[..]), Some(b"y"), None]);
         for cut in 0..full.len() {
             if let Ok(map) = table_map(&full[..cut]) {
                 let _ = columns(&map);
             }
         }
+    }
+
+    #[test]
+    fn a_table_of_billions_of_columns_or_words_costs_no_memory() {
+        let head = b"\x07\0\0\0\0\0\x01\0\x04shop\0\x01t\0";
+        let many = [&head[..], b"\xfe\0\0\0\0\x01\0\0\0"].concat();
+        assert!(columns(&table_map(&many).unwrap()).is_err());
+        // There are so many bytes, and still no such table.
+        let wide = [&head[..], b"\xfc\x01\x10", &[3; 4097], b"\0", &[0; 513]].concat();
+        let told = columns(&table_map(&wide).unwrap()).unwrap_err();
+        assert!(told.0.contains("more columns"), "{told}");
+        let wide = [&head[..], b"\xfc\0\x10", &[3; 4096], b"\0", &[0; 512]].concat();
+        assert_eq!(columns(&table_map(&wide).unwrap()), Ok(None));
+        let words =
+            [&head[..], b"\x01\xfe\x02\xf7\x02\0\x06\x0b\xfe\0\0\0\0\x01\0\0\0\0\0"].concat();
+        assert!(columns(&table_map(&words).unwrap()).is_err());
     }
 }

@@ -62,25 +62,11 @@ impl Transaction {
         self.keys.take(is_whole)
     }
 
-    /// All that it has, of one that is prepared only.
-    pub(super) fn take_keys(&mut self) -> Keys {
-        std::mem::take(&mut self.keys)
-    }
-
     /// Its position alone.
     pub(super) fn stamp(&self) -> Arc<str> {
         let mut alone = GtidPosition::default();
         alone.add(&self.gtid.name);
         alone.to_string().into()
-    }
-
-    /// Its keys must wait for the second part.
-    pub(super) fn is_prepared(&self) -> bool {
-        self.gtid.prepares.is_some()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.keys.len()
     }
 }
 
@@ -115,10 +101,6 @@ impl Keys {
             errands.push(Errand::Flush(to));
         }
         errands
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.deletes.len()
     }
 }
 

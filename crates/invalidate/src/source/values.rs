@@ -16,7 +16,40 @@ pub(super) struct Column {
     pub(super) kind: Kind,
     pub(super) is_unsigned: bool,
     /// Of an ENUM or SET.
-    pub(super) words: Vec<Vec<u8>>,
+    pub(super) words: Words,
+}
+
+/// Texts, one after the other: an empty one costs four bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    text: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Words {
+    pub(super) fn push(&mut self, word: &[u8]) {
+        self.text.extend_from_slice(word);
+        // All of them came in one event, whose length has 32 bits.
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)? as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        self.text.get(start..end)
+    }
+
+    /// Bytes in memory.
+    pub(super) fn weight(&self) -> usize {
+        self.text.len() + self.ends.len() * size_of::<u32>()
+    }
+}
+
+impl Column {
+    /// Bytes in memory.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len() + self.words.weight()
+    }
 }
 
 /// How a value is laid out.
@@ -166,7 +199,7 @@ pub(super) fn value<'p>(
             match number.checked_sub(1) {
                 None => String::new(),
                 Some(index) => {
-                    let word = column.words.get(index).cloned();
+                    let word = column.words.get(index).map(<[u8]>::to_vec);
                     return Ok(Cell::Text(
                         word.unwrap_or_else(|| number.to_string().into()).into(),
                     ));
@@ -175,9 +208,9 @@ pub(super) fn value<'p>(
         }
         Kind::Set(size) => {
             let set = bytes.little(size.into())?;
-            let is_in = |(index, _): &(usize, &Vec<u8>)| *index < 64 && set >> index & 1 != 0;
-            let words: Vec<&[u8]> =
-                column.words.iter().enumerate().filter(is_in).map(|(_, word)| &word[..]).collect();
+            let is_in = |index: &usize| set >> index & 1 != 0;
+            let words = (0..64).filter(is_in).filter_map(|index| column.words.get(index));
+            let words: Vec<&[u8]> = words.collect();
             return Ok(Cell::Text(words.join(&b","[..]).into()));
         }
         Kind::Bits(size) => bytes.big(size.into())?.to_string(),

@@ -124,10 +124,17 @@ fn relation(mut bytes: Bytes<'_>) -> Result<Relation<'_>, Broken> {
     let table = bytes.until_zero()?;
     bytes.take(1)?;
     let count = bytes.big(2)?;
+    if count > COLUMNS_MAX {
+        return Err(Broken("a table of more columns than there can be"));
+    }
     let mut columns = Vec::new();
     for _ in 0..count {
         let is_identity = bytes.byte()? & 1 != 0;
-        columns.push((bytes.until_zero()?, is_identity));
+        let name = bytes.until_zero()?;
+        if name.len() > NAME_MAX {
+            return Err(Broken("a column whose name is too long"));
+        }
+        columns.push((name, is_identity));
         bytes.take(4 + 4)?;
     }
     // Tables of pg_catalog have no name of a schema.
@@ -224,6 +231,11 @@ fn size(bytes: &mut Bytes<'_>) -> Result<usize, Broken> {
     usize::try_from(bytes.big(4)?).map_err(|_| Broken("a length"))
 }
 
+/// PostgreSQL allows 1600.
+const COLUMNS_MAX: u64 = 1664;
+/// PostgreSQL's have 63 bytes, unless it was built otherwise.
+const NAME_MAX: usize = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +290,13 @@ mod tests {
         assert!(said(&lie).is_err());
         assert!(message(b"T\xff\xff\xff\xff\0\0\0\0\x01").is_err());
         assert!(message(b"Z").is_err());
+        let relation = |columns: u16, name: &[u8]| {
+            let column = [&[0][..], name, &[0; 9]].concat().repeat(columns.into());
+            let bytes = [&b"R\0\0\0\x07s\0t\0d"[..], &columns.to_be_bytes(), &column].concat();
+            message(&bytes).map(drop)
+        };
+        assert!(relation(1600, b"c").is_ok() && relation(1665, b"c").is_err());
+        assert!(relation(1, &[b'c'; 1025]).is_err());
     }
 
     proptest::proptest! {

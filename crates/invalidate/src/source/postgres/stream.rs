@@ -34,6 +34,8 @@ pub(super) struct PgStream<'s> {
     line: &'s Line,
     /// Nobody is about those without a description.
     tables: HashMap<u32, Option<Arc<PgTable>>>,
+    /// Of all tables.
+    columns: usize,
     transaction: Option<PgTransaction>,
     /// The end of what came.
     received: u64,
@@ -70,6 +72,7 @@ impl<'s> PgStream<'s> {
             database,
             line: naming.line,
             tables: HashMap::new(),
+            columns: 0,
             transaction: None,
             received,
             told: now(),
@@ -206,7 +209,7 @@ impl<'s> PgStream<'s> {
 
     fn describe(&mut self, relation: &Relation<'_>) -> Result<(), Stopped<PgTrouble>> {
         let Relation { id, schema, table, columns } = relation;
-        if self.tables.len() >= TABLES_MAX {
+        if self.tables.len() >= TABLES_MAX || self.columns > COLUMNS_MAX {
             return Err(Broken("more tables than there are").into());
         }
         let Some(about) = self.naming.about(schema, table) else {
@@ -228,7 +231,8 @@ impl<'s> PgStream<'s> {
             name: name.to_vec(),
             is_identity: *is_identity,
         };
-        let columns = columns.iter().map(column).collect();
+        let columns: Vec<PgColumn> = columns.iter().map(column).collect();
+        self.columns += columns.len();
         self.tables.insert(*id, Some(Arc::new(PgTable { columns, about })));
         Ok(())
     }
@@ -336,4 +340,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// After so long without a word an answer is asked for.
 const ASK_AFTER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(15);
-const TABLES_MAX: usize = 1_000_000;
+/// With those that nobody is about, temporary ones too.
+const TABLES_MAX: usize = 200_000;
+/// Columns of all tables that somebody is about.
+const COLUMNS_MAX: usize = 100_000;

@@ -49,7 +49,7 @@ impl Wire {
     ) -> Result<Self, PgTrouble> {
         let password = dial::password(source).map_err(PgTrouble::Refused)?;
         let socket = open_socket(source)?;
-        let mut wire = Self { socket, input: BytesMut::new(), leave_out: 0 };
+        let mut wire = Self::over(socket);
         let mut parameters = vec![
             ("user", &*source.user),
             ("database", &*database.database),
@@ -68,7 +68,13 @@ impl Wire {
         Ok(wire)
     }
 
-    fn log_in(&mut self, mut login: Login<'_>) -> Result<(), PgTrouble> {
+    /// Over a socket that is connected.
+    pub(super) fn over(socket: Box<dyn Socket>) -> Self {
+        Self { socket, input: BytesMut::new(), leave_out: 0 }
+    }
+
+    /// Answers the server's requests until it is ready for a statement.
+    pub(super) fn log_in(&mut self, mut login: Login<'_>) -> Result<(), PgTrouble> {
         for _ in 0..ANSWERS_MAX {
             let frame = self.wait()?;
             match frame.tag {
@@ -85,11 +91,18 @@ impl Wire {
 
     /// The next frame, the server's errors and notices aside. `None`: nothing whole came for [`LOOK`].
     pub(super) fn next(&mut self) -> Result<Option<Frame>, PgTrouble> {
+        let mut asides = 0;
         loop {
             if let Some(frame) = self.whole_frame()? {
                 match frame.tag {
                     b'E' => return Err(server_error(&frame.body)),
-                    b'N' | b'A' => continue,
+                    b'N' | b'A' if asides > ASIDES_MAX => {
+                        return Err(PgTrouble::Broken("notices without end".to_owned()));
+                    }
+                    b'N' | b'A' => {
+                        asides += 1;
+                        continue;
+                    }
                     _ => return Ok(Some(frame)),
                 }
             }
@@ -125,7 +138,7 @@ impl Wire {
             return Err(PgTrouble::Broken("a frame shorter than its length".to_owned()));
         };
         let is_cut = length > FRAME_MAX;
-        if is_cut && tag != b'd' {
+        if tag != b'd' && length > ANSWER_MAX {
             return Err(PgTrouble::Broken(format!("a frame of {length} bytes")));
         }
         let given = if is_cut { CUT_HEAD } else { length };
@@ -187,13 +200,16 @@ impl Wire {
         frontend::query(statement, &mut question)?;
         self.socket.write_all(&question)?;
         let mut rows = Vec::new();
+        let mut left = ANSWER_MAX;
         loop {
             let frame = wait(self)?;
+            let row = if frame.tag == b'D' { row(&frame.body)? } else { Vec::new() };
+            let taken = FRAME_WEIGHT + frame.body.len() + row.len() * size_of::<Option<String>>();
+            left = left.checked_sub(taken).ok_or_else(|| {
+                PgTrouble::Broken(format!("an answer of more than {ANSWER_MAX} bytes"))
+            })?;
             match frame.tag {
-                b'D' if rows.len() >= ROWS_MAX => {
-                    return Err(PgTrouble::Broken("an answer without end".to_owned()));
-                }
-                b'D' => rows.push(row(&frame.body)?),
+                b'D' => rows.push(row),
                 b'Z' => return Ok(rows),
                 b'T' | b'C' | b'I' | b'S' => {}
                 _ => return Err(PgTrouble::Broken("an answer to a statement".to_owned())),
@@ -289,7 +305,12 @@ const LOOK: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Of a login: requests, the server's settings, notices.
 const ANSWERS_MAX: u32 = 1000;
-const ROWS_MAX: usize = 10_000;
+/// Between two other frames.
+const ASIDES_MAX: u32 = 10_000;
+/// All that an answer takes in memory.
+const ANSWER_MAX: usize = 2 << 20;
+/// Of a frame, beside its bytes.
+const FRAME_WEIGHT: usize = 64;
 const FRAME_MAX: usize = 64 << 20;
 /// Enough for the names of a message and the number of a table.
 const CUT_HEAD: usize = 4096;
@@ -299,7 +320,7 @@ mod tests {
     use super::*;
 
     fn wire() -> Wire {
-        Wire { socket: Box::new(io::Cursor::new(Vec::new())), input: BytesMut::new(), leave_out: 0 }
+        Wire::over(Box::new(io::Cursor::new(Vec::new())))
     }
 
     fn frame(tag: u8, length: usize) -> Vec<u8> {
@@ -324,6 +345,30 @@ mod tests {
         assert_eq!(frames, [(CUT_HEAD, true), (3, false)]);
         wire.take_in(&frame(b'T', FRAME_MAX + 1)[..5]);
         assert!(wire.whole_frame().is_err());
+    }
+
+    #[test]
+    fn an_answer_or_a_login_that_would_not_end_is_refused() {
+        use crate::source::dial::Script;
+        use std::io::Cursor;
+        let told = |frames: Vec<u8>| {
+            Wire::over(Box::new(Script(Cursor::new(frames))))
+                .query("SELECT 1")
+                .unwrap_err()
+                .to_string()
+        };
+        let endless = |one: Vec<u8>| one.repeat((3 << 20) / one.len());
+        let null = [&b"D\0\0\x40\x06\x10\0"[..], &[0xff; 1 << 14]].concat();
+        for one in [frame(b'T', 0), frame(b'C', 100), null] {
+            let told = told(endless(one));
+            assert!(told.contains("an answer of more than 2097152 bytes"), "{told}");
+        }
+        assert!(told(endless(frame(b'N', 0))).contains("notices without end"));
+        assert!(told(frame(b'D', ANSWER_MAX + 1)).contains("a frame of 2097153 bytes"));
+        let settings = endless(frame(b'S', 0));
+        let mut wire = Wire::over(Box::new(Script(Cursor::new(settings))));
+        let told = wire.log_in(Login::new("guira", "secret", false)).unwrap_err().to_string();
+        assert!(told.contains("a login without end"), "{told}");
     }
 
     proptest::proptest! {

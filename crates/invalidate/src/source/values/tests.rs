@@ -3,7 +3,8 @@
 use super::*;
 
 fn text(kind: Kind, is_unsigned: bool, stored: &[u8]) -> String {
-    let words = vec![b"x".to_vec(), b"y".to_vec(), b"z".to_vec()];
+    let mut words = Words::default();
+    [b"x", b"y", b"z"].iter().for_each(|word| words.push(*word));
     let column = Column { name: Vec::new(), kind, is_unsigned, words };
     let mut bytes = Bytes(stored);
     let read = value(&column, &mut bytes, true);
@@ -54,7 +55,7 @@ proptest::proptest! {
     #[test]
     fn no_bytes_panic(kind: u8, sizes: [u8; 2], stored: Vec<u8>, is_unsigned: bool) {
         if let Ok(kind) = Kind::read(kind, &mut Bytes(&sizes)) {
-            let column = Column { name: Vec::new(), kind, is_unsigned, words: Vec::new() };
+            let column = Column { name: Vec::new(), kind, is_unsigned, words: Words::default() };
             let (mut bytes, mut passed) = (Bytes(&stored), Bytes(&stored));
             let read = value(&column, &mut bytes, true).is_ok();
             proptest::prop_assert_eq!(read, value(&column, &mut passed, false).is_ok());

@@ -1,0 +1,181 @@
+//! Keys of prepared XA transactions, which wait for the second part: days, if need be.
+//!
+//! They wait in a file, which has no name any more and is gone with the process: the stored position is before them, so that they are
+//! read again. In memory there are names, and where in the file the keys are.
+//!
+//! # Invariants
+//! 1. Memory is bounded by [`COUNT_MAX`] and [`NAME_MAX`], and the file by [`BYTES_MAX`].
+//! 2. The file is emptied when nothing waits: what was appended is never moved.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use crate::entry::{Entry, Errand, LogPlace, Origin};
+
+/// Prepared transactions by their names.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    path: PathBuf,
+    file: Option<File>,
+    end: u64,
+    by_name: HashMap<Vec<u8>, Vec<Part>>,
+    parts: usize,
+}
+
+/// Keys, or a flush, in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    at: u64,
+    length: usize,
+}
+
+/// Why keys can't wait.
+#[derive(Debug)]
+pub(super) enum NoRoom {
+    /// The file.
+    Io(io::Error),
+    /// More than there is room for: in words.
+    Full(&'static str),
+}
+
+impl Prepared {
+    /// Nothing waits; a file is made in `folder` when something does.
+    pub(super) fn new(folder: &std::path::Path) -> Self {
+        let path = folder.join("prepared");
+        Self { path, file: None, end: 0, by_name: HashMap::new(), parts: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Puts more into the transaction of that name, which may have nothing.
+    pub(super) fn add(&mut self, name: &[u8], errands: Vec<Errand>) -> Result<(), NoRoom> {
+        if !self.by_name.contains_key(name) {
+            if self.by_name.len() >= COUNT_MAX {
+                return Err(NoRoom::Full("there are more prepared XA transactions than are kept"));
+            }
+            if name.len() > NAME_MAX {
+                return Err(NoRoom::Full("a prepared XA transaction has a name that is too long"));
+            }
+            self.by_name.insert(name.to_vec(), Vec::new());
+        }
+        for errand in errands {
+            let part = self.write(errand)?;
+            self.parts += 1;
+            self.by_name.entry(name.to_vec()).or_default().push(part);
+        }
+        Ok(())
+    }
+
+    /// The parts of the transaction of that name, which is prepared no longer. `None`: it wasn't.
+    pub(super) fn remove(&mut self, name: &[u8]) -> Option<Vec<Part>> {
+        let parts = self.by_name.remove(name)?;
+        self.parts -= parts.len();
+        Some(parts)
+    }
+
+    /// What a part has.
+    pub(super) fn read(&self, part: Part) -> io::Result<Errand> {
+        let mut bytes = vec![0; part.length];
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        file.read_exact_at(&mut bytes, part.at)?;
+        let entry = Entry::decode(&bytes, VERSION).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(entry.errand)
+    }
+
+    /// Nothing is read any more of those that were removed.
+    pub(super) fn tidy(&mut self) -> io::Result<()> {
+        if self.parts == 0 && self.end > 0 {
+            self.end = 0;
+            self.file.as_ref().map_or(Ok(()), |file| file.set_len(0))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, errand: Errand) -> Result<Part, NoRoom> {
+        let place = LogPlace { file: "".into(), offset: 0 };
+        let origin = Origin { place, stamp: "".into(), at_s: 0 };
+        let bytes = Entry { number: 0, origin, errand }.encode();
+        if self.end + bytes.len() as u64 > BYTES_MAX {
+            return Err(NoRoom::Full("prepared XA transactions have more keys than are kept"));
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create(true).truncate(true);
+                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+                let file = options.open(&self.path).map_err(NoRoom::Io)?;
+                fs::remove_file(&self.path).map_err(NoRoom::Io)?;
+                none.insert(file)
+            }
+        };
+        file.write_all_at(&bytes, self.end).map_err(NoRoom::Io)?;
+        let part = Part { at: self.end, length: bytes.len() };
+        self.end += bytes.len() as u64;
+        Ok(part)
+    }
+}
+
+/// The journal's, in which an entry is encoded.
+const VERSION: u32 = 2;
+const COUNT_MAX: usize = 10_000;
+/// Both servers' have 300 at most.
+const NAME_MAX: usize = 512;
+/// Of parts in memory there are 4 MiB then at most, if each has one key of one byte: a transaction has few such parts.
+const BYTES_MAX: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+    use crate::rule::Delete;
+
+    fn deletes(text: &str) -> Errand {
+        let key = Key::new(text.as_bytes()).unwrap();
+        Errand::Deletes(vec![Delete { key, how: None, to: None }])
+    }
+
+    fn taken(prepared: &mut Prepared, name: &[u8]) -> Option<Vec<Errand>> {
+        let parts = prepared.remove(name)?;
+        let errands = parts.into_iter().map(|part| prepared.read(part).unwrap()).collect();
+        prepared.tidy().unwrap();
+        Some(errands)
+    }
+
+    #[test]
+    fn what_waits_comes_back_by_its_name_and_the_file_is_emptied_when_nothing_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut prepared = Prepared::new(folder.path());
+        prepared.add(b"a", vec![deletes("a1")]).unwrap();
+        prepared.add(b"b", vec![]).unwrap();
+        prepared.add(b"a", vec![deletes("a2"), Errand::Flush(None)]).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
+        assert_eq!(prepared.len(), 2);
+        let all = vec![deletes("a1"), deletes("a2"), Errand::Flush(None)];
+        assert_eq!(taken(&mut prepared, b"a"), Some(all));
+        assert_eq!((taken(&mut prepared, b"a"), prepared.end), (None, 0));
+        prepared.add(b"c", vec![deletes("c1")]).unwrap();
+        assert_eq!(taken(&mut prepared, b"c"), Some(vec![deletes("c1")]));
+        assert_eq!(taken(&mut prepared, b"b"), Some(vec![]));
+    }
+
+    #[test]
+    fn endless_names_and_keys_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut prepared = Prepared::new(folder.path());
+        let told = |made: Result<(), NoRoom>| matches!(made, Err(NoRoom::Full(_)));
+        assert!(told(prepared.add(&[b'x'; NAME_MAX + 1], vec![])));
+        for number in 0..COUNT_MAX {
+            prepared.add(number.to_string().as_bytes(), vec![]).unwrap();
+        }
+        assert!(told(prepared.add(b"one more", vec![])));
+        prepared.add(b"7", vec![deletes("k")]).unwrap();
+        prepared.end = BYTES_MAX - 8;
+        assert!(told(prepared.add(b"7", vec![deletes("k")])));
+    }
+}
