@@ -314,7 +314,6 @@ fn a_store_that_is_only_read_changes_no_file() {
     assert!(none.is_err(), "there is no store to read");
 }
 
-/// A copy shares the log's file, and whoever opens the copy seals it.
 /// One that is called off before it begins still comes as far as the first run or record.
 #[test]
 fn an_opening_that_is_called_off_loses_nothing() {
@@ -332,18 +331,19 @@ fn an_opening_that_is_called_off_loses_nothing() {
         assert!(matches!(opened.map(drop), Err(StoreError::Cancelled)));
         assert!(progress.runs_open() <= 1 && progress.log_bytes_replayed() < 4096);
         let progress = OpenProgress::default();
-        let disk: Arc<dyn Disk> = Arc::new(copy_of(&simulated));
-        let db = Db::open_watched(disk, Path::new(DIR), options(), &progress).expect("it opens");
+        let copy: Arc<dyn Disk> = Arc::new(copy_of(&simulated));
+        let db = Db::open_watched(copy, Path::new(DIR), options(), &progress).expect("it opens");
         assert_eq!(progress.runs(), progress.runs_open());
         assert_eq!(progress.log_bytes(), progress.log_bytes_replayed(), "{part}");
         check(&db, &model);
         drop(db);
-        let db = open(&Arc::new(simulated.clone()) as &Arc<dyn Disk>).expect("it opens");
+        let db = open(&disk).expect("it opens");
         fill(&db, &mut model, part * 100..part * 100 + 50);
         drop(db);
     }
 }
 
+/// A copy shares the log's file, and whoever opens the copy seals it.
 #[test]
 fn a_log_that_somebody_may_write_to_is_not_copied() {
     let (_, disk) = new_disk();
