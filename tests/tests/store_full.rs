@@ -10,7 +10,7 @@ const REFUSED: &str = "SERVER_ERROR out of disk\r\n";
 /// Sets values until one is refused; returns how many were stored.
 fn set_until_refused(client: &mut Client, from: usize) -> usize {
     let value = vec![b'x'; 1 << 20];
-    // A log has 32 MiB, which it took before.
+    // A log has 16 MiB, which it took before.
     let refused = (from..from + 100).find(|n| {
         let reply = client.set(&format!("k{n}"), &value);
         assert!(reply == "STORED\r\n" || reply == REFUSED, "{n}: {reply}");

@@ -313,7 +313,7 @@ fn damage_is_told_with_its_file_and_never_served() {
 fn a_full_disk_takes_deletes_and_says_so_and_goes_on_with_room() {
     let folder = Folder::new();
     let directory = folder.store().display().to_string();
-    // 352 MiB stay free for merges, and a log takes 32.
+    // 304 MiB stay free for merges, and a log takes 16.
     let flags = ["-d", &directory, "--disk-max", "480m", "--durability", "os"];
     let http = free_port();
     let port = http.to_string();

@@ -108,8 +108,8 @@ impl Core {
     /// that waits to be merged, which exists twice until the last partition has it. Blocks that aren't full may make a run
     /// twice as long as its log.
     pub(crate) fn reserve(&self) -> u64 {
-        let least = self.options.reserve_least();
         let version = self.versions.load();
+        let least = self.options.reserve_least(version.last_bytes());
         let young = version.young.iter().map(YoungRun::unmerged_bytes);
         let logs = version.logs.iter().map(|it| it.log.written() * 2);
         least.saturating_add(young.chain(logs).sum())

@@ -17,7 +17,6 @@
 //! 2. A section's place is checked against the file's length before anybody takes memory for it.
 
 use crate::checksum::crc32c;
-use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Bytes of a block: of a header, of a footer, of each part of a run's data.
@@ -83,20 +82,16 @@ impl Header {
         if !is_sealed(block) {
             return Err("its header fails the checksum");
         }
-        match u16::from_le_bytes(bytes(block, FORMAT)).cmp(&FORMAT_NOW) {
-            Ordering::Less => {
-                return Err(
-                    "its format is older than 3, the one that this version reads; serve it \
-                            with the version that wrote it, and copy the items into a new store",
-                );
-            }
-            Ordering::Greater => {
-                return Err(
-                    "its format is newer than 3, the one that this version reads; use the \
-                            version that wrote it",
-                );
-            }
-            Ordering::Equal => {}
+        let format = u16::from_le_bytes(bytes(block, FORMAT));
+        if format < FORMAT_OLDEST {
+            return Err(
+                "its format is older than 3, the oldest that this version reads; serve it \
+                        with the version that wrote it, and copy the items into a new store",
+            );
+        }
+        if format > FORMAT_NOW {
+            return Err("its format is newer than 4, the newest that this version reads; use the \
+                        version that wrote it");
         }
         let kind = match block[KIND] {
             1 => FileKind::Log,
@@ -112,7 +107,10 @@ impl Header {
             hash_id: number(block, HASH_ID),
             before: number(block, BEFORE),
         };
-        if header.encode() == *block { Ok(header) } else { Err("its header has stray bytes") }
+        let mut own = header.encode();
+        own[FORMAT].copy_from_slice(&format.to_le_bytes());
+        seal(&mut own);
+        if own == *block { Ok(header) } else { Err("its header has stray bytes") }
     }
 
     /// Complains if the file isn't the expected one.
@@ -138,12 +136,14 @@ pub(crate) enum SectionKind {
     Starts,
     /// The index of blocks.
     Index,
-    /// The filter of keys.
+    /// The filter of keys: a cuckoo filter.
     Filter,
     /// Counts and bounds.
     Properties,
     /// Which blocks are read with the next one.
     Splits,
+    /// The filter of keys: a ribbon filter.
+    Ribbon,
 }
 
 /// A part of a file between its data and its footer.
@@ -189,6 +189,7 @@ impl Footer {
                 SectionKind::Filter => 3,
                 SectionKind::Properties => 4,
                 SectionKind::Splits => 5,
+                SectionKind::Ribbon => 6,
             };
             slot[8..16].copy_from_slice(&section.offset.to_le_bytes());
             slot[16..24].copy_from_slice(&section.length.to_le_bytes());
@@ -237,6 +238,7 @@ fn section(slot: &[u8]) -> Result<Section, Refusal> {
         3 => SectionKind::Filter,
         4 => SectionKind::Properties,
         5 => SectionKind::Splits,
+        6 => SectionKind::Ribbon,
         _ => return Err("its footer names a part of an unknown kind"),
     };
     let crc = u32::from_le_bytes(bytes(slot, 0..4));
@@ -264,7 +266,9 @@ fn bytes<const N: usize>(block: &[u8], range: Range<usize>) -> [u8; N] {
 /// Sections that a footer has room for.
 pub(crate) const SECTIONS_MAX: usize = 8;
 
-const FORMAT_NOW: u16 = 3;
+/// Format 3 has no ribbon filters, and is otherwise the same.
+const FORMAT_OLDEST: u16 = 3;
+const FORMAT_NOW: u16 = 4;
 const MAGIC: Range<usize> = 0..6;
 const FORMAT: Range<usize> = 6..8;
 const KIND: usize = 8;
@@ -336,13 +340,20 @@ mod tests {
 
     #[test]
     fn another_format_is_told_as_older_or_later() {
-        let now = format!("than {FORMAT_NOW}, the one that this version reads");
-        for (format, word) in [(FORMAT_NOW - 1, "older"), (FORMAT_NOW + 1, "newer")] {
+        let of_format = |format: u16| {
             let mut block = header().encode();
             block[FORMAT].copy_from_slice(&format.to_le_bytes());
             seal(&mut block);
-            let told = Header::decode(&block).expect_err("another format");
-            assert!(told.contains(word) && told.contains(&now), "{told}");
+            Header::decode(&block)
+        };
+        for format in FORMAT_OLDEST..=FORMAT_NOW {
+            assert_eq!(of_format(format), Ok(header()));
+        }
+        let older = format!("older than {FORMAT_OLDEST}, the oldest that this version reads");
+        let newer = format!("newer than {FORMAT_NOW}, the newest that this version reads");
+        for (format, words) in [(FORMAT_OLDEST - 1, older), (FORMAT_NOW + 1, newer)] {
+            let told = of_format(format).expect_err("another format");
+            assert!(told.contains(&words), "{told}");
         }
     }
 

@@ -7,14 +7,14 @@
 //!
 //! # How it works
 //! A write goes to a log, which has an index in memory. A full log becomes a young run: a file in the order of the keys'
-//! hashes, with an index of its blocks and a cuckoo filter. Young runs are merged into the last level, which is cut into
+//! hashes, with an index of its blocks and a ribbon filter. Young runs are merged into the last level, which is cut into
 //! partitions by hash and has an index of blocks only. A get looks from young to old and stops at the first file that
 //! knows the key.
 //!
 //! # Costs
 //! A get reads once, whether it hits or misses: one block, or two for an entry that goes on in the next. Memory: 0.6 bits
-//! per key of 100 bytes in the last level, 14 to 17 bits per key in young runs, some bytes per key in logs. A byte is
-//! written two times, and once more per merge of its partition: about eight times as long as the last level is below 17 GB.
+//! per key of 100 bytes in the last level, 12 bits per key in young runs, some bytes per key in logs. A byte is
+//! written two times, and once more per merge of its partition: about eight times as long as the last level is below 68 GB.
 //!
 //! # Floors
 //! A module uses only modules declared below it.
@@ -37,6 +37,7 @@ mod plan;
 mod run;
 mod log;
 mod cuckoo;
+mod ribbon;
 mod block_index;
 mod bell;
 mod clock;

@@ -39,8 +39,10 @@ pub type Alive = dyn Fn(&[u8], &[u8], u64) -> bool + Send + Sync;
 pub struct Options {
     /// Durability of writes that don't name their own.
     pub durability: Durability,
-    /// A log of this many bytes is frozen and becomes a run.
+    /// A log of this many bytes is frozen and becomes a run, as long as the last level is small.
     pub log_bytes: u64,
+    /// As the last level grows, logs are doubled, up to this, before more runs than twice `runs_merge` are awaited.
+    pub log_bytes_most: u64,
     /// The size that partitions of the last level are kept near.
     pub partition_bytes: u64,
     /// Young runs at which they are merged into the last level, while that is small. More of them: fewer bytes written, more
@@ -65,8 +67,8 @@ pub struct Options {
     pub index: RunIndex,
     /// Bits a key of the last level's filter; 0: none, so a miss reads a block as a hit does.
     pub last_level_filter_bits: u8,
-    /// Bytes of disk left free, for deletes and for merges; 0: three logs and a partition. As much as waits to be merged is
-    /// left free besides.
+    /// Bytes of disk left free, for deletes and for merges; 0: three logs, as long as they are now, and a partition. As much as
+    /// waits to be merged is left free besides.
     pub reserve_bytes: u64,
     /// Threads that read for blocking calls with several keys.
     pub read_threads: usize,
@@ -92,14 +94,15 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Interval(Duration::from_millis(100)),
-            log_bytes: 32 << 20,
+            log_bytes: 16 << 20,
+            log_bytes_most: 128 << 20,
             partition_bytes: 256 << 20,
-            runs_merge: 8,
+            runs_merge: 16,
             last_per_young: 8,
             runs_most: 64,
-            runs_soft: 16,
-            runs_hard: 24,
-            logs_hard: 4,
+            runs_soft: 32,
+            runs_hard: 48,
+            logs_hard: 8,
             stall_max: Duration::from_secs(10),
             merge_bytes_per_second: 0,
             index: RunIndex::Fence,
@@ -117,19 +120,41 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bytes of disk that stay free though nothing waits to be merged.
-    pub(crate) fn reserve_least(&self) -> u64 {
+    /// Bytes of disk that stay free though nothing waits to be merged, when the last level has so many.
+    pub(crate) fn reserve_least(&self, last_bytes: u64) -> u64 {
         match self.reserve_bytes {
-            0 => self.log_bytes.saturating_mul(3).saturating_add(self.partition_bytes),
+            0 => {
+                let logs = self.log_bytes_at(last_bytes).saturating_mul(3);
+                logs.saturating_add(self.partition_bytes)
+            }
             bytes => bytes,
         }
     }
 
+    /// Bytes of the next log, when the last level has so many: a few runs of long logs cost a get less than many of short
+    /// ones, and long logs cost more memory than a small store should take.
+    pub(crate) fn log_bytes_at(&self, last_bytes: u64) -> u64 {
+        let runs_most = 2 * self.runs_merge as u64;
+        let is_short = |bytes: &u64| {
+            bytes.saturating_mul(2) <= self.log_bytes_most
+                && bytes.saturating_mul(runs_most) <= self.young_bytes(last_bytes)
+        };
+        let mut bytes = self.log_bytes.max(1);
+        while is_short(&bytes) {
+            bytes *= 2;
+        }
+        bytes
+    }
+
+    /// Bytes of logs that a merge should take, when the last level has so many.
+    fn young_bytes(&self, last_bytes: u64) -> u64 {
+        last_bytes.checked_div(self.last_per_young).unwrap_or(0)
+    }
+
     /// Young runs at which a merge is due, when the last level has so many bytes. A run counts as long as a full log.
     pub(crate) fn runs_due(&self, last_bytes: u64) -> usize {
-        let share = last_bytes.checked_div(self.last_per_young).unwrap_or(0);
-        let runs = usize::try_from(share.div_ceil(self.log_bytes.max(1))).unwrap_or(usize::MAX);
-        runs.min(self.runs_most).max(self.runs_merge)
+        let runs = self.young_bytes(last_bytes).div_ceil(self.log_bytes_at(last_bytes));
+        usize::try_from(runs).unwrap_or(usize::MAX).min(self.runs_most).max(self.runs_merge)
     }
 
     /// Of keys that a young run doesn't have, the share that its filter lets through, when so many runs are merged: all
@@ -184,11 +209,16 @@ mod tests {
     #[test]
     fn as_many_runs_are_awaited_as_the_last_level_is_large() {
         let options = Options::default();
+        // So many bytes of the last level ask for a run more.
         let run = options.log_bytes * options.last_per_young;
-        let due = [0, 8 * run, 8 * run + 8, 48 * run, 64 * run, u64::MAX];
-        assert_eq!(due.map(|it| options.runs_due(it)), [8, 8, 9, 48, 64, 64]);
+        let sizes = [0, 16 * run, 16 * run + 8, 31 * run, 32 * run, 100 * run, 300 * run, u64::MAX];
+        assert_eq!(sizes.map(|it| options.runs_due(it)), [16, 16, 17, 31, 16, 25, 38, 64]);
+        let logs = sizes.map(|it| options.log_bytes_at(it) >> 20);
+        assert_eq!(logs, [16, 16, 16, 16, 32, 64, 128, 128]);
         let fixed = Options { last_per_young: 0, ..Options::default() };
-        assert_eq!(fixed.runs_due(u64::MAX), 8);
+        assert_eq!((fixed.runs_due(u64::MAX), fixed.log_bytes_at(u64::MAX)), (16, 16 << 20));
+        let long = Options { log_bytes: 1 << 30, ..Options::default() };
+        assert_eq!(long.log_bytes_at(u64::MAX), 1 << 30);
         for runs in [1, 8, 20, 64] {
             assert!(runs as f64 * Options::young_rate(runs) <= 0.01);
         }

@@ -13,6 +13,7 @@
 use crate::file::BLOCK_BYTES;
 use crate::log::{BYTES_PER_KEY, RECORD_HEAD_BYTES, RECORD_UNIT};
 use crate::options::{Options, RunIndex};
+use crate::ribbon;
 use crate::run::{BLOCK_ROOM, SPLIT_BYTES_MAX, SPLIT_ROOM, UNIT_HEAD};
 use guira_filter::Plan;
 
@@ -95,36 +96,39 @@ impl Expected {
         let body = self.key_bytes + self.value_bytes;
         let keys = self.keys.max(1) as f64;
         let record = (RECORD_HEAD_BYTES as u64 + body).next_multiple_of(RECORD_UNIT as u64) as f64;
-        // The log is full when its bytes are, or its index.
-        let slots = slots(options.log_bytes);
-        let by_bytes = (options.log_bytes - BLOCK_BYTES as u64) as f64 / record;
-        let by_index = records_of(keys, slots * 15.0 / 16.0);
-        let records = by_bytes.min(by_index).max(1.0);
-        let distinct = distinct_of(keys, records);
         let bits = f64::from(options.last_level_filter_bits);
-        let rate = (bits > 0.0).then(|| 8.0 / bits.exp2());
+        let filter =
+            |entries| if bits > 0.0 { filter_bits(entries, 8.0 / bits.exp2()) } else { 0.0 };
         let in_file = keys.min(PARTITION_FULL * options.partition_bytes as f64 / body as f64);
-        let last = self.files(keys, keys, (options.index, rate), in_file);
+        let last = self.files(keys, keys, (options.index, filter(in_file)), in_file);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a float's cast saturates, and it is above 0"
         )]
-        let runs_due = options.runs_due(last.bytes as u64);
+        let last_bytes = last.bytes as u64;
+        let log_bytes = options.log_bytes_at(last_bytes);
+        // The log is full when its bytes are, or its index.
+        let slots = slots(log_bytes);
+        let by_bytes = (log_bytes - BLOCK_BYTES as u64) as f64 / record;
+        let by_index = records_of(keys, slots * 15.0 / 16.0);
+        let records = by_bytes.min(by_index).max(1.0);
+        let distinct = distinct_of(keys, records);
+        let runs_due = options.runs_due(last_bytes);
         let runs = runs_due as f64;
-        let rate = Some(Options::young_rate(runs_due));
-        let young = self.files(distinct, records / 2.0, (options.index, rate), distinct);
+        let filter = ribbon::bits_per_hash(whole(distinct), Options::young_rate(runs_due));
+        let young = self.files(distinct, records / 2.0, (options.index, filter), distinct);
         Sizing {
             runs,
             log_memory_bytes: LOGS * (slots * SLOT_BYTES + TAIL_BYTES),
             young_memory_bytes: runs * (young.index_bytes + young.filter_bytes),
             last_index_bytes: last.index_bytes,
             last_filter_bytes: last.filter_bytes,
-            log_bytes: LOGS * options.log_bytes as f64,
+            log_bytes: LOGS * log_bytes as f64,
             young_bytes: runs * young.bytes,
             last_bytes: last.bytes,
             // What waits to be merged exists twice before the end of a merge.
-            reserve_bytes: options.reserve_least() as f64 + runs * young.bytes,
+            reserve_bytes: options.reserve_least(last_bytes) as f64 + runs * young.bytes,
             bytes_of_caller: body as f64,
             bytes_logged: record,
             bytes_converted: young.bytes / records,
@@ -132,8 +136,9 @@ impl Expected {
         }
     }
 
-    /// Files with so many `entries` in all, `in_file` in each, which are `age` changes old.
-    fn files(&self, entries: f64, age: f64, how: (RunIndex, Option<f64>), in_file: f64) -> Files {
+    /// Files with so many `entries` in all, `in_file` in each, which are `age` changes old. `how`: the index, and bits of a
+    /// filter for each entry.
+    fn files(&self, entries: f64, age: f64, how: (RunIndex, f64), in_file: f64) -> Files {
         let block = BLOCK_BYTES as f64;
         let (key, value) = (self.key_bytes as f64, self.value_bytes as f64);
         let head = varint_bytes(key) + varint_bytes(value) + varint_bytes(age) + 1.0;
@@ -142,7 +147,7 @@ impl Expected {
         let (blocks, units) = (entries * packed.blocks, entries * packed.units);
         let split_bytes = if packed.is_split { units / 2.0 } else { 0.0 };
         let index_bytes = index_bits(how.0, units, entries) / 8.0 + split_bytes;
-        let filter_bytes = how.1.map_or(0.0, |rate| entries * filter_bits(in_file, rate) / 8.0);
+        let filter_bytes = entries * how.1 / 8.0;
         // Each file has a header, a footer and sections, which begin at blocks.
         let files = (entries / in_file).max(1.0);
         let is_filtered = if filter_bytes > 0.0 { 0.5 } else { 0.0 };
@@ -205,15 +210,18 @@ fn index_bits(index: RunIndex, units: f64, entries: f64) -> f64 {
     }
 }
 
-/// Bits of a filter for each of so many entries.
+/// Bits of the last level's filter for each of so many entries.
 fn filter_bits(entries: f64, rate: f64) -> f64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a float's cast saturates, and it is above 0"
-    )]
-    let entries = entries as usize;
-    Plan::for_rate(entries.max(1), rate).map_or(0.0, |plan| plan.bits_per_item())
+    Plan::for_rate(whole(entries).max(1), rate).map_or(0.0, |plan| plan.bits_per_item())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float's cast saturates, and it is above 0"
+)]
+fn whole(entries: f64) -> usize {
+    entries as usize
 }
 
 fn varint_bytes(n: f64) -> f64 {
@@ -244,7 +252,7 @@ mod tests {
             "{last_bits} bits a key, as the crate's head says"
         );
         let amplification = sizing.write_amplification();
-        // 220,000 records in a log, 1.76 million in a merge of 5 million keys.
+        // 110,000 records in a log, 1.76 million in a merge of 5 million keys.
         assert!((4.5..5.5).contains(&amplification), "{amplification}");
         let more = Expected { keys: 10_000_000, ..expected }.sizing(&options);
         assert!(more.write_amplification() > amplification + 2.0);

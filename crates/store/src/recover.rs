@@ -128,7 +128,7 @@ fn first_log(core: &Core) -> Result<Option<Arc<LogFile>>, StoreError> {
 
 /// Makes a log and puts it in front of the version's. On a full disk it is a small one, for deletes.
 pub(crate) fn new_log(core: &Core) -> Result<Arc<LogFile>, StoreError> {
-    let mut bytes = core.options.log_bytes;
+    let mut bytes = core.options.log_bytes_at(core.versions.load().last_bytes());
     let made = loop {
         match make_log(core, bytes) {
             Err(StoreError::NoSpace) if bytes > LOG_BYTES_LEAST => {

@@ -32,7 +32,8 @@ impl Converter {
     /// Converts the oldest frozen logs.
     pub(super) fn step(&mut self, core: &Core) -> Result<Progress, StoreError> {
         let version = core.versions.load();
-        let logs = oldest(&version, core.options.log_bytes);
+        let log_bytes = core.options.log_bytes_at(version.last_bytes());
+        let logs = oldest(&version, log_bytes);
         let Some(newest) = logs.last() else { return Ok(Progress::Idle) };
         let seq_max = logs.iter().map(|it| it.log.seq_max()).max().unwrap_or(0);
         let (pieces, dropped) = self.write(core, &logs, (seq_max, &version))?;

@@ -102,10 +102,12 @@ impl Run {
         if end != facts.end_block || end * BLOCK_BYTES as u64 > footer_at {
             return Err(wrong(at)());
         }
-        let filter = match section(SectionKind::Filter)? {
-            Some((at, content)) => Some(RunFilter::decode(&content).ok_or_else(wrong(at))?),
-            None => None,
-        };
+        let mut filter = None;
+        for kind in [SectionKind::Ribbon, SectionKind::Filter] {
+            if let Some((at, content)) = section(kind)? {
+                filter = Some(RunFilter::decode(kind, &content).ok_or_else(wrong(at))?);
+            }
+        }
         let splits = match section(SectionKind::Splits)? {
             Some((at, content)) => {
                 Some(Splits::decode(&content, index.blocks()).ok_or_else(wrong(at))?)

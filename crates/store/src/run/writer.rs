@@ -3,7 +3,7 @@
 //! # Costs
 //! Memory: a piece of the file, the index, and 8 bytes per entry for the filter.
 
-use super::filter::RunFilter;
+use super::filter::{FilterRate, RunFilter};
 use super::properties::RunFacts;
 use super::splits::Splits;
 use super::starts::{FIRST_BLOCK, Starts};
@@ -25,8 +25,8 @@ use twox_hash::XxHash3_64;
 #[derive(Clone, Debug)]
 pub(crate) struct RunOptions {
     index: RunIndex,
-    /// Of keys that aren't there, the share that the filter lets through; `None`: there is no filter.
-    filter_rate: Option<f64>,
+    /// `None`: there is no filter.
+    filter_rate: Option<FilterRate>,
     /// No entry has a higher number.
     seq_max: u64,
 }
@@ -34,14 +34,15 @@ pub(crate) struct RunOptions {
 impl RunOptions {
     /// Of a young run, when a merge awaits so many.
     pub(crate) fn young(options: &Options, seq_max: u64, runs_due: usize) -> Self {
-        Self { index: options.index, filter_rate: Some(Options::young_rate(runs_due)), seq_max }
+        let filter_rate = Some(FilterRate::Ribbon(Options::young_rate(runs_due)));
+        Self { index: options.index, filter_rate, seq_max }
     }
 
     /// Of a part of the last level.
     pub(crate) fn last(options: &Options, seq_max: u64) -> Self {
         let rate = |bits: u8| 8.0 / 2_f64.powi(i32::from(bits));
         let bits = options.last_level_filter_bits;
-        let filter_rate = (bits > 0).then(|| rate(bits));
+        let filter_rate = (bits > 0).then(|| FilterRate::Cuckoo(rate(bits)));
         Self { index: options.index, filter_rate, seq_max }
     }
 }
@@ -215,14 +216,14 @@ impl RunWriter {
         let filter = self.how.filter_rate.map(|rate| RunFilter::of(folded, rate).encode());
         let (starts, properties) = (self.starts.encode(), self.facts.encode());
         let mut sections = Vec::new();
-        for (kind, section) in [
-            (SectionKind::Starts, Some(starts)),
-            (SectionKind::Index, Some(index)),
-            (SectionKind::Splits, splits),
-            (SectionKind::Filter, filter),
-            (SectionKind::Properties, Some(properties)),
+        for section in [
+            Some((SectionKind::Starts, starts)),
+            Some((SectionKind::Index, index)),
+            splits.map(|it| (SectionKind::Splits, it)),
+            filter,
+            Some((SectionKind::Properties, properties)),
         ] {
-            let Some(mut section) = section else { continue };
+            let Some((kind, mut section)) = section else { continue };
             let offset = self.piece_at + self.piece.len() as u64;
             let (length, crc) = (section.len() as u64, crc32c(&[&section]));
             sections.push(Section { kind, offset, length, crc });
