@@ -11,9 +11,11 @@
 //! # Invariants
 //! 1. The cursor moves past an entry after each of its keys was acknowledged, twice if there is a second delete.
 //! 2. A parked key holds the cursor before its entry until a router takes it.
-//! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on meanwhile: that it comes after
-//!    them does no harm.
-//! 4. Batches don't wait to become full: what came while the last was on its way goes with the next.
+//! 3. A flush that fails, or that waits for `flush_after`, holds the cursor too. Deletes go on between its tries: that it comes
+//!    after them does no harm. During a try they wait for the router's answer, as long as for any other.
+//! 4. What was sent before the barrier's word is sent anew after it, as if it hadn't been: the second delete, too, follows
+//!    `again` after the new first one.
+//! 5. Batches don't wait to become full: what came while the last was on its way goes with the next.
 //!
 //! Bad at: routers that refuse one key in many for long. Each is asked for alone, and there are at most [`PARKED_MAX`].
 
@@ -156,6 +158,8 @@ impl Courier {
             && self.parked.len() < PARKED_MAX
             && !self.flushes.is_due(now())
             && !self.is_retry_due()
+            // Else what is always on its way would put it off.
+            && !self.is_proven(reach)
         {
             let Some(batch) = self.next_batch(reach)? else { break };
             // In the queue before it is sent: what is lost on the way is sent again.
@@ -229,18 +233,28 @@ impl Courier {
             self.again_until = self.again_until.max(*end);
             self.acked.pop_front();
         }
-        if let Some((from, until)) = self.unproven
-            && reach.proven >= until
+        if let Some((from, _)) = self.unproven.filter(|_| self.is_proven(reach))
             && self.in_flight.is_empty()
         {
             self.unproven = None;
             self.first.rewind(from);
             self.done = self.done.min(from);
-            if self.done_again > from {
+            self.again_until = self.again_until.min(from);
+            let kept = self.acked.iter().take_while(|(end, _)| *end < from).count() + 1;
+            self.acked.truncate(kept);
+            if let Some((end, _)) = self.acked.back_mut() {
+                *end = from.min(*end);
+            }
+            if self.again.after() > from {
                 self.again.rewind(from);
-                self.done_again = from;
+                self.done_again = self.done_again.min(from);
             }
         }
+    }
+
+    /// What was sent before the barrier's word may be sent anew.
+    fn is_proven(&self, reach: &Reach) -> bool {
+        self.unproven.is_some_and(|(_, until)| reach.proven >= until)
     }
 
     fn next_batch(&mut self, reach: &Reach) -> io::Result<Option<Batch>> {

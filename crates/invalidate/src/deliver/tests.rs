@@ -16,10 +16,13 @@ use crate::rule::{Delete, How};
 struct Router {
     listener: TcpListener,
     got: Mutex<BTreeMap<String, usize>>,
+    /// When each came.
+    came: Mutex<Vec<(String, Instant)>>,
     refuses: Mutex<Option<&'static str>>,
     /// It breaks off after so many lines, again and again.
     lines_max: Mutex<usize>,
     is_over: AtomicBool,
+    is_slow: AtomicBool,
     /// How many deletes there were before each flush.
     flushed_after: Mutex<Vec<usize>>,
 }
@@ -29,9 +32,11 @@ impl Router {
         let router = Arc::new(Self {
             listener: TcpListener::bind("127.0.0.1:0").unwrap(),
             got: Mutex::default(),
+            came: Mutex::default(),
             refuses: Mutex::default(),
             lines_max: Mutex::new(usize::MAX),
             is_over: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
             flushed_after: Mutex::default(),
         });
         let serving = Arc::clone(&router);
@@ -47,7 +52,7 @@ impl Router {
         let (mut socket, _) = self.listener.accept().unwrap();
         let mut input = BufReader::new(socket.try_clone().unwrap());
         let most = *self.lines_max.lock().unwrap();
-        let mut pending = Vec::new();
+        let mut pending: Vec<String> = Vec::new();
         for _ in 0..most {
             let mut line = String::new();
             if input.read_line(&mut line).unwrap_or(0) == 0 {
@@ -66,8 +71,12 @@ impl Router {
                 let deletes = self.got.lock().unwrap().len();
                 self.flushed_after.lock().unwrap().push(deletes);
             } else if line == "mn" {
+                if self.is_slow.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(20));
+                }
                 let mut got = self.got.lock().unwrap();
                 for line in pending.drain(..) {
+                    self.came.lock().unwrap().push((line.clone(), now()));
                     *got.entry(line).or_default() += 1;
                 }
                 drop(got);
@@ -81,6 +90,11 @@ impl Router {
                 pending.push(line.to_owned());
             }
         }
+    }
+
+    fn times(&self, line: &str) -> Vec<Instant> {
+        let came = self.came.lock().unwrap();
+        came.iter().filter(|(it, _)| it == line).map(|(_, at)| *at).collect()
     }
 
     fn count(&self, line: &str) -> usize {
@@ -230,6 +244,58 @@ fn what_was_sent_unproven_is_sent_again_once_it_is_proven() {
     scene.wait("proven", || scene.router.count("md /a/b/k1 q") == 2);
     scene.wait("the cursor", || scene.line.cursor(0).cursor == 2);
     scene.line.end();
+    courier.join().unwrap();
+}
+
+/// Whether the second one of what was unproven went out already, or was still to go.
+#[test]
+fn the_second_delete_follows_the_one_that_the_barrier_proved() {
+    let again = Duration::from_millis(1500);
+    for unproven in [2, 1] {
+        let scene = scene(1 << 20);
+        scene.append(1, None);
+        let courier = scene.courier(again);
+        scene.line.release_unproven();
+        let line = |number| format!("md /a/b/k{number} q");
+        scene.wait("unproven", || scene.router.count(&line(1)) == unproven);
+        if unproven == 1 {
+            thread::sleep(again / 2);
+        }
+        scene.append(2, None);
+        scene.line.prove(3, &place(2));
+        scene.wait("proven", || scene.router.count(&line(1)) >= unproven + 2);
+        scene.wait("the cursor", || scene.line.cursor(0).cursor == 3);
+        for (number, all) in [(1, unproven + 2), (2, 2)] {
+            let times = scene.router.times(&line(number));
+            assert_eq!(times.len(), all, "{number}");
+            let [.., first, second] = times[..] else { panic!("{times:?}") };
+            assert!(second - first >= again, "{number}: {:?}", second - first);
+        }
+        scene.line.end();
+        courier.join().unwrap();
+    }
+}
+
+/// There is always something on its way.
+#[test]
+fn what_was_unproven_is_sent_anew_however_much_there_is_to_send() {
+    let scene = scene(1 << 20);
+    scene.append(1, None);
+    let courier = scene.courier(Duration::ZERO);
+    scene.line.release_unproven();
+    scene.wait("unproven", || scene.router.count("md /a/b/k1 q") == 1);
+    scene.router.is_slow.store(true, Ordering::Relaxed);
+    let mut number = 1;
+    let began = now();
+    while scene.router.count("md /a/b/k1 q") == 1 && began.elapsed() < Duration::from_secs(20) {
+        number += 1;
+        scene.append(number, None);
+        scene.line.prove(number + 1, &place(number));
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(scene.router.count("md /a/b/k1 q"), 2, "{number} others");
+    scene.line.end();
+    scene.router.is_slow.store(false, Ordering::Relaxed);
     courier.join().unwrap();
 }
 
