@@ -2,6 +2,7 @@
 
 use guira_tests::client::Client;
 use guira_tests::mariadb::MariaDb;
+use guira_tests::mysql::{self, MySql};
 use guira_tests::postgres::Postgres;
 use guira_tests::shop::{Database, Shop, stop};
 
@@ -13,6 +14,13 @@ fn what_mariadb_changed_is_sent_again_from_a_position_or_a_time() {
 #[test]
 fn what_postgresql_changed_is_sent_again_from_a_position_or_a_time() {
     replays::<Postgres>("public");
+}
+
+#[test]
+fn what_mysql_changed_is_sent_again_from_a_position_or_a_time() {
+    if mysql::is_there() {
+        replays::<MySql>("shop");
+    }
 }
 
 fn replays<D: Database>(schema: &str) {
@@ -87,10 +95,16 @@ fn replays<D: Database>(schema: &str) {
 }
 
 fn mistakes<D: Database>(shop: &Shop<D>, after: &[&str]) {
-    let other = if after[1].contains('/') { "0-1-5" } else { "0/5" };
+    let others = ["0-1-5", "0/5", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"];
+    let form = |position: &str| position.find(['/', ':']).map(|at| position.as_bytes()[at]);
+    for other in others.into_iter().filter(|other| form(other) != form(after[1])) {
+        let (code, told) = shop.asks_with("replay", &["--from-position", other]);
+        let words = "is another database's position";
+        assert!(code == Some(2) && told.contains(words), "{other}: {code:?} {told}");
+    }
     for (more, code, words) in [
-        (&["--from-position", other][..], 2, "is another database's position"),
-        (&["--from-position", "x"], 1, "is no position"),
+        (&[][..], 1, "--from-time or --from-position is needed"),
+        (&["--from-position", "x"][..], 1, "is no position"),
         (&["--from-time", "yesterday"], 1, "'yesterday' is no time"),
         (&["--from-time", "1h", "--to", "c3"], 1, "'c3' is no destination, did you mean"),
         (&["--from-time", "1h", "--source", "x"], 1, "'x' is no source"),

@@ -112,6 +112,16 @@ impl GtidPosition {
         }
     }
 
+    /// Whether both are positions of one kind of database.
+    pub(crate) fn is_of_the_kind_of(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// Whether nothing was read: a position in any database's log.
+    pub(crate) fn is_before_all(&self) -> bool {
+        matches!(self, Self::Domains(domains) if domains.is_empty())
+    }
+
     /// PostgreSQL's place, if it is one.
     pub(crate) fn lsn(&self) -> Option<u64> {
         match self {

@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. It only reads the journal: neither cursors nor positions change.
-//! 2. If the journal may lack what is asked for it says so, after it has sent what is there.
+//! 2. If the journal may lack what is asked for it says so, after it has sent what is there: what is before its oldest entry,
+//!    entries between two others, and last ones that the stored position counts.
 //! 3. An entry whose position isn't known, because an older version wrote it, counts as one after any position.
 //!
 //! Bad at: much. It reads the journal from its beginning.
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use crate::config::InvalidateConfig;
 use crate::deliver::Resender;
 use crate::entry::{Entry, Errand};
-use crate::position::GtidPosition;
+use crate::position::{GtidPosition, Stored};
 use crate::segment::{self, SegmentReader};
 
 /// What is to be sent.
@@ -91,21 +92,30 @@ struct Sending<'r, W> {
 impl<W: Write> Sending<'_, W> {
     fn take_journal(&mut self, source: &str, folder: &Path) -> Result<(), String> {
         let words = |error: io::Error| format!("{}: {error}", folder.display());
-        let mut reach = Reach::Unknown;
+        let stored = Stored::read(folder)?.map_or(1, |stored| stored.next);
+        let (mut reach, mut next) = (Reach::Unknown, None);
         for first in segment::firsts(folder).map_err(words)? {
             let mut reader = match SegmentReader::open(&segment::path(folder, first)) {
                 Ok(reader) => reader,
-                // A daemon has removed it, or is making it, meanwhile.
+                // A daemon has removed it, or is making it, meanwhile. If it is missed, the next one's number says so.
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(words(error)),
             };
+            let mut hole = next.filter(|next| *next < first).map(|next| (next, first - 1));
             while let Some(entry) = reader.read().map_err(words)? {
                 let is_after = self.is_after(&entry)?;
+                if let Some(hole) = hole.take().filter(|_| is_after) {
+                    self.replayed.lacks.push(lost(source, hole));
+                }
                 reach.note(&entry, is_after);
                 if is_after && self.replay.until_s.is_none_or(|until| entry.origin.at_s <= until) {
                     self.take(&entry)?;
                 }
             }
+            next = Some(hole.map_or(reader.next, |(begin, _)| begin));
+        }
+        if let Some(next) = next.filter(|next| *next < stored) {
+            self.replayed.lacks.push(lost(source, (next, stored - 1)));
         }
         if let Some(lacks) = reach.words(source) {
             self.replayed.lacks.push(lacks);
@@ -120,10 +130,10 @@ impl<W: Write> Sending<'_, W> {
             From::Position(from) => from,
         };
         let Ok(stamp) = entry.origin.stamp.parse::<GtidPosition>() else { return Ok(true) };
-        if entry.origin.stamp.is_empty() {
+        if entry.origin.stamp.is_empty() || from.is_before_all() {
             return Ok(true);
         }
-        if stamp.lsn().is_some() != from.lsn().is_some() {
+        if !stamp.is_of_the_kind_of(from) {
             return Err(format!(
                 "'{from}' is another database's position: those here are as '{stamp}'"
             ));
@@ -224,6 +234,14 @@ impl Reach {
     }
 }
 
+/// Entries that should be there.
+fn lost(source: &str, (first, last): (u64, u64)) -> String {
+    format!(
+        "source {source}: its journal lacks its entries {first} to {last}: they are damaged, or the daemon has removed them meanwhile. \
+         Their deletes aren't sent"
+    )
+}
+
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
 }
@@ -260,20 +278,4 @@ fn now() -> Instant {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_is_a_date_a_number_or_so_long_ago() {
-        assert_eq!(time("2026-07-01T10:00:00Z"), Ok(1_782_900_000));
-        assert_eq!(at(1_782_900_000).to_string(), "2026-07-01T10:00:00Z");
-        assert_eq!(time("1782900000"), Ok(1_782_900_000));
-        let now = u32::try_from(UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
-        let ago = time("90m").unwrap();
-        assert!((now - 5402..=now - 5398).contains(&ago), "{ago} {now}");
-        for text in ["", "yesterday", "5x", "-1", "99999999999", "1950-01-01T00:00:00Z", "9999999d"]
-        {
-            assert!(time(text).is_err(), "{text}");
-        }
-    }
-}
+mod tests;
