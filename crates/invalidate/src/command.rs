@@ -11,8 +11,8 @@ use crate::explain;
 use crate::position::Stored;
 use crate::replay::{self, From, Replay};
 use crate::rule::{OnTruncate, Rule};
-use crate::run::{self, UNUSABLE};
-use crate::source;
+use crate::run;
+use crate::source::{self, UNUSABLE};
 
 /// Which configuration.
 #[derive(Debug, Args)]

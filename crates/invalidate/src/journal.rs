@@ -7,7 +7,10 @@
 //! # Invariants
 //! 1. Entries have numbers without gaps, across restarts too.
 //! 2. An entry that was appended is in the file, though not yet on the device: the owner syncs before it stores a position.
-//! 3. A segment is removed when nobody needs its entries, and it is older than `keep` or the room is needed.
+//! 3. After a sync that failed nothing is appended any more, and no position may be stored: the kernel may have dropped what
+//!    it couldn't write, and says of the next sync that it succeeded. Only a new process goes on. It writes what was stored
+//!    as durable by nobody once more.
+//! 4. A segment is removed when nobody needs its entries, and it is older than `keep` or the room is needed.
 //!
 //! # Costs
 //! A system call per entry. In memory: as much as the configuration allows.
@@ -33,6 +36,8 @@ pub(crate) struct Journal {
     recent_bytes: usize,
     recent_max: usize,
     next: u64,
+    /// The first sync that failed, in words.
+    unsynced: Option<String>,
 }
 
 #[derive(Debug)]
@@ -94,11 +99,15 @@ impl Journal {
             // Without an entry it is made anew.
             segments.pop_back();
         }
+        if let Some(last) = segments.back().filter(|_| end > next) {
+            // It reads well, yet the last process may have failed to sync it.
+            segment::write_again(&segment::path(folder, last.first), last.bytes).map_err(words)?;
+        }
         let writer = match segments.back().filter(|_| can_resume) {
             Some(last) => SegmentWriter::resume(&segment::path(folder, last.first), last.bytes),
             None => {
                 segments.push_back(Segment { first: end, bytes: 0, ended: SystemTime::now() });
-                SegmentWriter::create(folder, end)
+                SegmentWriter::create(folder, end).and_then(|it| it.sync_all(folder).map(|()| it))
             }
         };
         let (recent, recent_bytes) = (VecDeque::new(), 0);
@@ -111,6 +120,7 @@ impl Journal {
             recent_bytes,
             recent_max,
             next: end,
+            unsynced: None,
         })
     }
 
@@ -134,16 +144,30 @@ impl Journal {
         Arc::clone(&self.writer.file)
     }
 
+    /// A sync of one of its files failed.
+    pub(crate) fn note_unsynced(&mut self, error: &io::Error) {
+        self.unsynced.get_or_insert_with(|| error.to_string());
+    }
+
+    /// The first sync that failed, in words: what is in the files can't be trusted any more.
+    pub(crate) fn unsynced(&self) -> Option<&str> {
+        self.unsynced.as_deref()
+    }
+
+    /// # Errors
+    /// A sync of one of its files has failed.
+    pub(crate) fn check_synced(&self) -> io::Result<()> {
+        self.unsynced.clone().map_or(Ok(()), |words| Err(io::Error::other(words)))
+    }
+
     /// Appends an entry.
     ///
     /// # Errors
-    /// It isn't written: nothing changed.
+    /// It isn't written: nothing changed. Or a sync failed, now or before: [`Self::unsynced`] says so.
     pub(crate) fn append(&mut self, origin: Origin, errand: Errand) -> io::Result<()> {
+        self.check_synced()?;
         if self.writer.bytes >= SEGMENT_BYTES {
-            self.writer.file.sync_data()?;
-            self.writer = SegmentWriter::create(&self.folder, self.next)?;
-            let bytes = self.writer.bytes;
-            self.segments.push_back(Segment { first: self.next, bytes, ended: SystemTime::now() });
+            self.begin_segment()?;
         }
         let entry = Entry { number: self.next, origin, errand };
         self.writer.append(&entry)?;
@@ -159,6 +183,18 @@ impl Journal {
         {
             self.recent_bytes -= oldest.weight();
         }
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let synced = self.writer.file.sync_data();
+        synced.inspect_err(|error| self.note_unsynced(error))?;
+        let writer = SegmentWriter::create(&self.folder, self.next)?;
+        let synced = writer.sync_all(&self.folder);
+        synced.inspect_err(|error| self.note_unsynced(error))?;
+        self.writer = writer;
+        let bytes = self.writer.bytes;
+        self.segments.push_back(Segment { first: self.next, bytes, ended: SystemTime::now() });
         Ok(())
     }
 
@@ -191,6 +227,14 @@ impl Journal {
     }
 }
 
+#[cfg(test)]
+impl Journal {
+    /// Appends to another file, and gives the one that it had.
+    pub(crate) fn replace_file(&mut self, file: Arc<File>) -> Arc<File> {
+        std::mem::replace(&mut self.writer.file, file)
+    }
+}
+
 fn is_unfinished(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
 }
@@ -198,146 +242,4 @@ fn is_unfinished(error: &io::Error) -> bool {
 const SEGMENT_BYTES: u64 = if cfg!(test) { 2000 } else { 16 << 20 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::entry::LogPlace;
-    use crate::key::Key;
-    use crate::rule::Delete;
-
-    fn append(journal: &mut Journal, count: u64) {
-        for _ in 0..count {
-            let place = LogPlace { file: "b.000001".into(), offset: journal.next() };
-            let key = Key::new(format!("key:{}", journal.next()).as_bytes()).unwrap();
-            let deletes = Errand::Deletes(vec![Delete { key, how: None, to: None }]);
-            journal.append(Origin { place, stamp: "".into(), at_s: 1 }, deletes).unwrap();
-        }
-    }
-
-    /// A segment of version 1, with entries from `first` on.
-    fn old_segment(folder: &Path, first: u64, count: u64) {
-        let mut file = b"GUIRAINV".to_vec();
-        file.extend_from_slice(&1_u32.to_le_bytes());
-        file.extend_from_slice(&first.to_le_bytes());
-        file.extend_from_slice(&crc32c::crc32c(&file).to_le_bytes());
-        for number in first..first + count {
-            let mut entry = number.to_le_bytes().to_vec();
-            entry.extend_from_slice(&1_u32.to_le_bytes());
-            entry.extend_from_slice(&number.to_le_bytes());
-            entry.extend_from_slice(b"\x08\0b.000001");
-            let key = format!("key:{number}");
-            entry.extend_from_slice(&[0; 5]);
-            entry.extend_from_slice(&u16::try_from(key.len()).unwrap().to_le_bytes());
-            entry.extend_from_slice(key.as_bytes());
-            entry.push(255);
-            file.extend_from_slice(&u32::try_from(entry.len()).unwrap().to_le_bytes());
-            file.extend_from_slice(&crc32c::crc32c(&entry).to_le_bytes());
-            file.extend_from_slice(&entry);
-        }
-        fs::write(segment::path(folder, first), file).unwrap();
-    }
-
-    #[test]
-    fn a_journal_of_an_older_version_is_read_and_goes_on_in_a_new_file() {
-        for old in [5, 0] {
-            let folder = tempfile::tempdir().unwrap();
-            old_segment(folder.path(), 1, old);
-            let before = fs::read(segment::path(folder.path(), 1)).unwrap();
-            let mut journal = Journal::open(folder.path(), 1, old + 1, 1000).unwrap();
-            append(&mut journal, 3);
-            let all: Vec<u64> = (1..=old + 3).collect();
-            assert_eq!(read(&journal, 1), all);
-            drop(journal);
-            let journal = Journal::open(folder.path(), 1, old + 4, 1000).unwrap();
-            assert_eq!(read(&journal, 1), all);
-            let after = fs::read(segment::path(folder.path(), 1)).unwrap();
-            assert_eq!(after == before, old > 0, "what was written stays as it was");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        old_segment(folder.path(), 1, 2);
-        let path = segment::path(folder.path(), 1);
-        let mut later = fs::read(&path).unwrap();
-        later[8] = 3;
-        let sum = crc32c::crc32c(&later[..20]);
-        later[20..24].copy_from_slice(&sum.to_le_bytes());
-        fs::write(&path, later).unwrap();
-        let told = Journal::open(folder.path(), 1, 3, 1000).unwrap_err();
-        assert!(told.contains("has version 3 of the journal"), "{told}");
-    }
-
-    /// The numbers that are read from the files, from one on.
-    fn read(journal: &Journal, from: u64) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        let mut next = from;
-        while next < journal.next() {
-            let mut reader = SegmentReader::open(&journal.segment_of(next).unwrap()).unwrap();
-            while let Some(entry) = reader.read().unwrap() {
-                if entry.number >= next {
-                    assert_eq!(entry.deletes()[0].key.to_string(), format!("key:{}", entry.number));
-                    numbers.push(entry.number);
-                }
-            }
-            assert!(reader.next > next, "no entry {next}");
-            next = reader.next;
-        }
-        numbers
-    }
-
-    #[test]
-    fn entries_outlive_the_process_and_what_nobody_needs_goes() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path(), 1, 1, 1000).unwrap();
-        append(&mut journal, 200);
-        assert!(journal.segments.len() > 3, "{}", journal.segments.len());
-        assert_eq!(read(&journal, 1), (1..=200).collect::<Vec<_>>());
-        let recent = journal.recent(198, 201, 10).unwrap();
-        assert_eq!(recent.iter().map(|it| it.number).collect::<Vec<_>>(), [198, 199, 200]);
-        assert!(journal.recent(1, 201, 10).is_none(), "memory is bounded");
-        drop(journal);
-        let mut journal = Journal::open(folder.path(), 100, 150, 1000).unwrap();
-        assert_eq!(journal.next(), 201);
-        append(&mut journal, 10);
-        journal.trim(150, u64::MAX, Duration::from_secs(1000)).unwrap();
-        assert_eq!(read(&journal, 1).len(), 210, "it is young, and there is room");
-        journal.trim(150, 0, Duration::from_secs(1000)).unwrap();
-        assert_eq!(read(&journal, 150), (150..=210).collect::<Vec<_>>());
-        assert!(journal.segment_of(1).is_none());
-    }
-
-    #[test]
-    fn a_torn_record_is_written_over_and_a_lost_one_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path(), 1, 1, 1000).unwrap();
-        append(&mut journal, 5);
-        let path = journal.segment_of(1).unwrap();
-        drop(journal);
-        let whole = fs::read(&path).unwrap();
-        for cut in 1..50 {
-            fs::write(&path, &whole[..whole.len() - cut]).unwrap();
-            let told = Journal::open(folder.path(), 1, 6, 1000).unwrap_err();
-            assert!(told.contains("entries 1 to 5 must be there"), "{told}");
-            let mut journal = Journal::open(folder.path(), 1, 5, 1000).unwrap();
-            assert_eq!(journal.next(), 5);
-            append(&mut journal, 1);
-            assert_eq!(read(&journal, 1), [1, 2, 3, 4, 5]);
-        }
-        let mut flipped = whole;
-        flipped[60] ^= 1;
-        fs::write(&path, &flipped).unwrap();
-        assert!(Journal::open(folder.path(), 1, 6, 1000).is_err());
-        fs::remove_file(&path).unwrap();
-        assert!(Journal::open(folder.path(), 1, 6, 1000).is_err());
-        // Nobody needs any.
-        assert_eq!(Journal::open(folder.path(), 6, 6, 1000).unwrap().next(), 6);
-    }
-
-    #[test]
-    fn a_segment_that_was_being_made_when_the_power_went_is_made_anew() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path(), 1, 1, 1000).unwrap();
-        append(&mut journal, 3);
-        fs::write(segment::path(folder.path(), 4), b"GUIRA").unwrap();
-        let mut journal = Journal::open(folder.path(), 1, 4, 1000).unwrap();
-        append(&mut journal, 2);
-        assert_eq!(read(&journal, 1), [1, 2, 3, 4, 5]);
-    }
-}
+mod tests;

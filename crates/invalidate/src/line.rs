@@ -10,6 +10,8 @@
 //! 2. The read position moves after a transaction's entries are in the journal. It is stored after they are on the device.
 //! 3. A stored cursor is at most what the courier's router acknowledged.
 //! 4. A full journal gives the slowest destination up, or stops the reading; which is the configuration's choice.
+//! 5. What the stored position needs stays in the journal, also if nobody needs it any more: after a crash it is needed again.
+//! 6. After a sync that failed no position is stored any more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -152,12 +154,15 @@ impl Line {
     }
 
     fn make_room(&self, state: &mut MutexGuard<'_, State>) -> io::Result<()> {
-        let JournalLimits { bytes, keep, when_full } = self.limits;
+        let JournalLimits { bytes, when_full, .. } = self.limits;
         while state.journal.bytes() > bytes {
-            let needed = needed(&state.couriers, state.released);
-            state.journal.trim(needed, bytes, keep)?;
+            state.trim(self.limits)?;
             if state.journal.bytes() <= bytes || state.is_ended {
                 break;
+            }
+            if state.needed_after_crash() < state.needed() {
+                MutexGuard::unlocked(state, || self.store())?;
+                continue;
             }
             if when_full == WhenFull::Hold {
                 self.changed.wait_for(state, LOOK);
@@ -168,7 +173,7 @@ impl Line {
             slowest.is_tainted = true;
             tracing::error!(
                 "source {}: the journal is full, and destination {} is given up: what it caches may be stale from here on. \
-                 Mend it, flush its caches, and run guira invalidate clear",
+                 Mend it, stop this daemon, run guira invalidate clear --flush, and start it again",
                 self.name,
                 self.couriers[at].0
             );
@@ -299,13 +304,14 @@ impl Line {
     /// Makes what there is durable, then the position.
     ///
     /// # Errors
-    /// The device fails: no later position may be stored in this process.
+    /// The device fails. After a sync that failed, each later call does too: see [`Self::unsynced`].
     pub(crate) fn store(&self) -> io::Result<()> {
         let _storing = self.storing.lock();
         let mut state = self.state.lock();
         if !state.has_begun {
             return Ok(());
         }
+        state.journal.check_synced()?;
         let couriers =
             self.couriers.iter().map(|(name, _)| name.clone()).zip(state.couriers.clone());
         let stored = Stored {
@@ -313,21 +319,29 @@ impl Line {
             next: state.journal.next(),
             couriers: couriers.collect::<BTreeMap<_, _>>(),
         };
-        let needed = needed(&state.couriers, state.released);
-        state.journal.trim(needed, self.limits.bytes, self.limits.keep)?;
         let before = state.stored.as_ref();
-        if before == Some(&stored) {
-            return Ok(());
+        if before != Some(&stored) {
+            let has_entries = before.is_none_or(|before| before.next != stored.next);
+            let file = state.journal.file();
+            drop(state);
+            let synced = if has_entries { file.sync_data() } else { Ok(()) };
+            state = self.state.lock();
+            if let Err(error) = synced {
+                state.journal.note_unsynced(&error);
+            }
+            // Or somebody else's sync has failed: a file tells of it once.
+            state.journal.check_synced()?;
+            drop(state);
+            stored.write(&self.folder)?;
+            state = self.state.lock();
+            state.stored = Some(stored);
         }
-        let has_entries = before.is_none_or(|before| before.next != stored.next);
-        let file = state.journal.file();
-        drop(state);
-        if has_entries {
-            file.sync_data()?;
-        }
-        stored.write(&self.folder)?;
-        self.state.lock().stored = Some(stored);
-        Ok(())
+        state.trim(self.limits)
+    }
+
+    /// Why nothing can be made durable any more in this process.
+    pub(crate) fn unsynced(&self) -> Option<String> {
+        self.state.lock().journal.unsynced().map(str::to_owned)
     }
 
     /// Wakes all who wait: nothing more comes.
@@ -338,6 +352,34 @@ impl Line {
 
     pub(crate) fn is_ended(&self) -> bool {
         self.state.lock().is_ended
+    }
+}
+
+#[cfg(test)]
+impl Line {
+    /// The journal is on a device that takes what is written, and fails to sync it; or on that file.
+    pub(crate) fn replace_file(&self, file: Option<Arc<std::fs::File>>) -> Arc<std::fs::File> {
+        let null = || std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+        self.state.lock().journal.replace_file(file.unwrap_or_else(|| Arc::new(null())))
+    }
+}
+
+impl State {
+    fn needed(&self) -> u64 {
+        needed(&self.couriers, self.released)
+    }
+
+    /// What a process needs that begins with the position that is stored.
+    fn needed_after_crash(&self) -> u64 {
+        self.stored.as_ref().map_or(u64::MAX, |stored| {
+            let couriers: Vec<CourierState> = stored.couriers.values().copied().collect();
+            needed(&couriers, stored.next)
+        })
+    }
+
+    fn trim(&mut self, limits: JournalLimits) -> io::Result<()> {
+        let needed = self.needed().min(self.needed_after_crash());
+        self.journal.trim(needed, limits.bytes, limits.keep)
     }
 }
 

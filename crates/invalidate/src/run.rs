@@ -24,7 +24,7 @@ use crate::deliver::Courier;
 use crate::line::Line;
 use crate::metrics::Scraped;
 use crate::rule::Rule;
-use crate::source::{Follower, Halt, run as run_source, run_barrier};
+use crate::source::{Follower, Halt, UNUSABLE, run as run_source, run_barrier, unsynced};
 
 /// Follows the logs until a signal, or until somebody is needed.
 ///
@@ -66,7 +66,7 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
         spawn("barrier", move || run_barrier(&barrier, &of_barrier))?;
         let (rules, line, read) = (Arc::clone(&rules), Arc::clone(line), read.clone());
         start_store(Arc::clone(&line), tell.clone())?;
-        let follower = Follower { config: source.clone(), rules, line, read, owes_flush: false };
+        let follower = Follower { config: source.clone(), rules, line, read, has_gap: false };
         let of_source = tell.clone();
         spawn("source", move || {
             if let Err(halt) = run_source(follower) {
@@ -101,10 +101,10 @@ fn start_store(line: Arc<Line>, tell: Sender<Result<(), Halt>>) -> Result<(), Ha
     let run = move || {
         while !line.is_ended() {
             if let Err(error) = line.store() {
-                // What was synced in vain is lost, and a second try may lie: only a new process knows what is there.
-                let words =
-                    format!("source {}: the journal can't be made durable: {error}", line.name);
-                let _ = tell.send(Err(unusable(words)));
+                let halt = unsynced(&line).unwrap_or_else(|| {
+                    unusable(format!("source {}: the position can't be stored: {error}", line.name))
+                });
+                let _ = tell.send(Err(halt));
                 return;
             }
             thread::sleep(STORE_EVERY);
@@ -132,8 +132,6 @@ fn unusable(words: String) -> Halt {
     Halt { code: UNUSABLE, words }
 }
 
-/// The state folder, the device, a port.
-pub(crate) const UNUSABLE: u8 = 2;
 const STORE_EVERY: Duration = Duration::from_secs(1);
 const DRAIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);

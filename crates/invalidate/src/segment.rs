@@ -58,7 +58,23 @@ fn first_of(path: &Path) -> Option<u64> {
     (name.len() == 20).then(|| name.parse().ok())?
 }
 
+/// Writes the first bytes of a file once more and syncs it: what the device didn't take before, it takes now or never.
+pub(crate) fn write_again(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut room = vec![0; READ_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let rest = usize::try_from(bytes - at).unwrap_or(usize::MAX);
+        let piece = &mut room[..rest.min(READ_BYTES)];
+        file.read_exact_at(piece, at)?;
+        file.write_all_at(piece, at)?;
+        at += piece.len() as u64;
+    }
+    file.sync_all()
+}
+
 impl SegmentWriter {
+    /// A new file, which isn't on the device yet.
     pub(crate) fn create(folder: &Path, first: u64) -> io::Result<Self> {
         let path = path(folder, first);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -67,16 +83,22 @@ impl SegmentWriter {
         head.extend_from_slice(&first.to_le_bytes());
         head.extend_from_slice(&crc32c::crc32c(&head).to_le_bytes());
         file.write_all_at(&head, 0)?;
-        file.sync_all()?;
-        File::open(folder)?.sync_all()?;
         Ok(Self { file: Arc::new(file), bytes: HEAD_BYTES })
+    }
+
+    /// Makes a new file durable, and its name.
+    pub(crate) fn sync_all(&self, folder: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        File::open(folder)?.sync_all()
     }
 
     /// Goes on with a file after its whole records.
     pub(crate) fn resume(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).open(path)?;
-        file.set_len(bytes)?;
-        file.sync_all()?;
+        if file.metadata()?.len() > bytes {
+            file.set_len(bytes)?;
+            file.sync_all()?;
+        }
         Ok(Self { file: Arc::new(file), bytes })
     }
 

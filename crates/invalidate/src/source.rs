@@ -46,7 +46,7 @@ mod bytes;
 mod halt;
 
 pub(crate) use any::{check, init, run, run_barrier};
-pub(crate) use follower::Follower;
+pub(crate) use follower::{Follower, unsynced};
 #[cfg(fuzzing)]
 pub use fuzz::{fuzz_answers, fuzz_binlog, fuzz_pgoutput};
-pub(crate) use halt::{BAD, Halt, UNREADABLE};
+pub(crate) use halt::{BAD, Halt, UNREADABLE, UNUSABLE};

@@ -186,3 +186,54 @@ fn after_the_position_was_removed_all_that_the_journal_has_goes_to_all() {
     line.prove(300, &place(5));
     assert!(matches!(line.work(first, 10, Duration::ZERO), Work::Behind(_)), "it can be read");
 }
+
+#[test]
+fn after_a_sync_that_failed_no_position_is_stored_though_the_next_one_would_succeed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (line, _) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    line.advance(&"0-1-1".parse().unwrap(), None);
+    line.store().unwrap();
+    append(&line, 100);
+    line.advance(&"0-1-2".parse().unwrap(), None);
+    let file = line.replace_file(None);
+    assert!(line.store().is_err());
+    line.replace_file(Some(file));
+    assert!(line.store().is_err() && line.unsynced().is_some());
+    let stored = Stored::read(&folder.path().join("db")).unwrap().unwrap();
+    assert_eq!((stored.read.to_string(), stored.next), ("0-1-1".to_owned(), 1));
+    drop(line);
+    let (line, read) = open(folder.path(), limits(1 << 30, WhenFull::Taint));
+    assert_eq!(read, Some("0-1-1".parse().unwrap()), "a new process goes on from there");
+    append(&line, 200);
+    line.store().unwrap();
+}
+
+/// What all have is removed, and the process is killed before it has stored that they have it.
+#[test]
+fn what_the_stored_position_needs_stays_in_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    for is_full in [true, false] {
+        let limits = limits(if is_full { 5000 } else { 1 << 30 }, WhenFull::Taint);
+        let (line, _) = open(folder.path(), limits);
+        line.advance(&"0-1-1".parse().unwrap(), None);
+        let (begin, ..) = line.figures();
+        append(&line, begin);
+        line.store().unwrap();
+        for offset in begin + 1..begin + 300 {
+            append(&line, offset);
+            line.prove(offset + 1, &place(offset));
+            (0..2).for_each(|courier| line.note_cursor(courier, offset + 1));
+        }
+        let state = line.state.lock();
+        assert!(is_full || state.needed_after_crash() <= begin);
+        assert!(state.couriers.iter().all(|courier| !courier.is_tainted));
+        drop(state);
+        assert!(!is_full || line.figures().1 < 8000, "{:?}", line.figures());
+        // As kill -9 does between removing and storing.
+        line.state.lock().trim(limits).unwrap();
+        let next = line.figures().0;
+        drop(line);
+        let (line, _) = open(folder.path(), limits);
+        assert_eq!(line.figures().0, next);
+    }
+}

@@ -48,6 +48,8 @@ pub(super) struct Follow<'s> {
     tables: Tables,
     transaction: Option<Transaction>,
     prepared: Prepared,
+    /// The database has had nothing to send for a while.
+    is_at_end: bool,
 }
 
 impl<'s> Follow<'s> {
@@ -64,20 +66,33 @@ impl<'s> Follow<'s> {
             tables: Tables::default(),
             transaction: None,
             prepared: Prepared::new(naming.line.folder()),
+            is_at_end: false,
         }
     }
 
     /// Reads until the line ends.
     pub(super) fn run(mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
         while !self.line.is_ended() {
-            let packet = session.receive(EVENT_MAX)?;
-            match packet.split_first() {
-                Some((0, event)) => self.take(event)?,
-                Some((0xfe, _)) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                _ => return Err(Broken("a packet that is no event").into()),
-            }
+            self.receive(session)?;
         }
         Ok(())
+    }
+
+    /// Reads until the database has found where it goes on: to the first transaction's beginning, or the log's end.
+    pub(super) fn reach(&mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
+        while !self.line.is_ended() && self.transaction.is_none() && !self.is_at_end {
+            self.receive(session)?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, session: &mut Session) -> Result<(), Stopped<Trouble>> {
+        let packet = session.receive(EVENT_MAX)?;
+        match packet.split_first() {
+            Some((0, event)) => self.take(event),
+            Some((0xfe, _)) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            _ => Err(Broken("a packet that is no event").into()),
+        }
     }
 
     fn take(&mut self, packet: &[u8]) -> Result<(), Stopped<Trouble>> {
@@ -126,11 +141,12 @@ impl<'s> Follow<'s> {
             event::EXECUTE_LOAD => {
                 self.naming.note_unknown("LOAD DATA was logged as a statement")?;
             }
-            event::HEARTBEAT | event::STOP | event::INTVAR | event::RAND | event::USER_VAR => {}
+            // It comes where there is nothing to send.
+            event::HEARTBEAT | event::HEARTBEAT_2 => self.is_at_end = true,
+            event::STOP | event::INTVAR | event::RAND | event::USER_VAR => {}
             event::CHECKPOINT | event::GTID_LIST | event::ENCRYPTION => {}
             event::BEGIN_LOAD | event::APPEND_BLOCK | event::DELETE_FILE => {}
-            event::PREVIOUS_GTIDS | event::HEARTBEAT_2 => {}
-            event::TRANSACTION_CONTEXT | event::VIEW_CHANGE => {}
+            event::PREVIOUS_GTIDS | event::TRANSACTION_CONTEXT | event::VIEW_CHANGE => {}
             event::ANONYMOUS_GTID => {
                 let words = "a transaction without a GTID: SET GLOBAL gtid_mode = ON_PERMISSIVE, then SET GLOBAL gtid_mode = ON, \
                      flush the caches, remove the position from the state folder, start again";

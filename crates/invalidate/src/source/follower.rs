@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::bytes::Broken;
-use super::halt::{BAD, Halt, UNREADABLE};
+use super::halt::{BAD, Halt, UNREADABLE, UNUSABLE};
 use crate::config::{OnGap, SourceConfig};
 use crate::entry::{Errand, LogPlace, Origin};
 use crate::line::Line;
@@ -21,8 +21,8 @@ pub(crate) struct Follower {
     pub(crate) line: Arc<Line>,
     /// `None`: it was never read, and begins now.
     pub(crate) read: Option<GtidPosition>,
-    /// After a gap: what the destinations cache must go before the log is read on.
-    pub(crate) owes_flush: bool,
+    /// The log has a gap, and isn't read on yet.
+    pub(crate) has_gap: bool,
 }
 
 /// Why following ended; `T` is what the database's connection has to say.
@@ -77,6 +77,9 @@ impl Follower {
                 Err(Stopped::Halt(halt)) => return Err(halt),
                 Err(Stopped::Gap(words)) => answer_gap(self, &words)?,
                 Err(Stopped::Journal(error)) => {
+                    if let Some(halt) = unsynced(&self.line) {
+                        return Err(halt);
+                    }
                     tracing::error!(
                         "source {name}: the journal can't be written: {error}; nothing is read until it can"
                     );
@@ -110,34 +113,43 @@ impl Follower {
     /// # Errors
     /// If it must stop at one.
     pub(super) fn note_gap(&mut self, words: &str, first: &str) -> Result<(), Halt> {
-        let Self { config, line, owes_flush, .. } = self;
+        let Self { config, line, has_gap, .. } = self;
         let name = &config.name;
-        line.counts.gaps.add(1);
         let position = line.read_position();
-        if config.on_gap == OnGap::Flush {
-            *owes_flush = true;
+        if *has_gap {
             tracing::error!(
-                "source {name}: its log doesn't go on from '{position}': {words}. All destinations are flushed, and it goes on from now (on_gap)"
+                "source {name}: its log can't be read on yet: {words}; it is asked again (on_gap)"
             );
             return Ok(());
         }
-        if config.on_gap == OnGap::Stop {
-            let words = format!(
-                "source {name}: its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}, \
-                 remove {name}/position from the state folder, start again; or set on_gap"
-            );
-            return Err(Halt { code: BAD, words });
-        }
+        line.counts.gaps.add(1);
+        let answer = match config.on_gap {
+            OnGap::Stop => {
+                let words = format!(
+                    "source {name}: its log doesn't go on from '{position}': {words}. Changes since may be cached as they were: {first}, \
+                     remove {name}/position from the state folder, start again; or set on_gap"
+                );
+                return Err(Halt { code: BAD, words });
+            }
+            OnGap::Flush => "All destinations are flushed once it is read on, from then",
+            OnGap::Now => {
+                "What changed since may stay stale; it goes on from the time when it is read on"
+            }
+        };
+        *has_gap = true;
         tracing::error!(
-            "source {name}: its log doesn't go on from '{position}': {words}. What changed since may stay stale; it goes on from now (on_gap)"
+            "source {name}: its log doesn't go on from '{position}': {words}. {answer} (on_gap)"
         );
         Ok(())
     }
 }
 
 impl Follower {
-    /// Begins to read after a position, where the log is at `place`. A flush that is owed goes into the journal before the
-    /// position is stored: a crash in between finds the gap again.
+    /// Begins to read after a position, where the log is at `place`: at first, or after a gap, and once the database sends
+    /// what comes next. A database that refuses for long is so no reason for one flush after the other, and the one that is
+    /// made comes after all that wasn't read.
+    ///
+    /// A flush goes into the journal before the position is stored: a crash in between finds the gap again.
     ///
     /// # Errors
     /// The journal can't be written: nothing has begun.
@@ -147,18 +159,30 @@ impl Follower {
         place: LogPlace,
     ) -> Result<(), Stopped<T>> {
         let line = &self.line;
-        if self.owes_flush {
+        if self.has_gap && self.config.on_gap == OnGap::Flush {
             let (place, stamp) = (place.clone(), read.to_string().into());
             let origin = Origin { place, stamp, at_s: unix_seconds() };
             line.append(origin, Errand::Flush(None)).map_err(Stopped::Journal)?;
             line.counts.flushes.add(1);
-            self.owes_flush = false;
         }
         line.begin_at(&read, place);
         line.store().map_err(Stopped::Journal)?;
+        // Only now: what isn't stored is begun anew, later in the log, and needs a flush of its own.
+        self.has_gap = false;
         self.read = Some(read);
         Ok(())
     }
+}
+
+/// Why the daemon must end, if a sync of the journal has failed: a second one would tell nothing of what the first one lost.
+pub(crate) fn unsynced(line: &Line) -> Option<Halt> {
+    let words = line.unsynced()?;
+    let words = format!(
+        "source {}: the journal can't be made durable: {words}. What the device has of it isn't known: see what the kernel says of the \
+         device (dmesg), then start again: the log is read again from the position that was stored",
+        line.name
+    );
+    Some(Halt { code: UNUSABLE, words })
 }
 
 /// Of what has no time of its own in the log.
@@ -187,3 +211,117 @@ impl<T: From<io::Error>> From<io::Error> for Stopped<T> {
 
 const PAUSE_LEAST: Duration = Duration::from_millis(100);
 const BROKEN_MAX: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{JournalLimits, SourceKind, WhenFull};
+    use crate::text::CommentLimits;
+
+    fn follower(folder: &std::path::Path, on_gap: OnGap) -> Follower {
+        let keep = Duration::ZERO;
+        let limits = JournalLimits { bytes: 1 << 30, keep, when_full: WhenFull::Taint };
+        let (line, read) = Line::open("db", folder, &["c1"], limits, 1 << 20).unwrap();
+        let config = SourceConfig {
+            name: "db".to_owned(),
+            kind: SourceKind::MariaDb,
+            host: "127.0.0.1:1".parse().unwrap(),
+            tls: None,
+            user: "guira".to_owned(),
+            password_file: None,
+            server_id: 4242,
+            on_gap,
+            outbox: None,
+            comments: CommentLimits { prefixes: Vec::new(), bytes_max: 1, keys_max: 1 },
+            on_unknown: crate::config::OnUnknown::Count,
+            has_accepted_cascades: false,
+        };
+        Follower { config, rules: Arc::new([]), line: Arc::new(line), read, has_gap: false }
+    }
+
+    fn begin(follower: &mut Follower, read: &str) -> Result<(), Stopped<Never>> {
+        let place = LogPlace { file: "b.000001".into(), offset: 9 };
+        follower.begin_at(read.parse().unwrap(), place)
+    }
+
+    /// A connection without trouble.
+    #[derive(Debug)]
+    enum Never {}
+
+    impl Display for Never {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            match *self {}
+        }
+    }
+
+    impl Calling for Never {
+        fn calls(&self) -> Calls<'_> {
+            match *self {}
+        }
+    }
+
+    #[test]
+    fn a_gap_that_lasts_is_told_and_flushed_once_and_after_all_that_was_not_read() {
+        for (on_gap, flushes) in [(OnGap::Flush, 1), (OnGap::Now, 0)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut follower = follower(folder.path(), on_gap);
+            begin(&mut follower, "0-1-1").unwrap();
+            (0..5).for_each(|_| follower.note_gap("purged", "").unwrap());
+            let counts = |follower: &Follower| {
+                let counts = &follower.line.counts;
+                (counts.gaps.get(), counts.flushes.get(), follower.line.figures().0)
+            };
+            assert_eq!(counts(&follower), (1, 0, 1));
+            begin(&mut follower, "0-1-9").unwrap();
+            assert_eq!(counts(&follower), (1, flushes, 1 + flushes));
+            begin(&mut follower, "0-1-9").unwrap();
+            assert_eq!(counts(&follower), (1, flushes, 1 + flushes), "it is over");
+            follower.note_gap("purged", "").unwrap();
+            begin(&mut follower, "0-1-10").unwrap();
+            assert_eq!(counts(&follower), (2, 2 * flushes, 1 + 2 * flushes));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path(), OnGap::Stop);
+        let halt = follower.note_gap("purged", "flush the caches").unwrap_err();
+        assert!(halt.code == BAD && halt.words.contains("purged. Changes since"), "{halt:?}");
+    }
+
+    #[test]
+    fn a_flush_whose_position_is_not_stored_is_made_again_where_the_log_is_read_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path(), OnGap::Flush);
+        begin(&mut follower, "0-1-1").unwrap();
+        follower.note_gap("purged", "").unwrap();
+        // The file that would become the position.
+        let new = folder.path().join("db/position.new");
+        std::fs::create_dir(&new).unwrap();
+        assert!(matches!(begin(&mut follower, "0-1-5"), Err(Stopped::Journal(_))));
+        std::fs::remove_dir(&new).unwrap();
+        begin(&mut follower, "0-1-9").unwrap();
+        assert_eq!(follower.line.counts.flushes.get(), 2);
+    }
+
+    #[test]
+    fn a_sync_that_failed_ends_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path(), OnGap::Flush);
+        begin(&mut follower, "0-1-1").unwrap();
+        follower.note_gap("purged", "").unwrap();
+        let line = Arc::clone(&follower.line);
+        let file = line.replace_file(None);
+        let mut tries = 0;
+        let halt = follower.follow(
+            PAUSE_LEAST,
+            |follower| {
+                tries += 1;
+                assert_eq!(tries, 1, "it goes on");
+                let begun = begin(follower, "0-1-9");
+                line.replace_file(Some(Arc::clone(&file)));
+                begun
+            },
+            |_, _| Ok(()),
+        );
+        let halt = halt.unwrap_err();
+        assert!(halt.code == UNUSABLE && halt.words.contains("start again"), "{halt:?}");
+    }
+}

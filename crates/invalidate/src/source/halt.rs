@@ -7,6 +7,8 @@ pub(crate) struct Halt {
     pub(crate) words: String,
 }
 
+/// The state folder, its device, a port.
+pub(crate) const UNUSABLE: u8 = 2;
 /// A gap, a setting, a right, a column.
 pub(crate) const BAD: u8 = 3;
 /// An event that nobody knows.

@@ -1,5 +1,6 @@
 //! Follows MariaDB's or MySQL's log: connects, and says what a gap is.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -33,25 +34,19 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         true => mysql::prepare(&mut session, &follower.config)?,
         false => setup::prepare(&mut session, &follower.config)?,
     };
-    if follower.read.is_none() {
-        let now = match is_mysql {
-            true => mysql::position_now(&mut session)?,
-            false => setup::position_now(&mut session)?,
-        };
-        tracing::info!(
-            "source {}: begins at '{now}', with what is changed from now on",
-            follower.config.name
-        );
-        let place = match is_mysql {
-            // What is in the position can be read.
-            true => LogPlace::proven(),
-            // Asked for after the position, it isn't before it.
-            false => setup::place_now(&mut session)?,
-        };
-        follower.begin_at(now, place)?;
-    }
-    let Follower { config, rules, line, .. } = follower;
-    let position = line.read_position();
+    let begins = match (&follower.read, is_mysql) {
+        (Some(_), _) => None,
+        // What is in the position can be read.
+        (None, true) => Some((mysql::position_now(&mut session)?, LogPlace::proven())),
+        // Asked for after the position, it isn't before it.
+        (None, false) => {
+            Some((setup::position_now(&mut session)?, setup::place_now(&mut session)?))
+        }
+    };
+    let stored = || follower.line.read_position();
+    let position = begins.as_ref().map_or_else(stored, |(now, _)| now.clone());
+    let config = &follower.config.clone();
+    let (rules, line) = (Arc::clone(&follower.rules), Arc::clone(&follower.line));
     match (is_mysql, position.set()) {
         (true, Some(set)) => {
             if let Some(words) = mysql::compare(&mut session, &set)? {
@@ -65,9 +60,18 @@ fn connect_and_follow(follower: &mut Follower) -> Result<(), Stopped<Trouble>> {
         _ => return Err(Trouble::Refused(ANOTHERS.to_owned()).into()),
     }
     line.counts.connects.add(1);
+    let naming = Naming { config, rules: &rules, line: &line };
+    let mut follow = Follow::new(naming, position.clone(), has_checksums);
+    if let Some((now, place)) = begins {
+        follow.reach(&mut session)?;
+        tracing::info!(
+            "source {}: begins at '{now}', with what is changed from now on",
+            config.name
+        );
+        follower.begin_at(now, place)?;
+    }
     tracing::info!("source {}: reads on from '{position}'", config.name);
-    let naming = Naming { config, rules, line };
-    Follow::new(naming, position, has_checksums).run(&mut session)
+    follow.run(&mut session)
 }
 
 /// The log no longer has what comes next.
