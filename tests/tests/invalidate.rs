@@ -7,9 +7,10 @@ use std::time::Duration;
 use guira_tests::client::Client;
 use guira_tests::keys::{self, is_there};
 use guira_tests::mariadb::MariaDb;
-use guira_tests::server::{eventually, within};
-use guira_tests::shop::{ROWS, stop};
+use guira_tests::server::{eventually, send_signal, within};
+use guira_tests::shop::{Database as _, ROWS, stop};
 use guira_tests::sql::Sql;
+use rustix::process::Signal;
 
 type Shop = guira_tests::shop::Shop<MariaDb>;
 
@@ -233,6 +234,82 @@ fn purge(sql: &mut Sql) {
         sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
         sql.ask("SHOW BINARY LOGS").len() == 1
     });
+}
+
+/// What nobody but an operator mends has an exit code; a database that is away has none.
+#[test]
+fn what_somebody_must_mend_ends_it_and_signals_do_as_the_documents_say() {
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let mut shop = Shop::new(1, schema, rules, true, "");
+    let mut sql = shop.sql();
+    sql.ask("SET GLOBAL binlog_format = MIXED");
+    shop.ends(3, "SET GLOBAL binlog_format = ROW");
+    sql.ask("SET GLOBAL binlog_format = ROW");
+    let password = shop.database.dir.join("password");
+    std::fs::write(&password, "wrong").expect("a test can have it");
+    shop.ends(3, "error 1045: Access denied");
+    std::fs::write(&password, "secret").expect("a test can have it");
+    sql.ask("REVOKE REPLICATION SLAVE ON *.* FROM guira@'127.0.0.1'");
+    shop.ends(3, "REPLICATION SLAVE privilege");
+    sql.ask("GRANT REPLICATION SLAVE ON *.* TO guira@'127.0.0.1'");
+    let mut daemon = shop.daemon();
+    // The state folder is this one's. Its port is the last thing that another one asks for.
+    shop.ends(2, "another guira invalidate has it");
+    let state = format!("{}/state", shop.database.dir.display());
+    shop.reconfigure(&state, &format!("{state}2"));
+    shop.ends(2, "another program has it");
+    shop.reconfigure(&format!("{state}2"), &state);
+    for signal in [Signal::HUP, Signal::USR2] {
+        send_signal(daemon.0.id(), signal);
+    }
+    within(20, "it hears it", || shop.said().contains("SIGHUP changes nothing"));
+    sql.ask("INSERT INTO shop.users VALUES (1)");
+    shop.catch_up(&mut sql);
+    shop.database.kill();
+    within(20, "it waits", || shop.said().contains("it is asked again"));
+    send_signal(daemon.0.id(), Signal::USR1);
+    let mut ended = None;
+    within(20, "it ends", || {
+        ended = daemon.0.try_wait().expect("a test can have it");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|it| it.code()), Some(0), "{}", shop.said());
+    // It waits at its start, too.
+    let before = shop.said().matches("it is asked again").count();
+    let mut daemon = shop.begin();
+    within(20, "it waits", || shop.said().matches("it is asked again").count() > before + 2);
+    stop(&mut daemon);
+    let (code, told) = shop.asks_with("check", &[]);
+    assert!(code == Some(3) && told.contains("Connection refused"), "{code:?} {told}");
+}
+
+/// The file that the log is written to is gone, as after a disk's repair: the database says where its log ends, and can't send it.
+#[test]
+fn a_log_that_cannot_be_read_for_long_is_no_reason_for_one_flush_after_the_other() {
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::new(2, schema, rules, true, r#", "on_gap": "flush""#);
+    let mut sql = shop.sql();
+    let mut clients = shop.clients();
+    let mut daemon = shop.daemon();
+    sql.ask("INSERT INTO shop.users VALUES (1)");
+    shop.catch_up(&mut sql);
+    stop(&mut daemon);
+    let file = sql.ask("SHOW MASTER STATUS").concat();
+    let file = file.split('\t').next().expect("a test can have it");
+    let path = shop.database.dir.join("data").join(file);
+    std::fs::remove_file(path).expect("a test can have it");
+    let _daemon = shop.begin();
+    let tries = || shop.said().matches("can't be read on yet").count();
+    within(30, "it tries several times", || tries() >= 4);
+    assert_eq!((shop.metric("gaps_total"), shop.metric("flushes_total")), (Some(1), Some(0)));
+    sql.ask("INSERT INTO shop.users VALUES (2)");
+    clients.iter_mut().for_each(|client| drop(client.set("user:2", b"v")));
+    sql.ask("FLUSH BINARY LOGS");
+    shop.catch_up(&mut sql);
+    assert_eq!(is_there(&mut clients, "user:2"), [false; 2], "what wasn't read meanwhile");
+    assert_eq!((shop.metric("gaps_total"), shop.metric("flushes_total")), (Some(1), Some(2)));
 }
 
 /// A flush that a cluster doesn't take is tried again, also by the next daemon, and holds back no delete.

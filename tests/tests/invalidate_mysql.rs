@@ -5,7 +5,7 @@ use std::process::Command;
 
 use guira_tests::keys::{self, is_there};
 use guira_tests::mysql::{self, MySql};
-use guira_tests::server::{own_directory, send_signal, workspace};
+use guira_tests::server::{own_directory, send_signal, within, workspace};
 use guira_tests::shop::{ROWS, stop};
 use rustix::process::Signal;
 
@@ -248,4 +248,48 @@ fn a_machine_that_cannot_get_it_is_told_why() {
     let words = String::from_utf8_lossy(&told.stdout).into_owned();
     assert_eq!(told.status.code(), Some(1), "{words}");
     assert!(words.trim_end().ends_with("this is no Debian: apt-get is missing"), "{words}");
+}
+
+#[test]
+fn after_a_gap_it_goes_on_from_now_and_flushes_all_if_it_must() {
+    if !mysql::is_there() {
+        return;
+    }
+    let schema = "CREATE TABLE users (id INT PRIMARY KEY); INSERT INTO users VALUES (1), (2)";
+    let rules = r#"{"table": "shop.users", "keys": ["user:{id}"]}"#;
+    let shop = Shop::new(2, schema, rules, true, "");
+    let mut sql = shop.sql();
+    let mut clients = shop.clients();
+    let mut daemon = shop.daemon();
+    sql.ask("DELETE FROM shop.users WHERE id = 1");
+    shop.catch_up(&mut sql);
+    stop(&mut daemon);
+    sql.ask("INSERT INTO shop.users VALUES (3)");
+    sql.ask("FLUSH BINARY LOGS");
+    let last = sql.ask("SHOW BINARY LOG STATUS").concat();
+    let last = last.split('\t').next().expect("a test can have it");
+    within(30, "it is purged", || {
+        sql.ask(&format!("PURGE BINARY LOGS TO '{last}'"));
+        sql.ask("SHOW BINARY LOGS").len() == 1
+    });
+    shop.ends(3, "its log doesn't go on from");
+    for (answer, is_kept) in [("flush", false), ("no gap", true)] {
+        if is_kept {
+            stop(&mut daemon);
+        } else {
+            shop.reconfigure("\"server_id\"", "\"on_gap\": \"flush\", \"server_id\"");
+        }
+        for key in ["user:3", "other"] {
+            clients.iter_mut().for_each(|client| drop(client.set(key, b"v")));
+        }
+        daemon = shop.daemon();
+        shop.catch_up(&mut sql);
+        for key in ["user:3", "other"] {
+            assert_eq!(is_there(&mut clients, key), [is_kept; 2], "{answer}: {}", shop.said());
+        }
+        clients.iter_mut().for_each(|client| drop(client.set("user:2", b"v")));
+        sql.ask("DELETE FROM shop.users WHERE id = 2; INSERT INTO shop.users VALUES (2)");
+        shop.catch_up(&mut sql);
+        assert_eq!(is_there(&mut clients, "user:2"), [false; 2], "{answer}");
+    }
 }

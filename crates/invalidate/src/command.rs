@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use guira_log::{Format, Log};
 
+use crate::clear;
 use crate::config::{InvalidateConfig, OnGap, read};
 use crate::explain;
 use crate::position::Stored;
@@ -64,18 +65,13 @@ struct ExplainArgs {
 struct ReplayArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// Begin after this position, as positions prints them: 0-1-5 or 0/16B3748
-    #[arg(
-        long,
-        value_name = "POSITION",
-        conflicts_with = "from_time",
-        required_unless_present = "from_time"
-    )]
+    /// Begin with the first change after this position, as positions prints them: 0-1-5, 0/16B3748 or a set of GTIDs
+    #[arg(long, value_name = "POSITION", conflicts_with = "from_time")]
     from_position: Option<String>,
-    /// Begin with changes of this time: 2026-07-01T10:00:00Z, Unix seconds, or how long ago, as in 90m
+    /// Or begin with changes of this time: 2026-07-01T10:00:00Z, Unix seconds, or how long ago, as in 90m
     #[arg(long, value_name = "TIME")]
     from_time: Option<String>,
-    /// End with changes of this time
+    /// End with changes of this time, those of the same second too
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Only of this source
@@ -87,7 +83,7 @@ struct ReplayArgs {
     /// Only keys that begin so; no flushes
     #[arg(long = "match", value_name = "PREFIX")]
     prefix: Option<String>,
-    /// At most so many deletes a second
+    /// At most so many deletes a second, of all destinations together; without it as many as the routers take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
     /// Print each key and send nothing
@@ -100,9 +96,12 @@ struct ReplayArgs {
 struct ClearArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// The destination that was given up, and whose caches have been flushed
+    /// The destination that was given up. Its caches must be flushed after the daemon has ended
     #[arg(value_name = "DESTINATION")]
     destination: String,
+    /// The daemon flushes all servers of its routers when it starts again; they need --enable-flush-cmd
+    #[arg(long)]
+    flush: bool,
 }
 
 /// The command line.
@@ -315,26 +314,12 @@ fn clear(matches: &ArgMatches) -> Done {
     let args = ClearArgs::from_arg_matches(matches).map_err(|error| (USAGE, error.to_string()))?;
     let config = load(&args.file.config)?;
     let _lock = run::lock(&config.state).map_err(|halt| (halt.code, halt.words))?;
-    let mut text = String::new();
-    for source in &config.sources {
-        let folder = config.state.join(&source.name);
-        let Some(mut stored) = Stored::read(&folder).map_err(|words| (UNUSABLE, words))? else {
-            continue;
-        };
-        let next = stored.next;
-        let Some(courier) = stored.couriers.get_mut(&args.destination).filter(|it| it.is_tainted)
-        else {
-            continue;
-        };
-        (courier.cursor, courier.is_tainted) = (next, false);
-        stored
-            .write(&folder)
-            .map_err(|error| (UNUSABLE, format!("{}: {error}", folder.display())))?;
-        text.push_str(&format!("source {}: {} goes on from now\n", source.name, args.destination));
-    }
-    match text.is_empty() {
-        true => Err((USAGE, format!("{} isn't given up by any source", args.destination))),
-        false => Ok(text),
+    let text = clear::clear(&config, &args.destination, args.flush);
+    match text.map_err(|words| (UNUSABLE, words))? {
+        text if text.is_empty() => {
+            Err((USAGE, format!("{} isn't given up by any source", args.destination)))
+        }
+        text => Ok(text),
     }
 }
 
@@ -358,20 +343,27 @@ pub const EXIT_CODES: [(u8, &str); 5] = [
     (USAGE, "a flag, a configuration or a value that can't be used"),
     (
         UNUSABLE,
-        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; a router doesn't answer",
+        "the state folder can't be used: another daemon has it, it is damaged, or its device fails; the port of `http` can't be had; a router doesn't answer (`check`, `replay`), or refuses a delete (`replay`)",
     ),
     (
         source::BAD,
-        "the database needs somebody: a gap in its log, a setting, a missing right or column; a journal that doesn't reach back as far as a replay wants",
+        "the database needs somebody: a gap in its log, a setting, a missing right or column, a wrong password, a certificate that isn't trusted; it can't be reached (`check`: `run` asks again until it is); a journal that lacks what a replay wants",
     ),
     (source::UNREADABLE, "the log has an event that can't be read"),
 ];
 
 /// Each signal and what the daemon does, for the documentation.
-pub const SIGNALS: [(&str, &str); 1] = [(
-    "SIGTERM, SIGINT",
-    "delivers what may be sent, for 5 seconds at most, stores its position, and ends",
-)];
+pub const SIGNALS: [(&str, &str); 3] = [
+    (
+        "SIGTERM, SIGINT, SIGUSR1",
+        "delivers what may be sent, for 5 seconds at most, stores its position, and ends, exit code 0",
+    ),
+    (
+        "SIGHUP",
+        "changes nothing, and the log says so: passwords and certificates are read at each connection, the configuration at the start",
+    ),
+    ("SIGUSR2", "ignored"),
+];
 
 const USAGE: u8 = 1;
 

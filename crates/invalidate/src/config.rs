@@ -76,6 +76,20 @@ pub(crate) struct SourceConfig {
     pub(crate) has_accepted_cascades: bool,
 }
 
+impl SourceConfig {
+    /// Whether the database is on this machine.
+    pub(crate) fn is_here(&self) -> bool {
+        match &self.host {
+            Address::Tcp { host, .. } => is_loopback(host),
+            Address::Unix(_) => true,
+        }
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
 /// How a connection to a database is encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsConfig {

@@ -20,6 +20,7 @@ mod run;
 mod metrics;
 mod explain;
 mod replay;
+mod clear;
 mod deliver;
 mod source;
 mod line;

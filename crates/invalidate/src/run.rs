@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use guira_front::sessions::{open_http, start_http};
 use rustix::fs::{FlockOperation, flock};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::config::InvalidateConfig;
@@ -45,14 +45,20 @@ pub(crate) fn run(config: &InvalidateConfig) -> Result<(), Halt> {
         let listener = open_http(text, &[]).map_err(unusable)?;
         start_http(listener, scraped).map_err(|error| unusable(format!("no thread: {error}")))?;
     }
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|error| unusable(format!("signals: {error}")))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGUSR2])
+        .map_err(|error| unusable(format!("signals: {error}")))?;
     let (tell, told) = channel();
     let of_signals = tell.clone();
     spawn("signals", move || {
-        if signals.forever().next().is_some() {
-            // Nobody hears it if the end has come anyway.
-            let _ = of_signals.send(Ok(()));
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP => tracing::warn!(
+                    "SIGHUP changes nothing: certificates and passwords are read at each connection, and the configuration at the start"
+                ),
+                SIGUSR2 => {}
+                // Nobody hears it if the end has come anyway.
+                _ => drop(of_signals.send(Ok(()))),
+            }
         }
     })?;
     let rules: Arc<[Rule]> = config.rules.clone().into();

@@ -8,6 +8,7 @@ use guira_config::{ConfigError, Json, Result};
 use super::fields::{Fields, duration};
 use super::{
     DestinationConfig, OnGap, OnUnknown, PostgresConfig, SourceConfig, SourceKind, TlsConfig,
+    is_loopback,
 };
 use crate::rule::{How, TableName};
 use crate::text::CommentLimits;
@@ -216,10 +217,6 @@ fn addresses(fields: &Fields<'_>, name: &str, port: u16) -> Result<Vec<Address>>
         text.parse().map_err(|error| fields.error(name, format!(": {error}")))
     };
     texts.into_iter().map(address).collect()
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
 const ON_GAP: &[(&str, OnGap)] =

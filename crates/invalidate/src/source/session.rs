@@ -77,6 +77,7 @@ impl From<Trouble> for Stopped<Trouble> {
 impl Calling for Trouble {
     fn calls(&self) -> Calls<'_> {
         match self {
+            Self::Server { code, .. } if FOR_SOMEBODY.contains(code) => Calls::Somebody,
             Self::Io(_) | Self::Server { .. } => Calls::Again,
             Self::Broken(words) => Calls::Few(words),
             Self::Refused(_) => Calls::Somebody,
@@ -84,6 +85,8 @@ impl Calling for Trouble {
     }
 }
 
+/// A user, a password or a right that won't do the next time either.
+const FOR_SOMEBODY: [u16; 4] = [1045, 1227, 1524, 1698];
 type Rows = Vec<Vec<Option<String>>>;
 
 impl Session {

@@ -53,8 +53,11 @@ fn mistakes(settings: &[String]) -> Vec<String> {
     if !is(2, "FULL") {
         mistakes.push("columns without names: SET GLOBAL binlog_row_metadata = FULL".to_owned());
     }
-    if is(6, "STATEMENT") {
-        mistakes.push("statements without rows: SET GLOBAL binlog_format = ROW".to_owned());
+    if !is(6, "ROW") {
+        mistakes.push(
+            "statements without rows: SET GLOBAL binlog_format = ROW, and let clients connect anew"
+                .to_owned(),
+        );
     }
     mistakes
 }
@@ -90,9 +93,12 @@ pub(super) fn begin_dump(
 /// The SQL that makes user, settings and outbox.
 pub(crate) fn init(source: &SourceConfig) -> String {
     let user = source.user.replace('\'', "''");
+    let from = if source.is_here() { "localhost" } else { "%" };
     let mut text = format!(
-        "CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED BY '…';\n\
-         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '{user}'@'localhost';\n\
+        "CREATE USER IF NOT EXISTS '{user}'@'{from}' IDENTIFIED BY '…';\n\
+         GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO '{user}'@'{from}';\n\
+         -- a restart forgets these: let them stand in my.cnf, too, below [mariadb], with log_bin and server_id\n\
+         SET GLOBAL binlog_format = ROW;                -- clients that are connected have to connect anew\n\
          SET GLOBAL binlog_row_image = FULL;\nSET GLOBAL binlog_row_metadata = FULL;\n\
          SET GLOBAL binlog_annotate_row_events = ON;\n"
     );
@@ -136,7 +142,10 @@ mod tests {
     fn settings_that_do_not_do_are_told_with_what_mends_them() {
         let settings = |texts: [&str; 7]| mistakes(&texts.map(str::to_owned)).join("|");
         assert_eq!(settings(["1", "FULL", "FULL", "CRC32", "1", "1", "ROW"]), "");
-        assert_eq!(settings(["1", "FULL", "FULL", "NONE", "1", "0", "MIXED"]), "");
+        assert_eq!(settings(["1", "FULL", "FULL", "NONE", "1", "0", "row"]), "");
+        // MariaDB's default, which has rows of some statements only.
+        let told = settings(["1", "FULL", "FULL", "NONE", "1", "0", "MIXED"]);
+        assert!(told.contains("binlog_format = ROW"), "{told}");
         let told = settings(["0", "MINIMAL", "NO_LOG", "CRC32", "1", "1", "STATEMENT"]);
         for words in [
             "--log-bin",

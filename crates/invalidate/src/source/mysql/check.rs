@@ -119,7 +119,8 @@ fn check_cascades(
 
 /// The SQL that makes user, settings and outbox.
 pub(crate) fn init(source: &SourceConfig, rules: &[Rule]) -> String {
-    let user = format!("{}@'localhost'", text(&source.user));
+    let from = if source.is_here() { "localhost" } else { "%" };
+    let user = format!("{}@'{from}'", text(&source.user));
     let mut sql = format!(
         "CREATE USER IF NOT EXISTS {user} IDENTIFIED WITH caching_sha2_password BY '…';\n\
          GRANT REPLICATION SLAVE ON *.* TO {user};\n"

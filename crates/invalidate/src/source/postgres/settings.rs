@@ -275,7 +275,7 @@ fn check_columns(
 /// The SQL that makes user, publication, slot and outbox.
 pub(crate) fn init(source: &SourceConfig, database: &PostgresConfig, rules: &[Rule]) -> String {
     let mut text = String::from(
-        "ALTER SYSTEM SET wal_level = 'logical';            -- and restart it\nALTER SYSTEM SET max_slot_wal_keep_size = '64GB';\n",
+        "ALTER SYSTEM SET wal_level = 'logical';   -- restart it before you go on\nALTER SYSTEM SET max_slot_wal_keep_size = '64GB';\n",
     );
     let user = &source.user;
     text.push_str(&format!("CREATE ROLE \"{user}\" LOGIN REPLICATION PASSWORD '…';\n"));

@@ -1,0 +1,159 @@
+//! `guira invalidate clear`: takes a destination in again that was given up, while no daemon runs.
+//!
+//! Deletes from the time when it was given up are no longer there for it. So its caches must be flushed after the daemon has
+//! ended, and before or after `clear`: what changes from then on is still in the database's log, and comes as deletes.
+//!
+//! # Invariants
+//! 1. A destination that isn't given up stays as it is.
+//! 2. With `--flush`, the flush is in the journal on the device before the destination is taken in. It waits for the barrier,
+//!    as the last entry before it does.
+
+use std::path::Path;
+
+use crate::config::InvalidateConfig;
+use crate::entry::{Errand, LogPlace, Origin};
+use crate::journal::Journal;
+use crate::position::Stored;
+use crate::segment::SegmentReader;
+
+/// Takes a destination in again at each source that has given it up; `is_flushed`: the daemon is to flush it first. What was
+/// done, in words; none: nobody has given it up.
+///
+/// # Errors
+/// In a sentence: what is stored can't be read or written.
+pub(crate) fn clear(
+    config: &InvalidateConfig,
+    destination: &str,
+    is_flushed: bool,
+) -> Result<String, String> {
+    let mut text = String::new();
+    for source in &config.sources {
+        let folder = config.state.join(&source.name);
+        let Some(mut stored) = Stored::read(&folder)? else { continue };
+        if !stored.couriers.get(destination).is_some_and(|it| it.is_tainted) {
+            continue;
+        }
+        let words = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let begin = match is_flushed {
+            true => append_flush(&folder, &mut stored, destination)?,
+            false => stored.next,
+        };
+        if let Some(courier) = stored.couriers.get_mut(destination) {
+            (courier.cursor, courier.is_tainted) = (begin, false);
+        }
+        stored.write(&folder).map_err(words)?;
+        let (name, read) = (&source.name, &stored.read);
+        text.push_str(&match is_flushed {
+            true => format!(
+                "source {name}: {destination} is flushed once the daemon runs, and gets what changes after '{read}'\n"
+            ),
+            false => format!(
+                "source {name}: {destination} gets what changes after '{read}'. What changed before isn't deleted there any more: if its \
+                 caches haven't been flushed since the daemon ended, flush them now\n"
+            ),
+        });
+    }
+    Ok(text)
+}
+
+/// Its number.
+fn append_flush(folder: &Path, stored: &mut Stored, destination: &str) -> Result<u64, String> {
+    let words = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let open = stored.couriers.values().filter(|it| !it.is_tainted);
+    let needed = open.map(|it| it.cursor).min().unwrap_or(stored.next);
+    let mut journal = Journal::open(folder, needed, stored.next, 0)?;
+    let mut place = LogPlace::proven();
+    if let Some(path) = journal.next().checked_sub(1).and_then(|last| journal.segment_of(last)) {
+        let mut reader = SegmentReader::open(&path).map_err(words)?;
+        while let Some(entry) = reader.read().map_err(words)? {
+            place = entry.origin.place;
+        }
+    }
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let at_s = since.map_or(0, |since| u32::try_from(since.as_secs()).unwrap_or(u32::MAX));
+    let begin = journal.next();
+    let origin = Origin { place, stamp: "".into(), at_s };
+    journal.append(origin, Errand::Flush(Some([destination.to_owned()].into()))).map_err(words)?;
+    journal.file().sync_data().map_err(words)?;
+    stored.next = journal.next();
+    Ok(begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{JournalLimits, WhenFull};
+    use crate::key::Key;
+    use crate::line::{Line, Work};
+    use crate::rule::Delete;
+
+    fn config(folder: &Path) -> InvalidateConfig {
+        let text = format!(
+            r#"{{"state": "{}", "sources": {{"db": {{"kind": "mariadb", "hosts": ["/s"], "user": "guira", "server_id": 2}}}},
+                "rules": [{{"table": "a.b", "keys": ["k"]}}],
+                "destinations": {{"c1": {{"routers": ["r"]}}, "c2": {{"routers": ["r"]}}}} }}"#,
+            folder.display()
+        );
+        let file = folder.join("config.json");
+        std::fs::write(&file, text).unwrap();
+        crate::config::read(&file).unwrap()
+    }
+
+    fn open(folder: &Path) -> Line {
+        let keep = Duration::ZERO;
+        let limits = JournalLimits { bytes: 5000, keep, when_full: WhenFull::Taint };
+        Line::open("db", folder, &["c1", "c2"], limits, 1 << 20).unwrap().0
+    }
+
+    fn place(offset: u64) -> LogPlace {
+        LogPlace { file: "b.000001".into(), offset }
+    }
+
+    #[test]
+    fn a_destination_that_was_given_up_is_taken_in_again_with_a_flush_or_without() {
+        for is_flushed in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let line = open(folder.path());
+            for offset in 1..300 {
+                let key = Key::new(b"k").unwrap();
+                let origin = Origin { place: place(offset), stamp: "".into(), at_s: 1 };
+                let deletes = Errand::Deletes(vec![Delete { key, how: None, to: None }]);
+                line.append(origin, deletes).unwrap();
+                line.prove(offset + 1, &place(offset));
+                // The last is sent nowhere yet.
+                line.note_cursor(0, offset.min(298) + 1);
+            }
+            line.advance(&"0-1-9".parse().unwrap(), None);
+            line.store().unwrap();
+            drop(line);
+            let config = config(folder.path());
+            assert_eq!(clear(&config, "c1", is_flushed), Ok(String::new()), "it isn't given up");
+            let told = clear(&config, "c2", is_flushed).unwrap();
+            let words = if is_flushed { "is flushed once" } else { "flush them now" };
+            assert!(told.contains("c2") && told.contains(words), "{told}");
+            let line = open(folder.path());
+            assert_eq!((line.cursor(0).cursor, line.cursor(1).cursor), (299, 300));
+            assert!(!line.cursor(1).is_tainted);
+            let end = if is_flushed { 301 } else { 300 };
+            assert_eq!(line.figures().0, end);
+            // Not before what is before it can be read.
+            assert!(!line.prove(end, &place(298)));
+            assert!(matches!(line.work(299, 9, Duration::ZERO), Work::Nothing));
+            assert!(line.prove(end, &place(299)));
+            let path = match line.work(end - 1, 9, Duration::ZERO) {
+                Work::Behind(path) => path,
+                other => panic!("{other:?}"),
+            };
+            let mut reader = SegmentReader::open(&path).unwrap();
+            let mut last = None;
+            while let Some(entry) = reader.read().unwrap() {
+                last = Some(entry.errand);
+            }
+            let flush = Errand::Flush(Some(["c2".to_owned()].into()));
+            assert_eq!(last == Some(flush), is_flushed);
+            assert_eq!(clear(&config, "c2", is_flushed), Ok(String::new()), "once");
+        }
+    }
+}
